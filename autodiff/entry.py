@@ -2,10 +2,16 @@
 
     arguments_of    the arguments of the executable, on values
     replayed        the traced nodes once more onto the tape, so that gradients flow through
+
+Sizes that do not come again have none: a batch that grows by one at each step, sentences of every length.  A trace, the
+rules behind it and a plan take milliseconds, the same function as a known recording of any size (`tape.sizes`) a tenth
+of that, so such a call runs as it is recorded (`run_unseen`).  The function notices nothing of it: it is given values,
+but if it looks at one, or does what is done in another way in a trace, it is left (`Recording.see`) and then traced.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Container, Sequence
 from typing import Any
@@ -13,26 +19,35 @@ from typing import Any
 import numpy as np
 
 from codegen.compiler import compile_graph
+from codegen.garbage import set_in_context
 from codegen.ir import Aval, Graph
 from codegen.records import NamedTuple
 
 from . import tree
-from .argument_leaves import ArgumentLeaf
+from .argument_leaves import SCALAR, ArgumentLeaf
 from .dispatch import Choices
 from .mode import MODE
 from .ops import as_tensor
 from .tape.ask import evaluate
-from .tape.leaks import check_leaves
+from .tape.leaks import BARE, check_leaves
+from .tape.leaves import number_like_traced
 from .tape.lines import belonging
 from .tape.misses import compiled_in_sight
 from .tape.modes import tracking
-from .tape.node import CONSTANT, Node, RichNode, rich_node
+from .tape.node import CONSTANT, Node, RichNode, new_number, rich_node
 from .tape.plan import data, freeze, is_number, source
-from .tape.record import identity_of, record_again, state
+from .tape.record import NeedsTrace, identity_of, record_again, state
 from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
+from .transforms.arguments import applied, constant_of, copied_constant, plain_results
 
-__all__ = ["SignatureEntry", "Signed", "arguments_of", "frozen", "present", "put_again", "replayed"]
+__all__ = [
+    "MISS", "SignatureEntry", "Signed", "arguments_of", "frozen", "present", "put_again", "replayed", "run_as_written",
+    "run_inside", "run_unseen",
+]
+
+#: The answer for a call that has to be traced.
+MISS: Any = object()
 
 
 class Signed(NamedTuple):
@@ -256,3 +271,61 @@ def _histories(results: Sequence[Node]) -> set[Node]:
     """Boundaries and what they hold for their rules."""
     boundaries = [n for n in needed(results) if type(n) is RichNode]
     return reached(boundaries, lambda node: [i for i in node.inputs if i.value is None])
+
+
+# ---------------------------------------------------------------- calls without an entry
+
+
+def run_unseen(f: Callable, signed: Signed) -> Any:
+    """The result of a call as it is recorded, compiled at once as that of a trace; MISS where it has to be traced."""
+    now, mode = state.now, MODE.get()
+    is_plain = not now.transforming and not any([isinstance(x.value, Tensor) for x in signed.leaves])
+    lends = now.lends
+    try:  # an interrupt may come at any call from here on
+        set_in_context(MODE, mode.but("lightly"))
+        now.unseen, now.lends = new_number(), lends or is_plain
+        leaves, structure = tree.flatten(run_as_written(f, signed, shares=is_plain))
+        leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
+        nodes = [x.node for x in leaves if isinstance(x, Tensor)]
+        _check(leaves)
+        if now.unseen == math.inf:
+            return MISS  # it caught what was to leave it
+        if is_plain:
+            if any([n.kind.out.requires_grad for n in nodes]):
+                return MISS  # an entry says whose gradient is lost
+            evaluate(nodes)
+            now.unseen = 0  # from here on the values are the caller's
+            leaves = plain_results(leaves)
+        return tree.unflatten(structure, leaves)
+    except NeedsTrace:
+        return MISS
+    finally:
+        now.unseen, now.lends = 0, lends
+        set_in_context(MODE, mode)
+
+
+def run_inside(f: Callable, signed: Signed) -> Any:
+    """The result of another function of `jit`, called by one that runs as it is recorded."""
+    result = run_as_written(f, signed)
+    _check(tree.leaves(result))
+    return result
+
+
+def _check(leaves: Sequence[Any]) -> None:
+    """Leave the function if some leaf of a result is an object, of which a trace says if it may be one."""
+    if not all([isinstance(x, (AbstractTensor, np.ndarray, np.generic, *BARE)) for x in leaves]):
+        state.now.see()
+
+
+def run_as_written(f: Callable, signed: Signed, shares: bool = False) -> Any:
+    """The result of a function of arguments as in a trace, but for their values.
+
+    shares    arrays are shared with the caller: the results are computed before he goes on
+    """
+    leaves = []
+    for key, value, given in signed.leaves:
+        if value is not None and key[0] != "array" and not isinstance(given, Tensor):
+            given = number_like_traced(given, key[2], weak=key[0] != SCALAR)  # a number in a trace
+        leaves.append(constant_of(given) if shares else copied_constant(given))
+    args, kwargs = tree.unflatten(signed.structure, leaves)
+    return applied(f, args, kwargs)

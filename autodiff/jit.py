@@ -6,7 +6,7 @@ A trace runs the function on arguments that have no values.  Numbers it closes o
 and tensors it meets become hidden inputs, whose present contents count at every call.  A call from
 plain code is answered by machine code, which checks the arguments itself (`entering`); a miss comes back here.
 
-A size that is expected not to come again is not traced: the function runs as it is recorded (`once`).
+A size that is expected not to come again is not traced: the function runs as it is recorded (`entry`).
 
 A call with tensors that track, or inside another trace, replays the traced nodes onto the tape, so
 gradients flow through and the whole is still one graph.

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
-from weakref import KeyedRef, ref
+from weakref import KeyedRef, WeakSet
 
 import numpy as np
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codegen.runtime import entered
     from codegen.runtime.entered import EnteredCall
 
-    from . import argument_leaves, entering, once
+    from . import argument_leaves, entering
     from . import entry as entries
     from .argument_leaves import ArgumentLeaf, Statics
     from .custom import host
@@ -51,7 +51,6 @@ else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
     entries = later("autodiff.entry")
     host = later("autodiff.custom.host")
-    once = later("autodiff.once")
     argument_leaves = later("autodiff.argument_leaves")
     entering = later("autodiff.entering")
 
@@ -68,14 +67,13 @@ WAYS = 16
 #: turn each is then put there once in so many calls, which costs next to nothing.
 MISSED = 8
 
-_functions: set[ref[Traces]] = set()
+_functions: WeakSet[Traces] = WeakSet()
 
 
 def _forget_entries() -> None:
     """All functions are traced again: what was compiled for them was compiled in another mode."""
-    for reference in list(_functions):
-        if (function := reference()) is not None:
-            function.forget()
+    for function in list(_functions):
+        function.forget()
 
 
 config.forgetting.append(_forget_entries)
@@ -84,9 +82,8 @@ config.forgetting.append(_forget_entries)
 @in_child
 def _renew_locks() -> None:
     """A forked child has no thread that would end a trace that was going on: it makes its own."""
-    for reference in list(_functions):
-        if (function := reference()) is not None:
-            function.lock = threading.RLock()
+    for function in list(_functions):
+        function.lock = threading.RLock()
 
 
 class Traces:
@@ -116,7 +113,7 @@ class Traces:
         self.gone: list[KeyedRef] = []
         self.tells_arrays = False
         self.lock = threading.RLock()
-        _functions.add(ref(self, _functions.discard))
+        _functions.add(self)
 
     def call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Find or make the entry of this call, and run it."""
@@ -124,12 +121,12 @@ class Traces:
             return _eagerly(self.f, args, kwargs)
         signed = self._signed(args, kwargs)
         if state.now.unseen:
-            return once.run_inside(self.f, signed)
+            return entries.run_inside(self.f, signed)
         if self._comes_once(signed):
             self.entries.put(signed.key, None)
             argument_leaves.watch(signed.key[1], signed.key, self.gone)
-            result = once.run_unseen(self.f, signed)
-            if result is not once.MISS:
+            result = entries.run_unseen(self.f, signed)
+            if result is not entries.MISS:
                 return result
             self.is_left = True
         entry, values = self._found(signed)
@@ -213,8 +210,7 @@ class Traces:
                     argument_leaves.watch(key[1], key, self.gone)
         else:
             include(entry.choices)
-            if self._repeat(entry, signed):
-                self._put_first(key, entry)
+            self._repeat(entry, signed)
         return entry, values
 
     def _key(self, structure: tree.Structure, leaves: list[ArgumentLeaf]) -> tuple:
@@ -222,28 +218,27 @@ class Traces:
         arrays = argument_leaves.arrays_among(leaves) if self.tells_arrays else ()
         return structure, tuple([leaf.key for leaf in leaves]), MODE.get().tracks, arrays
 
-    def _repeat(self, entry: SignatureEntry, signed: Signed) -> bool:
+    def _repeat(self, entry: SignatureEntry, signed: Signed) -> None:
         """Another call of an entry: from now on it goes from plain code straight into machine code.
 
-        True if its way is new, or is not tried any more and would have served several calls by now.
+        Its ways are tried before all others if this one is new, or would have served several calls by now.
         """
         if MODE.get().careful:
-            return False  # calls from plain code may follow
+            return  # calls from plain code may follow
         arrays = argument_leaves.arrays_among(signed.leaves)
         with self.lock:
             if arrays not in entry.ways:
                 entry.ways[arrays] = entering.entered_call(entry, signed) if self.enters() else None
-                return entry.ways[arrays] is not None
-            if entry.ways[arrays] is None or entry.ways[arrays] in self.ways:
-                return False
-            entry.missed = (entry.missed + 1) % MISSED
-            return not entry.missed
-
-    def _put_first(self, key: Any, entry: SignatureEntry) -> None:
-        """Try the ways of an entry before all others."""
-        with self.lock:
-            self.front.pop(key, None)
-            self.front[key] = entry
+            elif entry.ways[arrays] not in self.ways:
+                entry.missed = (entry.missed + 1) % MISSED
+                if entry.missed:
+                    return
+            else:
+                return
+            if entry.ways[arrays] is None:
+                return
+            self.front.pop(signed.key, None)
+            self.front[signed.key] = entry
             while len(self.front) > WAYS:
                 del self.front[next(iter(self.front))]
             self._enter()
@@ -277,7 +272,7 @@ class Traces:
         except host.Unlearnt:
             if state.now.tracing:
                 raise  # the outermost trace has values
-        once.run_as_written(self.f, signed)
+        entries.run_as_written(self.f, signed)
         return self._traced(signed, compiles)
 
     def frozen(self, avals: Sequence[Aval]) -> SignatureEntry:

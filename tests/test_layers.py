@@ -29,7 +29,7 @@ ENGINE = [
     ["autodiff.explorer"],
     [
         "autodiff.api", "autodiff.array_api", "autodiff.descriptions", "autodiff.jit", "autodiff.inspected",
-        "autodiff.inspection", "autodiff.once", "autodiff.tangents",
+        "autodiff.inspection", "autodiff.tangents",
         "autodiff.testing", "autodiff.traces",
     ],
     ["autodiff.workers", "autodiff.interop"],
