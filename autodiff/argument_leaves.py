@@ -1,7 +1,8 @@
 """The leaves of the arguments of a jit function, by kind, which decide if a trace fits: the signature of a call.
 
     argument                      in the signature
-    array, tensor                 ("array", shape, dtype, whether it tracks); which of them it is, where methods tell
+    array                         ("array", shape, dtype, False)
+    tensor                        ("tensor", shape, dtype, whether it tracks); "array" where it stands for one
     NumPy scalar                  ("scalar", (), dtype, False): no dimensions, and dispatches as a number
     Python number                 (its class's name, (), dtype, False): weak, its value is a run-time argument
     anything else                 ("static", its value)
@@ -27,22 +28,22 @@ from codegen.ir import DTYPES, Aval
 from . import tree
 from .custom.keys import is_object, static_key
 from .custom.reads import is_fixed
-from .dispatch import Choices
 from .dispatch.signature import dispatched
 from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short, located
 from .ops import as_tensor
-from .stand_ins import StandsForArray
 from .tape.misses import changed_axes
 from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
 
 __all__ = [
-    "SCALAR", "ArgumentLeaf", "Same", "Statics", "argument_names", "arrays_among", "has_key", "is_unchanging",
-    "leaves_of", "tells_arrays", "watch", "why_traced",
+    "ARRAYS", "SCALAR", "ArgumentLeaf", "Same", "Statics", "argument_names", "has_key", "is_unchanging", "leaves_of",
+    "watch", "why_traced",
 ]
 
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
 SCALAR = "scalar"
+#: In a signature: what is no number.
+ARRAYS = ("array", "tensor")
 
 #: The dtypes that there are, for looking one up.
 _KNOWN = dict.fromkeys(DTYPES.values())
@@ -167,7 +168,8 @@ def _leaf_of(x: Any) -> ArgumentLeaf:
     if isinstance(x, Tensor):
         out = x.node.kind.out
         stands = dispatched(type(x))
-        named = stands.__name__ if stands in _WEAK else SCALAR if issubclass(stands, np.generic) else "array"
+        named = SCALAR if issubclass(stands, np.generic) else "array" if stands is np.ndarray else "tensor"
+        named = stands.__name__ if stands in _WEAK else named
         return ArgumentLeaf((named, out.shape, out.aval.dtype, out.requires_grad), x, x)
     if kind in _WEAK:
         return ArgumentLeaf((kind.__name__, (), _WEAK[kind], False), x, x)
@@ -313,21 +315,11 @@ def is_unchanging(value: Any) -> bool:
     return kind.__setattr__ is not object.__setattr__ and kind.__hash__ is not object.__hash__
 
 
-def arrays_among(leaves: Sequence[ArgumentLeaf]) -> tuple[bool, ...]:
-    """For each argument whether it is an array, or stands for one: to be in a signature where dispatch tells."""
-    return tuple([isinstance(leaf.given, (np.ndarray, StandsForArray)) for leaf in leaves])
-
-
-def tells_arrays(choices: Choices) -> bool:
-    """True if a trace may choose other methods for an array than for a tensor."""
-    return any([function.names_arrays for function in choices.answers])
-
-
 def why_traced(f: Callable, key: tuple, last: tuple | None) -> str:
     """The difference of a call signature of f from the one that was traced before it."""
     if last is None:
         return "the first call"
-    structure, parts, mode, arrays = key
+    structure, parts, mode = key
     if structure != last[0]:
         names, before = argument_names(f, structure), argument_names(f, last[0])
         more, fewer = [n for n in names if n not in before], [n for n in before if n not in names]
@@ -340,8 +332,6 @@ def why_traced(f: Callable, key: tuple, last: tuple | None) -> str:
             return f"argument {name} is {_signed(part)}, before it was {_signed(was)}{axes}"
     if mode != last[2]:
         return "gradients are on" if mode else "gradients are off"
-    if arrays != last[3]:
-        return "arguments that were arrays are tensors, or the other way, and methods name arrays"
     return "it was traced before, and dropped: a method was registered that it would have used, or the table was full"
 
 
@@ -351,4 +341,5 @@ def _signed(part: tuple) -> str:
         is_typed = type(value) is tuple and value[:1] == (type(value[-1]),)
         return f"the static value {(value[1] if is_typed else value)!r}"
     kind, shape, dtype, tracks = part
-    return f"{'' if kind == 'array' else f'a {kind} as '}{Aval(shape, dtype)}{' grad' if tracks else ''}"
+    named = {"array": "", "tensor": "a tensor "}.get(kind, f"a {kind} as ")
+    return f"{named}{Aval(shape, dtype)}{' grad' if tracks else ''}"

@@ -16,10 +16,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from codegen.ir import Aval
 from codegen.runtime.entered import CallForm, EnteredCall
 
 from . import tree
-from .argument_leaves import has_key, is_unchanging
+from .argument_leaves import ARRAYS, has_key, is_unchanging
 from .config import config
 from .mode import MODE
 from .ops.template import Template
@@ -128,7 +131,7 @@ class _Form(CallForm):
                 else:
                     self.check("parts", register, partial(has_key, key[1]))
                 continue
-            if key[0] == "array":  # numbers, NumPy's too, dispatch as numbers: none is taken for an array
+            if key[0] in ARRAYS:  # numbers, NumPy's too, dispatch as numbers: none is taken for an array
                 self.arrays.append(len(self.inputs))
             if key[0] != "array" or isinstance(x, Tensor):
                 self.check("class", register, type(x))
@@ -166,6 +169,8 @@ class _Form(CallForm):
             self.result.append(("last" if is_last else "result", position))
             if not self.has_scalars:
                 self.result.append(("call", leaf))
+            elif given.kind.out.aval == Aval((), np.bool_):  # `if` and `is` know NumPy's own two by their identity
+                self.result.append(("truth", None))
             return
         for child in structure.children:
             self.put_together(child, left)

@@ -24,7 +24,7 @@ from codegen.ir import Aval, Graph
 from codegen.records import NamedTuple
 
 from . import tree
-from .argument_leaves import SCALAR, ArgumentLeaf
+from .argument_leaves import ARRAYS, SCALAR, ArgumentLeaf
 from .dispatch import Choices
 from .mode import MODE
 from .ops import as_tensor
@@ -74,7 +74,7 @@ class SignatureEntry:
     results      the result leaves: nodes, and objects that are no tensors
     tracks       True if a result tracks gradients; under no_grad, if one was computed under enable_grad
     choices      of dispatch that the trace relied on
-    ways         its calls for machine code by which arguments are arrays: None where it has no such way
+    way          its call for machine code; None where it has none, MISS before it was called twice
     missed       how many calls none of the ways that are tried has served, since its own was put first
     """
 
@@ -91,7 +91,7 @@ class SignatureEntry:
     results: list[Any]
     tracks: bool
     choices: Choices
-    ways: dict[tuple[bool, ...], Any]
+    way: Any
     missed: int
 
     @property
@@ -138,7 +138,7 @@ def frozen(
     """
     entry = SignatureEntry()
     entry.lines = state.now.lines
-    entry.ways, entry.missed = {}, 0
+    entry.way, entry.missed = MISS, 0
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
     check_leaves(leaves, name, "jit")
@@ -324,7 +324,7 @@ def run_as_written(f: Callable, signed: Signed, shares: bool = False) -> Any:
     """
     leaves = []
     for key, value, given in signed.leaves:
-        if value is not None and key[0] != "array" and not isinstance(given, Tensor):
+        if value is not None and key[0] not in ARRAYS and not isinstance(given, Tensor):
             given = number_like_traced(given, key[2], weak=key[0] != SCALAR)  # a number in a trace
         leaves.append(constant_of(given) if shares else copied_constant(given))
     args, kwargs = tree.unflatten(signed.structure, leaves)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
-from weakref import KeyedRef, WeakSet
+from weakref import KeyedRef, ref
 
 import numpy as np
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from . import argument_leaves, entering
     from . import entry as entries
-    from .argument_leaves import ArgumentLeaf, Statics
+    from .argument_leaves import Statics
     from .custom import host
     from .entry import SignatureEntry, Signed
 else:  # for the first function that is called
@@ -67,12 +67,17 @@ WAYS = 16
 #: turn each is then put there once in so many calls, which costs next to nothing.
 MISSED = 8
 
-_functions: WeakSet[Traces] = WeakSet()
+#: Not a WeakSet, which runs Python where one goes.
+_functions: set[ref[Traces]] = set()
+
+
+def _all_functions() -> list[Traces]:
+    return [function for known in list(_functions) if (function := known()) is not None]
 
 
 def _forget_entries() -> None:
     """All functions are traced again: what was compiled for them was compiled in another mode."""
-    for function in list(_functions):
+    for function in _all_functions():
         function.forget()
 
 
@@ -82,7 +87,7 @@ config.forgetting.append(_forget_entries)
 @in_child
 def _renew_locks() -> None:
     """A forked child has no thread that would end a trace that was going on: it makes its own."""
-    for function in list(_functions):
+    for function in _all_functions():
         function.lock = threading.RLock()
 
 
@@ -95,7 +100,6 @@ class Traces:
     is_left   the function was left once while it ran as it is recorded: all its sizes are traced
     front     the entries whose ways are tried, the latest last
     ways      of these, for machine code: see `autodiff.entering`
-    tells_arrays  some trace chose methods by an argument being an array: where one is a tensor is another signature
     enters    lets calls go by machine code, and says whether they can
     gone      of keys of which a static argument is gone: their entries go at the next call that Python sees
     """
@@ -111,9 +115,8 @@ class Traces:
         self.front: dict[Any, SignatureEntry] = {}
         self.ways: tuple[EnteredCall, ...] = ()
         self.gone: list[KeyedRef] = []
-        self.tells_arrays = False
         self.lock = threading.RLock()
-        _functions.add(self)
+        _functions.add(ref(self, _functions.discard))
 
     def call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Find or make the entry of this call, and run it."""
@@ -166,7 +169,7 @@ class Traces:
         args, kwargs = self.statics.marked(args, kwargs)
         given, structure = tree.flatten((args, kwargs))
         leaves = argument_leaves.leaves_of(self.f, [numpys(x) for x in given], structure)
-        return entries.Signed(self._key(structure, leaves), structure, leaves)
+        return entries.Signed((structure, tuple([x.key for x in leaves]), MODE.get().tracks), structure, leaves)
 
     def _comes_once(self, signed: Signed) -> bool:
         """True if a size is expected not to come again: it is new, and none of the latest ones was called twice."""
@@ -177,15 +180,15 @@ class Traces:
         if signed.key in self.entries or signed.key in self.front:
             return False
         latest = [self.entries.get(key) for key in self.latest]
-        if any([e is None or e.ways for e in latest]):
+        if any([e is None or e.way is not entries.MISS for e in latest]):
             return False
         form = _without_extents(signed.key)
         return all([_without_extents(key) == form for key in self.latest])
 
     def _found(self, signed: Signed) -> tuple[SignatureEntry, list[Any]]:
         """The entry of a call that was taken apart, and the values of its run-time leaves."""
-        key, structure, leaves = signed
-        values = [leaf.value for leaf in leaves if leaf.value is not None]
+        key = signed.key
+        values = [leaf.value for leaf in signed.leaves if leaf.value is not None]
         while self.gone:
             self._drop(self.gone.pop().key)
         entry = self.entries.get(key)
@@ -199,9 +202,6 @@ class Traces:
                     entry = self._trace(signed)
                     if entry.enclosing:
                         return entry, values
-                    if not self.tells_arrays and argument_leaves.tells_arrays(entry.choices):
-                        self.tells_arrays = True
-                        key = self._key(structure, leaves)
                     self.entries.put(key, entry)
                     why = argument_leaves.why_traced(self.f, key, self.latest[-1] if self.latest else None)
                     note(f"jit {getattr(self.f, '__name__', 'f')}", why)
@@ -213,11 +213,6 @@ class Traces:
             self._repeat(entry, signed)
         return entry, values
 
-    def _key(self, structure: tree.Structure, leaves: list[ArgumentLeaf]) -> tuple:
-        """The signature of a call."""
-        arrays = argument_leaves.arrays_among(leaves) if self.tells_arrays else ()
-        return structure, tuple([leaf.key for leaf in leaves]), MODE.get().tracks, arrays
-
     def _repeat(self, entry: SignatureEntry, signed: Signed) -> None:
         """Another call of an entry: from now on it goes from plain code straight into machine code.
 
@@ -225,19 +220,15 @@ class Traces:
         """
         if MODE.get().careful:
             return  # calls from plain code may follow
-        arrays = argument_leaves.arrays_among(signed.leaves)
         with self.lock:
-            if arrays not in entry.ways:
-                entry.ways[arrays] = entering.entered_call(entry, signed) if self.enters() else None
-            elif entry.ways[arrays] not in self.ways:
+            if entry.way is entries.MISS:
+                entry.way = entering.entered_call(entry, signed) if self.enters() else None
+            elif entry.way is not None and signed.key not in self.front:
                 entry.missed = (entry.missed + 1) % MISSED
-                if entry.missed:
-                    return
             else:
                 return
-            if entry.ways[arrays] is None:
+            if entry.way is None or entry.missed:
                 return
-            self.front.pop(signed.key, None)
             self.front[signed.key] = entry
             while len(self.front) > WAYS:
                 del self.front[next(iter(self.front))]
@@ -258,7 +249,7 @@ class Traces:
 
     def _enter(self) -> None:
         """Let machine code try the ways of the front."""
-        self.ways = tuple([way for e in reversed(self.front.values()) for way in e.ways.values() if way is not None])
+        self.ways = tuple([e.way for e in reversed(self.front.values())])
         function = self.function()
         if function is not None and self.ways:
             function.site = entered.site(self.ways)
@@ -293,7 +284,7 @@ class Traces:
                 given.append(leaf.given)
                 continue
             kind, shape, dtype, tracks = leaf.key
-            weak = kind not in ("array", argument_leaves.SCALAR)
+            weak = kind not in (*argument_leaves.ARRAYS, argument_leaves.SCALAR)
             t = argument(Aval(shape, dtype), weak=weak, requires_grad=tracks, number=kind == argument_leaves.SCALAR)
             arguments.append(t.node)
             given.append(standing(t, leaf.given))

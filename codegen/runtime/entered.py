@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir import Aval
 from ..lazily import later
 from .launcher import LaunchPlan, PlanBlock, StepTable, raise_status
 from .memory import words
@@ -31,6 +30,10 @@ else:
     plan_words = later("codegen.runtime.plan_words")
 
 __all__ = ["CallForm", "EnteredCall", "install", "site"]
+
+
+#: `if` and `is` know NumPy's own two by their identity.
+_TRUTHS = words([id(np.False_), id(np.True_)])
 
 
 class CallForm:
@@ -83,21 +86,16 @@ class EnteredCall:
             for name, register, thing, parts, count in call.checks
             for word in (entered_call.TAKE_APART.index(name), register, id(thing), parts, count)
         ]
-        truths: list[Any] = []
-        result: list[int] = []
+        result = []
         for name, operand in call.result:
-            word = operand
-            if name in ("object", "dict", "call"):
-                word = id(operand)
-            elif name in ("last", "result") and call.has_scalars and plan and _is_truth(plan.outputs[operand]):
-                truths.append(words([operand, name == "last", id(np.False_), id(np.True_)]))
-                name, word = "truth", ctypes.addressof(truths[-1])
-            result += (call_objects.PUT_TOGETHER.index(name), word)
+            word = id(operand) if name in ("object", "dict", "call") else operand
+            word = ctypes.addressof(_TRUTHS) if name == "truth" else word
+            result += [call_objects.PUT_TOGETHER.index(name), word]
         inputs = [int(number) for pair in call.inputs for number in pair]
         holds = any(is_handle for _, is_handle in call.inputs)
         is_flat = not holds and [register for register, _ in call.inputs] == [*range(call.given)]
         is_flat = is_flat and 0 < call.given == call.registers and plan is not None
-        tables = [words(t) for t in (checks, inputs, [*result, 0, 0])] + truths
+        tables = [words(t) for t in (checks, inputs, [*result, 0, 0])]
         values = dict(
             given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
             check_count=len(call.checks), checks=ctypes.addressof(tables[0]),
@@ -111,12 +109,6 @@ class EnteredCall:
     @property
     def address(self) -> int:
         return ctypes.addressof(self._block)
-
-
-def _is_truth(aval: Aval) -> bool:
-    """True for a result in place of which there is NumPy's own false or true: `if` and `is` know these two by their
-    identity, so one that was written to stands for one of them."""
-    return aval.ndim == 0 and aval.dtype.kind == "b"
 
 
 def site(entries: Sequence[EnteredCall]) -> Self:
