@@ -29,7 +29,7 @@ from . import tree
 from .custom.keys import is_object, static_key
 from .custom.reads import is_fixed
 from .dispatch.signature import dispatched
-from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short, located
+from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short, located, with_article
 from .ops import as_tensor
 from .tape.misses import changed_axes
 from .tape.watched import WATCHED, plain
@@ -327,6 +327,8 @@ def why_traced(f: Callable, key: tuple, last: tuple | None) -> str:
             return f"the arguments are nested in another way: {'; '.join(told)}"
         return f"the arguments are nested as {structure}, before as {last[0]}"
     for name, part, was in zip(argument_names(f, structure), parts, last[1], strict=True):
+        if part[1:] == was[1:] and part[0] != was[0] and part[0] in ARRAYS and was[0] in ARRAYS:
+            return f"argument {name} is {with_article(part[0])}, before it was {with_article(was[0])}"
         if part != was:
             axes = "" if "static" in (part[0], was[0]) else changed_axes(part[1], was[1])
             return f"argument {name} is {_signed(part)}, before it was {_signed(was)}{axes}"
@@ -341,5 +343,4 @@ def _signed(part: tuple) -> str:
         is_typed = type(value) is tuple and value[:1] == (type(value[-1]),)
         return f"the static value {(value[1] if is_typed else value)!r}"
     kind, shape, dtype, tracks = part
-    named = {"array": "", "tensor": "a tensor "}.get(kind, f"a {kind} as ")
-    return f"{named}{Aval(shape, dtype)}{' grad' if tracks else ''}"
+    return f"{'' if kind in ARRAYS else f'a {kind} as '}{Aval(shape, dtype)}{' grad' if tracks else ''}"

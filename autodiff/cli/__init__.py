@@ -24,7 +24,7 @@ import sys
 from contextlib import suppress
 
 from ..config import config
-from .app import app
+from .app import app, reported
 from .functions import check, explain, export, profile
 from .inspecting import inspect_
 from .rules import rules
@@ -34,7 +34,7 @@ __all__ = ["app", "main"]
 
 # The order in which help lists them.
 for _command in (demo, inspect_, explain, profile, export, rules, check, cache, bench, doctor):
-    app.command(_command.__name__.rstrip("_"))(_command)
+    app.command(_command.__name__.rstrip("_"))(reported(_command))
 
 
 def main() -> None:

@@ -24,14 +24,12 @@ from ..api import asarray
 from ..dispatch import Unreachable, all_functions, ambiguities, coverage, methods, which, which_backward
 from ..errors import Error
 from ..tape.lines import rule_code
-from .app import AsJson, reported, say, user_errors
-from .arguments import parse_arguments
-from .targets import find, names_for
+from .app import AsJson, say, user_errors
+from .targets import find, names_for, parse_arguments
 
 __all__ = ["rules"]
 
 
-@reported
 def rules(
     name: str = typer.Argument(
         "", help="A function of this library (matmul, linalg.solve), or FILE.py:FUNCTION; without one, all ambiguities."
