@@ -6,8 +6,7 @@
     sums.py      the differentiable function: which sum the rule of a sum is; and one round trip: a task for each shard,
                  lost ones repeated, results added in the order of the keys
     keeping.py   the shards, and the executor that they lie with
-    task.py      what a worker does
-    serialized.py  functions and keys as bytes
+    task.py      what a worker does; functions and keys as bytes
 """
 
 from .keeping import Shards, shards

@@ -23,8 +23,7 @@ from ..interop.foreign import Chain, Layout, wrapped
 from ..tape.leaks import is_traced
 from ..tracebacks import border
 from .keeping import Shards
-from .serialized import Sent, sent
-from .task import Done, Failed
+from .task import Done, Failed, Sent, sent
 
 __all__ = ["Sum", "go_round", "sum_over"]
 
