@@ -26,6 +26,7 @@ ENGINE = [
     ["autodiff.structured"],
     ["autodiff.argument_leaves"],
     ["autodiff.entering", "autodiff.entry"],
+    ["autodiff.profiling.steps"],
     ["autodiff.explorer"],
     [
         "autodiff.api", "autodiff.array_api", "autodiff.descriptions", "autodiff.jit", "autodiff.inspected",
