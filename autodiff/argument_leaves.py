@@ -15,6 +15,7 @@ identity, and the cache does not keep it alive.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from enum import Enum
 from types import FunctionType, MethodType
@@ -23,21 +24,21 @@ from weakref import KeyedRef, ref
 
 import numpy as np
 
-from codegen.ir import DTYPES, Aval
+from codegen.ir import DTYPES, Aval, parse_aval
 
 from . import tree
 from .custom.keys import is_object, static_key
 from .custom.reads import is_fixed
 from .dispatch.signature import dispatched
-from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short, located, with_article
+from .errors import DispatchError, DTypeError, Error, check_not_masked, check_numbers, in_short, located, with_article
 from .ops import as_tensor
 from .tape.misses import changed_axes
 from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
 
 __all__ = [
-    "ARRAYS", "SCALAR", "ArgumentLeaf", "Same", "Statics", "argument_names", "has_key", "is_unchanging", "leaves_of",
-    "watch", "why_traced",
+    "ARRAYS", "SCALAR", "ArgumentLeaf", "Same", "Statics", "argument_names", "aval_of", "has_key", "is_unchanging",
+    "leaves_of", "watch", "why_traced",
 ]
 
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
@@ -135,7 +136,7 @@ def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> 
         reason = str(refused)
     function = getattr(f, "__name__", "f")
     first, _, ways_out = reason.partition("\n")
-    raise DispatchError(f"jit: argument {name} of {function} {first}\n  called at {caller()}\n{ways_out}")
+    raise DispatchError(located(f"jit: argument {name} of {function} {first}", ways_out.removeprefix("  ")))
 
 
 def argument_names(f: Callable, structure: tree.Structure) -> list[str]:
@@ -344,3 +345,27 @@ def _signed(part: tuple) -> str:
         return f"the static value {(value[1] if is_typed else value)!r}"
     kind, shape, dtype, tracks = part
     return f"{'' if kind in ARRAYS else f'a {kind} as '}{Aval(shape, dtype)}{' grad' if tracks else ''}"
+
+
+# ---------------------------------------------------------------- descriptions
+
+#: A text that can hardly be meant as an argument by itself.
+_LIKE_AN_AVAL = re.compile(rf"\w+\[.*|{'|'.join(DTYPES)}")
+
+
+def aval_of(x: Any, taker: str) -> Aval | None:
+    """The aval that an argument of `taker` stands for; None when it is no array, and stays as it is."""
+    if isinstance(x, Aval):
+        return x
+    if isinstance(x, str):
+        try:
+            return parse_aval(x)
+        except ValueError as error:
+            if _LIKE_AN_AVAL.fullmatch(x):
+                raise Error(located(f"{taker}: {error}")) from None
+            return None
+    if isinstance(x, (np.ndarray, np.generic)):
+        return Aval(x.shape, x.dtype)
+    if isinstance(x, Tensor):
+        return x.aval
+    return Aval((), np.asarray(x).dtype) if type(x) in (bool, int, float, complex) else None

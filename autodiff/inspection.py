@@ -26,8 +26,7 @@ from codegen import compiler
 from codegen.ir import Aval, Graph, print_dot
 
 from . import explorer, tree
-from .argument_leaves import argument_names
-from .descriptions import aval_of
+from .argument_leaves import argument_names, aval_of
 from .errors import DispatchError, Error, check_callable, check_path, in_short, located
 from .frames import user_frame
 from .inspected import STAGES, GraphText, inspected, lines_of_step, tape_text

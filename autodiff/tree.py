@@ -75,7 +75,8 @@ class Structure:
         return self._hash
 
     def __repr__(self) -> str:
-        return str(unflatten(self, [_STAR] * self.size))
+        star = type("Leaf", (), {"__repr__": lambda _: "*"})()
+        return str(unflatten(self, [star] * self.size))
 
 
 def exactly(rest: Any) -> Any:
@@ -114,15 +115,6 @@ def _compared(x: Any) -> tuple:
         return ()
     return parts
 
-
-class _Star:
-    """Stands for a leaf where a structure is printed."""
-
-    def __repr__(self) -> str:
-        return "*"
-
-
-_STAR = _Star()
 
 #: The structure of a tree that is one leaf.
 LEAF = Structure(None, None, (), 1)
@@ -214,14 +206,9 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
 
 
 def _unflatten(structure: Structure, leaves: Iterator) -> Any:
-    container: Any = CONTAINERS[_class_of(structure)]
+    container: Any = CONTAINERS[structure.cls]  # type: ignore[index]  # it is no leaf
     children = [next(leaves) if child.cls is None else _unflatten(child, leaves) for child in structure.children]
     return container.join(structure.rest, children)
-
-
-def _class_of(structure: Structure) -> type:
-    assert structure.cls is not None, "a leaf is no container"
-    return structure.cls
 
 
 def joiner(structure: Structure) -> Callable[[Sequence[Any]], Any]:
@@ -231,7 +218,7 @@ def joiner(structure: Structure) -> Callable[[Sequence[Any]], Any]:
     >>> ad.tree.joiner(ad.tree.flatten((1, 2))[1])([3, 4])
     (3, 4)
     """
-    container: Any = CONTAINERS[_class_of(structure)]
+    container: Any = CONTAINERS[structure.cls]  # type: ignore[index]  # it is no leaf
     return partial(container.join, structure.rest)
 
 
@@ -321,16 +308,10 @@ def _aligned(structure: Structure, tree: Any, place: str, none_stands_for_all: b
     labels = _labels(structure.cls, rest, len(children))
     by_label = dict(zip(labels, children, strict=True))
     if by_label.keys() != set(own) or (container.labels is None and rest != structure.rest):
-        raise ShapeError(located(
-            f"the trees differ at {place}: {_told(own)} and {_told(labels)} in a {structure.cls.__name__}"
-        ))
-    labelled = zip(own, structure.children, strict=True)
+        told = " and ".join([", ".join(found) or "nothing" for found in (own, labels)])
+        raise ShapeError(located(f"the trees differ at {place}: {told} in a {structure.cls.__name__}"))
     return [
         leaf
-        for label, child in labelled
+        for label, child in zip(own, structure.children, strict=True)
         for leaf in _aligned(child, by_label[label], place + label, none_stands_for_all)
     ]
-
-
-def _told(labels: list[str]) -> str:
-    return ", ".join(labels) or "nothing"

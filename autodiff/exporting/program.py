@@ -16,8 +16,7 @@ from codegen.ir import Aval, parse_aval
 
 from .. import tree
 from ..api import asarray
-from ..argument_leaves import argument_names
-from ..descriptions import aval_of
+from ..argument_leaves import argument_names, aval_of
 from ..errors import DispatchError, Error, check_callable, located
 from ..tensor import AbstractTensor
 from ..tracebacks import border
