@@ -51,11 +51,7 @@ _owned: list[_Belonging] = []
 _shared: list[Callable[[], object]] = []
 
 
-def _goes_on(_owner: Any) -> None:
-    """Leave an owner as it is."""
-
-
-def owned(make: Callable[[], Any], forget: Callable[[Any], object] = _goes_on) -> Any:
+def owned(make: Callable[[], Any], forget: Callable[[Any], object] = lambda _owner: None) -> Any:
     """An object whose attributes belong to the current session.
 
     forget    empties it when the session is reset; counts are not emptied
