@@ -1,15 +1,12 @@
 """`ad.jit`: a function is traced once per call signature; after that, native code is called.
 
-    call signature  ->  Entry: an executable, how results are rebuilt, hidden inputs
+    call signature  ->  SignatureEntry: an executable, how results are rebuilt, hidden inputs
 
-A trace runs the function on arguments that have no values.  Numbers it closes over are frozen; arrays
-and tensors it meets become hidden inputs, whose present contents count at every call.  A call from
-plain code is answered by machine code, which checks the arguments itself (`entering`); a miss comes back here.
-
-A size that is expected not to come again is not traced: the function runs as it is recorded (`entry`).
-
-A call with tensors that track, or inside another trace, replays the traced nodes onto the tape, so
-gradients flow through and the whole is still one graph.
+A trace runs the function on arguments that have no values.  Numbers it closes over are frozen; arrays and tensors it
+meets become hidden inputs, whose present contents count at every call.  A call from plain code is answered by machine
+code, which checks the arguments itself (`entering`); a miss comes back here.  A size that is expected not to come again
+runs as it is recorded (`entry`).  A call with tensors that track, or inside another trace, replays the traced nodes
+onto the tape.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """Handles of the arguments of a traced function that dispatch as what was given: a number, or an array.
 
-    number_class(aval, weak)   the class of a number argument
-    standing(t, given)         the handle of an array argument
-
 Both are tensors, of the class that their aval has and of one more below it.
 """
 

@@ -1,14 +1,10 @@
 """`ad.check_gradients`: are the derivatives of a function right?  Shipped to users; the command line uses it too.
 
-A function and a point go in; nothing comes out, or an error that names the first bad entry and the rule.
-
-    first order     <y_bar, jvp(dx)> = <vjp(y_bar), dx>       forward and reverse mode agree
-                    both = the difference quotient along dx
+    first order     <y_bar, jvp(dx)> = <vjp(y_bar), dx> for random y_bar and dx, and both = a difference quotient
     second order    the same for x -> vjp(x)(y_bar), and so on
 
-y_bar and dx are random.  Arguments are taken apart by `ad.tree`, so a structured argument is moved within its
-own kind: a Diagonal stays diagonal.  The wrong entry is found by halving dx, the wrong rule by checking every
-custom call of the recording for itself, on the values that it was called with.
+Arguments are taken apart by `ad.tree`, so a structured argument is moved within its own kind.  The wrong entry is found
+by halving dx, the wrong rule by checking every custom call of the recording by itself.
 """
 
 from __future__ import annotations

@@ -2,14 +2,10 @@
 
     {"w": x, "layers": [(a, b), None]}   ⇄   [x, a, b, None]  and  {'w': *, 'layers': [(*, *), *]}
 
-What counts as what:
-- Containers are tuple, list, dict, OrderedDict, defaultdict, namedtuples, dataclass instances and
-  registered classes.  Other subclasses of these are leaves, as is everything else, None included:
-  a gradient may be None where its argument was an array.
-- A dict keeps its order, and so do its leaves.  Dicts with the same keys in another order have
-  different structures, so that nothing kept for one is used for the other by mistake; `map` over
-  several trees goes by key.
-- A dataclass is rebuilt from its fields, without `__init__` or `__post_init__`.
+Containers are tuple, list, dict, OrderedDict, defaultdict, namedtuples, dataclass instances and registered classes.
+All else is a leaf: None, too, and other subclasses of these.  A dict keeps its order, and so do its leaves: dicts with
+the same keys in another order have different structures, but `map` over several trees goes by key.  A dataclass is
+rebuilt from its fields, without `__init__` or `__post_init__`.
 
 A structure is hashable and compared by value, so it can be part of a cache key.
 """

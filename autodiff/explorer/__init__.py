@@ -1,9 +1,5 @@
 """The explorer: one HTML file with all stages of a function side by side, from the user's source to assembly.
 
-    page(data)     the page, from the data of an inspection (docs/reference/inspection-data.md)
-    frame(page)    the page inside of another one, for notebooks
-    timed, svg     measured times of steps; a drawing by Graphviz's own program
-
 The page is `page.html` with the style, the scripts and the data put in; it fetches nothing.  A script is a file per
 pane or idea, read in the order of `SCRIPTS`; `vendored/` has the libraries of others, with their licences.
 """

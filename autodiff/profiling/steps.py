@@ -1,11 +1,8 @@
 """Time by phase, and by step of a program.
 
-Phases: functions of the library are exchanged for timed ones while a profile is taken, and put back after it.  They
-nest (a rule runs within a trace); each moment counts for the innermost one of its thread.
-
-Steps: a callback stands in a program in place of each native function.  A callback costs some 2 us more than the
-function alone; the part of that within the measured time is calibrated and taken off, the rest shows as time of
-nothing.
+Functions of the library are exchanged for timed ones while a profile is taken; they nest, and each moment counts for
+the innermost one of its thread.  A callback stands in a program in place of each native function: it costs some 2 us
+more, of which the part within the measured time is calibrated and taken off.
 """
 
 from __future__ import annotations

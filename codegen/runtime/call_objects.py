@@ -1,15 +1,7 @@
 """Objects of a call, in native Python: the numbers of its arguments, and its result.
 
-`data_of` gives the place of an argument's number:
-
-    an array     that fits its spec, packed and aligned
-    a NumPy scalar of the spec's class
-    a Python number whose kind it can hold
-
-An array's data and a NumPy scalar's value are used where they are; a Python number is written to a cell of sixteen
-bytes in the frame.  Everything else is null: a miss.
-
-`put_together` makes the result of new objects.
+An array that fits its spec, packed and aligned, and a NumPy scalar of the spec's class are used where they are; a
+Python number whose kind it can hold is written to a cell of sixteen bytes in the frame.  Everything else is a miss.
 """
 
 # mypy: ignore-errors

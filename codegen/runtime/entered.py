@@ -1,10 +1,7 @@
 """Calls of Python objects that go straight into a plan: entries as data for `enter` (`entered_call`).
 
     install(cls, "site", (MODE, Mode, "careful"), slow, ...)    calls of objects of the class look into their slot
-    entry = EnteredCall(plan, form)                          one known call
-    f.site = site([entry, ...])                               what is tried at a call of f, in this order
-
-Where the self-check fails nothing is installed, and Python's own `__call__` stays.
+    f.site = site([EnteredCall(plan, form), ...])             what is tried at a call of f, in this order
 """
 
 from __future__ import annotations
