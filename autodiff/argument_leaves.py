@@ -52,16 +52,11 @@ _WEAK = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.f
 
 
 class ArgumentLeaf(NamedTuple):
-    """One argument leaf as it enters a trace.
+    """One argument leaf as it enters a trace."""
 
-    key    the part of the signature that it makes
-    value  for the executable; None of a static argument
-    given  what the user gave
-    """
-
-    key: tuple
-    value: Any
-    given: Any
+    key: tuple  # the part of the signature that it makes
+    value: Any  # for the executable; None of a static argument
+    given: Any  # by the user
 
 
 class Static:

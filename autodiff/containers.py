@@ -18,16 +18,11 @@ _T = TypeVar("_T")
 
 
 class Container(NamedTuple):
-    """One class of containers: how it is taken apart and put together.
+    """One class of containers: how it is taken apart and put together."""
 
-    split   container → (children, rest): rest is hashable and says the number and names of children
-    join    (rest, children) → container
-    labels  rest → how each child is written after its parent, `['w']` or `.w`; None: by number
-    """
-
-    split: Callable[[Any], tuple[Sequence, Hashable]]
-    join: Callable[[Any, Sequence], Any]
-    labels: Callable[[Any], list[str]] | None = None
+    split: Callable[[Any], tuple[Sequence, Hashable]]  # (children, rest), which says the number and names of children
+    join: Callable[[Any, Sequence], Any]  # of (rest, children)
+    labels: Callable[[Any], list[str]] | None = None  # of rest: children after their parent, `['w']`; None: by number
 
 
 def _bracketed(keys: Sequence) -> list[str]:

@@ -59,40 +59,23 @@ class Signed(NamedTuple):
 
 
 class SignatureEntry:
-    """The entry of one call signature.
-
-    executable   None when nothing is computed
-    arguments    nodes that stood for the arguments, in order
-    hidden       what captured nodes are the present contents of: tensors and arrays
-    captures     the same for every captured node that a replay needs, by node
-    fixed        tensors and arrays whose contents decided what was traced, and these contents
-    enclosing    nodes of a trace that is going on around, which the function closes over: such an entry is for this
-                 one call, which replays it
-    outputs      for each result leaf: its position among the executable's results, or None
-    lines        where the traced nodes were recorded
-    structure    of the result
-    results      the result leaves: nodes, and objects that are no tensors
-    tracks       True if a result tracks gradients; under no_grad, if one was computed under enable_grad
-    choices      of dispatch that the trace relied on
-    way          its call for machine code; None where it has none, MISS before it was called twice
-    missed       how many calls none of the ways that are tried has served, since its own was put first
-    """
+    """The entry of one call signature."""
 
     graph: Graph
-    executable: Any
-    arguments: list[Node]
-    hidden: list[Any]
-    captures: dict[Node, Any]
-    fixed: list[tuple[Any, Any]]
-    enclosing: set[Node]
-    outputs: list[int | None]
-    lines: Any
-    structure: Any
-    results: list[Any]
-    tracks: bool
-    choices: Choices
-    way: Any
-    missed: int
+    executable: Any  # None when nothing is computed
+    arguments: list[Node]  # that stood for the arguments, in order
+    hidden: list[Any]  # tensors and arrays, of which captured nodes are the present contents
+    captures: dict[Node, Any]  # the same for every captured node that a replay needs
+    fixed: list[tuple[Any, Any]]  # tensors and arrays whose contents decided what was traced, and these contents
+    enclosing: set[Node]  # nodes of a trace around this one, which the function closes over: one call replays the entry
+    outputs: list[int | None]  # for each result leaf: its position among the executable's results
+    lines: Any  # where the traced nodes were recorded
+    structure: Any  # of the result
+    results: list[Any]  # the result leaves: nodes, and objects that are no tensors
+    tracks: bool  # a result tracks gradients; under no_grad: one was computed under enable_grad
+    choices: Choices  # of dispatch that the trace relied on
+    way: Any  # its call for machine code; None where it has none, MISS before it was called twice
+    missed: int  # the number of calls that no way which is tried has served, since its own was put first
 
     @property
     def fits(self) -> bool:

@@ -92,29 +92,18 @@ def _renew_locks() -> None:
 
 
 class Traces:
-    """The entries of one function, by call signature.
-
-    function  a weak reference to what `jit` gave for it
-    entries   None for a signature that ran as it was recorded
-    latest    the signatures that were traced last
-    is_left   the function was left once while it ran as it is recorded: all its sizes are traced
-    front     the entries whose ways are tried, the latest last
-    ways      of these, for machine code: see `autodiff.entering`
-    enters    lets calls go by machine code, and says whether they can
-    gone      of keys of which a static argument is gone: their entries go at the next call that Python sees
-    """
+    """The entries of one function, by call signature."""
 
     def __init__(self, f: Callable, statics: Statics, enters: Callable[[], bool]) -> None:
-        self.f = f
-        self.enters = enters
-        self.statics = statics
-        self.entries = LRU(ENTRIES)
-        self.function: Callable[[], Any] = lambda: None
-        self.latest: list[tuple] = []
-        self.is_left = False
-        self.front: dict[Any, SignatureEntry] = {}
-        self.ways: tuple[EnteredCall, ...] = ()
-        self.gone: list[KeyedRef] = []
+        self.f, self.statics = f, statics
+        self.enters = enters  # lets calls go by machine code, and says if they can
+        self.function: Callable[[], Any] = lambda: None  # a weak reference to what `jit` gave for it
+        self.entries = LRU(ENTRIES)  # None for a signature that ran as it was recorded
+        self.latest: list[tuple] = []  # the signatures that were traced last
+        self.is_left = False  # it was left once while it ran as it is recorded: all its sizes are traced
+        self.front: dict[Any, SignatureEntry] = {}  # the entries whose ways are tried, the latest last
+        self.ways: tuple[EnteredCall, ...] = ()  # of these, for machine code: see `autodiff.entering`
+        self.gone: list[KeyedRef] = []  # static arguments that are gone: Python's next call drops their entries
         self.lock = threading.RLock()
         _functions.add(ref(self, _functions.discard))
 

@@ -89,20 +89,14 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
 
 
 class BuiltProgram(NamedTuple):
-    """A program as it is exported.
-
-    made       its object file                mlir     its text
-    outputs    for each result of the function which of the program's it is, or None
-    avals      of the program's results
-    tried      sizes that were tried;  sizes: those of them that it can be called with
-    """
+    """A program as it is exported."""
 
     made: Exported
     mlir: str
-    outputs: Sequence[int | None]
-    avals: Sequence[Aval | SizedAval]
-    tried: Sequence[tuple[int, ...]] = ()
-    sizes: Sequence[tuple[int, ...]] = ()
+    outputs: Sequence[int | None]  # for each result of the function its place among the program's
+    avals: Sequence[Aval | SizedAval]  # of the program's results
+    tried: Sequence[tuple[int, ...]] = ()  # sizes
+    sizes: Sequence[tuple[int, ...]] = ()  # those of them that the program can be called with
 
 
 def program(f: Callable, name: str, avals: Sequence[Aval | SizedAval]) -> BuiltProgram:

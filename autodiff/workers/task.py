@@ -98,22 +98,16 @@ def sent(value: Any, what: str, by_value: bool) -> Sent:
 
 
 class ShardOrder(NamedTuple):
-    """The work that is asked for.
+    """The work that is asked for."""
 
-    shards, place, key    which shard: the token of `ad.shards`, its number among the keys, its key
-    load, f               the user's functions;  function: a token of f
-    chain                 the function of f that is wanted
-    memory                bytes of shards that this process may keep; None: all
-    """
-
-    shards: str
-    place: int
+    shards: str  # a token of `ad.shards`
+    place: int  # of the key
     key: Sent
     load: Sent
     f: Sent
-    function: str
-    chain: Chain
-    memory: int | None
+    function: str  # a token of f
+    chain: Chain  # the function of f that is wanted
+    memory: int | None  # bytes of shards that this process may keep; None: all
 
 
 class LoadedShard:
@@ -133,14 +127,10 @@ class LoadedShard:
 
 
 class Done(NamedTuple):
-    """Results for one shard.
+    """Results for one shard."""
 
-    result   what f returned, with arrays as leaves; None for a chain that ends in "pull" or "push"
-    rest     gradients
-    """
-
-    result: Any
-    rest: list[np.ndarray]
+    result: Any  # of f, with arrays as leaves; None for a chain that ends in "pull" or "push"
+    rest: list[np.ndarray]  # gradients
 
 
 class Failed(NamedTuple):

@@ -34,27 +34,18 @@ _TRUTHS = words([id(np.False_), id(np.True_)])
 
 
 class CallForm:
-    """The form of a call's arguments and result: instructions by the names in `entered_call` and `call_objects`.
-
-    given       number of arguments: the first registers
-    has_keywords    whether keywords are given too: their dict is in the next register
-    registers   how many there are
-    checks      (name, register, object, first register of the parts, count)
-    inputs      of the plan: (register, whether it has a handle on a node with the value)
-    arrays      which of these are arrays: no number is taken for them
-    result      (name, operand)
-    has_scalars     0-d results are NumPy scalars, not arrays
-    then        what gets the inputs where there is no plan
-    """
+    """The form of a call's arguments and result: instructions by the names in `entered_call` and `call_objects`."""
 
     def __init__(self, given: int, has_keywords: bool, *, has_scalars: bool = True) -> None:
-        self.given, self.has_keywords, self.has_scalars = given, has_keywords, has_scalars
-        self.registers = given + has_keywords
-        self.checks: list[tuple[str, int, Any, int, int]] = []
-        self.inputs: list[tuple[int, bool]] = []
-        self.arrays: list[int] = []
-        self.result: list[tuple[str, Any]] = []
-        self.then: Callable | None = None
+        self.given = given  # the number of arguments, which are the first registers
+        self.has_keywords = has_keywords  # their dict is in the next register
+        self.has_scalars = has_scalars  # 0-d results are NumPy scalars, not arrays
+        self.registers = given + has_keywords  # their number
+        self.checks: list[tuple[str, int, Any, int, int]] = []  # name, register, object, first register of parts, count
+        self.inputs: list[tuple[int, bool]] = []  # of the plan: register, True for a handle on a node with the value
+        self.arrays: list[int] = []  # the inputs that are arrays: no number is taken for them
+        self.result: list[tuple[str, Any]] = []  # name, operand
+        self.then: Callable | None = None  # gets the inputs where there is no plan
 
     def check(self, name: str, register: int, thing: Any, count: int = 0) -> int:
         """Add an instruction; the first register of its parts."""
