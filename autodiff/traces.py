@@ -66,6 +66,8 @@ WAYS = 16
 #: The number of calls of an entry, which no way fitted, that puts its own first again.  Of more than WAYS entries in
 #: turn each is then put there once in so many calls, which costs next to nothing.
 MISSED = 8
+#: What a trace has of its own.  A tensor that it has left behind is no small result to compute along: it has no value.
+_OF_A_TRACE = ("captures", "fixed", "outside", "inside", "tracing", "start", "small", "lines")
 
 #: Not a WeakSet, which runs Python where one goes.
 _functions: set[ref[Traces]] = set()
@@ -278,13 +280,13 @@ class Traces:
             arguments.append(t.node)
             given.append(standing(t, leaf.given))
         args, kwargs = tree.unflatten(structure, given)
-        captures, fixed, outside, inside, depth = now.captures, now.fixed, now.outside, now.inside, now.tracing
-        start, small, lines = now.start, now.small, now.lines
+        held = [(name, getattr(now, name)) for name in _OF_A_TRACE]
+        depth, lines = now.tracing, now.lines
         has_own_lines = lines is None or lines.is_lasting
         mode = MODE.get()
         try:  # an interrupt may come at any call from here on
             set_in_context(MODE, mode.but("closely"))
-            now.captures, now.fixed, now.outside, now.inside = {}, {}, outside if depth else before, before
+            now.captures, now.fixed, now.outside, now.inside = {}, {}, now.outside if depth else before, before
             now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
             if has_own_lines or lines.is_whole:
                 are_given = [leaf.value is not None for leaf in leaves]  # no value is held until somebody looks
@@ -300,9 +302,8 @@ class Traces:
         finally:
             if has_own_lines and now.lines is not None:
                 now.lines.end()
-            now.captures, now.fixed, now.outside, now.inside = captures, fixed, outside, inside
-            # A tensor that a trace has left behind is no small result to compute along: it has no value.
-            now.tracing, now.start, now.small, now.lines = depth, start, small, lines
+            for field, value in held:
+                setattr(now, field, value)
             set_in_context(MODE, mode)
 
 

@@ -107,8 +107,7 @@ def _derivative(function: Any) -> list[str]:
     if primitive is None:
         return []
     modes = (("reverse", primitive.pull, "backward"), ("forward", primitive.push, "jvp"))
-    found = [(mode, rule_code(primitive, kind)) for mode, rule, kind in modes if rule]
-    places = [(mode, None if code is None else placed(code)) for mode, code in found]
+    places = [(mode, placed(rule_code(primitive, kind))) for mode, rule, kind in modes if rule]
     return [f"of operation {primitive.name}: {mode} mode{f'  {place}' if place else ''}" for mode, place in places]
 
 
@@ -123,31 +122,23 @@ def _chosen(function: Any, given: tuple) -> tuple[Any, Any]:
 
 def located(text: str, methods: Iterable[Any]) -> str:
     """A text in which the places of these methods are written with their folders."""
-    places = {m.place: full for m in methods if (full := _full(m)) is not None}
+    written = [(m.place, inspect.unwrap(m.implementation)) for m in methods]
+    found = [(p, placed(getattr(f, "__code__", None), getattr(f, "__module__", None))) for p, f in written]
+    places = {place: full for place, full in found if full is not None}
     if not places:
         return text
     pattern = "|".join(map(re.escape, sorted(places)))
     return re.sub(rf"(?<![\w./\\])({pattern})(?!\d)", lambda found: places[found[0]], text)
 
 
-def _full(method: Any) -> str | None:
-    """`folder/file.py:12`; None where it is not known."""
-    written = inspect.unwrap(method.implementation)
-    code = getattr(written, "__code__", None)
-    return None if code is None else placed(code, getattr(written, "__module__", None))
-
-
-def placed(code: CodeType, module: str | None = None) -> str | None:
+def placed(code: CodeType | None, module: str | None = None) -> str | None:
     """`folder/file.py:12` of a function's code; None where it is not known."""
+    if code is None:
+        return None
     file = Path(code.co_filename).absolute()
-    for root in (_package_folder("autodiff"), Path.cwd(), _package_folder(module)):
-        if root is not None and file.is_relative_to(root):
+    packages = [sys.modules.get((name or "").partition(".")[0]) for name in ("autodiff", module)]
+    ours, theirs = ([Path(path).parent for path in getattr(package, "__path__", ())][:1] for package in packages)
+    for root in (*ours, Path.cwd(), *theirs):
+        if file.is_relative_to(root):
             return f"{file.relative_to(root).as_posix()}:{code.co_firstlineno}"
     return None
-
-
-def _package_folder(module: str | None) -> Path | None:
-    """The folder that a module's package lies in; None for one that belongs to none."""
-    top = sys.modules.get((module or "").partition(".")[0])
-    paths = list(getattr(top, "__path__", ()))
-    return Path(paths[0]).parent if paths else None

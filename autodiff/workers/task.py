@@ -238,10 +238,6 @@ def _as_result(x: Any, f: Callable) -> Any:
     return x if x.dtype.kind in "fc" or x.dtype == np.int64 else x.astype(np.int64)
 
 
-def _is_float(x: Any) -> bool:
-    return bool(x.dtype.kind in "fc")
-
-
 def _with_rows(run: _Flat, wrt: Sequence[int]) -> _Flat:
     """The results, and behind them the gradients of each where all are real numbers."""
 
@@ -250,11 +246,11 @@ def _with_rows(run: _Flat, wrt: Sequence[int]) -> _Flat:
 
         def noted(given: Sequence[Any]) -> list[Any]:
             values[:] = run(given)
-            return [v for v in values if _is_float(v)]
+            return [v for v in values if v.dtype.kind in "fc"]
 
         found, pullback = vjp(restricted(noted, leaves, wrt), *[leaves[i] for i in wrt])
         those = iter(found)
-        values = [next(those) if _is_float(v) else v for v in values]
+        values = [next(those) if v.dtype.kind in "fc" else v for v in values]
         if not all([x.ndim == 0 and x.dtype.kind == "f" for x in found]):
             return values
         for i in range(len(found)):
