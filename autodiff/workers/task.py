@@ -149,7 +149,8 @@ _functions = LRU(64)
 
 def forget(shards: str) -> None:
     """Drop the shards of one `ad.shards` that this process keeps."""
-    for place in [p for p in _kept if p[0] == shards]:
+    keys: Any = _kept
+    for place in [p for p in keys if p[0] == shards]:
         _kept.pop(place)
 
 
