@@ -124,13 +124,14 @@ def asarray(
     if (data is _NOTHING) == (a is _NOTHING):
         raise TypeError(located("asarray: takes one array, as data or as a"))
     data = a if data is _NOTHING else data
-    is_shared = isinstance(data, np.ndarray) and not data.flags.writeable and data.flags.c_contiguous
-    if copy is False and not is_shared and not isinstance(data, Tensor):
+    if copy is False and not isinstance(data, Tensor) and (
+        not isinstance(data, np.ndarray) or data.flags.writeable or not data.flags.c_contiguous
+    ):  # fmt: skip
         raise ValueError(located(
             "asarray: this data has to be copied",
             "only a read-only C-contiguous array can be shared: a tensor's value never changes",
         ))
-    t = as_tensor(data, "asarray", "data")
+    t = data if isinstance(data, Tensor) else as_tensor(data, "asarray", "data")
     if dtype is not None and t.dtype != (wanted := dtype_of(dtype, "asarray")):
         if copy is False:
             raise ValueError(located(f"asarray: {t.aval} has to be copied to become {wanted}"))
