@@ -52,8 +52,7 @@ def _compile_anew(config: Config, name: str, flag: bool) -> None:
         debugged.check()
     if flag != getattr(modes, name):
         compiler.set_mode(name, flag)
-        for forget in config.forgetting:
-            forget()
+        config.forget()
 
 
 def _check_blas(_config: Config, _name: str, flag: bool) -> None:
@@ -156,6 +155,11 @@ class Config:
         if not isinstance(count, int) or not 0 <= count <= 64:
             raise ValueError(f"config.patience is a number from 0 to 64, not {count!r}")
         self._patience = count
+
+    def forget(self) -> None:
+        """Drop all compiled programs, those of `jit` functions too."""
+        for forget in self.forgetting:
+            forget()
 
     def forget_other_threads(self) -> None:
         """Keep only what this thread is at: a forked child has no other."""

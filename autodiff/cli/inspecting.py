@@ -133,7 +133,8 @@ def _list_graphs(path: str, output: str, as_json: bool) -> None:
     lines = [f"{_counted(len(rows), 'graph')} compiled; --graph N --stage X shows one"]
     lines += [
         f"{r['graph']:4d}  {r['name']:{longest[0]}}  {r['place']:{longest[1]}}  {r['operations']:4d} operations"
-        f"  {1e3 * r['seconds']:7.1f} ms, {_counted(r['runs'], 'run')} in {1e3 * r['running']:.3g} ms"
+        f"  {1e3 * r['seconds']:7.1f} ms, {_counted(r['runs'], 'run')} in"
+        f" {1e3 * r['running']:{'.3g' if r['running'] < 0.1 else '.0f'}} ms"
         f"  ({_short(r['inputs'])}) -> ({_short(r['outputs'])})" + (f"\n      {r['reason']}" if r["reason"] else "")
         for r in rows
     ]

@@ -25,7 +25,7 @@ from ..dispatch import Unreachable, all_functions, ambiguities, coverage, method
 from ..errors import Error
 from ..tape.lines import rule_code
 from .app import AsJson, say, user_errors
-from .targets import find, names_for, parse_arguments
+from .targets import find, is_generic, names_for, parse_arguments
 
 __all__ = ["rules"]
 
@@ -78,7 +78,7 @@ def _generic(name: str) -> tuple[str, Any, dict[str, Any]]:
 
     path, _, attribute = name.rpartition(":")
     module, function = find(path, attribute) if path else (autodiff, _of_library().get(name))
-    if not getattr(type(function), "is_generic_function", False):
+    if not is_generic(function):
         raise Error(f"{name!r} is no generic function: give a name such as {_closest(name)}, or FILE.py:FUNCTION")
     return path, function, names_for(module)
 
@@ -90,7 +90,7 @@ def _of_library() -> dict[str, Any]:
     inside = ("linalg", "special", "random", "fft")
     spaces = {"": autodiff, **{f"{name}.": getattr(autodiff, name) for name in inside}}
     found = {f"{prefix}{name}": getattr(space, name) for prefix, space in spaces.items() for name in space.__all__}
-    return {name: value for name, value in found.items() if getattr(type(value), "is_generic_function", False)}
+    return {name: value for name, value in found.items() if is_generic(value)}
 
 
 def _closest(name: str) -> str:

@@ -28,7 +28,9 @@ from ..errors import Error
 from ..tensor import AbstractTensor
 from .app import user_errors
 
-__all__ = ["called", "find", "is_file", "load", "names_for", "parse_argnums", "parse_arguments", "run_script"]
+__all__ = [
+    "called", "find", "is_file", "is_generic", "load", "names_for", "parse_argnums", "parse_arguments", "run_script",
+]
 
 
 def called(target: str, args: str, *, sized: bool = False) -> tuple[str, Any, tuple]:
@@ -74,8 +76,9 @@ def find(path: str, name: str) -> tuple[Any, Any]:
         if isinstance(owner, type) and isinstance(vars(owner).get(part), FunctionType):
             found = _bound(owner, part, path)
     if not callable(found):
-        names = [n for n, v in vars(module).items() if _is_own(n, v, module)]
-        raise Error(f"{path} has no function {name!r}: there are {', '.join(names) or 'none'}")
+        named = [(n, v) for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        own = [n for n, v in named if getattr(v, "__module__", None) == module.__name__ or is_generic(v)]
+        raise Error(f"{path} has no function {name!r}: there are {', '.join(own) or 'none'}")
     return module, found
 
 
@@ -98,9 +101,9 @@ def names_for(module: Any) -> dict[str, Any]:
     return {**{name: getattr(library, name) for name in dir(library)}, **vars(module)}
 
 
-def _is_own(name: str, value: Any, module: Any) -> bool:
-    own = getattr(value, "__module__", None) == module.__name__
-    return callable(value) and not name.startswith("_") and (own or getattr(type(value), "is_generic_function", False))
+def is_generic(value: Any) -> bool:
+    """True for a generic function."""
+    return bool(getattr(type(value), "is_generic_function", False))
 
 
 def load(path: str) -> Any:

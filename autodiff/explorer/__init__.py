@@ -41,8 +41,13 @@ def page(data: Mapping[str, Any]) -> str:
     """The explorer of an inspection's data, as one HTML file without references to others."""
     # Without a time in it, so that equal data is an equal page; 9 is the most that gzip can do.
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
+    scripts = "\n".join([_read(f"{name}.js") for name in SCRIPTS])
     parts = {
-        **_fixed(),
+        "@STYLE@": _read("style.css"),
+        "@SCRIPT@": f'"use strict";\n{scripts}',
+        "@WORKER@": _read("layout_worker.js"),
+        "@GRAPHVIZ@": _read("vendored/graphviz.js"),
+        "@D3@": _read("vendored/d3.js"),
         "@TITLE@": html.escape(str(data["name"])),
         "@DATA@": base64.b64encode(packed).decode(),
     }
@@ -54,18 +59,6 @@ def frame(text: str, height: int = 720) -> str:
     inside = html.escape(text, quote=True)
     style = f"width: 100%; height: {height}px; border: 1px solid #8888; resize: vertical"
     return f'<iframe title="autodiff explorer" sandbox="allow-scripts" style="{style}" srcdoc="{inside}"></iframe>'
-
-
-def _fixed() -> dict[str, str]:
-    """The parts that are the same in every page."""
-    scripts = "\n".join([_read(f"{name}.js") for name in SCRIPTS])
-    return {
-        "@STYLE@": _read("style.css"),
-        "@SCRIPT@": f'"use strict";\n{scripts}',
-        "@WORKER@": _read("layout_worker.js"),
-        "@GRAPHVIZ@": _read("vendored/graphviz.js"),
-        "@D3@": _read("vendored/d3.js"),
-    }
 
 
 def _read(name: str) -> str:

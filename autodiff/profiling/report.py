@@ -255,7 +255,7 @@ class Profile:
         if is_taken or self._is_over:
             told = "one is being taken, and profiles do not nest" if is_taken else "each block needs one of its own"
             raise Error(located(f"profile: {told}"))
-        _forget()
+        config.forget()
         self._open = ExitStack()
         try:
             self._open.enter_context(self._clock.running())
@@ -273,7 +273,7 @@ class Profile:
         if self._open is not None:
             self._open.close()
         self._is_over = True
-        _forget()
+        config.forget()
 
 
 def profile(*given: Never, **named: Never) -> Profile:
@@ -298,12 +298,6 @@ def profile(*given: Never, **named: Never) -> Profile:
     """
     check_nothing("profile", "write `with ad.profile() as p:` around what counts", *given, **named)
     return Profile()
-
-
-def _forget() -> None:
-    """Drop all compiled programs, those of `jit` functions too."""
-    for forget in config.forgetting:
-        forget()
 
 
 def _rate(rate: float | None) -> str:
