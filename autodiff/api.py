@@ -91,7 +91,7 @@ def _leaf_of(array: np.ndarray, requires_grad: bool) -> Tensor:
     array.flags.writeable = False
     if requires_grad:
         refuse_discrete_leaf(array.dtype)
-    return leaf(array, requires_grad)
+    return leaf(array, bool(requires_grad))
 
 
 #: In the place of an argument that is not given.

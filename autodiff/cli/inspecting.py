@@ -163,7 +163,7 @@ def _graph_of_script(path: str, number: int) -> tuple[int, Inspection]:
     return number, Inspection.of_graph(graphs[number].graph)
 
 
-class _Compiled(NamedTuple):
+class _FoundGraph(NamedTuple):
     """A graph that a script compiled, the user's line and reason that had it compiled, and the times of its steps."""
 
     graph: Any
@@ -173,7 +173,7 @@ class _Compiled(NamedTuple):
 
 
 class _Graphs(list):
-    """The graphs, as `_Compiled`.  `explain` notes the reason after a graph, `steps` is told of a program before it."""
+    """The graphs, as `_FoundGraph`.  `explain` notes the reason after a graph, `steps` is told of a program before it."""
 
     def __init__(self, steps: Steps) -> None:
         super().__init__()
@@ -184,7 +184,7 @@ class _Graphs(list):
     def append(self, graph: Any) -> None:
         self.give_reasons()
         own, self._seen = self._steps.found[self._seen :], len(self._steps.found)
-        super().append(_Compiled(graph, caller(), "", own))
+        super().append(_FoundGraph(graph, caller(), "", own))
 
     def give_reasons(self) -> None:
         """Say of the latest graphs what was noted since they were compiled."""
@@ -198,7 +198,7 @@ class _Runs(Steps):
     """Observes the programs of a script, which may take a profile of its own meanwhile."""
 
 
-def _compiled_by(path: str) -> Sequence[_Compiled]:
+def _compiled_by(path: str) -> Sequence[_FoundGraph]:
     """Run a script as `__main__`: the graphs that it compiled, as if it were the first."""
     clear_cache()
     patience, config.patience = config.patience, 0  # also what is run once is compiled, and listed
