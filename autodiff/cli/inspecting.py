@@ -173,7 +173,7 @@ class _FoundGraph(NamedTuple):
 
 
 class _Graphs(list):
-    """The graphs, as `_FoundGraph`.  `explain` notes the reason after a graph, `steps` is told of a program before it."""
+    """The graphs.  `explain` notes the reason after a graph, `steps` is told of a program before it."""
 
     def __init__(self, steps: Steps) -> None:
         super().__init__()
