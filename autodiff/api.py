@@ -57,9 +57,12 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
                 learn(data, t.node.kind)
             return t
     if dtype is None and type(data) in _PLAIN and state.now.captures is None:
-        t = _of_plain(data, requires_grad)
-        if t is not None:
-            return t
+        try:
+            array = np.array(data, order="C")
+        except (ValueError, TypeError):  # of which something is to be said
+            array = None
+        if array is not None and array.dtype in _DTYPES:
+            return _leaf_of(array, requires_grad)
     if state.now.captures is not None and not requires_grad and isinstance(data, (np.ndarray, AbstractTensor)):
         t = as_tensor(data, "tensor", "data").detach()
         return t if dtype is None else astype(t, dtype)
@@ -83,22 +86,12 @@ _DTYPES = frozenset(DTYPES.values())
 _PLAIN = frozenset((float, int, bool, complex, list, tuple))
 
 
-def _of_plain(data: Any, requires_grad: bool) -> Tensor | None:
-    """A leaf on numbers and lists of them; None where something is to be said of them."""
-    try:
-        array = np.array(data, order="C")
-    except (ValueError, TypeError):
-        return None
-    return _leaf_of(array, requires_grad) if array.dtype in _DTYPES else None
-
-
 def _leaf_of(array: np.ndarray, requires_grad: bool) -> Tensor:
     """A leaf on an array that nobody else has."""
     array.flags.writeable = False
     if requires_grad:
         refuse_discrete_leaf(array.dtype)
-        return leaf(array, True)
-    return leaf(array, False)
+    return leaf(array, bool(requires_grad))
 
 
 #: In the place of an argument that is not given.
@@ -131,17 +124,14 @@ def asarray(
     if (data is _NOTHING) == (a is _NOTHING):
         raise TypeError(located("asarray: takes one array, as data or as a"))
     data = a if data is _NOTHING else data
-    if isinstance(data, Tensor):
-        t = data
-    elif copy is False:
-        if not isinstance(data, np.ndarray) or data.flags.writeable or not data.flags.c_contiguous:
-            raise ValueError(located(
-                "asarray: this data has to be copied",
-                "only a read-only C-contiguous array can be shared: a tensor's value never changes",
-            ))
-        t = as_tensor(data, "asarray", "data")
-    else:
-        t = as_tensor(data, "asarray", "data")
+    if copy is False and not isinstance(data, Tensor) and (
+        not isinstance(data, np.ndarray) or data.flags.writeable or not data.flags.c_contiguous
+    ):  # fmt: skip
+        raise ValueError(located(
+            "asarray: this data has to be copied",
+            "only a read-only C-contiguous array can be shared: a tensor's value never changes",
+        ))
+    t = data if isinstance(data, Tensor) else as_tensor(data, "asarray", "data")
     if dtype is not None and t.dtype != (wanted := dtype_of(dtype, "asarray")):
         if copy is False:
             raise ValueError(located(f"asarray: {t.aval} has to be copied to become {wanted}"))

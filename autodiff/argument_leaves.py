@@ -1,7 +1,8 @@
 """The leaves of the arguments of a jit function, by kind, which decide if a trace fits: the signature of a call.
 
     argument                      in the signature
-    array, tensor                 ("array", shape, dtype, whether it tracks); which of them it is, where methods tell
+    array                         ("array", shape, dtype, False)
+    tensor                        ("tensor", shape, dtype, whether it tracks); "array" where it stands for one
     NumPy scalar                  ("scalar", (), dtype, False): no dimensions, and dispatches as a number
     Python number                 (its class's name, (), dtype, False): weak, its value is a run-time argument
     anything else                 ("static", its value)
@@ -14,50 +15,48 @@ identity, and the cache does not keep it alive.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from enum import Enum
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
-from weakref import ref
+from weakref import KeyedRef, ref
 
 import numpy as np
 
-from codegen.ir import DTYPES, Aval
+from codegen.ir import DTYPES, Aval, parse_aval
 
 from . import tree
 from .custom.keys import is_object, static_key
 from .custom.reads import is_fixed
-from .dispatch import Choices
 from .dispatch.signature import dispatched
-from .errors import DispatchError, DTypeError, caller, check_not_masked, check_numbers, in_short, located
+from .errors import DispatchError, DTypeError, Error, check_not_masked, check_numbers, in_short, located, with_article
 from .ops import as_tensor
-from .stand_ins import StandsForArray, standing
-from .tape.leaves import number_like_traced
 from .tape.misses import changed_axes
 from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
 
 __all__ = [
-    "SCALAR", "ArgumentLeaf", "Same", "Static", "Statics", "argument_names", "arrays_among", "as_value", "has_key",
-    "is_unchanging", "leaves_of", "names_of_leaves", "stripped", "tells_arrays", "watch", "why_traced",
+    "ARRAYS", "SCALAR", "ArgumentLeaf", "Same", "Statics", "argument_names", "aval_of", "has_key", "is_unchanging",
+    "leaves_of", "watch", "why_traced",
 ]
 
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
 SCALAR = "scalar"
+#: In a signature: what is no number.
+ARRAYS = ("array", "tensor")
 
 #: The dtypes that there are, for looking one up.
 _KNOWN = dict.fromkeys(DTYPES.values())
 _WEAK = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(complex)}
 
 
-class ArgumentLeaf:
-    """One argument leaf as it enters a trace: the part of the signature it makes, and its value."""
+class ArgumentLeaf(NamedTuple):
+    """One argument leaf as it enters a trace."""
 
-    __slots__ = ("key", "value")
-
-    def __init__(self, key: Any, value: Any) -> None:
-        self.key = key
-        self.value = value
+    key: tuple  # the part of the signature that it makes
+    value: Any  # for the executable; None of a static argument
+    given: Any  # by the user
 
 
 class Static:
@@ -128,15 +127,11 @@ def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> 
         return [_leaf_of(x) for x in leaves]
     except _RefusedError as refused:
         named = zip(argument_names(f, structure), leaves, strict=True)
-        name = next((n for n, x in named if stripped(x) is refused.leaf), "")
+        name = next((n for n, x in named if x is refused.leaf), "")
         reason = str(refused)
     function = getattr(f, "__name__", "f")
     first, _, ways_out = reason.partition("\n")
-    raise DispatchError(f"jit: argument {name} of {function} {first}\n  called at {caller()}\n{ways_out}")
-
-
-def stripped(x: Any) -> Any:
-    return x.value if type(x) is Static else x
+    raise DispatchError(located(f"jit: argument {name} of {function} {first}", ways_out.removeprefix("  ")))
 
 
 def argument_names(f: Callable, structure: tree.Structure) -> list[str]:
@@ -153,11 +148,6 @@ def argument_names(f: Callable, structure: tree.Structure) -> list[str]:
     return [name for root, child in named for name in tree.names(child, root)]
 
 
-def names_of_leaves(f: Callable, structure: tree.Structure, are_given: Sequence[bool]) -> list[str]:
-    """The names of those leaves that are run-time arguments."""
-    return [n for n, is_given in zip(argument_names(f, structure), are_given, strict=True) if is_given]
-
-
 def _leaf_of(x: Any) -> ArgumentLeaf:
     """The leaf of an argument: arrays and tensors enter by aval, numbers weakly, the rest by value."""
     kind = type(x)
@@ -170,22 +160,22 @@ def _leaf_of(x: Any) -> ArgumentLeaf:
                 f"jit: an argument has dtype {value.dtype}, which this library does not have",
                 f"dtypes are {', '.join(d.name for d in _KNOWN)}",
             ))
-        return ArgumentLeaf((SCALAR if isinstance(x, np.generic) else "array", value.shape, dtype, False), value)
+        return ArgumentLeaf((SCALAR if isinstance(x, np.generic) else "array", value.shape, dtype, False), value, x)
     if isinstance(x, Tensor):
         out = x.node.kind.out
         stands = dispatched(type(x))
-        named = stands.__name__ if stands in _WEAK else SCALAR if issubclass(stands, np.generic) else "array"
-        return ArgumentLeaf((named, out.shape, out.aval.dtype, out.requires_grad), x)
+        named = SCALAR if issubclass(stands, np.generic) else "array" if stands is np.ndarray else "tensor"
+        named = stands.__name__ if stands in _WEAK else named
+        return ArgumentLeaf((named, out.shape, out.aval.dtype, out.requires_grad), x, x)
     if kind in _WEAK:
-        return ArgumentLeaf((kind.__name__, (), _WEAK[kind], False), x)
-    if isinstance(x, AbstractTensor):
-        return _leaf_of(as_tensor(x))
-    if kind in WATCHED:
-        return _leaf_of(plain(x))
+        return ArgumentLeaf((kind.__name__, (), _WEAK[kind], False), x, x)
+    if isinstance(x, AbstractTensor) or kind in WATCHED:
+        return _leaf_of(as_tensor(x) if isinstance(x, AbstractTensor) else plain(x))._replace(given=x)
+    value = x.value if kind is Static else x
     try:
-        return ArgumentLeaf(("static", key_of_static(stripped(x), is_named=kind is Static)), None)
+        return ArgumentLeaf(("static", key_of_static(value, is_named=kind is Static)), None, value)
     except _RefusedError as refused:
-        refused.leaf = stripped(x)
+        refused.leaf = x
         raise
 
 
@@ -195,7 +185,9 @@ def _leaf_of(x: Any) -> ArgumentLeaf:
 class Same:
     """The key of a static argument that is compared by identity.  It does not keep the argument alive."""
 
-    __slots__ = ("_gone", "hash", "held")
+    __slots__ = ("gone", "hash", "held")
+
+    gone: KeyedRef
 
     def __init__(self, value: Any) -> None:
         self.hash = id(value)
@@ -203,12 +195,6 @@ class Same:
             self.held = ref(value)  # one and the same for all keys of an object
         except TypeError:  # its class takes no weak references
             self.held = value
-
-    def watch(self, key: Any, gone: list) -> None:
-        """Put a `StaticReference` there when the argument is gone.  No Python runs then, to be interrupted."""
-        if isinstance(self.held, ref):
-            self._gone = StaticReference(self.held(), gone.append)
-            self._gone.key = key
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Same) and self.held is other.held
@@ -220,18 +206,14 @@ class Same:
         return f"{self.held() if isinstance(self.held, ref) else self.held!r}"
 
 
-class StaticReference(ref):
-    """A weak reference to a static argument, with the key of the signature that it is in."""
+def watch(part: Any, key: Any, gone: list[KeyedRef]) -> None:
+    """Put a reference with the key there when an argument that a part of the key has by identity is gone.
 
-    __slots__ = ("key",)
-
-    key: Any
-
-
-def watch(part: Any, key: Any, gone: list) -> None:
-    """Have `gone` told when an argument that a part of the key has by identity is gone."""
+    No Python runs then, to be interrupted.
+    """
     if isinstance(part, Same):
-        part.watch(key, gone)
+        if isinstance(part.held, ref):
+            part.gone = KeyedRef(part.held(), gone.append, key)
     elif isinstance(part, (tuple, frozenset)):
         for each in part:
             watch(each, key, gone)
@@ -249,39 +231,37 @@ def key_of_static(value: Any, is_named: bool = True) -> Any:
     is_named   the user said that it is static: an object without a hash by value counts by identity
     """
     kind = type(value)
-    if not _has_objects(value):
-        key, is_whole = static_key(value)
-        if is_whole or kind not in (tuple, frozenset):
-            return key
-    if kind in (tuple, frozenset):  # of objects, or nested more deeply than a key looks
+    if kind in (tuple, frozenset):
         return kind, kind([key_of_static(part, is_named) for part in value])
-    if kind is MethodType:
-        try:
-            return kind, static_key(value.__func__)[0], key_of_static(value.__self__, is_named)
-        except _RefusedError:
-            raise _RefusedError(_METHOD.format(type=type(value.__self__).__name__, name=value.__name__)) from None
     if isinstance(value, (np.ndarray, AbstractTensor)):
         raise _RefusedError(_STATIC_ARRAY)
+    if (key := _plain_key(value)) is not None:
+        return key
+    if kind is MethodType:
+        try:
+            return kind, key_of_static(value.__func__), key_of_static(value.__self__, is_named)
+        except _RefusedError:
+            raise _RefusedError(_METHOD.format(type=type(value.__self__).__name__, name=value.__name__)) from None
     if any([hasattr(kind, name) for name in ("__array__", "__dlpack__")]):
         raise _RefusedError(_ARRAY.format(type=f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"))
     try:
         hash(value)
     except (TypeError, ValueError):  # that of a writable memoryview
         raise _RefusedError(_UNHASHABLE.format(type=kind.__name__)) from None
-    if not _is_by_identity(value):
+    if kind.__hash__ is not object.__hash__:
         return hash(value), tree.exactly(value)  # the hash as it is now: the object may be another one later
-    if is_named or _is_stateless(value):
+    if is_named or _is_empty(value) or (callable(value) and kind.__module__.partition(".")[0] in _FORMS):
         return Same(value)
     first = "" if is_fixed(kind.__module__) else _REGISTER.format(type=kind.__name__)
     raise _RefusedError(_FREEZES.format(type=kind.__name__, first=first))
 
 
-def has_key(value: Any, key: Any) -> bool:
-    """True if an argument that the user calls static has this key in a signature."""
+def has_key(key: Any, value: Any) -> tuple | None:
+    """() if an argument that the user calls static has this key in a signature, else None."""
     try:
-        return key_of_static(value) == key
+        return () if key_of_static(value) == key else None
     except _RefusedError:
-        return False
+        return None
 
 
 _STATIC_ARRAY = """is an array, which is never static
@@ -302,20 +282,15 @@ _FREEZES = """is an object of {type}, whose attributes would be frozen as they a
   or close over it, which freezes all but the contents of its arrays: ad.jit(lambda x: f(obj, x))"""
 
 
-def _has_objects(value: Any) -> bool:
-    """True if something is compared as its class says: no plain data, nor a function, nor a class."""
-    if type(value) in (tuple, frozenset):
-        return any(map(_has_objects, value))
-    return is_object(value) or static_key(value)[0] is None
+def _plain_key(value: Any) -> Any:
+    """The key of plain data, a function or a class; None for an object, which is compared as its class says.
 
-
-def _is_by_identity(value: Any) -> bool:
-    return type(value).__hash__ is object.__hash__
-
-
-def _is_stateless(value: Any) -> bool:
-    """True if an object compared by identity cannot change: it holds nothing, or is a function in another form."""
-    return _is_empty(value) or (callable(value) and type(value).__module__.partition(".")[0] in _FORMS)
+    A function that reads what no key tells of, such as a list or closures nested deep, counts by identity.
+    """
+    if is_object(value):
+        return None
+    key, is_whole = static_key(value)
+    return key if is_whole or type(value) is not FunctionType else Same(value)
 
 
 def _is_empty(value: Any) -> bool:
@@ -330,36 +305,17 @@ def is_unchanging(value: Any) -> bool:
     """True if a static argument that is the same object is the same value."""
     if isinstance(value, tuple) or type(value) is frozenset:
         return all(map(is_unchanging, value))
-    if not _has_objects(value):
+    if isinstance(value, Enum) or _is_empty(value) or _plain_key(value) is not None:
         return True
-    is_frozen = type(value).__setattr__ is not object.__setattr__
-    return isinstance(value, Enum) or _is_empty(value) or (is_frozen and not _is_by_identity(value))
-
-
-def as_value(part: ArgumentLeaf, x: Any) -> Any:
-    """An argument for a run outside of a trace: of the same types as in one."""
-    if part.value is None:
-        return stripped(x)
-    if part.key[0] != "array":
-        return x if isinstance(x, Tensor) else number_like_traced(x, part.key[2], part.key[0] != SCALAR)
-    return standing(as_tensor(x), x)
-
-
-def arrays_among(leaves: Sequence[Any]) -> tuple[bool, ...]:
-    """For each argument whether it is an array, or stands for one: to be in a signature where dispatch tells."""
-    return tuple([isinstance(x, (np.ndarray, StandsForArray)) for x in leaves])
-
-
-def tells_arrays(choices: Choices) -> bool:
-    """True if a trace may choose other methods for an array than for a tensor."""
-    return any([function.names_arrays for function in choices.answers])
+    kind = type(value)
+    return kind.__setattr__ is not object.__setattr__ and kind.__hash__ is not object.__hash__
 
 
 def why_traced(f: Callable, key: tuple, last: tuple | None) -> str:
     """The difference of a call signature of f from the one that was traced before it."""
     if last is None:
         return "the first call"
-    structure, parts, mode, arrays = key
+    structure, parts, mode = key
     if structure != last[0]:
         names, before = argument_names(f, structure), argument_names(f, last[0])
         more, fewer = [n for n in names if n not in before], [n for n in before if n not in names]
@@ -367,13 +323,13 @@ def why_traced(f: Callable, key: tuple, last: tuple | None) -> str:
             return f"the arguments are nested in another way: {'; '.join(told)}"
         return f"the arguments are nested as {structure}, before as {last[0]}"
     for name, part, was in zip(argument_names(f, structure), parts, last[1], strict=True):
+        if part[1:] == was[1:] and part[0] != was[0] and part[0] in ARRAYS and was[0] in ARRAYS:
+            return f"argument {name} is {with_article(part[0])}, before it was {with_article(was[0])}"
         if part != was:
             axes = "" if "static" in (part[0], was[0]) else changed_axes(part[1], was[1])
             return f"argument {name} is {_signed(part)}, before it was {_signed(was)}{axes}"
     if mode != last[2]:
         return "gradients are on" if mode else "gradients are off"
-    if arrays != last[3]:
-        return "arguments that were arrays are tensors, or the other way, and methods name arrays"
     return "it was traced before, and dropped: a method was registered that it would have used, or the table was full"
 
 
@@ -383,4 +339,28 @@ def _signed(part: tuple) -> str:
         is_typed = type(value) is tuple and value[:1] == (type(value[-1]),)
         return f"the static value {(value[1] if is_typed else value)!r}"
     kind, shape, dtype, tracks = part
-    return f"{'' if kind == 'array' else f'a {kind} as '}{Aval(shape, dtype)}{' grad' if tracks else ''}"
+    return f"{'' if kind in ARRAYS else f'a {kind} as '}{Aval(shape, dtype)}{' grad' if tracks else ''}"
+
+
+# ---------------------------------------------------------------- descriptions
+
+#: A text that can hardly be meant as an argument by itself.
+_LIKE_AN_AVAL = re.compile(rf"\w+\[.*|{'|'.join(DTYPES)}")
+
+
+def aval_of(x: Any, taker: str) -> Aval | None:
+    """The aval that an argument of `taker` stands for; None when it is no array, and stays as it is."""
+    if isinstance(x, Aval):
+        return x
+    if isinstance(x, str):
+        try:
+            return parse_aval(x)
+        except ValueError as error:
+            if _LIKE_AN_AVAL.fullmatch(x):
+                raise Error(located(f"{taker}: {error}")) from None
+            return None
+    if isinstance(x, (np.ndarray, np.generic)):
+        return Aval(x.shape, x.dtype)
+    if isinstance(x, Tensor):
+        return x.aval
+    return Aval((), np.asarray(x).dtype) if type(x) in (bool, int, float, complex) else None

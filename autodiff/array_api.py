@@ -1,7 +1,5 @@
 """Parts of the Array-API standard that are no operations: dtypes, limits, the namespace's own description.
 
-    ad.result_type(x, ad.float32)       ad.isdtype(x.dtype, "real floating")       ad.finfo(ad.float32).eps
-
 Code that is written for any array library, such as SciPy's with SCIPY_ARRAY_API=1, takes the namespace of its argument
 (`x.__array_namespace__()`, which is `ad` for a tensor) and calls what stands here beside operations.
 

@@ -22,12 +22,14 @@ debugged = later("codegen.runtime.debugged")
 class _Flag:
     """A setting that is True or False.  One of the compiler's is kept in `modes`, another one in the object.
 
-    change   a method that is called with a new value before it holds; it may refuse it
+    change   a function of (config, name, value) that is called before a new value holds; it may refuse it
     """
 
-    def __init__(self, change: Callable[[Config, bool], object]) -> None:
-        self.name, self.__doc__ = change.__name__, change.__doc__
-        self._change = change
+    def __init__(self, doc: str, change: Callable[[Config, str, bool], object] = lambda *_: None) -> None:
+        self.__doc__, self._change = doc, change
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
 
     def __get__(self, config: Config | None, owner: object = None) -> bool:
         if config is None:
@@ -37,12 +39,28 @@ class _Flag:
     def __set__(self, config: Config, flag: bool) -> None:
         if flag not in (True, False):
             raise ValueError(f"config.{self.name} is True or False, not {flag!r}")
-        self._change(config, bool(flag))
+        self._change(config, self.name, bool(flag))
         if hasattr(modes, self.name):
             setattr(modes, self.name, bool(flag))
         else:
             config._flags[self.name] = bool(flag)
         look_closer(config.eager, modes.debug_info)
+
+
+def _compile_anew(config: Config, name: str, flag: bool) -> None:
+    if flag and name == "debug_info":
+        debugged.check()
+    if flag != getattr(modes, name):
+        compiler.set_mode(name, flag)
+        config.forget()
+
+
+def _check_blas(_config: Config, _name: str, flag: bool) -> None:
+    if flag and not blas.is_settable():
+        raise ValueError(
+            "config.deterministic: the threads of the BLAS that NumPy uses here cannot be set\n"
+            "  start the program with one thread of it instead: OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1, ..."
+        )
 
 
 class Config:
@@ -113,44 +131,12 @@ class Config:
     def threads(self, count: int) -> None:
         threads.set_threads(count)
 
-    @_Flag
-    def eager(self, flag: bool) -> None:
-        """True if every operation is evaluated at once."""
-
-    @_Flag
-    def full_tracebacks(self, flag: bool) -> None:
-        """True if tracebacks show this library's frames."""
-
-    @_Flag
-    def flush_subnormals(self, flag: bool) -> None:
-        """True if compiled code takes subnormal numbers for zeros."""
-
-    @_Flag
-    def fast_math(self, flag: bool) -> None:
-        """True if arithmetic may be put in another order."""
-        self._compile_anew("fast_math", flag)
-
-    @_Flag
-    def debug_info(self, flag: bool) -> None:
-        """True if kernels are compiled with the user's lines."""
-        if flag:
-            debugged.check()
-        self._compile_anew("debug_info", flag)
-
-    @_Flag
-    def deterministic(self, flag: bool) -> None:
-        """True if NumPy's results have the same bits for any number of threads, too."""
-        if flag and not blas.is_settable():
-            raise ValueError(
-                "config.deterministic: the threads of the BLAS that NumPy uses here cannot be set\n"
-                "  start the program with one thread of it instead: OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1, ..."
-            )
-
-    def _compile_anew(self, name: str, flag: bool) -> None:
-        if flag != getattr(modes, name):
-            compiler.set_mode(name, flag)
-            for forget in self.forgetting:
-                forget()
+    eager = _Flag("True if every operation is evaluated at once.")
+    full_tracebacks = _Flag("True if tracebacks show this library's frames.")
+    flush_subnormals = _Flag("True if compiled code takes subnormal numbers for zeros.")
+    fast_math = _Flag("True if arithmetic may be put in another order.", _compile_anew)
+    debug_info = _Flag("True if kernels are compiled with the user's lines.", _compile_anew)
+    deterministic = _Flag("True if NumPy's results have the same bits for any number of threads.", _check_blas)
 
     @property
     def patience(self) -> int:
@@ -169,6 +155,11 @@ class Config:
         if not isinstance(count, int) or not 0 <= count <= 64:
             raise ValueError(f"config.patience is a number from 0 to 64, not {count!r}")
         self._patience = count
+
+    def forget(self) -> None:
+        """Drop all compiled programs, those of `jit` functions too."""
+        for forget in self.forgetting:
+            forget()
 
     def forget_other_threads(self) -> None:
         """Keep only what this thread is at: a forked child has no other."""

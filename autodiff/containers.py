@@ -18,47 +18,34 @@ _T = TypeVar("_T")
 
 
 class Container(NamedTuple):
-    """One class of containers: how it is taken apart and put together.
+    """One class of containers: how it is taken apart and put together."""
 
-    split   container → (children, rest): rest is hashable and says the number and names of children
-    join    (rest, children) → container
-    labels  rest → how each child is written after its parent, `['w']` or `.w`; None: by number
-    """
-
-    split: Callable[[Any], tuple[Sequence, Hashable]]
-    join: Callable[[Any, Sequence], Any]
-    labels: Callable[[Any], list[str]] | None = None
+    split: Callable[[Any], tuple[Sequence, Hashable]]  # (children, rest), which says the number and names of children
+    join: Callable[[Any, Sequence], Any]  # of (rest, children)
+    labels: Callable[[Any], list[str]] | None = None  # of rest: children after their parent, `['w']`; None: by number
 
 
 def _bracketed(keys: Sequence) -> list[str]:
     return [f"[{key!r}]" for key in keys]
 
 
-def _dotted(fields: Sequence[str]) -> list[str]:
-    return [f".{name}" for name in fields]
-
-
-def _join_default_dict(rest: tuple, children: Sequence) -> defaultdict:
-    factory, keys = rest
-    return defaultdict(factory, zip(keys, children, strict=True))
+def _keyed(cls: Callable[[Iterable], Any]) -> Container:
+    """Dictionaries of a class."""
+    return Container(
+        lambda d: (tuple(d.values()), tuple(d)),
+        lambda keys, children: cls(zip(keys, children, strict=True)),
+        _bracketed,
+    )
 
 
 CONTAINERS: dict[type, Container | None] = {
     tuple: Container(lambda t: (t, len(t)), lambda _, children: tuple(children)),
     list: Container(lambda t: (t, len(t)), lambda _, children: list(children)),
-    dict: Container(
-        lambda d: (tuple(d.values()), tuple(d)),
-        lambda keys, children: dict(zip(keys, children, strict=True)),
-        _bracketed,
-    ),
-    OrderedDict: Container(
-        lambda d: (tuple(d.values()), tuple(d)),
-        lambda keys, children: OrderedDict(zip(keys, children, strict=True)),
-        _bracketed,
-    ),
+    dict: _keyed(dict),
+    OrderedDict: _keyed(OrderedDict),
     defaultdict: Container(
         lambda d: (tuple(d.values()), (d.default_factory, tuple(d))),
-        _join_default_dict,
+        lambda rest, children: defaultdict(rest[0], zip(rest[1], children, strict=True)),
         lambda rest: _bracketed(rest[1]),
     ),
 }
@@ -75,7 +62,7 @@ def container_of(cls: type) -> Container | None:
 
 
 def _named_tuple(cls: Any) -> Container:
-    labels = _dotted(cls._fields)
+    labels = [f".{name}" for name in cls._fields]
     return Container(lambda t: (t, None), lambda _, children: cls._make(children), lambda _: labels)
 
 
@@ -83,7 +70,7 @@ def _data_class(cls: Any) -> Container:
     from dataclasses import fields as fields_of
 
     fields = tuple([field.name for field in fields_of(cls)])
-    labels = _dotted(fields)
+    labels = [f".{name}" for name in fields]
 
     def split(instance: Any) -> tuple[Sequence, Hashable]:
         return [getattr(instance, name) for name in fields], None
@@ -185,21 +172,20 @@ def _checked(cls: type, flatten: Callable[[Any], tuple[Sequence, Hashable]]) -> 
     """A user's `flatten` whose result is looked at: an array in the place of the children would be taken for them."""
 
     def split(instance: Any) -> tuple[Sequence, Hashable]:
-        found = flatten(instance)
-        if type(found) is tuple and len(found) == 2 and isinstance(found[0], (tuple, list)):
-            try:
-                hash(found[1])
-            except TypeError:
-                raise DispatchError(located(
-                    f"tree.register: flatten of {cls.__name__} returned {in_short(found[1])} beside the children, "
-                    "which has no hash",
-                    "give a tuple in place of a list or dict",
-                )) from None
-            return found
-        given = f"({', '.join([type(x).__name__ for x in found])})" if type(found) is tuple else type(found).__name__
-        raise DispatchError(located(
-            f"tree.register: flatten of {cls.__name__} returned {given}, not (children, rest)",
-            "children is a tuple or list, of one child too: return (x.value,), x.unit",
-        ))
+        found, told = flatten(instance), f"tree.register: flatten of {cls.__name__} returned"
+        if type(found) is not tuple or len(found) != 2 or not isinstance(found[0], (tuple, list)):
+            parts = ", ".join([type(x).__name__ for x in found]) if type(found) is tuple else ""
+            raise DispatchError(located(
+                f"{told} {f'({parts})' if parts else type(found).__name__}, not (children, rest)",
+                "children is a tuple or list, of one child too: return (x.value,), x.unit",
+            ))
+        try:
+            hash(found[1])
+        except TypeError:
+            raise DispatchError(located(
+                f"{told} {in_short(found[1])} beside the children, which has no hash",
+                "give a tuple in place of a list or dict",
+            )) from None
+        return found
 
     return split

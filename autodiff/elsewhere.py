@@ -1,9 +1,6 @@
 """Names that other libraries have for things, and the words for a message that say how they are called here.
 
-    import autodiff as ad
     ad.cat         AttributeError: module 'autodiff' has no attribute 'cat': it is called ad.concatenate here
-
-A program that is right pays nothing for it.
 """
 
 from __future__ import annotations

@@ -16,10 +16,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from codegen.ir import Aval
 from codegen.runtime.entered import CallForm, EnteredCall
 
 from . import tree
-from .argument_leaves import has_key, is_unchanging, stripped
+from .argument_leaves import ARRAYS, has_key, is_unchanging
 from .config import config
 from .mode import MODE
 from .ops.template import Template
@@ -40,12 +43,12 @@ MOST = 4096
 
 def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     """A call like this one for machine code; None where only the general way will do."""
-    given = [x for x in signed.leaves if isinstance(x, AbstractTensor)]
+    given = [x.given for x in signed.leaves if x.value is not None and isinstance(x.given, AbstractTensor)]
     if not all([isinstance(x, Tensor) and type(x) is x.node.kind.out.cls and not x.masked for x in given]):
         return None
     form = _Form(signed, bool(given))
     if any([x.node.kind.out.requires_grad for x in given]):
-        form.then = _recording(entry, signed.leaves)
+        form.then = _recording(entry, [x.value for x in signed.leaves])
         if form.then is None:
             return None
     elif entry.executable is None or entry.executable.plan is None or (given and entry.tracks):
@@ -53,17 +56,20 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     elif given:
         if any([t.node.kind.out.requires_grad or all([t is not h for h in entry.hidden]) for t in entry.tensors]):
             return None  # a call may have to track one, now or later
-        form.check_hidden(entry.hidden)
+        for h in entry.hidden:
+            if isinstance(h, Tensor):  # it tracks as little as then
+                form.check("handle", form.constant(h), h.node.kind.out)
     elif entry.tensors:
         # While a function is differentiated, in whatever thread, a call may have to track the tensors that it met.
         form.check("empty", 0, config.transforming)
     has_fixed = entry.has_fixed
     if has_fixed is not None:
-        form.check("parts", form.constant(has_fixed), _holds)
+        form.check("parts", form.constant(has_fixed), lambda holds: () if holds() else None)
     form.check_leaves(signed)
     if form.then is None:
-        form.look_up(entry.hidden)
-        form.put_together(entry.structure, list(zip(entry.outputs, entry.leaves, strict=True)))
+        for h in entry.hidden:  # further inputs, whose present contents count
+            form.inputs.append((form.constant(h.value if isinstance(h, Node) else h), isinstance(h, Tensor)))
+        form.put_together(entry.structure, list(zip(entry.outputs, entry.results, strict=True)))
     if form.registers + len(form.inputs) + len(form.result) > MOST:
         return None
     return EnteredCall(None if form.then else entry.executable.plan, form)
@@ -71,9 +77,9 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
 
 def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Tensor | None] | None:
     """The function that records what was traced, where one tensor results; it gives None for other calls."""
-    arguments, (result, *others) = entry.arguments, entry.results or (None,)
+    arguments = entry.arguments
     met = [(t, node) for node, t in entry.captures.items()]
-    if others or result is None or entry.structure.cls is not None or not MODE.get().tracks:
+    if entry.structure.cls is not None or not isinstance(entry.results[0], Node) or not MODE.get().tracks:
         return None
     if not all([isinstance(t, Tensor) and t.node is node for t, node in met]):
         return None  # what an array holds counts at each call
@@ -81,7 +87,7 @@ def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Te
         return None
     if not all([a.kind.out is x.node.kind.out and not a.hooks for a, x in zip(arguments, leaves, strict=True)]):
         return None
-    template = Template.of(handle(result), arguments, 0, entry.choices)
+    template = Template.of(handle(entry.results[0]), arguments, 0, entry.choices)
     if template is None:
         return None
     put, mode = template.put, MODE.get
@@ -103,14 +109,6 @@ def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Te
     return record
 
 
-def _holds(holds: Callable[[], bool]) -> tuple | None:
-    return () if holds() else None
-
-
-def _has_key(key: Any, value: Any) -> tuple | None:
-    return () if has_key(value, key) else None
-
-
 class _Form(CallForm):
     """Instructions of a call.  Registers are in the order of `tree.flatten` on each level."""
 
@@ -126,17 +124,16 @@ class _Form(CallForm):
         found: list[int] = []
         for register, child in enumerate(self.top):
             self._take_apart(child, register, found)
-        for register, part, x in zip(found, signed.parts, signed.leaves, strict=True):
-            if part.value is None:
-                value = stripped(x)
-                if is_unchanging(value):
-                    self.check("object", register, value)
+        for register, (key, value, x) in zip(found, signed.leaves, strict=True):
+            if value is None:
+                if is_unchanging(x):
+                    self.check("object", register, x)
                 else:
-                    self.check("parts", register, partial(_has_key, part.key[1]))
+                    self.check("parts", register, partial(has_key, key[1]))
                 continue
-            if part.key[0] == "array":  # numbers, NumPy's too, dispatch as numbers: none is taken for an array
+            if key[0] in ARRAYS:  # numbers, NumPy's too, dispatch as numbers: none is taken for an array
                 self.arrays.append(len(self.inputs))
-            if part.key[0] != "array" or isinstance(x, Tensor):
+            if key[0] != "array" or isinstance(x, Tensor):
                 self.check("class", register, type(x))
             if isinstance(x, Tensor):
                 self.check("handle", register, x.node.kind.out)
@@ -158,17 +155,6 @@ class _Form(CallForm):
         for i, child in enumerate(structure.children):
             self._take_apart(child, first + i, found)
 
-    def check_hidden(self, hidden: Sequence[Any]) -> None:
-        """Have the tensors that the trace met track as little as then."""
-        for h in hidden:
-            if isinstance(h, Tensor):
-                self.check("handle", self.constant(h), h.node.kind.out)
-
-    def look_up(self, hidden: Sequence[Any]) -> None:
-        """Further inputs, whose present contents count."""
-        for h in hidden:
-            self.inputs.append((self.constant(h.value if isinstance(h, Node) else h), isinstance(h, Tensor)))
-
     # ------------------------------------------------------------ results
 
     def put_together(self, structure: tree.Structure, left: list[tuple[int | None, Any]]) -> None:
@@ -183,6 +169,8 @@ class _Form(CallForm):
             self.result.append(("last" if is_last else "result", position))
             if not self.has_scalars:
                 self.result.append(("call", leaf))
+            elif given.kind.out.aval == Aval((), np.bool_):  # `if` and `is` know NumPy's own two by their identity
+                self.result.append(("truth", None))
             return
         for child in structure.children:
             self.put_together(child, left)

@@ -1,11 +1,17 @@
 """Entries of a jit function, one for a call signature: the frozen trace, and the ways to run it.
 
-    run         native code, on values
-    replayed    the traced nodes once more onto the tape, so that gradients flow through
+    arguments_of    the arguments of the executable, on values
+    replayed        the traced nodes once more onto the tape, so that gradients flow through
+
+Sizes that do not come again have none: a batch that grows by one at each step, sentences of every length.  A trace, the
+rules behind it and a plan take milliseconds, the same function as a known recording of any size (`tape.sizes`) a tenth
+of that, so such a call runs as it is recorded (`run_unseen`).  The function notices nothing of it: it is given values,
+but if it looks at one, or does what is done in another way in a trace, it is left (`Recording.see`) and then traced.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Container, Sequence
 from typing import Any
@@ -13,26 +19,35 @@ from typing import Any
 import numpy as np
 
 from codegen.compiler import compile_graph
+from codegen.garbage import set_in_context
 from codegen.ir import Aval, Graph
 from codegen.records import NamedTuple
 
 from . import tree
-from .argument_leaves import ArgumentLeaf
+from .argument_leaves import ARRAYS, SCALAR, ArgumentLeaf
 from .dispatch import Choices
 from .mode import MODE
 from .ops import as_tensor
 from .tape.ask import evaluate
-from .tape.leaks import check_leaves
+from .tape.leaks import BARE, check_leaves
+from .tape.leaves import number_like_traced
 from .tape.lines import belonging
 from .tape.misses import compiled_in_sight
 from .tape.modes import tracking
-from .tape.node import CONSTANT, Node, RichNode, rich_node
+from .tape.node import CONSTANT, Node, RichNode, new_number, rich_node
 from .tape.plan import data, freeze, is_number, source
-from .tape.record import identity_of, record_again, state
+from .tape.record import NeedsTrace, identity_of, record_again, state
 from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
+from .transforms.arguments import applied, constant_of, copied_constant, plain_results
 
-__all__ = ["SignatureEntry", "Signed", "frozen", "present", "put_again", "replayed", "run"]
+__all__ = [
+    "MISS", "SignatureEntry", "Signed", "arguments_of", "frozen", "present", "put_again", "replayed", "run_as_written",
+    "run_inside", "run_unseen",
+]
+
+#: The answer for a call that has to be traced.
+MISS: Any = object()
 
 
 class Signed(NamedTuple):
@@ -40,52 +55,27 @@ class Signed(NamedTuple):
 
     key: tuple
     structure: tree.Structure
-    parts: list[ArgumentLeaf]
-    leaves: list[Any]
+    leaves: list[ArgumentLeaf]
 
 
 class SignatureEntry:
-    """The entry of one call signature.
-
-    executable   None when nothing is computed
-    arguments    nodes that stood for the arguments, in order
-    hidden       what captured nodes are the present contents of: tensors and arrays
-    captures     the same for every captured node that a replay needs, by node
-    fixed        tensors and arrays whose contents decided what was traced, and these contents
-    enclosing    nodes of a trace that is going on around, which the function closes over: such an entry is for this
-                 one call, which replays it
-    outputs      for each result leaf: its position among the executable's results, or None
-    leaves       result leaves that are no tensors
-    lines        where the traced nodes were recorded
-    structure    of the result
-    results      nodes of the result leaves (None for those that are none)
-    tracks       True if a result tracks gradients; under no_grad, if one was computed under enable_grad
-    choices      of dispatch that the trace relied on
-    ways         its calls for machine code by which arguments are arrays: None where it has no such way
-    missed       how many calls none of the ways that are tried has served, since its own was put first
-    """
-
-    __slots__ = (
-        "arguments", "captures", "choices", "enclosing", "executable", "fixed", "graph", "hidden", "leaves", "lines",
-        "missed", "outputs", "results", "structure", "tracks", "ways",
-    )
+    """The entry of one call signature."""
 
     graph: Graph
-    executable: Any
-    arguments: list[Node]
-    hidden: list[Any]
-    captures: dict[Node, Any]
-    fixed: list[tuple[Any, Any]]
-    enclosing: set[Node]
-    outputs: list[int | None]
-    leaves: list[Any]
-    lines: Any
-    structure: Any
-    results: list[Node | None]
-    tracks: bool
-    choices: Choices
-    ways: dict[tuple[bool, ...], Any]
-    missed: int
+    executable: Any  # None when nothing is computed
+    arguments: list[Node]  # that stood for the arguments, in order
+    hidden: list[Any]  # tensors and arrays, of which captured nodes are the present contents
+    captures: dict[Node, Any]  # the same for every captured node that a replay needs
+    fixed: list[tuple[Any, Any]]  # tensors and arrays whose contents decided what was traced, and these contents
+    enclosing: set[Node]  # nodes of a trace around this one, which the function closes over: one call replays the entry
+    outputs: list[int | None]  # for each result leaf: its position among the executable's results
+    lines: Any  # where the traced nodes were recorded
+    structure: Any  # of the result
+    results: list[Any]  # the result leaves: nodes, and objects that are no tensors
+    tracks: bool  # a result tracks gradients; under no_grad: one was computed under enable_grad
+    choices: Choices  # of dispatch that the trace relied on
+    way: Any  # its call for machine code; None where it has none, MISS before it was called twice
+    missed: int  # the number of calls that no way which is tried has served, since its own was put first
 
     @property
     def fits(self) -> bool:
@@ -104,14 +94,14 @@ class SignatureEntry:
         Contents of arrays and tensors, and choices that a class registered with an abstract base class changes.
         """
         fixed, choices = self.fixed, self.choices
-        if choices.are_abstract:
-            return lambda: choices.hold() and all([np.array_equal(present(h), value) for h, value in fixed])
-        return (lambda: all([np.array_equal(present(h), value) for h, value in fixed])) if fixed else None
+        if not fixed and not choices.are_abstract:
+            return None
+        return lambda: choices.hold() and all([np.array_equal(present(h), value) for h, value in fixed])
 
     @property
     def loses(self) -> Aval | None:
         """Of which tensor that requires grad a call that gives arrays loses the gradient; None: of none."""
-        if not any(n is not None and n.kind.out.requires_grad for n in self.results):
+        if not any(isinstance(n, Node) and n.kind.out.requires_grad for n in self.results):
             return None
         return next((t.aval for t in self.tensors if t.node.kind.out.requires_grad), None)
 
@@ -131,26 +121,25 @@ def frozen(
     """
     entry = SignatureEntry()
     entry.lines = state.now.lines
-    entry.ways, entry.missed = {}, 0
+    entry.way, entry.missed = MISS, 0
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
     check_leaves(leaves, name, "jit")
     for x in leaves:
         if isinstance(x, Tensor):
             state.now.meet(x)
-    entry.results = [x.node if isinstance(x, Tensor) else None for x in leaves]
-    entry.leaves = [None if isinstance(x, Tensor) else x for x in leaves]
+    entry.results = [x.node if isinstance(x, Tensor) else x for x in leaves]
     entry.arguments = arguments
-    reached = [n for n in entry.results if n is not None]
-    entry.tracks = any([n.kind.out.requires_grad and (n.inputs != () or MODE.get().tracks) for n in reached])
-    nodes = needed(reached, _histories(reached))
+    results = [n for n in entry.results if isinstance(n, Node)]
+    entry.tracks = any([n.kind.out.requires_grad and (n.inputs != () or MODE.get().tracks) for n in results])
+    nodes = needed(results, _histories(results))
     numbers = _numbers(captures)
     met = [n for n in nodes if n in captures and n not in numbers and not _has_moved(captures[n], n)]
     entry.captures = {n: captures[n] for n in met}
     entry.enclosing = {n for n in nodes if n.number < since and n.value is None and n.kind.op is not CONSTANT}
     if entry.enclosing:
         return entry
-    wanted, entry.outputs = _places([None if n is None else source(n) for n in entry.results])
+    wanted, entry.outputs = _places(entry.results)
     graph, inputs = freeze(wanted, arguments, numbers)
     graph.name = name if name.isidentifier() else "f"
     entry.hidden = [entry.captures.get(n, n) for n in inputs[len(arguments) :]]
@@ -177,21 +166,20 @@ def _has_moved(met: Any, node: Node) -> bool:
     return isinstance(met, Tensor) and met.node is not node
 
 
-def _places(sources: list[Node | None]) -> tuple[list[Node], list[int | None]]:
+def _places(results: list[Any]) -> tuple[list[Node], list[int | None]]:
     """The graph's outputs, and which of them each result is: arrays that users may write to are never one."""
     wanted: list[Node] = []
     places: list[int | None] = []
     scalars: dict[Node, int] = {}
-    for s in sources:
-        if s is None:
+    for node in results:
+        if not isinstance(node, Node):
             places.append(None)
-        elif s in scalars:
-            places.append(scalars[s])
-        else:
-            if not s.kind.out.aval.shape:
-                scalars[s] = len(wanted)
-            places.append(len(wanted))
-            wanted.append(s)
+            continue
+        output = source(node)
+        place = len(wanted) if output.kind.out.aval.shape else scalars.setdefault(output, len(wanted))
+        places.append(place)
+        if place == len(wanted):
+            wanted.append(output)
     return wanted, places
 
 
@@ -203,13 +191,6 @@ def present(hidden: Any) -> Any:
     if isinstance(hidden, Node):
         return hidden.value
     return hidden
-
-
-def run(entry: SignatureEntry, values: Sequence[Any]) -> tuple:
-    """The executable's results on these values, and on the present contents of what is hidden."""
-    if entry.executable is None:
-        return ()
-    return entry.executable.call(*arguments_of(entry, values))
 
 
 def arguments_of(entry: SignatureEntry, values: Sequence[Any]) -> list[Any]:
@@ -234,22 +215,17 @@ def replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
     What the trace recorded under no_grad is cut, the rest tracks as it did there, whatever the mode is here.
     """
     with tracking():
-        return _replayed(entry, values)
-
-
-def _replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
-    now: dict[Node, Node] = {node: _present_node(hidden) for node, hidden in entry.captures.items()}
-    for node, value in zip(entry.arguments, values, strict=True):
-        now[node] = as_tensor(value).node
-        if node.hooks:  # registered on the argument while it was traced
-            seen = identity_of(now[node])
-            seen.hooks, now[node] = node.hooks, seen
-    if state.now.captures is not None:
-        state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
-    results = [n for n in entry.results if n is not None]
-    put_again(results, now, entry.enclosing, entry.lines)
-    leaves = [given if n is None else handle(now[n]) for n, given in zip(entry.results, entry.leaves, strict=True)]
-    return tree.unflatten(entry.structure, leaves)
+        now: dict[Node, Node] = {node: _present_node(hidden) for node, hidden in entry.captures.items()}
+        for node, value in zip(entry.arguments, values, strict=True):
+            now[node] = as_tensor(value).node
+            if node.hooks:  # registered on the argument while it was traced
+                seen = identity_of(now[node])
+                seen.hooks, now[node] = node.hooks, seen
+        if state.now.captures is not None:
+            state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
+        put_again([n for n in entry.results if isinstance(n, Node)], now, entry.enclosing, entry.lines)
+        leaves = [handle(now[x]) if isinstance(x, Node) else x for x in entry.results]
+        return tree.unflatten(entry.structure, leaves)
 
 
 def put_again(results: Sequence[Node], now: dict[Node, Node], enclosing: Container[Node] = (), of: Any = None) -> None:
@@ -278,3 +254,61 @@ def _histories(results: Sequence[Node]) -> set[Node]:
     """Boundaries and what they hold for their rules."""
     boundaries = [n for n in needed(results) if type(n) is RichNode]
     return reached(boundaries, lambda node: [i for i in node.inputs if i.value is None])
+
+
+# ---------------------------------------------------------------- calls without an entry
+
+
+def run_unseen(f: Callable, signed: Signed) -> Any:
+    """The result of a call as it is recorded, compiled at once as that of a trace; MISS where it has to be traced."""
+    now, mode = state.now, MODE.get()
+    is_plain = not now.transforming and not any([isinstance(x.value, Tensor) for x in signed.leaves])
+    lends = now.lends
+    try:  # an interrupt may come at any call from here on
+        set_in_context(MODE, mode.but("lightly"))
+        now.unseen, now.lends = new_number(), lends or is_plain
+        leaves, structure = tree.flatten(run_as_written(f, signed, shares=is_plain))
+        leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
+        nodes = [x.node for x in leaves if isinstance(x, Tensor)]
+        _check(leaves)
+        if now.unseen == math.inf:
+            return MISS  # it caught what was to leave it
+        if is_plain:
+            if any([n.kind.out.requires_grad for n in nodes]):
+                return MISS  # an entry says whose gradient is lost
+            evaluate(nodes)
+            now.unseen = 0  # from here on the values are the caller's
+            leaves = plain_results(leaves)
+        return tree.unflatten(structure, leaves)
+    except NeedsTrace:
+        return MISS
+    finally:
+        now.unseen, now.lends = 0, lends
+        set_in_context(MODE, mode)
+
+
+def run_inside(f: Callable, signed: Signed) -> Any:
+    """The result of another function of `jit`, called by one that runs as it is recorded."""
+    result = run_as_written(f, signed)
+    _check(tree.leaves(result))
+    return result
+
+
+def _check(leaves: Sequence[Any]) -> None:
+    """Leave the function if some leaf of a result is an object, of which a trace says if it may be one."""
+    if not all([isinstance(x, (AbstractTensor, np.ndarray, np.generic, *BARE)) for x in leaves]):
+        state.now.see()
+
+
+def run_as_written(f: Callable, signed: Signed, shares: bool = False) -> Any:
+    """The result of a function of arguments as in a trace, but for their values.
+
+    shares    arrays are shared with the caller: the results are computed before he goes on
+    """
+    leaves = []
+    for key, value, given in signed.leaves:
+        if value is not None and key[0] not in ARRAYS and not isinstance(given, Tensor):
+            given = number_like_traced(given, key[2], weak=key[0] != SCALAR)  # a number in a trace
+        leaves.append(constant_of(given) if shares else copied_constant(given))
+    args, kwargs = tree.unflatten(signed.structure, leaves)
+    return applied(f, args, kwargs)

@@ -1,11 +1,6 @@
 """Errors, as types, and their place in the user's program.
 
-Every error says what happened, where (the user's line, not ours) and how to mend it.
-
-    raise ShapeError(located(f"matmul: inner sizes differ: {a} @ {b}"))
-
-    ShapeError: matmul: inner sizes differ: f64[3,4] @ f64[5,4]
-      called at train.py:41, in loss
+Every error says what happened, where (the user's line, not ours) and how to mend it: `raise ShapeError(located(...))`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
 """The user's frames: which of those on the stack are the user's, and the lines at which they stand.
 
-A frame is not the user's if its module belongs to
-
-    this library, or one of the numeric libraries of `_LIBRARIES`, wherever it is installed;
-    Python's standard library;
-    an installed package (in site-packages) of which no loaded module imports this library.
-
-Nor is any frame below the start of a worker process: those of a process that was forked are its parent's.
-
-So a package of the user's own may be installed: it imports this library.  SciPy, matplotlib or a plotting package
-does not, and an error below it names the line that called it.
+A frame is not the user's if its module belongs to this library, to one of the numeric libraries of `_LIBRARIES`, to
+Python's standard library, or to an installed package of which no loaded module imports this library; nor is any frame
+below the start of a worker process.  So a package of the user's own may be installed, and an error below SciPy or
+matplotlib names the line that called it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import linecache
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any
@@ -112,12 +113,14 @@ def inspected(inspection: Any) -> dict[str, Any]:
     nodes = graph_data(recorded, sources.told)
     made = program_data(program, sources.told, names, stages.functions)
     texts = {stage: inspection.stage(stage) for stage in STAGES if stage not in _FUNCTIONS}
-    kernels = _functions(made)
+    kernels: dict[str, list[str]] = defaultdict(list)
+    for path, step in steps_of(made):
+        kernels[step["function"]].append(path)
     return {
         "version": VERSION,
         "name": inspection.name,
         "machine": {k: v for k, v in facts().items() if k in ("LLVM", "target")},
-        "sources": sources.listed(),
+        "sources": sources.listed,
         "nodes": nodes,
         "optimized": graph_data(program.graph, sources.told, names),
         "program": made,
@@ -162,17 +165,13 @@ class _Sources:
                 for origin in node.origins:
                     for line in origin.lines:
                         spans.setdefault(line.file, []).append(_span(line.code))
-        self._sources: list[dict[str, Any]] = []
+        self.listed: list[dict[str, Any]] = []
         self._place: dict[str, list[tuple[int, int, int]]] = {}
         for file, found in sorted(spans.items()):
             for first, last in _joined(found):
-                self._place.setdefault(file, []).append((first, last, len(self._sources)))
+                self._place.setdefault(file, []).append((first, last, len(self.listed)))
                 text = "".join(linecache.getlines(file)[first - 1 : last])
-                self._sources.append({"file": file, "name": short_name(file), "first_line": first, "text": text})
-
-    def listed(self) -> list[dict[str, Any]]:
-        """All of them."""
-        return self._sources
+                self.listed.append({"file": file, "name": short_name(file), "first_line": first, "text": text})
 
     def told(self, origin: Origin) -> dict[str, Any]:
         """The fields of a node that come from the user's program."""
@@ -211,17 +210,8 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 # ---------------------------------------------------------------- lines of texts
 
 
-def _functions(program: Mapping[str, Any]) -> dict[str, list[str]]:
-    """For the function of each kernel, those of bodies too, the path of its step: `2`, `3.body.0`."""
-    found: dict[str, list[str]] = {}
-    for path, step in steps_of(program):
-        if step["function"]:
-            found.setdefault(step["function"], []).append(path)
-    return found
-
-
 def steps_of(program: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
-    """All steps, also inside of loops and branches, each with its path."""
+    """All steps, also inside of loops and branches, each with its path: `2`, `3.0.1`."""
     for step in program["steps"]:
         path = f"{before}{step['id']}"
         yield path, step
@@ -233,7 +223,8 @@ def _lines(stage: str, text: str, program: Mapping[str, Any]) -> list[list[Any]]
     """Runs of lines and what they belong to: [first line from 0, count, steps, nodes]."""
     lines = text.splitlines()
     if stage in ("graph", "optimized"):
-        return [[k, 1, [], [name]] for k, line in enumerate(lines) if (name := _defined(line))]
+        defined = [re.match(r"  ([^\s:]+): ", line) for line in lines]
+        return [[k, 1, [], [found[1]]] for k, found in enumerate(defined) if found]
     if stage == "fused":
         return _of_steps(lines, program)
     return []
@@ -251,12 +242,6 @@ def _code(stage: str, told: tuple[list[str], list[str]], kernels: Mapping[str, l
             else:
                 found.append([k, 1, steps, own])
     return {"text": "".join([f"{line}\n" for line in lines]), "lines": found}
-
-
-def _defined(line: str) -> str | None:
-    """The node that a line of a graph's text defines."""
-    found = re.match(r"  ([^\s:]+): ", line)
-    return found[1] if found else None
 
 
 def _of_steps(lines: Sequence[str], program: Mapping[str, Any]) -> list[list[Any]]:
@@ -292,14 +277,12 @@ def _of_functions(
             name, first = found[1], k
             calls[name] = set()
     users = {name: set(kernels.get(name, ())) for name in spans}
-    changed = True
-    while changed:  # what a kernel calls belongs to it
-        changed = False
-        for name in spans:
-            for called in calls[name] & users.keys():
-                if not users[name] <= users[called]:
-                    users[called] |= users[name]
-                    changed = True
+    left = [*spans]
+    for name in left:  # what a kernel calls belongs to it; the list grows by what is to be looked at again
+        for called in calls[name] & users.keys():
+            if not users[name] <= users[called]:
+                users[called] |= users[name]
+                left.append(called)
     return [[first, count, sorted(users[name])] for name, (first, count) in spans.items()]
 
 

@@ -16,6 +16,7 @@ import html
 import os
 from collections.abc import Callable, Mapping, Sequence
 from difflib import unified_diff
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,9 @@ from codegen import compiler
 from codegen.ir import Aval, Graph, print_dot
 
 from . import explorer, tree
-from .argument_leaves import argument_names
-from .descriptions import aval_of
+from .argument_leaves import argument_names, aval_of
 from .errors import DispatchError, Error, check_callable, check_path, in_short, located
-from .frames import user_frame, user_line
+from .frames import user_frame
 from .inspected import STAGES, GraphText, inspected, lines_of_step, tape_text
 from .ops import as_tensor
 from .stand_ins import standing
@@ -45,6 +45,7 @@ from .transforms.arguments import applied, checked_numbers
 from .transforms.functional import vjp
 
 __all__ = ["STAGES", "Inspection", "inspect"]
+
 
 def _told(stage: str, doc: str) -> property:
     """A stage as the compiler tells it."""
@@ -168,7 +169,7 @@ class Inspection:
         try:
             Path(path).write_text(explorer.page(data), encoding="utf-8")
         except OSError as error:
-            raise Error(f"save_html: cannot write {os.fspath(path)}: {error.strerror}{_called_at()}") from None
+            raise Error(located(f"save_html: cannot write {os.fspath(path)}: {error.strerror}")) from None
 
     def _repr_html_(self) -> str:
         text = f"<details><summary>{html.escape(self.name)}</summary><pre>{html.escape(str(self))}</pre></details>"
@@ -181,12 +182,11 @@ class Inspection:
         of them changed.
         """
         if name in STAGES:
-            return str(getattr(self, _attribute(name)))
+            return str(getattr(self, name.replace("llvm-opt", "llvm_optimized")))
         if name == "passes":
             return self._changes()
         if name not in self.passes:
-            there = ", ".join([*STAGES, "passes", *self.passes])
-            raise Error(f"no stage {in_short(name)}: there are {there}{_called_at()}")
+            raise Error(located(f"no stage {in_short(name)}: there are {', '.join([*STAGES, 'passes', *self.passes])}"))
         return str(self.passes[name])
 
     def of_step(self, stage: str, number: int) -> str:
@@ -197,11 +197,11 @@ class Inspection:
         steps = len(self.stages.program.steps)
         if not isinstance(number, int) or not 0 <= number < steps:
             counted = f"{steps} step{'s, numbered from 0' if steps != 1 else ', number 0'}"
-            raise Error(f"{self.name} has {counted}: there is no kernel {in_short(number)}{_called_at()}")
+            raise Error(located(f"{self.name} has {counted}: there is no kernel {in_short(number)}"))
         if stage not in STAGES or stage in ("tape", "stats"):
-            of_all = f"{stage!r} says nothing of single steps" if stage in (*STAGES, "passes", *self.passes) else (
-                f"there is no stage {in_short(stage)}")  # fmt: skip
-            raise Error(f"{of_all}: look at graph, fused, mlir, llvm or asm{_called_at()}")
+            is_known = stage in (*STAGES, "passes", *self.passes)
+            of_all = f"{stage!r} says nothing of single steps" if is_known else f"there is no stage {in_short(stage)}"
+            raise Error(located(f"{of_all}: look at graph, fused, mlir, llvm or asm"))
         return lines_of_step(self.data, stage, number)
 
     @property
@@ -211,20 +211,16 @@ class Inspection:
 
     def _changes(self) -> str:
         """The changes that passes made, each as a difference to the graph before."""
-        found, before, last = [], str(self.graph), "graph"
-        for name, text in self.passes.items():
-            if text != before:
-                found.append(difference(before, text, last, name))
-                before, last = str(text), name
+        pairs = pairwise({"graph": self.graph, **self.passes}.items())
+        found = [_difference(before, text, last, name) for (last, before), (name, text) in pairs if text != before]
         return "\n".join(found) or "no pass changed anything\n"
 
     def diff(self, one: str, other: str) -> str:
         """The difference between two stages, line by line."""
-        return difference(self.stage(one), self.stage(other), one, other)
+        return _difference(self.stage(one), self.stage(other), one, other)
 
     def __reduce__(self) -> tuple:
-        texts = {name: str(getattr(self, name)) for name in (*map(_attribute, STAGES), "dot")}
-        return _Texts, (self.name, texts)
+        return _Texts, (self.name, {"dot": self.dot, **{name: self.stage(name) for name in STAGES}})
 
     def __str__(self) -> str:
         return "\n\n".join(f"-- {name} --\n{self.stage(name)}" for name in ("tape", "fused", "stats"))
@@ -232,7 +228,7 @@ class Inspection:
     __repr__ = __str__
 
 
-def difference(before: str, after: str, one: str, other: str) -> str:
+def _difference(before: str, after: str, one: str, other: str) -> str:
     """Two texts as a unified difference."""
     lines = unified_diff(before.splitlines(), after.splitlines(), one, other, lineterm="", n=2)
     return "".join([f"{line}\n" for line in lines])
@@ -242,15 +238,15 @@ class _Texts(Inspection):
     """An inspection that came out of a pickle: its texts, without the nodes."""
 
     def __init__(self, name: str, texts: dict[str, str]) -> None:
-        self.name = name
-        self._texts = texts
-
-    def __getattribute__(self, name: str) -> Any:
-        texts = super().__getattribute__("__dict__").get("_texts", {})
-        return texts[name] if name in texts else super().__getattribute__(name)
+        self.name, self._texts = name, texts
 
     def __reduce__(self) -> tuple:
         return _Texts, (self.name, self._texts)
+
+    def __getattribute__(self, name: str) -> Any:
+        texts = super().__getattribute__("__dict__").get("_texts", {})
+        text = texts.get(name.replace("llvm_optimized", "llvm-opt"))
+        return super().__getattribute__(name) if text is None else text
 
     @property
     def data(self) -> dict[str, Any]:
@@ -258,16 +254,6 @@ class _Texts(Inspection):
 
     def _repr_html_(self) -> str:
         return self.html
-
-
-def _called_at() -> str:
-    """The user's line for an error; the command line has none."""
-    line = user_line()
-    return "" if line is None else f"\n  called at {line}"
-
-
-def _attribute(stage: str) -> str:
-    return stage.replace("llvm-opt", "llvm_optimized")
 
 
 @border
@@ -351,19 +337,14 @@ def _backward(
     out, pullback = vjp(chosen, *[args[i] for i in numbers])
     leaves, structure = tree.flatten(out)
     bars = []
-    seeds: list[Node] = []
     for t in leaves:
-        if t.shape:
-            bar = argument(t.aval)
-            arguments.append(bar.node)
-        else:
-            bar = leaf(np.ones((), t.dtype))
-        seeds.append(bar.node)
+        bar = argument(t.aval) if t.shape else leaf(np.ones((), t.dtype))
+        arguments += [bar.node] if t.shape else []
         lines.labels[bar.node.number] = "seed"
         bars.append(bar)
     gradients = pullback(tree.unflatten(structure, bars))
     roots = [t.node for t in [*leaves, *tree.leaves(gradients)] if isinstance(t, Tensor)]
-    return Inspection(f"{name}_gradient", roots, arguments, seeds=seeds, lines=lines, given=given)
+    return Inspection(f"{name}_gradient", roots, arguments, [bar.node for bar in bars], lines, given)
 
 
 def _arrays(name: str, result: Any) -> list[Any]:

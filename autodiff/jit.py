@@ -1,15 +1,12 @@
 """`ad.jit`: a function is traced once per call signature; after that, native code is called.
 
-    call signature  ->  Entry: an executable, how results are rebuilt, hidden inputs
+    call signature  ->  SignatureEntry: an executable, how results are rebuilt, hidden inputs
 
-A trace runs the function on arguments that have no values.  Numbers it closes over are frozen; arrays
-and tensors it meets become hidden inputs, whose present contents count at every call.  A call from
-plain code is answered by machine code, which checks the arguments itself (`entering`); a miss comes back here.
-
-A size that is expected not to come again is not traced: the function runs as it is recorded (`once`).
-
-A call with tensors that track, or inside another trace, replays the traced nodes onto the tape, so
-gradients flow through and the whole is still one graph.
+A trace runs the function on arguments that have no values.  Numbers it closes over are frozen; arrays and tensors it
+meets become hidden inputs, whose present contents count at every call.  A call from plain code is answered by machine
+code, which checks the arguments itself (`entering`); a miss comes back here.  A size that is expected not to come again
+runs as it is recorded (`entry`).  A call with tensors that track, or inside another trace, replays the traced nodes
+onto the tape.
 """
 
 from __future__ import annotations
@@ -20,14 +17,12 @@ from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from codegen.ir import OutOfRange
 from codegen.lazily import later
 
 from . import sending
 from .errors import check_callable
 from .mode import MODE, Mode
 from .tape.node import Kind, Node
-from .tape.plan import located
 from .tensor import Tensor
 from .tracebacks import shorten
 from .traces import Traces
@@ -36,10 +31,8 @@ if TYPE_CHECKING:
     from codegen.runtime import entered
 
     from . import argument_leaves
-    from . import entry as entries
 else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
-    entries = later("autodiff.entry")
     argument_leaves = later("autodiff.argument_leaves")
 
 __all__ = ["jit"]
@@ -129,13 +122,7 @@ def _arriving(key: str) -> Compiled:
 def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> Any:
     """A call in Python: one that machine code does not know."""
     try:
-        traced, kwargs = function.traced, kwargs or {}
-        try:
-            return traced.call(args, kwargs)
-        except OutOfRange as error:
-            entry, values = traced.entry(args, kwargs)
-            arrays = entries.arguments_of(entry, values)
-            raise located(error, entry.graph, arrays, getattr(traced.f, "__name__", "")) from None
+        return function.traced.call(args, kwargs or {})
     except Exception as error:
         shorten(error)
         raise

@@ -1,15 +1,13 @@
 """The mode: what recording does beside what it is given.  One object for each context: each thread, each asyncio task.
 
-    MODE.get().tracks                              True if results track gradients here
-    before = MODE.get()
+    before = MODE.get()                            before.tracks: results track gradients here
     try:
         set_in_context(MODE, before.off)
         ...
     finally:
         set_in_context(MODE, before)
 
-A mode is one of sixteen objects.  Nobody changes what it says of its context; what the settings of the process add to
-it is written into all of them, so recording looks at one object.
+A mode is one of sixteen objects; the settings of the process are written into all of them, so recording looks at one.
 """
 
 from __future__ import annotations

@@ -1,28 +1,15 @@
 """Sessions: the memory of programs that were run, which can be emptied, or exchanged for another one.
 
-    plans       how a recording is answered: by exact key, and by the hash that machine code finds it by
-    programs    findings about programs: bodies of loops, what differs with sizes, what classes read; each kind of
-                finding in a `namespace`
-    tiers       programs and recordings that have no machine code yet, with the time that was spent on them
-    store       executables by graph (`codegen.compiler.store`)
-
-and beside these what is counted and explained, and the price of compiling as it was learnt.  Any entry may be forgotten
-at any time: it is made again.
-
-One session is current in the process, for all its threads; results never depend on which.
-
-    session = Session()
-    with session:         programs are new here: they are traced, compiled and counted once more
+    with Session():       programs are new here: they are traced, compiled and counted once more
         ...
-    session.reset()       forget what is remembered, in the midst of a recording too
 
-The tables are the same objects in every session, so that modules import them and machine code has their addresses; what
-they hold is exchanged when another session becomes current, and nobody pays for sessions that do not exist.  A module
-that remembers something of its own declares it: `owned`.
+One session is current in the process, for all its threads; results never depend on which, and any entry may be
+forgotten at any time.  The tables are the same objects in every session, so that modules import them and machine code
+has their addresses; what they hold is exchanged when another session becomes current.  A module that remembers
+something of its own declares it: `owned`.
 
-Sessions share what says the same in each of them: kinds of nodes, the rules of kinds and what operations record for
-operands of known kinds, methods, machine code of kernels, by text.  The entries of a `jit` function are its own, and
-of no session.
+Sessions share what says the same in each of them: kinds of nodes, rules of kinds, methods, machine code by text.  The
+entries of a `jit` function are its own, and of no session.
 """
 
 from __future__ import annotations
@@ -51,11 +38,7 @@ _owned: list[_Belonging] = []
 _shared: list[Callable[[], object]] = []
 
 
-def _goes_on(_owner: Any) -> None:
-    """Leave an owner as it is."""
-
-
-def owned(make: Callable[[], Any], forget: Callable[[Any], object] = _goes_on) -> Any:
+def owned(make: Callable[[], Any], forget: Callable[[Any], object] = lambda _owner: None) -> Any:
     """An object whose attributes belong to the current session.
 
     forget    empties it when the session is reset; counts are not emptied

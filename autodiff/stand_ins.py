@@ -1,8 +1,5 @@
 """Handles of the arguments of a traced function that dispatch as what was given: a number, or an array.
 
-    number_class(aval, weak)   the class of a number argument
-    standing(t, given)         the handle of an array argument
-
 Both are tensors, of the class that their aval has and of one more below it.
 """
 
@@ -58,11 +55,6 @@ class StandsForArray:
     __dispatches_as__ = np.ndarray
 
 
-def array_class(aval: Aval) -> type:
-    """The class of a handle that stands for an array of this aval."""
-    return _class_of((aval.dtype.type, aval.ndim), "ndarray", (StandsForArray, tensor_class(aval)))
-
-
 def standing(t: Tensor, given: Any) -> Tensor:
     """The tensor that a function gets for what was given: it dispatches as an array if that was one.
 
@@ -71,7 +63,9 @@ def standing(t: Tensor, given: Any) -> Tensor:
     """
     if not named.arrays or not isinstance(given, (np.ndarray, StandsForArray)):
         return t
-    made: Tensor = object.__new__(array_class(t.aval))
+    aval = t.aval
+    cls = _class_of((aval.dtype.type, aval.ndim), "ndarray", (StandsForArray, tensor_class(aval)))
+    made: Tensor = object.__new__(cls)
     made.node = t.node
     made.masked = t.masked
     return made

@@ -110,7 +110,8 @@ def _class_of(base: type, dtype: Any, rank: Any) -> type:
     key = (base, dtype, rank)
     found = _CLASSES.get(key)
     if found is None:
-        name = f"{base.__name__}[{_dtype_name(dtype)}{'' if rank is ... else f', {rank}'}]"
+        named = "..." if dtype is ... else dtype.__name__.rstrip("_")
+        name = f"{base.__name__}[{named}{'' if rank is ... else f', {rank}'}]"
         namespace = {"__slots__": (), "__qualname__": _qualname(*key), "_parameters_": key}
         bases = tuple(dict.fromkeys(starmap(_class_of, _parents(*key))))
         made = _Lattice.__new__(_Lattice, name, bases, namespace)
@@ -121,10 +122,6 @@ def _class_of(base: type, dtype: Any, rank: Any) -> type:
 def _qualname(base: type, dtype: Any, rank: Any) -> str:
     """A name without dots, by which pickle finds the class: see `__getattr__`."""
     return f"{base.__name__}_of_{'any' if dtype is ... else dtype.__name__}_rank_{'any' if rank is ... else rank}"
-
-
-def _dtype_name(dtype: Any) -> str:
-    return "..." if dtype is ... else dtype.__name__.rstrip("_")
 
 
 def _parents(base: type, dtype: Any, rank: Any) -> list[tuple[type, Any, Any]]:

@@ -1,14 +1,10 @@
 """`ad.check_gradients`: are the derivatives of a function right?  Shipped to users; the command line uses it too.
 
-A function and a point go in; nothing comes out, or an error that names the first bad entry and the rule.
-
-    first order     <y_bar, jvp(dx)> = <vjp(y_bar), dx>       forward and reverse mode agree
-                    both = the difference quotient along dx
+    first order     <y_bar, jvp(dx)> = <vjp(y_bar), dx> for random y_bar and dx, and both = a difference quotient
     second order    the same for x -> vjp(x)(y_bar), and so on
 
-y_bar and dx are random.  Arguments are taken apart by `ad.tree`, so a structured argument is moved within its
-own kind: a Diagonal stays diagonal.  The wrong entry is found by halving dx, the wrong rule by checking every
-custom call of the recording for itself, on the values that it was called with.
+Arguments are taken apart by `ad.tree`, so a structured argument is moved within its own kind.  The wrong entry is found
+by halving dx, the wrong rule by checking every custom call of the recording by itself.
 """
 
 from __future__ import annotations
@@ -55,13 +51,9 @@ class CheckFailed(GradientError, AssertionError):
     mode   "forward" or "reverse", where one of them is known to be wrong
     """
 
-    mode = ""
-
-
-def _failed(message: str, mode: str) -> CheckFailed:
-    error = CheckFailed(message)
-    error.mode = mode
-    return error
+    def __init__(self, message: str, mode: str = "") -> None:
+        super().__init__(message)
+        self.mode = mode
 
 
 class Case(NamedTuple):
@@ -269,12 +261,12 @@ def _compare(
     found = _first_bad(laws, derivative, dxs)
     head = f"check_gradients of {case.name}: the derivative is wrong at {_ordinal(level)} order, in {mode} mode"
     if found is None:
-        raise _failed(f"{head}\n  along a direction it is {value:.10g}, a difference gives {quotient:.10g}", mode)
+        raise CheckFailed(f"{head}\n  along a direction it is {value:.10g}, a difference gives {quotient:.10g}", mode)
     j, entry, got, expected = found
     x = case.point[j]
     place = f", entry [{', '.join(map(str, entry))}]" if entry else ""
     where = f"input {case.inputs[j]}: {as_tensor(x).aval}{place}"
-    raise _failed(f"{head}\n  {where}: it is {got:.10g}, a difference gives {expected:.10g}", mode)
+    raise CheckFailed(f"{head}\n  {where}: it is {got:.10g}, a difference gives {expected:.10g}", mode)
 
 
 def _first_bad(
@@ -291,22 +283,16 @@ def _first_bad(
     for j, dx in enumerate(dxs):
         if wrong(j, dx) is None:
             continue
+        places = np.arange(dx.size).reshape(dx.shape)
         low, high = 0, dx.size
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if wrong(j, _between(dx, low, middle)) else (middle, high)
-        one = np.zeros_like(dx)
-        one.reshape(-1)[low : low + 1] = 1
-        numbers = wrong(j, one)
+            first = np.where((places >= low) & (places < middle), dx, 0).astype(dx.dtype)
+            low, high = (low, middle) if wrong(j, first) else (middle, high)
+        numbers = wrong(j, (places == low).astype(dx.dtype))
         if numbers is not None:
             return j, tuple(int(i) for i in np.unravel_index(low, dx.shape)), *numbers
     return None
-
-
-def _between(dx: np.ndarray, low: int, high: int) -> np.ndarray:
-    part = np.zeros_like(dx)
-    part.reshape(-1)[low:high] = dx.reshape(-1)[low:high]
-    return part
 
 
 def _random(like: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -331,23 +317,18 @@ def _size(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> float:
 
 def _suspect(case: Case) -> str:
     """The user's rule of the first custom call in the recording that fails by itself."""
-    seen = False
-    for node in _custom_calls(case):
-        if node.call.function.__module__.partition(".")[0] == _LIBRARY:
-            continue
-        seen = True
+    calls = [n for n in _custom_calls(case) if n.call.function.__module__.partition(".")[0] != _LIBRARY]
+    for node in calls:
         call = node.call
         try:
             _check(_call_case(node, case.order), np.random.default_rng(0), 1)
         except CheckFailed as error:
             kinds = ("jvp", "backward") if error.mode == "forward" else ("backward",)
-            found = [(k, rule) for k in kinds if (rule := call.function.rule_for(k, call.method, call.types))]
-            kind, rule = found[0]
+            kind, rule = next((k, r) for k in kinds if (r := call.function.rule_for(k, call.method, call.types)))
             where = call.line or "an unknown place"
             return f"the rule: the {kind} of {call.function.__name__} at {rule.place}, called at {where}"
-    if seen:
-        return "every custom rule in it is right by itself: look for a kink near the point"
-    return "there is no custom rule in it: look for a kink near the point"
+    told = "every custom rule in it is right by itself" if calls else "there is no custom rule in it"
+    return f"{told}: look for a kink near the point"
 
 
 def _custom_calls(case: Case) -> list[Node]:
@@ -368,9 +349,8 @@ def _call_case(node: Node, order: int) -> Case:
     call = node.call
 
     def value(place: int) -> Tensor:
-        source = node.inputs[place]
-        evaluate([source])
-        return leaf(np.array(data(source)))
+        evaluate([node.inputs[place]])
+        return leaf(np.array(data(node.inputs[place])))
 
     declaration = call.function.declaration
     named = {name: packed.unpack(value) for name, packed in call.arguments.items()}

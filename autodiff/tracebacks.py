@@ -1,16 +1,8 @@
 """Tracebacks without this library's frames: the user's lines follow each other, as if nothing lay between them.
 
-Whatever calls a function of the user's for the user (`jit`, `grad`, a loop, a generic function) is a border:
-
-    def gradient(*args):
-        try:
-            ...
-        except Exception as error:
-            shorten(error)
-            raise
-
-The bare `raise` adds no entry for its own frame, so of all that lay inside of the border the user's frames are left.
-An error that nobody here has foreseen is a fault of this library's: its traceback stays whole, for a report.
+Whatever calls a function of the user's for the user (`jit`, `grad`, a loop, a generic function) is a border: it catches
+the error, calls `shorten`, and raises it again by a bare `raise`, which adds no entry for its own frame.  An error that
+nobody here has foreseen is a fault of this library's: its traceback stays whole, for a report.
 """
 
 from __future__ import annotations

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any
-from weakref import ref
+from weakref import KeyedRef, ref
 
 import numpy as np
 
 from codegen.forks import in_child
 from codegen.garbage import set_in_context
-from codegen.ir import Aval
+from codegen.ir import Aval, OutOfRange
 from codegen.lazily import later
 from codegen.runtime.cache import LRU
 from codegen.symbols import typical
@@ -28,10 +28,11 @@ from .mode import MODE
 from .ops.conversion import numpys
 from .stand_ins import standing
 from .tape.leaks import note_lost
-from .tape.leaves import leaf
+from .tape.leaves import leaf as tensor_of
 from .tape.lines import Lines
 from .tape.misses import note
 from .tape.node import Node, new_number
+from .tape.plan import located
 from .tape.record import argument, state
 from .tensor import AbstractTensor, Tensor
 from .transforms.anomaly import runs_as_written
@@ -41,16 +42,15 @@ if TYPE_CHECKING:
     from codegen.runtime import entered
     from codegen.runtime.entered import EnteredCall
 
-    from . import argument_leaves, entering, once
+    from . import argument_leaves, entering
     from . import entry as entries
-    from .argument_leaves import ArgumentLeaf, Statics
+    from .argument_leaves import Statics
     from .custom import host
     from .entry import SignatureEntry, Signed
 else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
     entries = later("autodiff.entry")
     host = later("autodiff.custom.host")
-    once = later("autodiff.once")
     argument_leaves = later("autodiff.argument_leaves")
     entering = later("autodiff.entering")
 
@@ -66,15 +66,21 @@ WAYS = 16
 #: The number of calls of an entry, which no way fitted, that puts its own first again.  Of more than WAYS entries in
 #: turn each is then put there once in so many calls, which costs next to nothing.
 MISSED = 8
+#: What a trace has of its own.  A tensor that it has left behind is no small result to compute along: it has no value.
+_OF_A_TRACE = ("captures", "fixed", "outside", "inside", "tracing", "start", "small", "lines")
 
+#: Not a WeakSet, which runs Python where one goes.
 _functions: set[ref[Traces]] = set()
+
+
+def _all_functions() -> list[Traces]:
+    return [function for known in list(_functions) if (function := known()) is not None]
 
 
 def _forget_entries() -> None:
     """All functions are traced again: what was compiled for them was compiled in another mode."""
-    for reference in list(_functions):
-        if (function := reference()) is not None:
-            function.forget()
+    for function in _all_functions():
+        function.forget()
 
 
 config.forgetting.append(_forget_entries)
@@ -83,37 +89,23 @@ config.forgetting.append(_forget_entries)
 @in_child
 def _renew_locks() -> None:
     """A forked child has no thread that would end a trace that was going on: it makes its own."""
-    for reference in list(_functions):
-        if (function := reference()) is not None:
-            function.lock = threading.RLock()
+    for function in _all_functions():
+        function.lock = threading.RLock()
 
 
 class Traces:
-    """The entries of one function, by call signature.
-
-    function  a weak reference to what `jit` gave for it
-    entries   None for a signature that ran as it was recorded
-    latest    the signatures that were traced last
-    is_left   the function was left once while it ran as it is recorded: all its sizes are traced
-    front     the entries whose ways are tried, the latest last
-    ways      of these, for machine code: see `autodiff.entering`
-    tells_arrays  some trace chose methods by an argument being an array: where one is a tensor is another signature
-    enters    lets calls go by machine code, and says whether they can
-    gone      of keys of which a static argument is gone: their entries go at the next call that Python sees
-    """
+    """The entries of one function, by call signature."""
 
     def __init__(self, f: Callable, statics: Statics, enters: Callable[[], bool]) -> None:
-        self.f = f
-        self.enters = enters
-        self.statics = statics
-        self.entries = LRU(ENTRIES)
-        self.function: Callable[[], Any] = lambda: None
-        self.latest: list[tuple] = []
-        self.is_left = False
-        self.front: dict[Any, SignatureEntry] = {}
-        self.ways: tuple[EnteredCall, ...] = ()
-        self.gone: list[argument_leaves.StaticReference] = []
-        self.tells_arrays = False
+        self.f, self.statics = f, statics
+        self.enters = enters  # lets calls go by machine code, and says if they can
+        self.function: Callable[[], Any] = lambda: None  # a weak reference to what `jit` gave for it
+        self.entries = LRU(ENTRIES)  # None for a signature that ran as it was recorded
+        self.latest: list[tuple] = []  # the signatures that were traced last
+        self.is_left = False  # it was left once while it ran as it is recorded: all its sizes are traced
+        self.front: dict[Any, SignatureEntry] = {}  # the entries whose ways are tried, the latest last
+        self.ways: tuple[EnteredCall, ...] = ()  # of these, for machine code: see `autodiff.entering`
+        self.gone: list[KeyedRef] = []  # static arguments that are gone: Python's next call drops their entries
         self.lock = threading.RLock()
         _functions.add(ref(self, _functions.discard))
 
@@ -123,12 +115,12 @@ class Traces:
             return _eagerly(self.f, args, kwargs)
         signed = self._signed(args, kwargs)
         if state.now.unseen:
-            return once.run_inside(self.f, signed)
+            return entries.run_inside(self.f, signed)
         if self._comes_once(signed):
             self.entries.put(signed.key, None)
             argument_leaves.watch(signed.key[1], signed.key, self.gone)
-            result = once.run_unseen(self.f, signed)
-            if result is not once.MISS:
+            result = entries.run_unseen(self.f, signed)
+            if result is not entries.MISS:
                 return result
             self.is_left = True
         entry, values = self._found(signed)
@@ -137,17 +129,27 @@ class Traces:
             return entries.replayed(entry, values)
         if not tensors and entry.tensors:
             now.asked, now.looked = now.asked + 1, now.looked + 1  # an array is made of what is in tensors
-        found = entries.run(entry, values)
+        found = self._run(entry, values)
         leaves = []
-        for position, given in zip(entry.outputs, entry.leaves, strict=True):
+        for position, given in zip(entry.outputs, entry.results, strict=True):
             if position is None:
                 leaves.append(given)
             else:
                 value = found[position]
-                leaves.append(leaf(value) if tensors else value if value.shape else value[()])
+                leaves.append(tensor_of(value) if tensors else value if value.shape else value[()])
         if not tensors and entry.loses and MODE.get().tracks:
             leaves = note_lost(leaves, f"jit of {getattr(self.f, '__name__', 'f')}", f"a tensor {entry.loses}")
         return tree.unflatten(entry.structure, leaves)
+
+    def _run(self, entry: SignatureEntry, values: list[Any]) -> tuple:
+        """The executable's results on these values, and on the present contents of what is hidden."""
+        if entry.executable is None:
+            return ()
+        arguments = entries.arguments_of(entry, values)
+        try:
+            return entry.executable.call(*arguments)
+        except OutOfRange as error:
+            raise located(error, entry.graph, arguments, getattr(self.f, "__name__", "")) from None
 
     def entry(self, args: tuple, kwargs: dict[str, Any]) -> tuple[SignatureEntry, list[Any]]:
         """The entry of a call signature, and the values of its run-time leaves."""
@@ -156,10 +158,9 @@ class Traces:
     def _signed(self, args: tuple, kwargs: dict[str, Any]) -> Signed:
         """A call taken apart."""
         args, kwargs = self.statics.marked(args, kwargs)
-        leaves, structure = tree.flatten((args, kwargs))
-        leaves = [numpys(x) for x in leaves]
-        parts = argument_leaves.leaves_of(self.f, leaves, structure)
-        return entries.Signed(self._key(structure, parts, leaves), structure, parts, leaves)
+        given, structure = tree.flatten((args, kwargs))
+        leaves = argument_leaves.leaves_of(self.f, [numpys(x) for x in given], structure)
+        return entries.Signed((structure, tuple([x.key for x in leaves]), MODE.get().tracks), structure, leaves)
 
     def _comes_once(self, signed: Signed) -> bool:
         """True if a size is expected not to come again: it is new, and none of the latest ones was called twice."""
@@ -170,15 +171,15 @@ class Traces:
         if signed.key in self.entries or signed.key in self.front:
             return False
         latest = [self.entries.get(key) for key in self.latest]
-        if any([e is None or e.ways for e in latest]):
+        if any([e is None or e.way is not entries.MISS for e in latest]):
             return False
         form = _without_extents(signed.key)
         return all([_without_extents(key) == form for key in self.latest])
 
     def _found(self, signed: Signed) -> tuple[SignatureEntry, list[Any]]:
         """The entry of a call that was taken apart, and the values of its run-time leaves."""
-        key, structure, parts, leaves = signed
-        values = [p.value for p in parts if p.value is not None]
+        key = signed.key
+        values = [leaf.value for leaf in signed.leaves if leaf.value is not None]
         while self.gone:
             self._drop(self.gone.pop().key)
         entry = self.entries.get(key)
@@ -192,9 +193,6 @@ class Traces:
                     entry = self._trace(signed)
                     if entry.enclosing:
                         return entry, values
-                    if not self.tells_arrays and argument_leaves.tells_arrays(entry.choices):
-                        self.tells_arrays = True
-                        key = self._key(structure, parts, leaves)
                     self.entries.put(key, entry)
                     why = argument_leaves.why_traced(self.f, key, self.latest[-1] if self.latest else None)
                     note(f"jit {getattr(self.f, '__name__', 'f')}", why)
@@ -203,37 +201,26 @@ class Traces:
                     argument_leaves.watch(key[1], key, self.gone)
         else:
             include(entry.choices)
-            if self._repeat(entry, signed):
-                self._put_first(key, entry)
+            self._repeat(entry, signed)
         return entry, values
 
-    def _key(self, structure: tree.Structure, parts: list[ArgumentLeaf], leaves: list[Any]) -> tuple:
-        """The signature of a call."""
-        arrays = argument_leaves.arrays_among(leaves) if self.tells_arrays else ()
-        return structure, tuple([p.key for p in parts]), MODE.get().tracks, arrays
-
-    def _repeat(self, entry: SignatureEntry, signed: Signed) -> bool:
+    def _repeat(self, entry: SignatureEntry, signed: Signed) -> None:
         """Another call of an entry: from now on it goes from plain code straight into machine code.
 
-        True if its way is new, or is not tried any more and would have served several calls by now.
+        Its ways are tried before all others if this one is new, or would have served several calls by now.
         """
         if MODE.get().careful:
-            return False  # calls from plain code may follow
-        arrays = argument_leaves.arrays_among(signed.leaves)
+            return  # calls from plain code may follow
         with self.lock:
-            if arrays not in entry.ways:
-                entry.ways[arrays] = entering.entered_call(entry, signed) if self.enters() else None
-                return entry.ways[arrays] is not None
-            if entry.ways[arrays] is None or entry.ways[arrays] in self.ways:
-                return False
-            entry.missed = (entry.missed + 1) % MISSED
-            return not entry.missed
-
-    def _put_first(self, key: Any, entry: SignatureEntry) -> None:
-        """Try the ways of an entry before all others."""
-        with self.lock:
-            self.front.pop(key, None)
-            self.front[key] = entry
+            if entry.way is entries.MISS:
+                entry.way = entering.entered_call(entry, signed) if self.enters() else None
+            elif entry.way is not None and signed.key not in self.front:
+                entry.missed = (entry.missed + 1) % MISSED
+            else:
+                return
+            if entry.way is None or entry.missed:
+                return
+            self.front[signed.key] = entry
             while len(self.front) > WAYS:
                 del self.front[next(iter(self.front))]
             self._enter()
@@ -253,7 +240,7 @@ class Traces:
 
     def _enter(self) -> None:
         """Let machine code try the ways of the front."""
-        self.ways = tuple([way for e in reversed(self.front.values()) for way in e.ways.values() if way is not None])
+        self.ways = tuple([e.way for e in reversed(self.front.values())])
         function = self.function()
         if function is not None and self.ways:
             function.site = entered.site(self.ways)
@@ -267,46 +254,44 @@ class Traces:
         except host.Unlearnt:
             if state.now.tracing:
                 raise  # the outermost trace has values
-        once.run_as_written(self.f, signed)
+        entries.run_as_written(self.f, signed)
         return self._traced(signed, compiles)
 
     def frozen(self, avals: Sequence[Aval]) -> SignatureEntry:
         """The trace for arrays of these avals, in which extents may be symbols: it is not compiled."""
-        leaves = [np.broadcast_to(np.zeros((), a.dtype), [*map(typical, a.shape)]) for a in avals]
-        parts = [
-            argument_leaves.ArgumentLeaf(("array", a.shape, a.dtype, False), x)
-            for a, x in zip(avals, leaves, strict=True)
-        ]
-        return self._trace(entries.Signed((), tree.flatten((tuple(leaves), {}))[1], parts, leaves), compiles=False)
+        arrays = [np.broadcast_to(np.zeros((), a.dtype), [*map(typical, a.shape)]) for a in avals]
+        keys = [("array", a.shape, a.dtype, False) for a in avals]
+        leaves = [argument_leaves.ArgumentLeaf(key, x, x) for key, x in zip(keys, arrays, strict=True)]
+        return self._trace(entries.Signed((), tree.flatten((tuple(arrays), {}))[1], leaves), compiles=False)
 
     def _traced(self, signed: Signed, compiles: bool) -> SignatureEntry:
         """Run the function once on arguments without values."""
         now = state.now
-        before, (_, structure, parts, leaves) = new_number(), signed
+        before, (_, structure, leaves) = new_number(), signed
         arguments: list[Node] = []
         given = []
-        for part, x in zip(parts, leaves, strict=True):
-            if part.value is None:
-                given.append(x.value if isinstance(x, argument_leaves.Static) else x)
+        for leaf in leaves:
+            if leaf.value is None:
+                given.append(leaf.given)
                 continue
-            kind, shape, dtype, tracks = part.key
-            weak = kind not in ("array", argument_leaves.SCALAR)
+            kind, shape, dtype, tracks = leaf.key
+            weak = kind not in (*argument_leaves.ARRAYS, argument_leaves.SCALAR)
             t = argument(Aval(shape, dtype), weak=weak, requires_grad=tracks, number=kind == argument_leaves.SCALAR)
             arguments.append(t.node)
-            given.append(standing(t, x))
+            given.append(standing(t, leaf.given))
         args, kwargs = tree.unflatten(structure, given)
-        captures, fixed, outside, inside, depth = now.captures, now.fixed, now.outside, now.inside, now.tracing
-        start, small, lines = now.start, now.small, now.lines
+        held = [(name, getattr(now, name)) for name in _OF_A_TRACE]
+        depth, lines = now.tracing, now.lines
         has_own_lines = lines is None or lines.is_lasting
         mode = MODE.get()
         try:  # an interrupt may come at any call from here on
             set_in_context(MODE, mode.but("closely"))
-            now.captures, now.fixed, now.outside, now.inside = {}, {}, outside if depth else before, before
+            now.captures, now.fixed, now.outside, now.inside = {}, {}, now.outside if depth else before, before
             now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
             if has_own_lines or lines.is_whole:
-                are_given = [p.value is not None for p in parts]  # no value is held until somebody looks
-                names = partial(argument_leaves.names_of_leaves, self.f, structure, are_given)
-                now.lines.name(arguments, names, self.f)
+                are_given = [leaf.value is not None for leaf in leaves]  # no value is held until somebody looks
+                names = argument_leaves.argument_names
+                now.lines.name(arguments, lambda: [*compress(names(self.f, structure), are_given)], self.f)
             with observed() as choices:
                 result = applied(self.f, args, kwargs)
             name = getattr(self.f, "__name__", "f")
@@ -317,9 +302,8 @@ class Traces:
         finally:
             if has_own_lines and now.lines is not None:
                 now.lines.end()
-            now.captures, now.fixed, now.outside, now.inside = captures, fixed, outside, inside
-            # A tensor that a trace has left behind is no small result to compute along: it has no value.
-            now.tracing, now.start, now.small, now.lines = depth, start, small, lines
+            for field, value in held:
+                setattr(now, field, value)
             set_in_context(MODE, mode)
 
 

@@ -2,14 +2,10 @@
 
     {"w": x, "layers": [(a, b), None]}   ⇄   [x, a, b, None]  and  {'w': *, 'layers': [(*, *), *]}
 
-What counts as what:
-- Containers are tuple, list, dict, OrderedDict, defaultdict, namedtuples, dataclass instances and
-  registered classes.  Other subclasses of these are leaves, as is everything else, None included:
-  a gradient may be None where its argument was an array.
-- A dict keeps its order, and so do its leaves.  Dicts with the same keys in another order have
-  different structures, so that nothing kept for one is used for the other by mistake; `map` over
-  several trees goes by key.
-- A dataclass is rebuilt from its fields, without `__init__` or `__post_init__`.
+Containers are tuple, list, dict, OrderedDict, defaultdict, namedtuples, dataclass instances and registered classes.
+All else is a leaf: None, too, and other subclasses of these.  A dict keeps its order, and so do its leaves: dicts with
+the same keys in another order have different structures, but `map` over several trees goes by key.  A dataclass is
+rebuilt from its fields, without `__init__` or `__post_init__`.
 
 A structure is hashable and compared by value, so it can be part of a cache key.
 """
@@ -75,7 +71,8 @@ class Structure:
         return self._hash
 
     def __repr__(self) -> str:
-        return str(unflatten(self, [_STAR] * self.size))
+        star = type("Leaf", (), {"__repr__": lambda _: "*"})()
+        return str(unflatten(self, [star] * self.size))
 
 
 def exactly(rest: Any) -> Any:
@@ -114,15 +111,6 @@ def _compared(x: Any) -> tuple:
         return ()
     return parts
 
-
-class _Star:
-    """Stands for a leaf where a structure is printed."""
-
-    def __repr__(self) -> str:
-        return "*"
-
-
-_STAR = _Star()
 
 #: The structure of a tree that is one leaf.
 LEAF = Structure(None, None, (), 1)
@@ -214,14 +202,9 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
 
 
 def _unflatten(structure: Structure, leaves: Iterator) -> Any:
-    container: Any = CONTAINERS[_class_of(structure)]
+    container: Any = CONTAINERS[structure.cls]  # type: ignore[index]  # it is no leaf
     children = [next(leaves) if child.cls is None else _unflatten(child, leaves) for child in structure.children]
     return container.join(structure.rest, children)
-
-
-def _class_of(structure: Structure) -> type:
-    assert structure.cls is not None, "a leaf is no container"
-    return structure.cls
 
 
 def joiner(structure: Structure) -> Callable[[Sequence[Any]], Any]:
@@ -231,7 +214,7 @@ def joiner(structure: Structure) -> Callable[[Sequence[Any]], Any]:
     >>> ad.tree.joiner(ad.tree.flatten((1, 2))[1])([3, 4])
     (3, 4)
     """
-    container: Any = CONTAINERS[_class_of(structure)]
+    container: Any = CONTAINERS[structure.cls]  # type: ignore[index]  # it is no leaf
     return partial(container.join, structure.rest)
 
 
@@ -321,16 +304,10 @@ def _aligned(structure: Structure, tree: Any, place: str, none_stands_for_all: b
     labels = _labels(structure.cls, rest, len(children))
     by_label = dict(zip(labels, children, strict=True))
     if by_label.keys() != set(own) or (container.labels is None and rest != structure.rest):
-        raise ShapeError(located(
-            f"the trees differ at {place}: {_told(own)} and {_told(labels)} in a {structure.cls.__name__}"
-        ))
-    labelled = zip(own, structure.children, strict=True)
+        told = " and ".join([", ".join(found) or "nothing" for found in (own, labels)])
+        raise ShapeError(located(f"the trees differ at {place}: {told} in a {structure.cls.__name__}"))
     return [
         leaf
-        for label, child in labelled
+        for label, child in zip(own, structure.children, strict=True)
         for leaf in _aligned(child, by_label[label], place + label, none_stands_for_all)
     ]
-
-
-def _told(labels: list[str]) -> str:
-    return ", ".join(labels) or "nothing"

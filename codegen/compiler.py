@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -42,9 +42,8 @@ if TYPE_CHECKING:
     from .sized_code import SizedCode
 
 __all__ = [
-    "CompilerCounts", "Store", "clear", "compile_graph", "compile_sized", "compiled", "counts", "facts", "is_known",
-    "lock",
-    "make_program", "recorded", "set_mode", "stages", "step_times", "store",
+    "CompilerCounts", "Store", "clear", "compile_graph", "compile_sized", "compiled", "counts", "executable", "facts",
+    "is_known", "lock", "make_program", "recorded", "set_mode", "stages", "store",
 ]  # fmt: skip
 
 
@@ -206,10 +205,10 @@ def stages(graph: Graph) -> Stages:
     return Stages(graph, make_program)
 
 
-def step_times(program: BufferProgram, arguments: Sequence[Any]) -> list[float]:
-    """Measured seconds of each step of a program, run on these arrays and numbers."""
-    seconds: list[float] = _making("runtime.executable").step_times(program, arguments, _kernels)
-    return seconds
+def executable(program: BufferProgram) -> Executable:
+    """An executable of a program, which nobody keeps."""
+    made: Executable = _making("runtime.executable").Executable(program, _kernels)
+    return made
 
 
 class CompilerCounts(NamedTuple):

@@ -5,7 +5,7 @@ import re
 import pytest
 import typer
 
-from autodiff.cli.arguments import parse_argnums, parse_arguments
+from autodiff.cli.targets import parse_argnums, parse_arguments
 from codegen.ir import parse_aval
 
 

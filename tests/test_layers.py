@@ -26,10 +26,11 @@ ENGINE = [
     ["autodiff.structured"],
     ["autodiff.argument_leaves"],
     ["autodiff.entering", "autodiff.entry"],
+    ["autodiff.profiling.steps"],
     ["autodiff.explorer"],
     [
-        "autodiff.api", "autodiff.array_api", "autodiff.descriptions", "autodiff.jit", "autodiff.inspected",
-        "autodiff.inspection", "autodiff.once", "autodiff.tangents",
+        "autodiff.api", "autodiff.array_api", "autodiff.jit", "autodiff.inspected",
+        "autodiff.inspection", "autodiff.tangents",
         "autodiff.testing", "autodiff.traces",
     ],
     ["autodiff.workers", "autodiff.interop"],

@@ -1,19 +1,7 @@
 """The command line: `autodiff`, also `python -m autodiff`.
 
-    demo      train a classifier on real handwriting, and what was compiled for it
-    inspect   every stage of a function, or the graphs that a script compiled
-    explain   why the programs of a script were recorded or compiled anew
-    profile   the time of a script, by phase, kernel, line and rule
-    export    a function's value and gradient as an object file, with a C header
-    rules     the methods and rules of a generic function
-    check     whether the derivatives of a function are right
-    cache     the machine code that is kept on disk
-    bench     the benchmarks of a checkout
-    doctor    what this installation can do
-
-`autodiff --version` prints the version.  Every command takes --json.  Text goes to stdout and is the same in every
-run; what is wrong goes to stderr as one message, with an exit code that is not zero (2 for a command line that makes no
-sense).
+Every command takes --json.  Text goes to stdout and is the same in every run; what is wrong goes to stderr as one
+message, with an exit code that is not zero (2 for a command line that makes no sense).
 """
 
 from __future__ import annotations
@@ -24,7 +12,7 @@ import sys
 from contextlib import suppress
 
 from ..config import config
-from .app import app
+from .app import app, reported
 from .functions import check, explain, export, profile
 from .inspecting import inspect_
 from .rules import rules
@@ -34,7 +22,7 @@ __all__ = ["app", "main"]
 
 # The order in which help lists them.
 for _command in (demo, inspect_, explain, profile, export, rules, check, cache, bench, doctor):
-    app.command(_command.__name__.rstrip("_"))(_command)
+    app.command(_command.__name__.rstrip("_"))(reported(_command))
 
 
 def main() -> None:

@@ -95,12 +95,8 @@ def user_errors(file: str) -> Iterator[None]:
             code = f"exit code {end.code}" if isinstance(end.code, int) else f"the message: {end.code}"
             raise Error(f"{file} ended with {code}") from None
     except Exception as error:
-        path = Path(file)
-        theirs = [f for f in traceback.extract_tb(error.__traceback__) if _is_same(f.filename, path)]
+        path = Path(file).resolve()
+        theirs = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path]
         where = f"\n  at {path.name}:{theirs[-1].lineno}, in {theirs[-1].name}" if theirs else ""
         notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
         raise Error(f"{type(error).__name__}: {error}{where}{notes}") from None
-
-
-def _is_same(name: str, file: Path) -> bool:
-    return Path(name).name == file.name and Path(name).resolve() == file.resolve()

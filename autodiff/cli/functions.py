@@ -22,16 +22,14 @@ from ..profiling import profile as taken
 from ..tape.misses import explain as explained
 from ..tape.misses import forget
 from ..testing import CheckFailed, check_gradients
-from .app import AsJson, reported, say, user_errors
-from .arguments import parse_argnums
-from .targets import called, is_file, run_script
+from .app import AsJson, say, user_errors
+from .targets import called, is_file, parse_argnums, run_script
 
 __all__ = ["check", "explain", "export", "profile"]
 
 _TARGET = typer.Argument(help="FILE.py:FUNCTION.")
 
 
-@reported
 def check(
     target: str = _TARGET,
     args: str = typer.Option("", help="The arguments of the call: 'f64[5,3], f64[3], 0.5'."),
@@ -55,10 +53,9 @@ def check(
             check_gradients(function, *point, order=order, argnums=numbers)
     except CheckFailed as error:
         failed = str(error)
-    if as_json:
-        say({"target": target, "order": order, "ok": not failed, "message": failed}, "", as_json)
-    elif not failed:
-        say({}, f"{target}: derivatives up to order {order} agree with differences, in both modes", as_json)
+    if as_json or not failed:
+        agree = f"{target}: derivatives up to order {order} agree with differences, in both modes"
+        say({"target": target, "order": order, "ok": not failed, "message": failed}, agree, as_json)
     if failed:
         raise Error(failed)
 
@@ -75,7 +72,6 @@ def _random(x: Any, rng: np.random.Generator, low: float, high: float) -> Any:
     return rng.integers(0, 2, x.shape).astype(x.dtype)
 
 
-@reported
 def export(
     target: str = _TARGET,
     args: str = typer.Option(
@@ -114,7 +110,6 @@ _SCRIPT = typer.Argument(help="FILE.py, which is run as `python FILE.py` would."
 _ARGUMENTS = typer.Argument(None, help="What the script finds in sys.argv.", show_default=False)
 
 
-@reported
 def explain(file: str = _SCRIPT, arguments: list[str] = _ARGUMENTS, as_json: bool = AsJson) -> None:
     """Run a script, and say why each of its programs was recorded or compiled anew, with its line."""
     clear_cache()
@@ -128,7 +123,6 @@ def explain(file: str = _SCRIPT, arguments: list[str] = _ARGUMENTS, as_json: boo
     say({"target": file, **counts, "explained": [miss._asdict() for miss in found]}, f"{found}\n{told}", as_json)
 
 
-@reported
 def profile(
     file: str = _SCRIPT,
     arguments: list[str] = _ARGUMENTS,
@@ -151,5 +145,4 @@ def profile(
             seen.save_roofline(roofline)
         except ValueError as error:
             raise Error(f"--roofline {roofline}: {error}") from None
-    data = seen.data() if as_json else {}
-    say({"target": file, **data}, "" if as_json else seen.text(top), as_json)
+    say({"target": file, **seen.data()}, seen.text(top), as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -21,9 +21,8 @@ from ..inspection import STAGES, Inspection, inspect
 from ..profiling.steps import Clock, Steps, StepTimes
 from ..tape.misses import explain
 from ..tape.modes import told
-from .app import AsJson, reported, say, user_errors
-from .arguments import parse_argnums
-from .targets import called, run_script
+from .app import AsJson, say, user_errors
+from .targets import called, parse_argnums, run_script
 
 __all__ = ["inspect_"]
 
@@ -33,7 +32,6 @@ _DIFF = typer.Option(("", ""), metavar="STAGE STAGE", help="Two stages to compar
 _SHOWN = 6
 
 
-@reported
 def inspect_(
     target: str = typer.Argument(help="FILE.py:FUNCTION; or FILE.py, to run it and list the graphs it compiled."),
     args: str = typer.Option("", help="The arguments of the call: 'f64[256,10], f64[10], 0.5, {\"w\": f32[3]}'."),
@@ -68,7 +66,10 @@ def inspect_(
         _list_graphs(path, output, as_json)
         return
     if name:
-        seen = _inspected(target, args, which, argnums)
+        path, function, given = called(target, args)
+        numbers = parse_argnums(argnums, len(given)) if which == "backward" or argnums != "0" else (0,)
+        with user_errors(path):
+            seen = inspect(function, *given, backward=which == "backward", argnums=numbers)
         head: dict[str, Any] = {"target": target, "pass": which}
     else:
         graph, seen = _graph_of_script(path, graph)
@@ -92,10 +93,8 @@ def inspect_(
 
 def _check_stage(name: str) -> None:
     """Raise BadParameter for what cannot be a stage, before the user's file is run."""
-    if name in STAGES or name == "passes" or re.fullmatch(r"[a-z]+\.\d+", name):
-        return
     rewrites = [*dict(imported("codegen.passes.plan").REWRITES), "prepare"]
-    if name not in rewrites:
+    if name not in (*STAGES, "passes", *rewrites) and not re.fullmatch(r"[a-z]+\.\d+", name):
         raise typer.BadParameter(
             f"no stage {name!r}: there are {', '.join(STAGES)}\n"
             f"  passes shows what each pass changed; one of them is simplify.1, or {', '.join(rewrites)}"
@@ -119,47 +118,31 @@ def _draw(seen: Inspection, page: str, time: bool, svg: str, dot: bool, code: st
         typer.echo(seen.dot)
 
 
-def _inspected(target: str, args: str, which: str, argnums: str) -> Inspection:
-    path, function, given = called(target, args)
-    numbers = parse_argnums(argnums, len(given)) if which == "backward" or argnums != "0" else (0,)
-    with user_errors(path):
-        return inspect(function, *given, backward=which == "backward", argnums=numbers)
-
-
 def _list_graphs(path: str, output: str, as_json: bool) -> None:
     rows = [
         {
-            "graph": i,
-            "name": g.name,
-            "place": place,
-            "inputs": [str(n.aval) for n in g.inputs],
-            "outputs": [str(n.aval) for n in g.outputs],
-            "operations": len(g.nodes),
-            "seconds": g.seconds,
-            "runs": max([s.calls for s in steps], default=0),
-            "running": sum([s.seconds for s in steps]),
+            "graph": i, "name": g.name, "place": place,
+            "inputs": [str(n.aval) for n in g.inputs], "outputs": [str(n.aval) for n in g.outputs],
+            "operations": len(g.nodes), "seconds": g.seconds,
+            "runs": max([s.calls for s in steps], default=0), "running": sum([s.seconds for s in steps]),
             "reason": reason,
         }
         for i, (g, place, reason, steps) in enumerate(_compiled_by(path))
-    ]
-    longest = max([len(r["name"]) for r in rows], default=0), max([len(r["place"]) for r in rows], default=0)
-    lines = [f"{_counted(rows)} compiled; --graph N --stage X shows one"]
+    ]  # fmt: skip
+    longest = [max([len(r[key]) for r in rows], default=0) for key in ("name", "place")]
+    lines = [f"{_counted(len(rows), 'graph')} compiled; --graph N --stage X shows one"]
     lines += [
         f"{r['graph']:4d}  {r['name']:{longest[0]}}  {r['place']:{longest[1]}}  {r['operations']:4d} operations"
-        f"  {1e3 * r['seconds']:7.1f} ms, {_runs(r['runs'], r['running'])}"
+        f"  {1e3 * r['seconds']:7.1f} ms, {_counted(r['runs'], 'run')} in"
+        f" {1e3 * r['running']:{'.3g' if r['running'] < 0.1 else '.0f'}} ms"
         f"  ({_short(r['inputs'])}) -> ({_short(r['outputs'])})" + (f"\n      {r['reason']}" if r["reason"] else "")
         for r in rows
     ]
     say({"target": path, "graphs": rows}, "\n".join(lines), as_json, output)
 
 
-def _runs(count: int, seconds: float) -> str:
-    taken = f"{1e3 * seconds:.3g}" if seconds < 0.1 else f"{1e3 * seconds:.0f}"
-    return f"{count} run{'' if count == 1 else 's'} in {taken} ms"
-
-
-def _counted(graphs: Sequence[Any]) -> str:
-    return f"{len(graphs)} graph{'' if len(graphs) == 1 else 's'}"
+def _counted(count: int, name: str) -> str:
+    return f"{count} {name}{'' if count == 1 else 's'}"
 
 
 def _short(avals: Any) -> str:
@@ -172,18 +155,25 @@ def _graph_of_script(path: str, number: int) -> tuple[int, Inspection]:
     graphs = _compiled_by(path)
     if number < 0 and len(graphs) == 1:
         number = 0
+    told = f"{path} compiled {_counted(len(graphs), 'graph')}"
     if number < 0:
-        raise Error(f"{path} compiled {_counted(graphs)}: say which one by --graph N; without --stage they are listed")
+        raise Error(f"{told}: say which one by --graph N; without --stage they are listed")
     if number >= len(graphs):
-        raise Error(f"{path} compiled {_counted(graphs)}, numbered from 0: there is no --graph {number}")
-    return number, Inspection.of_graph(graphs[number][0])
+        raise Error(f"{told}, numbered from 0: there is no --graph {number}")
+    return number, Inspection.of_graph(graphs[number].graph)
 
 
-class _GraphsWithReasons(list):
-    """Graphs, each with the user's line that had it compiled, why it was (`explain` notes that after it), its steps.
+class _FoundGraph(NamedTuple):
+    """A graph that a script compiled, the user's line and reason that had it compiled, and the times of its steps."""
 
-    steps   times those of all programs, and is told of a program before its graph is appended
-    """
+    graph: Any
+    place: str
+    reason: str
+    steps: list[StepTimes]
+
+
+class _Graphs(list):
+    """The graphs.  `explain` notes the reason after a graph, `steps` is told of a program before it."""
 
     def __init__(self, steps: Steps) -> None:
         super().__init__()
@@ -193,16 +183,14 @@ class _GraphsWithReasons(list):
 
     def append(self, graph: Any) -> None:
         self.give_reasons()
-        found = self._steps.found
-        own, self._seen = found[self._seen :], len(found)
-        super().append((graph, caller(), "", own))
+        own, self._seen = self._steps.found[self._seen :], len(self._steps.found)
+        super().append(_FoundGraph(graph, caller(), "", own))
 
     def give_reasons(self) -> None:
         """Say of the latest graphs what was noted since they were compiled."""
         before, self._compiles = self._compiles, {miss[:3]: miss.compiles for miss in explain()}
         told = [f"{key[0]}: {key[2]}" for key, n in self._compiles.items() if n > before.get(key, 0)]
-        for i in range(self._known, len(self) if told else 0):
-            self[i] = (*self[i][:2], told[-1], self[i][3])
+        self[self._known :] = [g._replace(reason=told[-1]) if told else g for g in self[self._known :]]
         self._known = len(self)
 
 
@@ -210,14 +198,14 @@ class _Runs(Steps):
     """Observes the programs of a script, which may take a profile of its own meanwhile."""
 
 
-def _compiled_by(path: str) -> Sequence[tuple[Any, str, str, list[StepTimes]]]:
-    """Run a script as `__main__`: the graphs that it compiled, as if it were the first, with lines, reasons, steps."""
+def _compiled_by(path: str) -> Sequence[_FoundGraph]:
+    """Run a script as `__main__`: the graphs that it compiled, as if it were the first."""
     clear_cache()
     patience, config.patience = config.patience, 0  # also what is run once is compiled, and listed
     steps = _Runs(Clock())
+    graphs = _Graphs(steps)
     observers.append(steps)
     try:
-        graphs = _GraphsWithReasons(steps)
         with compiler.recorded(graphs), told():
             run_script(path)
             graphs.give_reasons()

@@ -24,14 +24,12 @@ from ..api import asarray
 from ..dispatch import Unreachable, all_functions, ambiguities, coverage, methods, which, which_backward
 from ..errors import Error
 from ..tape.lines import rule_code
-from .app import AsJson, reported, say, user_errors
-from .arguments import parse_arguments
-from .targets import find, names_for
+from .app import AsJson, say, user_errors
+from .targets import find, is_generic, names_for, parse_arguments
 
 __all__ = ["rules"]
 
 
-@reported
 def rules(
     name: str = typer.Argument(
         "", help="A function of this library (matmul, linalg.solve), or FILE.py:FUNCTION; without one, all ambiguities."
@@ -80,7 +78,7 @@ def _generic(name: str) -> tuple[str, Any, dict[str, Any]]:
 
     path, _, attribute = name.rpartition(":")
     module, function = find(path, attribute) if path else (autodiff, _of_library().get(name))
-    if not getattr(type(function), "is_generic_function", False):
+    if not is_generic(function):
         raise Error(f"{name!r} is no generic function: give a name such as {_closest(name)}, or FILE.py:FUNCTION")
     return path, function, names_for(module)
 
@@ -92,7 +90,7 @@ def _of_library() -> dict[str, Any]:
     inside = ("linalg", "special", "random", "fft")
     spaces = {"": autodiff, **{f"{name}.": getattr(autodiff, name) for name in inside}}
     found = {f"{prefix}{name}": getattr(space, name) for prefix, space in spaces.items() for name in space.__all__}
-    return {name: value for name, value in found.items() if getattr(type(value), "is_generic_function", False)}
+    return {name: value for name, value in found.items() if is_generic(value)}
 
 
 def _closest(name: str) -> str:
@@ -109,8 +107,7 @@ def _derivative(function: Any) -> list[str]:
     if primitive is None:
         return []
     modes = (("reverse", primitive.pull, "backward"), ("forward", primitive.push, "jvp"))
-    found = [(mode, rule_code(primitive, kind)) for mode, rule, kind in modes if rule]
-    places = [(mode, None if code is None else placed(code)) for mode, code in found]
+    places = [(mode, placed(rule_code(primitive, kind))) for mode, rule, kind in modes if rule]
     return [f"of operation {primitive.name}: {mode} mode{f'  {place}' if place else ''}" for mode, place in places]
 
 
@@ -125,31 +122,23 @@ def _chosen(function: Any, given: tuple) -> tuple[Any, Any]:
 
 def located(text: str, methods: Iterable[Any]) -> str:
     """A text in which the places of these methods are written with their folders."""
-    places = {m.place: full for m in methods if (full := _full(m)) is not None}
+    written = [(m.place, inspect.unwrap(m.implementation)) for m in methods]
+    found = [(p, placed(getattr(f, "__code__", None), getattr(f, "__module__", None))) for p, f in written]
+    places = {place: full for place, full in found if full is not None}
     if not places:
         return text
     pattern = "|".join(map(re.escape, sorted(places)))
     return re.sub(rf"(?<![\w./\\])({pattern})(?!\d)", lambda found: places[found[0]], text)
 
 
-def _full(method: Any) -> str | None:
-    """`folder/file.py:12`; None where it is not known."""
-    written = inspect.unwrap(method.implementation)
-    code = getattr(written, "__code__", None)
-    return None if code is None else placed(code, getattr(written, "__module__", None))
-
-
-def placed(code: CodeType, module: str | None = None) -> str | None:
+def placed(code: CodeType | None, module: str | None = None) -> str | None:
     """`folder/file.py:12` of a function's code; None where it is not known."""
+    if code is None:
+        return None
     file = Path(code.co_filename).absolute()
-    for root in (_package_folder("autodiff"), Path.cwd(), _package_folder(module)):
-        if root is not None and file.is_relative_to(root):
+    packages = [sys.modules.get((name or "").partition(".")[0]) for name in ("autodiff", module)]
+    ours, theirs = ([Path(path).parent for path in getattr(package, "__path__", ())][:1] for package in packages)
+    for root in (*ours, Path.cwd(), *theirs):
+        if file.is_relative_to(root):
             return f"{file.relative_to(root).as_posix()}:{code.co_firstlineno}"
     return None
-
-
-def _package_folder(module: str | None) -> Path | None:
-    """The folder that a module's package lies in; None for one that belongs to none."""
-    top = sys.modules.get((module or "").partition(".")[0])
-    paths = list(getattr(top, "__path__", ()))
-    return Path(paths[0]).parent if paths else None

@@ -17,7 +17,7 @@ from codegen import compiler
 from codegen.runtime import disk
 
 from ..errors import Error
-from .app import AsJson, reported, say
+from .app import AsJson, say
 from .targets import load
 
 __all__ = ["bench", "cache", "demo", "doctor", "example_file", "run_demo"]
@@ -59,7 +59,6 @@ def run_demo(quiet: bool = False) -> dict[str, Any]:
     return load(str(example_file("digits.py"))).main(quiet=quiet)
 
 
-@reported
 def demo(as_json: bool = AsJson) -> None:
     """Train a classifier of handwritten digits with a custom loss, and report compiles and times."""
     report = run_demo(quiet=as_json)
@@ -67,7 +66,6 @@ def demo(as_json: bool = AsJson) -> None:
         say(report, "", as_json)
 
 
-@reported
 def cache(
     clear: bool = typer.Option(False, "--clear", help="Remove all machine code that is kept."),
     as_json: bool = AsJson,
@@ -84,7 +82,6 @@ def cache(
     say({"folder": kept.folder, "objects": count, "bytes": size, "limit_bytes": kept.limit_bytes}, text, as_json)
 
 
-@reported
 def bench(
     rows: list[str] = _ROWS,
     threads: int = typer.Option(None, min=1, help="The number of threads; by default that of the cores."),
@@ -106,7 +103,6 @@ def bench(
     raise typer.Exit(subprocess.run([sys.executable, str(BENCHMARKS), *(rows or ()), *options]).returncode)
 
 
-@reported
 def doctor(as_json: bool = AsJson) -> None:
     """Report versions, processor, native call path and settings, and check a gradient."""
     facts = _facts()

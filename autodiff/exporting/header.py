@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from codegen import compiler
-from codegen.export import BAD_SIZES, C_FUNCTIONS, Exported
+from codegen.export import BAD_SIZES, C_FUNCTIONS
 from codegen.ir import Aval, dtype_name
 
-from .sizes import SizedAval
+from .sizes import BuiltProgram, SizedAval
 
-__all__ = ["CArray", "Sizes", "header", "is_reserved"]
+__all__ = ["CArray", "header", "is_reserved"]
 
 #: Element types in C.  A complex number is two numbers beside each other, its real part first.
 TYPES = {
@@ -47,23 +47,16 @@ class CArray(NamedTuple):
     aval: Aval | SizedAval
 
 
-class Sizes(NamedTuple):
-    """Sizes that are arguments of the function, and which they may be."""
-
-    names: Sequence[str]
-    text: str
-
-    @classmethod
-    def of(cls, names: Sequence[str], tried: Sequence[tuple[int, ...]], found: Sequence[tuple[int, ...]]) -> Sizes:
-        """Say it in words, by the sizes that were tried and those that were found to be right."""
-        if len(found) == len(tried):
-            return cls(names, f"{', '.join(names)}: any number from 1 on.")
-        if len(names) == 1:
-            return cls(names, f"{names[0]}: {_spans([n for n, in tried], {n for n, in found})}.")
-        known = set(found)
-        missing = min((s for s in tried if s not in known), key=lambda s: (sum(s), s))
-        told = ", ".join([f"{name} = {n}" for name, n in zip(names, missing, strict=True)])
-        return cls(names, f"{', '.join(names)}: numbers from 1 on; there is no code for some, such as {told}.")
+def _about(names: Sequence[str], tried: Sequence[tuple[int, ...]], found: Sequence[tuple[int, ...]]) -> str:
+    """The sizes that are right, in words: of those that were tried the ones that were found to be."""
+    if len(found) == len(tried):
+        return f"{', '.join(names)}: any number from 1 on."
+    if len(names) == 1:
+        return f"{names[0]}: {_spans([n for n, in tried], {n for n, in found})}."
+    known = set(found)
+    missing = min((s for s in tried if s not in known), key=lambda s: (sum(s), s))
+    told = ", ".join([f"{name} = {n}" for name, n in zip(names, missing, strict=True)])
+    return f"{', '.join(names)}: numbers from 1 on; there is no code for some, such as {told}."
 
 
 def _spans(tried: Sequence[int], found: set[int]) -> str:
@@ -88,9 +81,11 @@ _SPANS = 6
 
 
 def header(
-    name: str, place: str, arguments: Sequence[CArray], results: Sequence[CArray], made: Exported, sizes: Sizes
-) -> str:
-    """The text of the header."""
+    name: str, place: str, arguments: Sequence[CArray], results: Sequence[CArray], built: BuiltProgram,
+    sizes: Sequence[str],
+) -> str:  # fmt: skip
+    """The text of the header; `sizes`: names of sizes that are arguments."""
+    made = built.made
     upper = name.upper()
     facts = compiler.facts()
     rows = [_row(v, "in ") for v in arguments] + [_row(v, "out") for v in results]
@@ -98,15 +93,16 @@ def header(
     table = "\n".join([f" *   {'  '.join([f'{c:<{w}}' for c, w in zip(row, widths, strict=True)]).rstrip()}"
                        for row in rows])  # fmt: skip
     arrays = *arguments, *results
-    macros = "\n".join([f"#define {upper}_{v.name.upper()}_SIZE{_size(v, sizes.names)}" for v in arrays])
-    numbers = [f"int64_t {n}" for n in sizes.names]
+    macros = "\n".join([f"#define {upper}_{v.name.upper()}_SIZE{_size(v, sizes)}" for v in arrays])
+    numbers = [f"int64_t {n}" for n in sizes]
     parameters = [f"const {_type(v)} *{v.name}" for v in arguments] + [f"{_type(v)} *{v.name}" for v in results]
     declared = ",\n    ".join([*numbers, *parameters, "void *workspace"])
     workspace = f"{upper}_WORKSPACE_BYTES"
     about_sizes, first, status, measures = " *", "", "", ""
-    if sizes.names:
-        workspace = f"{name}_workspace_bytes({', '.join(sizes.names)})"
-        about_sizes = (f" *\n * Sizes: {sizes.text}\n * For sizes that there is no code for {workspace} is -1,\n"
+    if sizes:
+        workspace = f"{name}_workspace_bytes({', '.join(sizes)})"
+        about_sizes = (f" *\n * Sizes: {_about(sizes, built.tried, built.sizes)}\n"
+                       f" * For sizes that there is no code for {workspace} is -1,\n"
                        f" * and {name} returns {upper}_BAD_SIZES and touches nothing.\n *")  # fmt: skip
         status = f"\n#define {upper}_BAD_SIZES {BAD_SIZES}"
         measures = f"int64_t {name}_workspace_bytes({', '.join(numbers)});\n\n"

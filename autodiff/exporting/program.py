@@ -16,13 +16,12 @@ from codegen.ir import Aval, parse_aval
 
 from .. import tree
 from ..api import asarray
-from ..argument_leaves import argument_names
-from ..descriptions import aval_of
+from ..argument_leaves import argument_names, aval_of
 from ..errors import DispatchError, Error, check_callable, located
 from ..tensor import AbstractTensor
 from ..tracebacks import border
 from ..transforms import value_and_grad
-from .header import CArray, Sizes, header, is_reserved
+from .header import CArray, header, is_reserved
 from .sizes import MOST_SIZES, SizedAval, parse_sized, plain_text, program, sized_program
 
 __all__ = ["Export", "export"]
@@ -131,21 +130,20 @@ def export(
                  for k in range(len(found.avals))]  # fmt: skip
     results = [CArray(_c_name(names[0], taken), " and ".join(names), aval)
                for names, aval in zip(of_result, found.avals, strict=True)]  # fmt: skip
-    texts = {
-        ".ll": found.made.llvm,
-        ".mlir": found.mlir,
-        ".h": header(name, _place(f), arguments, results, found.made, Sizes.of(sizes, found.tried, found.sizes)),
+    contents = {
+        ".obj" if sys.platform == "win32" else ".o": found.made.object_bytes,
+        ".ll": found.made.llvm.encode(),
+        ".mlir": found.mlir.encode(),
+        ".h": header(name, _place(f), arguments, results, found, sizes).encode(),
     }
-    files = [folder / f"{name}{'.obj' if sys.platform == 'win32' else '.o'}"]
-    files += [folder / f"{name}{ending}" for ending in texts]
+    files = {folder / f"{name}{ending}": content for ending, content in contents.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files[0].write_bytes(found.made.object_bytes)
-        for file, text in zip(files[1:], texts.values(), strict=True):
-            file.write_text(text, encoding="utf-8")
+        for file, content in files.items():
+            file.write_bytes(content)
     except OSError as error:
         raise Error(located(f"export: cannot write {error.filename}: {error.strerror}")) from None
-    return Export(name, files, sizes, arguments, results, found.made)
+    return Export(name, [*files], sizes, arguments, results, found.made)
 
 
 def _named_results(result: Any, roots: Sequence[str], argnums: Any) -> list[tuple[str, Any]]:

@@ -89,20 +89,14 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
 
 
 class BuiltProgram(NamedTuple):
-    """A program as it is exported.
-
-    made       its object file                mlir     its text
-    outputs    for each result of the function which of the program's it is, or None
-    avals      of the program's results
-    tried      sizes that were tried;  sizes: those of them that it can be called with
-    """
+    """A program as it is exported."""
 
     made: Exported
     mlir: str
-    outputs: Sequence[int | None]
-    avals: Sequence[Aval | SizedAval]
-    tried: Sequence[tuple[int, ...]] = ()
-    sizes: Sequence[tuple[int, ...]] = ()
+    outputs: Sequence[int | None]  # for each result of the function its place among the program's
+    avals: Sequence[Aval | SizedAval]  # of the program's results
+    tried: Sequence[tuple[int, ...]] = ()  # sizes
+    sizes: Sequence[tuple[int, ...]] = ()  # those of them that the program can be called with
 
 
 def program(f: Callable, name: str, avals: Sequence[Aval | SizedAval]) -> BuiltProgram:
@@ -130,7 +124,10 @@ def sized_program(
     try:
         found = exported_sized(name, names, record)
     except Disagreement as error:
-        raise _disagreement(f, name, avals, names, error) from None
+        pairs = [zip(names, sizes, strict=True) for sizes in (error.one, error.other)]
+        one, other = (", ".join([f"{n} = {x}" for n, x in pair]) for pair in pairs)
+        line = _line_of_difference(f, avals, names, error)
+        raise _asked(name, names, f"for {one} it is another than for {other}", line) from None
     except NotSymbolic as error:
         raise _asked(name, names, str(error), where(error.__traceback__)) from None
     except Unlearnt:
@@ -195,15 +192,6 @@ _WAYS_OUT = """\
 def _asked(name: str, names: Sequence[str], what: str, line: str) -> Error:
     return Error(f"export: {name} is not one program for every {' and '.join(names)}: {plain_text(what, names)}\n"
                  f"  at {line}\n{_WAYS_OUT}")  # fmt: skip
-
-
-def _disagreement(
-    f: Callable, name: str, avals: Sequence[Aval | SizedAval], names: Sequence[str], error: Disagreement
-) -> Error:
-    """The error of a program that records something else for another size, with the first line that does."""
-    first, other = ([f"{n} = {x}" for n, x in zip(names, sizes, strict=True)] for sizes in (error.one, error.other))
-    what = f"for {', '.join(first)} it is another than for {', '.join(other)}"
-    return _asked(name, names, what, _line_of_difference(f, avals, names, error))
 
 
 def _line_of_difference(f: Callable, avals: Sequence, names: Sequence[str], error: Disagreement) -> str:

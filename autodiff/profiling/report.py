@@ -1,21 +1,74 @@
-"""Tables of a profile: by phase, kernel, line and rule."""
+"""Tables of a profile by phase, kernel, line and rule; a trace in Chrome's format, and a roofline by matplotlib.
+
+The limits of this machine are measured: bytes and operations a second, with the threads that loops use.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import cache, cached_property
+from time import perf_counter
+from timeit import repeat
 from typing import Any, NamedTuple, Never
 
+import numpy as np
+
 from codegen.program import observers
+from codegen.runtime.threads import threads
 
 from ..config import config
 from ..errors import Error, check_nothing, check_path, in_short, located
-from .pictures import Limits, measured_limits, roofline, trace
-from .steps import PHASES, Clock, Steps, StepTimes
+from ..jit import jit
+from .steps import Clock, Steps, StepTimes
 
 __all__ = ["KernelTime", "Profile", "profile"]
+
+#: Elements of arrays that no cache holds (128 MB together), of arrays that the second one does, and of a matrix's side.
+_FAR, _NEAR, _SIDE = 1 << 22, 1 << 13, 512
+
+
+class Limits(NamedTuple):
+    """The most that this machine does in a second, in 10^9.
+
+    memory    bytes from and to memory            cache    from and to the caches nearest
+    f64, f32  operations of products of matrices  threads  that shared them
+    """
+
+    memory: float
+    cache: float
+    f64: float
+    f32: float
+    threads: int
+
+
+@cache
+def _measured(count: int) -> Limits:
+    """The limits, measured once for each number of threads: .3 s."""
+
+    @jit
+    def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return a + b
+
+    @jit
+    def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return a @ b
+
+    def rate(function: Callable, x: np.ndarray, work: float, rounds: int, times: int = 1) -> float:
+        y = x.copy()
+        return work * times / min(repeat(lambda: function(x, y), number=times, repeat=rounds)) / 1e9
+
+    def of_sum(n: int, rounds: int, times: int = 1) -> float:
+        return rate(add, np.ones(n), 24.0 * n, rounds, times)
+
+    def of_product(dtype: type) -> float:
+        return rate(product, np.ones((_SIDE, _SIDE), dtype), 2.0 * _SIDE**3, 5)
+
+    return Limits(of_sum(_FAR, 5), of_sum(_NEAR, 20, 50), of_product(np.float64), of_product(np.float32), count)
+
 
 #: Seconds of a call below which a rate would be that of the clock.
 SHORTEST = 1e-6
@@ -67,7 +120,6 @@ class Profile:
         self._clock = Clock()
         self._steps = Steps(self._clock)
         self._is_over = False
-        self._limits: Limits | None = None
         self._open: ExitStack | None = None
 
     @property
@@ -86,12 +138,10 @@ class Profile:
         """Seconds by phase, of threads beside."""
         return {phase: s for phase, s in self._over().others.items() if s}
 
-    @property
+    @cached_property
     def limits(self) -> Limits:
         """The most that this machine does."""
-        if self._limits is None:
-            self._limits = measured_limits()
-        return self._limits
+        return _measured(threads())
 
     @property
     def kernels(self) -> list[KernelTime]:
@@ -117,7 +167,8 @@ class Profile:
             limit = "memory" if of_memory >= of_arithmetic else "arithmetic"
         return KernelTime(
             first.name, first.kind, first.program, first.half, seconds, calls, seconds / total, first.bytes,
-            first.operations, gbs, gflops, limit, of_limit, _sorted(first.lines), _sorted(first.rules),
+            first.operations, gbs, gflops, limit, of_limit,
+            *[tuple([name for name, _ in counts.most_common()]) for counts in (first.lines, first.rules)],
         )  # fmt: skip
 
     @property
@@ -135,9 +186,7 @@ class Profile:
         found: Any = Counter()  # of seconds
         for times in self._steps.found:
             counts = getattr(times, what)
-            total = sum(counts.values())
-            if what == "rules":
-                total = max(total, sum(times.lines.values()))
+            total = max(sum(counts.values()), sum(times.lines.values()))  # not all values have a rule
             for name, count in counts.items():
                 found[name] += times.seconds * count / total
         return {name: seconds for name, seconds in found.most_common() if seconds}
@@ -155,7 +204,7 @@ class Profile:
         Raises Error for what is no path, and for a file that cannot be written.
         """
         check_path(path, "save_trace")
-        trace(self._over(), path)
+        _trace(self._over(), path)
 
     def save_roofline(self, path: str | os.PathLike[str]) -> None:
         """Draw each kernel under the limits of this machine; needs matplotlib (`pip install autodiff[viz]`).
@@ -163,15 +212,15 @@ class Profile:
         Raises Error for what is no path, where matplotlib is not there, and for a file that cannot be written.
         """
         check_path(path, "save_roofline")
-        roofline(self.kernels, self.limits, path)
+        _roofline(self.kernels, self.limits, path)
 
     def text(self, most: int = 12) -> str:
         """The tables, with so many rows each.  Raises Error for what is no number of rows."""
         if not isinstance(most, int) or most < 1:
             raise Error(located(f"profile: the number of rows is 1 or more, not {in_short(most)}"))
-        limits, phases = self.limits, self.phases
+        limits = self.limits
         out = [f"{_time(self.seconds)} in all"]
-        shown = [(phase, phases[phase]) for phase in (*PHASES, "Python") if phases[phase] > 0]
+        shown = [(phase, s) for phase, s in self.phases.items() if s > 0]
         out += [f"  {phase:<13} {_time(s):>9}  {s / max(self.seconds, 1e-12):6.1%}" for phase, s in shown]
         if self.others:
             out.append("beside it, in other threads: "
@@ -180,14 +229,14 @@ class Profile:
         out += ["", f"kernels; this machine does {limits.memory:.0f} GB/s from memory, {limits.cache:.0f} from cache, "
                 f"{limits.f64:.0f} / {limits.f32:.0f} GFLOP/s in f64 / f32, by {limits.threads} threads"]  # fmt: skip
         out.append(f"  {'time':>9} {'share':>6} {'calls':>7} {'GB/s':>7} {'GFLOP/s':>8}  kernel")
-        for k in kernels[:most]:
-            out.append(f"  {_time(k.seconds):>9} {k.share:>6.1%} {k.calls:>7} {_rate(k.gbs):>7} {_rate(k.gflops):>8}"
-                       f"  {k.program} {k.name}, {k.half}: {_first(k.lines)}")  # fmt: skip
-        out += [f"  ... {len(kernels) - most} more"] if len(kernels) > most else []
-        for title, found in (("lines", self.lines), ("rules", self.rules)):
-            rows = [*found.items()]
-            out += ["", title, *[f"  {_time(s):>9}  {name}" for name, s in rows[:most]]] if rows else []
-            out += [f"  ... {len(rows) - most} more"] if len(rows) > most else []
+        rows = [f"  {_time(k.seconds):>9} {k.share:>6.1%} {k.calls:>7} {_rate(k.gbs):>7} {_rate(k.gflops):>8}"
+                f"  {k.program} {k.name}, {k.half}: {', '.join([*k.lines[:2], *['...'] * (len(k.lines) > 2)])}"
+                for k in kernels]  # fmt: skip
+        tables = {title: [f"  {_time(s):>9}  {name}" for name, s in found.items()]
+                  for title, found in (("lines", self.lines), ("rules", self.rules))}  # fmt: skip
+        for title, found in {"": rows, **tables}.items():
+            out += ["", title] if title and found else []
+            out += [*found[:most], *[f"  ... {len(found) - most} more"] * (len(found) > most)]
         return "\n".join(out)
 
     __str__ = text
@@ -206,25 +255,25 @@ class Profile:
         if is_taken or self._is_over:
             told = "one is being taken, and profiles do not nest" if is_taken else "each block needs one of its own"
             raise Error(located(f"profile: {told}"))
-        _forget()
+        config.forget()
         self._open = ExitStack()
         try:
             self._open.enter_context(self._clock.running())
             observers.append(self._steps)
-            self._clock.restart()
+            self._clock.began = perf_counter()
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._clock.stop()
+        self._clock.seconds = perf_counter() - self._clock.began
         if self._steps in observers:
             observers.remove(self._steps)
         if self._open is not None:
             self._open.close()
         self._is_over = True
-        _forget()
+        config.forget()
 
 
 def profile(*given: Never, **named: Never) -> Profile:
@@ -251,22 +300,8 @@ def profile(*given: Never, **named: Never) -> Profile:
     return Profile()
 
 
-def _forget() -> None:
-    """Drop all compiled programs, those of `jit` functions too."""
-    for forget in config.forgetting:
-        forget()
-
-
 def _rate(rate: float | None) -> str:
     return "-" if rate is None else f"{rate:.1f}"
-
-
-def _sorted(counts: Counter[str]) -> tuple[str, ...]:
-    return tuple([name for name, _ in counts.most_common()])
-
-
-def _first(names: Sequence[str]) -> str:
-    return ", ".join([*names[:2], *(["..."] if len(names) > 2 else [])])
 
 
 def _time(seconds: float) -> str:
@@ -274,3 +309,60 @@ def _time(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e6:.3g} us"
+
+
+# ---------------------------------------------------------------- pictures
+
+
+def _trace(clock: Clock, path: str | os.PathLike[str]) -> None:
+    """Write intervals as complete events ("ph": "X"), in microseconds."""
+    process = os.getpid()
+    events: list[dict[str, Any]] = [
+        {"name": "process_name", "ph": "M", "pid": process, "args": {"name": "autodiff"}},
+        {"name": "profile", "cat": "Python", "ph": "X", "pid": process, "tid": clock.thread, "ts": 0.0,
+         "dur": clock.seconds * 1e6},
+    ]  # fmt: skip
+    events += [
+        {"name": e.name, "cat": e.phase, "ph": "X", "pid": process, "tid": e.thread, "ts": e.begin * 1e6,
+         "dur": e.seconds * 1e6}
+        for e in clock.events
+    ]  # fmt: skip
+    data = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"events left out": clock.lost}}
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(data, file)
+    except OSError as error:
+        raise Error(located(f"profile: cannot write {os.fspath(path)}: {error.strerror}")) from None
+
+
+def _roofline(kernels: Sequence[Any], limits: Limits, path: str | os.PathLike[str]) -> None:
+    """Draw operations a second over operations per byte; the area of a point is its share of the time."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise Error(located("profile: a roofline needs matplotlib", "pip install autodiff[viz]")) from None
+    shown = [k for k in kernels if k.operations and k.bytes and k.gflops]
+    if not shown:
+        raise Error(located("profile: no kernel ran that takes 1 us and has operations to draw"))
+    figure = Figure(figsize=(8, 5), layout="constrained")
+    axes = figure.add_subplot(xscale="log", yscale="log")
+    intensities = [k.operations / k.bytes for k in shown]
+    ridge = limits.f64 / limits.memory
+    ends = min(*intensities, ridge) / 2, max(*intensities, ridge) * 2
+    for name, rate, style in (("memory", limits.memory, "-"), ("cache", limits.cache, "--")):
+        xs = [ends[0], min(max(limits.f64 / rate, ends[0]), ends[1]), ends[1]]
+        axes.plot(xs, [min(rate * x, limits.f64) for x in xs], f"k{style}", lw=1,
+                  label=f"{name} {rate:.0f} GB/s, {limits.f64:.0f} GFLOP/s")  # fmt: skip
+    for half, colour in (("forward", "tab:blue"), ("backward", "tab:red"), ("both", "tab:purple")):
+        of_half = [(x, k) for x, k in zip(intensities, shown, strict=True) if k.half == half]
+        if of_half:
+            axes.scatter([x for x, _ in of_half], [k.gflops for _, k in of_half],
+                         s=[20 + 800 * k.share for _, k in of_half], c=colour, alpha=0.6, label=half)  # fmt: skip
+    for x, k in sorted(zip(intensities, shown, strict=True), key=lambda pair: -pair[1].seconds)[:8]:
+        axes.annotate(f"{k.program} {k.name}", (x, k.gflops), fontsize=7, xytext=(4, 4), textcoords="offset points")
+    axes.set(xlabel="operations per byte", ylabel="10⁹ operations a second")
+    axes.legend(fontsize=8, loc="lower right")
+    try:
+        figure.savefig(path, dpi=120)
+    except (OSError, ValueError) as error:
+        raise Error(located(f"profile: cannot write {os.fspath(path)}: {error}")) from None

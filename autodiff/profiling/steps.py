@@ -1,11 +1,8 @@
 """Time by phase, and by step of a program.
 
-Phases: functions of the library are exchanged for timed ones while a profile is taken, and put back after it.  They
-nest (a rule runs within a trace); each moment counts for the innermost one of its thread.
-
-Steps: a callback stands in a program in place of each native function.  A callback costs some 2 us more than the
-function alone; the part of that within the measured time is calibrated and taken off, the rest shows as time of
-nothing.
+Functions of the library are exchanged for timed ones while a profile is taken; they nest, and each moment counts for
+the innermost one of its thread.  A callback stands in a program in place of each native function: it costs some 2 us
+more, of which the part within the measured time is calibrated and taken off.
 """
 
 from __future__ import annotations
@@ -14,10 +11,10 @@ import ctypes
 import importlib
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial, wraps
 from time import perf_counter
 from timeit import repeat
 from typing import Any, NamedTuple
@@ -54,8 +51,6 @@ POINTS = (
 
 #: Events of a trace that are kept; further ones count in the tables alone.
 MOST_EVENTS = 200_000
-
-
 #: Seconds that an interval takes at least: less cannot be told.
 LEAST = 1e-8
 
@@ -70,13 +65,6 @@ class Event(NamedTuple):
     seconds: float
 
 
-class _NestedTimes(threading.local):
-    """The time that intervals inside of the open ones took, the innermost last."""
-
-    def __init__(self) -> None:
-        self.inside: list[float] = []
-
-
 class Clock:
     """Seconds by phase, of the thread that takes the profile and of others, and the events of a trace."""
 
@@ -85,32 +73,25 @@ class Clock:
         self.others: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self.events: list[Event] = []
         self.lost = 0
-        self._open = _NestedTimes()
+        #: By thread: the seconds that intervals inside of the open ones took, the innermost last.
+        self._inside: dict[int, list[float]] = defaultdict(list)
         self.thread = threading.get_ident()
         self.began = perf_counter()
         self.seconds = 0.0
 
-    def restart(self) -> None:
-        """Begin the profile's own time."""
-        self.began = perf_counter()
-
-    def stop(self) -> None:
-        """End the profile's own time."""
-        self.seconds = perf_counter() - self.began
-
     def begin(self) -> float:
         """The start of an interval, which is to be ended."""
-        self._open.inside.append(0.0)
+        self._inside[threading.get_ident()].append(0.0)
         return perf_counter()
 
     def end(self, name: str, phase: str, begin: float, overhead: float = 0.0) -> float:
         """End an interval; gives the seconds that are its own."""
         seconds = max(perf_counter() - begin - overhead, LEAST)
-        inside = self._open.inside
+        thread = threading.get_ident()
+        inside = self._inside[thread]
         own = max(seconds - inside.pop(), 0.0)
         if inside:
             inside[-1] += seconds
-        thread = threading.get_ident()
         (self.own if thread == self.thread else self.others)[phase] += own
         if len(self.events) < MOST_EVENTS:
             self.events.append(Event(name, phase, thread, begin - self.began, seconds))
@@ -144,18 +125,14 @@ class Clock:
                     owner = getattr(owner, part)
                 function = getattr(owner, last)
                 made = self.timed(function, phase)
-                places = [owner] if outer else [m for m in _modules() if vars(m).get(last) is function]
-                for place in places:
+                ours = [m for name, m in [*sys.modules.items()] if m and name.startswith(("autodiff.", "codegen."))]
+                for place in [owner] if outer else [m for m in ours if vars(m).get(last) is function]:
                     undo.append((place, last, function))
                     setattr(place, last, made)
             yield
         finally:
             for place, last, function in reversed(undo):
                 setattr(place, last, function)
-
-
-def _modules() -> list[Any]:
-    return [m for name, m in [*sys.modules.items()] if m is not None and name.startswith(("autodiff.", "codegen."))]
 
 
 _STEP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -201,7 +178,9 @@ class Steps:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._overhead = _overhead()
+        nothing = _STEP(("getpid", ctypes.CDLL(None)))
+        #: Seconds that calling a native function takes by itself.
+        self._overhead = min(repeat("nothing(0, 0)", globals={"nothing": nothing}, number=1, repeat=200))
         self.found: list[StepTimes] = []
 
     def __call__(self, program: BufferProgram) -> Callable[[ProgramStep, Any], Any]:
@@ -237,18 +216,10 @@ class Steps:
             times.add(clock.end(name, "running", begin, overhead), is_first)
             return status
 
-        owner = _Callback(timed)
+        callback = _STEP(timed)
         extents = native.extents if native.share is None else (*native.extents, 0, 0)
-        step = replace(native, address=owner.address, extents=extents, share=None)
-        return piece._replace(step=step, owners=(*piece.owners, owner))
-
-
-class _Callback:
-    """A function of Python's as native code calls it."""
-
-    def __init__(self, function: Callable[[int, int], int]) -> None:
-        self._callback = _STEP(function)
-        self.address = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        step = replace(native, address=ctypes.cast(callback, ctypes.c_void_p).value, extents=extents, share=None)
+        return piece._replace(step=step, owners=(*piece.owners, partial(callback)))  # owners have a hash
 
 
 def _call_of(native: Any) -> Callable[[int, int], int]:
@@ -262,9 +233,3 @@ def _call_of(native: Any) -> Callable[[int, int], int]:
         return status
 
     return call
-
-
-def _overhead() -> float:
-    """Seconds that calling a native function takes by itself."""
-    nothing = _STEP(("getpid", ctypes.CDLL(None)))
-    return min(repeat("nothing(0, 0)", globals={"nothing": nothing}, number=1, repeat=200))

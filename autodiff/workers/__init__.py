@@ -3,11 +3,9 @@
     shards = ad.shards(load, keys, on=executor)      load(key) -> the arrays of one shard, kept where they are loaded
     total = ad.sum_over(f, shards)                   total(*parameters) = sum over keys of f(*parameters, *shard)
 
-    sums.py      the differentiable function: which sum the rule of a sum is; and one round trip: a task for each shard,
-                 lost ones repeated, results added in the order of the keys
+    sums.py      the differentiable function, and one round trip: a task for each shard, results added in their order
     keeping.py   the shards, and the executor that they lie with
-    task.py      what a worker does
-    serialized.py  functions and keys as bytes
+    task.py      what a worker does; functions and keys as bytes
 """
 
 from .keeping import Shards, shards

@@ -9,6 +9,7 @@ Kinds of `on`:
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,8 +19,7 @@ from codegen.runtime.cache import LRU
 
 from ..errors import DispatchError, check_callable, located
 from ..interop.foreign import Chain
-from .serialized import Sent, sent
-from .task import ShardOrder, forget, forget_later, load_shard, physical_memory, work
+from .task import Sent, ShardOrder, forget, forget_later, load_shard, sent, work
 
 __all__ = ["Shards", "shards"]
 
@@ -185,7 +185,17 @@ def shards(
         raise DispatchError(located(f"shards: keys is {keys!r:.40}, not a list of keys")) from None
     if not keys:
         raise DispatchError(located("shards: there are no keys", "a sum needs one shard at least"))
-    _check_different(keys)
+    seen: set = set()
+    for key in keys:
+        try:
+            twice = key in seen
+            seen.add(key)
+        except TypeError:
+            raise DispatchError(located(
+                f"shards: the key {key!r:.60} has no hash", "use tuples in the place of lists"
+            )) from None
+        if twice:
+            raise DispatchError(located(f"shards: the key {key!r:.60} is there twice, so its shard would count twice"))
     if on is not None and not hasattr(on, "submit") and not callable(on):
         raise DispatchError(located(
             f"shards: on= is {on!r:.40}, which has no submit",
@@ -195,20 +205,6 @@ def shards(
         raise DispatchError(located(f"shards: retries is a number from 0 on, not {retries!r}"))
     if memory is not None and not memory > 0:
         raise DispatchError(located(f"shards: memory is a number of bytes, not {memory!r}"))
-    here = on is None or isinstance(on, ThreadPoolExecutor)
-    return Shards(load, keys, on, retries, progress, memory or (None if here else physical_memory() // 2))
-
-
-def _check_different(keys: list) -> None:
-    seen: set = set()
-    for key in keys:
-        try:
-            twice = key in seen
-            seen.add(key)
-        except TypeError:
-            raise DispatchError(located(
-                f"shards: the key {key!r:.60} has no hash",
-                "use tuples in the place of lists",
-            )) from None
-        if twice:
-            raise DispatchError(located(f"shards: the key {key!r:.60} is there twice, so its shard would count twice"))
+    if memory is None and on is not None and not isinstance(on, ThreadPoolExecutor):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    return Shards(load, keys, on, retries, progress, memory)

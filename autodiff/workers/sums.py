@@ -10,7 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from functools import cache, wraps
+from functools import wraps
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -23,8 +23,7 @@ from ..interop.foreign import Chain, Layout, wrapped
 from ..tape.leaks import is_traced
 from ..tracebacks import border
 from .keeping import Shards
-from .serialized import Sent, sent
-from .task import Done, Failed
+from .task import Done, Failed, Sent, sent
 
 __all__ = ["Sum", "go_round", "sum_over"]
 
@@ -222,14 +221,14 @@ class _Progress:
 def _summed(f: Callable, name: str, shards: Shards) -> Callable[..., tuple[Layout, list[np.ndarray]]]:
     """A function that runs f, or what a chain makes of it, over all shards: see `wrapped`."""
     token = uuid.uuid4().hex
-
-    @cache
-    def for_workers(by_value: bool) -> Sent:
-        return sent(f, f"f, {name:.60},", by_value)
+    for_workers: dict[bool, Sent] = {}  # by value, or f itself
 
     def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Layout, list[np.ndarray]]:
         parameters, cotangents = tree.unflatten(structure, leaves[: structure.size]), [*leaves[structure.size :]]
-        start = shards.started(for_workers(not shards.is_here), token, chain, parameters, cotangents)
+        by_value = not shards.is_here
+        if by_value not in for_workers:
+            for_workers[by_value] = sent(f, f"f, {name:.60},", by_value)
+        start = shards.started(for_workers[by_value], token, chain, parameters, cotangents)
         values, found, count = go_round(shards, start).result()
         has_rows = len(values) > count > 0
         numbers = tuple([i for i, v in enumerate(values[:count]) if has_rows and v.dtype.kind == "f"])

@@ -17,16 +17,17 @@ Each step is differentiable again, so a chain of any length is a derivative of a
 
 from __future__ import annotations
 
+import importlib
+import math
 import os
 import pickle
 import sys
 import threading
 import traceback
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from weakref import ref
+from weakref import KeyedRef
 
 import numpy as np
 
@@ -38,37 +39,75 @@ from codegen.runtime.cache import LRU
 from .. import tree
 from ..api import asarray
 from ..custom.host import in_own_recording
-from ..errors import DispatchError, DTypeError
+from ..errors import DispatchError, DTypeError, Error, located
 from ..interop.foreign import Chain, pulled, pushed, restricted
 from ..jit import Compiled, jit
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import enable_grad, vjp
-from .serialized import Sent
 
 __all__ = [
-    "Done", "Failed", "LoadedShard", "ShardOrder", "forget", "forget_later", "load_shard", "physical_memory", "work",
+    "Done", "Failed", "LoadedShard", "Sent", "ShardOrder", "forget", "forget_later", "load_shard", "sent",
+    "work",
 ]  # fmt: skip
 
 _Flat = Callable[[Sequence[Any]], list[Any]]
 
 
-class ShardOrder(NamedTuple):
-    """The work that is asked for.
+class Sent:
+    """A value on its way to a worker: bytes for another process, the value itself for a thread of this one."""
 
-    shards, place, key    which shard: the token of `ad.shards`, its number among the keys, its key
-    load, f               the user's functions;  function: a token of f
-    chain                 the function of f that is wanted
-    memory                bytes of shards that this process may keep; None: all
+    __slots__ = ("data", "value")
+
+    def __init__(self, value: Any, data: bytes | None) -> None:
+        self.value = value
+        self.data = data
+
+    def __reduce__(self) -> tuple:
+        return Sent, (None, self.data)
+
+    def get(self) -> Any:
+        """The value.  In another process this may raise whatever importing the user's module raises."""
+        return self.value if self.data is None else pickle.loads(self.data)
+
+
+def sent(value: Any, what: str, by_value: bool) -> Sent:
+    """The value for the workers.  Raises DispatchError, with the reason, for a value that no pickle takes.
+
+    what       the name of the value in messages
+    by_value   False: the worker is a thread of this process
     """
+    if not by_value:
+        return Sent(value, None)
+    try:
+        cloudpickle: Any = importlib.import_module("cloudpickle")
+    except ImportError:
+        cloudpickle = None
+    reason: BaseException | None = None
+    for dumps in filter(None, [cloudpickle and cloudpickle.dumps, pickle.dumps]):
+        try:
+            return Sent(None, dumps(value))
+        except Error as error:  # a tensor with a history says itself what to do
+            error.add_note(f"  while {what} was pickled for the workers")
+            raise
+        except Exception as error:
+            reason = reason or error
+    advice = "leave out what cannot be pickled: open files, locks, generators; load them in `load`"
+    if cloudpickle is None:
+        advice = "give it a def at the top of a file that the workers can import, or install cloudpickle"
+    raise DispatchError(located(f"sum_over: {what} cannot be sent to another process: {reason}", advice)) from reason
 
-    shards: str
-    place: int
+
+class ShardOrder(NamedTuple):
+    """The work that is asked for."""
+
+    shards: str  # a token of `ad.shards`
+    place: int  # of the key
     key: Sent
     load: Sent
     f: Sent
-    function: str
-    chain: Chain
-    memory: int | None
+    function: str  # a token of f
+    chain: Chain  # the function of f that is wanted
+    memory: int | None  # bytes of shards that this process may keep; None: all
 
 
 class LoadedShard:
@@ -88,14 +127,10 @@ class LoadedShard:
 
 
 class Done(NamedTuple):
-    """Results for one shard.
+    """Results for one shard."""
 
-    result   what f returned, with arrays as leaves; None for a chain that ends in "pull" or "push"
-    rest     gradients
-    """
-
-    result: Any
-    rest: list[np.ndarray]
+    result: Any  # of f, with arrays as leaves; None for a chain that ends in "pull" or "push"
+    rest: list[np.ndarray]  # gradients
 
 
 class Failed(NamedTuple):
@@ -107,54 +142,43 @@ class Failed(NamedTuple):
 # ---------------------------------------------------------------- shards of this process
 
 _lock = held_over_fork(threading.RLock())
-_kept: OrderedDict[tuple[str, int], LoadedShard] = OrderedDict()
+#: By the token of `ad.shards` and the number of the key.
+_kept = LRU(1 << 30)
 _functions = LRU(64)
-
-
-def physical_memory() -> int:
-    """Bytes of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def forget(shards: str) -> None:
     """Drop the shards of one `ad.shards` that this process keeps."""
-    with _lock:
-        for place in [p for p in _kept if p[0] == shards]:
-            del _kept[place]
+    keys: Any = _kept
+    for place in [p for p in keys if p[0] == shards]:
+        _kept.pop(place)
 
 
-#: The tokens of `ad.shards` objects of this process, and the references to those that are gone.
-_tokens: dict[ref, str] = {}
-_gone: list[ref] = []
+#: References to `ad.shards` objects of this process, by their tokens, and to those that are gone.
+_living: set[KeyedRef] = set()
+_gone: list[KeyedRef] = []
 
 
 def forget_later(shards: object, token: str) -> None:
     """Drop what this process keeps for an object of `ad.shards` when a shard is loaded after it is gone."""
-    _tokens[ref(shards, _gone.append)] = token
-
-
-def _keep(order: ShardOrder, loaded: LoadedShard) -> None:
-    """Keep a shard; those of objects that are gone, then the ones that were not used for longest, make room."""
-    while _gone:
-        forget(_tokens.pop(_gone.pop()))
-    with _lock:
-        _kept[order.shards, order.place] = loaded
-        if order.memory is not None:
-            total = sum([one.nbytes for one in _kept.values()])
-            while total > order.memory and _kept:
-                total -= _kept.popitem(last=False)[1].nbytes
+    _living.add(KeyedRef(shards, _gone.append, token))
 
 
 def _shard(order: ShardOrder) -> LoadedShard:
-    """The shard, loaded if this process does not keep it."""
-    place = order.shards, order.place
-    with _lock:
-        found = _kept.get(place)
-        if found is not None:
-            _kept.move_to_end(place)
-            return found
+    """The shard, loaded if this process does not keep it.
+
+    Those of objects that are gone, then the ones that were not used for longest, make room.
+    """
+    found: LoadedShard | None = _kept.get((order.shards, order.place))
+    if found is not None:
+        return found
     loaded = _load(order)
-    _keep(order, loaded)
+    while _gone:
+        known = _gone.pop()
+        _living.discard(known)
+        forget(known.key)
+    _kept.most = math.inf if order.memory is None else order.memory
+    _kept.put((order.shards, order.place), loaded, loaded.nbytes)
     return loaded
 
 
@@ -215,10 +239,6 @@ def _as_result(x: Any, f: Callable) -> Any:
     return x if x.dtype.kind in "fc" or x.dtype == np.int64 else x.astype(np.int64)
 
 
-def _is_float(x: Any) -> bool:
-    return bool(x.dtype.kind in "fc")
-
-
 def _with_rows(run: _Flat, wrt: Sequence[int]) -> _Flat:
     """The results, and behind them the gradients of each where all are real numbers."""
 
@@ -227,11 +247,11 @@ def _with_rows(run: _Flat, wrt: Sequence[int]) -> _Flat:
 
         def noted(given: Sequence[Any]) -> list[Any]:
             values[:] = run(given)
-            return [v for v in values if _is_float(v)]
+            return [v for v in values if v.dtype.kind in "fc"]
 
         found, pullback = vjp(restricted(noted, leaves, wrt), *[leaves[i] for i in wrt])
         those = iter(found)
-        values = [next(those) if _is_float(v) else v for v in values]
+        values = [next(those) if v.dtype.kind in "fc" else v for v in values]
         if not all([x.ndim == 0 and x.dtype.kind == "f" for x in found]):
             return values
         for i in range(len(found)):

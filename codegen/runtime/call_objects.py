@@ -1,15 +1,7 @@
 """Objects of a call, in native Python: the numbers of its arguments, and its result.
 
-`data_of` gives the place of an argument's number:
-
-    an array     that fits its spec, packed and aligned
-    a NumPy scalar of the spec's class
-    a Python number whose kind it can hold
-
-An array's data and a NumPy scalar's value are used where they are; a Python number is written to a cell of sixteen
-bytes in the frame.  Everything else is null: a miss.
-
-`put_together` makes the result of new objects.
+An array that fits its spec, packed and aligned, and a NumPy scalar of the spec's class are used where they are; a
+Python number whose kind it can hold is written to a cell of sixteen bytes in the frame.  Everything else is a miss.
 """
 
 # mypy: ignore-errors
@@ -17,7 +9,7 @@ bytes in the frame.  Everything else is null: a miss.
 
 from __future__ import annotations
 
-from ..native import Struct, extern, f32, f64, i32, i64, local, native, ptr, u8, u32, u64
+from ..native import extern, f32, f64, i32, i64, local, native, ptr, u8, u32, u64
 from .plan_words import EntryWords, PlanWords, Spec, entering
 from .recording_objects import (
     HEAD,
@@ -132,21 +124,12 @@ def written_integer(number: ptr, kind: u64, cell: ptr) -> ptr:
 
 
 #: (code, operand): end; a result that is not used again, or is; an object; so many as a tuple, a list; a dict of keys;
-#: instead of a result NumPy's own false or true (`Truth`); what a function of Python's gives for the part before it.
+#: NumPy's own of these two for the part before it, what a function of Python's gives for it.
 PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "truth", "call")
 END, LAST, RESULT, OBJECT, TUPLE, LIST, DICT, TRUTH, CALL = range(len(PUT_TOGETHER))
 
 new_dict = extern("PyDict_New", ptr)
 set_in_dict = extern("PyDict_SetItem", i32, ptr, ptr, ptr)
-
-
-class Truth(Struct):
-    """NumPy's own false and true for the object of this number, which was written to, and is let go if it is_last."""
-
-    number: i64
-    is_last: i64
-    false: ptr
-    true: ptr
 
 
 @native(inline=True)
@@ -223,20 +206,17 @@ def put_together(entry: ptr[EntryWords], objects: ptr[ptr]) -> ptr:
             parts = tuple_size(made)
             top -= parts
             made = dict_of_parts(made, stack + top, parts)
-        elif code == CALL:
+        elif code == TRUTH:
+            top -= 1
+            made = ptr[ptr](operand)[i64(ptr[u8](stack[top] + HEAD)[0])]
+            inc(made)
+            dec(stack[top])
+        else:
             parts = 1
             top -= 1
             made = call(made, stack + top, 1, None)
             if made is not None:
                 dec(stack[top])
-        else:
-            truth = ptr[Truth](operand)
-            held = objects[truth.number]
-            made = truth.true if ptr[u8](held + HEAD)[0] != 0 else truth.false
-            inc(made)
-            if truth.is_last != 0:
-                objects[truth.number] = None
-                dec(held)
         if made is None:
             let_go(stack, top + parts)
             return None

@@ -1,10 +1,7 @@
 """Calls of Python objects that go straight into a plan: entries as data for `enter` (`entered_call`).
 
     install(cls, "site", (MODE, Mode, "careful"), slow, ...)    calls of objects of the class look into their slot
-    entry = EnteredCall(plan, form)                          one known call
-    f.site = site([entry, ...])                               what is tried at a call of f, in this order
-
-Where the self-check fails nothing is installed, and Python's own `__call__` stays.
+    f.site = site([EnteredCall(plan, form), ...])             what is tried at a call of f, in this order
 """
 
 from __future__ import annotations
@@ -16,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir import Aval
 from ..lazily import later
 from .launcher import LaunchPlan, PlanBlock, StepTable, raise_status
 from .memory import words
@@ -33,28 +29,23 @@ else:
 __all__ = ["CallForm", "EnteredCall", "install", "site"]
 
 
-class CallForm:
-    """The form of a call's arguments and result: instructions by the names in `entered_call` and `call_objects`.
+#: `if` and `is` know NumPy's own two by their identity.
+_TRUTHS = words([id(np.False_), id(np.True_)])
 
-    given       number of arguments: the first registers
-    has_keywords    whether keywords are given too: their dict is in the next register
-    registers   how many there are
-    checks      (name, register, object, first register of the parts, count)
-    inputs      of the plan: (register, whether it has a handle on a node with the value)
-    arrays      which of these are arrays: no number is taken for them
-    result      (name, operand)
-    has_scalars     0-d results are NumPy scalars, not arrays
-    then        what gets the inputs where there is no plan
-    """
+
+class CallForm:
+    """The form of a call's arguments and result: instructions by the names in `entered_call` and `call_objects`."""
 
     def __init__(self, given: int, has_keywords: bool, *, has_scalars: bool = True) -> None:
-        self.given, self.has_keywords, self.has_scalars = given, has_keywords, has_scalars
-        self.registers = given + has_keywords
-        self.checks: list[tuple[str, int, Any, int, int]] = []
-        self.inputs: list[tuple[int, bool]] = []
-        self.arrays: list[int] = []
-        self.result: list[tuple[str, Any]] = []
-        self.then: Callable | None = None
+        self.given = given  # the number of arguments, which are the first registers
+        self.has_keywords = has_keywords  # their dict is in the next register
+        self.has_scalars = has_scalars  # 0-d results are NumPy scalars, not arrays
+        self.registers = given + has_keywords  # their number
+        self.checks: list[tuple[str, int, Any, int, int]] = []  # name, register, object, first register of parts, count
+        self.inputs: list[tuple[int, bool]] = []  # of the plan: register, True for a handle on a node with the value
+        self.arrays: list[int] = []  # the inputs that are arrays: no number is taken for them
+        self.result: list[tuple[str, Any]] = []  # name, operand
+        self.then: Callable | None = None  # gets the inputs where there is no plan
 
     def check(self, name: str, register: int, thing: Any, count: int = 0) -> int:
         """Add an instruction; the first register of its parts."""
@@ -83,21 +74,16 @@ class EnteredCall:
             for name, register, thing, parts, count in call.checks
             for word in (entered_call.TAKE_APART.index(name), register, id(thing), parts, count)
         ]
-        truths: list[Any] = []
-        result: list[int] = []
+        result = []
         for name, operand in call.result:
-            word = operand
-            if name in ("object", "dict", "call"):
-                word = id(operand)
-            elif name in ("last", "result") and call.has_scalars and plan and _is_truth(plan.outputs[operand]):
-                truths.append(words([operand, name == "last", id(np.False_), id(np.True_)]))
-                name, word = "truth", ctypes.addressof(truths[-1])
-            result += (call_objects.PUT_TOGETHER.index(name), word)
+            word = id(operand) if name in ("object", "dict", "call") else operand
+            word = ctypes.addressof(_TRUTHS) if name == "truth" else word
+            result += [call_objects.PUT_TOGETHER.index(name), word]
         inputs = [int(number) for pair in call.inputs for number in pair]
         holds = any(is_handle for _, is_handle in call.inputs)
         is_flat = not holds and [register for register, _ in call.inputs] == [*range(call.given)]
         is_flat = is_flat and 0 < call.given == call.registers and plan is not None
-        tables = [words(t) for t in (checks, inputs, [*result, 0, 0])] + truths
+        tables = [words(t) for t in (checks, inputs, [*result, 0, 0])]
         values = dict(
             given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
             check_count=len(call.checks), checks=ctypes.addressof(tables[0]),
@@ -111,12 +97,6 @@ class EnteredCall:
     @property
     def address(self) -> int:
         return ctypes.addressof(self._block)
-
-
-def _is_truth(aval: Aval) -> bool:
-    """True for a result in place of which there is NumPy's own false or true: `if` and `is` know these two by their
-    identity, so one that was written to stands for one of them."""
-    return aval.ndim == 0 and aval.dtype.kind == "b"
 
 
 def site(entries: Sequence[EnteredCall]) -> Self:

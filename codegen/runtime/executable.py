@@ -15,11 +15,9 @@ step when all steps inside are; else Python calls the executables of its bodies.
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,7 +67,7 @@ else:
     segmented = later("codegen.runtime.segmented")
     shares = later("codegen.runtime.share")
 
-__all__ = ["Executable", "Pieces", "SlotLayout", "step_times"]
+__all__ = ["Executable", "Pieces", "SlotLayout"]
 
 
 class Executable:
@@ -140,45 +138,6 @@ class Executable:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, avals)) for avals in (self.inputs, self.outputs))
         return f"<Executable {self.name}({inputs}) -> ({outputs})>"
-
-
-def _stepwise(
-    program: BufferProgram, kernels: KernelTable, between: Callable[[], None]
-) -> Callable[..., tuple[np.ndarray, ...]]:
-    """A program that Python runs step by step: `between` is called twice before the first one, and after each."""
-    code, layout = _Code(Pieces.of(program).loaded(kernels), kernels), SlotLayout(program)
-    host = segmented.Host(between, (), 0)
-    hosts: list[segmented.Host | None] = [host, host]
-    native: list[_Owning] = []
-    for step in program.steps:
-        pieces = _pieces(step, tuple([layout.slots[b] for b in step.buffers]), code)
-        native += [piece for piece in pieces if isinstance(piece, _Owning)]
-        hosts += [*[None if isinstance(piece, _Owning) else piece for piece in pieces], host]
-    plan = LaunchPlan(
-        program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes,
-        tuple([piece.step for piece in native]), False, tuple([owner for piece in native for owner in piece.owners]),
-    )  # fmt: skip
-    return segmented.Segmented(plan, hosts, {slot: buffer.aval for slot, buffer in layout.buffers.items()})
-
-
-def step_times(
-    program: BufferProgram, arguments: Sequence[Any], kernels: KernelTable, patience: float = 0.5
-) -> list[float]:
-    """Seconds that each step takes: the least of several runs on these arguments.  For those who look: a program that
-    runs has no clock in it.
-
-    patience   seconds for which the program is run, though at least three times: the first loads code and pages
-    """
-    marks: list[float] = []
-    run = _stepwise(program, kernels, lambda: marks.append(time.perf_counter()))
-    runs: list[list[float]] = []
-    end = time.perf_counter() + patience
-    while len(runs) < 3 or (time.perf_counter() < end and len(runs) < 1000):
-        marks.clear()
-        run(*arguments)
-        runs.append([after - before for before, after in pairwise(marks)])
-    idle, *least = [min(times) for times in zip(*runs, strict=True)]
-    return [max(0.0, seconds - idle) for seconds in least]  # what reading the clock takes is taken off
 
 
 class SlotLayout:

@@ -135,7 +135,7 @@ def test_a_jit_function_tells_arrays_from_tensors_where_methods_do():
     exp = ad.jit(lambda x: ad.exp(x))
     exp(x)
     with ad.max_compiles(0):
-        exp(t)  # nobody asks: one trace is for both
+        exp(t)  # the traces are alike: one program is for both
 
 
 def test_a_method_for_arrays_that_comes_later_is_seen_by_what_is_compiled():

@@ -52,6 +52,15 @@ def test_another_extent_is_named_with_the_one_before():
     assert last().reason == "an input is f64[5,3], before it was f64[4,3]: axis 0 has 5, before 4"
 
 
+def test_an_array_is_told_from_a_tensor():
+    f = ad.jit(lambda x: x * 2.0)
+    f(np.ones(3))
+    f(ad.ones(3))
+    assert [miss.reason for miss in ad.explain() if miss.what.startswith("jit")] == [
+        "the first call", "argument x is a tensor, before it was an array",
+    ]  # fmt: skip
+
+
 def test_another_dtype_is_named():
     for dtype in (np.float64, np.float32):
         (ad.tensor(np.ones(3), dtype=dtype) * 2.0).numpy()

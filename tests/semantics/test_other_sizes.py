@@ -1,4 +1,4 @@
-"""`jit` at sizes that do not come again: the function runs as it is recorded, and nobody can tell (`autodiff.once`)."""
+"""`jit` at sizes that do not come again: the function runs as it is recorded, and nobody can tell (`entry`)."""
 
 import contextlib
 import gc

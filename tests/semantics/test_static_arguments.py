@@ -255,6 +255,33 @@ def test_static_values_differ_however_deep_they_lie(kind):
         assert f(nested(value), 2.0) == 2.0 * value
 
 
+@pytest.mark.parametrize("holds", [lambda k: [k], lambda k: {0: k}, np.array, lambda k: ((((k,),),),)])
+@pytest.mark.parametrize("depth", [0, 9])
+def test_static_functions_differ_by_what_they_close_over(holds, depth):
+    def closing(value):
+        held = holds([value])
+        found = lambda: held  # noqa: E731
+        for _ in range(depth):
+            found = (lambda inner: lambda: inner())(found)
+        return found
+
+    def number(value):
+        while isinstance(value, (tuple, list, dict)):
+            value = value[0]
+        return float(np.ravel(value)[0])
+
+    f = ad.jit(lambda g, x: x * number(g()))
+    functions = [closing(float(k)) for k in range(3)]
+    for _ in range(3):
+        assert [f(g, 2.0) for g in functions] == [0.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("given", [ad.ones(2), np.ones(2), (ad.ones(2),)])
+def test_a_static_array_is_refused(given):
+    with pytest.raises(ad.DispatchError, match="is an array, which is never static"):
+        ad.jit(lambda k, x: x, static_argnums=0)(given, X)
+
+
 def test_a_static_argument_without_weak_references_is_taken():
     class Slotted:
         __slots__ = ("k",)
