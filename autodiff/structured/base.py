@@ -19,13 +19,13 @@ from codegen.ir import Aval
 from .. import tree
 from ..errors import ShapeError, located
 from ..named_types import Number, Scalar
-from ..ops import as_tensor, cast_to, dense, matrix_transpose, stop_gradient, transpose, zeros_like
+from ..ops import as_tensor, cast_to, dense, matrix_transpose, project, stop_gradient, transpose, zeros_like
 from ..ops.shaping import reshaped
 from ..tensor import AbstractTensor, Tensor
 
 __all__ = [
-    "NUMBER", "PartOfSquare", "Structured", "StructuredMatrix", "aval_of_one", "check_inner", "check_same", "column",
-    "cotangent_of", "of_rank", "order_of", "square",
+    "NUMBER", "PartOfSquare", "Structured", "StructuredMatrix", "check_inner", "check_same", "column", "cotangent_of",
+    "of_rank", "order_of", "square",
 ]
 
 #: Classes whose values scale an array.
@@ -52,6 +52,18 @@ class Structured(AbstractTensor):
             return [getattr(x, name) for name in cls.holds], tuple([getattr(x, name) for name in cls.knows])
 
         tree.register(cls, split, lambda rest, children: _made(cls, (*children, *rest)))
+
+    @property
+    def aval(self) -> Aval:
+        """Shape and dtype of the array.  Raises ShapeError for what `vmap` made of many."""
+        held = getattr(self, self.holds[0])
+        if self.rank is not None and held.ndim != self.rank:
+            raise _not_one(self, held, self.rank)
+        return self._stands_for(held.aval)
+
+    def _stands_for(self, held: Aval) -> Aval:
+        """The aval of the array, given that of the first tensor that is held."""
+        return held
 
     def check_one(self) -> None:
         """Raise ShapeError where this is what `vmap` made of many: the methods are written for one."""
@@ -100,11 +112,6 @@ class PartOfSquare(StructuredMatrix):
         self.stored = square(type(self).__name__, x)
 
     @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the matrix."""
-        return aval_of_one(self, self.stored, 2)
-
-    @property
     def matrix(self) -> Tensor:
         """The matrix it stands for."""
         return type(self).part(self.stored)
@@ -120,16 +127,20 @@ def _(x):
     return x.matrix
 
 
-def aval_of_one(x: Structured, held: Tensor, rank: int) -> Aval:
-    """The aval of a tensor that x holds.  Raises ShapeError for another rank: it is one for each example of `vmap`."""
-    if held.ndim == rank:
-        return held.aval
+@project.method(object, PartOfSquare)
+def _(g, like):
+    cls = type(like)
+    return cls(cls.part(cotangent_of(g, like)))
+
+
+def _not_one(x: Structured, held: Tensor, rank: int) -> ShapeError:
+    """The error for a tensor of another rank than x holds: it is one for each example of `vmap`."""
     cls = type(x).__name__
     if held.ndim > rank:
         mend = "these are many, made by ad.vmap: ad.vmap(f)(x) takes them one by one"
     else:
         mend = f"ad.vmap maps over what a {cls} holds: in_axes=None shares it, ad.dense(x) is a tensor, which has rows"
-    raise ShapeError(located(f"{cls} holds {held.aval}, where one {cls} holds {_RANKS[rank]}", mend))
+    return ShapeError(located(f"{cls} holds {held.aval}, where one {cls} holds {_RANKS[rank]}", mend))
 
 
 #: Words for a tensor of few axes.

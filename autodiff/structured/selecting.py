@@ -19,7 +19,7 @@ from ..named_types import Matrix, Vector
 from ..ops import linalg
 from ..ops.gathering import index_tensor, scattered
 from ..tensor import Tensor
-from .base import Structured, StructuredMatrix, aval_of_one, check_inner, order_of
+from .base import Structured, StructuredMatrix, check_inner, order_of
 
 __all__ = ["OneHot", "Permutation"]
 
@@ -47,10 +47,8 @@ class OneHot(Structured):
         self.classes = operator.index(classes)
         self.indices = index_tensor(indices, "OneHot", self.classes)
 
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the array."""
-        return Aval((*self.indices.shape, self.classes), _BOOL)
+    def _stands_for(self, held: Aval) -> Aval:
+        return Aval((*held.shape, self.classes), _BOOL)
 
 
 class Permutation(StructuredMatrix):
@@ -74,11 +72,8 @@ class Permutation(StructuredMatrix):
         if self.indices.ndim != 1 or (known is not None and not np.array_equal(np.sort(known), np.arange(len(known)))):
             raise ShapeError(located(f"Permutation: {self.indices!r} does not name each of 0, ..., n - 1 once"))
 
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the matrix."""
-        n = aval_of_one(self, self.indices, 1).shape
-        return Aval((*n, *n), _BOOL)
+    def _stands_for(self, held: Aval) -> Aval:
+        return Aval(held.shape * 2, _BOOL)
 
     @property
     def inverse(self) -> Permutation:
