@@ -177,19 +177,13 @@ def _kept_of(
     return tuple(pairs)
 
 
-def straight_call(
-    site: Site, run: Callable, has_context: bool, names: Sequence[str], body: Callable, general: Callable
-) -> Callable:
-    """The call of a pair for its classes, or `general` where there is no shorter way.
-
-    run       the user's forward, with `ctx` first if it has a context;  names: of its parameters
-    body      body(ctx, arguments by name) runs it, as `call_forward` wants it
-    """
+def straight_call(site: Site, general: Callable) -> Callable:
+    """The call of a pair for its classes, or `general` where there is no shorter way."""
     is_tensor = tuple([issubclass(c, Tensor) for c in site.types])
     known = all([t or c in HOLDS_NONE for c, t in zip(site.types, is_tensor, strict=True)])
     if not known or not any(is_tensor) or any([hasattr(c, "__dispatches_as__") for c in site.types]):
         return general
-    names = tuple(names)
+    names = site.function.declaration.fixed
     tensors, others = [[k for k, t in enumerate(is_tensor) if t is which] for which in (True, False)]
     shapes: dict[tuple, CallShape] = {}
 
@@ -201,7 +195,7 @@ def straight_call(
         found = short(arguments, inner, ctx, y, line, since) if state.now.asked == asked else None
         if found is not None:
             return found
-        entered = Entered(site, body, dict(zip(names, arguments, strict=True)), line)
+        entered = Entered(site, dict(zip(names, arguments, strict=True)), line)
         entered.inner = [inner[k] for k in tensors]
         entered.named = list(entered.inputs)
         entered.asked, entered.looked, entered.covered, entered.since = asked, looked, covered, since
@@ -252,5 +246,6 @@ def straight_call(
         n_saved = len(pairs) // 2 - n_attributes
         return kept(shapes, key, shape_of([*parts, result], len(names), n_saved, materialize))
 
-    template = _template(is_tensor, has_context)
-    return template(site, run, names, site.function.__name__, general, finish, shapes, new_shape)
+    template = _template(is_tensor, site.has_context)
+    name = site.function.__name__
+    return template(site, site.method.implementation, names, name, general, finish, shapes, new_shape)
