@@ -20,11 +20,10 @@ from .. import tree
 from ..errors import ShapeError, located
 from ..named_types import Number, Scalar
 from ..ops import as_tensor, cast_to, dense, matrix_transpose, project, stop_gradient, transpose, zeros_like
-from ..ops.shaping import reshaped
 from ..tensor import AbstractTensor, Tensor
 
 __all__ = [
-    "NUMBER", "PartOfSquare", "Structured", "StructuredMatrix", "check_inner", "check_same", "column", "cotangent_of",
+    "NUMBER", "PartOfSquare", "Structured", "StructuredMatrix", "check_inner", "check_same", "cotangent_of", "made",
     "of_rank", "order_of", "square",
 ]
 
@@ -51,7 +50,7 @@ class Structured(AbstractTensor):
         def split(x: Any) -> tuple[list, tuple]:
             return [getattr(x, name) for name in cls.holds], tuple([getattr(x, name) for name in cls.knows])
 
-        tree.register(cls, split, lambda rest, children: _made(cls, (*children, *rest)))
+        tree.register(cls, split, lambda rest, children: made(cls, (*children, *rest)))
 
     @property
     def aval(self) -> Aval:
@@ -71,7 +70,7 @@ class Structured(AbstractTensor):
             _ = self.aval  # which says it
 
     def __reduce__(self) -> tuple:
-        return _made, (type(self), tuple([getattr(self, name) for name in (*self.holds, *self.knows)]))
+        return made, (type(self), tuple([getattr(self, name) for name in (*self.holds, *self.knows)]))
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + sum([getsizeof(getattr(self, name)) for name in self.holds])
@@ -81,12 +80,12 @@ class Structured(AbstractTensor):
         return f"{type(self).__name__}({held})"
 
 
-def _made(cls: Any, values: Sequence) -> Any:
+def made(cls: Any, values: Sequence) -> Any:
     """A value of a structured type, without __init__: while a tree is rebuilt, anything may stand for a tensor."""
-    made = object.__new__(cls)
+    x = object.__new__(cls)
     for name, value in zip((*cls.holds, *cls.knows), values, strict=True):
-        setattr(made, name, value)
-    return made
+        setattr(x, name, value)
+    return x
 
 
 #: The class that arrays of two axes derive from.
@@ -171,26 +170,17 @@ def square(name: str, x: Any) -> Tensor:
     return t
 
 
-def column(d: Tensor, x: Tensor) -> Tensor:
-    """A vector so that it multiplies the rows of x (the elements, where x is a vector)."""
-    return d if x.ndim == 1 else reshaped(d, (*d.shape, 1))
-
-
-def check_inner(name: str, x1: AbstractTensor, x2: AbstractTensor) -> None:
+def check_inner(name: str, x1: Any, x2: Any) -> None:
     """Raise ShapeError unless the last axis of x1 meets the first of the matrix, or vector, x2."""
-    a, b = _aval(x1).shape, _aval(x2).shape
+    a, b = x1.shape, x2.shape
     if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
         raise ShapeError(located(f"{name}: inner sizes differ: {_told(x1)} and {_told(x2)}"))
 
 
-def check_same(name: str, x1: AbstractTensor, x2: AbstractTensor) -> None:
+def check_same(name: str, x1: Any, x2: Any) -> None:
     """Raise ShapeError unless both have one shape."""
-    if _aval(x1).shape != _aval(x2).shape:
+    if x1.shape != x2.shape:
         raise ShapeError(located(f"{name}: shapes differ: {_told(x1)} and {_told(x2)}"))
-
-
-def _aval(x: Any) -> Aval:
-    return x.aval
 
 
 def _told(x: Any) -> str:

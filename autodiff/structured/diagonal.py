@@ -11,8 +11,9 @@ from .. import ops
 from ..errors import ShapeError, located
 from ..named_types import Matrix
 from ..ops import linalg
+from ..ops.shaping import reshaped
 from ..tensor import Tensor
-from .base import StructuredMatrix, check_inner, column, cotangent_of, of_rank
+from .base import StructuredMatrix, check_inner, cotangent_of, of_rank
 
 __all__ = ["Diagonal", "UniformScaling"]
 
@@ -101,7 +102,10 @@ def _(g, like):
 
 def _of_rows(x: Any, of: Tensor) -> Tensor:
     """The numbers by which either multiplies the rows of a matrix, or the elements of a vector."""
-    return column(x.diagonal, of) if isinstance(x, Diagonal) else x.scale
+    if isinstance(x, UniformScaling):
+        return x.scale
+    d = x.diagonal
+    return d if of.ndim == 1 else reshaped(d, (*d.shape, 1))
 
 
 @ops.matmul.method(Diagonal | UniformScaling, Tensor)

@@ -19,7 +19,7 @@ from ..named_types import Matrix, Vector
 from ..ops import linalg
 from ..ops.gathering import index_tensor, scattered
 from ..tensor import Tensor
-from .base import Structured, StructuredMatrix, check_inner, order_of
+from .base import Structured, StructuredMatrix, check_inner, made, order_of
 
 __all__ = ["OneHot", "Permutation"]
 
@@ -79,22 +79,16 @@ class Permutation(StructuredMatrix):
     def inverse(self) -> Permutation:
         """The permutation that undoes it."""
         n = self.indices.shape[0]
-        return _permutation(scattered([self.indices], ops.arange(n), (n,), (0,), 0))
-
-
-def _permutation(indices: Tensor) -> Permutation:
-    """A permutation of indices that are known to be one: their values are not looked at."""
-    made: Permutation = object.__new__(Permutation)
-    made.indices = indices
-    return made
+        found: Permutation = made(Permutation, (scattered([self.indices], ops.arange(n), (n,), (0,), 0),))
+        return found
 
 
 # ---------------------------------------------------------------- one-hot rows
 
 
-@ops.dense.method(OneHot)
+@ops.dense.method(OneHot | Permutation)
 def _(x):
-    return ops.one_hot(x.indices, x.classes, dtype=_BOOL)
+    return ops.one_hot(x.indices, x.shape[-1], dtype=_BOOL)
 
 
 @ops.matmul.method(OneHot, Vector | Matrix)
@@ -115,11 +109,6 @@ def _(x1, x2):
 # ---------------------------------------------------------------- permutations
 
 
-@ops.dense.method(Permutation)
-def _(x):
-    return ops.one_hot(x.indices, x.indices.shape[0], dtype=_BOOL)
-
-
 @ops.matmul.method(Permutation, Tensor)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
@@ -135,7 +124,7 @@ def _(x1, x2):
 @ops.matmul.method(Permutation, Permutation)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
-    return _permutation(ops.take(x2.indices, x1.indices))
+    return made(Permutation, (ops.take(x2.indices, x1.indices),))
 
 
 @ops.transpose.method(Permutation)
