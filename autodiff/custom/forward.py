@@ -212,7 +212,8 @@ def _bounded(
             has_number = any([isinstance(x, (float, complex)) for x in outputs.leaves])
             raise no_gradient(site.function.__name__, entered.line, has_number)
         return untracked
-    inputs, place, extra = [*entered.inputs, *closed], entered.place, list[Node]()
+    inputs, place = [*entered.inputs, *closed], entered.place
+    extra: list[Node] = []
     for k, node in enumerate(closed, len(entered.inputs)):
         place.setdefault(node, k)
     number = {node: -1 - k for k, node in reversed(list(enumerate(body)))}
