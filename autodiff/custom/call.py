@@ -94,18 +94,30 @@ class Site:
     """The function, method and types of a call.
 
     function   the generic function;  method  its forward method;  types  of the call's arguments
+    has_context  the method takes `ctx` first
     transparent  reverse mode differentiates the body: there is a jvp, but no backward
     has_token    its backward is a host rule, which finds the call by a token
     separates  forward gets nodes of its own for inputs that it also reads, or may read, by other names
     """
 
-    __slots__ = ("function", "has_token", "method", "separates", "transparent", "types")
+    __slots__ = ("function", "has_context", "has_token", "method", "separates", "transparent", "types")
 
     def __init__(self, function: Any, method: Any, types: tuple[type, ...], backward: Any) -> None:
         self.function, self.method, self.types = function, method, types
-        self.transparent = method.kind == "method" and backward is None
+        self.has_context = method.kind == "forward"
+        self.transparent = not self.has_context and backward is None
         self.has_token = backward is not None and backward.host
         self.separates = False
+
+    def run(self, ctx: Any, arguments: Mapping[str, Any]) -> Any:
+        """Run the method on arguments by name."""
+        declaration, rest = self.function.declaration, dict(arguments)
+        given = [rest.pop(name) for name in declaration.fixed]
+        if declaration.variadic is not None:
+            given += rest.pop(declaration.variadic)
+        if self.has_context:
+            given.insert(0, ctx)
+        return self.method.implementation(*given, **rest)
 
 
 #: A part of a call: its name, and structure and places as `Packed` has them.

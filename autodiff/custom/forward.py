@@ -26,7 +26,7 @@ __all__ = ["Entered", "call_forward", "completed"]
 class Entered:
     """The arguments of a call that was entered.
 
-    site     who was called;  run: run(ctx, arguments by name) calls the method;  line: the user's
+    site     the function that was called;  line: the user's
     arguments, packed   by name;  needs: for each, whether it needs a gradient
     inputs   nodes of the tensors in them;  place: their numbers
     given, inner   the caller's handles, and those that forward gets, in order;  named: the nodes of the latter
@@ -38,11 +38,11 @@ class Entered:
 
     __slots__ = (
         "also_held", "arguments", "asked", "covered", "given", "inner", "inputs", "line", "looked", "named", "needs",
-        "packed", "place", "run", "since", "site", "standing",
+        "packed", "place", "since", "site", "standing",
     )  # fmt: skip
 
-    def __init__(self, site: Site, run: Callable, arguments: dict[str, Any], line: UserLine | None) -> None:
-        self.site, self.run, self.arguments, self.line = site, run, arguments, line
+    def __init__(self, site: Site, arguments: dict[str, Any], line: UserLine | None) -> None:
+        self.site, self.arguments, self.line = site, arguments, line
         self.inputs: list[Node] = []
         self.place: dict[Node, int] = {}
         self.given: list[Tensor] = []
@@ -106,7 +106,7 @@ class Entered:
     def visit(self) -> Visit:
         """Visit a host forward."""
         avals = tuple([n.kind.out.aval for n in self.inputs])
-        return Visit(self.site.function, self.site.method, self.run, self.packed, self.needs, avals)
+        return Visit(self.site, self.packed, self.needs, avals)
 
     def note_on(self, error: Exception) -> None:
         """Say in which forward of the user's an error came up."""
@@ -116,17 +116,16 @@ class Entered:
             error.add_note(f"in the forward method of {name} ({method.place}), called at {self.line}")
 
 
-def call_forward(site: Site, run: Callable, arguments: dict[str, Any]) -> Any:
+def call_forward(site: Site, arguments: dict[str, Any]) -> Any:
     """Run a forward method and put a boundary around what it recorded.
 
     arguments    every declared parameter by name, defaults filled in; a variadic one as a tuple
-    run          run(ctx, arguments) calls the method
 
     Returns forward's outputs in their container, tracking if any argument tracks.
     Raises GradientError when arguments track and nothing that is returned can.
     """
     now = state.now
-    entered = Entered(site, run, arguments, user_line())
+    entered = Entered(site, arguments, user_line())
     if now.captures is not None:
         for t in entered.given:  # the caller's handles, before forward gets handles of its own
             now.meet(t)
@@ -163,7 +162,7 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any) -> Any:
     closed, looked = entered.closed(outputs), now.looked - entered.looked
     if closed is None:
         now.bounded = entered.covered + looked
-        return call_forward(site, entered.run, entered.arguments)
+        return call_forward(site, entered.arguments)
     masked = is_masked(entered.given) and not closed  # inside of another forward
     if now.asked != entered.asked and not now.tracing:
         learn(entered.visit(), ctx, outputs, names_of(closed, site.method.implementation))
@@ -185,10 +184,10 @@ def _run(entered: Entered, ctx: ForwardContext, values: dict[str, Any]) -> Any:
     if is_host:
         return (run_traced if now.tracing else run_on_arrays)(entered.visit(), ctx, values)
     if not now.tracing:
-        return entered.run(ctx, values)
+        return entered.site.run(ctx, values)
     asked = now.asked
     try:
-        return entered.run(ctx, values)
+        return entered.site.run(ctx, values)
     except ConcretizationError as error:
         if now.asked == asked or isinstance(error, Unlearnt):  # refused for something else than asking
             raise
@@ -213,7 +212,8 @@ def _bounded(
             has_number = any([isinstance(x, (float, complex)) for x in outputs.leaves])
             raise no_gradient(site.function.__name__, entered.line, has_number)
         return untracked
-    inputs, place, extra = [*entered.inputs, *closed], entered.place, list[Node]()
+    inputs, place = [*entered.inputs, *closed], entered.place
+    extra: list[Node] = []
     for k, node in enumerate(closed, len(entered.inputs)):
         place.setdefault(node, k)
     number = {node: -1 - k for k, node in reversed(list(enumerate(body)))}

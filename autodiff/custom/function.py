@@ -10,7 +10,6 @@ a number but one takes a 0-d tensor, the number is converted; where none takes a
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -84,37 +83,28 @@ class Function(GenericFunction):
 
     def _boundary(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The method itself, or a boundary around it where a rule replaces its derivative."""
-        run = method.implementation
+        run, declaration = method.implementation, self.declaration
         if not (self.takes_watched and run is self.__wrapped__) and not _WATCHED.isdisjoint(classes):
             return self._call_seen
-        has_context = method.kind == "forward"
-        if not (has_context or self.rules or method.rules):
+        is_forward = method.kind == "forward"
+        if not (is_forward or self.rules or method.rules):
             return run
         backward = self.rule_for("backward", method, classes)
-        if not has_context and backward is None and self.rule_for("jvp", method, classes) is None:
+        if not is_forward and backward is None and self.rule_for("jvp", method, classes) is None:
             return run
-        names = self.declaration.fixed
-        variadic = self.declaration.variadic
+        names, variadic = declaration.fixed, declaration.variadic
         site = calls.Site(self, method, classes, backward)
-
-        def body(ctx: Any, inner: dict[str, Any], keywords: tuple[str, ...] = ()) -> Any:
-            values = [inner[n] for n in names]
-            if variadic is not None:
-                values += inner[variadic]
-            more = {k: inner[k] for k in keywords}
-            return run(ctx, *values, **more) if has_context else run(*values, **more)
 
         def call(*args: Any, **keywords: Any) -> Any:
             arguments = dict(zip(names, args, strict=False))
             if variadic is not None:
                 arguments[variadic] = args[len(names) :]
-            arguments.update(keywords)
-            return forwards.call_forward(site, functools.partial(body, keywords=tuple(keywords)), arguments)
+            return forwards.call_forward(site, arguments | keywords)
 
         rare = site.has_token or method.host or site.transparent or variadic is not None
-        if rare or self.declaration.keywords or self.declaration.open:
+        if rare or declaration.keywords or declaration.open:
             return call
-        return straight.straight_call(site, run, has_context, names, body, call)
+        return straight.straight_call(site, call)
 
     def _call_seen(self, *args: Any, **keywords: Any) -> Any:
         """A call with numbers that a rule is watched with: what knows nothing of them gets the numbers."""

@@ -29,7 +29,7 @@ from ..tape.loans import give_back
 from ..tape.record import Recording, state, use
 from ..tensor import Tensor
 from .boundary import host_call, read_only
-from .call import Packed
+from .call import Packed, Site
 from .context import ForwardContext, attributes, said
 from .keys import static_key
 from .outputs import Outputs, no_gradient
@@ -47,23 +47,25 @@ class Unlearnt(ConcretizationError):
 class Visit(NamedTuple):
     """One call of a forward method.
 
-    run      run(ctx, arguments by name) calls the method
     packed   the arguments;  needs: for each, whether it needs a gradient;  avals: of the tensors in them
     """
 
-    function: Any
-    method: Any
-    run: Callable
+    site: Site
     packed: dict[str, Packed]
     needs: list[bool]
     avals: tuple[Aval, ...]
 
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.site.function.__name__
+
     def run_on(self, held: Sequence[Any]) -> tuple[ForwardContext, Any]:
         """One more run, on what stands for the tensors: the context that it spoke to, and its result."""
         values = {name: p.unpack(held.__getitem__) for name, p in self.packed.items()}
-        ctx = ForwardContext(self.function.__name__, list(values), self.needs, list(values.values()))
+        ctx = ForwardContext(self.name, list(values), self.needs, list(values.values()))
         try:
-            return ctx, self.run(ctx, values)
+            return ctx, self.site.run(ctx, values)
         except ValueError as error:
             note_read_only(error)
             raise
@@ -180,12 +182,12 @@ def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str
     if said(ctx).dirty:
         return  # an array has no handle whose value could be replaced
     places = {id(x): p for p, x in _tensors_in(visit, dict(zip(visit.packed, ctx.inputs, strict=True)))}
-    table, key = _learnt.setdefault(ref(visit.method, _learnt.pop), {}), visit.key()
+    table, key = _learnt.setdefault(ref(visit.site.method, _learnt.pop), {}), visit.key()
     returned = outputs.rebuilt(outputs.returned)
-    if visit.method.out is not None and key not in table:
+    if visit.site.method.out is not None and key not in table:
         # A number is an array to out= where it is an argument of jit.
         numbers = [_aval_of(x) for x in tree.leaves(tuple(ctx.inputs)) if _is_value(x)]
-        avals = next((a for a in (visit.avals, numbers) if _takes(visit.method.out, a)), None)
+        avals = next((a for a in (visit.avals, numbers) if _takes(visit.site.method.out, a)), None)
         if avals is not None:
             _check(visit, _made({}, ctx, returned)[0], _declared(visit, avals))
     if len(table) >= _LEARNT_LIMIT:
@@ -198,7 +200,7 @@ def _check(visit: Visit, found: Recipe, known: Recipe) -> None:
     trees = [[packed.structure for packed in recipe.parts[: len(known.parts)]] for recipe in (found, known)]
     if found.avals[: len(known.avals)] == known.avals and trees[0] == trees[1]:
         return
-    which = f"{visit.function.__name__}: this host forward ({visit.method.place})"
+    which = f"{visit.name}: this host forward ({visit.site.method.place})"
     gives, told = f"{which} gives {_told(found.avals)}", _told(known.avals)
     if known.declared:
         raise GradientError(located(f"{gives}, and its out= says {told}", "let them be the same"))
@@ -214,12 +216,12 @@ class _HostForward:
     def __init__(self, visit: Visit, recipe: Recipe) -> None:
         self.visit = visit
         self.recipe = recipe
-        self.__qualname__ = f"{visit.function.__name__} forward"
+        self.__qualname__ = f"{visit.name} forward"
 
     def __call__(self, *arrays: np.ndarray) -> list[Any]:
         visit, recipe = self.visit, self.recipe
         with in_own_recording():
-            held: list[Any] = list(arrays) if visit.method.host else [leaf(np.array(a, order="C")) for a in arrays]
+            held: list[Any] = list(arrays) if visit.site.method.host else [leaf(np.array(a, order="C")) for a in arrays]
             ctx, result = visit.run_on(held)
             used = {place for packed in recipe.parts for place in packed.places}  # others are results, given or not
             found, computed = _made({id(x): i for i, x in enumerate(held) if i in used}, ctx, result)
@@ -237,23 +239,24 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
 
     Raises Unlearnt when nothing is known about its outputs yet.
     """
-    recipe = _learnt.get(ref(visit.method), {}).get(visit.key())
-    if recipe is None and visit.method.out is not None and not any(visit.needs):  # no backward will read what it saved
+    method = visit.site.method
+    recipe = _learnt.get(ref(method), {}).get(visit.key())
+    if recipe is None and method.out is not None and not any(visit.needs):  # no backward will read what it saved
         recipe = _declared(visit, visit.avals)
     if recipe is None:
         raise Unlearnt(located(
-            f"{visit.function.__name__} ({visit.method.place}) needs values, and its outputs are not known",
+            f"{visit.name} ({method.place}) needs values, and its outputs are not known",
             "call the function once outside of jit with arguments of these types, or declare out=",
         )) from cause
     returned = {place for place in recipe.parts[0].places if place is not None}
     if any(visit.needs) and recipe.numbers and returned <= {*recipe.numbers}:
-        raise no_gradient(visit.function.__name__, caller(), has_number=True)
+        raise no_gradient(visit.name, caller(), has_number=True)
     inputs = _inputs_in(visit, values)
     made = host_call(_HostForward(visit, recipe), inputs, recipe.avals)
     now = state.now
     now.asked += 1
     now.looked += 1
-    held = held_by(visit.method.implementation) if MODE.get().tracks else []
+    held = held_by(method.implementation) if MODE.get().tracks else []
     read = [t.node for path, t in held if recipe.closed is None or repr(path[-1]) in recipe.closed]
     now.seen += [(now.asked, node) for node in read if node.kind.out.requires_grad]
     result = _say(recipe, ctx, lambda place: inputs[place] if place >= 0 else made[-1 - place])
@@ -287,7 +290,7 @@ def _takes(out: Any, avals: Sequence[Aval]) -> bool:
 
 def _declared(visit: Visit, avals: Sequence[Aval]) -> Recipe:
     """The recipe of a forward as its `out=` declares it for arrays like these."""
-    out, function, place = visit.method.out, visit.function.__name__, visit.method.place
+    out, function, place = visit.site.method.out, visit.name, visit.site.method.place
     if not _takes(out, avals):
         given = ", ".join(map(str, avals))
         raise GradientError(located(

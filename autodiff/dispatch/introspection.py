@@ -226,8 +226,7 @@ def coverage(f: Any) -> list[Gap | Unreachable]:
     for method in f.table.ordered():
         if method.kind != "forward" or "backward" in method.rules:
             continue
-        # Of a union each member may have a rule of its own.
-        nearest = [next((r for r in rules if call <= r.signature), None) for call in method.signature.single()]
+        nearest = _serving(rules, method)
         if None in nearest:
             gaps.append(Gap(method, None))
         else:
@@ -236,13 +235,18 @@ def coverage(f: Any) -> list[Gap | Unreachable]:
     return gaps
 
 
+def _serving(methods: Sequence[Method], method: Method) -> list[Method | None]:
+    """The first of some methods for the calls of another: of a union each member may have one of its own."""
+    return [next((m for m in methods if call <= m.signature), None) for call in method.signature.single()]
+
+
 def _unreachable(table: MethodTable) -> list[Unreachable]:
     """The methods of a table that more specific ones replace in every call they would take."""
     found = []
     ordered = table.ordered()
     for method in ordered:
         below = [m for m in ordered if m.signature < method.signature]
-        instead = [next((m for m in below if call <= m.signature), None) for call in method.signature.single()]
+        instead = _serving(below, method)
         if instead and all(instead):
             found.append(Unreachable(method, tuple(dict.fromkeys(m for m in instead if m is not None))))
     return found

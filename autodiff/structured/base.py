@@ -19,13 +19,12 @@ from codegen.ir import Aval
 from .. import tree
 from ..errors import ShapeError, located
 from ..named_types import Number, Scalar
-from ..ops import as_tensor, cast_to, dense, matrix_transpose, stop_gradient, transpose, zeros_like
-from ..ops.shaping import reshaped
+from ..ops import as_tensor, cast_to, dense, matrix_transpose, project, stop_gradient, transpose, zeros_like
 from ..tensor import AbstractTensor, Tensor
 
 __all__ = [
-    "NUMBER", "PartOfSquare", "Structured", "StructuredMatrix", "aval_of_one", "check_inner", "check_same", "column",
-    "cotangent_of", "of_rank", "order_of", "square",
+    "NUMBER", "PartOfSquare", "Structured", "StructuredMatrix", "check_inner", "check_same", "cotangent_of", "made",
+    "of_rank", "order_of", "square",
 ]
 
 #: Classes whose values scale an array.
@@ -51,7 +50,19 @@ class Structured(AbstractTensor):
         def split(x: Any) -> tuple[list, tuple]:
             return [getattr(x, name) for name in cls.holds], tuple([getattr(x, name) for name in cls.knows])
 
-        tree.register(cls, split, lambda rest, children: _made(cls, (*children, *rest)))
+        tree.register(cls, split, lambda rest, children: made(cls, (*children, *rest)))
+
+    @property
+    def aval(self) -> Aval:
+        """Shape and dtype of the array.  Raises ShapeError for what `vmap` made of many."""
+        held = getattr(self, self.holds[0])
+        if self.rank is not None and held.ndim != self.rank:
+            raise _not_one(self, held, self.rank)
+        return self._stands_for(held.aval)
+
+    def _stands_for(self, held: Aval) -> Aval:
+        """The aval of the array, given that of the first tensor that is held."""
+        return held
 
     def check_one(self) -> None:
         """Raise ShapeError where this is what `vmap` made of many: the methods are written for one."""
@@ -59,7 +70,7 @@ class Structured(AbstractTensor):
             _ = self.aval  # which says it
 
     def __reduce__(self) -> tuple:
-        return _made, (type(self), tuple([getattr(self, name) for name in (*self.holds, *self.knows)]))
+        return made, (type(self), tuple([getattr(self, name) for name in (*self.holds, *self.knows)]))
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + sum([getsizeof(getattr(self, name)) for name in self.holds])
@@ -69,12 +80,12 @@ class Structured(AbstractTensor):
         return f"{type(self).__name__}({held})"
 
 
-def _made(cls: Any, values: Sequence) -> Any:
+def made(cls: Any, values: Sequence) -> Any:
     """A value of a structured type, without __init__: while a tree is rebuilt, anything may stand for a tensor."""
-    made = object.__new__(cls)
+    x = object.__new__(cls)
     for name, value in zip((*cls.holds, *cls.knows), values, strict=True):
-        setattr(made, name, value)
-    return made
+        setattr(x, name, value)
+    return x
 
 
 #: The class that arrays of two axes derive from.
@@ -100,11 +111,6 @@ class PartOfSquare(StructuredMatrix):
         self.stored = square(type(self).__name__, x)
 
     @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the matrix."""
-        return aval_of_one(self, self.stored, 2)
-
-    @property
     def matrix(self) -> Tensor:
         """The matrix it stands for."""
         return type(self).part(self.stored)
@@ -120,16 +126,20 @@ def _(x):
     return x.matrix
 
 
-def aval_of_one(x: Structured, held: Tensor, rank: int) -> Aval:
-    """The aval of a tensor that x holds.  Raises ShapeError for another rank: it is one for each example of `vmap`."""
-    if held.ndim == rank:
-        return held.aval
+@project.method(object, PartOfSquare)
+def _(g, like):
+    cls = type(like)
+    return cls(cls.part(cotangent_of(g, like)))
+
+
+def _not_one(x: Structured, held: Tensor, rank: int) -> ShapeError:
+    """The error for a tensor of another rank than x holds: it is one for each example of `vmap`."""
     cls = type(x).__name__
     if held.ndim > rank:
         mend = "these are many, made by ad.vmap: ad.vmap(f)(x) takes them one by one"
     else:
         mend = f"ad.vmap maps over what a {cls} holds: in_axes=None shares it, ad.dense(x) is a tensor, which has rows"
-    raise ShapeError(located(f"{cls} holds {held.aval}, where one {cls} holds {_RANKS[rank]}", mend))
+    return ShapeError(located(f"{cls} holds {held.aval}, where one {cls} holds {_RANKS[rank]}", mend))
 
 
 #: Words for a tensor of few axes.
@@ -160,26 +170,17 @@ def square(name: str, x: Any) -> Tensor:
     return t
 
 
-def column(d: Tensor, x: Tensor) -> Tensor:
-    """A vector so that it multiplies the rows of x (the elements, where x is a vector)."""
-    return d if x.ndim == 1 else reshaped(d, (*d.shape, 1))
-
-
-def check_inner(name: str, x1: AbstractTensor, x2: AbstractTensor) -> None:
+def check_inner(name: str, x1: Any, x2: Any) -> None:
     """Raise ShapeError unless the last axis of x1 meets the first of the matrix, or vector, x2."""
-    a, b = _aval(x1).shape, _aval(x2).shape
+    a, b = x1.shape, x2.shape
     if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
         raise ShapeError(located(f"{name}: inner sizes differ: {_told(x1)} and {_told(x2)}"))
 
 
-def check_same(name: str, x1: AbstractTensor, x2: AbstractTensor) -> None:
+def check_same(name: str, x1: Any, x2: Any) -> None:
     """Raise ShapeError unless both have one shape."""
-    if _aval(x1).shape != _aval(x2).shape:
+    if x1.shape != x2.shape:
         raise ShapeError(located(f"{name}: shapes differ: {_told(x1)} and {_told(x2)}"))
-
-
-def _aval(x: Any) -> Aval:
-    return x.aval
 
 
 def _told(x: Any) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 from codegen.ir import Aval
 
 from .. import ops
-from ..custom import Function
 from ..errors import ShapeError, located
 from ..named_types import Matrix
 from ..ops import linalg
+from ..ops.shaping import reshaped
 from ..tensor import Tensor
-from .base import StructuredMatrix, aval_of_one, check_inner, column, cotangent_of, of_rank, order_of
+from .base import StructuredMatrix, check_inner, cotangent_of, of_rank
 
 __all__ = ["Diagonal", "UniformScaling"]
 
@@ -42,11 +42,8 @@ class Diagonal(StructuredMatrix):
     def __init__(self, diagonal: Any) -> None:
         self.diagonal = of_rank("Diagonal", diagonal, 1)
 
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the matrix."""
-        d = aval_of_one(self, self.diagonal, 1)
-        return d.with_shape((*d.shape, *d.shape))
+    def _stands_for(self, held: Aval) -> Aval:
+        return held.with_shape(held.shape * 2)
 
 
 class UniformScaling(StructuredMatrix):
@@ -73,10 +70,8 @@ class UniformScaling(StructuredMatrix):
         if self.n < 0:
             raise ShapeError(located(f"UniformScaling: an identity of {n} rows"))
 
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the matrix."""
-        return aval_of_one(self, self.scale, 0).with_shape((self.n, self.n))
+    def _stands_for(self, held: Aval) -> Aval:
+        return held.with_shape((self.n, self.n))
 
 
 # ---------------------------------------------------------------- what they stand for
@@ -102,18 +97,15 @@ def _(g, like):
     return UniformScaling(ops.trace(cotangent_of(g, like)), like.n)
 
 
-@ops.transpose.method(Diagonal | UniformScaling)
-def _(x, axes=None):
-    order_of(axes)
-    return x
-
-
 # ---------------------------------------------------------------- products
 
 
 def _of_rows(x: Any, of: Tensor) -> Tensor:
     """The numbers by which either multiplies the rows of a matrix, or the elements of a vector."""
-    return column(x.diagonal, of) if isinstance(x, Diagonal) else x.scale
+    if isinstance(x, UniformScaling):
+        return x.scale
+    d = x.diagonal
+    return d if of.ndim == 1 else reshaped(d, (*d.shape, 1))
 
 
 @ops.matmul.method(Diagonal | UniformScaling, Tensor)
@@ -187,22 +179,3 @@ def _(a):
     if isinstance(a, Diagonal):
         return Diagonal(ops.divide(1, a.diagonal))
     return UniformScaling(ops.divide(1, a.scale), a.n)
-
-
-# ---------------------------------------------------------------- sums of the two
-
-
-def _of_both(function: Function) -> None:
-    @function.method(Diagonal, UniformScaling)
-    def _(x1, x2):
-        check_inner(function.__name__, x1, x2)
-        return Diagonal(function(x1.diagonal, x2.scale))
-
-    @function.method(UniformScaling, Diagonal)
-    def _(x1, x2):
-        check_inner(function.__name__, x1, x2)
-        return Diagonal(function(x1.scale, x2.diagonal))
-
-
-for _function in (ops.add, ops.subtract):
-    _of_both(_function)

@@ -14,7 +14,7 @@ from ..named_types import Number
 from ..ops.declare import axes_of, kept, reduced_shape, shape_of
 from ..ops.primitive import broadcast_avals
 from ..tensor import Tensor
-from .base import Structured, aval_of_one, check_inner, cotangent_of, of_rank
+from .base import Structured, check_inner, cotangent_of, of_rank
 
 __all__ = ["Fill"]
 
@@ -42,10 +42,8 @@ class Fill(Structured):
         if any(n < 0 for n in self.extents):
             raise ShapeError(located(f"Fill: extents are not negative: {self.extents}"))
 
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the array."""
-        return aval_of_one(self, self.value, 0).with_shape(self.extents)
+    def _stands_for(self, held: Aval) -> Aval:
+        return held.with_shape(self.extents)
 
 
 @ops.dense.method(Fill)

@@ -12,14 +12,15 @@ from ..ops import dense, linalg, project, stop_gradient
 from ..ops.linalg.determinant import SlogdetResult
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import vjp
-from .base import NUMBER, check_inner, check_same, cotangent_of
+from .base import NUMBER, check_inner, check_same, cotangent_of, order_of
 from .diagonal import Diagonal, UniformScaling
-from .matrices import LowerTriangular, Symmetric, UpperTriangular
+from .matrices import LowerTriangular, SelfAdjoint, Symmetric, UpperTriangular
 
 __all__: list[str] = []
 
 #: Types that hold one tensor, in which they are linear.
 _LINEAR = (Diagonal, UniformScaling, Symmetric, LowerTriangular, UpperTriangular)
+_DIAGONAL = Diagonal | UniformScaling
 _FULL = Symmetric | LowerTriangular | UpperTriangular
 
 
@@ -53,11 +54,26 @@ def _(x, dtype):
     return tree.map(lambda held: ops.astype(held, dtype), x)
 
 
-def _two_of_a_kind(function: Function, cls: type) -> None:
-    @function.method(cls, cls)
-    def _(x1, x2):
-        check_same(function.__name__, x1, x2)
-        return tree.map(function, x1, x2)
+@ops.transpose.method(_DIAGONAL | SelfAdjoint)
+def _(x, axes=None):
+    order_of(axes)
+    return x
+
+
+def _sums(function: Function) -> None:
+    for cls in _LINEAR:
+
+        @function.method(cls, cls)
+        def _(x1, x2):
+            check_same(function.__name__, x1, x2)
+            return tree.map(function, x1, x2)
+
+    def of_both(x1, x2):
+        check_inner(function.__name__, x1, x2)
+        return Diagonal(function(*[getattr(x, x.holds[0]) for x in (x1, x2)]))
+
+    function.method(Diagonal, UniformScaling)(of_both)
+    function.method(UniformScaling, Diagonal)(of_both)
 
 
 def _product(cls: type) -> None:
@@ -69,34 +85,31 @@ def _product(cls: type) -> None:
 
 _product(LowerTriangular)
 _product(UpperTriangular)
-for _cls in _LINEAR:
-    _two_of_a_kind(ops.add, _cls)
-    _two_of_a_kind(ops.subtract, _cls)
+_sums(ops.add)
+_sums(ops.subtract)
 
 
-@ops.add.method(Diagonal | UniformScaling, _FULL)
+@ops.add.method(_DIAGONAL, _FULL)
 def _(x1, x2):
     check_same("add", x1, x2)
     return type(x2)(ops.add(ops.dense(x1), x2.stored))
 
 
-@ops.add.method(_FULL, Diagonal | UniformScaling)
+@ops.add.method(_FULL, _DIAGONAL)
 def _(x1, x2):
     return ops.add(x2, x1)
 
 
-@ops.subtract.method(_FULL, Diagonal | UniformScaling)
-def _(x1, x2):
+def _difference(x1, x2):
     return ops.add(x1, ops.negative(x2))
 
 
-@ops.subtract.method(Diagonal | UniformScaling, _FULL)
-def _(x1, x2):
-    return ops.add(x1, ops.negative(x2))
+ops.subtract.method(_FULL, _DIAGONAL)(_difference)
+ops.subtract.method(_DIAGONAL, _FULL)(_difference)
 
 
 #: Types whose diagonal is at hand, and says the determinant.
-_TRIANGULAR = Diagonal | UniformScaling | LowerTriangular | UpperTriangular
+_TRIANGULAR = _DIAGONAL | LowerTriangular | UpperTriangular
 
 
 @ops.trace.method(_TRIANGULAR)
@@ -115,7 +128,7 @@ def _(a):
     return SlogdetResult(ops.prod(ops.sign(d)), ops.sum(ops.log(ops.abs(d))))
 
 
-@ops.matmul.method(UniformScaling, _LINEAR)
+@ops.matmul.method(UniformScaling, Diagonal | _FULL)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
     return ops.multiply(x1.scale, x2)
@@ -125,12 +138,6 @@ def _(x1, x2):
 def _(x1, x2):
     check_inner("matmul", x1, x2)
     return ops.multiply(x1, x2.scale)
-
-
-@ops.matmul.method(UniformScaling, UniformScaling)
-def _(x1, x2):
-    check_inner("matmul", x1, x2)
-    return UniformScaling(ops.multiply(x1.scale, x2.scale), x1.n)
 
 
 # ---------------------------------------------------------------- projection: the cotangent of `dense`, pulled back

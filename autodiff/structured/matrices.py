@@ -14,7 +14,7 @@ from ..ops.linalg.matrices import right_side, symmetric_part
 from ..ops.linalg.matrices import square as floats
 from ..ops.linalg.solving import solved_factored
 from ..tensor import Tensor
-from .base import PartOfSquare, cotangent_of, of_rank, order_of
+from .base import PartOfSquare, of_rank, order_of
 
 __all__ = ["Cholesky", "LowerTriangular", "SelfAdjoint", "Symmetric", "UpperTriangular"]
 
@@ -42,17 +42,6 @@ class Symmetric(SelfAdjoint):
     """
 
     __slots__ = ()
-
-
-@ops.project.method(object, SelfAdjoint)
-def _(g, like):
-    return type(like)(symmetric_part(cotangent_of(g, like)))
-
-
-@ops.transpose.method(SelfAdjoint)
-def _(x, axes=None):
-    order_of(axes)
-    return x
 
 
 @linalg.inv.method(Symmetric)
@@ -97,11 +86,6 @@ class UpperTriangular(PartOfSquare):
 
 
 _TRIANGULAR = LowerTriangular | UpperTriangular
-
-
-@ops.project.method(object, _TRIANGULAR)
-def _(g, like):
-    return type(like)(type(like)(cotangent_of(g, like)).matrix)
 
 
 @ops.transpose.method(_TRIANGULAR)

@@ -19,7 +19,7 @@ from ..named_types import Matrix, Vector
 from ..ops import linalg
 from ..ops.gathering import index_tensor, scattered
 from ..tensor import Tensor
-from .base import Structured, StructuredMatrix, aval_of_one, check_inner, order_of
+from .base import Structured, StructuredMatrix, check_inner, made, order_of
 
 __all__ = ["OneHot", "Permutation"]
 
@@ -47,10 +47,8 @@ class OneHot(Structured):
         self.classes = operator.index(classes)
         self.indices = index_tensor(indices, "OneHot", self.classes)
 
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the array."""
-        return Aval((*self.indices.shape, self.classes), _BOOL)
+    def _stands_for(self, held: Aval) -> Aval:
+        return Aval((*held.shape, self.classes), _BOOL)
 
 
 class Permutation(StructuredMatrix):
@@ -74,32 +72,23 @@ class Permutation(StructuredMatrix):
         if self.indices.ndim != 1 or (known is not None and not np.array_equal(np.sort(known), np.arange(len(known)))):
             raise ShapeError(located(f"Permutation: {self.indices!r} does not name each of 0, ..., n - 1 once"))
 
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype of the matrix."""
-        n = aval_of_one(self, self.indices, 1).shape
-        return Aval((*n, *n), _BOOL)
+    def _stands_for(self, held: Aval) -> Aval:
+        return Aval(held.shape * 2, _BOOL)
 
     @property
     def inverse(self) -> Permutation:
         """The permutation that undoes it."""
         n = self.indices.shape[0]
-        return _permutation(scattered([self.indices], ops.arange(n), (n,), (0,), 0))
-
-
-def _permutation(indices: Tensor) -> Permutation:
-    """A permutation of indices that are known to be one: their values are not looked at."""
-    made: Permutation = object.__new__(Permutation)
-    made.indices = indices
-    return made
+        found: Permutation = made(Permutation, (scattered([self.indices], ops.arange(n), (n,), (0,), 0),))
+        return found
 
 
 # ---------------------------------------------------------------- one-hot rows
 
 
-@ops.dense.method(OneHot)
+@ops.dense.method(OneHot | Permutation)
 def _(x):
-    return ops.one_hot(x.indices, x.classes, dtype=_BOOL)
+    return ops.one_hot(x.indices, x.shape[-1], dtype=_BOOL)
 
 
 @ops.matmul.method(OneHot, Vector | Matrix)
@@ -120,11 +109,6 @@ def _(x1, x2):
 # ---------------------------------------------------------------- permutations
 
 
-@ops.dense.method(Permutation)
-def _(x):
-    return ops.one_hot(x.indices, x.indices.shape[0], dtype=_BOOL)
-
-
 @ops.matmul.method(Permutation, Tensor)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
@@ -140,7 +124,7 @@ def _(x1, x2):
 @ops.matmul.method(Permutation, Permutation)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
-    return _permutation(ops.take(x2.indices, x1.indices))
+    return made(Permutation, (ops.take(x2.indices, x1.indices),))
 
 
 @ops.transpose.method(Permutation)
