@@ -24,27 +24,27 @@ __all__ = [
 ]  # fmt: skip
 
 
-def slots(name: str, names: str, **kinds: str) -> type[Struct]:
-    """The struct of objects that have slots of these names, in order; `kinds`: of those that are no plain pointers."""
-    fields = {"head": "py.RawObject"} | {slot: kinds.get(slot, "ptr") for slot in names.split()}
+def words(name: str, names: str, **kinds: str) -> type[Struct]:
+    """A struct of words with these names; `kinds`: of those that are no plain pointers."""
+    fields = {word: kinds.get(word, "py.RawObject" if word == "head" else "ptr") for word in names.split()}
     return type(name, (Struct,), {"__annotations__": fields, "__module__": __name__})
 
 
-RawOut = slots("RawOut", "as_leaf aval cls flows requires_grad shape small weak", as_leaf="ptr[RawKind]")
-RawKind = slots(
-    "RawKind", "freed heavy op out params released rules runs told tracks", freed="ptr[RawKind]", out="ptr[RawOut]"
+RawOut = words("RawOut", "head as_leaf aval cls flows requires_grad shape small weak", as_leaf="ptr[RawKind]")
+RawKind = words(
+    "RawKind", "head freed heavy op out params released rules runs told tracks", freed="ptr[RawKind]", out="ptr[RawOut]"
 )
-RawHandle = slots("RawHandle", "masked node", node="ptr[RawNode]")
-RawLeaf = slots("RawLeaf", "after grad hooks owner", grad="ptr[RawHandle]")
-RawRecording = slots(
+RawHandle = words("RawHandle", "head masked node", node="ptr[RawNode]")
+RawLeaf = words("RawLeaf", "head after grad hooks owner", grad="ptr[RawHandle]")
+RawRecording = words(
     "RawRecording",
-    "asked began body bounded captures differentiated fixed inside lends lent limit lines literal look_at looked "
+    "head asked began body bounded captures differentiated fixed inside lends lent limit lines literal look_at looked "
     "most_updated outside seen since small start tracing transforming unseen",
 )
-RawMode = slots("RawMode", "anomalies careful closely eager keeps_lines lightly off on others tracks watching")
-RawFunction = slots("RawFunction", "site")
-RawTable = slots("RawTable", "clock entries")
-RawCounts = slots("RawCounts", "asks hits misses rules runs")
+RawMode = words("RawMode", "head anomalies careful closely eager keeps_lines lightly off on others tracks watching")
+RawFunction = words("RawFunction", "head site")
+RawTable = words("RawTable", "head clock entries")
+RawCounts = words("RawCounts", "head asks hits misses rules runs")
 
 
 class RawNode(Struct):
@@ -91,14 +91,16 @@ CLOCK = word_of(RawTable, "clock")
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
 
 #: Objects of Python's that are compared and used: those of `RecordLayout`, and Python's own (`recording_asks`).
-Tape = type("Tape", (Struct,), {"__module__": __name__, "__annotations__": dict.fromkeys((
+Tape = words(
+    "Tape",
     "none true false empty zero ellipsis not_implemented plain_type rich_type handle_type kind_type leaf_type "
     "answer_type rules_type self_type int_type tuple_type bool_type float_type str_type list_type slice_type "
     "array_type float64_type float32_type int64_type int64_descr leaf_op constant_op argument_op aliases lock counter "
     "out_of_range first_limit pending_limit told call_name acquire_name release_name run_as_name item_name new_array "
     "mode note_small note_updated look_at force held allocator few answers python_numpy python_array python_item "
-    "python_float python_bool python_get_grad python_set_grad"
-).split(), "ptr") | {"plans": "ptr[RawTable]", "counts": "ptr[RawCounts]", "start_kind": "ptr[RawKind]"}})
+    "python_float python_bool python_get_grad python_set_grad plans counts start_kind",
+    plans="ptr[RawTable]", counts="ptr[RawCounts]", start_kind="ptr[RawKind]",
+)  # fmt: skip
 
 tape = static(Tape)
 
