@@ -163,11 +163,6 @@ def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
 
 
 @native(inline=True)
-def step_behind(step: ptr[NodeWords]) -> ptr[NodeWords]:
-    return ptr[NodeWords](step.inputs + step.count)
-
-
-@native(inline=True)
 def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[ptr[RawNode]], held: i64) -> i64:
     """The nodes of so many steps, behind those that are held: how many there are then; fewer with an exception."""
     for _k in range(count):
@@ -175,7 +170,7 @@ def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[ptr[RawNode]], held: 
         if unlikely(nodes[held] is None):
             return held
         held += 1
-        step = step_behind(step)
+        step = ptr[NodeWords](step.inputs + step.count)
     return held
 
 
@@ -295,8 +290,10 @@ def recording_here() -> ptr[RawRecording]:
 
 
 @native(inline=True)
-def mode_here() -> ptr[RawMode]:
-    """The mode of this context; null where that is not known."""
+def recording_in_mode(tracks: ptr[ptr], is_light: bool) -> ptr[RawRecording]:
+    now = recording_here()
+    if now is None or now.literal is not tape.false or now.captures is not tape.none:
+        return None
     found = local(ptr, 1)
     if py.context_value(tape.mode, None, found) < 0:
         py.clear_error()  # Python meets it again
@@ -304,16 +301,8 @@ def mode_here() -> ptr[RawMode]:
     if found[0] is None:
         return None
     py.dec(found[0])  # one of few: it stays
-    return ptr[RawMode](found[0])
-
-
-@native(inline=True)
-def recording_in_mode(tracks: ptr[ptr], is_light: bool) -> ptr[RawRecording]:
-    now = recording_here()
-    if now is None or now.literal is not tape.false or now.captures is not tape.none:
-        return None
-    mode = mode_here()
-    if mode is None or (mode.watching if is_light else mode.careful) is not tape.false:
+    mode = ptr[RawMode](found[0])
+    if (mode.watching if is_light else mode.careful) is not tape.false:
         return None
     tracks[0] = mode.tracks
     return now

@@ -3,7 +3,6 @@
     hold_operands    holds their nodes, after a look at index arrays
     put_down         for operands whose nodes are held
     put_program      the same, called from Python: for a body that knows its program
-    array_node, number_node    leaves of operands that are arrays, or numbers
     note             remembers the handle of a small pending result, which is computed along with what is asked for
 """
 
@@ -32,7 +31,7 @@ from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
 
-__all__ = ["ProgramWords", "done_with_two", "hold_operands", "note", "put_down", "put_program"]
+__all__ = ["ProgramWords", "done_with_two", "hold_operands", "node_holding", "note", "put_down", "put_program"]
 
 #: Handles noted last that are looked at when another is: as many as a line of a program holds at once.
 LOOKED_BACK = 4
@@ -143,14 +142,14 @@ def number_node(x: ptr, kind: ptr[RawKind]) -> ptr[RawNode]:
         if error_set() is not None:
             return None
         value = float_of(number)
-        if value is None:
-            return None
     return node_holding(kind, value)
 
 
 @native
 def node_holding(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
-    """The leaf of a value, whose reference it takes over; null with an exception."""
+    """The leaf of a value, whose reference it takes over; null with an exception, which is set where that is null."""
+    if value is None:
+        return None
     made = new_node(kind, value)
     py.dec(value)
     return made
@@ -177,20 +176,6 @@ def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) 
         return None
     set_writeable(ptr[py.RawArray](value), False)
     return node_holding(kind, value)
-
-
-@native
-def are_places(a: ptr[py.RawArray], extent: i64) -> bool:
-    """True if the elements of an array of integers are known to be places of an axis of this extent, or not known."""
-    count = size_of(a)
-    if u64(count) > MOST_KNOWN:
-        return True  # a kernel looks at them all
-    is_long = a.descr is tape.int64_descr
-    for i in range(count):
-        value = ptr[i64](a.data)[i] if is_long else i64(ptr[i32](a.data)[i])
-        if value < -extent or value >= extent:
-            return False
-    return True
 
 
 # ------------------------------------------------------------------ programs
@@ -244,7 +229,18 @@ def is_within(index: ptr[RawNode], extent: i64) -> bool:
         return False
     if index.value is tape.none:
         return True
-    return py.class_of(index.value) is tape.array_type and are_places(ptr[py.RawArray](index.value), extent)
+    if py.class_of(index.value) is not tape.array_type:
+        return False
+    a = ptr[py.RawArray](index.value)
+    count = size_of(a)
+    if u64(count) > MOST_KNOWN:
+        return True  # a kernel looks at them all
+    is_long = a.descr is tape.int64_descr
+    for i in range(count):
+        value = ptr[i64](a.data)[i] if is_long else i64(ptr[i32](a.data)[i])
+        if value < -extent or value >= extent:
+            return False
+    return True
 
 
 @native
@@ -275,13 +271,13 @@ def named(
         masked = tape.true
     py.inc(masked)
     y.masked = masked
-    if program.is_small != 0 and note(now, y) < 0:
-        py.dec(ptr(y))
-        return None
-    if unlikely(number_of(n) > int_or(now.look_at, 0)) and not looked_at(n, now):
-        py.dec(ptr(y))
-        return None
-    return y
+    is_good = program.is_small == 0 or note(now, y) == 0
+    if likely(is_good) and unlikely(number_of(n) > int_or(now.look_at, 0)):
+        is_good = looked_at(n, now)
+    if likely(is_good):
+        return y
+    py.dec(ptr(y))
+    return None
 
 
 @native(inline=False)
