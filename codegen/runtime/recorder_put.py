@@ -13,23 +13,11 @@ from __future__ import annotations
 
 from ..native import Struct, array, extern, f64, i32, i64, likely, local, native, ptr, u64, unlikely
 from . import recording_objects as py
-from .record_table import (
-    FIRST_BOUND,
-    FIRST_STATIC,
-    KEYED,
-    MOST_BOUNDS,
-    MOST_KNOWN,
-    MOST_NODES,
-    MOST_OPERANDS,
-    MOST_STATICS,
-    N_BOUNDS,
-    N_STATICS,
-    PROGRAM_WORDS,
-)
+from .record_table import FIRST_STATIC, MOST_BOUNDS, MOST_KNOWN, MOST_NODES, MOST_OPERANDS, MOST_STATICS, PROGRAM_WORDS
 from .recorder_arrays import own_copy, set_writeable, size_of
 from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
-from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
+from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape, word_of
 
 __all__ = ["ProgramWords", "done_with_two", "hold_operands", "node_holding", "note", "put_down", "put_program"]
 
@@ -105,20 +93,15 @@ class ProgramWords(Struct):
     number_kind: ptr[RawKind]
     operands: i64
     n_keyed: i64
-    other_keys: array[ptr, MOST_OPERANDS - 1]
     n_statics: i64
-    statics: array[StaticArgument, MOST_STATICS]
     n_bounds: i64
+    other_keys: array[ptr, MOST_OPERANDS - 1]
+    statics: array[StaticArgument, MOST_STATICS]
     bounds: array[Bound, MOST_BOUNDS]
     first_step: NodeWords
 
 
-def _word(name: str) -> int:
-    return ProgramWords.fields()[name].offset // 8
-
-
-assert _word("n_keyed") == KEYED and _word("n_statics") == N_STATICS and _word("statics") == FIRST_STATIC
-assert _word("n_bounds") == N_BOUNDS and _word("bounds") == FIRST_BOUND and _word("first_step") == PROGRAM_WORDS
+assert [word_of(ProgramWords, name) for name in ("statics", "first_step")] == [FIRST_STATIC, PROGRAM_WORDS]
 
 # ------------------------------------------------------------------ leaves of operands
 

@@ -15,6 +15,7 @@ first, a list or tuple; -2: none.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 from ..native import Struct, array, extern, i32, i64, likely, local, native, overlay, ptr, static, u64
@@ -25,23 +26,17 @@ from .recorder_tables import CIRCUMSTANCE, UNKNOWN, ProgramEntry, is_miss, recor
 from .recording_structs import RawFunction, tape
 
 __all__ = [
-    "ASSIGN", "BINARY", "CALLED", "COMPARISONS", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",
-    "SITES", "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "RecordingSite", "answer_of", "at_site", "call_site",
-    "named_sites", "sites",
+    "ASSIGN", "COUNTS", "FIRST", "SITES", "SITE_WORDS", "SUBSCRIPT", "RecordingSite", "answer_of", "at_site",
+    "call_site", "named_sites", "sites",
 ]  # fmt: skip
 
-#: The number of entry points of each sort.
-BINARY, UNARY, METHODS = 16, 8, 64
-#: The sites behind operators: the six comparisons, powers, `x[key]`, `x[key] = v`, calls of functions, methods, and
-#: what is in place, by the number of the operator.
-COMPARISONS = BINARY + UNARY
-POWER = COMPARISONS + 6
-SUBSCRIPT = POWER + 1
-ASSIGN = SUBSCRIPT + 1
-CALLED = ASSIGN + 1
-FIRST_METHOD = CALLED + 1
-FIRST_IN_PLACE = FIRST_METHOD + METHODS
-SITES_IN_ALL = FIRST_IN_PLACE + BINARY
+#: The number of sites of each sort, and the first one.  Comparisons and those that are alone have one function.
+COUNTS = {
+    "binary": 16, "unary": 8, "compare": 6, "power": 1, "subscript": 1, "assign": 1, "called": 1, "method": 64,
+    "in_place": 16,
+}  # fmt: skip
+FIRST = dict(zip(COUNTS, accumulate(COUNTS.values(), initial=0), strict=False))
+COMPARE, POWER, SUBSCRIPT, ASSIGN, CALLED, *_ = list(FIRST.values())[2:]
 
 dict_next = extern("PyDict_Next", i32, ptr, ptr[i64], ptr[ptr], ptr[ptr], runs_python=False)
 call_with = extern("PyObject_VectorcallDict", ptr, ptr, ptr[ptr], u64, ptr)
@@ -65,7 +60,7 @@ class RecordingSite(Struct):
 
 SITE_WORDS = RecordingSite.size() // 8
 
-sites = static(array[RecordingSite, SITES_IN_ALL])
+sites = static(array[RecordingSite, sum(COUNTS.values())])
 
 
 @native
@@ -104,7 +99,7 @@ def at_site(site: ptr[RecordingSite], first: ptr, second: ptr) -> ptr:
 @native
 def compare(first: ptr, second: ptr, which: i32) -> ptr:
     """A comparison.  The sites of the six are in the order of their numbers."""
-    return at_site(sites + (which + COMPARISONS), first, second)
+    return at_site(sites + (which + COMPARE), first, second)
 
 
 @native
@@ -240,15 +235,15 @@ def _method(number: int) -> Any:
     return method_of
 
 
-def named_sites(sort: str, first: int, count: int, make: Any) -> list[Any]:
+def named_sites(sort: str, make: Any) -> list[Any]:
     """The entry points of a sort, by their names."""
-    made = [make(first + k) for k in range(count)]
+    made = [make(FIRST[sort] + k) for k in range(COUNTS[sort])]
     for k, routine in enumerate(made):
         routine.name = f"{sort}_{k}"
     return made
 
 
 SITES = [
-    *named_sites("binary", 0, BINARY, _binary), *named_sites("unary", BINARY, UNARY, _unary),
-    *named_sites("method", FIRST_METHOD, METHODS, _method), compare, power, called, recorder_sites,
+    *named_sites("binary", _binary), *named_sites("unary", _unary), *named_sites("method", _method), compare, power,
+    called, recorder_sites,
 ]  # fmt: skip

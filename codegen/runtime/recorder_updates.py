@@ -19,7 +19,7 @@ from . import recording_objects as py
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number, recording_now
 from .recorder_put import done_with_two, note
-from .recorder_sites import BINARY, FIRST_IN_PLACE, RecordingSite, at_site, named_sites, sites
+from .recorder_sites import RecordingSite, at_site, named_sites, sites
 from .recorder_tables import is_miss, key_of
 from .recording_structs import RawHandle, RawKind, RawLeaf, RawNode, RawRecording, RawRich, tape, word_of
 
@@ -129,4 +129,4 @@ def _in_place(number: int) -> Any:
     return in_place
 
 
-IN_PLACE = named_sites("in_place", FIRST_IN_PLACE, BINARY, _in_place)
+IN_PLACE = named_sites("in_place", _in_place)
