@@ -5,16 +5,12 @@
     mark         a raw word, for walks
 
 So a node is one object: a tuple and an int beside it took as long to make and to free as all else.  Python sees both as
-attributes (`get_inputs`, ...); where it asks for inputs, these move to a tuple, which it may hold while another thread
-drops them.
+attributes (`get_inputs`, ...); where it asks for inputs, these move to a tuple.
 
-    new_node, new_leaf      a node without inputs; a handle on one
-    new_step, new_steps     a node of a program; all of them
-    node_of, kind_of                  of a handle
-
-The recording in which they are made, of this thread:
-
-    recording_here()          if that is known
+    new_node, new_leaf        a node without inputs; a handle on one
+    new_step, new_steps       a node of a program; all of them
+    node_of, kind_of          of a handle
+    recording_here()          the recording of this thread, if that is known
     recording_now(tracks)     if moreover nothing asks for Python, with the grad mode
     recording_operations(tracks)    also in a trace that only wants the nodes of operations
 """

@@ -254,15 +254,24 @@ def named(
         masked = tape.true
     py.inc(masked)
     y.masked = masked
-    is_good = program.is_small == 0 or note(now, y) == 0
-    if likely(is_good) and unlikely(number_of(n) > int_or(now.look_at, 0)):
-        inputs = inputs_of(n)
-        is_good = inputs is not None and done_with_two(tape.look_at, ptr(now), inputs) == 0
-        py.dec(inputs)
-    if likely(is_good):
-        return y
-    py.dec(ptr(y))
-    return None
+    if program.is_small != 0 and note(now, y) < 0:
+        py.dec(ptr(y))
+        return None
+    if unlikely(number_of(n) > int_or(now.look_at, 0)) and not looked_at(n, now):
+        py.dec(ptr(y))
+        return None
+    return y
+
+
+@native(inline=False)
+def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
+    """Let Python look at the size of the recording.  False with an exception."""
+    inputs = inputs_of(n)
+    if inputs is None:
+        return False
+    status = done_with_two(tape.look_at, ptr(now), inputs)
+    py.dec(inputs)
+    return status == 0
 
 
 @native
