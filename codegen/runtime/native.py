@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ..native import Translation
 
 __all__ = [
-    "NEW_COPY", "NO_ROOM", "OFFSETS", "Self", "call_numbers", "free_bytes", "is_made", "is_native", "limit_pool",
-    "native", "numpy_function", "trim_pool",
+    "NEW_COPY", "NO_ROOM", "OFFSETS", "Self", "call_numbers", "is_made", "is_native", "native", "numpy_function",
+    "trim_pool",
 ]  # fmt: skip
 
 
@@ -48,17 +48,6 @@ def is_native() -> bool:
         return bool(native().launch)
     except NO_ROOM:
         return False
-
-
-def free_bytes() -> int:
-    """The bytes that the pool keeps for later calls."""
-    return native().call("pool_free_bytes") if is_native() else 0
-
-
-def limit_pool(size: int) -> None:
-    """Let the pool keep at most `size` bytes.  It starts with `memory.POOL_BYTES`."""
-    if is_native():
-        native().call("pool_set_limit", size)
 
 
 def trim_pool() -> None:

@@ -34,21 +34,7 @@ from . import (
 from .launcher import method_definition, new_builtin
 from .native import NEW_COPY, Self, native, numpy_function
 from .record_table import RecordedProgram, RecordTable
-from .recorder_sites import (
-    ASSIGN,
-    BINARY,
-    CALLED,
-    COMPARISONS,
-    FIRST_IN_PLACE,
-    FIRST_METHOD,
-    METHODS,
-    POWER,
-    SITE_WORDS,
-    SITES,
-    SITES_IN_ALL,
-    SUBSCRIPT,
-    UNARY,
-)
+from .recorder_sites import COUNTS, FIRST, SITE_WORDS, SITES
 from .recording_asks import ASKS, SET_HANDLER, VIEW, Asks, RecordLayout, is_as_known
 from .slots import attribute, life_of, method, wrapper
 
@@ -65,13 +51,6 @@ _EXPORTS = (
     *recording_interpret.LOOPS.values(),
 )  # fmt: skip
 
-#: The sites of each sort: the first one, and how many there are.  Some sorts have one function for all.
-_SITES = {
-    "binary": (0, BINARY), "unary": (BINARY, UNARY), "method": (FIRST_METHOD, METHODS), "compare": (COMPARISONS, 6),
-    "power": (POWER, 1), "subscript": (SUBSCRIPT, 1), "assign": (ASSIGN, 1), "called": (CALLED, 1),
-}  # fmt: skip
-_ALONE = ("compare", "power", "subscript", "assign", "called")
-
 
 class Recorder:
     """The machine code, set up for one layout.  Made by `set_up`, once."""
@@ -84,7 +63,8 @@ class Recorder:
         self._held: list[Any] = []
         self._recording: Any = None
         self._here = (ctypes.c_int64 * 2).from_address(self._numbers("recorder_here"))
-        self._sites = (ctypes.c_int64 * (SITE_WORDS * SITES_IN_ALL)).from_address(self._numbers("recorder_sites"))
+        words = SITE_WORDS * sum(COUNTS.values())
+        self._sites = (ctypes.c_int64 * words).from_address(self._numbers("recorder_sites"))
         self._free: dict[str, Iterator[int]] = {}
         self._library = BuiltinLibrary(code, _BUILTINS)
         self.asks = Asks(layout, code, self._library)
@@ -124,14 +104,14 @@ class Recorder:
 
     def begin_sites(self) -> None:
         """Give out sites from the first on."""
-        self._free = {sort: iter(range(first, first + count)) for sort, (first, count) in _SITES.items()}
+        self._free = {sort: iter(range(first, first + COUNTS[sort])) for sort, first in FIRST.items()}
 
     def site(
         self, sort: str, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0
     ) -> int:
         """The address of a C function that records from a table; 0 when there are no more of its sort.
 
-        sort    of `_SITES`: of the comparisons, which share a function, the next one, in the order <, <=, ==, !=, >, >=
+        sort    of `recorder_sites.COUNTS`: comparisons, which share a function, in the order <, <=, ==, !=, >, >=
         """
         number = next(self._free[sort], None)
         if number is None:
@@ -139,7 +119,8 @@ class Recorder:
         self._held.append((table, slow, unknown))
         for i, word in enumerate((0 if table is None else table.address, id(slow), id(unknown), operands)):
             self._sites[number * SITE_WORDS + i] = word
-        return self._code.address(sort if sort in _ALONE else f"{sort}_{number - _SITES[sort][0]}")
+        is_one = sort == "compare" or COUNTS[sort] == 1
+        return self._code.address(sort if is_one else f"{sort}_{number - FIRST[sort]}")
 
     def in_place(self, operator: int, slow: Callable, rebind: Callable) -> int:
         """The address of a C function of two operands whose first one is updated (`recorder_updates`).
@@ -147,12 +128,12 @@ class Recorder:
         operator    what `site` gave: the operator itself
         slow        slow(handle, operand) updates instead;  rebind(handle, result) gives it what the operator gave
         """
-        for number in range(BINARY):
+        for number in range(COUNTS["binary"]):
             if operator and self._code.address(f"binary_{number}") == operator:
                 self._held.append((slow, rebind))
                 site = ctypes.addressof(self._sites) + number * SITE_WORDS * 8
                 for i, word in enumerate((site, id(slow), id(rebind))):
-                    self._sites[(FIRST_IN_PLACE + number) * SITE_WORDS + i] = word
+                    self._sites[(FIRST["in_place"] + number) * SITE_WORDS + i] = word
                 return self._code.address(f"in_place_{number}")
         return 0
 

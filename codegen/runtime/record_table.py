@@ -20,9 +20,8 @@ from ..forks import held_over_fork
 from ..garbage import Paused
 
 __all__ = [
-    "ENTRY_WORDS", "FIRST_BOUND", "FIRST_STATIC", "KEYED", "MOST_BOUNDS", "MOST_EXTENTS", "MOST_KNOWN", "MOST_NODES",
-    "MOST_OPERANDS", "MOST_STATICS", "N_BOUNDS", "N_STATICS", "PROGRAM_WORDS", "SETS", "SPREAD", "WAYS", "RecordTable",
-    "RecordedProgram", "fits", "forget_all",
+    "ENTRY_WORDS", "FIRST_STATIC", "MOST_BOUNDS", "MOST_EXTENTS", "MOST_KNOWN", "MOST_NODES", "MOST_OPERANDS",
+    "MOST_STATICS", "PROGRAM_WORDS", "SETS", "SPREAD", "WAYS", "RecordTable", "RecordedProgram", "fits", "forget_all",
 ]  # fmt: skip
 
 #: An entry: first key, the others with what is static, mode, owner, program.
@@ -37,14 +36,12 @@ MOST_OPERANDS, MOST_STATICS = 16, 4
 MOST_EXTENTS = 4
 #: Index arrays of a program; elements that those have whose values are looked at.
 MOST_BOUNDS, MOST_KNOWN = 4, 256
-#: A program: steps, class, is small, kind of a number, operands;
-#: how many operands have keys, and all keys but the first; number of static arguments, name and value of each
-#: (or two words); number of index arrays, and of each which operand it is, for which extent; then the steps.
-KEYED = 5
-N_STATICS = KEYED + MOST_OPERANDS
-FIRST_STATIC = N_STATICS + 1
-N_BOUNDS = FIRST_STATIC + 2 * MOST_STATICS
-FIRST_BOUND = N_BOUNDS + 1
+#: A program: steps, class, is small, kind of a number, operands, how many of these have keys, how many arguments are
+#: static, how many index arrays; all keys but the first; name and value of each static argument (or two words); of
+#: each index array which operand it is, for which extent; then the steps.
+KEYED, N_STATICS, FIRST_KEY = 5, 6, 8
+FIRST_STATIC = FIRST_KEY + MOST_OPERANDS - 1
+FIRST_BOUND = FIRST_STATIC + 2 * MOST_STATICS
 PROGRAM_WORDS = FIRST_BOUND + 2 * MOST_BOUNDS
 #: Operands and steps of a program.
 MOST_NODES = 64
@@ -82,10 +79,10 @@ class RecordedProgram:
     ) -> None:
         if not fits(operands, steps):
             raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
-        words = [len(steps), id(cls), int(is_small), id(number_kind), operands]
-        words += [0] * (N_BOUNDS - len(words))
-        flat = [word for pair in bounds for word in pair]
-        words += [len(bounds), *flat, *[0] * (2 * MOST_BOUNDS - len(flat))]
+        words = [len(steps), id(cls), int(is_small), id(number_kind), operands, 0, 0, len(bounds)]
+        words += [0] * (FIRST_BOUND - FIRST_KEY)
+        words += [word for pair in bounds for word in pair]
+        words += [0] * (PROGRAM_WORDS - len(words))
         for kind, value, inputs in steps:
             words += [id(kind), id(value), len(inputs), *inputs]
         self.operands, self.choices = operands, choices
@@ -101,7 +98,7 @@ class RecordedProgram:
         """Say exactly what it is for: keys of operands, and static arguments by name, or pairs of words."""
         words = self._words
         self._keys = tuple(keys)
-        for place, key in enumerate(keys[1:], KEYED + 1):
+        for place, key in enumerate(keys[1:], FIRST_KEY):
             words[place] = id(key)
         words[KEYED], words[N_STATICS] = len(keys), len(statics)
         for place, pair in enumerate(statics):
@@ -144,16 +141,12 @@ class _Entries:
         words = self.words
         first = _set(*keys[:2]) * WAYS
         places = range(first, first + WAYS)
-        place = None
-        for p in places:
-            if p in self.held and tuple(words[p * ENTRY_WORDS : p * ENTRY_WORDS + 3]) == keys:
-                place = p
-        if place is None:
-            place = next((p for p in places if p not in self.held), None)
-        if place is None:
-            turn = self.turns.get(first, 0)
+        same = [p for p in places if p in self.held and tuple(words[p * ENTRY_WORDS : p * ENTRY_WORDS + 3]) == keys]
+        free = [p for p in places if p not in self.held]
+        turn = self.turns.get(first, 0)
+        if not same and not free:
             self.turns[first] = (turn + 1) % WAYS
-            place = first + turn
+        place = [*same, *free, first + turn][0]
         at = place * ENTRY_WORDS
         old = self.held.get(place)
         # Another thread may look between any two of these lines: the entry is empty meanwhile.

@@ -1,16 +1,13 @@
 """The life of nodes and handles, from memory and back to it, in native Python.
 
-A recording makes and drops the same small objects again and again; Python's general way of freeing one, which
-asks its class what there is to clear, takes as long as recording the operation.  So the class of nodes and those
-of handles have a `tp_dealloc` of their own, and what is freed is kept for the next of its kind: as CPython does with
-tuples and floats.
+Python's general way of freeing an object takes as long as recording an operation.  So the class of nodes and those of
+handles have a `tp_dealloc` of their own, and what is freed is kept for the next of its kind, as CPython's tuples are.
 
     new_plain(), new_rich(), new_handle(cls)    of refcount 1, followed by the collector, fields are null
     node_dealloc, rich_dealloc, handle_dealloc    also called for an object of a class below, which is freed as usual
     node_traverse, node_clear    what the collector of cycles asks
 
-Chains of nodes are as long as programs run, so nodes are freed one after the other: what is let go of amid a few others
-is put on a list, and taken from it when these are gone.
+Chains of nodes are long: a node that is let go of amid a few others waits on a list until these are gone.
 """
 
 # mypy: ignore-errors
@@ -119,14 +116,9 @@ def new_rich() -> ptr[RawRich]:
 
 
 @native(inline=True)
-def dealloc_of(cls: ptr) -> ptr[ptr]:
-    return ptr[ptr](ptr(cls) + DEALLOC)
-
-
-@native(inline=True)
 def new_handle(cls: ptr) -> ptr[RawHandle]:
     """A handle; its class is adopted when the first of it is made here."""
-    dealloc = dealloc_of(cls)
+    dealloc = ptr[ptr](cls + DEALLOC)
     if unlikely(dealloc[0] is not ptr(handle_dealloc)):
         if dealloc[0] is not life.usual_dealloc:
             return ptr[RawHandle](new_object(cls, 0))
@@ -249,7 +241,8 @@ def handle_dealloc(thing: ptr) -> void:
     tell_references(thing, life.handle_references)
     clear_word(ptr[ptr](thing), NODE)
     clear_word(ptr[ptr](thing), MASKED)
-    put_away(thing, dealloc_of(py.class_of(thing))[0] is ptr(handle_dealloc), kept_handles)
+    dealloc = ptr[ptr](py.class_of(thing) + DEALLOC)
+    put_away(thing, dealloc[0] is ptr(handle_dealloc), kept_handles)
 
 
 # ------------------------------------------------------------------ the collector of cycles

@@ -5,16 +5,12 @@
     mark         a raw word, for walks
 
 So a node is one object: a tuple and an int beside it took as long to make and to free as all else.  Python sees both as
-attributes (`get_inputs`, ...); where it asks for inputs, these move to a tuple, which it may hold while another thread
-drops them.
+attributes (`get_inputs`, ...); where it asks for inputs, these move to a tuple.
 
-    new_node, new_leaf      a node without inputs; a handle on one
-    new_step, new_steps     a node of a program; all of them
-    node_of, kind_of                  of a handle
-
-The recording in which they are made, of this thread:
-
-    recording_here()          if that is known
+    new_node, new_leaf        a node without inputs; a handle on one
+    new_step, new_steps       a node of a program; all of them
+    node_of, kind_of          of a handle
+    recording_here()          the recording of this thread, if that is known
     recording_now(tracks)     if moreover nothing asks for Python, with the grad mode
     recording_operations(tracks)    also in a trace that only wants the nodes of operations
 """
@@ -163,11 +159,6 @@ def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
 
 
 @native(inline=True)
-def step_behind(step: ptr[NodeWords]) -> ptr[NodeWords]:
-    return ptr[NodeWords](step.inputs + step.count)
-
-
-@native(inline=True)
 def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[ptr[RawNode]], held: i64) -> i64:
     """The nodes of so many steps, behind those that are held: how many there are then; fewer with an exception."""
     for _k in range(count):
@@ -175,7 +166,7 @@ def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[ptr[RawNode]], held: 
         if unlikely(nodes[held] is None):
             return held
         held += 1
-        step = step_behind(step)
+        step = ptr[NodeWords](step.inputs + step.count)
     return held
 
 
@@ -295,8 +286,10 @@ def recording_here() -> ptr[RawRecording]:
 
 
 @native(inline=True)
-def mode_here() -> ptr[RawMode]:
-    """The mode of this context; null where that is not known."""
+def recording_in_mode(tracks: ptr[ptr], is_light: bool) -> ptr[RawRecording]:
+    now = recording_here()
+    if now is None or now.literal is not tape.false or now.captures is not tape.none:
+        return None
     found = local(ptr, 1)
     if py.context_value(tape.mode, None, found) < 0:
         py.clear_error()  # Python meets it again
@@ -304,16 +297,8 @@ def mode_here() -> ptr[RawMode]:
     if found[0] is None:
         return None
     py.dec(found[0])  # one of few: it stays
-    return ptr[RawMode](found[0])
-
-
-@native(inline=True)
-def recording_in_mode(tracks: ptr[ptr], is_light: bool) -> ptr[RawRecording]:
-    now = recording_here()
-    if now is None or now.literal is not tape.false or now.captures is not tape.none:
-        return None
-    mode = mode_here()
-    if mode is None or (mode.watching if is_light else mode.careful) is not tape.false:
+    mode = ptr[RawMode](found[0])
+    if (mode.watching if is_light else mode.careful) is not tape.false:
         return None
     tracks[0] = mode.tracks
     return now

@@ -3,7 +3,6 @@
     hold_operands    holds their nodes, after a look at index arrays
     put_down         for operands whose nodes are held
     put_program      the same, called from Python: for a body that knows its program
-    array_node, number_node    leaves of operands that are arrays, or numbers
     note             remembers the handle of a small pending result, which is computed along with what is asked for
 """
 
@@ -14,25 +13,13 @@ from __future__ import annotations
 
 from ..native import Struct, array, extern, f64, i32, i64, likely, local, native, ptr, u64, unlikely
 from . import recording_objects as py
-from .record_table import (
-    FIRST_BOUND,
-    FIRST_STATIC,
-    KEYED,
-    MOST_BOUNDS,
-    MOST_KNOWN,
-    MOST_NODES,
-    MOST_OPERANDS,
-    MOST_STATICS,
-    N_BOUNDS,
-    N_STATICS,
-    PROGRAM_WORDS,
-)
+from .record_table import FIRST_STATIC, MOST_BOUNDS, MOST_KNOWN, MOST_NODES, MOST_OPERANDS, MOST_STATICS, PROGRAM_WORDS
 from .recorder_arrays import own_copy, set_writeable, size_of
 from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
-from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape
+from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape, word_of
 
-__all__ = ["ProgramWords", "done_with_two", "hold_operands", "note", "put_down", "put_program"]
+__all__ = ["ProgramWords", "done_with_two", "hold_operands", "node_holding", "note", "put_down", "put_program"]
 
 #: Handles noted last that are looked at when another is: as many as a line of a program holds at once.
 LOOKED_BACK = 4
@@ -106,20 +93,15 @@ class ProgramWords(Struct):
     number_kind: ptr[RawKind]
     operands: i64
     n_keyed: i64
-    other_keys: array[ptr, MOST_OPERANDS - 1]
     n_statics: i64
-    statics: array[StaticArgument, MOST_STATICS]
     n_bounds: i64
+    other_keys: array[ptr, MOST_OPERANDS - 1]
+    statics: array[StaticArgument, MOST_STATICS]
     bounds: array[Bound, MOST_BOUNDS]
     first_step: NodeWords
 
 
-def _word(name: str) -> int:
-    return ProgramWords.fields()[name].offset // 8
-
-
-assert _word("n_keyed") == KEYED and _word("n_statics") == N_STATICS and _word("statics") == FIRST_STATIC
-assert _word("n_bounds") == N_BOUNDS and _word("bounds") == FIRST_BOUND and _word("first_step") == PROGRAM_WORDS
+assert [word_of(ProgramWords, name) for name in ("statics", "first_step")] == [FIRST_STATIC, PROGRAM_WORDS]
 
 # ------------------------------------------------------------------ leaves of operands
 
@@ -143,14 +125,14 @@ def number_node(x: ptr, kind: ptr[RawKind]) -> ptr[RawNode]:
         if error_set() is not None:
             return None
         value = float_of(number)
-        if value is None:
-            return None
     return node_holding(kind, value)
 
 
 @native
 def node_holding(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
-    """The leaf of a value, whose reference it takes over; null with an exception."""
+    """The leaf of a value, whose reference it takes over; null with an exception, which is set where that is null."""
+    if value is None:
+        return None
     made = new_node(kind, value)
     py.dec(value)
     return made
@@ -177,20 +159,6 @@ def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) 
         return None
     set_writeable(ptr[py.RawArray](value), False)
     return node_holding(kind, value)
-
-
-@native
-def are_places(a: ptr[py.RawArray], extent: i64) -> bool:
-    """True if the elements of an array of integers are known to be places of an axis of this extent, or not known."""
-    count = size_of(a)
-    if u64(count) > MOST_KNOWN:
-        return True  # a kernel looks at them all
-    is_long = a.descr is tape.int64_descr
-    for i in range(count):
-        value = ptr[i64](a.data)[i] if is_long else i64(ptr[i32](a.data)[i])
-        if value < -extent or value >= extent:
-            return False
-    return True
 
 
 # ------------------------------------------------------------------ programs
@@ -244,7 +212,18 @@ def is_within(index: ptr[RawNode], extent: i64) -> bool:
         return False
     if index.value is tape.none:
         return True
-    return py.class_of(index.value) is tape.array_type and are_places(ptr[py.RawArray](index.value), extent)
+    if py.class_of(index.value) is not tape.array_type:
+        return False
+    a = ptr[py.RawArray](index.value)
+    count = size_of(a)
+    if u64(count) > MOST_KNOWN:
+        return True  # a kernel looks at them all
+    is_long = a.descr is tape.int64_descr
+    for i in range(count):
+        value = ptr[i64](a.data)[i] if is_long else i64(ptr[i32](a.data)[i])
+        if value < -extent or value >= extent:
+            return False
+    return True
 
 
 @native

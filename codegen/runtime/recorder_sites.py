@@ -15,6 +15,7 @@ first, a list or tuple; -2: none.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 from ..native import Struct, array, extern, i32, i64, likely, local, native, overlay, ptr, static, u64
@@ -25,28 +26,20 @@ from .recorder_tables import CIRCUMSTANCE, UNKNOWN, ProgramEntry, is_miss, recor
 from .recording_structs import RawFunction, tape
 
 __all__ = [
-    "ASSIGN", "BINARY", "CALLED", "COMPARISONS", "FIRST_IN_PLACE", "FIRST_METHOD", "METHODS", "POWER",
-    "SITES", "SITES_IN_ALL", "SITE_WORDS", "SUBSCRIPT", "UNARY", "RecordingSite", "answer_of", "at_site", "call_site",
-    "named_sites", "sites",
+    "ASSIGN", "COUNTS", "FIRST", "SITES", "SITE_WORDS", "SUBSCRIPT", "RecordingSite", "answer_of", "at_site",
+    "call_site", "named_sites", "sites",
 ]  # fmt: skip
 
-#: The number of entry points of each sort.
-BINARY, UNARY, METHODS = 16, 8, 64
-#: The sites behind operators: the six comparisons, powers, `x[key]`, `x[key] = v`, calls of functions, methods, and
-#: what is in place, by the number of the operator.
-COMPARISONS = BINARY + UNARY
-POWER = COMPARISONS + 6
-SUBSCRIPT = POWER + 1
-ASSIGN = SUBSCRIPT + 1
-CALLED = ASSIGN + 1
-FIRST_METHOD = CALLED + 1
-FIRST_IN_PLACE = FIRST_METHOD + METHODS
-SITES_IN_ALL = FIRST_IN_PLACE + BINARY
-#: Arguments that a call can have beside the function, to be laid on the stack.
-MOST_ARGUMENTS = 16
+#: The number of sites of each sort, and the first one.  Comparisons and those that are alone have one function.
+COUNTS = {
+    "binary": 16, "unary": 8, "compare": 6, "power": 1, "subscript": 1, "assign": 1, "called": 1, "method": 64,
+    "in_place": 16,
+}  # fmt: skip
+FIRST = dict(zip(COUNTS, accumulate(COUNTS.values(), initial=0), strict=False))
+COMPARE, POWER, SUBSCRIPT, ASSIGN, CALLED, *_ = list(FIRST.values())[2:]
 
 dict_next = extern("PyDict_Next", i32, ptr, ptr[i64], ptr[ptr], ptr[ptr], runs_python=False)
-call_with = extern("PyObject_Call", ptr, ptr, ptr, ptr)
+call_with = extern("PyObject_VectorcallDict", ptr, ptr, ptr[ptr], u64, ptr)
 
 
 class RecordingSite(Struct):
@@ -67,7 +60,7 @@ class RecordingSite(Struct):
 
 SITE_WORDS = RecordingSite.size() // 8
 
-sites = static(array[RecordingSite, SITES_IN_ALL])
+sites = static(array[RecordingSite, sum(COUNTS.values())])
 
 
 @native
@@ -106,7 +99,7 @@ def at_site(site: ptr[RecordingSite], first: ptr, second: ptr) -> ptr:
 @native
 def compare(first: ptr, second: ptr, which: i32) -> ptr:
     """A comparison.  The sites of the six are in the order of their numbers."""
-    return at_site(sites + (which + COMPARISONS), first, second)
+    return at_site(sites + (which + COMPARE), first, second)
 
 
 @native
@@ -131,10 +124,11 @@ def power(first: ptr, second: ptr, modulus: ptr) -> ptr:
 
 
 @native
-def recorded_sequence(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], all_: i64) -> ptr:
+def recorded_items(
+    site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgument], n_statics: i64
+) -> ptr:
     """The result for the items of a list or tuple, as `recorded`.  They are held: a list may be changed."""
     items = local(ptr, MOST_OPERANDS)
-    first = arguments[0]
     is_list = py.class_of(first) is tape.list_type
     if not is_list and py.class_of(first) is not tape.tuple_type:
         return ptr(CIRCUMSTANCE)
@@ -144,101 +138,58 @@ def recorded_sequence(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64,
     for k in range(count):
         items[k] = py.list_item(first, k) if is_list else py.tuple_item(first, k)
         py.inc(items[k])
-    found = recorded_statics(site, items, count, arguments + 1, given - 1, names, all_ - 1)
+    found = recorded(site.table, items, count, statics, n_statics)
     py.let_go(items, count)
     return found
 
 
-@native(inline=True)
-def recorded_statics(
-    site: ptr[RecordingSite], xs: ptr[ptr], count: i64, others: ptr[ptr], given: i64, names: ptr[ptr], all_: i64
-) -> ptr:
-    """The result for operands and static arguments, of which those behind the first `given` have names."""
-    statics = local(StaticArgument, MOST_STATICS)
-    if all_ > MOST_STATICS:
-        return ptr(CIRCUMSTANCE)
-    for k in range(all_):
-        statics[k].name = u64(names[k - given]) if k >= given else 0
-        statics[k].value = u64(others[k])
-    return recorded(site.table, xs, count, statics, all_)
-
-
 @native
-def recorded_all(site: ptr[RecordingSite], arguments: ptr[ptr], names: ptr[ptr], named: i64, all_: i64) -> ptr:
-    """The result where all arguments are operands: names are static, without a value."""
-    statics = local(StaticArgument, MOST_STATICS)
-    if all_ == 0 or all_ > MOST_OPERANDS or named > MOST_STATICS:
-        return ptr(CIRCUMSTANCE)
-    for k in range(named):
-        statics[k].name = u64(names[k])
-        statics[k].value = u64(tape.none)
-    return recorded(site.table, arguments, all_, statics, named)
-
-
-@native(inline=True)
 def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> ptr:
     """The result of a site for these arguments, the last of which have names: as `recorded`."""
+    statics = local(StaticArgument, MOST_STATICS)
+    all_ = given + named
     wanted = site.operands
-    if wanted == 0:
-        return recorded_all(site, arguments, names, named, given + named)
-    if wanted == -1:
-        if given == 0:
-            return ptr(CIRCUMSTANCE)
-        return recorded_sequence(site, arguments, given, names, given + named)
-    if wanted == -2:
-        return recorded_statics(site, arguments, 0, arguments, given, names, given + named)
-    if given < wanted:
+    count = all_ if wanted == 0 else wanted
+    first = given if wanted == 0 else i64(0)  # the first one that is static; of operands names are, without a value
+    if wanted > 0 or wanted == -1:
+        first = wanted if wanted > 0 else i64(1)
+    if first > given or count > MOST_OPERANDS or all_ - first > MOST_STATICS or (wanted == 0 and all_ == 0):
         return ptr(CIRCUMSTANCE)
-    rest = given + named - wanted
-    return recorded_statics(site, arguments, wanted, arguments + wanted, given - wanted, names, rest)
-
-
-@native
-def with_first(first: ptr, others: ptr) -> ptr:
-    """A tuple with one item more in front; null with an exception."""
-    count = py.tuple_size(others)
-    made = py.new_tuple(count + 1)
-    if made is None:
-        return None
-    py.inc(first)
-    py.set_tuple(made, 0, first)
-    for k in range(count):
-        item = py.tuple_item(others, k)
-        py.inc(item)
-        py.set_tuple(made, k + 1, item)
-    return made
+    for k in range(first, all_):
+        statics[k - first].name = u64(names[k - given]) if k >= given else 0
+        statics[k - first].value = u64(tape.none) if wanted == 0 else u64(arguments[k])
+    if wanted == -1:
+        return recorded_items(site, arguments[0], statics, all_ - first)
+    return recorded(site.table, arguments, count if count > 0 else i64(0), statics, all_ - first)
 
 
 @native
 def called(function: ptr, arguments: ptr, keywords: ptr) -> ptr:
     """A call `function(*arguments, **keywords)` of a function that may have a site of its own."""
-    stack = local(ptr, MOST_ARGUMENTS)
-    names = local(ptr, MOST_ARGUMENTS)
-    position = local(i64, 1)
     given = ptr[py.RawTuple](arguments).size
     named = i64(0) if keywords is None else py.dict_size(keywords)
-    if given + named < MOST_ARGUMENTS:
-        stack[0] = function
-        for k in range(given):
-            stack[k + 1] = py.tuple_item(arguments, k)
-        position[0] = 0
-        for k in range(named):
-            dict_next(keywords, position, names + k, stack + (given + k + 1))
-        holder = ptr[RawFunction](function).site
-        if holder is not None and py.class_of(holder) is tape.self_type:
-            own = ptr[RecordingSite](ptr[py.RawSelf](holder).payload)
-            found = spread(own, stack + 1, given, names, named)
-            if found is ptr(UNKNOWN):
-                return call_with(own.unknown, arguments, keywords)
-            if found is not ptr(CIRCUMSTANCE):
-                return found
-        if named == 0:
-            return py.call(sites[CALLED].slow, stack, u64(given + 1), None)
-    laid = with_first(function, arguments)
-    if laid is None:
+    nearby = local(ptr, py.FEW)
+    stack = py.room(nearby, py.FEW, given + 2 * named + 1)
+    if stack is None:
         return None
-    found = call_with(sites[CALLED].slow, laid, keywords)
-    py.dec(laid)
+    names = stack + (given + named + 1)
+    position = local(i64, 1)
+    stack[0] = function
+    for k in range(given):
+        stack[k + 1] = py.tuple_item(arguments, k)
+    position[0] = 0
+    for k in range(named):
+        dict_next(keywords, position, names + k, stack + (given + k + 1))
+    found = ptr(CIRCUMSTANCE)
+    holder = ptr[RawFunction](function).site
+    if holder is not None and py.class_of(holder) is tape.self_type:
+        own = ptr[RecordingSite](ptr[py.RawSelf](holder).payload)
+        found = spread(own, stack + 1, given, names, named)
+        if found is ptr(UNKNOWN):
+            found = call_with(own.unknown, stack + 1, u64(given), keywords)
+    if found is ptr(CIRCUMSTANCE):
+        found = call_with(sites[CALLED].slow, stack, u64(given + 1), keywords)
+    py.leave(stack, nearby)
     return found
 
 
@@ -284,15 +235,15 @@ def _method(number: int) -> Any:
     return method_of
 
 
-def named_sites(sort: str, first: int, count: int, make: Any) -> list[Any]:
+def named_sites(sort: str, make: Any) -> list[Any]:
     """The entry points of a sort, by their names."""
-    made = [make(first + k) for k in range(count)]
+    made = [make(FIRST[sort] + k) for k in range(COUNTS[sort])]
     for k, routine in enumerate(made):
         routine.name = f"{sort}_{k}"
     return made
 
 
 SITES = [
-    *named_sites("binary", 0, BINARY, _binary), *named_sites("unary", BINARY, UNARY, _unary),
-    *named_sites("method", FIRST_METHOD, METHODS, _method), compare, power, called, recorder_sites,
+    *named_sites("binary", _binary), *named_sites("unary", _unary), *named_sites("method", _method), compare, power,
+    called, recorder_sites,
 ]  # fmt: skip

@@ -17,8 +17,8 @@ from __future__ import annotations
 from ..native import Struct, array, borrowed, extern, i32, i64, local, native, obj, ptr, u64, void
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
-from .recorder_nodes import is_captured, is_masked, new_node, recording_now, recording_operations
-from .recorder_put import StaticArgument, hold_operands, note, put_down
+from .recorder_nodes import is_captured, is_masked, recording_now, recording_operations
+from .recorder_put import StaticArgument, hold_operands, node_holding, note, put_down
 from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for
 from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, tape, word_of
@@ -78,7 +78,7 @@ def is_plain_bound(bound: ptr) -> bool:
     return bound is tape.none or py.class_of(bound) is tape.int_type
 
 
-@native
+@native(inline=True)
 def add_start(r: ptr[KeyReading], start: i64) -> void:
     r.starts[r.n_starts] = start
     r.n_starts += 1
@@ -202,17 +202,6 @@ def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
 
 
 @native
-def start_node(start: i64) -> ptr[RawNode]:
-    """The leaf that says where a slice or an int starts; null with an exception."""
-    made = py.int_of(start)
-    if made is None:
-        return None
-    found = new_node(tape.start_kind, made)
-    py.dec(made)
-    return found
-
-
-@native
 def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
     """The result for operands and a key, as `recorded`."""
     status = read_key(r, ptr[RawOut](r.keys[0]).shape, key)
@@ -229,7 +218,7 @@ def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
     if held <= 0:
         return ptr(CIRCUMSTANCE) if held == 0 else None
     for k in range(r.n_starts):
-        n = start_node(r.starts[k])
+        n = node_holding(tape.start_kind, py.int_of(r.starts[k]))
         if n is None:
             py.let_go(ptr[ptr](r.nodes), keyed + k)
             py.dec(owner)

@@ -1,15 +1,13 @@
 """Operations on handles that are recorded from tables, in native Python.
 
-Recording puts down small Python objects: a node per operation, a tuple of its inputs where they are many, a handle.
-What is put down for given operands is data, a *program* (`record_table`); it is found in a *table* by what the
-operands are, and the static arguments of the call.  Of these an int stands for its value, a float for its bits, a tuple
-for those of its items; all else for its address.  `record_table` computes the same words.
+The nodes that are put down for given operands are data, a *program* (`record_table`); it is found in a *table* by what
+the operands are, and the static arguments of the call.  Of these an int stands for its value, a float for its bits, a
+tuple for those of its items; all else for its address.  `record_table` computes the same words.
 
 `recorded` answers from a table, or gives CIRCUMSTANCE (not now: a trace, another thread, an older operand) or UNKNOWN
 (no entry), and then the Python function that the *site* names for it is called.
 
-Arbitrary Python may run wherever something is allocated (the garbage collector): so every object that is looked at
-again afterwards is held by a reference of our own.
+Arbitrary Python may run wherever something is allocated: an object that is looked at again afterwards is held.
 """
 
 # mypy: ignore-errors

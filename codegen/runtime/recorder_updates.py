@@ -19,9 +19,9 @@ from . import recording_objects as py
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number, recording_now
 from .recorder_put import done_with_two, note
-from .recorder_sites import BINARY, FIRST_IN_PLACE, RecordingSite, at_site, named_sites, sites
+from .recorder_sites import RecordingSite, at_site, named_sites, sites
 from .recorder_tables import is_miss, key_of
-from .recording_structs import RawHandle, RawKind, RawLeaf, RawNode, RawRecording, RawRich, tape, word_of
+from .recording_structs import RawHandle, RawNode, RawRecording, RawRich, tape, word_of
 
 __all__ = ["IN_PLACE"]
 
@@ -31,8 +31,14 @@ PYTHON = 1
 
 
 @native
-def updated_leaf(kind: ptr[RawKind], leaf: ptr[RawLeaf], value: ptr[RawNode]) -> ptr:
-    """The node of an update of this leaf, whose value is that of another node; null with an exception."""
+def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> ptr:
+    """The node that a handle on a leaf gets, of the same leaf, with the value of another node: as `contents`."""
+    leaf = old.leaf
+    kind = value.kind.out.as_leaf
+    if mode is not tape.false or leaf is None or py.class_of(ptr(leaf)) is not tape.leaf_type or kind is None:
+        return ptr(PYTHON)
+    if py.class_of(ptr(kind)) is not tape.kind_type or kind.out is not old.kind.out:
+        return ptr(PYTHON)
     n = new_rich()
     if n is None:
         return None
@@ -54,18 +60,6 @@ def updated_leaf(kind: ptr[RawKind], leaf: ptr[RawLeaf], value: ptr[RawNode]) ->
 
 
 @native
-def leaf_contents(n: ptr[RawRich], y: ptr[RawNode], mode: ptr) -> ptr:
-    """The node that a handle on a leaf gets: as `contents`."""
-    leaf = n.leaf
-    kind = y.kind.out.as_leaf
-    if mode is not tape.false or leaf is None or py.class_of(ptr(leaf)) is not tape.leaf_type or kind is None:
-        return ptr(PYTHON)
-    if py.class_of(ptr(kind)) is not tape.kind_type or kind.out is not n.kind.out:
-        return ptr(PYTHON)
-    return updated_leaf(kind, leaf, y)
-
-
-@native
 def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
     """The node that a handle gets for what the operator gave, a new reference; null with an exception, or PYTHON."""
     found = local(ptr[RawNode], 2)
@@ -77,7 +71,7 @@ def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
     if found[0].value is not tape.none or now.body is not tape.zero:
         return ptr(PYTHON)
     if found[1].type is not tape.plain_type:
-        return leaf_contents(ptr[RawRich](found[1]), found[0], mode)
+        return updated_leaf(ptr[RawRich](found[1]), found[0], mode)
     if y_key is not t_key or is_captured(found[1], now):
         return ptr(PYTHON)
     py.inc(ptr(found[0]))
@@ -129,4 +123,4 @@ def _in_place(number: int) -> Any:
     return in_place
 
 
-IN_PLACE = named_sites("in_place", FIRST_IN_PLACE, BINARY, _in_place)
+IN_PLACE = named_sites("in_place", _in_place)

@@ -208,15 +208,16 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _tables(*tables: Sequence[int]) -> list[Any]:
-    """Words in memory."""
-    return [(ctypes.c_int64 * len(table))(*table) for table in tables]
-
-
-def _block(struct_: type[Struct], **words: int) -> Any:
-    """A struct of words in memory, by the names of its fields."""
-    assert words.keys() == struct_.fields().keys()
-    return (ctypes.c_int64 * len(words))(*[words[name] for name in struct_.fields()])
+def _made(cls: Any, struct_: type[Struct], tables: Mapping[str, Sequence[int]], *owned: Any, **words: int) -> Any:
+    """An object with the address of such a struct, by the names of its fields: `tables` are words elsewhere."""
+    kept = {name: (ctypes.c_int64 * len(table))(*table) for name, table in tables.items()}
+    words |= {name: ctypes.addressof(table) for name, table in kept.items()}
+    fields = struct_.fields()
+    block = (ctypes.c_int64 * len(fields))()
+    made = cls(struct.pack("P", ctypes.addressof(block)))
+    block[:] = [id(made) if name == "own" else words[name] for name in fields]
+    made.owned = (block, kept, owned)
+    return made
 
 
 class Asks:
@@ -255,22 +256,17 @@ class Asks:
         is_whole    all targets are reached
         """
         valid, executable = [id(plan) + offset for offset in self._plan]
-        tables = _tables(
-            [word for place, what in arguments for word in (place, what if place == -2 else id(what))],
-            [int(word) for one in stored for word in one],
-            [word for place, position, kind, cls in groups for word in (place, position, id(kind), id(cls))],
-            past or (),
-        )
-        argument_table, stored_table, group_table, past_table = map(ctypes.addressof, tables)
-        block = _block(
-            recording_run.AnswerBlock, valid=valid, executable=executable, arguments=len(arguments),
-            argument_table=argument_table, stored=len(stored), stored_table=stored_table, groups=len(groups),
-            group_table=group_table, past=-1 if past is None else len(past), past_table=past_table,
-            is_whole=int(is_whole), own=0,
+        tables = {
+            "argument_table": [w for place, what in arguments for w in (place, what if place == -2 else id(what))],
+            "stored_table": [int(word) for one in stored for word in one],
+            "group_table": [w for place, position, *what in groups for w in (place, position, *map(id, what))],
+            "past_table": past or (),
+        }
+        made = _made(
+            NativeAnswer, recording_run.AnswerBlock, tables, tuple(arguments), tuple(groups), valid=valid,
+            executable=executable, arguments=len(arguments), stored=len(stored), groups=len(groups),
+            past=-1 if past is None else len(past), is_whole=int(is_whole),
         )  # fmt: skip
-        made = NativeAnswer(struct.pack("P", ctypes.addressof(block)))
-        block[-1] = id(made)
-        made.owned = (block, tables, tuple(arguments), tuple(groups))
         made.plan = plan
         return made
 
@@ -289,16 +285,12 @@ class Asks:
         assert all(-1 <= i < given + len(steps) for i in places)
         read = {i for _, _, picks in steps for i in picks}.union(places)
         reads = [i for i in range(given) if i in read]
-        tables = _tables(words, places, list(map(id, outs)), reads)
-        step_table, result_table, out_table, read_table = map(ctypes.addressof, tables)
-        block = _block(
-            recording_program.StepsBlock, given=given, steps=len(steps), step_table=step_table, results=len(places),
-            result_table=result_table, masks=int(masks), has_zeros=int(has_zeros), word=word, outs=len(outs),
-            out_table=out_table, reads=len(reads), read_table=read_table, stamp=0, own=0,
+        tables = {"step_table": words, "result_table": places, "out_table": list(map(id, outs)), "read_table": reads}
+        made = _made(
+            NativeSteps, recording_program.StepsBlock, tables, tuple(steps), tuple(outs), given=given,
+            steps=len(steps), results=len(places), masks=int(masks), has_zeros=int(has_zeros), word=word,
+            outs=len(outs), reads=len(reads), stamp=0,
         )  # fmt: skip
-        made = NativeSteps(struct.pack("P", ctypes.addressof(block)))
-        block[-1] = id(made)
-        made.owned = (block, tables, tuple(steps), tuple(outs))
         made.entry = entry
         return made
 
@@ -324,13 +316,9 @@ class Asks:
         words = (ctypes.c_uint32 * len(bounds))(*bounds)
         table = [word for k, (place, drops) in enumerate(stored) for word in (place, k, int(drops))]
         places = [place + 1 for place in (*values, *[place for place, _ in stored], *outer)]
-        arrays = _tables(places, table)
-        place_table, stored_table = map(ctypes.addressof, arrays)
-        block = _block(
-            recording_piece.PieceBlock, low=0, high=0, roots=len(roots), count=len(bounds),
-            words=ctypes.addressof(words), values=len(values), stored=len(stored), outer=len(outer),
-            places=place_table, stored_table=stored_table,
+        made = _made(
+            Self, recording_piece.PieceBlock, {"places": places, "stored_table": table}, words, low=0, high=0,
+            roots=len(roots), count=len(bounds), words=ctypes.addressof(words), values=len(values),
+            stored=len(stored), outer=len(outer),
         )  # fmt: skip
-        made = Self(struct.pack("P", ctypes.addressof(block)))
-        made.owned = (block, words, arrays)
         return made if self.learn_piece(made, tuple(roots)) else None

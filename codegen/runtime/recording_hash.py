@@ -93,16 +93,6 @@ def version_place(leaf: ptr[RawLeaf]) -> ptr[LeafPlace]:
     return walk.identities[at]
 
 
-@native(inline=True)
-def identity_of(leaf: ptr[RawLeaf], place: i32) -> i32:
-    """The place of the first node that is a version of a leaf."""
-    found = version_place(leaf)
-    if found.leaf is None:
-        found.leaf = ptr(leaf)
-        found.identity = i64(place)
-    return i32(found.identity)
-
-
 @native
 def known_identity(leaf: ptr[RawLeaf]) -> i64:
     """The identity of a leaf that was met; -1 of another."""
@@ -112,22 +102,18 @@ def known_identity(leaf: ptr[RawLeaf]) -> i64:
     return i64(-1) if found.leaf is None else found.identity
 
 
-@native(inline=True)
+@native(inline=False)
 def note_version(e: ptr[Met], at: u64) -> void:
-    """Note the first version of a leaf of the history."""
+    """Note the identity of a leaf, the place of the first node that is a version of it, and that of the history."""
+    leaf = ptr[RawRich](e.node).leaf
+    found = version_place(leaf)
+    if found.leaf is None:
+        found.leaf = ptr(leaf)
+        found.identity = i64(e.place)
+    e.identity = i32(found.identity)
     if e.identity == e.place and e.flags & PAST != 0:
         walk.leaves[walk.n_leaves] = u32(at)
         walk.n_leaves += 1
-
-
-@native(inline=False)
-def version_of(at: u64) -> u64:
-    """The identity of a leaf that has a value, and whether it has hooks, as the hash says it."""
-    e = walk.met[at]
-    r = ptr[RawRich](e.node)
-    e.identity = identity_of(r.leaf, e.place)
-    note_version(e, at)
-    return u64(e.identity) << 1 | u64(is_filled(r.hooks))
 
 
 # ------------------------------------------------------------------ places
@@ -278,7 +264,8 @@ def mix_given(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
     past = e.flags & PAST
     mix(d, u64(e.node.kind.out) | u64(past) << 48, 0x67)
     if unlikely(past != 0):
-        mix(d, version_of(at), 0x71)
+        note_version(e, at)
+        mix(d, u64(e.identity) << 1 | u64(is_filled(ptr[RawRich](e.node).hooks)), 0x71)
 
 
 @native(inline=True)
@@ -306,7 +293,6 @@ def mix_wide(d: ptr[Digest], at: u64) -> void:
         return
     e.identity = -1
     if has_leaf:
-        e.identity = identity_of(r.leaf, e.place)
         note_version(e, at)
     is_called = r.call is not tape.none and e.flags & PAST != 0
     if is_called:

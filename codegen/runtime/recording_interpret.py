@@ -27,23 +27,6 @@ def data_of(values: ptr) -> ptr:
 
 
 @native
-def new_array(runs: ptr) -> ptr:
-    """An array for a result; null with an exception."""
-    return py.call_two(tape.new_array, py.tuple_item(runs, SHAPE), py.tuple_item(runs, DTYPE))
-
-
-@native
-def value_by(python: ptr, equation: i64) -> ptr:
-    """The value of an equation that Python evaluates, packed; null with an exception."""
-    number = py.int_of(equation)
-    if number is None:
-        return None
-    found = py.call_one(python, number)
-    py.dec(number)
-    return found
-
-
-@native
 def interpreted(
     table: borrowed, equations: borrowed, values: borrowed, memory: borrowed, python: borrowed
 ) -> obj:
@@ -54,7 +37,7 @@ def interpreted(
 
     values    a list of what is an array, by equation, and the inputs behind, the last first, packed: it is filled
     memory    an array of as many bytes as the table says, and of a word for each value behind them
-    python    python(equation) -> its value
+    python    python(equation) -> its value, packed
     """
     t = ptr[ArrayLoops](py.bytes_at(ptr(table)))
     steps = ptr[ArrayLoop](t + 1)
@@ -75,9 +58,13 @@ def interpreted(
         else:
             made = ptr(None)
             if s.loop is not None:
-                made = new_array(ptr[RawKind](py.tuple_item(py.list_item(ptr(equations), s.equation), 0)).runs)
+                runs = ptr[RawKind](py.tuple_item(py.list_item(ptr(equations), s.equation), 0)).runs
+                made = py.call_two(tape.new_array, py.tuple_item(runs, SHAPE), py.tuple_item(runs, DTYPE))
             else:
-                made = value_by(ptr(python), s.equation)
+                number = py.int_of(s.equation)
+                if number is not None:
+                    made = py.call_one(ptr(python), number)
+                    py.dec(number)
             if made is None:
                 return py.failed()
             at[made_at] = data_of(made)

@@ -241,14 +241,6 @@ def begin_another(now: ptr, purpose: u64) -> bool:
 # ------------------------------------------------------------------ a plan is run
 
 
-@native
-def told_of(a: ptr[AnswerBlock], nodes: ptr) -> ptr:
-    """Python's answer about calls: the inputs that are computed from their numbers, None if their keys are others."""
-    if nodes is None:
-        return None
-    return py.call_two(tape.told, a.own, nodes)
-
-
 @native(inline=False)
 def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, key: ptr) -> obj:
     """Run the plan on the recording that was walked over, keep its results, and give what `ask` gives.
@@ -323,19 +315,20 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
     calls = past + n_past
     hold(calls, walk.calls, u64(n_calls))
     # From here on other Python may run: nothing of the walk is read any more.
-    told = ptr(tape.none)
+    told = ptr(None)  # the inputs that are computed from the numbers of calls; None if their keys are others
     called_nodes = ptr(None)
+    is_told = n_calls == 0
     if n_calls > 0:
         called_nodes = py.list_of(calls, n_calls)
-        told = told_of(a, called_nodes)
-        if told is not None and told is not tape.none:
-            for i in range(a.arguments):
-                if a.argument_table[2 * i] == -2:
-                    value = py.tuple_item(told, a.argument_table[2 * i + 1])
-                    py.inc(value)
-                    py.exchange(values + i + 1, value)
+        if called_nodes is not None:
+            told = py.call_two(tape.told, a.own, called_nodes)
+        is_told = told is not None and told is not tape.none
+        for i in range(a.arguments if is_told else i64(0)):
+            if a.argument_table[2 * i] == -2:
+                value = py.tuple_item(told, a.argument_table[2 * i + 1])
+                py.inc(value)
+                py.exchange(values + i + 1, value)
     results = ptr(None)
-    is_told = n_calls == 0 or (told is not None and told is not tape.none)
     if is_told:
         results = py.call_method(tape.call_name, values, u64(a.arguments + 1), None)
     py.let_go(values, a.arguments + 1)
@@ -378,8 +371,7 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
     py.dec(results)
     py.dec(key)
     py.dec(called_nodes)
-    if n_calls > 0:
-        py.dec(told)
+    py.dec(told)
     py.let_go(held, a.stored + GROUP * a.groups)
     let_nodes_go(past, n_past)
     py.leave(held, nearby)

@@ -24,30 +24,27 @@ __all__ = [
 ]  # fmt: skip
 
 
-class RawOut(Struct):
-    head: py.RawObject
-    as_leaf: ptr[RawKind]
-    aval: ptr
-    cls: ptr
-    flows: ptr
-    requires_grad: ptr
-    shape: ptr
-    small: ptr
-    weak: ptr
+def words(name: str, names: str, **kinds: str) -> type[Struct]:
+    """A struct of words with these names; `kinds`: of those that are no plain pointers."""
+    fields = {word: kinds.get(word, "py.RawObject" if word == "head" else "ptr") for word in names.split()}
+    return type(name, (Struct,), {"__annotations__": fields, "__module__": __name__})
 
 
-class RawKind(Struct):
-    head: py.RawObject
-    freed: ptr[RawKind]
-    heavy: ptr
-    op: ptr
-    out: ptr[RawOut]
-    params: ptr
-    released: ptr
-    rules: ptr
-    runs: ptr
-    told: ptr
-    tracks: ptr
+RawOut = words("RawOut", "head as_leaf aval cls flows requires_grad shape small weak", as_leaf="ptr[RawKind]")
+RawKind = words(
+    "RawKind", "head freed heavy op out params released rules runs told tracks", freed="ptr[RawKind]", out="ptr[RawOut]"
+)
+RawHandle = words("RawHandle", "head masked node", node="ptr[RawNode]")
+RawLeaf = words("RawLeaf", "head after grad hooks owner", grad="ptr[RawHandle]")
+RawRecording = words(
+    "RawRecording",
+    "head asked began body bounded captures differentiated fixed inside lends lent limit lines literal look_at looked "
+    "most_updated outside seen since small start tracing transforming unseen",
+)
+RawMode = words("RawMode", "head anomalies careful closely eager keeps_lines lightly off on others tracks watching")
+RawFunction = words("RawFunction", "head site")
+RawTable = words("RawTable", "head clock entries")
+RawCounts = words("RawCounts", "head asks hits misses rules runs")
 
 
 class RawNode(Struct):
@@ -78,89 +75,6 @@ class RawRich(RawNode):
     slot: ptr
 
 
-class RawLeaf(Struct):
-    head: py.RawObject
-    after: ptr
-    grad: ptr[RawHandle]
-    hooks: ptr
-    owner: ptr
-
-
-class RawHandle(Struct):
-    head: py.RawObject
-    masked: ptr
-    node: ptr[RawNode]
-
-
-class RawRecording(Struct):
-    """All slots of a recording, in the order of their names."""
-
-    head: py.RawObject
-    asked: ptr
-    began: ptr
-    body: ptr
-    bounded: ptr
-    captures: ptr
-    differentiated: ptr
-    fixed: ptr
-    inside: ptr
-    lends: ptr
-    lent: ptr
-    limit: ptr
-    lines: ptr
-    literal: ptr
-    look_at: ptr
-    looked: ptr
-    most_updated: ptr
-    outside: ptr
-    seen: ptr
-    since: ptr
-    small: ptr
-    start: ptr
-    tracing: ptr
-    transforming: ptr
-    unseen: ptr
-
-
-class RawMode(Struct):
-    head: py.RawObject
-    anomalies: ptr
-    careful: ptr
-    closely: ptr
-    eager: ptr
-    keeps_lines: ptr
-    lightly: ptr
-    off: ptr
-    on: ptr
-    others: ptr
-    tracks: ptr
-    watching: ptr
-
-
-class RawFunction(Struct):
-    """A function that has room for a site of the recorder's."""
-
-    head: py.RawObject
-    site: ptr
-
-
-class RawTable(Struct):
-    """The slots of a table, of plans say."""
-
-    head: py.RawObject
-    clock: ptr
-    entries: ptr
-
-
-class RawCounts(Struct):
-    head: py.RawObject
-    asks: ptr
-    hits: ptr
-    misses: ptr
-    rules: ptr
-    runs: ptr
-
-
 def word_of(struct: type[Struct], name: str) -> int:
     """The number of the word that a field is."""
     return struct.fields()[name].offset // 8
@@ -172,91 +86,21 @@ ASKED, BEGAN, LIMIT, LOOK_AT, LOOKED, SMALL, START = [
 ]
 CLOCK = word_of(RawTable, "clock")
 
-
 #: The purposes of asks: values; gradients into `.grad`; those of tensors, all versions of a leaf being one; of nodes;
 #: gradients of tensors of which some may not be reached.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
 
-
-class Tape(Struct):
-    """Objects of Python's that are compared and used.
-
-    call_name, acquire_name, release_name    names of methods
-    lock              of commits;   counter: the numbers of nodes
-    first_limit, pending_limit    how many nodes may be pending, at first and in all
-    told              `recorder.told`: what is known of calls by their keys
-    new_array         `numpy.empty`
-    run_as_name       of what gives a kind its `runs`
-    aliases           operations that give their input
-    mode              the ContextVar of the mode
-    note_small, note_updated, look_at, force, held, python_...    functions of Python's: see `RecordLayout`
-    few               of how many elements an array is copied
-    answers           True if asks are answered natively
-    """
-
-    none: ptr
-    true: ptr
-    false: ptr
-    empty: ptr
-    plain_type: ptr
-    handle_type: ptr
-    int_type: ptr
-    tuple_type: ptr
-    bool_type: ptr
-    float_type: ptr
-    str_type: ptr
-    answer_type: ptr
-    rules_type: ptr
-    leaf_op: ptr
-    constant_op: ptr
-    argument_op: ptr
-    aliases: ptr
-    plans: ptr[RawTable]
-    counts: ptr[RawCounts]
-    lock: ptr
-    counter: ptr
-    out_of_range: ptr
-    first_limit: ptr
-    pending_limit: ptr
-    told: ptr
-    call_name: ptr
-    acquire_name: ptr
-    release_name: ptr
-    new_array: ptr
-    run_as_name: ptr
-    item_name: ptr
-    not_implemented: ptr
-    ellipsis: ptr
-    zero: ptr
-    rich_type: ptr
-    kind_type: ptr
-    leaf_type: ptr
-    self_type: ptr
-    list_type: ptr
-    slice_type: ptr
-    array_type: ptr
-    float64_type: ptr
-    float32_type: ptr
-    int64_type: ptr
-    int64_descr: ptr
-    mode: ptr
-    note_small: ptr
-    note_updated: ptr
-    look_at: ptr
-    force: ptr
-    held: ptr
-    start_kind: ptr[RawKind]
-    allocator: ptr
-    few: ptr
-    python_numpy: ptr
-    python_array: ptr
-    python_item: ptr
-    python_float: ptr
-    python_bool: ptr
-    python_get_grad: ptr
-    python_set_grad: ptr
-    answers: ptr
-
+#: Objects of Python's that are compared and used: those of `RecordLayout`, and Python's own (`recording_asks`).
+Tape = words(
+    "Tape",
+    "none true false empty zero ellipsis not_implemented plain_type rich_type handle_type kind_type leaf_type "
+    "answer_type rules_type self_type int_type tuple_type bool_type float_type str_type list_type slice_type "
+    "array_type float64_type float32_type int64_type int64_descr leaf_op constant_op argument_op aliases lock counter "
+    "out_of_range first_limit pending_limit told call_name acquire_name release_name run_as_name item_name new_array "
+    "mode note_small note_updated look_at force held allocator few answers python_numpy python_array python_item "
+    "python_float python_bool python_get_grad python_set_grad plans counts start_kind",
+    plans="ptr[RawTable]", counts="ptr[RawCounts]", start_kind="ptr[RawKind]",
+)  # fmt: skip
 
 tape = static(Tape)
 

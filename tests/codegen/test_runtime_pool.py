@@ -31,7 +31,16 @@ def pool():
         pytest.skip("no native launcher here")
     native.trim_pool()
     yield
-    native.limit_pool(memory.POOL_BYTES)
+    limit_pool(memory.POOL_BYTES)
+
+
+def free_bytes():
+    """The bytes that the pool keeps for later calls."""
+    return native.native().call("pool_free_bytes")
+
+
+def limit_pool(size):
+    native.native().call("pool_set_limit", size)
 
 
 def call_of(table, n):
@@ -64,9 +73,9 @@ def test_memory_of_a_dead_output_serves_the_next_call(pool, table, n):
     y = call(x)[0]
     place = y.ctypes.data
     del y
-    assert native.free_bytes() >= 8 * n
+    assert free_bytes() >= 8 * n
     z = call(x)[0]
-    assert z.ctypes.data == place and native.free_bytes() == 0
+    assert z.ctypes.data == place and free_bytes() == 0
 
 
 def test_a_view_keeps_its_memory_from_later_calls(pool, table):
@@ -90,28 +99,28 @@ def test_an_output_can_be_resized_as_any_array(pool, table, size):
 
 
 def test_the_pool_keeps_no_more_than_its_limit(pool, table):
-    native.limit_pool(1_000_000)
+    limit_pool(1_000_000)
     sizes = [10, 1000, 20_000, 60_000]
     calls = [call_of(table, n) for n in sizes]
     for _ in range(3):
         kept = [call(np.ones(n))[0] for n, call in zip(sizes, calls, strict=True) for _ in range(5)]
         assert all((y == 3.0).all() for y in kept)
         del kept
-        assert 0 < native.free_bytes() <= 1_000_000
-    native.limit_pool(10_000)
-    assert native.free_bytes() <= 10_000
+        assert 0 < free_bytes() <= 1_000_000
+    limit_pool(10_000)
+    assert free_bytes() <= 10_000
     native.trim_pool()
-    assert native.free_bytes() == 0
+    assert free_bytes() == 0
 
 
 def test_what_is_larger_than_the_limit_is_given_back_at_once(pool, table):
-    native.limit_pool(100)
+    limit_pool(100)
     call = call_of(table, 1000)
-    assert (call(np.ones(1000))[0] == 3.0).all() and native.free_bytes() == 0
+    assert (call(np.ones(1000))[0] == 3.0).all() and free_bytes() == 0
 
 
 def test_blocks_of_sizes_no_longer_used_make_room(pool, table):
-    native.limit_pool(700_000)
+    limit_pool(700_000)
     old, new = call_of(table, 30_000), call_of(table, 60_000)
     old(np.ones(30_000))
     old(np.ones(30_000))
@@ -120,7 +129,7 @@ def test_blocks_of_sizes_no_longer_used_make_room(pool, table):
     place = first.ctypes.data
     del first
     assert new(np.ones(60_000))[0].ctypes.data == place
-    assert native.free_bytes() <= 700_000
+    assert free_bytes() <= 700_000
 
 
 def test_a_large_workspace_comes_from_the_pool_and_calls_may_be_nested_in_threads(pool, table):
@@ -141,7 +150,7 @@ def test_a_large_workspace_comes_from_the_pool_and_calls_may_be_nested_in_thread
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong and native.free_bytes() > 8 * n
+    assert not wrong and free_bytes() > 8 * n
 
 
 def test_the_slow_path_uses_the_pool_too(pool, table):
@@ -158,7 +167,7 @@ def test_blocks_in_use_never_overlap(pool):
     makers = [
         launcher(LaunchPlan("make", (), (Aval((n,), "f8"), Aval((3, n), "f4")), (), 0, (), False)) for n in sizes
     ]
-    native.limit_pool(300_000)
+    limit_pool(300_000)
     random, kept = np.random.default_rng(1), []
     for mark in range(3000):
         made = makers[random.integers(len(makers))]()
