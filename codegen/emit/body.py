@@ -88,7 +88,6 @@ class BodyWriter(MemoryWriter):
         self.loops = 0  # written so far
         self.calls = False  # whether elementary functions are called rather than inlined
         self.goes_past_caches = False
-        self.spills = False  # whether a loop has more to do than registers hold, probably
         self.count = 0
 
     def write(self) -> list[str]:
