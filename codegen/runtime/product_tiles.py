@@ -10,12 +10,10 @@ registers, and the copying that these need; products of a vector and a matrix.
 A vector of columns is one or two of the processor's.  A step of the loop loads one of b's row t, and multiplies it by
 a[i, t] for every row i of a tile: the sums of all rows stay in registers, and each element that is loaded is used
 often.  A processor that multiplies vectors once or twice a cycle is kept busy by that (one thread, GFLOP/s, this /
-OpenBLAS 0.3.31, Zen 4 at a peak of about 115 and 58):  f32  64^3 102 / 94, 256^3 115 / 104, 1024^3 103 / 103;
-f64  52 / 51, 57 / 52, 51 / 52.
+OpenBLAS 0.3.31, Zen 4 at a peak of about 115):  f32  64^3 102 / 94, 256^3 115 / 104, 1024^3 103 / 103.
 
 Elements are added in the order of t, from zero on in each panel, and panels in their order, whichever tile they are
-in: how a product is cut up never shows in its bits, and a long sum errs like its panels (logistic regression
-256 x 784 x 10 f32: the gradient's largest error 4.9e-7 of the largest element, with one running total 7.4e-7).
+in: how a product is cut up never shows in its bits, and a long sum errs like its panels.
 
 Products with a vector are bound by memory: every element of b is used once, so there is nothing to keep in registers
 but sums.  What is left of a vector is read and written under a mask.

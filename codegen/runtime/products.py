@@ -227,8 +227,7 @@ FEW_LEAST = 1 << 15
 EVEN_TILES = 4
 EVEN_LEAST = 1 << 12
 #: The factor by which tiles of all rows must compute more: each number of rows is code of its own, which takes LLVM 20
-#: ms (10 rows: 16 or 10, 17: 24 or 18; of 20 an eighth is not saved, and the first gradient of a small MLP comes so
-#: much sooner).
+#: ms (10 rows: 16 or 10, 17: 24 or 18; of 20 an eighth is not saved).
 EVEN_GAIN = 1.3
 
 #: Rows of c that fill a shorter vector have tiles of these, which need no corner: 25,000 x 4 x 4 f32 170 us, so 69.
