@@ -307,14 +307,14 @@ class _NestEmitter(Text):
         for s in states:
             if not s.is_small:
                 s.read, s.written = (f"%{self.fresh('s')}" for _ in range(2))
-        with self.repeated("while", lambda: self.is_true(answer)) as carried:
+        with self.repeated("while", lambda: self.is_true(answer)) as turning:
             written = [*[s.written for s in states], answer]
             self.run(loop.step, [*[s.read for s in states], *hidden], written, temporaries)
             for s in states:
                 if s.is_small:
                     self.copy(s.read, s.written, s.aval)
                 else:
-                    carried += [(s.read, "ptr", s.two[0], s.written), (s.written, "ptr", s.two[1], s.read)]
+                    turning += [(s.read, "ptr", s.two[0], s.written), (s.written, "ptr", s.two[1], s.read)]
             self.account(self.work_of(loop.step))
         for s, last in zip(states, loop.lasts, strict=True):
             if last is not None:
@@ -334,7 +334,7 @@ class _NestEmitter(Text):
         self.run(loop.condition, [*states, *hidden], [answer], self.temporaries(loop.condition, pointers[-1]))
         temporaries = self.temporaries(loop.step, pointers[-1])
         t, full, on = f"%{self.fresh('t')}", self.fresh("full"), self.fresh("on")
-        with self.repeated("while", lambda: self.is_true(answer)) as carried_on:
+        with self.repeated("while", lambda: self.is_true(answer)) as turning:
             after = self.let("next", f"add nuw nsw i64 {t}, 1")
             # There is room for as many as the next power of two.
             self.choose(self.let("is.full", f"icmp eq i64 {self.let('bits', f'and i64 {after}, {t}')}, 0"), full, on)
@@ -347,7 +347,7 @@ class _NestEmitter(Text):
             read, written = ([self.beyond(base, offset) for offset in offsets] for base in (before, behind))
             self.run(loop.step, [*read, *hidden], [*written, answer], temporaries)
             self.account(self.work_of(loop.step))
-            carried_on.append((t, "i64", "0", after))
+            turning.append((t, "i64", "0", after))
         last = self.record(records, self.let("last", f"sub i64 {t}, 1"), each)
         back = self.number(-size)
         scanned = [Moving(self.beyond(last, offset), back) for offset in offsets]
