@@ -164,13 +164,12 @@ def text() -> str:
         "close to, and how close (the largest error, relative to the function it serves).",
         '"""',
         "",
+        "# ruff: noqa: E501  a line is a polynomial",
         "# fmt: off",
     ]
     for fit in fits():
         values, error = coefficients(fit)
-        lines += ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = ("]
-        lines += [f"    {value!r}," for value in values]
-        lines.append(")")
+        lines += ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = ({', '.join(map(repr, values))})"]
         print(f"{fit.name:12} degree {fit.degree:2}  2^{error:.1f}", file=sys.stderr)
     return "\n".join(lines) + "\n"
 

@@ -88,7 +88,6 @@ class BodyWriter(MemoryWriter):
         self.loops = 0  # written so far
         self.calls = False  # whether elementary functions are called rather than inlined
         self.goes_past_caches = False
-        self.spills = False  # whether a loop has more to do than registers hold, probably
         self.count = 0
 
     def write(self) -> list[str]:
@@ -296,9 +295,8 @@ class BodyWriter(MemoryWriter):
     ) -> list[str]:
         """The counter's next value, `%next.number`; LLVM sees that it grows by steps where that `is_seen`.
 
-        Where it does, it makes the places in memory that a loop goes to anew (loop strength reduction).  In loops that
-        run much, that saves instructions; in others a fifth of the time of code generation, of tiles half of it, makes
-        the same code or a longer one.  `llvm.expect` is a name for what it is given, no more.
+        Where it does, it makes the places in memory that a loop goes to anew: in loops that run much that saves
+        instructions, in others it costs a fifth of code generation.  `llvm.expect` is a name for what it is given.
         """
         here, said = counter, []
         if not is_seen:

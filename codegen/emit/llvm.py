@@ -29,12 +29,6 @@ from .types import ALIGNMENT
 
 __all__ = ["Emitted", "emit_function", "emit_module", "internal", "module_of", "nameless"]
 
-#: The alignment of a stack.  LLVM spills vectors there as they come: each of 64 bytes is on two cache lines then, or
-#: none is, by where the stack happens to begin.  Black-Scholes with greeks, which spills a hundred, in 14 processes:
-#: 1.19 to 1.23 x C where all are aligned, otherwise 1.22 to 1.37 (4,001 f64, Sapphire Rapids).
-_STACK_BYTES = 16
-
-
 def emit_module(functions: Sequence[NestFunction], target_features: str = "") -> str:
     """The text of one module that exports `i32 @name(ptr pointers, ptr extents)` for each function.
 
@@ -114,8 +108,7 @@ def internal(function: NestFunction, needs: Needs, target: Target, *, is_part: b
         for j, argument in enumerate(function.arguments)
     ]
     lines = body.write()
-    aligned = f" alignstack({target.vector_bytes})" if body.spills and target.vector_bytes > _STACK_BYTES else ""
-    kind = "alwaysinline nounwind" if is_part else f"#0{aligned}"
+    kind = "alwaysinline nounwind" if is_part else "#0"
     told = ""
     if body.places is not None:
         *lines, told = body.places.among(needs.metadata, lines)

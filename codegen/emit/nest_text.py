@@ -5,7 +5,8 @@ States of a loop in text: small ones on the stack of the function, large ones at
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..ir import Aval
@@ -63,9 +64,35 @@ class Text:
         """End the block."""
         self.lines.append(f"  br label %{label}")
 
+    def is_true(self, answer: str) -> str:
+        """The bit of a truth in memory."""
+        return self.let("goes.on", f"icmp ne i8 {self.let('said', f'load i8, ptr {answer}')}, 0")
+
     def choose(self, condition: str, yes: str, no: str) -> None:
         """End the block."""
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
+
+    @contextmanager
+    def repeated(self, word: str, condition: Callable[[], str]) -> Iterator[list[tuple[str, str, str, str]]]:
+        """A loop while a condition holds, whose body is written meanwhile.
+
+        Gives the list of what it carries, to be filled: name, type, first value, next value.
+        """
+        label, inside, done = (self.fresh(part) for part in (word, "inside", "done"))
+        entered = self.block
+        self.go(label)
+        self.begin(label)
+        head = len(self.lines)
+        self.choose(condition(), inside, done)
+        self.begin(inside)
+        carried: list[tuple[str, str, str, str]] = []
+        yield carried
+        self.lines[head:head] = [
+            f"  {name} = phi {type} [ {first}, %{entered} ], [ {then}, %{self.block} ]"
+            for name, type, first, then in carried
+        ]
+        self.go(label)
+        self.begin(done)
 
     def number(self, value: Any) -> str:
         """A number that is no part of the text."""
@@ -194,7 +221,7 @@ class Moving:
 
     def __init__(self, start: str, stride: str) -> None:
         self.start, self.stride = start, stride
-        self.now = self.next = ""
+        self.now = ""
 
 
 class Near:

@@ -188,8 +188,7 @@ class _NestEmitter(Text):
         """One of two bodies."""
         yes, no, done = self.fresh("yes"), self.fresh("no"), self.fresh("done")
         buffer, start = branch.chosen
-        answer = self.let("answer", f"load i8, ptr {self.beyond(pointers[buffer], start)}")
-        self.choose(self.let("is.yes", f"icmp ne i8 {answer}, 0"), yes, no)
+        self.choose(self.is_true(self.beyond(pointers[buffer], start)), yes, no)
         for label, run in ((yes, branch.yes), (no, branch.no)):
             self.begin(label)
             self.side(run, pointers)
@@ -212,23 +211,15 @@ class _NestEmitter(Text):
             self.steps(loop, pointers, self.work_of(loop.body))
             return
         block, total = blocks
-        label, inside, done = (self.fresh(word) for word in ("blocks", "block", "all"))
-        begin, end, count = f"%{self.fresh('begin')}", f"%{self.fresh('end')}", self.number(total)
-        entered = self.block
-        self.go(label)
-        self.begin(label)
-        head = len(self.lines)
-        self.choose(self.let("more", f"icmp slt i64 {begin}, {count}"), inside, done)
-        self.begin(inside)
-        most = self.let("most", f"add nsw i64 {begin}, {block}")
-        is_whole = self.let("is.whole", f"icmp slt i64 {most}, {count}")
-        self.lines.append(f"  {end} = select i1 {is_whole}, i64 {most}, i64 {count}")
-        self.span = begin, end
-        self.steps(loop, pointers, self.work_of(loop.body) * block // total)
-        self.span = None
-        self.lines.insert(head, f"  {begin} = phi i64 [ 0, %{entered} ], [ {end}, %{self.block} ]")
-        self.go(label)
-        self.begin(done)
+        begin, count = f"%{self.fresh('begin')}", self.number(total)
+        with self.repeated("blocks", lambda: self.let("more", f"icmp slt i64 {begin}, {count}")) as carried:
+            most = self.let("most", f"add nsw i64 {begin}, {block}")
+            is_whole = self.let("is.whole", f"icmp slt i64 {most}, {count}")
+            end = self.let("end", f"select i1 {is_whole}, i64 {most}, i64 {count}")
+            self.span = begin, end
+            self.steps(loop, pointers, self.work_of(loop.body) * block // total)
+            self.span = None
+            carried.append((begin, "i64", "0", end))
 
     def steps(
         self, loop: Loop, pointers: Sequence[str], work: int, length: str = "", scanned: Sequence[Moving] = ()
@@ -244,39 +235,28 @@ class _NestEmitter(Text):
         rows += [*zip(loop.stacks, loop.stacked, strict=True)]
         rows += [(s.before, s.aval) for s in states if s.before is not None]
         moving = [*scanned, *[Moving(*self.moves(loop, place, aval, pointers)) for place, aval in rows]]
-        label, inside, done = (self.fresh(word) for word in ("loop", "run", "done"))
-        entered = self.block
-        self.go(label)
-        self.begin(label)
-        heads = len(self.lines)  # phis are put here at the end
         t = f"%{self.fresh('t')}"
         for one in moving:
             one.now = f"%{self.fresh('x')}"
         for state in states:
             state.enter(self)
-        self.choose(self.let("more", f"icmp slt i64 {t}, {length}"), inside, done)
-        self.begin(inside)
-        after = self.let("next", f"add nuw nsw i64 {t}, 1")
-        is_final = self.let("is.final", f"icmp eq i64 {after}, {length}")
-        elements, stacks = moving[: len(loop.scanned)], moving[len(loop.scanned) :][: len(loop.stacks)]
-        befores = iter(moving[len(loop.scanned) + len(loop.stacks) :])
-        for state in states:
-            state.aim(self, after, is_final, next(befores) if state.before is not None else None)
-        inputs = [*[s.read for s in states], *[m.now for m in elements], *hidden]
-        self.run(body, inputs, [*[s.written for s in states], *[m.now for m in stacks]], temporaries)
-        for state in states:
-            state.hand_on(self)
-        self.account(work)
-        for one in moving:
-            one.next = self.let("x", f"getelementptr i8, ptr {one.now}, i64 {one.stride}")
-        phis = [(t, "i64", "0", after), *[(m.now, "ptr", m.start, m.next) for m in moving]]
-        phis += [(s.read, "ptr", s.start, s.written) for s in states if s.is_pointer]
-        self.lines[heads:heads] = [
-            f"  {name} = phi {type} [ {start}, %{entered} ], [ {then}, %{self.block} ]"
-            for name, type, start, then in phis
-        ]
-        self.go(label)
-        self.begin(done)
+        with self.repeated("loop", lambda: self.let("more", f"icmp slt i64 {t}, {length}")) as carried:
+            after = self.let("next", f"add nuw nsw i64 {t}, 1")
+            is_final = self.let("is.final", f"icmp eq i64 {after}, {length}")
+            elements, stacks = moving[: len(loop.scanned)], moving[len(loop.scanned) :][: len(loop.stacks)]
+            befores = iter(moving[len(loop.scanned) + len(loop.stacks) :])
+            for state in states:
+                state.aim(self, after, is_final, next(befores) if state.before is not None else None)
+            inputs = [*[s.read for s in states], *[m.now for m in elements], *hidden]
+            self.run(body, inputs, [*[s.written for s in states], *[m.now for m in stacks]], temporaries)
+            for state in states:
+                state.hand_on(self)
+            self.account(work)
+            carried.append((t, "i64", "0", after))
+            for one in moving:
+                then = self.let("x", f"getelementptr i8, ptr {one.now}, i64 {one.stride}")
+                carried.append((one.now, "ptr", one.start, then))
+            carried += [(s.read, "ptr", s.start, s.written) for s in states if s.is_pointer]
         for state in states:
             state.leave(self, length)
 
@@ -324,34 +304,21 @@ class _NestEmitter(Text):
         firsts = [s.two[0] for s in states]
         self.run(loop.condition, [*firsts, *hidden], [answer], self.temporaries(loop.condition, workspace))
         temporaries = self.temporaries(loop.step, workspace)
-        label, inside, done = (self.fresh(word) for word in ("while", "step", "done"))
-        entered = self.block
-        self.go(label)
-        self.begin(label)
-        heads = len(self.lines)
         for s in states:
             if not s.is_small:
                 s.read, s.written = (f"%{self.fresh('s')}" for _ in range(2))
-        said = self.let("said", f"load i8, ptr {answer}")
-        self.choose(self.let("goes.on", f"icmp ne i8 {said}, 0"), inside, done)
-        self.begin(inside)
-        self.run(loop.step, [*[s.read for s in states], *hidden], [*[s.written for s in states], answer], temporaries)
-        for s in states:
-            if s.is_small:
-                self.copy(s.read, s.written, s.aval)
-        self.account(self.work_of(loop.step))
-        large = [s for s in states if not s.is_small]
-        self.lines[heads:heads] = [
-            f"  {name} = phi ptr [ {start}, %{entered} ], [ {then}, %{self.block} ]"
-            for s in large
-            for name, start, then in ((s.read, s.two[0], s.written), (s.written, s.two[1], s.read))
-        ]
-        self.go(label)
-        self.begin(done)
+        with self.repeated("while", lambda: self.is_true(answer)) as turning:
+            written = [*[s.written for s in states], answer]
+            self.run(loop.step, [*[s.read for s in states], *hidden], written, temporaries)
+            for s in states:
+                if s.is_small:
+                    self.copy(s.read, s.written, s.aval)
+                else:
+                    turning += [(s.read, "ptr", s.two[0], s.written), (s.written, "ptr", s.two[1], s.read)]
+            self.account(self.work_of(loop.step))
         for s, last in zip(states, loop.lasts, strict=True):
             if last is not None:
                 self.copy(self.at(last, s.aval, pointers), s.read, s.aval)
-
 
     def retreat(self, loop: While, pointers: Sequence[str]) -> None:
         """All steps, of which the states before each are kept in memory that grows, and then back over them."""
@@ -366,28 +333,21 @@ class _NestEmitter(Text):
         hidden = [self.near(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, inputs, strict=True)]
         self.run(loop.condition, [*states, *hidden], [answer], self.temporaries(loop.condition, pointers[-1]))
         temporaries = self.temporaries(loop.step, pointers[-1])
-        label, inside, full, on, done = (self.fresh(word) for word in ("while", "step", "full", "on", "done"))
-        entered, t = self.block, f"%{self.fresh('t')}"
-        self.go(label)
-        self.begin(label)
-        head = len(self.lines)
-        self.choose(self.let("goes.on", f"icmp ne i8 {self.let('said', f'load i8, ptr {answer}')}, 0"), inside, done)
-        self.begin(inside)
-        after = self.let("next", f"add nuw nsw i64 {t}, 1")
-        # There is room for as many as the next power of two.
-        self.choose(self.let("is.full", f"icmp eq i64 {self.let('bits', f'and i64 {after}, {t}')}, 0"), full, on)
-        self.begin(full)
-        self.grown(records, self.let("bytes", f"mul i64 {self.let('room', f'shl i64 {after}, 1')}, {each}"))
-        self.go(on)
-        self.begin(on)
-        before = self.record(records, t, each)
-        behind = self.let("p", f"getelementptr i8, ptr {before}, i64 {each}")
-        read, written = ([self.beyond(base, offset) for offset in offsets] for base in (before, behind))
-        self.run(loop.step, [*read, *hidden], [*written, answer], temporaries)
-        self.account(self.work_of(loop.step))
-        self.lines.insert(head, f"  {t} = phi i64 [ 0, %{entered} ], [ {after}, %{self.block} ]")
-        self.go(label)
-        self.begin(done)
+        t, full, on = f"%{self.fresh('t')}", self.fresh("full"), self.fresh("on")
+        with self.repeated("while", lambda: self.is_true(answer)) as turning:
+            after = self.let("next", f"add nuw nsw i64 {t}, 1")
+            # There is room for as many as the next power of two.
+            self.choose(self.let("is.full", f"icmp eq i64 {self.let('bits', f'and i64 {after}, {t}')}, 0"), full, on)
+            self.begin(full)
+            self.grown(records, self.let("bytes", f"mul i64 {self.let('room', f'shl i64 {after}, 1')}, {each}"))
+            self.go(on)
+            self.begin(on)
+            before = self.record(records, t, each)
+            behind = self.let("p", f"getelementptr i8, ptr {before}, i64 {each}")
+            read, written = ([self.beyond(base, offset) for offset in offsets] for base in (before, behind))
+            self.run(loop.step, [*read, *hidden], [*written, answer], temporaries)
+            self.account(self.work_of(loop.step))
+            turning.append((t, "i64", "0", after))
         last = self.record(records, self.let("last", f"sub i64 {t}, 1"), each)
         back = self.number(-size)
         scanned = [Moving(self.beyond(last, offset), back) for offset in offsets]

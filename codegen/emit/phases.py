@@ -46,30 +46,23 @@ __all__ = ["DEAR", "RUN", "SEARCHED", "Phase", "is_long", "is_open", "may_be_kno
 #: Up to these costs of an iteration a value takes four registers, or two.
 _CHEAP, _MODERATE = 14, 40
 #: A long loop that does little more than add up takes eight narrow registers: as many partial results as four of 64
-#: bytes have, so that each is a chain of as few additions, and errs as little.  Short ones, whose partial results take
-#: as long to add up as their elements, do not: 1,000 rows of 40 floats would take 1.6 times as long.
+#: bytes have, so that each errs as little.  Short rows of 40 floats would take 1.6 times as long.
 _LITTLE, _LONG, _FULL_BYTES = 6, 512, 64
 #: From here on a loop is written once, with a mask throughout.
 DEAR = 60
 
 #: The share of the cost, in arithmetic on numbers of half the bits, from which a vector has lanes for these; the few
-#: wide ones, places or sums, take two registers.  us of 20,000 rows of 10 floats, value and gradient, AVX2: logsumexp
-#: 289, so 189; layer norm 447, 262.  Where a value takes more registers anyway, more lanes do not fit: 100,000 of
-#: where(i > 50, tanh(x), exp(-x)) 70, 110.
+#: wide ones, places or sums, take two registers (logsumexp of rows of 10 floats .65 of the time).  Where a value takes
+#: more registers anyway, more lanes do not fit.
 _MOSTLY_NARROW = 0.5
 
 #: A dear iteration whose longest way takes this much of the time that all of it could: its results come one
-#: after the other, and the next iteration is too far away in the list of what a processor has under way.
-#: (Longest way, of all) -> two registers against one, four against one, ns per element f64, Zen 4:
-#: exp, log, tanh mixed .59: 4.2, 4.0 against 3.9;  Black-Scholes .74: 8.3, 8.1 against 9.4;  a mixture of normals
-#: .94: 4.6, 4.3 against 6.4;  60 steps of Horner, and back, 2.4: 10.2, 10.8 against 12.8;  log(sigmoid) 1.7: 2.4,
-#: 2.0 against 2.6;  six sines 1.4: 9.1, 7.1 against 13.3.
+#: after the other, and the next iteration is too far away in the list of what a processor has under way.  Two and four
+#: registers against one, ns per f64, Zen 4: a mixture of normals (.94) 4.6, 4.3 against 6.4; six sines (1.4) 9.1, 7.1
+#: against 13.3; exp, log, tanh mixed (.59) 4.2, 4.0 against 3.9.
 _WAITS, _WAITS_LONG = 0.7, 1.3
 #: A large loop has no registers left, but a function that it calls has.  One, two, four registers, us per 1,000
-#: elements, by what part of the cost is functions: of 800 operations none 300, 336, -; of 200 operations .1 64, 44, 60;
-#: .6 167, 103, 92; of a program mostly of functions 78, 48, 35; of 30 and 80 functions side by side 35, 31, 30 and 96,
-#: 87, 80 (inlined 28, 29, 29 and 83, 88, 97).  With AVX2's sixteen registers, two against four, mostly functions: 57,
-#: 51 of 100 operations, 180, 156 of 300.
+#: elements, by what part of the cost is functions: of 200 operations .1 64, 44, 60; .6 167, 103, 92; most 78, 48, 35.
 _MOSTLY, _ENDLESS = 0.5, 1000
 
 
@@ -123,8 +116,7 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
     found = [Phase(wide, full, False)]
     # A mask that only the run knows makes gathers of what is picked, which one by one is quicker.
     if target.has_masks and not (plan.picks and rest is None):
-        # To make narrower vectors of extremes and their places takes longer than one wide one with a mask: 300 rows
-        # of 316 floats 15.3 us so and 17.6 otherwise, 100 of 100 3.5 and 4.4 (Zen 4).
+        # To make narrower vectors of extremes and their places takes longer than one wide one with a mask.
         unknown = wide if any([r.is_place for r in plan.reductions]) else lanes
         last = unknown if rest is None else min(wide, 1 << (rest - 1).bit_length())
         return [*found, Phase(last, rest, rest != last)]

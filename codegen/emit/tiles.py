@@ -5,11 +5,8 @@
         store x[j * m + i], y[i * n + j]          8 vectors x[(j + 0, 1, ..) * m + i], turned,
                                                   8 vectors y[(i + 0, 1, ..) * n + j]
 
-Row by row each element is loaded alone, and each line of the cache comes in as often as it has elements.
-ns per element of a transpose, one thread, Zen 4, so and by tiles:
-
-    707 x 707        f64 .59, .23   f32  .59, .12       16 x 2000 x 16 turned round    f64 1.14, .20   f32 .67, .16
-    1024 x 1024      f64 3.1, .5    f32  3.0, .33       40 times 112 x 112             f64  .26, .22   f32 .20, .10
+Row by row each element is loaded alone, and each line of the cache comes in as often as it has elements: a transpose
+of 1024 x 1024 takes 3.1 ns per f64, by tiles .5 (Zen 4).
 
 Loops between the two go outside of both.  What is left over at the end of rows, and rows at the end, run as they
 would without tiles.

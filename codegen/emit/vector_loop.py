@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
 from .operations import BEYOND, SCALAR, extreme
-from .phases import DEAR, RUN, SEARCHED, Phase, is_long, is_open, may_be_known
+from .phases import RUN, SEARCHED, Phase, is_long, is_open, may_be_known
 from .reductions import Reduction, combined, halved
 from .rising import away_from_edges
 from .types import first_lanes, steps, struct_type
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VectorLoop"]
 
-#: Lines from which on an iteration is so long that instructions for its places do not count (see `BodyWriter.stepped`):
-#: of loops of 200 to 700 lines code generation took a tenth to a quarter longer, for code of the same speed.
+#: Lines from which on an iteration is so long that instructions for its places do not count (see `BodyWriter.stepped`).
 _LONG = 100
 
 
@@ -55,8 +54,6 @@ class VectorLoop(VectorMemory):
         """The whole loop; gives the names of the carried values at its end."""
         partial: list[str] = []
         lanes = 0
-        registers = covering[0].lanes * self.plan.bits / (8 * self.body.target.vector_bytes)
-        self.body.spills |= self.plan.cost * registers >= DEAR
         for phase in covering:
             if phase.lanes == 1:
                 is_apart = bool(partial) and all(r.store is None and r.adds_floats for r in self.plan.reductions)

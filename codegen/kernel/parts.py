@@ -19,8 +19,8 @@ Several rows at a time, where rows meet in accumulators in memory.
 What has an accumulator for each row enters row by row.
 The sum of 100,000 rows of 8 floats: 354 us one by one, 60 so.
 
-Rows that are stored too are done one by one, if they fill vectors: then each store is followed by loads of other
-rows, which wait for it where both lie alike in their pages (512 x 512 floats: 111 us by four rows, 38 one by one).
+Rows that are stored too are done one by one, if they fill vectors: else each store is followed by loads of other rows,
+which wait for it where both lie alike in their pages (three times as long).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
 BLOCK = 4096
 
 #: The least rows, elements and additions of a block where rows meet in accumulators in memory: the rows must outweigh
-#: the block's own accumulators, and its start, 20 ns (100,000 x 8 doubles in blocks of 1,024: 54 us, of 4,096: 43).
+#: the block's own accumulators, and its start, 20 ns.
 ROWS, ELEMENTS, ADDITIONS = 64, 1024, BLOCK
 
 #: Rows of so many elements are done side by side, in the lanes of vectors (`emit.short_rows`).

@@ -24,7 +24,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("fold", fold),            # constants first: rewrites look for them
     ("simplify", simplify),    # leaves nodes unread
     ("windows", windows),      # makes sums, which may be simple
-    ("cse", cse),              # makes new pairs for the rewrites: where(c, x, x)
+    ("cse", cse),              # makes equal nodes one
     ("dce", dce),
 )
 

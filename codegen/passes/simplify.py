@@ -7,7 +7,8 @@ rewrites an operation has; operations are known by name, so this file imports no
 Two things are checked once, for all: the replacement has the node's aval (x * 1 is not x where the
 1 makes x larger), and an operation that a rewrite introduces exists.
 
-Not here: what the builder of kernels or LLVM does as well (x + -0.0, x - -y, -x * -y, |-x|); and what looks right, as
+Not here: what the builder of kernels or LLVM does as well (x + -0.0, x - -y, -x * -y, |-x|, where(c, x, x), a cast of a
+cast), or the arithmetic of indices (a reshape of a reshape, a transpose of a transpose); and what looks right, as
 0 * x, which is nan for x infinite, x - x, x + 0.0 for x = -0.0, complex 1 * x where a part of x is infinite.
 """
 
@@ -95,41 +96,6 @@ def power_one(node: Node) -> Node | None:
     return x if _number(exponent) == 1 else None
 
 
-# ---------------------------------------------------------------- choices and dtypes
-
-
-def where_same(node: Node) -> Node | None:
-    """where(c, x, x) = x"""
-    _, x, y = node.inputs
-    return x if x is y else None
-
-
-def where_known(node: Node) -> Node | None:
-    """where(True, x, y) = x,  where(False, x, y) = y"""
-    condition, x, y = node.inputs
-    return None if condition.op is not CONSTANT else x if condition.params[0] else y
-
-
-def same(node: Node) -> Node | None:
-    """cast to its own dtype, reshape or broadcast to its own shape = x"""
-    return node.inputs[0]
-
-
-#: Casts that lose nothing, so that what was cast can be cast on from where it began.
-LOSSLESS = {
-    ("bool", "int32"), ("bool", "int64"), ("bool", "float32"), ("bool", "float64"),
-    ("int32", "int64"), ("int32", "float64"), ("float32", "float64"),
-}
-
-
-def cast_cast(node: Node) -> Node | None:
-    """cast(cast(x)) = cast(x) where the inner one loses nothing"""
-    x = _read(node.inputs[0], "cast")
-    if x is None or (x.aval.dtype.name, node.inputs[0].aval.dtype.name) not in LOSSLESS:
-        return None
-    return _again(node, x)
-
-
 # ---------------------------------------------------------------- moves
 
 
@@ -145,22 +111,6 @@ def reduced_whole(node: Node) -> Node | None:
     return _again(node, x, axis=tuple(range(x.aval.ndim)))
 
 
-def reshape_reshape(node: Node) -> Node | None:
-    """reshape(reshape(x)) = reshape(x)"""
-    x = _read(node.inputs[0], "reshape")
-    return None if x is None else _again(node, x)
-
-
-def transpose_transpose(node: Node) -> Node | None:
-    """transpose(transpose(x)) = transpose(x) with the axes composed"""
-    inner = node.inputs[0]
-    x = _read(inner, "transpose")
-    if x is None:
-        return None
-    first = inner.keywords["axes"]
-    return _again(node, x, axes=tuple([first[axis] for axis in node.keywords["axes"]]))
-
-
 def transpose_of_ones(node: Node) -> Node | None:
     """transpose(x) = reshape(x) where no axes change places but those of extent 1"""
     axes, shape = node.keywords["axes"], node.inputs[0].aval.shape
@@ -168,16 +118,9 @@ def transpose_of_ones(node: Node) -> Node | None:
     return _new("reshape", node.inputs[0], shape=node.aval.shape) if others == sorted(others) else None
 
 
-def flip_flip(node: Node) -> Node | None:
-    """flip(flip(x)) along the same axes = x"""
-    inner = node.inputs[0]
-    return _read(inner, "flip") if inner.params == node.params else None
-
-
-def broadcast_broadcast(node: Node) -> Node | None:
-    """broadcast(broadcast(x)) = broadcast(x); new leading axes of 1 in between change nothing"""
-    x = _before_broadcast(node.inputs[0])
-    return None if x is None else _again(node, x)
+def same(node: Node) -> Node | None:
+    """cast to its own dtype, reshape or broadcast to its own shape = x"""
+    return node.inputs[0]
 
 
 def moved_number(node: Node) -> Node | None:
@@ -214,11 +157,7 @@ def _before_broadcast(node: Node) -> Node | None:
 REWRITES: dict[str, tuple[Rewrite, ...]] = {
     "mul": (mul_one,),
     **dict.fromkeys(("power", "lower_power"), (power_one,)),
-    "where": (where_same, where_known),
-    "cast": (same, cast_cast),
-    "reshape": (same, reshape_reshape),
-    "transpose": (transpose_transpose, transpose_of_ones),
-    "flip": (flip_flip,),
-    "broadcast_to": (same, broadcast_broadcast),
+    **dict.fromkeys(("cast", "reshape", "broadcast_to"), (same,)),
+    "transpose": (transpose_of_ones,),
     **dict.fromkeys(("sum", "prod", "max", "min", "any", "all"), (reduced_whole,)),
 }

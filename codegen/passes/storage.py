@@ -138,8 +138,7 @@ def _release(free: list[tuple[int, int]], offset: int, size: int) -> None:
 
 
 #: Bytes that a kernel reads and writes, from which on its large results go past the caches: those of the last cache of
-#: one part of a server's processor.  y = 2 x + 1 in C over an older y, so many bytes, stores that go past against
-#: others, two threads, Zen 3: 8 MB .93, 16 1.11, 32 1.38, 64 1.39, 160 1.38.
+#: one part of a server's processor (y = 2 x + 1 in C, Zen 3: of 8 MB .93 of the time, 16 1.11, 32 and more 1.38).
 FAR = 32 << 20
 
 #: A result of less than this part of them is no stream.

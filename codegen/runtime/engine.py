@@ -35,10 +35,8 @@ __all__ = [
     "object_of", "optimized_text", "target_features", "target_key",
 ]  # fmt: skip
 
-#: True if a module lies in one piece of memory, so that an instruction finds its constants relative to itself.
-#: For JITs LLVM's default is that they may be anywhere, which costs two instructions for each constant in a
-#: loop (Black-Scholes of 1e6: 12.3 against 11.1 ms).  The linker that promises it also links in 250 us where the
-#: other takes 310; for Windows it is young.
+#: True if a module lies in one piece of memory, so that an instruction finds its constants relative to itself: two
+#: instructions fewer for each constant in a loop.  The linker that promises it is young for Windows.
 _IS_NEAR = sys.platform != "win32"
 
 _lock = held_over_fork(threading.RLock())
@@ -231,8 +229,7 @@ def _asked() -> tuple[str, ...]:
 def _definitions(text: str) -> list[tuple[str, str]]:
     """The name of each function that a module defines, and the line that this is in, from its linkage or type on.
 
-    Asking LLVM takes four calls for each function; looking for them by a pattern takes ten times as long, and
-    longer still to make the pattern: together 1 ms for the chain of FACTS 9, 2 for a mixture of 100 operations.
+    Asking LLVM, or a pattern, takes ten times as long.
     """
     lines = [rest.partition("\n")[0] for rest in f"\n{text}".split("\ndefine ")[1:]]
     return [(line.partition("@")[2].partition("(")[0], line) for line in lines]

@@ -31,10 +31,9 @@ CLASSES = 256
 HUGE_BYTES, HUGE_PAGES = 1 << 22, 14
 HAS_HUGE_PAGES = sys.platform == "linux"
 
-#: Blocks from this size on begin at different places of a page, one after the other: so many, so far apart.  The system
-#: gives large memory whole pages, all with the same beginning, and NumPy's arrays are 16 bytes behind that.  A load
-#: waits for a store before it, of another array, whose address has the same last 12 bits: of ten million doubles the
-#: sum of x * y and its gradients took 24 ms, and takes 6 (Zen 3).
+#: Blocks from this size on begin at different places of a page: so many, so far apart.  A load waits for a store before
+#: it, of another array, whose address has the same last 12 bits, and the system gives large memory whole pages: of ten
+#: million doubles the sum of x * y and its gradients took 24 ms, and takes 6 (Zen 3).
 COLOURED_BYTES, COLOURS, COLOUR_BYTES = 1 << 16, 6, 576
 
 #: The bytes of a header, and the largest size: nothing may be added to one of nearly 2^64.

@@ -13,9 +13,8 @@ share them.
 
 A panel is packed because rows of b are far from each other, or lie across, or end within a vector: then the panel is
 filled up, and the tile of c, the corner, is made beside c and put there; so is every tile where c lies across.
-a is read where it is, for it is read element by element; but where `block_bytes` says so, what lies across of it, each
-column on a page of its own, is packed once for all columns of the tile.  Without memory for that it is read where it is
-after all.  One packed row times a matrix is a function's of its own (`product_tiles`).
+a is read where it is, for it is read element by element.  One packed row times a matrix is a function's of its own
+(`product_tiles`).
 """
 
 # mypy: ignore-errors
@@ -25,13 +24,11 @@ from __future__ import annotations
 
 import functools
 
-from ..native import Struct, Translation, extern, fn, i32, i64, local, native, ptr, select, u8, u64, void
-from ..native.structs import Pointer
+from ..native import Struct, Translation, fn, i32, i64, local, native, ptr, select, u8, void
 from .product_tiles import (
     FLOATS,
     dots_of,
     multiply_of,
-    pack_across_of,
     pack_columns_of,
     pack_of,
     put_across_of,
@@ -44,19 +41,14 @@ __all__ = ["ProductExtents", "TileWords", "functions_of", "product", "step_text"
 #: Up to so many rows of c a panel is not worth packing.
 FEW = 16
 
-_allocated = extern("malloc", ptr, u64, runs_python=False, plain=lambda size: Pointer([None] * size, 0, None))
-_freed = extern("free", void, ptr, runs_python=False, plain=lambda block: None)
-
-
 class TileWords(Struct):
     """The functions for tiles of `rows` rows and two vectors of `lanes` elements, or one, each of `size` bytes; panels
     have up to `depth` rows.  Those that a product does not call are null; where `vector` is there it does all."""
 
-    wide: fn[void, ptr, i64, i64, i64, ptr, i64, i64, ptr, i64, i64, bool]
-    narrow: fn[void, ptr, i64, i64, i64, ptr, i64, i64, ptr, i64, i64, bool]
+    wide: fn[void, ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, bool]
+    narrow: fn[void, ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, bool]
     pack: fn[void, ptr, i64, ptr, i64, i64, i64]
     put: fn[void, ptr, i64, i64, ptr, i64, i64, i64, bool]
-    pack_across: fn[void, ptr, ptr, i64, i64, i64]
     vector: fn[void, ptr, ptr, ptr, i64, i64, i64, i64]
     size: i64
     lanes: i64
@@ -86,7 +78,6 @@ class ProductExtents(Struct):
     column_tiles: i64
     tiles: i64
     panel_depth: i64
-    block_bytes: i64
     begin: i64
     end: i64
 
@@ -100,7 +91,6 @@ def least(x: i64, y: i64) -> i64:
 def product(pointers: ptr[ptr], e: ptr[ProductExtents]) -> i32:
     tile = e.tile
     memory = local(u8, (tile.depth + tile.rows) * 2 * tile.lanes * tile.size)
-    block = _allocated(u64(e.block_bytes)) if e.block_bytes != 0 else None
     for t in range(e.begin, e.end):
         p = t
         i = i64(0)
@@ -121,9 +111,8 @@ def product(pointers: ptr[ptr], e: ptr[ProductExtents]) -> i32:
             clear(c, rows, columns, e)
         term = i64(0)
         while term < e.k:
-            add_panels(a, b, c, rows, columns, term, memory, block, e)
+            add_panels(a, b, c, rows, columns, term, memory, e)
             term += e.panel_depth
-    _freed(block)
     return i32(0)
 
 
@@ -140,21 +129,12 @@ def clear(c: ptr, rows: i64, columns: i64, e: ptr[ProductExtents]) -> void:
 
 @native(inline=True)
 def add_panels(
-    a: ptr, b: ptr, c: ptr, rows: i64, columns: i64, term: i64, memory: ptr[u8], block: ptr, e: ptr[ProductExtents]
+    a: ptr, b: ptr, c: ptr, rows: i64, columns: i64, term: i64, memory: ptr[u8], e: ptr[ProductExtents]
 ) -> void:  # fmt: skip
     """Add to a tile of c what the rows of b from a term on give."""
     tile = e.tile
     depths = least(e.panel_depth, e.k - term)
     a_from = a + term * e.a_col * tile.size
-    a_row = e.a_row
-    a_col = e.a_col
-    a_tile = e.a_row
-    if block is not None:
-        tile.pack_across(block, a_from, a_col, rows, depths)
-        a_from = block
-        a_row = i64(1)
-        a_col = tile.rows
-        a_tile = tile.depth
     j = i64(0)
     while j < columns:
         left = columns - j
@@ -170,14 +150,14 @@ def add_panels(
             b_row = width
         c_at = c + j * e.c_col * tile.size
         if e.c_col == 1 and used == width:
-            multiply(a_from, a_row, a_col, a_tile, panel, b_row, depths, c_at, e.c_row, rows, term != 0)
+            multiply(a_from, e.a_row, e.a_col, panel, b_row, depths, c_at, e.c_row, rows, term != 0)
         else:
             corner = memory + tile.depth * width * tile.size
             i = i64(0)
             while i < rows:
                 count = least(rows - i, tile.rows)
-                a_at = a_from + i * a_tile * tile.size
-                multiply(a_at, a_row, a_col, a_tile, panel, b_row, depths, corner, width, count, False)
+                a_at = a_from + i * e.a_row * tile.size
+                multiply(a_at, e.a_row, e.a_col, panel, b_row, depths, corner, width, count, False)
                 tile.put(c_at + i * e.c_row * tile.size, e.c_row, e.c_col, corner, width, count, used, term != 0)
                 i += tile.rows
         j += width
@@ -193,7 +173,6 @@ def functions_of(tile, names):
         "pack_columns": lambda: pack_columns_of(number, lanes),
         "put": lambda: put_of(number, lanes),
         "put_across": lambda: put_across_of(number),
-        "pack_across": lambda: pack_across_of(number, tile.rows, tile.depth),
         "rows": lambda: rows_of(number, lanes),
         "dots": lambda: dots_of(number, 2 * lanes, 4),
         "dot": lambda: dots_of(number, 4 * lanes, 1),

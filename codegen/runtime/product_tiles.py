@@ -4,19 +4,16 @@ registers, and the copying that these need; products of a vector and a matrix.
     multiply        c[i, j] = sum over t of a[i, t] * b[t, j], for all rows i and a vector of columns j
     pack            rows of b to rows of a panel, which lie one after the other     pack_columns    columns to rows
     put             a tile of c to its place, whose columns end within a vector, or lie across
-    pack_across     what lies side by side of a, a tile's rows of it, one after the other
     rows            of one row a: c = sum over t of a[t] * b[t], for b_col = 1: along rows of b and c, of eight at once
     dots            of one row a: c[j] = a . b[j], for b_row = 1: along the sum, for four columns at once
 
 A vector of columns is one or two of the processor's.  A step of the loop loads one of b's row t, and multiplies it by
 a[i, t] for every row i of a tile: the sums of all rows stay in registers, and each element that is loaded is used
 often.  A processor that multiplies vectors once or twice a cycle is kept busy by that (one thread, GFLOP/s, this /
-OpenBLAS 0.3.31, Zen 4 at a peak of about 115 and 58):  f32  64^3 102 / 94, 256^3 115 / 104, 1024^3 103 / 103;
-f64  52 / 51, 57 / 52, 51 / 52.
+OpenBLAS 0.3.31, Zen 4 at a peak of about 115):  f32  64^3 102 / 94, 256^3 115 / 104, 1024^3 103 / 103.
 
 Elements are added in the order of t, from zero on in each panel, and panels in their order, whichever tile they are
-in: how a product is cut up never shows in its bits, and a long sum errs like its panels (logistic regression
-256 x 784 x 10 f32: the gradient's largest error 4.9e-7 of the largest element, with one running total 7.4e-7).
+in: how a product is cut up never shows in its bits, and a long sum errs like its panels.
 
 Products with a vector are bound by memory: every element of b is used once, so there is nothing to keep in registers
 but sums.  What is left of a vector is read and written under a mask.
@@ -45,7 +42,7 @@ from ..native import (
 )
 
 __all__ = [
-    "FLOATS", "dots_of", "first_lanes_of", "multiply_of", "pack_across_of", "pack_columns_of", "pack_of", "put_of",
+    "FLOATS", "dots_of", "first_lanes_of", "multiply_of", "pack_columns_of", "pack_of", "put_of",
     "rows_of",
 ]  # fmt: skip
 
@@ -56,7 +53,6 @@ def multiply_of(number, width, height):
     """`multiply` for vectors of so many columns and tiles of so many rows.
 
     a, a_row, a_col    a[i, t] is at a + i * a_row + t * a_col        k, at least 1, is the number of terms
-    a_tile             but rows of another tile start at a + i * a_tile
     b, b_row           rows of b start at b + t * b_row
     c, c_row, rows     so many rows of c, tile after tile
     is_more            True: the sums are added to what c holds
@@ -65,8 +61,8 @@ def multiply_of(number, width, height):
 
     @native(contract=True)
     def multiply(
-        a: ptr[number], a_row: i64, a_col: i64, a_tile: i64, b: ptr[number], b_row: i64, k: i64, c: ptr[number],
-        c_row: i64, rows: i64, is_more: bool,
+        a: ptr[number], a_row: i64, a_col: i64, b: ptr[number], b_row: i64, k: i64, c: ptr[number], c_row: i64,
+        rows: i64, is_more: bool,
     ) -> void:  # fmt: skip
         a_at = local(ptr[number], height)
         c_at = local(ptr[V], height)
@@ -75,7 +71,7 @@ def multiply_of(number, width, height):
             for i in numbers:
                 # A row that is not there is the last one again.
                 row = select(r + i < rows, r + i, rows - 1)
-                a_at[i] = a + r * a_tile + (row - r) * a_row
+                a_at[i] = a + row * a_row
                 c_at[i] = ptr[V](c + row * c_row)
                 sums[i] = V(0.0)
             b_at = b
@@ -201,23 +197,6 @@ def put_across_of(number):
                 c[at] = c[at] + sum_ if is_more else sum_
 
     return put_across
-
-
-def pack_across_of(number, height, depth):
-    """`pack_across`: of each tile's rows element t, then t + 1, up to `depth`; the last tile has the rest."""
-    V = vector[number, height]
-
-    @native
-    def pack_across(to: ptr[number], a: ptr[number], a_col: i64, rows: i64, depths: i64) -> void:
-        whole = rows - rows % height
-        for term in range(depths):
-            column = a + term * a_col
-            for i in range(0, whole, height):
-                ptr[V](to + i * depth + term * height)[0] = ptr[V](column + i)[0]
-            for r in range(whole, rows):
-                to[whole * depth + term * height + r - whole] = column[r]
-
-    return pack_across
 
 
 #: Rows that `rows` adds at once.  With four, loads and stores of c are a third of all.

@@ -33,7 +33,7 @@ __all__ = ["EXTENTS", "ProductStep", "Tile", "form_of", "product_step"]
 EXTENTS = (
     "m", "n", "k", "a_row", "a_col", "b_row", "b_col", "batch", "a_stride", "b_stride", "c_stride",
     "c_row", "c_col",
-    "tile_rows", "tile_columns", "column_tiles", "tiles", "panel_depth", "block_bytes", "begin", "end",
+    "tile_rows", "tile_columns", "column_tiles", "tiles", "panel_depth", "begin", "end",
 )  # fmt: skip
 
 
@@ -105,26 +105,25 @@ def form_of(gemm: Gemm) -> tuple[bool, tuple[int, ...], str, tuple[str | int, ..
     is_swapped, extents, tile = _case(seen)
     names = _names(extents, tile)
     if any(type(x) is Symbol for x in (*numbers.values(), gemm.batch, *gemm.strides)):
-        extents = _extents_for_any(extents, tuple([numbers.get(x, x) for x in extents]), tile)
+        extents = _extents_for_any(extents[0] > 1, tuple([numbers.get(x, x) for x in extents]), tile)
     else:
         _, extents, share, _ = _form(gemm)
         extents = (*extents, 0, share.total) if share else extents
     return is_swapped, extents, product_steps.text_of(tile, names), (*[name or 0 for name in names], *_words(tile))
 
 
-def _extents_for_any(seen: tuple[int, ...], extents: tuple[int, ...], tile: Tile) -> tuple[int, ...]:
-    """All extents by formulas that compare nothing; `seen`: those up to the tiles, with numbers in place of symbols."""
+def _extents_for_any(has_rows: bool, extents: tuple[int, ...], tile: Tile) -> tuple[int, ...]:
+    """All extents by formulas that compare nothing; of one row there is one tile."""
     m, n, k, *_, batch = extents[:8]
     rows, columns, row_tiles, column_tiles = 1, n, 1, 1
-    if seen[0] > 1:
-        rows, columns = _up(MOST_ROWS, tile.rows), PACKED_COLUMNS
+    if has_rows:
+        rows, columns = _up(MOST_ROWS, tile.rows), OPEN_COLUMNS
         row_tiles, column_tiles = -(-m // rows), -(-n // columns)
     short, long = [-(-k // most(-(-k // limit), 1)) for limit in (SHORT, tile.depth)]
     beyond = most(m * n - NEAR_RESULT // tile.size, 0)
     depth = long + (short - long) * (1 + most(-beyond, -1))
     tiles = row_tiles * column_tiles
-    block = rows * tile.depth * tile.size if _is_across(seen, tile) else 0
-    return (*extents, rows, columns, column_tiles, tiles, depth, block, 0, batch * tiles)
+    return (*extents, rows, columns, column_tiles, tiles, depth, 0, batch * tiles)
 
 
 def _form(gemm: Gemm) -> tuple[bool, tuple[int, ...], Share | None, Tile]:
@@ -132,18 +131,17 @@ def _form(gemm: Gemm) -> tuple[bool, tuple[int, ...], Share | None, Tile]:
     is_swapped, extents, tile = _case(gemm)
     m, n, k, *_ = extents
     batch, size = gemm.batch, tile.size
-    is_vector, is_across = m == 1 and k > 0, _is_across(extents, tile)
-    rows, columns, block = 1, 1, 0
+    is_vector = m == 1 and k > 0
+    rows, columns = 1, 1
     row_tiles, column_tiles = m, n
     if is_vector:
         columns = _vector_columns(n, k, size)
         column_tiles = 1 if 0 < 4 * size * n * k <= TILE else -(-n // columns)
     elif m and n:
-        rows, columns, row_tiles, column_tiles = _cut(extents, tile, is_across)
-        block = _up(rows, tile.rows) * tile.depth * size if is_across else 0
+        rows, columns, row_tiles, column_tiles = _cut(extents, tile)
     tiles = row_tiles * column_tiles
     total = batch * tiles
-    extents += (rows, columns, column_tiles, tiles, _depth(extents, tile) if k else 0, block)
+    extents += (rows, columns, column_tiles, tiles, _depth(extents, tile) if k else 0)
     if total > 1 and batch * m * n * k * size >= (READ if is_vector else SHARED):
         return is_swapped, extents, Share(total, max(1, total // TILES)), tile
     return is_swapped, (*extents, 0, total), None, tile
@@ -229,8 +227,7 @@ FEW_LEAST = 1 << 15
 EVEN_TILES = 4
 EVEN_LEAST = 1 << 12
 #: The factor by which tiles of all rows must compute more: each number of rows is code of its own, which takes LLVM 20
-#: ms (10 rows: 16 or 10, 17: 24 or 18; of 20 an eighth is not saved, and the first gradient of a small MLP comes so
-#: much sooner).
+#: ms (10 rows: 16 or 10, 17: 24 or 18; of 20 an eighth is not saved).
 EVEN_GAIN = 1.3
 
 #: Rows of c that fill a shorter vector have tiles of these, which need no corner: 25,000 x 4 x 4 f32 170 us, so 69.
@@ -260,22 +257,20 @@ LEAST_ROWS = 64
 #: and its sums err by less.
 NEAR_RESULT, SHORT = 1 << 14, 128
 
-#: Columns of a tile that a is packed for, at least, and how long a sum must be for that to pay (Zen 3, OpenBLAS's
-#: time / ours, a across, read there / packed): f32 512^3 .79 / .95, 1024^3 .72 / .93, f64 512^3 .67 / .82;
-#: 784 x 128 x 256 f32 1.03 / .98.  Registers that hold more rows were as fast without.
-PACKED_COLUMNS, PACKED_DEPTH = 128, 160
+#: Columns of a tile that only the run cuts.
+OPEN_COLUMNS = 128
 
 #: Columns of a tile whose part of a leaves the second cache, at least: for each tile that comes from farther away.
 FAR_COLUMNS, FAR_BYTES = 64, 1 << 18
 
 
-def _cut(extents: tuple[int, ...], tile: Tile, is_across: bool) -> tuple[int, int, int, int]:
+def _cut(extents: tuple[int, ...], tile: Tile) -> tuple[int, int, int, int]:
     """Rows and columns of the tiles that a product is cut into, and how many there are beneath and beside each other.
 
     Columns are cut first: that packs no b twice.
     """
     m, n, k, _, _, _, _, batch = extents[:8]
-    if m <= MOST_ROWS and not is_across:
+    if m <= MOST_ROWS:
         rows, columns = _up(m, tile.rows), _up(n, tile.lanes)
         if rows * columns * max(k, 1) * tile.size <= TILE:  # as what follows says, in fewer formulas
             return rows, columns, 1, 1
@@ -283,8 +278,6 @@ def _cut(extents: tuple[int, ...], tile: Tile, is_across: bool) -> tuple[int, in
     rows = _even(m, MOST_ROWS, tile.rows)
     is_far = rows * k * tile.size >= FAR_BYTES
     columns = FAR_COLUMNS if is_far else 1
-    if is_across:
-        columns = min(max(n * batch * -(-m // rows) // 4, PACKED_COLUMNS), 2 * PACKED_COLUMNS)
     columns = min(_up(max(-(-least // rows), columns), 2 * tile.lanes), _up(n, tile.lanes))
     fewest = 2 * max(LEAST_ROWS, tile.rows)
     while rows >= fewest and rows * columns >= 2 * least and batch * -(-m // rows) * -(-n // columns) < 8:
@@ -296,12 +289,6 @@ def _depth(extents: tuple[int, ...], tile: Tile) -> int:
     """Rows of b in a panel."""
     m, n, k = extents[:3]
     return _even(k, SHORT if m * n * tile.size <= NEAR_RESULT else tile.depth, 1)
-
-
-def _is_across(extents: Sequence[int], tile: Tile) -> bool:
-    """True if a lies so that it is worth packing."""
-    m, n, k, _, a_col = extents[:5]
-    return a_col > 1 and tile.rows < 8 and m >= LEAST_ROWS and n >= PACKED_COLUMNS and k >= PACKED_DEPTH
 
 
 def _even(extent: int, limit: int, unit: int) -> int:
@@ -329,14 +316,13 @@ def _names(extents: Sequence[int], tile: Tile) -> tuple[str, ...]:
     """The functions of `product_steps.TileWords` that a product calls, in order; "" for others."""
     m, n, k, _, _, _, b_col, *_ = extents
     if m == 1 and k > 0:
-        return "", "", "", "", "", "dot" if n == 1 else "rows" if b_col == 1 else "dots"
+        return "", "", "", "", "dot" if n == 1 else "rows" if b_col == 1 else "dots"
     rest = n % (2 * tile.lanes)
     return (
         "wide" if n > tile.lanes else "",
         "narrow" if 0 < rest <= tile.lanes else "",
         "pack" if b_col == 1 else "pack_columns",
         "put" if extents[12] == 1 else "put_across",
-        "pack_across" if _is_across(extents, tile) else "",
         "",
     )
 

