@@ -126,9 +126,6 @@ _KINDS_OF_DATA: dict[tuple, Kind] = {}
 
 # ---------------------------------------------------------------- numbers
 
-_CONSTANTS: dict[tuple[str, str], Kind] = {}
-
-
 def constant(value: complex, dtype: str) -> Tensor:
     """A 0-d constant of the graph.  Another value is another graph: for numbers that rules state.
 
@@ -142,11 +139,7 @@ def constant_kind(value: complex, dtype: str) -> Kind:
     key = (repr(value), dtype)  # text: -0.0 is not 0.0, and 1 is not True
     if type(value) in KIND_OF:
         key = (f"{value!r} = {complex(value)!r}", dtype)  # the text of a symbol leaves its example out
-    kind = _CONSTANTS.get(key)
-    if kind is None:
-        out = out_of(Aval((), DTYPES[dtype]))
-        kind = kept(_CONSTANTS, key, one_kind((CONSTANT, *key), CONSTANT, (value, dtype), out))
-    return kind
+    return one_kind((CONSTANT, *key), CONSTANT, (value, dtype), out_of(Aval((), DTYPES[dtype])))
 
 
 _NUMBER_OUT: dict[np.dtype, tuple[Kind, type, str]] = {}
@@ -234,15 +227,8 @@ _I64 = np.dtype(np.int64)
 
 def promoted(value: complex, dtype: np.dtype) -> np.dtype:
     """The dtype of `array + value` for a weak Python number (NEP 50)."""
-    key = (type(value), dtype)
-    found = _PROMOTED.get(key)
-    if found is None:
-        kind = KIND_OF.get(type(value), type(value))
-        found = _PROMOTED[key] = np.result_type(dtype, kind(0))
-    return found
-
-
-_PROMOTED: dict[tuple[type, np.dtype], np.dtype] = {}
+    kind = KIND_OF.get(type(value), type(value))
+    return np.result_type(dtype, kind(0))
 
 
 # ---------------------------------------------------------------- what a rule is watched with (`watched`)
