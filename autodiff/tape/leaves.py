@@ -126,6 +126,9 @@ _KINDS_OF_DATA: dict[tuple, Kind] = {}
 
 # ---------------------------------------------------------------- numbers
 
+_CONSTANTS: dict[tuple[str, str], Kind] = {}
+
+
 def constant(value: complex, dtype: str) -> Tensor:
     """A 0-d constant of the graph.  Another value is another graph: for numbers that rules state.
 
@@ -139,7 +142,11 @@ def constant_kind(value: complex, dtype: str) -> Kind:
     key = (repr(value), dtype)  # text: -0.0 is not 0.0, and 1 is not True
     if type(value) in KIND_OF:
         key = (f"{value!r} = {complex(value)!r}", dtype)  # the text of a symbol leaves its example out
-    return one_kind((CONSTANT, *key), CONSTANT, (value, dtype), out_of(Aval((), DTYPES[dtype])))
+    kind = _CONSTANTS.get(key)
+    if kind is None:
+        out = out_of(Aval((), DTYPES[dtype]))
+        kind = kept(_CONSTANTS, key, one_kind((CONSTANT, *key), CONSTANT, (value, dtype), out))
+    return kind
 
 
 _NUMBER_OUT: dict[np.dtype, tuple[Kind, type, str]] = {}

@@ -270,10 +270,12 @@ CONSTANT = Primitive(
     discrete=True,
 )
 
+_LEAF_KINDS: dict[Out, Kind] = {}
+
 
 def leaf_kind(out: Out) -> Kind:
     """The kind of a node that holds given data."""
-    return one_kind((LEAF, out), LEAF, (), out)
+    return _LEAF_KINDS.get(out) or kept(_LEAF_KINDS, out, one_kind((LEAF, out), LEAF, (), out))
 
 
 class Leaf:

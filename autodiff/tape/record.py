@@ -24,9 +24,11 @@ from .node import (
     Kind,
     Leaf,
     Node,
+    Out,
     Primitive,
     RichNode,
     data_node,
+    kept,
     kind_of,
     new_number,
     one_kind,
@@ -350,10 +352,18 @@ def of_its_own(y: Tensor, x: Tensor) -> Tensor:
     return another(x) if y is x else y
 
 
+_IDENTITY_KINDS: dict[tuple[Out, bool], Kind] = {}
+
+
 def identity_of(node: Node, *, requires_grad: bool = True, leaf: Leaf | None = None) -> RichNode:
     """A node of its own with the value of another: what gradients are taken with respect to."""
-    out = out_of(node.kind.out.aval, requires_grad)
-    return rich_node(one_kind((IDENTITY, out), IDENTITY, (), out), (node,), leaf=leaf)
+    key = node.kind.out, requires_grad
+    kind = _IDENTITY_KINDS.get(key)
+    if kind is None:
+        # One object for both ways to it: a result that tracks, and one that does not.
+        out = out_of(node.kind.out.aval, requires_grad)
+        kind = kept(_IDENTITY_KINDS, key, one_kind((IDENTITY, out), IDENTITY, (), out))
+    return rich_node(kind, (node,), leaf=leaf)
 
 
 def is_cut(node: Node) -> bool:
