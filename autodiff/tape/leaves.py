@@ -234,8 +234,15 @@ _I64 = np.dtype(np.int64)
 
 def promoted(value: complex, dtype: np.dtype) -> np.dtype:
     """The dtype of `array + value` for a weak Python number (NEP 50)."""
-    kind = KIND_OF.get(type(value), type(value))
-    return np.result_type(dtype, kind(0))
+    key = (type(value), dtype)
+    found = _PROMOTED.get(key)
+    if found is None:
+        kind = KIND_OF.get(type(value), type(value))
+        found = _PROMOTED[key] = np.result_type(dtype, kind(0))
+    return found
+
+
+_PROMOTED: dict[tuple[type, np.dtype], np.dtype] = {}
 
 
 # ---------------------------------------------------------------- what a rule is watched with (`watched`)
