@@ -26,6 +26,11 @@ os.environ["AUTODIFF_EAGER"] = "0"
 os.environ["AUTODIFF_FAST_MATH"] = os.environ["AUTODIFF_DETERMINISTIC"] = "0"
 os.environ["AUTODIFF_FLUSH_SUBNORMALS"] = os.environ["AUTODIFF_FULL_TRACEBACKS"] = "0"
 
+if os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1":
+    from exact_keys import compare
+
+    compare()
+
 GOLDENS = Path(__file__).parent / "golden"
 
 # A peer that is not installed: what imports it is not looked through for examples.

@@ -21,7 +21,7 @@ from codegen.ir import OutOfRange, refused
 from ..config import config
 from ..mode import MODE
 from .families import answered
-from .known import EXACT_KEYS, VALUE, Ask, Reading, name_plan, read
+from .known import VALUE, Ask, Reading, name_plan, read
 from .loans import give_back
 from .misses import note
 from .node import Node, RichNode
@@ -176,11 +176,6 @@ class Question:
         """Have the recording described."""
         self.take(self.said() if self.found is None else self.found.said(self.past))
 
-    def exactly(self) -> tuple:
-        """The exact key, by Python alone."""
-        self.describe()
-        return self.key()
-
     def recognise(self, order: list[Node]) -> None:
         """A plan of the hash was found: these are its nodes."""
         self.order = order
@@ -242,9 +237,6 @@ class _Values(Question):
     def _answer_again(self, new: dict[Node, Node]) -> Answer:
         """The answer to a recording in which others stand for its nodes."""
         return Answer(draw([new[r] for r in self.kept], {new[n]: i for n, i in self.number.items()}))
-
-
-EXACT_KEYS[True] = lambda ask, live, tracks: _Values(ask, live, tracks).exactly()
 
 
 def _evaluate_by_reference(roots: Sequence[Node]) -> None:

@@ -191,8 +191,6 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
     if native is None:
         return None
     purpose, results, seeds, also, targets = ask
-    if known.IS_COMPARED:
-        known.compare(ask, small, tracks)
     found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
     if type(found) is list and type(found[0]) is bytes:
         found = _with_calls(ask, now, small, tracks, is_released, found)
@@ -222,12 +220,10 @@ def _with_calls(
 
 
 def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool) -> Any:
-    exact = known.exact_key(ask, small, tracks) if known.IS_COMPARED else None
     found = known.described(ask, small, (), tracks, 0)
     sized: SizedAnswer | None = None if found is None or found[6] is None else SIZED.get(found[6])
     if sized is None:
         return None
-    assert exact is None or without_numbers(exact) == (sized.form, found[7]), "the hash of a family stands for two"
     given = _given(sized, ask.purpose, found)
     del found  # what is held counts as something that may be asked for
     if given is None:

@@ -14,8 +14,7 @@ its place (`codegen.runtime.recording_run`).  Without machine code the exact key
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from codegen.records import NamedTuple
@@ -26,17 +25,12 @@ from .plan import Misfit, Plan, drops_inputs, plans
 from .walk import Said, part_of
 
 __all__ = [
-    "BACKWARD", "EXACT_KEYS", "IS_COMPARED", "NODES", "SOME", "TENSORS", "VALUE", "Ask", "Reading", "answer_of",
-    "compare", "described", "exact_key", "forget", "keys_of", "name_plan", "plan_of", "read", "told",
+    "BACKWARD", "NODES", "SOME", "TENSORS", "VALUE", "Ask", "Reading", "answer_of", "described", "forget", "keys_of",
+    "name_plan", "plan_of", "read", "told",
 ]  # fmt: skip
 
 #: The purposes of asks, as `codegen.runtime.recording_structs` says it.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
-
-IS_COMPARED = os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1"
-#: Under AUTODIFF_NATIVE_CHECKS=1: the exact key that each hash had, and what says it: of values, and of gradients.
-_exact: dict[Any, Any] = {}
-EXACT_KEYS: dict[bool, Callable[[Ask, Sequence[Node], bool], Any]] = {}
 
 
 class Ask(NamedTuple):
@@ -150,27 +144,6 @@ def plan_of(entry: Any) -> Plan:
 def keys_of(nodes: Sequence[Node]) -> tuple:
     met: dict[int, tuple] = {}
     return tuple([n.call.key(met) for n in nodes])
-
-
-def exact_key(ask: Ask, small: list | None, tracks: bool) -> Any:
-    """The exact key of an ask, by Python alone."""
-    live = [t.node for r in small or () if (t := r()) is not None and t.node.value is None]
-    return EXACT_KEYS[ask.purpose == VALUE](ask, [n for n in dict.fromkeys(live) if n not in ask.results], tracks)
-
-
-def compare(ask: Ask, small: list | None, tracks: bool) -> None:
-    """Look that the hash of a recording stands for one exact key."""
-    exact = exact_key(ask, small, tracks)
-    found = described(ask, small, (), tracks, 0)
-    if found is None:
-        return
-    key = (found[0], keys_of(found[2]))
-    del found  # what is held counts as something that may be asked for
-    if exact != exact_key(ask, small, tracks):
-        return  # a key of a call says more since it was first asked for
-    if len(_exact) > 4096:
-        _exact.clear()
-    assert _exact.setdefault(key, exact) == exact, "the hash of a recording stands for two exact keys"
 
 
 def told(answer: Any, nodes: Sequence[Node]) -> tuple | None:

@@ -3,7 +3,7 @@
 A loop of fixed length makes the same graph each time: it is compiled whole, and found again by its hash.  So of each
 kind of node that recordings end in it is known whether all had the same size.  Once they had not, new ones are run in
 parts: forward from the beginning and, where gradients are asked for, back from the end; values are kept at the end.
-Where that did not succeed several times in a row, it is tried less and less often.
+Where that did not succeed several times in a row, it is tried now and then.
 
 A part costs a call and a walk; one graph would be compiled for this length alone, and then cost less.  When parts have
 taken as long as compiling the whole is expected to take, or the same recording comes in a loop, the whole is compiled.
@@ -39,25 +39,24 @@ __all__ = ["keep", "run_in_parts", "values_in_parts"]
 FEWEST = 3
 #: Inputs of an operation from which on it puts a list together.
 _MANY_INPUTS = 12
-#: Failures in a row before any try is left out; the most tries that are.
-PATIENT, MOST_LEFT_OUT = 3, 64
+#: Failures in a row after which one recording in so many is tried.
+PATIENT, TRIED = 3, 32
 
 
 class Ending:
     """Recordings that end in one kind of node: the operations of the first, and whether another had another size."""
 
-    __slots__ = ("_failures", "_left_out", "size", "varies")
+    __slots__ = ("_failures", "size", "varies")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.varies = False
         self._failures = 0
-        self._left_out = 0
 
     def is_to_be_tried(self, roots: Sequence[Node], tracks: bool) -> bool:
         """True if a recording after the first is to be cut."""
-        if self._left_out:
-            self._left_out -= 1
+        if self._failures >= PATIENT and self._failures % TRIED:
+            self._failures += 1
             return False
         self.varies = self.varies or _size_of(roots, tracks, self.size) != self.size
         return self.varies
@@ -65,8 +64,6 @@ class Ending:
     def note(self, is_cut: bool) -> None:
         """A recording falls into segments, or does not."""
         self._failures = 0 if is_cut else self._failures + 1
-        if self._failures >= PATIENT:
-            self._left_out = min(1 << (self._failures - PATIENT), MOST_LEFT_OUT)
 
 
 #: By the kind of node, of one of many inputs the operation, and whether gradients went through.

@@ -88,12 +88,11 @@ class Formulas:
         self._work: list[tuple] = []
         calls, places = [], list[int]()
         for number, watch in watches.items():
-            made = [k for k, step in enumerate(watch.steps) if step.function is not None]
-            if made or watch.leaves:
+            if watch.leaves or any([step.function is not None for step in watch.steps]):
                 calls.append(number)
                 leaves = [(step, convert, node in inputs) for node, (step, convert) in watch.leaves.items()]
                 places += [inputs[node] for node in watch.leaves if node in inputs]
-                self._work.append((_in_order(watch, [*made, *[step for step, _, _ in leaves]]), leaves))
+                self._work.append((tuple(watch.steps), leaves))
         self.calls, self.places = tuple(calls), tuple(places)
 
     def values(self, *numbers: Sequence[Any]) -> tuple:
@@ -101,12 +100,12 @@ class Formulas:
         found: list[Any] = []
         try:
             for given, (steps, leaves) in zip(numbers, self._work, strict=True):
-                known: dict[int, Any] = {}
-                for at, function, operands in steps:
+                known: list[Any] = []
+                for function, operands, _ in steps:
                     if function is None:
-                        known[at] = given[operands[0][1]]
+                        known.append(given[operands[0][1]])
                     else:
-                        known[at] = function(*[x if step < 0 else known[step] for step, x in operands])
+                        known.append(function(*[x if step < 0 else known[step] for step, x in operands]))
                 for at, convert, is_read in leaves:
                     value = convert(known[at])
                     if is_read:
@@ -117,18 +116,6 @@ class Formulas:
 
     def __bool__(self) -> bool:
         return bool(self.calls)
-
-
-def _in_order(watch: Watch, wanted: Sequence[int]) -> list[tuple]:
-    """The steps that lead to `wanted`, in order."""
-    needed: set[int] = set()
-    waiting = list(wanted)
-    while waiting:
-        at = waiting.pop()
-        if at not in needed:
-            needed.add(at)
-            waiting += [step for step, _ in watch.steps[at].operands if step >= 0]
-    return [(at, watch.steps[at].function, watch.steps[at].operands) for at in sorted(needed)]
 
 
 class Plan:

@@ -35,7 +35,7 @@ from .node import (
     out_of,
     rich_node,
 )
-from .walk import pending_size
+from .walk import reached, value_inputs
 
 __all__ = [
     "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SAME", "SMALL_LIMIT", "NeedsTrace", "Recording",
@@ -280,8 +280,12 @@ def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
     """
     now.look_at = new_number() + PENDING_LIMIT
     for n in nodes if now.start else ():
-        if n.value is None and pending_size(n, PENDING_LIMIT) >= PENDING_LIMIT:
+        if n.value is None and len(reached([n], _pending_inputs, PENDING_LIMIT - 1)) >= PENDING_LIMIT:
             force(n)
+
+
+def _pending_inputs(node: Node) -> list[Node]:
+    return [i for i in value_inputs(node) if i.value is None]
 
 
 # ---------------------------------------------------------------- identities

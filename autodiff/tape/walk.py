@@ -29,8 +29,8 @@ from . import machine
 from .node import LEAF, Leaf, Node
 
 __all__ = [
-    "Said", "by_number", "gradient_inputs", "history", "is_given", "largest", "needed", "part_of", "pending_size",
-    "reached", "recorded_since", "still_true", "structure", "uncommon", "value_inputs",
+    "Said", "by_number", "gradient_inputs", "history", "is_given", "largest", "needed", "part_of", "reached",
+    "recorded_since", "still_true", "structure", "uncommon", "value_inputs",
 ]  # fmt: skip
 
 by_number = attrgetter("number")
@@ -70,30 +70,23 @@ def reached(
 
 def history(roots: Iterable[Node]) -> list[Node]:
     """The nodes through which gradients of `roots` flow, by creation."""
-    native = machine.asks
-    if native is not None:
-        found: list[Node] | None = native.history_of(tuple(roots), 0)
-        if found is not None:
-            return found
-
-    def tracking(nodes: Iterable[Node]) -> list[Node]:
-        return [n for n in nodes if n.kind.out.requires_grad]
-
-    return sorted(reached(tracking(roots), lambda n: tracking(gradient_inputs(n))), key=by_number)
+    return _gone_through(roots, 0, gradient_inputs, lambda n: n.kind.out.requires_grad)
 
 
 def recorded_since(number: int, roots: Iterable[Node]) -> list[Node]:
     """The nodes that were recorded after a number on the way to `roots`, by creation."""
-    native = machine.asks
-    if native is not None:
-        found: list[Node] | None = native.history_of(tuple(roots), number)
-        if found is not None:
-            return found
+    return _gone_through(roots, number, lambda n: n.inputs, lambda n: n.number > number)
 
-    def later(nodes: Iterable[Node]) -> list[Node]:
-        return [n for n in nodes if n.number > number]
 
-    return sorted(reached(later(roots), lambda n: later(n.inputs)), key=by_number)
+def _gone_through(
+    roots: Iterable[Node], number: int, inputs: Callable[[Node], Iterable[Node]], belongs: Callable[[Node], bool]
+) -> list[Node]:
+    """The nodes that belong to one of these walks; machine code knows by the number which one it is."""
+    starts, native = tuple(roots), machine.asks
+    found: list[Node] | None = None if native is None else native.history_of(starts, number)
+    if found is None:
+        found = sorted(reached(filter(belongs, starts), lambda n: filter(belongs, inputs(n))), key=by_number)
+    return found
 
 
 def uncommon(past: list[Node]) -> list[Node]:
@@ -123,11 +116,6 @@ def _followed(node: Node, past: AbstractSet[Node]) -> tuple[Node, ...]:
     if node.value is not None and (node not in past or node.leaf is not None):
         return ()
     return inputs
-
-
-def pending_size(node: Node, limit: int) -> int:
-    """The number of pending nodes that a value hangs on, counted up to `limit`."""
-    return len(reached([node], lambda n: [i for i in value_inputs(n) if i.value is None], limit - 1))
 
 
 def structure(

@@ -26,9 +26,9 @@ from ..mode import MODE
 from ..ops import add
 from ..tape import tier
 from ..tape.ask import Question, end_recording, evaluate, live_small, stored_along
-from ..tape.known import BACKWARD, EXACT_KEYS, NODES, Ask, Reading, forget
+from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
 from ..tape.misses import note
-from ..tape.node import Leaf, Node, data_node, new_number
+from ..tape.node import Node, new_number
 from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, source
 from ..tape.record import state
 from ..tape.sizes import Answer
@@ -347,29 +347,6 @@ def _reads_unnamed(call: Any) -> str:
     rule = call.rule()
     place = "" if rule is None else f" ({rule.place})"
     return f"the backward of {call.function.__name__}{place} reads what no key can name: it runs each time"
-
-
-def _exact_key(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple:
-    """The exact key of an ask for gradients."""
-    past = history(ask.results)
-    if ask.purpose == BACKWARD:
-        leaves: dict[Leaf, list[Node]] = {}
-        for node in past:
-            if node.leaf is not None:
-                leaves.setdefault(node.leaf, []).append(node)
-        groups = [Group(tuple(n), None, None if leaf.grad is None else leaf.grad.node) for leaf, n in leaves.items()]
-    else:
-        are_one = ask.purpose != NODES
-        groups = [
-            Group(tuple([n for n in past if n is x or (are_one and x.leaf is not None and n.leaf is x.leaf)]) or (x,))
-            for x in ask.targets
-        ]
-    one = handle(data_node(ask.results[0].kind, None))
-    seeds = [(r, one if s is None else handle(s)) for r, s in zip(ask.results, ask.seeds, strict=True)]
-    return Gradients(seeds, groups, tracks, ask.also, past, live, ask, None).exactly()
-
-
-EXACT_KEYS[False] = _exact_key
 
 
 def _group_key(group: Group, number: dict[Node, int]) -> tuple:

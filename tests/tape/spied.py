@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 
 import numpy as np
 import pytest
+from exact_keys import IS_COMPARED
 from work_done import work
 
 import autodiff as ad
@@ -17,7 +17,7 @@ from autodiff.tape.walk import needed
 
 #: For what holds only where exact keys are not made: with checks each hash is compared with one, amid threads too.
 uncompared = pytest.mark.skipif(
-    os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1", reason="exact keys are made here, to be compared"
+    IS_COMPARED, reason="exact keys are made here, to be compared"
 )
 
 RNG = np.random.default_rng(0)

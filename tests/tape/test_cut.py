@@ -77,7 +77,7 @@ def test_a_list_of_a_length_that_was_stacked_before_makes_nothing_new(taken_apar
 
 
 @pytest.mark.usefixtures("patience")
-def test_what_never_falls_into_segments_is_tried_less_and_less_often(monkeypatch):
+def test_what_never_falls_into_segments_is_tried_now_and_then(monkeypatch):
     """Sums of different functions, in an order that never repeats."""
     tried = []
     monkeypatch.setattr(parts, "Cut", lambda *what: tried.append(1) or cut.Cut(*what))

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from exact_keys import IS_COMPARED
 from spied import tell_of_exact_keys
 
 import autodiff as ad
-from autodiff.tape import known
 
 A, B = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
 
@@ -24,7 +24,7 @@ EXPECTED = {"a": np.cos(A) * B**2, "b": 2 * B * np.sin(A)}
 @pytest.fixture
 def keyless(native, monkeypatch):
     """From its call on no exact key of a recording is made: what is asked for must be found by machine code."""
-    if known.IS_COMPARED:
+    if IS_COMPARED:
         pytest.skip("exact keys are made here, to be compared")
 
     def refuse():

@@ -10,6 +10,7 @@ import weakref
 
 import numpy as np
 import pytest
+from exact_keys import exactly
 
 import autodiff as ad
 from autodiff.tape import machine
@@ -155,7 +156,7 @@ def asked(program, purpose, retain):
 def keys_of(program, purpose, retain):
     """The exact key of an ask, its nodes, and the recording as machine code reads it; None for nothing."""
     question = asked(program, purpose, retain)
-    key, order = question.exactly(), [id(n) for n in question.order]
+    key, order = exactly(question), [id(n) for n in question.order]
     del question  # what is held would count as something that may be asked for
     return key, order, read_by(asked(program, purpose, retain))
 
@@ -267,10 +268,10 @@ def test_a_key_holds_what_its_digest_was_made_of(native):
 
 def said_by_machine(program, purpose, tracks):
     """The exact key of an ask by machine code, and by Python."""
-    there = asked(program, purpose, tracks).exactly()
+    there = exactly(asked(program, purpose, tracks))
     question = asked(program, purpose, tracks)
     question.found = read_by(question)
-    return question.found and question.exactly(), there
+    return question.found and exactly(question), there
 
 
 def test_exact_keys_by_machine_code_are_those_of_python(native):

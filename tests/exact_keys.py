@@ -1,0 +1,98 @@
+"""Exact keys of recordings by Python alone, which AUTODIFF_NATIVE_CHECKS=1 compares with the hashes of machine code."""
+
+import os
+import threading
+
+from autodiff.ops import recorder
+from autodiff.tape import ask as asks
+from autodiff.tape import families
+from autodiff.tape.known import BACKWARD, NODES, VALUE, Ask, described, keys_of
+from autodiff.tape.node import data_node
+from autodiff.tape.walk import history
+from autodiff.tensor import handle
+from autodiff.transforms.gradient import Gradients, Group
+
+IS_COMPARED = os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1"
+
+#: The exact key that each hash had.
+_exact = {}
+#: The latest one of a thread.
+_latest = threading.local()
+
+
+def exactly(question):
+    """The exact key of a question, by Python alone."""
+    question.describe()
+    return question.key()
+
+
+def exact_key(ask, small, tracks):
+    """The exact key of an ask; `small`: weak references to handles of small results."""
+    handles = [t.node for r in small or () if (t := r()) is not None and t.node.value is None]
+    live = [n for n in dict.fromkeys(handles) if n not in ask.results]
+    if ask.purpose == VALUE:
+        return exactly(asks._Values(ask, live, tracks))
+    past = history(ask.results)
+    if ask.purpose == BACKWARD:
+        leaves = {}
+        for node in past:
+            if node.leaf is not None:
+                leaves.setdefault(node.leaf, []).append(node)
+        groups = [Group(tuple(n), None, None if leaf.grad is None else leaf.grad.node) for leaf, n in leaves.items()]
+    else:
+        are_one = ask.purpose != NODES
+        groups = [
+            Group(tuple([n for n in past if n is x or (are_one and x.leaf is not None and n.leaf is x.leaf)]) or (x,))
+            for x in ask.targets
+        ]
+    one = handle(data_node(ask.results[0].kind, None))
+    seeds = [(r, one if s is None else handle(s)) for r, s in zip(ask.results, ask.seeds, strict=True)]
+    return exactly(Gradients(seeds, groups, tracks, ask.also, past, live, ask, None))
+
+
+class Compared:
+    """The machine code that reads recordings; of each ask it is seen that its hash stands for one exact key."""
+
+    def __init__(self, machine_code):
+        self._machine_code = machine_code
+
+    def __getattr__(self, name):
+        return getattr(self._machine_code, name)
+
+    def ask(self, purpose, now, small, results, seeds, also, targets, tracks, is_released, given):
+        if given is None:
+            self._compare(Ask(purpose, results, seeds, also, targets), small, tracks)
+        return self._machine_code.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
+
+    def _compare(self, ask, small, tracks):
+        exact = _latest.key = exact_key(ask, small, tracks)
+        found = described(ask, small, (), tracks, 0)
+        if found is None:
+            return
+        key = (found[0], keys_of(found[2]))
+        del found  # what is held counts as something that may be asked for
+        if exact != exact_key(ask, small, tracks):
+            return  # a key of a call says more since it was first asked for
+        if len(_exact) > 4096:
+            _exact.clear()
+        assert _exact.setdefault(key, exact) == exact, "the hash of a recording stands for two exact keys"
+
+
+class _Recorder:
+    """A recorder whose asks are compared."""
+
+    def __init__(self, made):
+        self.asks = Compared(made.asks)
+
+
+def compare():
+    """Compare from now on."""
+    use_asks, given = recorder.use_asks, families._given
+
+    def given_at_any_size(sized, purpose, found):
+        form = families.without_numbers(_latest.key)
+        assert form == (sized.form, found[7]), "the hash of a family stands for two"
+        return given(sized, purpose, found)
+
+    recorder.use_asks = lambda made: use_asks(None if made is None else _Recorder(made))
+    families._given = given_at_any_size
