@@ -42,7 +42,7 @@ __all__ = ["Gradients", "solve"]
 
 
 def solve(
-    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], *, retain: bool, also: Sequence[Node] = (),
+    seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, retain: bool, also: Sequence[Node] = (),
     past: list[Node] | None = None, live: Sequence[Node] | None = None, ask: Ask | None = None,
     through: Sequence[int] | None = None,
 ) -> list[np.ndarray | None]:  # fmt: skip
@@ -62,7 +62,7 @@ def solve(
     if past is None:
         past = history(ends)
     if live is None:
-        live = live_small(state.now, [*ends, *[s.node for _, s in seeds], *also])
+        live = live_small(state.now, [*ends, *[bar for _, bar in seeds], *also])
     mode = MODE.get()
     runs_every_rule = mode.eager or (mode.anomalies and not state.now.tracing)
     has_hooks = any([n.hooks for n in uncommon(past)]) or any([g.hooks for g in groups])
@@ -101,7 +101,7 @@ class Gradients(Question):
     past: list[Node]
 
     def __init__(
-        self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
+        self, seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
         past: list[Node], live: Sequence[Node], ask: Ask | None, through: Sequence[int] | None,
     ) -> None:  # fmt: skip
         self.ask, self.live, self.tracks = ask, live, retain
@@ -110,9 +110,9 @@ class Gradients(Question):
         self.implicit: set[Node] = set()
         for k, (_, seed) in enumerate(seeds):
             if ask is not None and ask.seeds[k] is None:
-                self.implicit.add(seed.node)
+                self.implicit.add(seed)
             else:
-                self.given.append(seed.node)
+                self.given.append(seed)
         self.olds = [g.old for g in groups if g.old is not None]
         self.asked = [*[r for r, _ in seeds], *self.given, *also]
 
@@ -163,7 +163,7 @@ class Gradients(Question):
 
     def key(self) -> tuple:
         number = self.number
-        seeds = tuple([(number[r], -1 if s.node in self.implicit else number[s.node]) for r, s in self.seeds])
+        seeds = tuple([(number[r], -1 if s in self.implicit else number[s]) for r, s in self.seeds])
         stored = tuple(sorted([number[n] for n in self.kept]))
         return "gradient", tuple(self.parts), seeds, stored, tuple([_group_key(g, number) for g in self.ordered])
 
@@ -288,7 +288,7 @@ class Gradients(Question):
 
     def _answer_again(self, new: dict[Node, Node]) -> Answer:
         """The answer to a recording in which others stand for its nodes: the rules run on these."""
-        seeds = [(new[r], handle(new.get(s.node, s.node))) for r, s in self.seeds]  # one stays what it is
+        seeds = [(new[r], new.get(s, s)) for r, s in self.seeds]  # one stays what it is
         groups = [Group(tuple([new.get(n, n) for n in g.nodes]), None, g.old and new[g.old]) for g in self.ordered]
         kept = [new[n] for n in self.kept]
         number = {new.get(n, n): i for n, i in self.number.items()}
@@ -308,12 +308,12 @@ def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[N
 
 
 def _answer(
-    drawn: Drawn, gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Tensor]], kept: Sequence[Node],
+    drawn: Drawn, gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Node]], kept: Sequence[Node],
     number: dict[Node, int],
 ) -> Answer:  # fmt: skip
     """The answer to a recording by what was drawn of its gradients, and of what is kept."""
     # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
-    own = {number[s.node] for _, s in seeds} - {number[n] for n in kept}
+    own = {number[s] for _, s in seeds} - {number[n] for n in kept}
     if any([n in own for n, _ in drawn.store]):
         drawn = drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own]))
     places = drawn.places
@@ -364,8 +364,8 @@ def _exact_key(ask: Ask, live: Sequence[Node], tracks: bool) -> tuple:
             Group(tuple([n for n in past if n is x or (are_one and x.leaf is not None and n.leaf is x.leaf)]) or (x,))
             for x in ask.targets
         ]
-    one = handle(data_node(ask.results[0].kind, None))
-    seeds = [(r, one if s is None else handle(s)) for r, s in zip(ask.results, ask.seeds, strict=True)]
+    one = data_node(ask.results[0].kind, None)
+    seeds = [(r, one if s is None else s) for r, s in zip(ask.results, ask.seeds, strict=True)]
     return Gradients(seeds, groups, tracks, ask.also, past, live, ask, None).exactly()
 
 

@@ -128,16 +128,17 @@ def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndar
 def _segment_rules(segment: Segment, pattern: tuple[int, ...]) -> Ruled:
     """Run the rules of a segment.  Raises Unfit where one is the user's, which may read anything."""
     given: list[Node | None] = []
-    seeds = []
+    seeds, masked = [], []
     targets = list(segment.tracked.values())
     with observed() as choices, recording_rules(False):
         for node, flag in zip([*segment.roots, *targets], pattern, strict=True):
             bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
             given.append(bar)
             if bar is not None:
-                seeds.append((node, bar, flag == 2))
+                seeds.append((node, bar))
+                masked.append(flag == 2)
         order = [n for n in segment.nodes if n.kind.out.requires_grad]
-        found = {node: (bar, 1 + masked) for node, bar, masked in Pull(order, seeds, targets).reached()}
+        found = {node: (bar, 1 + is_masked) for node, bar, is_masked in Pull(order, seeds, targets, masked).reached()}
     if users_methods(choices):
         raise Unfit
     return Ruled(given, found, choices)

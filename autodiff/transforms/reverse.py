@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from codegen.garbage import Paused
@@ -39,7 +39,7 @@ from ..tape.plan import COUNTS
 from ..tape.record import record, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
-from .anomaly import watch
+from .anomaly import is_watching, watch
 from .hooks import run_hooks
 from .rule_programs import RulePrograms, pulled_by_rule
 from .rules import again, call_rule, watching_at
@@ -86,13 +86,13 @@ class Pull:
     """
 
     def __init__(
-        self, order: Sequence[Node], seeds: Sequence[tuple[Node, Node, bool]], targets: Iterable[Node],
-        many: Many | None = None,
+        self, order: Sequence[Node], seeds: Sequence[tuple[Node, Node]], targets: Iterable[Node],
+        masked: Sequence[bool] = (), many: Many | None = None,
     ) -> None:  # fmt: skip
         """Go through a history.
 
         order     the history of the results, by creation
-        seeds     results, the cotangent of each, and whether it is masked
+        seeds     results, and the cotangent of each;  masked: whether it is so, for as many as are said
         targets   nodes of the history
         many      what cotangents are many
 
@@ -100,63 +100,65 @@ class Pull:
         """
         self.many = many
         self.order = order if type(order) is list else list(order)
-        self.watch = watch if MODE.get().anomalies and not state.now.tracing else None
-        self.programs = programs = None if self.watch else RulePrograms.now(is_many=many is not None)
+        self.programs = programs = RulePrograms.now(is_many=many is not None)
+        self.watch = watch if programs is None and is_watching() else None
         self.slots: dict[int, dict[int, Node]] = {}
         self.targets = tuple(targets)
-        ends, bars, are_masked = zip(*seeds, strict=True) if seeds else ((), (), ())
+        ends, bars = zip(*seeds, strict=True) if seeds else ((), ())
         asked = (*ends, *self.targets)
-        native = None if programs is None else programs.native
-        words, self.bars, self.flags, *places = (begun if native is None else native.begin_pass)(self.order, asked)
+        if programs is not None and programs.native is not None:
+            self._go_natively(programs, asked, bars, tuple(masked))
+            return
+        words, self.bars, self.flags, *places = begun(self.order, asked)
         self.wires, self._places = Wires(words), places[len(bars) :]
         for at in self._places:
             if at >= 0:
                 self.flags[at] = _TARGET
-        self._note_open(native)
-        for at, bar, is_masked in zip(places, bars, are_masked, strict=False):
+        self._note_open()
+        for at, bar, is_masked in zip(places, bars, itertools.chain(masked, itertools.repeat(False)), strict=False):
             self._give(at, bar, is_masked)
-        if programs is not None and native is not None:
-            self._go_natively(programs)
-            return
         down, lines = range(len(self.order) - 1, -1, -1), state.now.lines
         nodes = self.order if lines is None else belonging_to_rules(lines, reversed(self.order))
         for at, _ in zip(down, nodes, strict=True):
             self._go(at)
 
-    def found(self) -> dict[Node, Tensor]:
-        """The cotangents of the targets that are reached."""
-        return {node: noted(bar) for node, bar, _ in self.reached()}
-
-    def reached(self) -> Iterator[tuple[Node, Node, bool]]:
+    def reached(self) -> list[tuple[Node, Node, bool]]:
         """The targets that are reached, the cotangent of each, and whether it is masked."""
-        for node, at in zip(self.targets, self._places, strict=True):
-            if at >= 0 and self.bars[at] is not None:
-                yield node, self.bars[at], bool(self.flags[at] & _MASKED)
-            elif at >= 0 and self.flags[at] & _ZERO:
-                yield node, zeros_of(aval_of(node, self.many)).node, True
+        ends = zip(self.targets, self._places, self.ends(), strict=True)
+        return [(node, bar, self.flags[at] & _MASKED > 0) for node, at, bar in ends if bar is not None]
 
-    def _note_open(self, native: Any) -> None:
+    def ends(self) -> list[Node | None]:
+        """The cotangents of the targets; None for one that is not reached."""
+        found: list[Node | None] = []
+        for node, at in zip(self.targets, self._places, strict=True):
+            bar = None if at < 0 else self.bars[at]
+            if bar is None and at >= 0 and self.flags[at] & _ZERO:
+                bar = zeros_of(aval_of(node, self.many)).node
+                self.flags[at] |= _MASKED
+            found.append(bar)
+        return found
+
+    def _note_open(self) -> None:
         """Note through which nodes gradients reach targets."""
         flags = self.flags
-        if native is not None:
-            native.note_open(self.order, flags, self.wires.words)
-            return
         for at, node in enumerate(self.order):
             if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in self.wires.sources(at, node)]):
                 flags[at] |= _OPEN
 
-    def _go_natively(self, programs: RulePrograms) -> None:
+    def _go_natively(self, programs: RulePrograms, asked: tuple[Node, ...], bars: tuple, masked: tuple) -> None:
         """Have machine code go through all nodes but those that need Python."""
-        native, state_of_pass = programs.native, (self.order, self.bars, self.flags, self.wires.words)
-        rules = (programs.word, programs.used, programs.stamp, SUMS[MODE.get().tracks], _added, self._hooked)
+        native, sums = programs.native, SUMS[MODE.get().tracks]
+        rules = programs.word, programs.used, programs.stamp, sums, _added, self._hooked
         try:
-            at = native.go_back(*state_of_pass, len(self.order) - 1, *rules)
+            words, self.bars, self.flags, *places, at = native.begin_back(self.order, asked, bars, masked, *rules)
+            self._places = places[len(bars) :]
             if at < 0:
                 return
+            self.wires = Wires(words)
             with Paused():  # nearly all that rules make is still in use
                 while at >= 0:
                     self._go(at)
-                    at = native.go_back(*state_of_pass, at - 1, *rules)
+                    at = native.go_back(self.order, self.bars, self.flags, words, at - 1, *rules)
         finally:
             programs.note_used()
 

@@ -41,7 +41,7 @@ from ..tape.record import argument, is_cut, state
 from ..tape.walk import by_number
 from ..tensor import Tensor, handle
 
-__all__ = ["BATCH", "PUSH", "RuleProgram", "RulePrograms", "at_once", "missing_rule", "pulled_by_rule"]
+__all__ = ["BATCH", "PUSH", "RuleProgram", "RulePrograms", "missing_rule", "pulled_by_rule"]
 
 #: A word: the sort of a rule, and bits.  Machine code has the same (`recording_rules`).
 _PULL, PUSH, BATCH = 0, 1, 2
@@ -284,27 +284,6 @@ class RulePrograms:
                 assert node is not None
                 state.now.meet(handle(node))
         return program.put(given)
-
-
-def at_once(walk: str, asked: int, ends: tuple, sums: tuple = (), *, is_many: bool = False) -> Any:
-    """The findings of a walk of machine code through a whole history; None where Python has to look at a node.
-
-    walk     `pulled` or `pushed` (`recording_gradients`), which takes `ends`, then what is asked, and `sums`
-    is_many  rules that go back are done with each of many cotangents
-    """
-    now, mode, native = state.now, MODE.get(), machine.asks
-    if native is None or now.lines is not None or now.captures is not None or is_watched():
-        return None
-    if mode.anomalies or mode.eager:
-        return None
-    word = (PUSH if walk == "pushed" else 0) | (_MANY if is_many else 0)
-    used: list[Any] = []
-    try:
-        return getattr(native, walk)(*ends, asked, word, *sums, used, next(_stamps))
-    finally:
-        if is_observed():
-            for entry in {block.entry for block in used}:
-                include(entry.choices)
 
 
 class KindRules:

@@ -36,7 +36,7 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
-from .backward_pass import OUTSIDE, pulled, untracked
+from .backward_pass import pulled, untracked
 from .batch.walk import NoBatchRule, of_each
 from .forward import moving, paired, pushed, pushed_to
 from .functional import gradients_with_history
@@ -187,14 +187,14 @@ def _each(size: int, f: Callable[[list[Tensor]], Sequence[Any]], given: Sequence
 
 def _back(r: Tensor, a: Arguments) -> _Run:
     """Passes back from one result."""
-    mine, asked = [x.node for x in a.leaves], OUTSIDE if MODE.get().tracks and not a.plain else 0
+    mine, tracks = [x.node for x in a.leaves], None if MODE.get().tracks and not a.plain else False
 
     def back(units: Tensor, many: Many | None) -> Sequence[Tensor | None]:
         try:
-            return pulled([(r.node, units)], mine, asked, many)[1]
+            return pulled([(r.node, units.node)], mine, tracks, many)[1]
         except LooksAtCotangents:
             assert many is not None
-            return many.each(lambda one: pulled([(r.node, one[0])], mine, asked)[1], [units])
+            return many.each(lambda one: pulled([(r.node, one[0].node)], mine, tracks)[1], [units])
 
     return back
 

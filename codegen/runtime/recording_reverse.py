@@ -1,7 +1,7 @@
 """The backward pass over plain operations whose rules are programs, in native Python: `autodiff.transforms.reverse`.
 
-    note_open(order, ...)      which nodes lead to targets
-    go_back(order, ...)        go through nodes by falling number, as far as Python is not needed
+    begin_back(order, ...)     begin a pass, and go as far as Python is not needed, by falling number
+    go_back(order, ...)        go on so
 
 The state of a pass is Python's, by place in the history: its nodes, a list of their cotangents, bytes of flags, how
 they are wired (`recording_rules`).  So Python goes on at any node, and machine code behind it.
@@ -16,13 +16,21 @@ from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u6
 from . import recording_objects as py
 from .recorder_nodes import NodeWords, new_step, new_steps
 from .recording_program import StepsBlock
-from .recording_rules import MASKED_BIT, bytes_of_array, is_operation, is_simple, note_used, rule_of
+from .recording_rules import (
+    MASKED_BIT,
+    begun,
+    bytes_of_array,
+    is_operation,
+    is_simple,
+    note_used,
+    place_at,
+    rule_of,
+    with_end,
+)
 from .recording_run import count_up
 from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
 
-__all__ = [
-    "TARGET", "ZERO", "BackwardPass", "count_rules", "give", "go_back", "go_on", "note_open", "open_all", "take_up",
-]  # fmt: skip
+__all__ = ["begin_back", "go_back"]
 
 #: Of a node: gradients reach a target through it; its cotangent is masked; it gets nothing but the zeros of step
 #: functions; it is a target; it is a call, of which outputs have cotangents; its hooks have run.
@@ -32,8 +40,8 @@ OPEN, MASKED, ZERO, TARGET, CALL, RAN = 1, 2, 4, 8, 16, 32
 class BackwardPass(Struct):
     """A pass: its nodes, their cotangents, flags and wires; how sums are recorded; and the sum that was made last.
 
-    added       records a sum whose kind is not known; None: the pass is stuck there
-    hooked      hooked(node, cotangent) runs the hooks of a node; None: Python goes on there
+    added       records a sum whose kind is not known
+    hooked      hooked(node, cotangent) runs the hooks of a node
     old, new    the Outs of what was added;  kind: of the sum, with a count
     rules       the number of rules that were put down, since they were counted
     """
@@ -49,7 +57,6 @@ class BackwardPass(Struct):
     new: ptr
     kind: ptr
     rules: i64
-    is_stuck: bool
 
 
 @native
@@ -111,9 +118,6 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     both = local(ptr, 2)
     both[0] = ptr(old)
     both[1] = ptr(new)
-    if p.kind is None and p.added is tape.none:
-        p.is_stuck = True
-        return None
     if p.kind is None:
         return py.call_two(p.added, ptr(old), ptr(new))
     step = local(NodeWords, 1)
@@ -233,7 +237,7 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
                     note_zero(p, i64(p.wires[k]))
             i -= 1
             continue
-        if unlikely(not is_plain) and p.hooked is not tape.none and is_operation(n):
+        if unlikely(not is_plain) and is_operation(n):
             is_right = run_hooks(p, i, n)
             if not is_right:
                 break
@@ -271,12 +275,6 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
 
 
 @native
-def count_rules(p: ptr[BackwardPass]) -> bool:
-    """Count the rules of a pass that goes on, or is done.  False with an exception."""
-    return count_up(ptr[ptr](tape.counts) + RULES, p.rules)
-
-
-@native
 def take_up(
     p: ptr[BackwardPass], order: ptr, bars: ptr, flags: ptr, wires: ptr, memo: ptr, added: ptr, hooked: ptr
 ) -> void:
@@ -292,7 +290,40 @@ def take_up(
     p.new = None
     p.kind = None
     p.rules = 0
-    p.is_stuck = False
+
+
+@native
+def begin_back(
+    order: borrowed, asked: borrowed, bars: borrowed, masked: borrowed, word: u64, used: borrowed, stamp: u64,
+    memo: borrowed, added: borrowed, hooked: borrowed,
+) -> obj:
+    """The state of a pass that was begun (`recording_rules.begun`), and behind it what `go_back` gives.
+
+    asked         nodes: the results, each with its cotangent in `bars`, true in `masked` if it is so; targets
+    word, ...     see `go_back`
+    """
+    made = begun(order, asked)
+    p = local(BackwardPass, 1)[0]
+    found = py.list_item(ptr(made), 1)
+    flags = py.list_item(ptr(made), 2)
+    take_up(p, ptr(order), found, flags, py.list_item(ptr(made), 0), ptr(memo), ptr(added), ptr(hooked))
+    results = py.tuple_size(ptr(bars))
+    for i in range(results, py.tuple_size(ptr(asked))):
+        at = place_at(made, i)
+        if at >= 0:
+            p.said[at] = TARGET
+    open_all(p)
+    is_right = True
+    for i in range(results):
+        is_masked = i < py.tuple_size(ptr(masked)) and py.tuple_item(ptr(masked), i) is tape.true
+        is_right = is_right and give(p, place_at(made, i), py.tuple_item(ptr(bars), i), is_masked)
+    at = i64(-2)
+    if is_right:
+        at = go_on(p, py.list_size(ptr(order)) - 1, word, ptr(used), stamp)
+    py.dec(p.kind)
+    if at == -2 or not count_up(ptr[ptr](tape.counts) + RULES, p.rules):
+        return py.failed()
+    return with_end(made, at)
 
 
 @native
@@ -311,14 +342,6 @@ def go_back(
     take_up(p, ptr(order), ptr(bars), ptr(flags), ptr(wires), ptr(memo), ptr(added), ptr(hooked))
     at = go_on(p, first, word, ptr(used), stamp)
     py.dec(p.kind)
-    if at == -2 or not count_rules(p):
+    if at == -2 or not count_up(ptr[ptr](tape.counts) + RULES, p.rules):
         return py.failed()
     return py.object_of(py.int_of(at))
-
-
-@native
-def note_open(order: borrowed, flags: borrowed, wires: borrowed) -> void:
-    """`open_all`, for Python."""
-    p = local(BackwardPass, 1)[0]
-    take_up(p, ptr(order), tape.none, ptr(flags), ptr(wires), tape.none, tape.none, tape.none)
-    open_all(p)

@@ -1,8 +1,9 @@
 """Rules as programs, and the passes that put them down, in native Python: see `autodiff.transforms.rule_programs`.
 
-    begin_pass(order, asked)   the beginning of a pass: how its nodes are wired, what it finds, flags, places
+    begun(order, asked)        the beginning of a pass: how its nodes are wired, what it finds, flags, places
     rule_of(...)               the program of a node's rule
-    go_forth(order, ...)       a pass forward: nodes by rising number, as far as Python is not needed
+    begin_forth(order, ...)    begin a pass forward, and go as far as Python is not needed, by rising number
+    go_forth(order, ...)       go on so
 
 A pass back is in `recording_reverse`.
 
@@ -25,16 +26,13 @@ from .recording_program import StepsBlock
 from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, tape
 
 __all__ = [
-    "FIXED", "MASKED_BIT", "TRACKS", "begin_pass", "bytes_of_array", "go_forth", "is_operation", "is_simple",
-    "note_used", "push_on", "rule_of",
+    "MASKED_BIT", "begin_forth", "begun", "bytes_of_array", "go_forth", "is_operation", "is_simple", "note_used",
+    "place_at", "rule_of", "with_end",
 ]  # fmt: skip
 
 #: Of the word of a rule (`rule_programs`): the bit that says of a cotangent that it is masked; the first of those that
 #: say which inputs have tangents, and of how many inputs they say it.
 MASKED_BIT, FIRST_INPUT, MOST_INPUTS = 3, 8, 48
-#: The bit that says that what it records tracks.
-TRACKS = 1 << 2
-
 #: The number of parts of a pass before the places of nodes.
 FIXED = 3
 
@@ -76,7 +74,7 @@ def wires_of_all(order: ptr) -> ptr:
 
 
 @native
-def begin_pass(order: borrowed, asked: borrowed) -> obj:
+def begun(order: borrowed, asked: borrowed) -> obj:
     """[wires, nothing for each node, a flag for each node, the places of the nodes of a tuple...]: a list.
 
     A place is -1 for a node that is not in the pass.
@@ -102,6 +100,21 @@ def begin_pass(order: borrowed, asked: borrowed) -> obj:
     made = py.list_of(parts, n_asked + FIXED)
     py.leave(parts, nearby)
     return py.object_of(made)
+
+
+@native(inline=True)
+def place_at(made: borrowed, i: i64) -> i64:
+    """The place of a node that was asked for when a pass began."""
+    return py.int_value(py.list_item(ptr(made), FIXED + i))
+
+
+@native
+def with_end(made: borrowed, at: i64) -> obj:
+    """The state of a pass, with the place at which Python has to go on behind it."""
+    end = py.object_of(py.int_of(at))
+    if py.append(ptr(made), ptr(end)) != 0:
+        return py.failed()
+    return made
 
 
 @native(inline=True)
@@ -247,6 +260,31 @@ def push_on(order: ptr, dots: ptr, flags: ptr, wires: ptr, first: i64, word: u64
             break
         i += 1
     return i if is_right else i64(-1)
+
+
+@native
+def begin_forth(
+    order: borrowed, asked: borrowed, dots: borrowed, word: u64, used: borrowed, stamp: u64
+) -> obj:
+    """The state of a pass that was begun, and behind it what `go_forth` gives.
+
+    asked        nodes: those for which something is found already, which is in `dots`, and others
+    word, ...    see `go_forth`
+    """
+    made = begun(order, asked)
+    found = py.list_item(ptr(made), 1)
+    for i in range(py.tuple_size(ptr(dots))):
+        at = place_at(made, i)
+        if at >= 0:
+            dot = py.tuple_item(ptr(dots), i)
+            py.inc(dot)
+            py.set_list(found, at, dot)
+    flags = py.list_item(ptr(made), 2)
+    wires = py.list_item(ptr(made), 0)
+    at = push_on(ptr(order), found, flags, wires, 0, word, ptr(used), stamp)
+    if at < 0:
+        return py.failed()
+    return with_end(made, at)
 
 
 @native

@@ -40,7 +40,7 @@ from .recording_entries import (
 )
 from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, tape
 
-__all__ = ["gather", "history_list", "history_of", "root", "roots", "uncommon"]
+__all__ = ["gather", "history_of", "root", "roots", "uncommon"]
 
 
 @native(inline=True)
@@ -226,10 +226,13 @@ def follow_all(since: u64) -> void:
 
 
 @native
-def history_list(nodes: ptr, since: u64) -> ptr:
-    """`history_of`, a new reference; null with an exception."""
+def history_of(nodes: borrowed, since: u64) -> obj:
+    """The nodes that lead to those of a tuple, by creation: a list; None where there is no memory.
+
+    since    0: through which gradients flow;  a number: all that were recorded after it
+    """
     begin()
-    count = py.tuple_size(nodes)
+    count = py.tuple_size(ptr(nodes))
     held = ptr[ptr](None)
     nearby = local(ptr, py.FEW)
     own = u64(0)
@@ -237,7 +240,7 @@ def history_list(nodes: ptr, since: u64) -> ptr:
         h = local(Hot, 1)[0]
         load(h)
         for i in range(count):
-            go_to(h, ptr[RawNode](py.tuple_item(nodes, i)), since)
+            go_to(h, ptr[RawNode](py.tuple_item(ptr(nodes), i)), since)
         save(h)
         follow_all(since)
         if not walk.is_full:
@@ -246,22 +249,12 @@ def history_list(nodes: ptr, since: u64) -> ptr:
             if held is None:
                 py.clear_error()
     if held is None:
-        py.inc(tape.none)
-        return tape.none
+        return borrowed(tape.none)
     hold(held, walk.queue, own)
     # A list is made now: that may run any Python.
     made = py.list_of(held, i64(own))
     py.leave(held, nearby)
-    return made
-
-
-@native
-def history_of(nodes: borrowed, since: u64) -> obj:
-    """The nodes that lead to those of a tuple, by creation: a list; None where there is no memory.
-
-    since    0: through which gradients flow;  a number: all that were recorded after it
-    """
-    return py.object_of(history_list(ptr(nodes), since))
+    return py.object_of(made)
 
 
 @native

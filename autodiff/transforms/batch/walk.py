@@ -140,17 +140,15 @@ class OfAll:
 
     def _go_natively(self, order: Sequence[Node], ends: Sequence[Node], programs: RulePrograms) -> None:
         """Have machine code go through all nodes but those that need Python."""
-        known = [(n, t.node) for n, t in self.found.items()]
-        words = [programs.word | BATCH, programs.used, programs.stamp]
-        wires, made, flags, *places = programs.native.begin_pass(order, (*[n for n, _ in known], *ends))
-        for at, (_, t) in zip(places, known, strict=False):
-            if at >= 0:
-                made[at] = t
+        given = {n: t.node for n, t in self.found.items()}
+        native, rules = programs.native, (programs.word | BATCH, programs.used, programs.stamp)
+        asked = (*given, *ends)
         try:
-            at = programs.native.go_forth(order, made, flags, wires, 0, *words)
+            words, made, flags, *places, at = native.begin_forth(order, asked, tuple(given.values()), *rules)
+            wires = Wires(words)
             while at < len(order):
                 node = order[at]
-                for i, place in zip(node.inputs, Wires(wires).of(at), strict=True):
+                for i, place in zip(node.inputs, wires.of(at), strict=True):
                     if place >= 0 and made[place] is not None and i not in self.found:
                         self.found[i] = handle(made[place])
                 if any([i in self.found or i in self._outputs for i in node.inputs]):
@@ -159,10 +157,10 @@ class OfAll:
                     if found is not None:
                         made[at] = found.node if isinstance(found, Tensor) else found
                         flags[at] = 0 if isinstance(found, Tensor) else _LOOK
-                at = programs.native.go_forth(order, made, flags, wires, at + 1, *words)
+                at = native.go_forth(order, made, flags, words, at + 1, *rules)
         finally:
             programs.note_used()
-        for node, at in zip(ends, places[len(known) :], strict=True):
+        for node, at in zip(ends, places[len(given) :], strict=True):
             if at >= 0 and made[at] is not None and node not in self.found:
                 self.found[node] = noted(made[at])
 
