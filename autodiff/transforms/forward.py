@@ -42,7 +42,7 @@ from .arguments import (
 )
 from .backward_pass import is_looked_at, recording_rules, untracked
 from .reverse import Pull, Wires, begun, noted
-from .rule_programs import PUSH, RulePrograms, missing_rule
+from .rule_programs import PUSH, RulePrograms, missing_rule, results_of
 from .rule_values import push_rule
 from .rules import again, call_rule
 
@@ -142,16 +142,11 @@ class Push:
         before, now.literal = now.literal, True
         try:
             kinks = [kink for i in self.wires.of(at) for kink in self.kinks.get(i, ())]
-            found = None
-            if self.programs is not None:
-                found = self.programs.push(
-                    node, dots, lambda given: _tangent_by_rule(node, given[:n], given[n], given[n + 1 :])
-                )
-            if found is not None:
-                tangent = None if found[0] is None else handle(found[0])
-            else:
-                xs = [handle(i) for i in node.inputs]
-                tangent = _tangent_by_rule(node, [near.get(i) for i in node.inputs], handle(node), xs)
+
+            def rule(given: Sequence[Any]) -> list[Tensor | None]:
+                return [_tangent_by_rule(node, given[:n], given[n], given[n + 1 :])]
+
+            (tangent,) = results_of(self.programs, node, node.inputs, dots, PUSH, rule)
             if tangent is not None and (kinks or "cancels" in node.kind.op.traits):
                 tangent, left = _smooth(node, tangent, near, kinks)
                 if left:

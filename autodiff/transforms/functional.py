@@ -40,9 +40,8 @@ from .arguments import (
     tracks_outside,
 )
 from .backward import asked_of, check_not_released, passed, release, seed_for
-from .backward_pass import Group, group_of, pulled, recorded
+from .backward_pass import Group, again, ask_for, group_of, pulled, recorded
 from .gradient import solve
-from .gradient_asks import again, ask_for
 
 __all__ = ["grad", "gradients_with_history", "value_and_grad", "vjp"]
 

@@ -41,7 +41,7 @@ from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from .anomaly import is_watching, watch
 from .hooks import run_hooks
-from .rule_programs import RulePrograms, pulled_by_rule
+from .rule_programs import MASKED, RulePrograms, pulled_by_rule, results_of
 from .rules import again, call_rule, watching_at
 
 __all__ = ["SUMS", "LooksAtCotangents", "Many", "Pull", "Wires", "aval_of", "begun", "noted"]
@@ -192,17 +192,16 @@ class Pull:
         COUNTS.rules += 1
         op, masked = node.kind.op, bool(said & _MASKED)
         is_kept = masked and op.keeps_mask
-        found: Sequence[Any] | None = None
+
+        def rule(given: Sequence[Tensor]) -> Sequence[Tensor | None]:
+            if self.many is None:
+                return pulled_by_rule(node.kind, given, is_kept)
+            return self.many.each(lambda bars: pulled_by_rule(node.kind, [*bars, *given[1:]], is_kept), given[:1])
+
         if "cancels" in op.traits:
             found = self._cancelled(node, inputs, bar, is_kept)
-        elif self.programs is not None:
-            found = self.programs.pull(node, inputs, bar, masked, self.many and self.many.each)
-        if found is None:
-            given, *others = map(handle, (bar, node, *inputs))
-            if self.many is None:
-                found = pulled_by_rule(node.kind, (given, *others), is_kept)
-            else:
-                found = self.many.each(lambda one: pulled_by_rule(node.kind, (*one, *others), is_kept), [given])
+        else:
+            found = results_of(self.programs, node, inputs, (bar,), MASKED if masked else 0, rule)
         if not op.discrete and any([g is None for g in found]):
             self._note_zeros(self.wires.of(at))
         self._give_all(at, node, [bar], found, is_kept or op.masks)
@@ -259,10 +258,10 @@ class Pull:
         return again(self.programs, key, given, lambda: pulled_by_rule(node.kind, list(map(handle, own)), masked))
 
     def _give_all(
-        self, at: int, node: Node, bars: Sequence[Node], found: Sequence[Any], masked: bool
+        self, at: int, node: Node, bars: Sequence[Node], found: Sequence[Tensor | None], masked: bool
     ) -> None:
-        """Give cotangents, nodes or tensors, to the inputs that a node's cotangent goes to."""
-        given = [g.node if isinstance(g, Tensor) else g for g in found]
+        """Give cotangents to the inputs that a node's cotangent goes to."""
+        given = [None if g is None else g.node for g in found]
         if self.watch:
             there = zip(gradient_inputs(node), given, strict=True)
             self.watch(node, bars, [(i, g) for i, g in there if g is not None])

@@ -11,8 +11,7 @@ whether what it records tracks, and
 
 When such a rule is met for the second time, it runs on examples, and what it recorded is kept with the kind:
 
-    program = programs.pull(node, inputs, bar, masked)
-    program.put((bar, node, *inputs))            the cotangents of those inputs that get one
+    results_of(programs, node, inputs, (bar,), word, rule)      the cotangents of the inputs
 
 A rule that runs programs of its own (loops and branches), or in which methods of the user's were chosen, runs each
 time.  A VJP rule that looks at how its cotangent was recorded is found by what it sees (`rules.again`).
@@ -28,7 +27,6 @@ from weakref import ref
 
 import numpy as np
 
-from codegen.garbage import set_in_context
 from codegen.symbols import is_watched
 
 from ..custom.keys import users_methods
@@ -37,15 +35,15 @@ from ..errors import GradientError
 from ..mode import MODE
 from ..tape import machine
 from ..tape.node import CONSTANT, LEAF, Kind, Node, Out, Primitive, new_number, put_down, rich_node
-from ..tape.record import argument, is_cut, state
+from ..tape.record import argument, state
 from ..tape.walk import by_number
 from ..tensor import Tensor, handle
 
-__all__ = ["BATCH", "PUSH", "RuleProgram", "RulePrograms", "missing_rule", "pulled_by_rule"]
+__all__ = ["BATCH", "MASKED", "PUSH", "RuleProgram", "RulePrograms", "missing_rule", "pulled_by_rule", "results_of"]
 
 #: A word: the sort of a rule, and bits.  Machine code has the same (`recording_rules`).
 _PULL, PUSH, BATCH = 0, 1, 2
-_TRACKS, _MASKED, _MANY, _FIRST_INPUT = 1 << 2, 1 << 3, 1 << 4, 8
+_TRACKS, MASKED, _MANY, _FIRST_INPUT = 1 << 2, 1 << 3, 1 << 4, 8
 #: The most inputs of which a word says whether they have tangents.
 _MOST_INPUTS = 48
 #: The most rules of one kind that are known: a batching rule for each number of examples is another one.
@@ -102,7 +100,7 @@ class RuleProgram:
         """The program of an operation's rule as machine code knows it."""
         if self._native is None:
             has_zeros = None in self.results and not op.discrete
-            masks = op.masks or bool(op.keeps_mask and self.word & _MASKED)
+            masks = op.masks or bool(op.keeps_mask and self.word & MASKED)
             self._native = native.steps(
                 self.given, self.steps, self.results, masks, has_zeros, self.word, self.outs, self
             )
@@ -184,73 +182,19 @@ class RulePrograms:
         native = None if lines is not None or now.captures is not None else machine.asks
         return cls(mode.tracks, native, is_many)
 
-    def pull(
-        self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool, each: Callable | None
-    ) -> list[Node | None] | None:  # fmt: skip
-        """The cotangents of the inputs of a node of no call; None where its rule is to run.
-
-        each    each(f, [bar]) is what f does with each of many cotangents (`reverse.Many`); None: it is one
-        """
-        word = self.word | (_MASKED if masked else 0)
-        masked = masked and node.kind.op.keeps_mask
-
-        def run(examples: Sequence[Tensor]) -> Sequence[Tensor | None]:
-            if each is None:
-                return pulled_by_rule(node.kind, examples, masked)
-            return each(lambda bars: pulled_by_rule(node.kind, [*bars, *examples[1:]], masked), examples[:1])
-
-        return self._put(node, inputs, (bar,), word, run)
-
-    def push(
-        self, node: Node, dots: Sequence[Node | None], rule: Callable[[Sequence[Tensor | None]], Tensor | None]
-    ) -> list[Node | None] | None:
-        """[the tangent of a node of no call, or None]; None where its rule is to run.
-
-        dots    tangents of its inputs;  rule    from tangents, the node and its inputs to its tangent
-        """
-        word = self.word | PUSH | _which(dots)
-        return self._put(node, node.inputs, dots, word, lambda examples: [rule(examples)])
-
-    def batch(
-        self, node: Node, xs: Sequence[Node | None], rule: Callable[[Sequence[Tensor | None]], Any]
-    ) -> list[Node | None] | None:
-        """[a node of no call, for all examples]; None where its rule is to run.
-
-        xs      inputs for all examples, None for those that do not differ
-        rule    from these, the node and its inputs to what it is for all examples
-        """
-        word = self.word | BATCH | _which(xs)
-
-        def run(examples: Sequence[Tensor | None]) -> list[Tensor] | None:
-            mode = MODE.get()
-            try:
-                set_in_context(MODE, mode.off if is_cut(node) else mode)
-                found = rule(examples)
-            finally:
-                set_in_context(MODE, mode)
-            return [found] if isinstance(found, Tensor) else None
-
-        return self._put(node, node.inputs, xs, word, run)
-
-    def note_used(self) -> None:
-        """Note the programs that machine code has used."""
-        if is_observed():
-            for program in self.used:
-                self._note(program.entry)
-
-    def _note(self, program: RuleProgram) -> None:
-        """Note that a program is used: whoever observes choices relies on those of its rule."""
-        if program not in self._noted:
-            self._noted.add(program)
-            include(program.choices)
-
-    def _put(
+    def applied(
         self, node: Node, inputs: Sequence[Node], beside: Sequence[Node | None], word: int,
-        rule: Callable[[Sequence[Any]], Sequence[Tensor | None] | None],
-    ) -> list[Node | None] | None:  # fmt: skip
-        """The results that a program puts down; None where there is none.   beside: given before the node"""
+        rule: Callable[[Sequence[Any]], Sequence[Any]],
+    ) -> list[Tensor | None] | None:  # fmt: skip
+        """The results of the rule of a node of no call; None where it is to run.
+
+        beside    given before the node: the cotangent, or for each input its tangent, or it for all examples, if any
+        word      bits that decide, beside those of the pass, and of which inputs have something beside
+        rule      from what is given to its results
+        """
         if len(inputs) > _MOST_INPUTS:
             return None
+        word |= self.word | (0 if word & 3 == _PULL else _which(beside))
         kind, outs = node.kind, tuple([n.kind.out for n in beside if n is not None])
         if kind.rules is None:
             kind.rules = KindRules()
@@ -276,14 +220,37 @@ class RulePrograms:
             _tell_machine(kind)  # it was learnt before there was machine code
         return self.put(found, given)
 
-    def put(self, program: RuleProgram, given: Sequence[Node | None]) -> list[Node | None]:
+    def note_used(self) -> None:
+        """Note the programs that machine code has used."""
+        if is_observed():
+            for program in self.used:
+                self._note(program.entry)
+
+    def _note(self, program: RuleProgram) -> None:
+        """Note that a program is used: whoever observes choices relies on those of its rule."""
+        if program not in self._noted:
+            self._noted.add(program)
+            include(program.choices)
+
+    def put(self, program: RuleProgram, given: Sequence[Node | None]) -> list[Tensor | None]:
         """Put a program down: its results."""
         self._note(program)
         if state.now.captures is not None:
             for node in [given[place] for place in program.reads]:
                 assert node is not None
                 state.now.meet(handle(node))
-        return program.put(given)
+        return [None if n is None else handle(n) for n in program.put(given)]
+
+
+def results_of(
+    programs: RulePrograms | None, node: Node, inputs: Sequence[Node], beside: Sequence[Node | None], word: int,
+    rule: Callable[[Sequence[Any]], Any],
+) -> Sequence[Tensor | None]:  # fmt: skip
+    """The results of a rule: its program puts them down, or it runs.   See `RulePrograms.applied`."""
+    found = None if programs is None else programs.applied(node, inputs, beside, word, rule)
+    if found is None:
+        found = rule([None if n is None else handle(n) for n in (*beside, node, *inputs)])
+    return found
 
 
 class KindRules:
@@ -347,7 +314,7 @@ def missing_rule(node: Node) -> GradientError:
 
 
 def _learn(
-    program: RuleProgram, given: Sequence[Node | None], rule: Callable[[Sequence[Any]], Sequence[Tensor | None] | None]
+    program: RuleProgram, given: Sequence[Node | None], rule: Callable[[Sequence[Any]], Sequence[Any]]
 ) -> None:
     """Run a rule on examples, and note what it records, if that can be put down again."""
     outs = [None if n is None else n.kind.out for n in given]
@@ -365,7 +332,8 @@ def _learn(
             return  # the rule says why when it runs
         finally:
             now.literal = literal
-    if found is None or now.asked != asked or users_methods(choices):
+    are_tensors = all([t is None or isinstance(t, Tensor) for t in found])
+    if not are_tensors or now.asked != asked or users_methods(choices):
         return
     if program.word & 3 == _PULL:
         size = program.outs[0].shape[:1] if program.word & _MANY else ()

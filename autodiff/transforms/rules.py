@@ -327,7 +327,7 @@ def again(
     key = (key, wires, told, MODE.get().tracks, now.tracing > 0)
     known = _rules.get(key)
     if type(known) is RuleProgram:
-        return [None if n is None else handle(n) for n in programs.put(known, nodes)]
+        return programs.put(known, nodes)
     if known is None:
         _rules.put(key, True)
     return _learnt(key, places, run) if known else run()

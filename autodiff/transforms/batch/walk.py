@@ -202,21 +202,22 @@ class OfAll:
         else:
             pairs = [self.of(i) for i in node.inputs]
             if self._programs is not None:
-                made = self._programs.batch(node, [x.node if m else None for x, m in pairs], self._by_rule(node))
+                beside = [x.node if m else None for x, m in pairs]
+                made = self._programs.applied(node, node.inputs, beside, BATCH, self._by_rule(node))
                 if made is not None:
-                    return handle(made[0])
+                    return made[0]
         xs, mapped = tuple([x for x, _ in pairs]), tuple([m for _, m in pairs])
         return op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))
 
-    def _by_rule(self, node: Node) -> Callable[[Sequence[Any]], Any]:
+    def _by_rule(self, node: Node) -> Callable[[Sequence[Any]], list[Any]]:
         """The batch rule of a node's operation: from what differs, the node and its inputs to what it is for all."""
         op, count = node.kind.op, len(node.inputs)
 
-        def rule(given: Sequence[Any]) -> Any:
+        def rule(given: Sequence[Any]) -> list[Any]:
             mapped = tuple([x is not None for x in given[:count]])
             xs = tuple([g if m else x for g, m, x in zip(given, mapped, given[count + 1 :], strict=False)])
             assert op.batch is not None, op
-            return op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))
+            return [op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))]
 
         return rule
 
