@@ -229,8 +229,7 @@ def _commit_recorded(leaves: Iterable[Leaf], gradients: Sequence[Tensor | None])
 def write(leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], olds: Sequence[Node | None]) -> bool:
     """Set each `.grad`, if those that values were added to (`olds`) are still there; other values are added here.
 
-    At once, so that threads do not go through one another's pending sums; only to a gradient that is itself
-    pending (create_graph left it) the sum is recorded.
+    At once: to a gradient that is itself pending (create_graph left it) the sum is recorded.
     """
     with commit_lock:
         there = list(zip(leaves, values, olds, strict=True))

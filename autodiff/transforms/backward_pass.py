@@ -177,11 +177,7 @@ def ask_for(
 
 
 def again(ask: Ask, retain: bool, is_released: bool = False) -> list[np.ndarray | None] | None:
-    """The gradients of a recording that is known, by its plan; None: there is none, or it has to be refused.
-
-    retain        whether the history will be gone through again: what it reads is then stored
-    is_released   it is given up
-    """
+    """The gradients of a recording that is known, by its plan; None: there is none, or it has to be refused."""
     now = state.now
     if now.tracing or is_watching():
         return None
@@ -193,7 +189,7 @@ def again(ask: Ask, retain: bool, is_released: bool = False) -> list[np.ndarray 
 
 
 def in_order(gradients: Sequence[np.ndarray | None], ranks: Sequence[int]) -> list[np.ndarray | None]:
-    """Gradients in the order of their groups.   ranks: which group each is of, as a plan has them"""
+    """Gradients in the order of their groups.   ranks: which group each is of"""
     found: list[np.ndarray | None] = [None] * len(ranks)
     for rank, gradient in zip(ranks, gradients, strict=True):
         found[rank] = gradient
@@ -201,10 +197,7 @@ def in_order(gradients: Sequence[np.ndarray | None], ranks: Sequence[int]) -> li
 
 
 def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.ndarray | None]:
-    """The gradients of a plan that was run, each in memory of its own: nothing a user holds changes with another.
-
-    order   the recording, for gradients that are values of its nodes
-    """
+    """The gradients of a plan that was run on a recording, each in memory of its own."""
     taken: set[int] = set()
     gradients: list[np.ndarray | None] = []
     for place, computed in zip(plan.grads, plan.computed, strict=True):
@@ -224,10 +217,7 @@ def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.
 def in_parts(
     root: Node, groups: Sequence[Group], beside: Sequence[Node]
 ) -> list[np.ndarray | None] | None:  # fmt: skip
-    """The gradients of one number, as `solve` has them, if its recording falls into segments; else None.
-
-    beside    nodes of results that are wanted in the same run
-    """
+    """The gradients of one number, and values `beside`, if its recording falls into segments; else None."""
     now, out = state.now, root.kind.out
     targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
     # Gradients end at targets: they may not be needed before one.

@@ -1,7 +1,7 @@
 """Forward mode: from tangents of arguments to tangents of results, over the same tape.
 
-The walk goes over the recorded nodes by rising creation number.  An operation with a JVP rule pushes its tangents; one
-without, and a custom function, has its VJP transposed: `u ↦ vjp(u)` is linear, and its VJP at the tangents is theirs.
+An operation with a JVP rule pushes its tangents; one without, and a custom function, has its VJP transposed:
+`u ↦ vjp(u)` is linear, and its VJP at the tangents is theirs.
 
 The tangent of a size such as |x| has a kink.  What is a product of it and of c, where c is a multiple of the size, has
 none: it is the transpose of the size's VJP at c u, in which the size cancels (see `ops.cancelling`).
@@ -54,13 +54,10 @@ _LOOK = 1
 
 
 class Push:
-    """One pass forward.
+    """One pass forward: `results` are the tangents of the nodes that were asked for (None: zero).
 
-    results   the tangents of the nodes that were asked for: None for one that depends on nothing
-
-    dots      by place in the history, tangents;  flags, wires: by place
+    dots      tangents, by place in the history, as flags, wires, and kinks of tangents
     outputs   tangents of a call of several outputs, by the place of the call and the output
-    kinks     by place, kinks of tangents
     """
 
     def __init__(
@@ -269,10 +266,7 @@ def _transposed(
 
 
 def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Arguments and their directions as equally long sequences; what is no tuple or list is the only one.
-
-    name   of the call, for messages
-    """
+    """Arguments and their directions as equally long sequences; what is no tuple or list is the only one."""
     if not isinstance(primals, (tuple, list)):
         primals, tangents = (primals,), (tangents,)
     if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):

@@ -28,7 +28,7 @@ from ..tape.program import data
 from ..tape.record import DETACH, record, state
 from ..tape.walk import history, uncommon
 from ..tensor import Tensor, handle
-from ..tracebacks import shorten
+from ..tracebacks import border, shorten
 from .arguments import (
     Arguments,
     fitting,
@@ -157,6 +157,7 @@ def _recorded(value: Tensor, leaves: Sequence[Tensor], tracks: bool | None) -> t
     return is_tape, [zeros_like(handle(n)) if g is None else g for g, n in zip(found, mine, strict=True)]
 
 
+@border
 def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """The result of f and its pullback: pullback(cotangents of the result) gives a tuple, one entry per primal.
 
@@ -170,50 +171,43 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 2., 40.]),)
     """
-    try:
-        name = name_of(f, "vjp")
-        a = Arguments(primals, tuple(range(len(primals))), name)
-        result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
-        aux = None
-        if has_aux:
-            result, aux = result
-        results, structure = tree.flatten(result)
-        results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
-        mine = [t.node for t in a.leaves]
-        outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
-        def pullback(cotangents: Any) -> tuple:
-            try:
-                bars = tree.leaves(cotangents)
-                where = f"vjp of {name}"
-                if len(bars) != len(results):
-                    raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
-                there = zip(bars, results, strict=True)
-                bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in there]
-                seeds = [(t.node, b.node) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
-                if not seeds:
-                    found: list = [None] * len(mine)
-                elif a.plain and is_plain(tree.leaves(cotangents)):
-                    found = list(_arrays(seeds, mine, retain=True))
-                else:
-                    tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
-                    _, found = pulled(seeds, mine, tracks)
-                return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
-            except Exception as error:
-                shorten(error)
-                raise
+    name = name_of(f, "vjp")
+    a = Arguments(primals, tuple(range(len(primals))), name)
+    result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
+    if has_aux:
+        result, aux = result
+    results, structure = tree.flatten(result)
+    results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
+    mine = [t.node for t in a.leaves]
+    outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
 
-        if a.plain:
-            evaluate([t.node for t in results])
-            out = plain_results(results)
-            for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
-                t.node.value = t.node.value.copy()
+    @border
+    def pullback(cotangents: Any) -> tuple:
+        bars, where = tree.leaves(cotangents), f"vjp of {name}"
+        is_array = a.plain and is_plain(bars)
+        if len(bars) != len(results):
+            raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
+        there = zip(bars, results, strict=True)
+        bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in there]
+        seeds = [(t.node, b.node) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
+        if not seeds:
+            found: Sequence[Any] = [None] * len(mine)
+        elif is_array:
+            found = _arrays(seeds, mine, retain=True)
         else:
-            out = [t if outside else record(DETACH, (t,)) for t in results]
-        out = tree.unflatten(structure, out)
-        return (out, pullback, aux) if has_aux else (out, pullback)
-    except Exception as error:
-        shorten(error)
-        raise
+            tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
+            _, found = pulled(seeds, mine, tracks)
+        return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
+
+    if a.plain:
+        evaluate([t.node for t in results])
+        out = plain_results(results)
+        for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
+            t.node.value = t.node.value.copy()
+    else:
+        out = [t if outside else record(DETACH, (t,)) for t in results]
+    out = tree.unflatten(structure, out)
+    return (out, pullback, aux) if has_aux else (out, pullback)
 
 
 def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:

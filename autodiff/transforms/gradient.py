@@ -1,7 +1,6 @@
 """Gradients as values: rules are run once per shape of recording, then a plan answers.
 
-`solve` is the one road from a recording to numbers: roots, seeds and groups of targets in, arrays
-out.
+`solve` is the one road from a recording to numbers:
 
     history, closure  ->  exact key  ->  plan     (miss: rules emit nodes, the graph is frozen and looked up)
                                           |
@@ -47,15 +46,11 @@ def solve(
 ) -> list[np.ndarray | None]:  # fmt: skip
     """The gradients of groups as arrays (None: not reached, symbolically zero).
 
-    seeds     (result, cotangent): at least one
-    retain    whether the history will be gone through again: what it reads is then stored
-    also      nodes whose values are wanted in the same run
-    past      the history of the results, if it is known
-    live      nodes of small live results, if they were looked up before
-    ask       what is asked, where machine code is to find it when it is repeated
-    through   places in the history of what is given up then, if that is not all of it
-
-    Values of the results, of `also`, and of small live tensors are kept in their nodes.
+    retain        whether the history will be gone through again: what it reads is then stored
+    also          nodes whose values are wanted in the same run
+    past, live    the history of the results, and nodes of small live results, if they are known
+    ask           what is asked, where machine code is to find it when it is repeated
+    through       places in the history of what is given up then, if that is not all of it
     """
     ends = [r for r, _ in seeds]
     if past is None:
@@ -170,10 +165,7 @@ class Gradients(Question):
         return None if plan is not None and plan.relied and reading(plan.relied) != plan.read else plan
 
     def why_unkept(self, rare: Sequence[Node] | None = None) -> Callable[[], str] | None:
-        """The reason why no plan can be kept.   rare: the `uncommon` nodes of the history
-
-        The rules are gone through each time then; of a user's rule `rules.again` may put down what it recorded.
-        """
+        """The reason why no plan can be kept, and rules are gone through each time.   rare: of the history"""
         for node in uncommon(self.past) if rare is None else rare:
             if node.hooks:
                 return partial("a hook on a {} runs each time".format, node.kind.out.aval)

@@ -56,11 +56,7 @@ class LooksAtCotangents(Error):
 
 
 class Many(NamedTuple):
-    """Many cotangents at once, along axis 0 of each.
-
-    size   how many they are
-    each   each(f, given) is f(given), done with each of the given cotangents; f gives tensors, or None
-    """
+    """Many cotangents at once, so many along axis 0: each(f, given) is f(given), done with each of the given ones."""
 
     size: int
     each: Callable[[Callable[[list[Tensor]], Sequence[Tensor | None]], Sequence[Tensor]], list[Tensor | None]]
@@ -79,7 +75,7 @@ _OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN = 1, 2, 4, 8, 16, 32
 
 
 class Pull:
-    """One backward pass: cotangents of targets, given those of some results; none of a target that is not reached.
+    """One backward pass.
 
     bars     cotangents of nodes that the walk has not come to, and of targets, by place, as `flags` and `wires`
     slots    cotangents of a call with several outputs, by the place of the call and the output
@@ -89,14 +85,10 @@ class Pull:
         self, order: Sequence[Node], seeds: Sequence[tuple[Node, Node]], targets: Iterable[Node],
         masked: Sequence[bool] = (), many: Many | None = None,
     ) -> None:  # fmt: skip
-        """Go through a history.
+        """Go through the history of results, `order`.
 
-        order     the history of the results, by creation
         seeds     results, and the cotangent of each;  masked: whether it is so, for as many as are said
-        targets   nodes of the history
         many      what cotangents are many
-
-        Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
         """
         self.many = many
         self.order = order if type(order) is list else list(order)
@@ -308,10 +300,7 @@ def _added(old: Node, new: Node) -> Node:
 
 
 def begun(order: Sequence[Node], asked: Sequence[Node]) -> list[Any]:
-    """The beginning of a pass: its wires, nothing for each node, a flag for each, the places of nodes.
-
-    A place is -1 for a node that is not in the pass.  Machine code does the same (`recording_rules`).
-    """
+    """The beginning of a pass, as `recording_rules.begun` makes it."""
     place = {n: k for k, n in enumerate(order)}
     inputs = [[place.get(i, -1) for i in n.inputs] for n in order]
     starts = itertools.accumulate(map(len, inputs), initial=len(order) + 1)
@@ -320,10 +309,7 @@ def begun(order: Sequence[Node], asked: Sequence[Node]) -> list[Any]:
 
 
 class Wires:
-    """The wires between the nodes of a pass.
-
-    words     the same as machine code reads it (`recording_rules`)
-    """
+    """The wires between the nodes of a pass, from `words` (`recording_rules`)."""
 
     __slots__ = ("_all", "words")
 

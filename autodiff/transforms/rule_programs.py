@@ -1,20 +1,16 @@
 """The rules of this library's operations as programs: recorded once, put down again without the rule.
 
-A rule looks at what an operation is, at avals, and at which operands track, never at values: so what it records is
-decided by the kind of the node, by the Outs of what it is given beside, and by a word: which sort of rule it is,
-whether what it records tracks, and
+A rule never looks at values: what it records is decided by the kind of the node, by the Outs of what it is given
+beside, and by a word: which sort of rule it is, whether what it records tracks, and
 
     VJP rule        whether the cotangent is masked        given: the cotangent, the node, its inputs
                     or many, and is done with each
     JVP rule        which inputs have tangents             given: these (None: none), the node, its inputs
     batching rule   which inputs differ between examples   given: these for all examples, the node, its inputs
 
-When such a rule is met for the second time, it runs on examples, and what it recorded is kept with the kind:
-
-    results_of(programs, node, inputs, (bar,), word, rule)      the cotangents of the inputs
-
-A rule that runs programs of its own (loops and branches), or in which methods of the user's were chosen, runs each
-time.  A VJP rule that looks at how its cotangent was recorded is found by what it sees (`rules.again`).
+When such a rule is met for the second time, it runs on examples, and what it recorded is kept with the kind
+(`results_of`).  A rule of loops and branches, or in which methods of the user's were chosen, runs each time.  A rule
+that looks at how its cotangent was recorded is found by what it sees (`rules.again`).
 """
 
 from __future__ import annotations
@@ -82,7 +78,7 @@ class RuleProgram:
     ) -> bool:  # fmt: skip
         """Note what the rule recorded, from the number `start` on.  False where it cannot be put down again.
 
-        found    its results;  known: the places of nodes that it was given, of so many;  is_users: a user's rule
+        known    the places of nodes that it was given, of so many
         """
         made = _made_between([t.node for t in found if t is not None], known)
         if not all([_is_repeatable(n, start, is_users) for n in made]):
@@ -158,7 +154,7 @@ class RulePrograms:
     """The programs of one pass, which has a number (`stamp`): those that machine code has used.
 
     native    the machine code that goes through nodes; None: Python does
-    word      that of a VJP rule whose cotangent is not masked; `PUSH` and `BATCH` make those of other rules of it
+    word      that of a VJP rule whose cotangent is not masked
     """
 
     __slots__ = ("_noted", "native", "stamp", "used", "word")
@@ -171,10 +167,7 @@ class RulePrograms:
 
     @classmethod
     def now(cls, is_many: bool = False) -> RulePrograms | None:
-        """None where each rule has to run: what it records is evaluated, or has lines, or conditions on extents.
-
-        is_many    rules that go back are done with each of many cotangents
-        """
+        """None where each rule has to run: what it records is evaluated, or has lines, or conditions on extents."""
         now, mode = state.now, MODE.get()
         lines = now.lines
         if mode.eager or mode.anomalies or (lines is not None and lines.is_whole) or is_watched():
@@ -287,10 +280,7 @@ def _which(nodes: Sequence[Node | None]) -> int:
 
 
 def pulled_by_rule(kind: Kind, given: Sequence[Tensor], masked: bool) -> Sequence[Tensor | None]:
-    """The cotangents of inputs.  Numbers that a rule states are constants of the graph.
-
-    given   the cotangent, the node, its inputs
-    """
+    """The cotangents of inputs, given the cotangent, the node and these.  Numbers of a rule are constants."""
     bar, y, *xs = given
     if kind.op.pull is None and kind.op.discrete:
         return [None] * len(xs)

@@ -26,7 +26,7 @@ from ..tape.node import Node
 from ..tape.plan import data
 from ..tape.walk import history, largest
 from ..tensor import AbstractTensor, Tensor, handle
-from ..tracebacks import border, shorten
+from ..tracebacks import border
 from .arguments import (
     Arguments,
     check_differentiable,
@@ -75,14 +75,11 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
     name = name_of(f, "jacobian", argnums)
 
     @wraps(f)
+    @border
     def matrices(*args: Any, **kwargs: Any) -> Any:
-        try:
-            a = Arguments(args, argnums, name)
-            results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
-            return tree.unflatten(structure, _matrices(results, a, mode, name))
-        except Exception as error:
-            shorten(error)
-            raise
+        a = Arguments(args, argnums, name)
+        results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
+        return tree.unflatten(structure, _matrices(results, a, mode, name))
 
     return matrices
 
@@ -119,10 +116,7 @@ def _matrices(found: Sequence[Any], a: Arguments, mode: str, name: str) -> list[
 
 
 def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[Any]:
-    """Passes back from one result, or forward from one argument, for each unit tensor of its aval, in C order.
-
-    Each leaf, or result, has what they give along axis 0: a tensor, an array from plain code, or None for zero.
-    """
+    """Passes back from one result, or forward from one argument, for each unit tensor of its aval, along axis 0."""
     past = history([t.node] if by_row else [r.node for r in results])
     across = a.leaves if by_row else results
     if not past or not t.size:
@@ -140,10 +134,7 @@ def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) ->
 
 
 def _in_turn(run: _Run, like: Tensor, count: int, across: Sequence[Tensor], is_plain: bool) -> list[Any]:
-    """The results of a pass for each unit tensor of the aval of `like`, so many at once (0: one by one).
-
-    Where these are all, they are not computed yet.
-    """
+    """The results of a pass for each unit tensor of the aval of `like`, so many at once (0: one by one)."""
     blocks: list[list[Any]] = []
     for start in range(0, like.size, count or 1):
         units = _units(like.shape, like.dtype, start, min(start + (count or 1), like.size))
@@ -211,10 +202,7 @@ def _push(x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments) 
 
 
 def _block(passes: Any, result: Tensor, x: Tensor, axis: int, is_plain: bool) -> Any:
-    """Rows (axis 0), or columns (axis -1), as one array of the result's and then the argument's axes.
-
-    passes    what they gave, along axis 0
-    """
+    """Rows (axis 0), or columns (axis -1), as one array of the result's and then the argument's axes."""
     shape = result.shape + x.shape
     if not prod(shape) or passes is None:
         zeros = np.zeros(shape, np.promote_types(result.dtype, x.dtype))
@@ -241,19 +229,16 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     name = name_of(f, "hessian", argnums)
 
     @wraps(f)
+    @border
     def matrix(*args: Any, **kwargs: Any) -> Any:
-        try:
-            a = Arguments(args, argnums, name)
-            found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
-            for x in a.others():
-                raise GradientError(located(
-                    f"hessian: an argument of {name} holds {with_article(type(x).__name__)}",
-                    "second derivatives are of arrays by arrays: pass what is no array in an argument of its own",
-                ))
-            return a.unflatten(_matrices(found, a, "reverse", name))
-        except Exception as error:
-            shorten(error)
-            raise
+        a = Arguments(args, argnums, name)
+        found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
+        for x in a.others():
+            raise GradientError(located(
+                f"hessian: an argument of {name} holds {with_article(type(x).__name__)}",
+                "second derivatives are of arrays by arrays: pass what is no array in an argument of its own",
+            ))
+        return a.unflatten(_matrices(found, a, "reverse", name))
 
     return matrix
 

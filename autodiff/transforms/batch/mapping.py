@@ -34,7 +34,7 @@ from ...tape.node import new_number
 from ...tape.record import state
 from ...tape.walk import history
 from ...tensor import AbstractTensor, Tensor
-from ...tracebacks import shorten
+from ...tracebacks import border
 from ..anomaly import is_watching
 from ..arguments import applied, constant_of, is_differentiable, is_plain, name_of, own, plain_results
 from .walk import of_each
@@ -77,41 +77,38 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     _check(out_axes, "out_axes", name)
 
     @wraps(f)
+    @border
     def of_all(*args: Any, **kwargs: Any) -> Any:
+        leaves = _leaves_of(args, kwargs, in_axes, name)
+        is_array = is_plain(leaves.values)
+        size = _size_of(f, leaves, name)
+        with tracking():  # moved under no_grad as well, an argument stays what it is
+            given = _Given(leaves, is_array, f"vmap of {name}")
         try:
-            leaves = _leaves_of(args, kwargs, in_axes, name)
-            is_array = is_plain(leaves.values)
-            size = _size_of(f, leaves, name)
-            with tracking():  # moved under no_grad as well, an argument stays what it is
-                given = _Given(leaves, is_array, f"vmap of {name}")
-            try:
-                found, structure = given.mapped(f, size)
-            except Unlearnt:
-                if state.now.tracing or not size:
-                    raise  # the outermost trace has values
-                given.on_the_first(f)
-                found, structure = given.mapped(f, size)
-            axes = _spread(out_axes, structure, "out_axes")
+            found, structure = given.mapped(f, size)
+        except Unlearnt:
+            if state.now.tracing or not size:
+                raise  # the outermost trace has values
+            given.on_the_first(f)
+            found, structure = given.mapped(f, size)
+        axes = _spread(out_axes, structure, "out_axes")
 
-            def named(k: int) -> str:
-                return f"vmap of {name}: {tree.names(structure, 'the result')[k]}"
+        def named(k: int) -> str:
+            return f"vmap of {name}: {tree.names(structure, 'the result')[k]}"
 
-            with tracking():
-                results = [
-                    _placed(x, differs, axis, size, partial(named, k))
-                    for k, ((x, differs), axis) in enumerate(zip(found, axes, strict=True))
-                ]
-            if is_array:
-                evaluate([x.node for x in results if isinstance(x, Tensor)])
-                past = history([x.node for x in results if isinstance(x, Tensor) and x.node.kind.out.requires_grad])
-                lost = next((node.kind.out.aval for node in past if node.leaf is not None), None)
-                results = plain_results(results)
-                if lost is not None:
-                    results = note_lost(results, f"vmap of {name}", f"a tensor {lost}")
-            return _rebuilt(structure, results, f"the result of vmap of {name}", _MEND_RESULT)
-        except Exception as error:
-            shorten(error)
-            raise
+        with tracking():
+            results = [
+                _placed(x, differs, axis, size, partial(named, k))
+                for k, ((x, differs), axis) in enumerate(zip(found, axes, strict=True))
+            ]
+        if is_array:
+            evaluate([x.node for x in results if isinstance(x, Tensor)])
+            past = history([x.node for x in results if isinstance(x, Tensor) and x.node.kind.out.requires_grad])
+            lost = next((node.kind.out.aval for node in past if node.leaf is not None), None)
+            results = plain_results(results)
+            if lost is not None:
+                results = note_lost(results, f"vmap of {name}", f"a tensor {lost}")
+        return _rebuilt(structure, results, f"the result of vmap of {name}", _MEND_RESULT)
 
     return of_all
 
@@ -262,10 +259,7 @@ def _spread_over(
 
 
 def _rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str) -> Any:
-    """The nesting with these leaves.  Raises ShapeError where a class does not take them, naming it.
-
-    what   is being put together;  mend: the way out
-    """
+    """The nesting with these leaves, which is `what`.  Raises ShapeError where a class does not take them."""
     try:
         return tree.unflatten(structure, leaves)
     except Exception as error:
@@ -282,10 +276,7 @@ def _rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str)
 
 
 def _leaves_of(args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> _Leaves:
-    """The leaves of (args, kwargs); keyword arguments have their examples along axis 0.
-
-    Raises ShapeError where in_axes is no prefix of the arguments.
-    """
+    """The leaves of (args, kwargs).  Raises ShapeError where in_axes is no prefix of the arguments."""
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
@@ -303,10 +294,7 @@ def _leaves_of(args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> 
 
 
 def _size_of(f: Callable, leaves: _Leaves, name: str) -> int:
-    """The number of examples, along every axis that is mapped.  Axes become counted from 0.
-
-    Raises ShapeError where an argument has no such axis, sizes differ, or nothing is mapped.
-    """
+    """The number of examples along every mapped axis, counted from 0 then.  Raises ShapeError where there is none."""
     sizes: dict[int, int] = {}
     for i, (x, axis) in enumerate(zip(leaves.values, leaves.axes, strict=True)):
         if axis is None:

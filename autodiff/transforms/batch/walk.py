@@ -3,14 +3,10 @@
     recorded for one      x: f64[3]      y = sin(x)       z = sum(y)          w = z * c
     for size examples     X: f64[n,3]    Y = sin(X)       Z = sum(Y, 1)       W = Z * c
 
-The walk goes over the nodes by rising creation number, so it does not recurse.  A node that depends on
-what differs between examples is recorded again by the *batch rule* of its operation (`ops.batching`); what
-does not is left as it is.  A node tracks gradients where the one of an example did.
-
-The call of a custom function becomes the call for all examples, whose rule is that of one applied to each (`pull_each`,
-`push_each`).  The rule is recorded once, for one example, on tensors without values; what it records is turned into the
-same for all examples like any other recording.  So a rule that is right for one call is right under `vmap`, to any
-order.  The gradient of an input that all examples share is the sum of theirs.
+The walk goes over the nodes by rising creation number.  A node that depends on what differs between examples is
+recorded again by the *batch rule* of its operation (`ops.batching`); it tracks gradients where the one of an example
+did.  The call of a custom function becomes the call for all examples, whose rule is that of one applied to each
+(`pull_each`, `push_each`), recorded once like any other program.
 """
 
 from __future__ import annotations
@@ -55,10 +51,8 @@ def of_each(
 ) -> list[tuple[Any, bool]]:
     """f(one example of `given`), for every example: each of its results, and whether it differs between examples.
 
-    given    those that are `mapped` have the examples along axis 0; the others are handed on
-    f        called once, on tensors without values; its results are tensors, or anything else
-
-    Raises ConcretizationError where f asks for the value of what differs.
+    Those that are `mapped` have the examples along axis 0; the others are handed on.  f is called once, without values:
+    raises ConcretizationError where it asks for one that differs.
     """
     since = new_number()
     with tracing(since):
@@ -107,7 +101,7 @@ class OfAll:
         stands: dict[Node, Node] | None = None,
         copied: Callable[[Node, list[Node]], Node] | None = None,
     ) -> None:
-        """`copied(node, inputs)` puts a node down anew that does not differ; None leaves it where it is."""
+        """`copied(node, inputs)` puts down anew a node that does not differ; None leaves it where it is."""
         self.size = size
         self.found: dict[Node, Any] = {}
         self.stands = {} if stands is None else stands
