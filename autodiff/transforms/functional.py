@@ -244,12 +244,13 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
     ys, given = asked_of(y, grad_outputs, "grad")
     retain = bool(create_graph if retain_graph is None else retain_graph)
     targets, structure = tree.flatten(xs)
-    live = []
+    live, ask = [], None
     if not create_graph:
         if state.now.unseen:
             state.now.see()  # a trace has no values to compute with
         if all([isinstance(x, Tensor) for x in targets]):
-            known = again(ask_for(ys, targets, given, allow_unused), retain, not retain)
+            ask = ask_for(ys, targets, given, allow_unused)
+            known = again(ask, retain, not retain)
             if known is not None:
                 return tree.unflatten(structure, _as_leaves(known))
         live = live_small(state.now, [t.node for t in ys])
@@ -270,7 +271,6 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
     if create_graph:
         found = recorded(past, seeds, groups)
     else:
-        ask = ask_for(ys, targets, given, allow_unused)
         found = _as_leaves(solve(seeds, groups, retain=retain, past=past, live=live, ask=ask, through=through))
     unused = -1 if allow_unused else next((i for i, g in enumerate(found) if g is None), -1)
     if unused >= 0:

@@ -184,7 +184,8 @@ class Gradients(Question):
         count(None)
         self.take(([], {n: i for i, n in enumerate(found.order)}, found.order, found.kept))
         gradients = emit(self.past, self.seeds, self.ordered, tracks=False)
-        answer = self._answer(draw([*_with_old(gradients, self.ordered), *self.kept], self.number), gradients)
+        drawn = draw([*_with_old(gradients, self.ordered), *self.kept], self.number)
+        answer = _answer(drawn, gradients, self.seeds, self.kept, self.number)
         drawn = answer.drawn
         executable = drawn.program if tier.is_evaluated(drawn.program) else tier.executable_of(drawn.program)
         plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
@@ -227,7 +228,7 @@ class Gradients(Question):
             group.old = None
         plan, drawn = build([*_with_old(gradients, groups), *self.kept], number)
         plan.relied, plan.read, plan.leaves = relied, read, self.places
-        answer = self._answer(drawn, gradients)
+        answer = _answer(drawn, gradients, seeds, self.kept, number)
         plan.store, plan.grads, plan.computed = answer.drawn.store, answer.grads, answer.computed
         if known and still_true(key[1], self.order):
             if watches.by_node:
@@ -272,10 +273,6 @@ class Gradients(Question):
             values.append(value if value is None or node in own else value.copy())
             own.discard(node)
         return values
-
-    def _answer(self, drawn: Drawn, gradients: Sequence[Tensor | None]) -> Answer:
-        """The answer by what was drawn of gradients, and of what is kept."""
-        return _answer(drawn, gradients, self.seeds, self.kept, self.number)
 
     def _answer_again(self, new: dict[Node, Node]) -> Answer:
         """The answer to a recording in which others stand for its nodes: the rules run on these."""

@@ -14,21 +14,23 @@ from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u64, unlikely, void
 from . import recording_objects as py
-from .recorder_nodes import NodeWords, new_step, new_steps
+from .recorder_nodes import NodeWords, new_step
 from .recording_program import StepsBlock
 from .recording_rules import (
     MASKED_BIT,
     begun,
     bytes_of_array,
+    drop_rule,
     is_operation,
     is_simple,
     note_used,
     place_at,
+    put_rule,
     rule_of,
     with_end,
 )
 from .recording_run import count_up
-from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
+from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, is_filled, tape
 
 __all__ = ["begin_back", "go_back"]
 
@@ -160,22 +162,13 @@ def note_zero(p: ptr[BackwardPass], at: i64) -> void:
 @native
 def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode], rule: ptr[StepsBlock]) -> bool:
     """Put down what a rule records, and give cotangents to inputs.  False with an exception."""
-    total = rule.given + rule.steps
     inputs = p.wires + i64(p.wires[i])
     nearby = local(ptr, py.FEW)
-    nodes = py.room(nearby, py.FEW, total)
+    nodes = py.room(nearby, py.FEW, rule.given + rule.steps)
     if nodes is None:
         return False
     nodes[0] = ptr(bar)
-    nodes[1] = ptr(n)
-    # Objects are made below, which may run any Python, and another thread may have a node give up its inputs.
-    for k in range(rule.reads):
-        place = rule.read_table[k]
-        if place >= 2:
-            nodes[place] = ptr(input_at(n, place - 2))
-            py.inc(nodes[place])
-    made = new_steps(rule.step_table, rule.steps, ptr[ptr[RawNode]](nodes), rule.given)
-    is_right = made == total
+    is_right = put_rule(rule, n, nodes, 1)
     for k in range(rule.results if is_right else i64(0)):
         place = rule.result_table[k]
         if place >= 0 and not give(p, i64(inputs[k]), nodes[place], rule.masks != 0):
@@ -183,10 +176,7 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
             break
     for k in range(rule.results if is_right and rule.has_zeros != 0 else i64(0)):
         note_zero(p, i64(inputs[k]))
-    for k in range(rule.reads):
-        if rule.read_table[k] >= 2:
-            py.dec(nodes[rule.read_table[k]])
-    py.let_go(nodes + rule.given, made - rule.given)
+    drop_rule(rule, nodes, 1)
     py.leave(nodes, nearby)
     return is_right
 

@@ -19,15 +19,15 @@ What a pass forward finds for a node is its tangent (`autodiff.transforms.forwar
 
 from __future__ import annotations
 
-from ..native import borrowed, extern, i32, i64, likely, local, native, obj, ptr, u8, u64, unlikely
+from ..native import borrowed, extern, i32, i64, likely, local, native, obj, ptr, u8, u64, unlikely, void
 from . import recording_objects as py
 from .recorder_nodes import new_steps
 from .recording_program import StepsBlock
 from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, tape
 
 __all__ = [
-    "MASKED_BIT", "begin_forth", "begun", "bytes_of_array", "go_forth", "is_operation", "is_simple", "note_used",
-    "place_at", "rule_of", "with_end",
+    "MASKED_BIT", "begin_forth", "begun", "bytes_of_array", "drop_rule", "go_forth", "is_operation", "is_simple",
+    "note_used", "place_at", "put_rule", "rule_of", "with_end",
 ]  # fmt: skip
 
 #: Of the word of a rule (`rule_programs`): the bit that says of a cotangent that it is masked; the first of those that
@@ -169,37 +169,52 @@ LOOK = 1
 
 
 @native
+def put_rule(p: ptr[StepsBlock], n: ptr[RawNode], nodes: ptr[ptr], beside: i64) -> bool:
+    """Put down what a rule records behind what it is given: so many `nodes`, a node, and its inputs.
+
+    False with an exception.  `drop_rule` follows in any case.
+    """
+    nodes[beside] = ptr(n)
+    # Objects are made below, which may run any Python, and another thread may have a node give up its inputs.
+    for k in range(p.reads):
+        place = p.read_table[k]
+        if place > beside:
+            nodes[place] = ptr(input_at(n, place - beside - 1))
+            py.inc(nodes[place])
+    made = new_steps(p.step_table, p.steps, ptr[ptr[RawNode]](nodes), p.given)
+    for k in range(made, p.given + p.steps):
+        nodes[k] = None
+    return made == p.given + p.steps
+
+
+@native
+def drop_rule(p: ptr[StepsBlock], nodes: ptr[ptr], beside: i64) -> void:
+    """Give back what `put_rule` took and made."""
+    for k in range(p.reads):
+        if p.read_table[k] > beside:
+            py.dec(nodes[p.read_table[k]])
+    py.let_go(nodes + p.given, p.steps)
+
+
+@native
 def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[StepsBlock]) -> bool:
     """Put down what a rule records, and note what it finds for a node.  False with an exception.
 
     The rule is given what was found for inputs, the node, and its inputs.
     """
     count = (p.given - 1) // 2
-    total = p.given + p.steps
     nearby = local(ptr, py.FEW)
-    nodes = py.room(nearby, py.FEW, total)
+    nodes = py.room(nearby, py.FEW, p.given + p.steps)
     if nodes is None:
         return False
-    # Objects are made below, which may run any Python, and another thread may have a node give up its inputs.
-    for k in range(p.reads):
-        place = p.read_table[k]
-        if place < count:
-            nodes[place] = py.list_item(found, i64(inputs[place]))
-        elif place == count:
-            nodes[place] = ptr(n)
-        else:
-            nodes[place] = ptr(input_at(n, place - count - 1))
-            py.inc(nodes[place])
-    made = new_steps(p.step_table, p.steps, ptr[ptr[RawNode]](nodes), p.given)
-    is_right = made == total
+    for k in range(count):
+        nodes[k] = py.list_item(found, i64(inputs[k])) if inputs[k] >= 0 else ptr(None)
+    is_right = put_rule(p, n, nodes, count)
     if is_right and p.result_table[0] >= 0:
         dot = nodes[p.result_table[0]]
         py.inc(dot)
         py.set_list(found, i, dot)
-    for k in range(p.reads):
-        if p.read_table[k] > count:
-            py.dec(nodes[p.read_table[k]])
-    py.let_go(nodes + p.given, made - p.given)
+    drop_rule(p, nodes, count)
     py.leave(nodes, nearby)
     return is_right
 

@@ -184,29 +184,10 @@ def go_to(h: ptr[Hot], q: ptr[RawNode], since: u64) -> void:
         reach(h, q, PAST)
 
 
-@native(inline=False)
-def follow(at: u64, since: u64) -> void:
-    """Meet the inputs of any node."""
-    n = walk.met[at].node
-    count = count_of(n)
-    if not has_room(count):
-        return
-    h = local(Hot, 1)[0]
-    load(h)
-    note_own(h, h.met[at])
-    ends = local(i64, 3)
-    ends[0] = 0
-    ends[1] = count
-    if since == 0:
-        flow_of(n, count, ends)
-    for i in range(ends[0], ends[1] if ends[1] < count else count):
-        go_to(h, input_at(n, i), since)
-    save(h)
-
-
 @native
 def follow_all(since: u64) -> void:
     """Meet all that leads to what was met."""
+    ends = local(i64, 3)
     h = local(Hot, 1)[0]
     load(h)
     head = walk.head
@@ -214,14 +195,19 @@ def follow_all(since: u64) -> void:
         at = u64(h.queue[head])
         n = h.met[at].node
         head += 1
-        if likely(n.type is tape.plain_type and n.inputs is None and h.count + 2 <= h.capacity):
-            note_own(h, h.met[at])
-            go_to(h, n.first, since)
-            go_to(h, n.second, since)
-        else:
+        count = count_of(n)
+        if unlikely(h.count + u64(count) > h.capacity):
             save(h)
-            follow(at, since)
+            if not has_room(count):
+                break
             load(h)
+        note_own(h, h.met[at])
+        ends[0] = 0
+        ends[1] = count
+        if since == 0:
+            flow_of(n, count, ends)
+        for i in range(ends[0], ends[1] if ends[1] < count else count):
+            go_to(h, input_at(n, i), since)
     save(h)
 
 

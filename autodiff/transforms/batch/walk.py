@@ -12,6 +12,7 @@ did.  The call of a custom function becomes the call for all examples, whose rul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from codegen.garbage import set_in_context
@@ -191,29 +192,23 @@ class OfAll:
                 f"{op.name} has no batch rule: what it does to many examples is not known",
                 f"state one where {op.name} is declared: batch=..., see autodiff.ops.batching",
             ))
+        pairs = [self.of(i) for i in node.inputs]
         if "part" in op.traits:  # it takes one of several results out
             pairs = [(self.found[i], True) for i in node.inputs]
-        else:
-            pairs = [self.of(i) for i in node.inputs]
-            if self._programs is not None:
-                beside = [x.node if m else None for x, m in pairs]
-                made = self._programs.applied(node, node.inputs, beside, BATCH, self._by_rule(node))
-                if made is not None:
-                    return made[0]
-        xs, mapped = tuple([x for x, _ in pairs]), tuple([m for _, m in pairs])
-        return op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))
+        elif self._programs is not None:
+            beside = [x.node if m else None for x, m in pairs]
+            made = self._programs.applied(node, node.inputs, beside, BATCH, partial(self._by_rule, node))
+            if made is not None:
+                return made[0]
+        return self._by_rule(node, [*[x if m else None for x, m in pairs], None, *[x for x, _ in pairs]])[0]
 
-    def _by_rule(self, node: Node) -> Callable[[Sequence[Any]], list[Any]]:
-        """The batch rule of a node's operation: from what differs, the node and its inputs to what it is for all."""
+    def _by_rule(self, node: Node, given: Sequence[Any]) -> list[Any]:
+        """[a node for all examples] by the batch rule.   given: what differs between them, the node, its inputs"""
         op, count = node.kind.op, len(node.inputs)
-
-        def rule(given: Sequence[Any]) -> list[Any]:
-            mapped = tuple([x is not None for x in given[:count]])
-            xs = tuple([g if m else x for g, m, x in zip(given, mapped, given[count + 1 :], strict=False)])
-            assert op.batch is not None, op
-            return [op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))]
-
-        return rule
+        mapped = tuple([x is not None for x in given[:count]])
+        xs = tuple([g if m else x for g, m, x in zip(given, mapped, given[count + 1 :], strict=False)])
+        assert op.batch is not None, op
+        return [op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))]
 
     def hooked(self, node: Node, found: Any) -> Any:
         """The value that was found, with the hooks of an example's tensor called for every example."""
