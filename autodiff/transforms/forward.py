@@ -92,12 +92,13 @@ class Push:
         """Have machine code go through all nodes but those that need Python: the places of what is asked."""
         native, rules = programs.native, (programs.word | PUSH, programs.used, programs.stamp)
         try:
-            words, self.dots, self.flags, *places, at = native.begin_forth(self.order, asked, given, *rules)
+            made = native.begin_forth(self.order, asked, given, *rules)
+            words, self.dots, self.flags, *places, at = made
             if at < len(self.order):
                 self.wires = Wires(words)
             while at < len(self.order):
                 self._go(at, self.order[at])
-                at = native.go_forth(self.order, self.dots, self.flags, words, at + 1, *rules)
+                at = native.go_forth(self.order, made, at + 1, *rules)
         finally:
             programs.note_used()
         return places

@@ -142,7 +142,8 @@ class Pull:
         native, sums = programs.native, SUMS[MODE.get().tracks]
         rules = programs.word, programs.used, programs.stamp, sums, _added, self._hooked
         try:
-            words, self.bars, self.flags, *places, at = native.begin_back(self.order, asked, bars, masked, *rules)
+            made = native.begin_back(self.order, asked, bars, masked, *rules)
+            words, self.bars, self.flags, *places, at = made
             self._places = places[len(bars) :]
             if at < 0:
                 return
@@ -150,7 +151,7 @@ class Pull:
             with Paused():  # nearly all that rules make is still in use
                 while at >= 0:
                     self._go(at)
-                    at = native.go_back(self.order, self.bars, self.flags, words, at - 1, *rules)
+                    at = native.go_back(self.order, made, at - 1, *rules)
         finally:
             programs.note_used()
 

@@ -40,12 +40,9 @@ OPEN, MASKED, ZERO, TARGET, CALL, RAN = 1, 2, 4, 8, 16, 32
 
 
 class BackwardPass(Struct):
-    """A pass: its nodes, their cotangents, flags and wires; how sums are recorded; and the sum that was made last.
+    """A pass: its nodes, their cotangents, flags and wires; the number of rules that were put down.
 
-    added       records a sum whose kind is not known
-    hooked      hooked(node, cotangent) runs the hooks of a node
-    old, new    the Outs of what was added;  kind: of the sum, with a count
-    rules       the number of rules that were put down, since they were counted
+    memo, added, hooked    see `go_back`
     """
 
     order: ptr
@@ -55,9 +52,6 @@ class BackwardPass(Struct):
     memo: ptr
     added: ptr
     hooked: ptr
-    old: ptr
-    new: ptr
-    kind: ptr
     rules: i64
 
 
@@ -79,56 +73,41 @@ def open_all(p: ptr[BackwardPass]) -> void:
 
 
 @native
-def held_tuple(objects: ptr[ptr], count: i64) -> ptr:
-    """A tuple that holds objects, a new reference; null with an exception."""
-    for i in range(count):
-        py.inc(objects[i])
-    return py.tuple_of(objects, count)
-
-
-@native
-def learn_sum(p: ptr[BackwardPass], old: ptr, new: ptr) -> bool:
-    """Look up the kind of a sum, by the Outs of what is added; null where it is not known.  False with an exception."""
+def held_pair(first: ptr, second: ptr) -> ptr:
+    """A tuple that holds two objects, a new reference; null with an exception."""
     both = local(ptr, 2)
-    both[0] = old
-    both[1] = new
-    both[0] = held_tuple(both, 2)
-    both[1] = tape.empty
-    outs = both[0]
-    key = held_tuple(both, 2) if outs is not None else ptr(None)
-    py.dec(outs)
-    if key is None:
-        return False
-    kind = py.dict_item(p.memo, key)
-    if kind is not None:
-        py.inc(kind)
-    before = p.kind
-    p.old = old
-    p.new = new
-    p.kind = kind
-    py.dec(key)
-    py.dec(before)
-    return True
+    both[0] = first
+    both[1] = second
+    py.inc(first)
+    py.inc(second)
+    return py.tuple_of(both, 2)
 
 
 @native
 def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     """A node for the sum of two cotangents, a new reference; null with an exception."""
-    is_last = p.old is ptr(old.kind.out) and p.new is ptr(new.kind.out) and p.kind is not None
-    if not is_last and not learn_sum(p, ptr(old.kind.out), ptr(new.kind.out)):
+    outs = held_pair(ptr(old.kind.out), ptr(new.kind.out))
+    key = held_pair(outs, tape.empty) if outs is not None else ptr(None)
+    py.dec(outs)
+    if key is None:
         return None
+    kind = py.dict_item(p.memo, key)
+    py.dec(key)
+    if kind is None:
+        return py.call_two(p.added, ptr(old), ptr(new))
     both = local(ptr, 2)
     both[0] = ptr(old)
     both[1] = ptr(new)
-    if p.kind is None:
-        return py.call_two(p.added, ptr(old), ptr(new))
     step = local(NodeWords, 1)
-    step.kind = ptr[RawKind](p.kind)
+    step.kind = ptr[RawKind](kind)
     step.value = tape.none
     step.count = 2
     step.inputs[0] = 0
     step.inputs[1] = 1
-    return ptr(new_step(step, ptr[ptr[RawNode]](both)))
+    py.inc(kind)  # making an object may run any Python
+    made = ptr(new_step(step, ptr[ptr[RawNode]](both)))
+    py.dec(kind)
+    return made
 
 
 @native
@@ -266,19 +245,16 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
 
 @native
 def take_up(
-    p: ptr[BackwardPass], order: ptr, bars: ptr, flags: ptr, wires: ptr, memo: ptr, added: ptr, hooked: ptr
+    p: ptr[BackwardPass], order: borrowed, made: borrowed, memo: borrowed, added: borrowed, hooked: borrowed
 ) -> void:
     """Take up the state of a pass."""
-    p.order = order
-    p.bars = bars
-    p.said = bytes_of_array(flags)
-    p.wires = ptr[i32](py.bytes_at(wires))
-    p.memo = memo
-    p.added = added
-    p.hooked = hooked
-    p.old = None
-    p.new = None
-    p.kind = None
+    p.order = ptr(order)
+    p.wires = ptr[i32](py.bytes_at(py.list_item(ptr(made), 0)))
+    p.bars = py.list_item(ptr(made), 1)
+    p.said = bytes_of_array(py.list_item(ptr(made), 2))
+    p.memo = ptr(memo)
+    p.added = ptr(added)
+    p.hooked = ptr(hooked)
     p.rules = 0
 
 
@@ -294,9 +270,7 @@ def begin_back(
     """
     made = begun(order, asked)
     p = local(BackwardPass, 1)[0]
-    found = py.list_item(ptr(made), 1)
-    flags = py.list_item(ptr(made), 2)
-    take_up(p, ptr(order), found, flags, py.list_item(ptr(made), 0), ptr(memo), ptr(added), ptr(hooked))
+    take_up(p, order, made, memo, added, hooked)
     results = py.tuple_size(ptr(bars))
     for i in range(results, py.tuple_size(ptr(asked))):
         at = place_at(made, i)
@@ -310,7 +284,6 @@ def begin_back(
     at = i64(-2)
     if is_right:
         at = go_on(p, py.list_size(ptr(order)) - 1, word, ptr(used), stamp)
-    py.dec(p.kind)
     if at == -2 or not count_up(ptr[ptr](tape.counts) + RULES, p.rules):
         return py.failed()
     return with_end(made, at)
@@ -318,10 +291,10 @@ def begin_back(
 
 @native
 def go_back(
-    order: borrowed, bars: borrowed, flags: borrowed, wires: borrowed, first: i64, word: u64, used: borrowed,
-    stamp: u64, memo: borrowed, added: borrowed, hooked: borrowed,
+    order: borrowed, made: borrowed, first: i64, word: u64, used: borrowed, stamp: u64, memo: borrowed,
+    added: borrowed, hooked: borrowed,
 ) -> obj:
-    """The first place, from one downwards, at which Python has to go on; -1 at the end.
+    """The first place, from one downwards, at which Python has to go on; -1 at the end.   made: the state
 
     word     of rules whose cotangent is not masked
     used     a list of the programs that were used: it grows;  stamp: a number of this pass
@@ -329,9 +302,8 @@ def go_back(
     hooked   hooked(node, bar) is the cotangent as the hooks of an operation leave it
     """
     p = local(BackwardPass, 1)[0]
-    take_up(p, ptr(order), ptr(bars), ptr(flags), ptr(wires), ptr(memo), ptr(added), ptr(hooked))
+    take_up(p, order, made, memo, added, hooked)
     at = go_on(p, first, word, ptr(used), stamp)
-    py.dec(p.kind)
     if at == -2 or not count_up(ptr[ptr](tape.counts) + RULES, p.rules):
         return py.failed()
     return py.object_of(py.int_of(at))

@@ -220,13 +220,14 @@ def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[S
 
 
 @native
-def push_on(order: ptr, dots: ptr, flags: ptr, wires: ptr, first: i64, word: u64, used: ptr, stamp: u64) -> i64:
+def push_on(order: ptr, made: borrowed, first: i64, word: u64, used: ptr, stamp: u64) -> i64:
     """Go through nodes: the first place, from one upwards, at which Python has to go on; their number at the end.
 
     -1 with an exception.
     """
-    said = bytes_of_array(flags)
-    words = ptr[i32](py.bytes_at(wires))
+    words = ptr[i32](py.bytes_at(py.list_item(ptr(made), 0)))
+    dots = py.list_item(ptr(made), 1)
+    said = bytes_of_array(py.list_item(ptr(made), 2))
     count = py.list_size(order)
     outs = local(ptr, MOST_INPUTS)
     is_right = True
@@ -278,9 +279,7 @@ def push_on(order: ptr, dots: ptr, flags: ptr, wires: ptr, first: i64, word: u64
 
 
 @native
-def begin_forth(
-    order: borrowed, asked: borrowed, dots: borrowed, word: u64, used: borrowed, stamp: u64
-) -> obj:
+def begin_forth(order: borrowed, asked: borrowed, dots: borrowed, word: u64, used: borrowed, stamp: u64) -> obj:
     """The state of a pass that was begun, and behind it what `go_forth` gives.
 
     asked        nodes: those for which something is found already, which is in `dots`, and others
@@ -294,26 +293,21 @@ def begin_forth(
             dot = py.tuple_item(ptr(dots), i)
             py.inc(dot)
             py.set_list(found, at, dot)
-    flags = py.list_item(ptr(made), 2)
-    wires = py.list_item(ptr(made), 0)
-    at = push_on(ptr(order), found, flags, wires, 0, word, ptr(used), stamp)
+    at = push_on(ptr(order), made, 0, word, ptr(used), stamp)
     if at < 0:
         return py.failed()
     return with_end(made, at)
 
 
 @native
-def go_forth(
-    order: borrowed, found: borrowed, flags: borrowed, wires: borrowed, first: i64, word: u64, used: borrowed,
-    stamp: u64,
-) -> obj:
+def go_forth(order: borrowed, made: borrowed, first: i64, word: u64, used: borrowed, stamp: u64) -> obj:
     """The first place, from one upwards, at which Python has to go on; the number of nodes at the end.
 
-    found    by place, what there is for nodes, None for nothing: it fills
+    made     the state: what there is for nodes in it fills
     word     of rules of which no input has anything
     used     a list of the programs that were used: it grows;  stamp: a number of this pass
     """
-    at = push_on(ptr(order), ptr(found), ptr(flags), ptr(wires), first, word, ptr(used), stamp)
+    at = push_on(ptr(order), made, first, word, ptr(used), stamp)
     if at < 0:
         return py.failed()
     return py.object_of(py.int_of(at))

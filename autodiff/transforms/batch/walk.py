@@ -139,7 +139,8 @@ class OfAll:
         native, rules = programs.native, (programs.word | BATCH, programs.used, programs.stamp)
         asked = (*given, *ends)
         try:
-            words, made, flags, *places, at = native.begin_forth(order, asked, tuple(given.values()), *rules)
+            begun = native.begin_forth(order, asked, tuple(given.values()), *rules)
+            words, made, flags, *places, at = begun
             wires = Wires(words)
             while at < len(order):
                 node = order[at]
@@ -152,7 +153,7 @@ class OfAll:
                     if found is not None:
                         made[at] = found.node if isinstance(found, Tensor) else found
                         flags[at] = 0 if isinstance(found, Tensor) else _LOOK
-                at = native.go_forth(order, made, flags, words, at + 1, *rules)
+                at = native.go_forth(order, begun, at + 1, *rules)
         finally:
             programs.note_used()
         for node, at in zip(ends, places[len(given) :], strict=True):
