@@ -69,7 +69,7 @@ class Push:
         self.outputs: dict[tuple[int, int], Tensor] = {}
         self.kinks: dict[int, tuple[_Kink, ...]] = {}
         asked, given = (*tangents, *results), tuple([t.node for t in tangents.values()])
-        if programs is not None and programs.native is not None:
+        if programs is not None:
             places = self._go_natively(programs, asked, given)
         else:
             words, self.dots, self.flags, *places = begun(self.order, asked)

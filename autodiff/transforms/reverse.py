@@ -98,7 +98,7 @@ class Pull:
         self.targets = tuple(targets)
         ends, bars = zip(*seeds, strict=True) if seeds else ((), ())
         asked = (*ends, *self.targets)
-        if programs is not None and programs.native is not None:
+        if programs is not None:
             self._go_natively(programs, asked, bars, tuple(masked))
             return
         words, self.bars, self.flags, *places = begun(self.order, asked)

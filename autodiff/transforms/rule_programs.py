@@ -55,14 +55,13 @@ class RuleProgram:
     is_never      it runs each time
     rich          which steps are outputs of a call that are read back: their body, flow and slot
     results       of them all, the cotangent of each input, or the one result; None for none
-    reads         which of the nodes that are given it reads;  choices: of dispatch that it relies on
+    choices       of dispatch that it relies on
     """
 
-    __slots__ = ("_native", "choices", "given", "is_never", "outs", "reads", "results", "rich", "steps", "word")
+    __slots__ = ("_native", "choices", "given", "is_never", "outs", "results", "rich", "steps", "word")
 
     choices: Choices
     given: int
-    reads: Sequence[int]
     results: Sequence[int | None]
     rich: dict[int, tuple[int | None, Any, int | None]]
 
@@ -87,8 +86,6 @@ class RuleProgram:
         steps = [(n.kind, n.value, tuple([place[i] for i in n.inputs])) for n in made]
         self.rich = {k: (n.body, n.flow, n.slot) for k, n in enumerate(made) if type(n) is not Node}
         self.results, self.given, self.choices = [None if t is None else place[t.node] for t in found], given, choices
-        read = {i for _, _, picks in steps for i in picks}.union(self.results)
-        self.reads = [i for i in range(given) if i in read]
         self.steps = steps
         return True
 
@@ -115,10 +112,6 @@ class RuleProgram:
             nodes.append(made)
             start = at + 1
         put_down(self.steps[start:] if start else self.steps, nodes)
-        lines = state.now.lines
-        if lines is not None:
-            # While a function is traced, they belong to the rule.
-            lines.places.update(dict.fromkeys([n.number for n in nodes[len(given) :]], lines.at))
         return [None if place is None else nodes[place] for place in self.results]
 
 
@@ -151,9 +144,8 @@ def _is_read_back(node: Node) -> bool:
 
 
 class RulePrograms:
-    """The programs of one pass, which has a number (`stamp`): those that machine code has used.
+    """The programs of one pass, which has a number (`stamp`): those that machine code, `native`, has used.
 
-    native    the machine code that goes through nodes; None: Python does
     word      that of a VJP rule whose cotangent is not masked
     """
 
@@ -167,13 +159,12 @@ class RulePrograms:
 
     @classmethod
     def now(cls, is_many: bool = False) -> RulePrograms | None:
-        """None where each rule has to run: what it records is evaluated, or has lines, or conditions on extents."""
-        now, mode = state.now, MODE.get()
-        lines = now.lines
-        if mode.eager or mode.anomalies or (lines is not None and lines.is_whole) or is_watched():
+        """None where each rule has to run: without machine code, and where what is recorded is looked at."""
+        now, mode, native = state.now, MODE.get(), machine.asks
+        if native is None or mode.eager or mode.anomalies or is_watched():
             return None
-        native = None if lines is not None or now.captures is not None else machine.asks
-        return cls(mode.tracks, native, is_many)
+        is_traced = now.lines is not None or now.captures is not None
+        return None if is_traced else cls(mode.tracks, native, is_many)
 
     def applied(
         self, node: Node, inputs: Sequence[Node], beside: Sequence[Node | None], word: int,
@@ -190,7 +181,7 @@ class RulePrograms:
         word |= self.word | (0 if word & 3 == _PULL else _which(beside))
         kind, outs = node.kind, tuple([n.kind.out for n in beside if n is not None])
         if kind.rules is None:
-            kind.rules = KindRules()
+            kind.rules = self.native.rules([], [])
         rules = kind.rules.programs
         found = next((p for p in rules if p.word == word and p.outs == outs), None)
         if found is None:
@@ -206,12 +197,8 @@ class RulePrograms:
             found.is_never = found.steps is None
             if found.steps is not None:
                 found.choices.on_change(partial(_forget, ref(kind), found))
-            _tell_machine(kind)
-        if found.steps is None:
-            return None
-        if self.native is not None and type(kind.rules) is KindRules:
-            _tell_machine(kind)  # it was learnt before there was machine code
-        return self.put(found, given)
+                _tell_machine(kind)
+        return None if found.steps is None else self.put(found, given)
 
     def note_used(self) -> None:
         """Note the programs that machine code has used."""
@@ -228,10 +215,6 @@ class RulePrograms:
     def put(self, program: RuleProgram, given: Sequence[Node | None]) -> list[Tensor | None]:
         """Put a program down: its results."""
         self._note(program)
-        if state.now.captures is not None:
-            for node in [given[place] for place in program.reads]:
-                assert node is not None
-                state.now.meet(handle(node))
         return [None if n is None else handle(n) for n in program.put(given)]
 
 
@@ -244,15 +227,6 @@ def results_of(
     if found is None:
         found = rule([None if n is None else handle(n) for n in (*beside, node, *inputs)])
     return found
-
-
-class KindRules:
-    """The rules of a kind that were met, where machine code knows none of them."""
-
-    __slots__ = ("programs",)
-
-    def __init__(self) -> None:
-        self.programs: list[RuleProgram] = []
 
 
 def _tell_machine(kind: Kind) -> None:

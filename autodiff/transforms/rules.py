@@ -308,7 +308,7 @@ def again(
     key      all that decides what it records, beside the given nodes and grad mode; None: no key says it
     """
     now = state.now
-    if programs is None or key is None or now.lines is not None or now.captures is not None:
+    if programs is None or key is None:
         return run()
     places: dict[Node, int] = {}
     wires = tuple([places.setdefault(n, len(places)) for n in given])
