@@ -66,7 +66,7 @@ def array_of(x: Any) -> np.ndarray:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def fresh(x: Any, what: str | Callable[[], str], *, shares: bool) -> Tensor:
+def fresh(x: Any, what: Callable[[], str], *, shares: bool) -> Tensor:
     """A tensor with a node of its own, by which one can differentiate.   shares: an array is not copied"""
     if isinstance(x, AbstractTensor):
         t = as_tensor(x)
@@ -95,19 +95,14 @@ def leaf_name(structure: Any, root: str, function: str, number: int) -> str:
     return f"{tree.names(structure, root)[number]} of {function}"
 
 
-def _refuse_discrete(dtype: np.dtype, what: str | Callable[[], str]) -> None:
-    if dtype.kind in "fc" and dtype in _KNOWN:
+def _refuse_discrete(dtype: np.dtype, what: Callable[[], str]) -> None:
+    if dtype.kind not in "fc":
+        why, mend = ": only float arrays have gradients", "float, or differentiate another argument (argnums)"
+    elif dtype not in _KNOWN:
+        why, mend = ", which is not a dtype of this library", "float32 or float64"
+    else:
         return
-    what = what if isinstance(what, str) else what()
-    if dtype.kind in "fc":
-        raise DTypeError(located(
-            f"{what} is {dtype}, which is not a dtype of this library",
-            "convert it to float32 or float64",
-        ))
-    raise DTypeError(located(
-        f"{what} is {dtype}: only float arrays have gradients",
-        "convert it to float, or differentiate another argument (argnums)",
-    ))
+    raise DTypeError(located(f"{what()} is {dtype}{why}", f"convert it to {mend}"))
 
 
 def is_differentiable(x: Any) -> bool:

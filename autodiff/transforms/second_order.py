@@ -121,7 +121,7 @@ def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) ->
     across = a.leaves if by_row else results
     if not past or not t.size:
         return [None] * len(across)
-    run = _back(t, a) if by_row else _push(t, past, results, a)
+    run = partial(_back, t, a) if by_row else partial(_push, t, past, results, a)
     count = min(t.size, LIMIT // max(largest(past), t.size, 1))
     if count >= min(t.size, FEWEST):
         try:
@@ -152,10 +152,10 @@ def _joined(parts: Sequence[Any], like: Tensor, count: int, is_plain: bool) -> A
     """The results of passes along axis 0; None where none of them reached anything."""
     if all([x is None for x in parts]):
         return None
-    if count:
-        return np.concatenate(parts) if is_plain else concatenate(parts)
-    zero = np.zeros(like.shape, like.dtype) if is_plain else zeros_like(handle(like.node))
-    return (np.stack if is_plain else stack)([zero if x is None else x for x in parts])
+    if count == 0:
+        zero = np.zeros(like.shape, like.dtype) if is_plain else zeros_like(handle(like.node))
+        return (np.stack if is_plain else stack)([zero if x is None else x for x in parts])
+    return (np.concatenate if is_plain else concatenate)(parts)
 
 
 def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> np.ndarray:
@@ -176,21 +176,19 @@ def _each(size: int, f: Callable[[list[Tensor]], Sequence[Any]], given: Sequence
     return [None if t is None else with_examples(size, (t,), (differs,))[0] for t, differs in pairs]
 
 
-def _back(r: Tensor, a: Arguments) -> _Run:
+def _back(r: Tensor, a: Arguments, units: Tensor, many: Many | None) -> Sequence[Tensor | None]:
     """Passes back from one result."""
     mine, tracks = [x.node for x in a.leaves], None if MODE.get().tracks and not a.plain else False
-
-    def back(units: Tensor, many: Many | None) -> Sequence[Tensor | None]:
-        try:
-            return pulled([(r.node, units.node)], mine, tracks, many)[1]
-        except LooksAtCotangents:
-            assert many is not None
-            return many.each(lambda one: pulled([(r.node, one[0].node)], mine, tracks)[1], [units])
-
-    return back
+    try:
+        return pulled([(r.node, units.node)], mine, tracks, many)[1]
+    except LooksAtCotangents:
+        assert many is not None
+        return many.each(lambda one: pulled([(r.node, one[0].node)], mine, tracks)[1], [units])
 
 
-def _push(x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments) -> _Run:
+def _push(
+    x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments, units: Tensor, many: Many | None
+) -> Sequence[Tensor | None]:
     """Passes forward from one argument."""
     tracks = MODE.get().tracks and not a.plain and tracks_outside(past, {x.node for x in a.leaves})
 
@@ -198,7 +196,7 @@ def _push(x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments) 
         dots = pushed(past, {x.node: given[0]}, [r.node for r in results], tracks).results
         return dots if tracks else untracked(dots)
 
-    return lambda units, many: push([units]) if many is None else many.each(push, [units])
+    return push([units]) if many is None else many.each(push, [units])
 
 
 def _block(passes: Any, result: Tensor, x: Tensor, axis: int, is_plain: bool) -> Any:

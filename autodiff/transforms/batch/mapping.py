@@ -36,7 +36,7 @@ from ...tape.walk import history
 from ...tensor import AbstractTensor, Tensor
 from ...tracebacks import border
 from ..anomaly import is_watching
-from ..arguments import applied, constant_of, is_differentiable, is_plain, name_of, own, plain_results
+from ..arguments import applied, constant_of, copied_constant, is_differentiable, is_plain, name_of, own, plain_results
 from .walk import of_each
 
 __all__ = ["vmap"]
@@ -189,9 +189,7 @@ def _one_by_one(
 
 def _shared(x: Any, is_array: bool) -> Any:
     """A leaf that all examples share: arrays as tensors."""
-    if isinstance(x, np.ndarray):
-        return constant_of(x) if is_array else standing(as_tensor(x), x)
-    return x
+    return (constant_of if is_array else copied_constant)(x) if isinstance(x, np.ndarray) else x
 
 
 def _result(x: Any) -> Any:
