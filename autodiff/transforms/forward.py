@@ -42,7 +42,7 @@ from .arguments import (
 )
 from .backward_pass import is_looked_at, recording_rules, untracked
 from .reverse import Pull, Wires, begun, noted
-from .rule_programs import PUSH, RulePrograms, missing_rule, results_of
+from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule
 
@@ -144,7 +144,8 @@ class Push:
             def rule(given: Sequence[Any]) -> list[Tensor | None]:
                 return [_tangent_by_rule(node, given[:n], given[n], given[n + 1 :])]
 
-            (tangent,) = results_of(self.programs, node, node.inputs, dots, PUSH, rule)
+            found = None if self.programs is None else self.programs.applied(node, node.inputs, dots, PUSH, rule)
+            (tangent,) = found or rule([None if i is None else handle(i) for i in (*dots, node, *node.inputs)])
             if tangent is not None and (kinks or "cancels" in node.kind.op.traits):
                 tangent, left = _smooth(node, tangent, near, kinks)
                 if left:

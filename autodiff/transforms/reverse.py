@@ -23,6 +23,7 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from codegen.garbage import Paused
@@ -34,14 +35,14 @@ from ..mode import MODE
 from ..ops.cancelling import seen_by
 from ..ops.primitive import named, zeros_of
 from ..tape.lines import belonging_to_rules
-from ..tape.node import Node
+from ..tape.node import Kind, Node
 from ..tape.plan import COUNTS
 from ..tape.record import record, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from .anomaly import is_watching, watch
 from .hooks import run_hooks
-from .rule_programs import MASKED, RulePrograms, pulled_by_rule, results_of
+from .rule_programs import MASKED, RulePrograms, pulled_by_rule
 from .rules import again, call_rule, watching_at
 
 __all__ = ["SUMS", "LooksAtCotangents", "Many", "Pull", "Wires", "aval_of", "begun", "noted"]
@@ -185,19 +186,25 @@ class Pull:
         COUNTS.rules += 1
         op, masked = node.kind.op, bool(said & _MASKED)
         is_kept = masked and op.keeps_mask
-
-        def rule(given: Sequence[Tensor]) -> Sequence[Tensor | None]:
-            if self.many is None:
-                return pulled_by_rule(node.kind, given, is_kept)
-            return self.many.each(lambda bars: pulled_by_rule(node.kind, [*bars, *given[1:]], is_kept), given[:1])
-
+        found: Sequence[Tensor | None] | None = None
         if "cancels" in op.traits:
             found = self._cancelled(node, inputs, bar, is_kept)
-        else:
-            found = results_of(self.programs, node, inputs, (bar,), MASKED if masked else 0, rule)
+        elif self.programs is not None:
+            rule = partial(self._by_rule, node.kind, is_kept)
+            found = self.programs.applied(node, inputs, (bar,), MASKED if masked else 0, rule)
+        if found is None:
+            given = [handle(n) for n in (bar, node, *inputs)]
+            by_rule = pulled_by_rule if self.many is None else self._by_rule
+            found = by_rule(node.kind, is_kept, given)
         if not op.discrete and any([g is None for g in found]):
             self._note_zeros(self.wires.of(at))
         self._give_all(at, node, [bar], found, is_kept or op.masks)
+
+    def _by_rule(self, kind: Kind, masked: bool, given: Sequence[Tensor]) -> Sequence[Tensor | None]:
+        """`pulled_by_rule`, done with each of many cotangents."""
+        if self.many is None:
+            return pulled_by_rule(kind, masked, given)
+        return self.many.each(lambda bars: pulled_by_rule(kind, masked, [*bars, *given[1:]]), given[:1])
 
     def _hooked(self, node: Node, bar: Node) -> Node:
         """The cotangent of a node as its hooks leave it."""
@@ -248,7 +255,7 @@ class Pull:
         seen = None if self.programs is None else seen_by(bar, node)
         own = (bar, node, *inputs)
         key, given = (None, ()) if seen is None else ((node.kind, masked, *seen[0]), (*own, *seen[1]))
-        return again(self.programs, key, given, lambda: pulled_by_rule(node.kind, list(map(handle, own)), masked))
+        return again(self.programs, key, given, lambda: pulled_by_rule(node.kind, masked, list(map(handle, own))))
 
     def _give_all(
         self, at: int, node: Node, bars: Sequence[Node], found: Sequence[Tensor | None], masked: bool

@@ -8,9 +8,9 @@ beside, and by a word: which sort of rule it is, whether what it records tracks,
     JVP rule        which inputs have tangents             given: these (None: none), the node, its inputs
     batching rule   which inputs differ between examples   given: these for all examples, the node, its inputs
 
-When such a rule is met for the second time, it runs on examples, and what it recorded is kept with the kind
-(`results_of`).  A rule of loops and branches, or in which methods of the user's were chosen, runs each time.  A rule
-that looks at how its cotangent was recorded is found by what it sees (`rules.again`).
+When such a rule is met for the second time, it runs on examples, and what it recorded is kept with the kind.  A rule of
+loops and branches, or in which methods of the user's were chosen, runs each time.  A rule that looks at how its
+cotangent was recorded is found by what it sees (`rules.again`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ..tape.record import argument, state
 from ..tape.walk import by_number
 from ..tensor import Tensor, handle
 
-__all__ = ["BATCH", "MASKED", "PUSH", "RuleProgram", "RulePrograms", "missing_rule", "pulled_by_rule", "results_of"]
+__all__ = ["BATCH", "MASKED", "PUSH", "RuleProgram", "RulePrograms", "missing_rule", "pulled_by_rule"]
 
 #: A word: the sort of a rule, and bits.  Machine code has the same (`recording_rules`).
 _PULL, PUSH, BATCH = 0, 1, 2
@@ -218,17 +218,6 @@ class RulePrograms:
         return [None if n is None else handle(n) for n in program.put(given)]
 
 
-def results_of(
-    programs: RulePrograms | None, node: Node, inputs: Sequence[Node], beside: Sequence[Node | None], word: int,
-    rule: Callable[[Sequence[Any]], Any],
-) -> Sequence[Tensor | None]:  # fmt: skip
-    """The results of a rule: its program puts them down, or it runs.   See `RulePrograms.applied`."""
-    found = None if programs is None else programs.applied(node, inputs, beside, word, rule)
-    if found is None:
-        found = rule([None if n is None else handle(n) for n in (*beside, node, *inputs)])
-    return found
-
-
 def _tell_machine(kind: Kind) -> None:
     """Have machine code know the rules of a kind."""
     native = machine.asks
@@ -253,7 +242,7 @@ def _which(nodes: Sequence[Node | None]) -> int:
     return sum([1 << _FIRST_INPUT + k for k, n in enumerate(nodes) if n is not None])
 
 
-def pulled_by_rule(kind: Kind, given: Sequence[Tensor], masked: bool) -> Sequence[Tensor | None]:
+def pulled_by_rule(kind: Kind, masked: bool, given: Sequence[Tensor]) -> Sequence[Tensor | None]:
     """The cotangents of inputs, given the cotangent, the node and these.  Numbers of a rule are constants."""
     bar, y, *xs = given
     if kind.op.pull is None and kind.op.discrete:
