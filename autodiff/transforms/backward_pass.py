@@ -116,7 +116,7 @@ def emit(
 def recorded(
     past: Sequence[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group]
 ) -> list[Tensor | None]:
-    """As `emit` gives them, gradients that track, each a function of its target, so that it can be differentiated.
+    """Gradients by `emit` that track, each a function of its target, so that it can be differentiated.
 
     One that depends on nothing (of 2x, say) is made a function of its own tensor whose derivative is zero: a second
     derivative that is structurally zero is zero, not an error.
