@@ -272,12 +272,12 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
         found = recorded(past, seeds, groups)
     else:
         found = _as_leaves(solve(seeds, groups, retain=retain, past=past, live=live, ask=ask, through=through))
-    unused = -1 if allow_unused else next((i for i, g in enumerate(found) if g is None), -1)
-    if unused >= 0:
-        raise GradientError(located(
-            f"grad: input {unused} ({targets[unused].aval}) is not used by the result",
-            "pass allow_unused=True to get None for it",
-        ))
+    for i, g in enumerate(found):
+        if g is None and not allow_unused:
+            raise GradientError(located(
+                f"grad: input {i} ({targets[i].aval}) is not used by the result",
+                "pass allow_unused=True to get None for it",
+            ))
     if not retain:
         release([past[k] for k in through])
     return tree.unflatten(structure, found)
