@@ -9,7 +9,6 @@ from autodiff.tape import families
 from autodiff.tape.known import BACKWARD, NODES, VALUE, Ask, described, keys_of
 from autodiff.tape.node import data_node
 from autodiff.tape.walk import history
-from autodiff.tensor import handle
 from autodiff.transforms.gradient import Gradients, Group
 
 IS_COMPARED = os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1"
@@ -45,8 +44,8 @@ def exact_key(ask, small, tracks):
             Group(tuple([n for n in past if n is x or (are_one and x.leaf is not None and n.leaf is x.leaf)]) or (x,))
             for x in ask.targets
         ]
-    one = handle(data_node(ask.results[0].kind, None))
-    seeds = [(r, one if s is None else handle(s)) for r, s in zip(ask.results, ask.seeds, strict=True)]
+    one = data_node(ask.results[0].kind, None)
+    seeds = [(r, one if s is None else s) for r, s in zip(ask.results, ask.seeds, strict=True)]
     return exactly(Gradients(seeds, groups, tracks, ask.also, past, live, ask, None))
 
 

@@ -335,7 +335,7 @@ def test_a_fault_of_this_library_is_shown_whole(monkeypatch):
     fault = eval("lambda *args, **keywords: {}['a fault']", {"__name__": "autodiff.somewhere"})
     monkeypatch.setattr("autodiff.transforms.functional.name_of", fault)
     names = [e.name for e in entries(error_of(ad.vjp, raising, X))]
-    assert names == ["error_of", "vjp", "<lambda>"]
+    assert names == ["error_of", "run", "vjp", "<lambda>"]
 
 
 def test_a_library_that_calls_us_and_that_we_call_stays_in_the_traceback():

@@ -67,21 +67,17 @@ def watch(node: Node, bars: Sequence[Node], made: Sequence[tuple[Node, Node]]) -
     The reverse walk calls it with each node, its cotangents, and the inputs with what its rule made for them.
     """
     evaluate([*bars, *[g for _, g in made]], ends_recording=False)
-    name = node.kind.op.name if node.call is None else node.call.function.__name__
     for bar in bars:
         if bad := _first_bad(data(bar)):
+            name, recorded = _recorded(node)
             raise GradientError(
-                f"the gradient that reached {name} is {bad}\n"
-                f"  {_recorded(node, name)}\n  backward at {caller()}\n"
+                f"the gradient that reached {name} is {bad}\n  {recorded}\n  backward at {caller()}\n"
                 "  no rule made it: look at the gradient passed to backward, at hooks, and at sums that overflow"
             )
     for i, g in made:
         if bad := _first_bad(data(g)):
-            raise GradientError(
-                f"the derivative of {name} made {bad} in the gradient of its input {i.kind.out.aval}\n"
-                f"  {_recorded(node, name)}\n  its rule is {_rule(node)}\n  backward at {caller()}"
-                f"{_forward_is_bad(node)}"
-            )
+            made_it = f"{bad} in the gradient of its input {i.kind.out.aval}"
+            raise _fault(node, made_it, f"its rule is {_rule(node)}\n  backward")
 
 
 def watch_pushed(found: Sequence[tuple[Node, Node]], results: Sequence[Tensor]) -> None:
@@ -94,11 +90,15 @@ def watch_pushed(found: Sequence[tuple[Node, Node]], results: Sequence[Tensor]) 
         return
     for node, tangent in found:
         if bad := _first_bad(data(tangent)):
-            name = node.kind.op.name if node.call is None else node.call.function.__name__
-            raise GradientError(
-                f"the derivative of {name} made {bad} in the tangent of its result {node.kind.out.aval}\n"
-                f"  {_recorded(node, name)}\n  called at {caller()}{_forward_is_bad(node)}"
-            )
+            raise _fault(node, f"{bad} in the tangent of its result {node.kind.out.aval}", "called")
+
+
+def _fault(node: Node, made: str, doing: str) -> GradientError:
+    """The error that a rule made a NaN or inf."""
+    name, recorded = _recorded(node)
+    return GradientError(
+        f"the derivative of {name} made {made}\n  {recorded}\n  {doing} at {caller()}{_forward_is_bad(node)}"
+    )
 
 
 def _first_bad(value: np.ndarray) -> str:
@@ -110,12 +110,14 @@ def _first_bad(value: np.ndarray) -> str:
     return f"{entry} at [{', '.join(map(str, where))}]" if value.shape else f"{entry}"
 
 
-def _recorded(node: Node, name: str) -> str:
+def _recorded(node: Node) -> tuple[str, str]:
+    """The name of an operation or function, and the words for where it was recorded."""
+    name = node.kind.op.name if node.call is None else node.call.function.__name__
     operands = node.inputs if node.flow is None else node.inputs[node.flow]
     call = f"{name}({', '.join([str(i.kind.out.aval) for i in operands])})"
     if node.line is None:
-        return f"{call} was recorded before detect_anomaly; record inside it to see the line"
-    return f"{call} was recorded at {node.line}"
+        return name, f"{call} was recorded before detect_anomaly; record inside it to see the line"
+    return name, f"{call} was recorded at {node.line}"
 
 
 def _rule(node: Node) -> str:

@@ -66,12 +66,8 @@ def array_of(x: Any) -> np.ndarray:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def fresh(x: Any, what: str | Callable[[], str], *, shares: bool) -> Tensor:
-    """A tensor with a node of its own, with respect to which one can differentiate.
-
-    what     the words for it
-    shares   an array is shared: what is made of it is computed before the call returns
-    """
+def fresh(x: Any, what: Callable[[], str], *, shares: bool) -> Tensor:
+    """A tensor with a node of its own, by which one can differentiate.   shares: an array is not copied"""
     if isinstance(x, AbstractTensor):
         t = as_tensor(x)
         _refuse_discrete(t.dtype, what)
@@ -99,19 +95,14 @@ def leaf_name(structure: Any, root: str, function: str, number: int) -> str:
     return f"{tree.names(structure, root)[number]} of {function}"
 
 
-def _refuse_discrete(dtype: np.dtype, what: str | Callable[[], str]) -> None:
-    if dtype.kind in "fc" and dtype in _KNOWN:
+def _refuse_discrete(dtype: np.dtype, what: Callable[[], str]) -> None:
+    if dtype.kind not in "fc":
+        why, mend = ": only float arrays have gradients", "float, or differentiate another argument (argnums)"
+    elif dtype not in _KNOWN:
+        why, mend = ", which is not a dtype of this library", "float32 or float64"
+    else:
         return
-    what = what if isinstance(what, str) else what()
-    if dtype.kind in "fc":
-        raise DTypeError(located(
-            f"{what} is {dtype}, which is not a dtype of this library",
-            "convert it to float32 or float64",
-        ))
-    raise DTypeError(located(
-        f"{what} is {dtype}: only float arrays have gradients",
-        "convert it to float, or differentiate another argument (argnums)",
-    ))
+    raise DTypeError(located(f"{what()} is {dtype}{why}", f"convert it to {mend}"))
 
 
 def is_differentiable(x: Any) -> bool:
@@ -193,10 +184,7 @@ def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list
 
 
 def constant_of(x: Any) -> Any:
-    """An argument that is not differentiated: of an array a constant tensor that shares its memory during the call.
-
-    A tensor gets a handle of the function's own: an in-place update leaves the caller's as it is.
-    """
+    """An argument that is not differentiated: of an array a constant tensor that shares its memory during the call."""
     if isinstance(x, (np.ndarray, np.generic)):
         array = array_of(x)
         if isinstance(x, np.generic):
@@ -209,10 +197,7 @@ def constant_of(x: Any) -> Any:
 
 
 def own(x: Any) -> Any:
-    """A tensor under a node of its own, for a function that may update it in place; all else as it is.
-
-    A number argument of `jit` stays one: it dispatches, and takes part in dtypes, as a number.
-    """
+    """A tensor under a node of its own, for a function that may update it in place; all else as it is."""
     if not isinstance(x, Tensor) or not (type(x) is tensor_class(x.aval) or isinstance(x, StandsForArray)):
         return x
     if state.now.captures is not None:
@@ -226,10 +211,7 @@ def copied_constant(x: Any) -> Any:
 
 
 def name_of(f: Callable, transformation: str, argnums: int | Sequence[int] = 0) -> str:
-    """The name, in messages, of a function to be transformed.
-
-    Raises DispatchError for what is no function, and for argnums that are no numbers.
-    """
+    """The name, in messages, of a function to be transformed.  DispatchError for none, or argnums that are none."""
     check_callable(f, transformation)
     check_numbers(argnums, "argnums", transformation)
     return getattr(f, "__name__", type(f).__name__)
@@ -255,9 +237,8 @@ def applied(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 def run_recorded(
     f: Callable, args: Sequence[Any], kwargs: dict[str, Any], leaves: Iterable[Any], *, lends: bool
 ) -> Any:
-    """Call the user's function so that it is recorded with gradients; by keyword it gets constants.
+    """Call the user's function so that it is recorded with gradients by `leaves`; by keyword it gets constants.
 
-    leaves  tensors among the arguments with respect to which it is differentiated
     lends   its results are computed before the user's program goes on: arrays are shared, and large ones lent
     """
     kwargs = {k: tree.map(constant_of if lends else copied_constant, v) for k, v in kwargs.items()}

@@ -28,11 +28,11 @@ from ..tape.record import Recording, state
 from ..tape.walk import gradient_inputs, history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
-from .backward_pass import RECORDED, Group, emit, pull_back_at_once, with_history
+from .backward_pass import Group, recorded
 from .gradient import solve
 from .hooks import due_after, run_after
 
-__all__ = ["backward", "check_not_released", "cotangents_for", "passed", "release", "results_of", "seed_for"]
+__all__ = ["asked_of", "backward", "check_not_released", "passed", "release", "seed_for"]
 
 
 def backward(
@@ -62,48 +62,36 @@ def backward(
         now = state.now
         if now.tracing or now.unseen:
             _refuse_in_trace(now)
-        ask: Ask | None = None
-        is_plain = inputs is None and not create_graph and not MODE.get().anomalies
-        if isinstance(tensors, Tensor):
-            results, given = [tensors], [grad_tensors]
-            if grad_tensors is None and is_plain:
-                ask = Ask(BACKWARD, (tensors.node,), (None,))
+        if isinstance(tensors, Tensor) and grad_tensors is None:
+            results: list[Tensor] = [tensors]
+            given: list[Tensor | None] = [None]
+            starts: tuple[Node | None, ...] = (None,)
         else:
-            results = results_of(tensors, "backward")
-            given = cotangents_for(results, grad_tensors, "backward", "grad_tensors")
+            results, given = asked_of(tensors, grad_tensors, "backward")
+            starts = tuple([None if g is None else g.node for g in given])
         nodes = [t.node for t in results]
-        if ask is None and is_plain:
-            seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
-            starts = [None if g is None else seed.node for (_, seed), g in zip(seeds, given, strict=True)]
-            ask = Ask(BACKWARD, tuple(nodes), tuple(starts))
-        known = None if ask is None else answered(ask, now, now.small, retain_graph, not retain_graph)
-        if known is not None:
-            if type(known) is list:
-                run_after(due_after(known[::2]))
-            return
-        live = [] if create_graph else live_small(now, nodes)
-        if ask is None or ask.seeds == (None,):
-            seeds = [(t.node, seed_for(t, g)) for t, g in zip(results, given, strict=True)]
-        if create_graph and inputs is None:
-            found = pull_back_at_once(nodes, [g.node for _, g in seeds], None, RECORDED)
-            if found is not None:
-                reached = [n.leaf for n in found[1] if n.leaf is not None]
-                _commit_recorded(reached, with_history(found[2], found[1]))
-                run_after(due_after(reached))
+        ask: Ask | None = None
+        if inputs is None and not create_graph and not MODE.get().anomalies:
+            ask = Ask(BACKWARD, tuple(nodes), starts)
+            known = answered(ask, now, now.small, retain_graph, not retain_graph)
+            if known is not None:
+                if type(known) is list:
+                    run_after(due_after(known[::2]))
                 return
-        past = history([t.node for t in results])
+        live = [] if create_graph else live_small(now, nodes)
+        seeds = [(t.node, seed_for(t, g).node) for t, g in zip(results, given, strict=True)]
+        past = history(nodes)
         rare = uncommon(past)
         check_not_released(rare)
         leaves = _leaves(rare, inputs)
         del rare  # a list beside the history counts as somebody who may need the values of its nodes
         due = due_after(leaves)
         groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
-        if any(nodes[0].leaf is None for nodes in leaves.values()):
-            ask = None  # what is known writes the .grad of leaves only
         if create_graph:
-            found_by_walk = emit(past, seeds, groups, tracks=True)
-            _commit_recorded(leaves, with_history(found_by_walk, [g.nodes[-1] for g in groups]))
+            _commit_recorded(leaves, recorded(past, seeds, groups))
         else:
+            if any(nodes[0].leaf is None for nodes in leaves.values()):
+                ask = None  # what is known writes the .grad of leaves only
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
             for identity, group in zip(leaves, groups, strict=True):
                 group.old = None if identity.grad is None else identity.grad.node
@@ -123,29 +111,28 @@ def backward(
         raise
 
 
-def results_of(tensors: Any, name: str) -> list[Tensor]:
-    """One tensor or several, as a list.  Raises GradientError for anything else."""
+def asked_of(tensors: Any, given: Any, taker: str) -> tuple[list[Tensor], list[Tensor | None]]:
+    """The results that gradients are asked of, one tensor or several, and the cotangent of each (None: one is meant).
+
+    Raises GradientError for anything else, and where there are not as many of them.
+    """
     found = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
     if not found:
-        raise GradientError(located(f"{name}: the list of results is empty"))
+        raise GradientError(located(f"{taker}: the list of results is empty"))
     for t in found:
         if not isinstance(t, Tensor):
             raise GradientError(located(
-                f"{name}: the results are tensors, not {with_article(type(t).__name__)}",
+                f"{taker}: the results are tensors, not {with_article(type(t).__name__)}",
                 "NumPy arrays and numbers have no history: compute with ad.tensor(..., requires_grad=True)"
-                + ("\n  of a function: ad.grad(f)(x)" if name == "grad" else ""),
+                + ("\n  of a function: ad.grad(f)(x)" if taker == "grad" else ""),
             ))
-    return found
-
-
-def cotangents_for(results: Sequence[Tensor], given: Any, name: str, parameter: str) -> list[Any]:
-    """The cotangents given for several results, one for each (None: none).  Raises GradientError for another number."""
     if given is None:
-        return [None] * len(results)
-    found = list(given) if isinstance(given, (list, tuple)) else [given]
-    if len(found) != len(results):
-        raise GradientError(located(f"{name}: {len(results)} tensors but {len(found)} {parameter}"))
-    return found
+        return found, [None] * len(found)
+    bars = list(given) if isinstance(given, (list, tuple)) and tensors is not found[0] else [given]
+    if len(bars) != len(found):
+        several = "grad_outputs" if taker == "grad" else "grad_tensors"
+        raise GradientError(located(f"{taker}: {len(found)} tensors but {len(bars)} {several}"))
+    return found, [None if g is None else seed_for(t, g, taker) for t, g in zip(found, bars, strict=True)]
 
 
 def _refuse_in_trace(now: Recording) -> None:
@@ -242,8 +229,7 @@ def _commit_recorded(leaves: Iterable[Leaf], gradients: Sequence[Tensor | None])
 def write(leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], olds: Sequence[Node | None]) -> bool:
     """Set each `.grad`, if those that values were added to (`olds`) are still there; other values are added here.
 
-    At once, so that threads do not go through one another's pending sums; only to a gradient that is itself
-    pending (create_graph left it) the sum is recorded.
+    At once: to a gradient that is itself pending (create_graph left it) the sum is recorded.
     """
     with commit_lock:
         there = list(zip(leaves, values, olds, strict=True))
@@ -280,12 +266,15 @@ def passed(past: list[Node], targets: Iterable[Node]) -> list[int]:
     return places
 
 
-def check_not_released(rare: Sequence[Node], than: float = 0) -> None:
+def check_not_released(rare: Sequence[Node], groups: Sequence[Group] = ()) -> None:
     """Raise GradientError when a backward went through any of these before and let go of it.
 
-    rare    the `uncommon` nodes of a history;  than: a number: only of newer ones
+    rare      the `uncommon` nodes of a history
+    groups    the targets, if there are others than leaves.  A released node has lost its inputs, so age must tell: one
+              that is older than every target is below them
     """
-    if any([n.kind.released and n.number > than for n in rare]):
+    numbers = [n.number for n in rare if n.kind.released]
+    if numbers and max(numbers) > min([n.number for g in groups for n in g.nodes], default=0):
         raise GradientError(located(
             "second backward through the same graph",
             "pass retain_graph=True to the first one, or compute the result again",

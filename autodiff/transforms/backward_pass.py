@@ -2,40 +2,51 @@
 
 A *group* is what one gradient belongs to: the versions of one leaf, or one node.
 
-    emit(past, seeds, groups, tracks=...)     through a history that is known, by `reverse`
-    pull_back_at_once(...)                    with its history, in one call of machine code; None where Python has to
-                                              look at a node: at hooks, calls, rules that are no programs
-    pulled(seeds, targets, asked)             the one or the other
+    emit(past, seeds, groups, tracks=...)     through a history that is known
+    recorded(past, seeds, groups)             with a history of their own
+    pulled(seeds, targets, tracks)            through the history of some results, to nodes
+
+And gradients as values for which no plan of the whole is looked for:
+
+    again(ask, ...)    of a recording that is known: asked for before in the same way, by its plan
+    in_parts(...)      of a long recording that falls into segments
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
-from codegen.garbage import set_in_context
+import numpy as np
 
+from codegen.garbage import ignoring, set_in_context
+
+from ..custom.keys import users_methods
+from ..dispatch import observed
 from ..mode import MODE
 from ..ops import add
 from ..ops.arithmetic import mul0
 from ..ops.primitive import zeros_of
-from ..tape.node import Node
+from ..tape.ask import evaluate
+from ..tape.families import answered
+from ..tape.known import SOME, TENSORS, Ask
+from ..tape.node import Node, data_node, leaf_kind, out_of
+from ..tape.parts import keep, run_in_parts
+from ..tape.plan import Plan, data
 from ..tape.record import DETACH, record, state
+from ..tape.segment import GIVEN, Ruled, Segment, Unfit
 from ..tape.walk import history
 from ..tensor import Tensor, handle
+from .anomaly import is_watching
 from .arguments import tracks_outside
 from .hooks import run_hooks
-from .reverse import SUMS, Many, Pull, aval_of, noted
-from .rule_programs import at_once
+from .reverse import Many, Pull, noted
 
 __all__ = [
-    "OUTSIDE", "RECORDED", "VERSIONS", "Group", "emit", "group_of", "is_looked_at",
-    "pull_back_at_once", "pulled", "recording_rules", "untracked", "with_history",
+    "Group", "again", "ask_for", "emit", "group_of", "in_order", "in_parts", "is_looked_at", "pulled", "recorded",
+    "recording_rules", "separate", "untracked",
 ]  # fmt: skip
-
-#: The bits of an ask: gradients track, or where something leads to another than the targets, they do; all versions of a
-#: leaf that is a target are meant.  Machine code has the same (`recording_gradients`).
-RECORDED, OUTSIDE, VERSIONS = 1, 2, 4
 
 
 class Group:
@@ -68,77 +79,75 @@ class recording_rules:
     def __enter__(self) -> None:
         self._now, self._mode = now, mode = state.now, MODE.get()
         self._start = now.start
+        wanted = mode.on if self._tracks else mode.off
         try:
             now.start = 0
-            set_in_context(MODE, mode.on if self._tracks else mode.off)
+            if wanted is not mode:
+                set_in_context(MODE, wanted)
         except BaseException:  # an interrupt may come at any call
             self.__exit__()
             raise
 
     def __exit__(self, *_: object) -> None:
         self._now.start = self._start
-        set_in_context(MODE, self._mode)
+        if MODE.get() is not self._mode:
+            set_in_context(MODE, self._mode)
 
 
 def emit(
-    past: Sequence[Node], seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], *, tracks: bool,
+    past: Sequence[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, tracks: bool,
     many: Many | None = None,
 ) -> list[Tensor | None]:  # fmt: skip
     """Run the rules; the gradient of each group as a pending tensor (None: not reached).   many: what seeds are"""
-    is_kept = is_looked_at(past)
+    is_kept = MODE.get().eager and is_looked_at(past)
     with recording_rules(tracks or is_kept):
-        bars = [(node, bar.node, False) for node, bar in seeds]
-        found = Pull(past, bars, [n for g in groups for n in g.nodes], many).found()
-        gradients = [_total(group, found, many) for group in groups]
-    return untracked(gradients) if is_kept and not tracks else gradients
+        bars = Pull(past, seeds, [n for g in groups for n in g.nodes], many=many).ends()
+        found = [None if bar is None else noted(bar) for bar in bars]
+        if len(found) > len(groups):  # several versions of a leaf
+            terms = iter(found)
+            found = [_total([next(terms) for _ in group.nodes]) for group in groups]
+        for i, group in enumerate(groups):
+            total = found[i]
+            if group.hooks and total is not None:
+                found[i] = _hooked(group.hooks, total, many)
+    return untracked(found) if is_kept and not tracks else found
+
+
+def recorded(
+    past: Sequence[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group]
+) -> list[Tensor | None]:
+    """Gradients by `emit` that track, each a function of its target, so that it can be differentiated.
+
+    One that depends on nothing (of 2x, say) is made a function of its own tensor whose derivative is zero: a second
+    derivative that is structurally zero is zero, not an error.
+    """
+    gradients = emit(past, seeds, groups, tracks=True)
+    for i, g in enumerate(gradients):
+        if g is not None and not g.node.kind.out.requires_grad:
+            with recording_rules(True):
+                gradients[i] = add(g, mul0(zeros_of(g.aval), handle(groups[i].nodes[-1])))
+    return gradients
 
 
 def pulled(
-    seeds: Sequence[tuple[Node, Tensor]], targets: Sequence[Node], asked: int, many: Many | None = None
+    seeds: Sequence[tuple[Node, Node]], targets: Sequence[Node], tracks: bool | None, many: Many | None = None
 ) -> tuple[bool, list[Tensor | None]]:
     """True if gradients track, and the pending gradients of nodes (None: not reached).
 
-    asked    `RECORDED`, `OUTSIDE`, or 0 where they are not to track;  many: what seeds are
+    tracks    whether they do; None: if something leads to another than the targets;  many: what seeds are
     """
-    ends = [r for r, _ in seeds]
-    found = pull_back_at_once(ends, [bar.node for _, bar in seeds], targets, asked, many)
-    if found is not None:
-        return found[0], found[2]
-    past = history(ends)
-    tracks = asked == RECORDED or (asked == OUTSIDE and tracks_outside(past, set(targets)))
+    past = history([r for r, _ in seeds])
+    if tracks is None:
+        tracks = tracks_outside(past, set(targets))
     return tracks, emit(past, seeds, [group_of(n) for n in targets], tracks=tracks, many=many)
 
 
-def pull_back_at_once(
-    results: Sequence[Node], bars: Sequence[Node], targets: Sequence[Node] | None, asked: int,
-    many: Many | None = None,
-) -> tuple[bool, Sequence[Node], list[Tensor | None]] | None:  # fmt: skip
-    """True if gradients track, the targets, and their cotangents (None: not reached).
-
-    bars       of each result
-    targets    nodes; None: the leaves of the history
-    asked      see `RECORDED`;  many: what cotangents are many
-
-    None where Python has to look.
-    """
-    ends = None if targets is None else tuple(targets)
-    found = at_once("pulled", asked, (tuple(results), tuple(bars), ends), (SUMS,), is_many=many is not None)
-    if found is None:
-        return None
-    tracks, *rest = found
-    if ends is None:
-        ends = tuple(rest[: len(rest) // 2])
-        del rest[: len(ends)]
-    there = zip(ends, rest, strict=True)
-    return tracks, ends, [None if g is None else noted(g or zeros_of(aval_of(n, many)).node) for n, g in there]
-
-
 def is_looked_at(past: Sequence[Node]) -> bool:
-    """True if rules look at how cotangents were recorded, and these would forget it: evaluated at once, not tracked.
+    """True if rules look at how cotangents were recorded: in eager mode these are tracked, else they would forget it.
 
     See `ops.cancelling`.
     """
-    return MODE.get().eager and any(["cancels" in n.kind.op.traits for n in past])
+    return any(["cancels" in n.kind.op.traits for n in past])
 
 
 def untracked(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -146,29 +155,116 @@ def untracked(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
     return [t if t is None or not t.node.kind.out.requires_grad else record(DETACH, (t,)) for t in tensors]
 
 
-def with_history(gradients: list[Tensor | None], targets: Sequence[Node]) -> list[Tensor | None]:
-    """Gradients that track, each of which is a function of its target, so that it can be differentiated.
+def _total(terms: Sequence[Tensor | None]) -> Tensor | None:
+    there = [t for t in terms if t is not None]
+    return reduce(add, there) if there else None
 
-    One that depends on nothing (of 2x, say) is made a function of its own tensor whose derivative is zero:
-    a second derivative that is structurally zero is zero, not an error.
-    """
-    for i, g in enumerate(gradients):
-        if g is not None and not g.node.kind.out.requires_grad:
-            with recording_rules(True):
-                gradients[i] = add(g, mul0(zeros_of(g.aval), handle(targets[i])))
+
+def _hooked(hooks: dict[Any, Callable], total: Tensor, many: Many | None) -> Tensor | None:
+    return run_hooks(hooks, total) if many is None else many.each(lambda bars: [run_hooks(hooks, bars[0])], [total])[0]
+
+
+# ---------------------------------------------------------------- asks
+
+
+def ask_for(
+    ys: Sequence[Tensor], targets: Sequence[Tensor], seeds: Sequence[Tensor | None], allow_unused: bool
+) -> Ask:
+    """The ask for gradients of tensors.   seeds: the cotangent that is given for each result (None: one is meant)"""
+    purpose = SOME if allow_unused else TENSORS
+    starts = tuple([None if s is None else s.node for s in seeds])
+    return Ask(purpose, tuple([y.node for y in ys]), starts, (), tuple([x.node for x in targets]))
+
+
+def again(ask: Ask, retain: bool, is_released: bool = False) -> list[np.ndarray | None] | None:
+    """The gradients of a recording that is known, by its plan; None: there is none, or it has to be refused."""
+    now = state.now
+    if now.tracing or is_watching():
+        return None
+    found = answered(ask, now, now.small, retain, is_released)
+    if found is None:
+        return None
+    results, answer = found
+    return in_order(separate(answer.plan, results), answer.ranks)
+
+
+def in_order(gradients: Sequence[np.ndarray | None], ranks: Sequence[int]) -> list[np.ndarray | None]:
+    """Gradients in the order of their groups.   ranks: which group each is of"""
+    found: list[np.ndarray | None] = [None] * len(ranks)
+    for rank, gradient in zip(ranks, gradients, strict=True):
+        found[rank] = gradient
+    return found
+
+
+def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.ndarray | None]:
+    """The gradients of a plan that was run on a recording, each in memory of its own."""
+    taken: set[int] = set()
+    gradients: list[np.ndarray | None] = []
+    for place, computed in zip(plan.grads, plan.computed, strict=True):
+        if place is None:
+            gradients.append(None)
+        elif computed:
+            gradients.append(results[place] if place not in taken else results[place].copy())
+            taken.add(place)
+        else:
+            gradients.append(data(order[place] if type(place) is int else place).copy())
     return gradients
 
 
-def _total(group: Group, found: dict[Node, Tensor], many: Many | None) -> Tensor | None:
-    if not group.hooks and len(group.nodes) == 1:
-        return found.get(group.nodes[0])
-    terms = [found[n] for n in group.nodes if n in found]
-    if not terms:
+# ---------------------------------------------------------------- in parts (`tape.parts`)
+
+
+def in_parts(
+    root: Node, groups: Sequence[Group], beside: Sequence[Node]
+) -> list[np.ndarray | None] | None:  # fmt: skip
+    """The gradients of one number, and values `beside`, if its recording falls into segments; else None."""
+    now, out = state.now, root.kind.out
+    targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
+    # Gradients end at targets: they may not be needed before one.
+    if now.tracing or out.aval.size != 1 or out.aval.dtype.kind != "f" or any([n.inputs for n in targets]):
         return None
-    total = terms[0]
-    for term in terms[1:]:
-        total = add(total, term)
-    hooks = group.hooks
-    if not hooks:
-        return total
-    return run_hooks(hooks, total) if many is None else many.each(lambda bars: [run_hooks(hooks, bars[0])], [total])[0]
+    found = run_in_parts([root, *beside], [root], now.began, targets, _segment_rules)
+    if found is None:
+        return None
+    parts, bars = found
+    olds = [group.old for group in groups if group.old is not None]
+    evaluate(olds, ends_recording=False)
+    keep(parts)
+    return _sums(bars, groups)
+
+
+def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndarray | None]:
+    """The sum of the cotangents of each group, and of its old gradient; each in memory of its own."""
+    taken: set[int] = set()
+    found: list[np.ndarray | None] = []
+    for group in groups:
+        terms = [bars[n] for n in group.nodes if n in bars]
+        if not terms:
+            found.append(None)
+            continue
+        if group.old is not None:
+            terms.append(data(group.old))
+        with ignoring(all="ignore"):
+            total = reduce(lambda a, b: np.asarray(np.add(a, b)), terms)
+        found.append(total.copy() if id(total) in taken else total)
+        taken.add(id(total))
+    return found
+
+
+def _segment_rules(segment: Segment, pattern: tuple[int, ...]) -> Ruled:
+    """Run the rules of a segment.  Raises Unfit where one is the user's, which may read anything."""
+    given: list[Node | None] = []
+    seeds, masked = [], []
+    targets = list(segment.tracked.values())
+    with observed() as choices, recording_rules(False):
+        for node, flag in zip([*segment.roots, *targets], pattern, strict=True):
+            bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
+            given.append(bar)
+            if bar is not None:
+                seeds.append((node, bar))
+                masked.append(flag == 2)
+        order = [n for n in segment.nodes if n.kind.out.requires_grad]
+        found = {node: (bar, 1 + is_masked) for node, bar, is_masked in Pull(order, seeds, targets, masked).reached()}
+    if users_methods(choices):
+        raise Unfit
+    return Ruled(given, found, choices)

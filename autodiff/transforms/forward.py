@@ -1,7 +1,7 @@
 """Forward mode: from tangents of arguments to tangents of results, over the same tape.
 
-The walk goes over the recorded nodes by rising creation number.  An operation with a JVP rule pushes its tangents; one
-without, and a custom function, has its VJP transposed: `u ↦ vjp(u)` is linear, and its VJP at the tangents is theirs.
+An operation with a JVP rule pushes its tangents; one without, and a custom function, has its VJP transposed:
+`u ↦ vjp(u)` is linear, and its VJP at the tangents is theirs.
 
 The tangent of a size such as |x| has a kink.  What is a product of it and of c, where c is a multiple of the size, has
 none: it is the transpose of the size's VJP at c u, in which the size cancels (see `ops.cancelling`).
@@ -40,9 +40,9 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
-from .backward_pass import OUTSIDE, RECORDED, is_looked_at, recording_rules, untracked
+from .backward_pass import is_looked_at, recording_rules, untracked
 from .reverse import Pull, Wires, begun, noted
-from .rule_programs import PUSH, RulePrograms, at_once, missing_rule
+from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule
 
@@ -54,13 +54,10 @@ _LOOK = 1
 
 
 class Push:
-    """One pass forward.
+    """One pass forward: `results` are the tangents of the nodes that were asked for (None: zero).
 
-    results   the tangents of the nodes that were asked for: None for one that depends on nothing
-
-    dots      by place in the history, tangents;  flags, wires: by place
+    dots      tangents, by place in the history, as flags, wires, and kinks of tangents
     outputs   tangents of a call of several outputs, by the place of the call and the output
-    kinks     by place, kinks of tangents
     """
 
     def __init__(
@@ -69,42 +66,42 @@ class Push:
         """Push tangents through a history, by creation, as far as `results`."""
         self.order = order if type(order) is list else list(order)
         self.programs = programs = None if is_watching() or state.now.body else RulePrograms.now()
-        native = None if programs is None else programs.native
         self.outputs: dict[tuple[int, int], Tensor] = {}
         self.kinks: dict[int, tuple[_Kink, ...]] = {}
-        asked, given = (*tangents, *results), [t.node for t in tangents.values()]
-        words, self.dots, self.flags, *places = (begun if native is None else native.begin_pass)(self.order, asked)
-        self.wires = Wires(words)
-        for at, dot in zip(places, given, strict=False):
-            if at >= 0:
-                self.dots[at] = dot
-        if native is not None and programs is not None:
-            self._go_natively(native, programs)
+        asked, given = (*tangents, *results), tuple([t.node for t in tangents.values()])
+        if programs is not None:
+            places = self._go_natively(programs, asked, given)
         else:
+            words, self.dots, self.flags, *places = begun(self.order, asked)
+            self.wires = Wires(words)
+            for at, dot in zip(places, given, strict=False):
+                if at >= 0:
+                    self.dots[at] = dot
             for at, node in enumerate(belonging_to_rules(state.now.lines, self.order, "jvp")):
                 self._go(at, node)
-        ends = zip(results, places[len(given) :], strict=True)
-        self.results = [self._end(at) if at >= 0 else tangents.get(n) for n, at in ends]
+        self.results: list[Tensor | None] = []
+        for n, at in zip(results, places[len(given) :], strict=True):
+            dot = None if at < 0 else self.dots[at]
+            self.results.append(tangents.get(n) if at < 0 else None if dot is None else noted(dot))
 
     def pairs(self) -> list[tuple[Node, Node]]:
         """Nodes and their tangents."""
         return [(n, t) for n, t in zip(self.order, self.dots, strict=True) if t is not None]
 
-    def _end(self, at: int) -> Tensor | None:
-        dot = self.dots[at]
-        return None if dot is None else noted(dot)
-
-    def _go_natively(self, native: Any, programs: RulePrograms) -> None:
-        """Have machine code go through all nodes but those that need Python."""
-        state_of_pass = self.order, self.dots, self.flags, self.wires.words
-        rules = programs.word | PUSH, programs.used, programs.stamp
+    def _go_natively(self, programs: RulePrograms, asked: tuple[Node, ...], given: tuple[Node, ...]) -> list[int]:
+        """Have machine code go through all nodes but those that need Python: the places of what is asked."""
+        native, rules = programs.native, (programs.word | PUSH, programs.used, programs.stamp)
         try:
-            at = native.go_forth(*state_of_pass, 0, *rules)
+            made = native.begin_forth(self.order, asked, given, *rules)
+            words, self.dots, self.flags, *places, at = made
+            if at < len(self.order):
+                self.wires = Wires(words)
             while at < len(self.order):
                 self._go(at, self.order[at])
-                at = native.go_forth(*state_of_pass, at + 1, *rules)
+                at = native.go_forth(self.order, made, at + 1, *rules)
         finally:
             programs.note_used()
+        return places
 
     def _go(self, at: int, node: Node) -> None:
         """Go through one node."""
@@ -143,16 +140,12 @@ class Push:
         before, now.literal = now.literal, True
         try:
             kinks = [kink for i in self.wires.of(at) for kink in self.kinks.get(i, ())]
-            found = None
-            if self.programs is not None:
-                found = self.programs.push(
-                    node, dots, lambda given: _tangent_by_rule(node, given[:n], given[n], given[n + 1 :])
-                )
-            if found is not None:
-                tangent = None if found[0] is None else handle(found[0])
-            else:
-                xs = [handle(i) for i in node.inputs]
-                tangent = _tangent_by_rule(node, [near.get(i) for i in node.inputs], handle(node), xs)
+
+            def rule(given: Sequence[Any]) -> list[Tensor | None]:
+                return [_tangent_by_rule(node, given[:n], given[n], given[n + 1 :])]
+
+            found = None if self.programs is None else self.programs.applied(node, node.inputs, dots, PUSH, rule)
+            (tangent,) = found or rule([None if i is None else handle(i) for i in (*dots, node, *node.inputs)])
             if tangent is not None and (kinks or "cancels" in node.kind.op.traits):
                 tangent, left = _smooth(node, tangent, near, kinks)
                 if left:
@@ -265,19 +258,17 @@ def _transposed(
     """The tangent of a node from its VJP: d/du of <bars(u), dots>, where u has the aval of `like`."""
     u = handle(identity_of(zeros_like(like).node))
     with recording_rules(True):
-        seeds = [(b.node, dot) for b, _, dot in zip(bars(u), inputs, dots, strict=True)
+        seeds = [(b.node, dot.node) for b, _, dot in zip(bars(u), inputs, dots, strict=True)
                  if b is not None and dot is not None and b.node.kind.out.requires_grad]
         if not seeds:
             return None
         past = history([b for b, _ in seeds])
-        return Pull(past, [(node, bar.node, False) for node, bar in seeds], [u.node]).found().get(u.node)
+        (dot,) = Pull(past, seeds, [u.node]).ends()
+        return None if dot is None else noted(dot)
 
 
 def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Arguments and their directions as equally long sequences; what is no tuple or list is the only one.
-
-    name   of the call, for messages
-    """
+    """Arguments and their directions as equally long sequences; what is no tuple or list is the only one."""
     if not isinstance(primals, (tuple, list)):
         primals, tangents = (primals,), (tangents,)
     if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
@@ -335,42 +326,21 @@ def moving(
 
 def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> Push:
     """A pass forward through a history.   tracks: what its rules record is tape"""
-    with recording_rules(tracks or is_looked_at(past)):
+    with recording_rules(tracks or (MODE.get().eager and is_looked_at(past))):
         return Push(past, given, results)
 
 
 def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
     """The results as the caller gets them, and behind them their tangents."""
-    may_track = MODE.get().tracks and not is_array
-    found = _pushed_at_once([o.node for o in outs], given, may_track) if outs and given else None
-    if found is not None:
-        tracks, *dots = found
-    else:
-        past = history([o.node for o in outs])
-        tracks = may_track and (
-            tracks_outside(past, set(given)) or any(d.node.kind.out.requires_grad for d in given.values())
-        )
-        push = pushed(past, given, [o.node for o in outs], tracks)
-        dots = push.results
-        if is_watching():
-            watch_pushed(push.pairs(), [t for t in dots if t is not None])
-    if not tracks:
-        dots = untracked(dots)  # a tangent by a VJP rule twice tracks the cotangent that it was found by
+    ends = [o.node for o in outs]
+    past = history(ends)
+    tracks = (MODE.get().tracks and not is_array) and (
+        any([d.node.kind.out.requires_grad for d in given.values()]) or tracks_outside(past, set(given))
+    )
+    push = pushed(past, given, ends, tracks)
+    if is_watching():
+        watch_pushed(push.pairs(), [t for t in push.results if t is not None])
+    # A tangent by a VJP rule twice tracks the cotangent that it was found by.
+    dots = push.results if tracks else untracked(push.results)
     shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
-    return [*shown, *[zeros_like(handle(o.node)) if t is None else t for o, t in zip(outs, dots, strict=True)]]
-
-
-def _pushed_at_once(results: Sequence[Node], given: Mapping[Node, Tensor], may_track: bool) -> list[Any] | None:
-    """True if tangents track, and the tangents of results (None: zero), by one call of machine code.
-
-    None where Python has to look at a node of the history (see `backward_pass`).
-    """
-    if state.now.body:
-        return None
-    dots = tuple([t.node for t in given.values()])
-    asked = 0 if not may_track else RECORDED if any([d.kind.out.requires_grad for d in dots]) else OUTSIDE
-    found = at_once("pushed", asked, (tuple(results), tuple(given), dots))
-    if found is None:
-        return None
-    ends = zip(results, found[1:], strict=True)
-    return [found[0], *[given.get(n) if dot is None else noted(dot) for n, dot in ends]]
+    return [*shown, *[zeros_like(handle(n)) if t is None else t for n, t in zip(ends, dots, strict=True)]]

@@ -28,7 +28,7 @@ from ..tape.program import data
 from ..tape.record import DETACH, record, state
 from ..tape.walk import history, uncommon
 from ..tensor import Tensor, handle
-from ..tracebacks import shorten
+from ..tracebacks import border, shorten
 from .arguments import (
     Arguments,
     fitting,
@@ -39,10 +39,9 @@ from .arguments import (
     scalar_and_aux,
     tracks_outside,
 )
-from .backward import check_not_released, cotangents_for, passed, release, results_of, seed_for
-from .backward_pass import OUTSIDE, RECORDED, VERSIONS, Group, emit, group_of, pull_back_at_once, pulled, with_history
+from .backward import asked_of, check_not_released, passed, release, seed_for
+from .backward_pass import Group, again, ask_for, group_of, pulled, recorded
 from .gradient import solve
-from .gradient_asks import again, ask_for
 
 __all__ = ["grad", "gradients_with_history", "value_and_grad", "vjp"]
 
@@ -103,7 +102,7 @@ def _differentiated(
         out = leaf(data(value.node))
     else:
         # They track what lies outside of this transformation.
-        tracks, gradients = _recorded(value, a.leaves, OUTSIDE if MODE.get().tracks else 0)
+        tracks, gradients = _recorded(value, a.leaves, None if MODE.get().tracks else False)
         out = value if tracks else record(DETACH, (value,))
     gradient = a.unflatten(gradients)
     first = gradient if taker == "grad" else out
@@ -118,7 +117,7 @@ def gradients_with_history(
 ) -> list[Tensor]:  # fmt: skip
     """The gradients of f as functions of its arguments, of which `leaves` are the tensors to differentiate by."""
     value, _ = scalar_and_aux(run_recorded(f, args, kwargs, leaves, lends=lends), False, name, taker)
-    return _recorded(value, leaves, RECORDED)[1]
+    return _recorded(value, leaves, True)[1]
 
 
 def _computed(value: Tensor, leaves: Sequence[Tensor], aux: Sequence[Any]) -> list[Any]:
@@ -132,32 +131,33 @@ def _computed(value: Tensor, leaves: Sequence[Tensor], aux: Sequence[Any]) -> li
 
 
 def _arrays(
-    seeds: Sequence[tuple[Node, Tensor | None]], targets: Sequence[Node], also: Sequence[Node] = (), *, retain: bool
+    seeds: Sequence[tuple[Node, Node | None]], targets: Sequence[Node], also: Sequence[Node] = (), *, retain: bool
 ) -> Sequence[np.ndarray | None]:
     """Gradients of results as arrays.
 
     seeds    (result, cotangent; None: one);  also: nodes that are computed in the same run;  retain: the history stays
     """
-    results, starts = tuple([r for r, _ in seeds]), tuple([None if bar is None else bar.node for _, bar in seeds])
+    results, starts = zip(*seeds, strict=True)
     ask = Ask(NODES, results, starts, tuple(also), tuple(targets))
     found = again(ask, retain)
     if found is not None:
         return found
     live = live_small(state.now, [*results, *[n for n in starts if n is not None], *also, *targets])
-    bars = [(r, seed_for(handle(r), None) if bar is None else bar) for r, bar in seeds]
+    bars = [(r, seed_for(handle(r), None).node if bar is None else bar) for r, bar in seeds]
     return solve(bars, [group_of(n) for n in targets], retain=retain, also=also, live=live, ask=ask)
 
 
-def _recorded(value: Tensor, leaves: Sequence[Tensor], asked: int) -> tuple[bool, list[Tensor]]:
-    """True if gradients track, and the gradients as pending tensors.   asked: as `pulled` takes it"""
+def _recorded(value: Tensor, leaves: Sequence[Tensor], tracks: bool | None) -> tuple[bool, list[Tensor]]:
+    """True if gradients track, and the gradients as pending tensors.   tracks: as `pulled` takes it"""
     mine = [t.node for t in leaves]
-    tracks = True
+    is_tape = True
     found: list[Tensor | None] = [None] * len(mine)
     if value.node.kind.out.requires_grad:
-        tracks, found = pulled([(value.node, seed_for(value, None))], mine, asked)
-    return tracks, [zeros_like(handle(n)) if g is None else g for g, n in zip(found, mine, strict=True)]
+        is_tape, found = pulled([(value.node, seed_for(value, None).node)], mine, tracks)
+    return is_tape, [zeros_like(handle(n)) if g is None else g for g, n in zip(found, mine, strict=True)]
 
 
+@border
 def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """The result of f and its pullback: pullback(cotangents of the result) gives a tuple, one entry per primal.
 
@@ -171,50 +171,43 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 2., 40.]),)
     """
-    try:
-        name = name_of(f, "vjp")
-        a = Arguments(primals, tuple(range(len(primals))), name)
-        result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
-        aux = None
-        if has_aux:
-            result, aux = result
-        results, structure = tree.flatten(result)
-        results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
-        mine = [t.node for t in a.leaves]
-        outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
-        def pullback(cotangents: Any) -> tuple:
-            try:
-                bars = tree.leaves(cotangents)
-                where = f"vjp of {name}"
-                if len(bars) != len(results):
-                    raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
-                there = zip(bars, results, strict=True)
-                bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in there]
-                seeds = [(t.node, b) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
-                if not seeds:
-                    found: list = [None] * len(mine)
-                elif a.plain and is_plain(tree.leaves(cotangents)):
-                    found = list(_arrays(seeds, mine, retain=True))
-                else:
-                    tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
-                    _, found = pulled(seeds, mine, RECORDED if tracks else 0)
-                return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
-            except Exception as error:
-                shorten(error)
-                raise
+    name = name_of(f, "vjp")
+    a = Arguments(primals, tuple(range(len(primals))), name)
+    result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
+    if has_aux:
+        result, aux = result
+    results, structure = tree.flatten(result)
+    results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
+    mine = [t.node for t in a.leaves]
+    outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
 
-        if a.plain:
-            evaluate([t.node for t in results])
-            out = plain_results(results)
-            for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
-                t.node.value = t.node.value.copy()
+    @border
+    def pullback(cotangents: Any) -> tuple:
+        bars, where = tree.leaves(cotangents), f"vjp of {name}"
+        is_array = a.plain and is_plain(bars)
+        if len(bars) != len(results):
+            raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
+        there = zip(bars, results, strict=True)
+        bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in there]
+        seeds = [(t.node, b.node) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
+        if not seeds:
+            found: Sequence[Any] = [None] * len(mine)
+        elif is_array:
+            found = _arrays(seeds, mine, retain=True)
         else:
-            out = [t if outside else record(DETACH, (t,)) for t in results]
-        out = tree.unflatten(structure, out)
-        return (out, pullback, aux) if has_aux else (out, pullback)
-    except Exception as error:
-        shorten(error)
-        raise
+            tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
+            _, found = pulled(seeds, mine, tracks)
+        return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
+
+    if a.plain:
+        evaluate([t.node for t in results])
+        out = plain_results(results)
+        for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
+            t.node.value = t.node.value.copy()
+    else:
+        out = [t if outside else record(DETACH, (t,)) for t in results]
+    out = tree.unflatten(structure, out)
+    return (out, pullback, aux) if has_aux else (out, pullback)
 
 
 def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:
@@ -248,18 +241,16 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
     >>> ad.grad(x * x, x)
     f64[] 4.0
     """
-    ys = [y] if isinstance(y, Tensor) else results_of(y, "grad")
-    given = [grad_outputs] if isinstance(y, Tensor) else cotangents_for(ys, grad_outputs, "grad", "grad_outputs")
+    ys, given = asked_of(y, grad_outputs, "grad")
     retain = bool(create_graph if retain_graph is None else retain_graph)
     targets, structure = tree.flatten(xs)
-    live = []
+    live, ask = [], None
     if not create_graph:
         if state.now.unseen:
             state.now.see()  # a trace has no values to compute with
-        if grad_outputs is not None:
-            given = [None if g is None else seed_for(t, g, "grad") for t, g in zip(ys, given, strict=True)]
         if all([isinstance(x, Tensor) for x in targets]):
-            known = again(ask_for(ys, targets, given, allow_unused), retain, not retain)
+            ask = ask_for(ys, targets, given, allow_unused)
+            known = again(ask, retain, not retain)
             if known is not None:
                 return tree.unflatten(structure, _as_leaves(known))
         live = live_small(state.now, [t.node for t in ys])
@@ -270,13 +261,25 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
                 f"grad: the inputs are tensors that require grad, not {got}",
                 "write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function",
             ))
-    if create_graph and retain:
-        bars = [seed_for(t, g, "grad").node for t, g in zip(ys, given, strict=True)]
-        found = pull_back_at_once([t.node for t in ys], bars, [x.node for x in targets], RECORDED | VERSIONS)
-        if found is not None:
-            gradients = _all_used(with_history(found[2], found[1]), targets, allow_unused)
-            return tree.unflatten(structure, gradients)
-    found = _walked(ys, given, targets, live, create_graph, retain, allow_unused)
+    seeds = [(t.node, seed_for(t, g, "grad").node) for t, g in zip(ys, given, strict=True)]
+    past = history([t.node for t in ys])
+    rare = uncommon(past)
+    groups = [_group_of(x.node, rare) for x in targets]
+    check_not_released(rare, groups)
+    del rare  # a list beside the history counts as somebody who may need the values of its nodes
+    through = [] if create_graph and retain else passed(past, [n for g in groups for n in g.nodes])
+    if create_graph:
+        found = recorded(past, seeds, groups)
+    else:
+        found = _as_leaves(solve(seeds, groups, retain=retain, past=past, live=live, ask=ask, through=through))
+    for i, g in enumerate(found):
+        if g is None and not allow_unused:
+            raise GradientError(located(
+                f"grad: input {i} ({targets[i].aval}) is not used by the result",
+                "pass allow_unused=True to get None for it",
+            ))
+    if not retain:
+        release([past[k] for k in through])
     return tree.unflatten(structure, found)
 
 
@@ -284,55 +287,14 @@ def _as_leaves(gradients: Sequence[np.ndarray | None]) -> list[Tensor | None]:
     return [None if g is None else leaf(g) for g in gradients]
 
 
-def _walked(
-    ys: Sequence[Tensor], given: Sequence[Tensor | None], targets: Sequence[Tensor], live: Sequence[Node],
-    create_graph: bool, retain: bool, allow_unused: bool,
-) -> Sequence[Tensor | None]:  # fmt: skip
-    """The gradients of tensors by a walk through their history, which is given up then unless it is retained."""
-    seeds = [(t.node, seed_for(t, g, "grad")) for t, g in zip(ys, given, strict=True)]
-    past = history([t.node for t in ys])
-    rare = uncommon(past)
-    nodes = _versions(targets, rare)
-    through = [] if create_graph and retain else passed(past, [n for found in nodes for n in found])
-    # A node that is older than every target is below them; a released node has lost its inputs, so age must tell.
-    oldest = min([n.number for x, found in zip(targets, nodes, strict=True) for n in found or (x.node,)], default=0)
-    check_not_released(rare, oldest)
-    del rare  # a list beside the history counts as somebody who may need the values of its nodes
-    groups = [Group(found or (x.node,), ((x.node.leaf and x.node.leaf.hooks) or None) if found else None)
-              for x, found in zip(targets, nodes, strict=True)]
-    if create_graph:
-        found = emit(past, seeds, groups, tracks=True)
-        gradients: Sequence[Tensor | None] = with_history(found, [g.nodes[-1] for g in groups])
-    else:
-        ask = ask_for(ys, targets, given, allow_unused)
-        values = solve(seeds, groups, retain=retain, past=past, live=live, ask=ask, through=through)
-        gradients = _as_leaves(values)
-    gradients = _all_used(gradients, targets, allow_unused)
-    if not retain:
-        release([past[k] for k in through])
-    return gradients
-
-
-def _all_used(
-    found: Sequence[Tensor | None], targets: Sequence[Tensor], allow_unused: bool
-) -> Sequence[Tensor | None]:
-    if not allow_unused and any(g is None for g in found):
-        unused = next(i for i, g in enumerate(found) if g is None)
-        raise GradientError(located(
-            f"grad: input {unused} ({targets[unused].aval}) is not used by the result",
-            "pass allow_unused=True to get None for it",
-        ))
-    return found
-
-
-def _versions(targets: Sequence[Tensor], rare: Sequence[Node]) -> list[tuple[Node, ...]]:
-    """Of each target the nodes that are meant: itself, or those of a history that hold a value of its leaf.
+def _group_of(node: Node, rare: Sequence[Node]) -> Group:
+    """The gradient of a tensor: of its node, or of those of a history that hold a value of its leaf.
 
     rare    the `uncommon` nodes of the history
     """
-    leaves = [n for n in rare if n.leaf is not None]
-    nodes = [x.node for x in targets]
-    return [(x,) if x.leaf is None else tuple([n for n in leaves if n.leaf is x.leaf]) for x in nodes]
+    leaf = node.leaf
+    found = () if leaf is None else tuple([n for n in rare if n.leaf is leaf])
+    return Group(found, leaf.hooks or None) if leaf is not None and found else Group((node,))
 
 
 @grad.method(Callable)

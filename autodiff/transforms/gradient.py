@@ -1,7 +1,6 @@
 """Gradients as values: rules are run once per shape of recording, then a plan answers.
 
-`solve` is the one road from a recording to numbers: roots, seeds and groups of targets in, arrays
-out.
+`solve` is the one road from a recording to numbers:
 
     history, closure  ->  exact key  ->  plan     (miss: rules emit nodes, the graph is frozen and looked up)
                                           |
@@ -34,35 +33,30 @@ from ..tape.record import state
 from ..tape.sizes import Answer
 from ..tape.walk import Said, history, needed, still_true, structure, uncommon
 from ..tensor import Tensor, handle
-from .backward_pass import Group, emit, recording_rules
-from .gradient_asks import in_order, in_parts, separate
+from .backward_pass import Group, emit, in_order, in_parts, recording_rules, separate
 from .rules import Watches, found_out
 
 __all__ = ["Gradients", "solve"]
 
 
 def solve(
-    seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], *, retain: bool, also: Sequence[Node] = (),
+    seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, retain: bool, also: Sequence[Node] = (),
     past: list[Node] | None = None, live: Sequence[Node] | None = None, ask: Ask | None = None,
     through: Sequence[int] | None = None,
 ) -> list[np.ndarray | None]:  # fmt: skip
     """The gradients of groups as arrays (None: not reached, symbolically zero).
 
-    seeds     (result, cotangent): at least one
-    retain    whether the history will be gone through again: what it reads is then stored
-    also      nodes whose values are wanted in the same run
-    past      the history of the results, if it is known
-    live      nodes of small live results, if they were looked up before
-    ask       what is asked, where machine code is to find it when it is repeated
-    through   places in the history of what is given up then, if that is not all of it
-
-    Values of the results, of `also`, and of small live tensors are kept in their nodes.
+    retain        whether the history will be gone through again: what it reads is then stored
+    also          nodes whose values are wanted in the same run
+    past, live    the history of the results, and nodes of small live results, if they are known
+    ask           what is asked, where machine code is to find it when it is repeated
+    through       places in the history of what is given up then, if that is not all of it
     """
     ends = [r for r, _ in seeds]
     if past is None:
         past = history(ends)
     if live is None:
-        live = live_small(state.now, [*ends, *[s.node for _, s in seeds], *also])
+        live = live_small(state.now, [*ends, *[bar for _, bar in seeds], *also])
     mode = MODE.get()
     runs_every_rule = mode.eager or (mode.anomalies and not state.now.tracing)
     has_hooks = any([n.hooks for n in uncommon(past)]) or any([g.hooks for g in groups])
@@ -101,7 +95,7 @@ class Gradients(Question):
     past: list[Node]
 
     def __init__(
-        self, seeds: Sequence[tuple[Node, Tensor]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
+        self, seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
         past: list[Node], live: Sequence[Node], ask: Ask | None, through: Sequence[int] | None,
     ) -> None:  # fmt: skip
         self.ask, self.live, self.tracks = ask, live, retain
@@ -110,9 +104,9 @@ class Gradients(Question):
         self.implicit: set[Node] = set()
         for k, (_, seed) in enumerate(seeds):
             if ask is not None and ask.seeds[k] is None:
-                self.implicit.add(seed.node)
+                self.implicit.add(seed)
             else:
-                self.given.append(seed.node)
+                self.given.append(seed)
         self.olds = [g.old for g in groups if g.old is not None]
         self.asked = [*[r for r, _ in seeds], *self.given, *also]
 
@@ -163,7 +157,7 @@ class Gradients(Question):
 
     def key(self) -> tuple:
         number = self.number
-        seeds = tuple([(number[r], -1 if s.node in self.implicit else number[s.node]) for r, s in self.seeds])
+        seeds = tuple([(number[r], -1 if s in self.implicit else number[s]) for r, s in self.seeds])
         stored = tuple(sorted([number[n] for n in self.kept]))
         return "gradient", tuple(self.parts), seeds, stored, tuple([_group_key(g, number) for g in self.ordered])
 
@@ -171,10 +165,7 @@ class Gradients(Question):
         return None if plan is not None and plan.relied and reading(plan.relied) != plan.read else plan
 
     def why_unkept(self, rare: Sequence[Node] | None = None) -> Callable[[], str] | None:
-        """The reason why no plan can be kept.   rare: the `uncommon` nodes of the history
-
-        The rules are gone through each time then; of a user's rule `rules.again` may put down what it recorded.
-        """
+        """The reason why no plan can be kept, and rules are gone through each time.   rare: of the history"""
         for node in uncommon(self.past) if rare is None else rare:
             if node.hooks:
                 return partial("a hook on a {} runs each time".format, node.kind.out.aval)
@@ -193,7 +184,8 @@ class Gradients(Question):
         count(None)
         self.take(([], {n: i for i, n in enumerate(found.order)}, found.order, found.kept))
         gradients = emit(self.past, self.seeds, self.ordered, tracks=False)
-        answer = self._answer(draw([*_with_old(gradients, self.ordered), *self.kept], self.number), gradients)
+        drawn = draw([*_with_old(gradients, self.ordered), *self.kept], self.number)
+        answer = _answer(drawn, gradients, self.seeds, self.kept, self.number)
         drawn = answer.drawn
         executable = drawn.program if tier.is_evaluated(drawn.program) else tier.executable_of(drawn.program)
         plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
@@ -236,7 +228,7 @@ class Gradients(Question):
             group.old = None
         plan, drawn = build([*_with_old(gradients, groups), *self.kept], number)
         plan.relied, plan.read, plan.leaves = relied, read, self.places
-        answer = self._answer(drawn, gradients)
+        answer = _answer(drawn, gradients, seeds, self.kept, number)
         plan.store, plan.grads, plan.computed = answer.drawn.store, answer.grads, answer.computed
         if known and still_true(key[1], self.order):
             if watches.by_node:
@@ -282,13 +274,9 @@ class Gradients(Question):
             own.discard(node)
         return values
 
-    def _answer(self, drawn: Drawn, gradients: Sequence[Tensor | None]) -> Answer:
-        """The answer by what was drawn of gradients, and of what is kept."""
-        return _answer(drawn, gradients, self.seeds, self.kept, self.number)
-
     def _answer_again(self, new: dict[Node, Node]) -> Answer:
         """The answer to a recording in which others stand for its nodes: the rules run on these."""
-        seeds = [(new[r], handle(new.get(s.node, s.node))) for r, s in self.seeds]  # one stays what it is
+        seeds = [(new[r], new.get(s, s)) for r, s in self.seeds]  # one stays what it is
         groups = [Group(tuple([new.get(n, n) for n in g.nodes]), None, g.old and new[g.old]) for g in self.ordered]
         kept = [new[n] for n in self.kept]
         number = {new.get(n, n): i for n, i in self.number.items()}
@@ -308,12 +296,12 @@ def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[N
 
 
 def _answer(
-    drawn: Drawn, gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Tensor]], kept: Sequence[Node],
+    drawn: Drawn, gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Node]], kept: Sequence[Node],
     number: dict[Node, int],
 ) -> Answer:  # fmt: skip
     """The answer to a recording by what was drawn of its gradients, and of what is kept."""
     # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
-    own = {number[s.node] for _, s in seeds} - {number[n] for n in kept}
+    own = {number[s] for _, s in seeds} - {number[n] for n in kept}
     if any([n in own for n, _ in drawn.store]):
         drawn = drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own]))
     places = drawn.places

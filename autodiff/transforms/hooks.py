@@ -3,12 +3,9 @@
     on a tensor          hook(gradient) -> gradient or None, during the walk, in order of registration
     post-accumulate      hook(tensor), after every `.grad` is written
 
-A hook runs at every backward, cached or not.  What it records is fused like anything else; a value that
-it asks for is computed up to there; it may call backward itself.  An exception keeps its type and is
-told which hook it came from.
-
-Rules and hooks may go back themselves, to any depth, and Python allows a thousand frames in all: every few levels the
-work is handed to a new thread, which records into the same recording while the former one waits (`call_nested`).
+A hook runs at every backward.  What it records is fused like anything else; an exception is told which hook it came
+from.  Rules and hooks may go back themselves, to any depth: every few levels the work is handed to a new thread, which
+records into the same recording while the former one waits (`call_nested`).
 """
 
 from __future__ import annotations
@@ -159,11 +156,7 @@ def _with_room(t: Tensor) -> RichNode:
 
 
 def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
-    """Let hooks see and replace a cotangent, in the order in which they were registered.
-
-    A hook is the user's program: it runs with gradients on, and may call backward itself.
-    Raises GradientError when one returns something of another aval.
-    """
+    """Let hooks see and replace a cotangent, in order, with gradients on.  GradientError for one of another aval."""
     mode = MODE.get()
     for hook in list(hooks.values()):
         try:
@@ -227,10 +220,7 @@ def call_nested(f: Callable, *args: Any) -> Any:
 
 
 def _on_a_new_stack(f: Callable, args: tuple) -> Any:
-    """f(*args) in a new thread that takes this one's place; what it raises is raised here.
-
-    No pool does it: a pool refuses work once the main thread has ended, and has a daemon's exit wait.
-    """
+    """f(*args) in a new thread that takes this one's place: a pool refuses work once the main thread has ended."""
     now = state.now
     told: list[tuple[Any, BaseException | None]] = []
     done = threading.Event()

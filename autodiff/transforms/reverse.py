@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from codegen.garbage import Paused
@@ -34,14 +35,14 @@ from ..mode import MODE
 from ..ops.cancelling import seen_by
 from ..ops.primitive import named, zeros_of
 from ..tape.lines import belonging_to_rules
-from ..tape.node import Node
+from ..tape.node import Kind, Node
 from ..tape.plan import COUNTS
 from ..tape.record import record, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
-from .anomaly import watch
+from .anomaly import is_watching, watch
 from .hooks import run_hooks
-from .rule_programs import RulePrograms, pulled_by_rule
+from .rule_programs import MASKED, RulePrograms, pulled_by_rule
 from .rules import again, call_rule, watching_at
 
 __all__ = ["SUMS", "LooksAtCotangents", "Many", "Pull", "Wires", "aval_of", "begun", "noted"]
@@ -56,11 +57,7 @@ class LooksAtCotangents(Error):
 
 
 class Many(NamedTuple):
-    """Many cotangents at once, along axis 0 of each.
-
-    size   how many they are
-    each   each(f, given) is f(given), done with each of the given cotangents; f gives tensors, or None
-    """
+    """Many cotangents at once, so many along axis 0: each(f, given) is f(given), done with each of the given ones."""
 
     size: int
     each: Callable[[Callable[[list[Tensor]], Sequence[Tensor | None]], Sequence[Tensor]], list[Tensor | None]]
@@ -79,84 +76,83 @@ _OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN = 1, 2, 4, 8, 16, 32
 
 
 class Pull:
-    """One backward pass: cotangents of targets, given those of some results; none of a target that is not reached.
+    """One backward pass.
 
     bars     cotangents of nodes that the walk has not come to, and of targets, by place, as `flags` and `wires`
     slots    cotangents of a call with several outputs, by the place of the call and the output
     """
 
     def __init__(
-        self, order: Sequence[Node], seeds: Sequence[tuple[Node, Node, bool]], targets: Iterable[Node],
-        many: Many | None = None,
+        self, order: Sequence[Node], seeds: Sequence[tuple[Node, Node]], targets: Iterable[Node],
+        masked: Sequence[bool] = (), many: Many | None = None,
     ) -> None:  # fmt: skip
-        """Go through a history.
+        """Go through the history of results, `order`.
 
-        order     the history of the results, by creation
-        seeds     results, the cotangent of each, and whether it is masked
-        targets   nodes of the history
+        seeds     results, and the cotangent of each;  masked: whether it is so, for as many as are said
         many      what cotangents are many
-
-        Raises GradientError for a released node, a missing rule, or a rule that breaks its promises.
         """
         self.many = many
         self.order = order if type(order) is list else list(order)
-        self.watch = watch if MODE.get().anomalies and not state.now.tracing else None
-        self.programs = programs = None if self.watch else RulePrograms.now(is_many=many is not None)
+        self.programs = programs = RulePrograms.now(is_many=many is not None)
+        self.watch = watch if programs is None and is_watching() else None
         self.slots: dict[int, dict[int, Node]] = {}
         self.targets = tuple(targets)
-        ends, bars, are_masked = zip(*seeds, strict=True) if seeds else ((), (), ())
+        ends, bars = zip(*seeds, strict=True) if seeds else ((), ())
         asked = (*ends, *self.targets)
-        native = None if programs is None else programs.native
-        words, self.bars, self.flags, *places = (begun if native is None else native.begin_pass)(self.order, asked)
+        if programs is not None:
+            self._go_natively(programs, asked, bars, tuple(masked))
+            return
+        words, self.bars, self.flags, *places = begun(self.order, asked)
         self.wires, self._places = Wires(words), places[len(bars) :]
         for at in self._places:
             if at >= 0:
                 self.flags[at] = _TARGET
-        self._note_open(native)
-        for at, bar, is_masked in zip(places, bars, are_masked, strict=False):
+        self._note_open()
+        for at, bar, is_masked in zip(places, bars, itertools.chain(masked, itertools.repeat(False)), strict=False):
             self._give(at, bar, is_masked)
-        if programs is not None and native is not None:
-            self._go_natively(programs)
-            return
         down, lines = range(len(self.order) - 1, -1, -1), state.now.lines
         nodes = self.order if lines is None else belonging_to_rules(lines, reversed(self.order))
         for at, _ in zip(down, nodes, strict=True):
             self._go(at)
 
-    def found(self) -> dict[Node, Tensor]:
-        """The cotangents of the targets that are reached."""
-        return {node: noted(bar) for node, bar, _ in self.reached()}
-
-    def reached(self) -> Iterator[tuple[Node, Node, bool]]:
+    def reached(self) -> list[tuple[Node, Node, bool]]:
         """The targets that are reached, the cotangent of each, and whether it is masked."""
-        for node, at in zip(self.targets, self._places, strict=True):
-            if at >= 0 and self.bars[at] is not None:
-                yield node, self.bars[at], bool(self.flags[at] & _MASKED)
-            elif at >= 0 and self.flags[at] & _ZERO:
-                yield node, zeros_of(aval_of(node, self.many)).node, True
+        ends = zip(self.targets, self._places, self.ends(), strict=True)
+        return [(node, bar, self.flags[at] & _MASKED > 0) for node, at, bar in ends if bar is not None]
 
-    def _note_open(self, native: Any) -> None:
+    def ends(self) -> list[Node | None]:
+        """The cotangents of the targets; None for one that is not reached."""
+        found: list[Node | None] = []
+        for node, at in zip(self.targets, self._places, strict=True):
+            bar = None if at < 0 else self.bars[at]
+            if bar is None and at >= 0 and self.flags[at] & _ZERO:
+                bar = zeros_of(aval_of(node, self.many)).node
+                self.flags[at] |= _MASKED
+            found.append(bar)
+        return found
+
+    def _note_open(self) -> None:
         """Note through which nodes gradients reach targets."""
         flags = self.flags
-        if native is not None:
-            native.note_open(self.order, flags, self.wires.words)
-            return
         for at, node in enumerate(self.order):
             if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in self.wires.sources(at, node)]):
                 flags[at] |= _OPEN
 
-    def _go_natively(self, programs: RulePrograms) -> None:
+    def _go_natively(self, programs: RulePrograms, asked: tuple[Node, ...], bars: tuple, masked: tuple) -> None:
         """Have machine code go through all nodes but those that need Python."""
-        native, state_of_pass = programs.native, (self.order, self.bars, self.flags, self.wires.words)
-        rules = (programs.word, programs.used, programs.stamp, SUMS[MODE.get().tracks], _added, self._hooked)
+        native, sums = programs.native, SUMS[MODE.get().tracks]
+        rules = programs.word, programs.used, programs.stamp, sums, _added, self._hooked
         try:
-            at = native.go_back(*state_of_pass, len(self.order) - 1, *rules)
+            made = native.begin_back(self.order, asked, bars, masked, *rules)
+            words, self.bars, self.flags, *places, at = made
+            self._places = places[len(bars) :]
             if at < 0:
                 return
+            self.wires = Wires(words)
             with Paused():  # nearly all that rules make is still in use
                 while at >= 0:
                     self._go(at)
-                    at = native.go_back(*state_of_pass, at - 1, *rules)
+                    at = native.go_back(self.order, made, at - 1, *rules)
         finally:
             programs.note_used()
 
@@ -190,20 +186,25 @@ class Pull:
         COUNTS.rules += 1
         op, masked = node.kind.op, bool(said & _MASKED)
         is_kept = masked and op.keeps_mask
-        found: Sequence[Any] | None = None
+        found: Sequence[Tensor | None] | None = None
         if "cancels" in op.traits:
             found = self._cancelled(node, inputs, bar, is_kept)
         elif self.programs is not None:
-            found = self.programs.pull(node, inputs, bar, masked, self.many and self.many.each)
+            rule = partial(self._by_rule, node.kind, is_kept)
+            found = self.programs.applied(node, inputs, (bar,), MASKED if masked else 0, rule)
         if found is None:
-            given, *others = map(handle, (bar, node, *inputs))
-            if self.many is None:
-                found = pulled_by_rule(node.kind, (given, *others), is_kept)
-            else:
-                found = self.many.each(lambda one: pulled_by_rule(node.kind, (*one, *others), is_kept), [given])
+            given = [handle(n) for n in (bar, node, *inputs)]
+            by_rule = pulled_by_rule if self.many is None else self._by_rule
+            found = by_rule(node.kind, is_kept, given)
         if not op.discrete and any([g is None for g in found]):
             self._note_zeros(self.wires.of(at))
         self._give_all(at, node, [bar], found, is_kept or op.masks)
+
+    def _by_rule(self, kind: Kind, masked: bool, given: Sequence[Tensor]) -> Sequence[Tensor | None]:
+        """`pulled_by_rule`, done with each of many cotangents."""
+        if self.many is None:
+            return pulled_by_rule(kind, masked, given)
+        return self.many.each(lambda bars: pulled_by_rule(kind, masked, [*bars, *given[1:]]), given[:1])
 
     def _hooked(self, node: Node, bar: Node) -> Node:
         """The cotangent of a node as its hooks leave it."""
@@ -254,13 +255,13 @@ class Pull:
         seen = None if self.programs is None else seen_by(bar, node)
         own = (bar, node, *inputs)
         key, given = (None, ()) if seen is None else ((node.kind, masked, *seen[0]), (*own, *seen[1]))
-        return again(self.programs, key, given, lambda: pulled_by_rule(node.kind, list(map(handle, own)), masked))
+        return again(self.programs, key, given, lambda: pulled_by_rule(node.kind, masked, list(map(handle, own))))
 
     def _give_all(
-        self, at: int, node: Node, bars: Sequence[Node], found: Sequence[Any], masked: bool
+        self, at: int, node: Node, bars: Sequence[Node], found: Sequence[Tensor | None], masked: bool
     ) -> None:
-        """Give cotangents, nodes or tensors, to the inputs that a node's cotangent goes to."""
-        given = [g.node if isinstance(g, Tensor) else g for g in found]
+        """Give cotangents to the inputs that a node's cotangent goes to."""
+        given = [None if g is None else g.node for g in found]
         if self.watch:
             there = zip(gradient_inputs(node), given, strict=True)
             self.watch(node, bars, [(i, g) for i, g in there if g is not None])
@@ -307,10 +308,7 @@ def _added(old: Node, new: Node) -> Node:
 
 
 def begun(order: Sequence[Node], asked: Sequence[Node]) -> list[Any]:
-    """The beginning of a pass: its wires, nothing for each node, a flag for each, the places of nodes.
-
-    A place is -1 for a node that is not in the pass.  Machine code does the same (`recording_rules`).
-    """
+    """The beginning of a pass, as `recording_rules.begun` makes it."""
     place = {n: k for k, n in enumerate(order)}
     inputs = [[place.get(i, -1) for i in n.inputs] for n in order]
     starts = itertools.accumulate(map(len, inputs), initial=len(order) + 1)
@@ -319,10 +317,7 @@ def begun(order: Sequence[Node], asked: Sequence[Node]) -> list[Any]:
 
 
 class Wires:
-    """The wires between the nodes of a pass.
-
-    words     the same as machine code reads it (`recording_rules`)
-    """
+    """The wires between the nodes of a pass, from `words` (`recording_rules`)."""
 
     __slots__ = ("_all", "words")
 

@@ -1,21 +1,16 @@
 """The rules of this library's operations as programs: recorded once, put down again without the rule.
 
-A rule looks at what an operation is, at avals, and at which operands track, never at values: so what it records is
-decided by the kind of the node, by the Outs of what it is given beside, and by a word: which sort of rule it is,
-whether what it records tracks, and
+A rule never looks at values: what it records is decided by the kind of the node, by the Outs of what it is given
+beside, and by a word: which sort of rule it is, whether what it records tracks, and
 
     VJP rule        whether the cotangent is masked        given: the cotangent, the node, its inputs
                     or many, and is done with each
     JVP rule        which inputs have tangents             given: these (None: none), the node, its inputs
     batching rule   which inputs differ between examples   given: these for all examples, the node, its inputs
 
-When such a rule is met for the second time, it runs on examples, and what it recorded is kept with the kind:
-
-    program = programs.pull(node, inputs, bar, masked)
-    program.put((bar, node, *inputs))            the cotangents of those inputs that get one
-
-A rule that runs programs of its own (loops and branches), or in which methods of the user's were chosen, runs each
-time.  A VJP rule that looks at how its cotangent was recorded is found by what it sees (`rules.again`).
+When such a rule is met for the second time, it runs on examples, and what it recorded is kept with the kind.  A rule of
+loops and branches, or in which methods of the user's were chosen, runs each time.  A rule that looks at how its
+cotangent was recorded is found by what it sees (`rules.again`).
 """
 
 from __future__ import annotations
@@ -28,7 +23,6 @@ from weakref import ref
 
 import numpy as np
 
-from codegen.garbage import set_in_context
 from codegen.symbols import is_watched
 
 from ..custom.keys import users_methods
@@ -37,15 +31,15 @@ from ..errors import GradientError
 from ..mode import MODE
 from ..tape import machine
 from ..tape.node import CONSTANT, LEAF, Kind, Node, Out, Primitive, new_number, put_down, rich_node
-from ..tape.record import argument, is_cut, state
+from ..tape.record import argument, state
 from ..tape.walk import by_number
 from ..tensor import Tensor, handle
 
-__all__ = ["BATCH", "PUSH", "RuleProgram", "RulePrograms", "at_once", "missing_rule", "pulled_by_rule"]
+__all__ = ["BATCH", "MASKED", "PUSH", "RuleProgram", "RulePrograms", "missing_rule", "pulled_by_rule"]
 
 #: A word: the sort of a rule, and bits.  Machine code has the same (`recording_rules`).
 _PULL, PUSH, BATCH = 0, 1, 2
-_TRACKS, _MASKED, _MANY, _FIRST_INPUT = 1 << 2, 1 << 3, 1 << 4, 8
+_TRACKS, MASKED, _MANY, _FIRST_INPUT = 1 << 2, 1 << 3, 1 << 4, 8
 #: The most inputs of which a word says whether they have tangents.
 _MOST_INPUTS = 48
 #: The most rules of one kind that are known: a batching rule for each number of examples is another one.
@@ -61,14 +55,13 @@ class RuleProgram:
     is_never      it runs each time
     rich          which steps are outputs of a call that are read back: their body, flow and slot
     results       of them all, the cotangent of each input, or the one result; None for none
-    reads         which of the nodes that are given it reads;  choices: of dispatch that it relies on
+    choices       of dispatch that it relies on
     """
 
-    __slots__ = ("_native", "choices", "given", "is_never", "outs", "reads", "results", "rich", "steps", "word")
+    __slots__ = ("_native", "choices", "given", "is_never", "outs", "results", "rich", "steps", "word")
 
     choices: Choices
     given: int
-    reads: Sequence[int]
     results: Sequence[int | None]
     rich: dict[int, tuple[int | None, Any, int | None]]
 
@@ -84,7 +77,7 @@ class RuleProgram:
     ) -> bool:  # fmt: skip
         """Note what the rule recorded, from the number `start` on.  False where it cannot be put down again.
 
-        found    its results;  known: the places of nodes that it was given, of so many;  is_users: a user's rule
+        known    the places of nodes that it was given, of so many
         """
         made = _made_between([t.node for t in found if t is not None], known)
         if not all([_is_repeatable(n, start, is_users) for n in made]):
@@ -93,8 +86,6 @@ class RuleProgram:
         steps = [(n.kind, n.value, tuple([place[i] for i in n.inputs])) for n in made]
         self.rich = {k: (n.body, n.flow, n.slot) for k, n in enumerate(made) if type(n) is not Node}
         self.results, self.given, self.choices = [None if t is None else place[t.node] for t in found], given, choices
-        read = {i for _, _, picks in steps for i in picks}.union(self.results)
-        self.reads = [i for i in range(given) if i in read]
         self.steps = steps
         return True
 
@@ -102,7 +93,7 @@ class RuleProgram:
         """The program of an operation's rule as machine code knows it."""
         if self._native is None:
             has_zeros = None in self.results and not op.discrete
-            masks = op.masks or bool(op.keeps_mask and self.word & _MASKED)
+            masks = op.masks or bool(op.keeps_mask and self.word & MASKED)
             self._native = native.steps(
                 self.given, self.steps, self.results, masks, has_zeros, self.word, self.outs, self
             )
@@ -121,10 +112,6 @@ class RuleProgram:
             nodes.append(made)
             start = at + 1
         put_down(self.steps[start:] if start else self.steps, nodes)
-        lines = state.now.lines
-        if lines is not None:
-            # While a function is traced, they belong to the rule.
-            lines.places.update(dict.fromkeys([n.number for n in nodes[len(given) :]], lines.at))
         return [None if place is None else nodes[place] for place in self.results]
 
 
@@ -157,10 +144,9 @@ def _is_read_back(node: Node) -> bool:
 
 
 class RulePrograms:
-    """The programs of one pass, which has a number (`stamp`): those that machine code has used.
+    """The programs of one pass, which has a number (`stamp`): those that machine code, `native`, has used.
 
-    native    the machine code that goes through nodes; None: Python does
-    word      that of a VJP rule whose cotangent is not masked; `PUSH` and `BATCH` make those of other rules of it
+    word      that of a VJP rule whose cotangent is not masked
     """
 
     __slots__ = ("_noted", "native", "stamp", "used", "word")
@@ -173,87 +159,29 @@ class RulePrograms:
 
     @classmethod
     def now(cls, is_many: bool = False) -> RulePrograms | None:
-        """None where each rule has to run: what it records is evaluated, or has lines, or conditions on extents.
-
-        is_many    rules that go back are done with each of many cotangents
-        """
-        now, mode = state.now, MODE.get()
-        lines = now.lines
-        if mode.eager or mode.anomalies or (lines is not None and lines.is_whole) or is_watched():
+        """None where each rule has to run: without machine code, and where what is recorded is looked at."""
+        now, mode, native = state.now, MODE.get(), machine.asks
+        if native is None or mode.eager or mode.anomalies or is_watched():
             return None
-        native = None if lines is not None or now.captures is not None else machine.asks
-        return cls(mode.tracks, native, is_many)
+        is_traced = now.lines is not None or now.captures is not None
+        return None if is_traced else cls(mode.tracks, native, is_many)
 
-    def pull(
-        self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool, each: Callable | None
-    ) -> list[Node | None] | None:  # fmt: skip
-        """The cotangents of the inputs of a node of no call; None where its rule is to run.
-
-        each    each(f, [bar]) is what f does with each of many cotangents (`reverse.Many`); None: it is one
-        """
-        word = self.word | (_MASKED if masked else 0)
-        masked = masked and node.kind.op.keeps_mask
-
-        def run(examples: Sequence[Tensor]) -> Sequence[Tensor | None]:
-            if each is None:
-                return pulled_by_rule(node.kind, examples, masked)
-            return each(lambda bars: pulled_by_rule(node.kind, [*bars, *examples[1:]], masked), examples[:1])
-
-        return self._put(node, inputs, (bar,), word, run)
-
-    def push(
-        self, node: Node, dots: Sequence[Node | None], rule: Callable[[Sequence[Tensor | None]], Tensor | None]
-    ) -> list[Node | None] | None:
-        """[the tangent of a node of no call, or None]; None where its rule is to run.
-
-        dots    tangents of its inputs;  rule    from tangents, the node and its inputs to its tangent
-        """
-        word = self.word | PUSH | _which(dots)
-        return self._put(node, node.inputs, dots, word, lambda examples: [rule(examples)])
-
-    def batch(
-        self, node: Node, xs: Sequence[Node | None], rule: Callable[[Sequence[Tensor | None]], Any]
-    ) -> list[Node | None] | None:
-        """[a node of no call, for all examples]; None where its rule is to run.
-
-        xs      inputs for all examples, None for those that do not differ
-        rule    from these, the node and its inputs to what it is for all examples
-        """
-        word = self.word | BATCH | _which(xs)
-
-        def run(examples: Sequence[Tensor | None]) -> list[Tensor] | None:
-            mode = MODE.get()
-            try:
-                set_in_context(MODE, mode.off if is_cut(node) else mode)
-                found = rule(examples)
-            finally:
-                set_in_context(MODE, mode)
-            return [found] if isinstance(found, Tensor) else None
-
-        return self._put(node, node.inputs, xs, word, run)
-
-    def note_used(self) -> None:
-        """Note the programs that machine code has used."""
-        if is_observed():
-            for program in self.used:
-                self._note(program.entry)
-
-    def _note(self, program: RuleProgram) -> None:
-        """Note that a program is used: whoever observes choices relies on those of its rule."""
-        if program not in self._noted:
-            self._noted.add(program)
-            include(program.choices)
-
-    def _put(
+    def applied(
         self, node: Node, inputs: Sequence[Node], beside: Sequence[Node | None], word: int,
-        rule: Callable[[Sequence[Any]], Sequence[Tensor | None] | None],
-    ) -> list[Node | None] | None:  # fmt: skip
-        """The results that a program puts down; None where there is none.   beside: given before the node"""
+        rule: Callable[[Sequence[Any]], Sequence[Any]],
+    ) -> list[Tensor | None] | None:  # fmt: skip
+        """The results of the rule of a node of no call; None where it is to run.
+
+        beside    given before the node: the cotangent, or for each input its tangent, or it for all examples, if any
+        word      bits that decide, beside those of the pass, and of which inputs have something beside
+        rule      from what is given to its results
+        """
         if len(inputs) > _MOST_INPUTS:
             return None
+        word |= self.word | (0 if word & 3 == _PULL else _which(beside))
         kind, outs = node.kind, tuple([n.kind.out for n in beside if n is not None])
         if kind.rules is None:
-            kind.rules = KindRules()
+            kind.rules = self.native.rules([], [])
         rules = kind.rules.programs
         found = next((p for p in rules if p.word == word and p.outs == outs), None)
         if found is None:
@@ -269,51 +197,25 @@ class RulePrograms:
             found.is_never = found.steps is None
             if found.steps is not None:
                 found.choices.on_change(partial(_forget, ref(kind), found))
-            _tell_machine(kind)
-        if found.steps is None:
-            return None
-        if self.native is not None and type(kind.rules) is KindRules:
-            _tell_machine(kind)  # it was learnt before there was machine code
-        return self.put(found, given)
+                _tell_machine(kind)
+        return None if found.steps is None else self.put(found, given)
 
-    def put(self, program: RuleProgram, given: Sequence[Node | None]) -> list[Node | None]:
+    def note_used(self) -> None:
+        """Note the programs that machine code has used."""
+        if is_observed():
+            for program in self.used:
+                self._note(program.entry)
+
+    def _note(self, program: RuleProgram) -> None:
+        """Note that a program is used: whoever observes choices relies on those of its rule."""
+        if program not in self._noted:
+            self._noted.add(program)
+            include(program.choices)
+
+    def put(self, program: RuleProgram, given: Sequence[Node | None]) -> list[Tensor | None]:
         """Put a program down: its results."""
         self._note(program)
-        if state.now.captures is not None:
-            for node in [given[place] for place in program.reads]:
-                assert node is not None
-                state.now.meet(handle(node))
-        return program.put(given)
-
-
-def at_once(walk: str, asked: int, ends: tuple, sums: tuple = (), *, is_many: bool = False) -> Any:
-    """The findings of a walk of machine code through a whole history; None where Python has to look at a node.
-
-    walk     `pulled` or `pushed` (`recording_gradients`), which takes `ends`, then what is asked, and `sums`
-    is_many  rules that go back are done with each of many cotangents
-    """
-    now, mode, native = state.now, MODE.get(), machine.asks
-    if native is None or now.lines is not None or now.captures is not None or is_watched():
-        return None
-    if mode.anomalies or mode.eager:
-        return None
-    word = (PUSH if walk == "pushed" else 0) | (_MANY if is_many else 0)
-    used: list[Any] = []
-    try:
-        return getattr(native, walk)(*ends, asked, word, *sums, used, next(_stamps))
-    finally:
-        if is_observed():
-            for entry in {block.entry for block in used}:
-                include(entry.choices)
-
-
-class KindRules:
-    """The rules of a kind that were met, where machine code knows none of them."""
-
-    __slots__ = ("programs",)
-
-    def __init__(self) -> None:
-        self.programs: list[RuleProgram] = []
+        return [None if n is None else handle(n) for n in program.put(given)]
 
 
 def _tell_machine(kind: Kind) -> None:
@@ -340,11 +242,8 @@ def _which(nodes: Sequence[Node | None]) -> int:
     return sum([1 << _FIRST_INPUT + k for k, n in enumerate(nodes) if n is not None])
 
 
-def pulled_by_rule(kind: Kind, given: Sequence[Tensor], masked: bool) -> Sequence[Tensor | None]:
-    """The cotangents of inputs.  Numbers that a rule states are constants of the graph.
-
-    given   the cotangent, the node, its inputs
-    """
+def pulled_by_rule(kind: Kind, masked: bool, given: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """The cotangents of inputs, given the cotangent, the node and these.  Numbers of a rule are constants."""
     bar, y, *xs = given
     if kind.op.pull is None and kind.op.discrete:
         return [None] * len(xs)
@@ -368,7 +267,7 @@ def missing_rule(node: Node) -> GradientError:
 
 
 def _learn(
-    program: RuleProgram, given: Sequence[Node | None], rule: Callable[[Sequence[Any]], Sequence[Tensor | None] | None]
+    program: RuleProgram, given: Sequence[Node | None], rule: Callable[[Sequence[Any]], Sequence[Any]]
 ) -> None:
     """Run a rule on examples, and note what it records, if that can be put down again."""
     outs = [None if n is None else n.kind.out for n in given]
@@ -386,7 +285,8 @@ def _learn(
             return  # the rule says why when it runs
         finally:
             now.literal = literal
-    if found is None or now.asked != asked or users_methods(choices):
+    are_tensors = all([t is None or isinstance(t, Tensor) for t in found])
+    if not are_tensors or now.asked != asked or users_methods(choices):
         return
     if program.word & 3 == _PULL:
         size = program.outs[0].shape[:1] if program.word & _MANY else ()

@@ -1,14 +1,9 @@
 """The values of a rule of the user's: what it reads of its call, and the gradients that it returns.
 
-A rule reads saved values, arguments and outputs, from nodes or from arrays: `gradients_of`.
-
-The results of a backward method are checked, and sorted by the inputs of the call: a dict by
-parameter name, a tuple or list with one entry per declared parameter, or, where exactly one argument is a tensor, that
-one gradient; a rule that comes to its end without a `return` has forgotten it.  Every gradient has its input's shape;
-its float width is adapted; for a structured argument it may be dense, and is projected; `None` is zero, symbolically.
-Everything else is refused with the function, the argument, both avals and the user's line.
-
-`push_rule` applies a `jvp`: tangents of the arguments in, tangents of the outputs out.
+The results of a backward method (`gradients_of`) are a dict by parameter name, a tuple or list with one entry per
+declared parameter, or, where exactly one argument is a tensor, that one gradient.  Each has the shape of its input; its
+float width is adapted; for a structured argument it may be dense, and is projected; `None` is zero, symbolically.
+All else is refused with the function, the argument, both avals and the user's line.  `push_rule` applies a `jvp`.
 """
 
 from __future__ import annotations
@@ -73,17 +68,12 @@ def gradients_of(
 def _by_place(
     call: CustomCall, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], wanted: Collection[int], where: str
 ) -> dict[int, Tensor]:
-    """The gradients that a backward returned, by place among the boundary's inputs.
-
-    needs    for each parameter, whether its gradient was asked for
-    nodes    the boundary's input nodes, by place
-    wanted   the places whose gradients are asked for; the rest is checked and dropped
-    """
+    """The gradients that a backward returned, by place among the boundary's inputs; others than those `wanted` drop."""
     bars: dict[int, Tensor] = {}
     for name, value in _by_name(call, returned, needs, nodes, where).items():
         packed = call.arguments[name]
         for place, g in _leaves(name, packed, _projected(value, packed, nodes), where):
-            checked = _checked(g, nodes[place].kind.out.aval, name, where)
+            checked = _checked(g, nodes[place].kind.out.aval, f"gradient for {name!r}", "input", where)
             if place in wanted:
                 bars[place] = bars[place] + checked if place in bars else checked
     return bars
@@ -188,17 +178,21 @@ def _parts(packed: Packed, value: Any, name: str, refusal: str) -> list[Any]:
         raise GradientError(f"{refusal}: {error}") from None
 
 
-def _checked(g: Any, aval: Aval, name: str, where: str) -> Tensor:
-    """A gradient as a tensor of its input's aval."""
+def _checked(g: Any, aval: Aval, what: str, like: str, where: str) -> Tensor:
+    """A gradient of an input, or a tangent of an output, which has this aval, as a tensor.
+
+    what    `gradient for 'x'`, `tangent of output 0`;  like: "input" or "output"
+    """
+    name = what.partition(" ")[0]
     if not isinstance(g, (AbstractTensor, np.ndarray, np.generic, int, float, complex)) or isinstance(g, bool):
         raise GradientError(
-            f"{where} returned {with_article(type(g).__name__)} as the gradient for {name!r}: {aval}\n"
-            "  return a tensor with the input's shape, or None for zero"
+            f"{where} returned {with_article(type(g).__name__)} as the {what}: {aval}\n"
+            f"  return a tensor with the {like}'s shape, or None for zero"
         )
+    got = ""
     if isinstance(g, (int, float, complex)) and not isinstance(g, np.generic):
-        if aval.shape:
-            raise _wrong_shape(where, name, aval, f"the number {g!r}")
-        g = np.asarray(g.real, aval.dtype) if aval.dtype.kind == "f" else np.asarray(g, aval.dtype)
+        got = f"the number {g!r}"
+        g = np.asarray(g.real if aval.dtype.kind == "f" else g, aval.dtype)
     elif isinstance(g, (np.ndarray, np.generic)) and g.dtype.kind == "c" and aval.dtype.kind == "f":
         g = g.real
     g = as_tensor(g)
@@ -206,19 +200,15 @@ def _checked(g: Any, aval: Aval, name: str, where: str) -> Tensor:
         g = _real_part(g)
     if g.dtype.kind not in "fc":
         raise GradientDTypeError(
-            f"{where} returned an integer gradient {g.aval} for {name!r}: {aval}\n"
-            "  a gradient has its input's dtype: multiply by floats, or ad.astype(g, like.dtype)"
+            f"{where} returned an integer {name} {g.aval}{what.removeprefix(name)}: {aval}\n"
+            f"  a {name} has its {like}'s dtype: multiply by floats, or ad.astype(g, like.dtype)"
         )
     if g.shape != aval.shape:
-        raise _wrong_shape(where, name, aval, str(g.aval))
+        advice = "; ad.unbroadcast(g, like) sums over broadcast axes" if like == "input" else ""
+        raise GradientShapeError(
+            f"{where} returned {got or g.aval} as the {what}: {aval}\n  a {name} has its {like}'s shape{advice}"
+        )
     return g if g.dtype == aval.dtype else astype(g, aval.dtype)
-
-
-def _wrong_shape(where: str, name: str, aval: Any, got: str) -> GradientError:
-    return GradientShapeError(
-        f"{where} returned {got} as the gradient for {name!r}: {aval}\n"
-        "  a gradient has its input's shape; ad.unbroadcast(g, like) sums over broadcast axes"
-    )
 
 
 def flow_of(node: Node) -> range:
@@ -238,11 +228,9 @@ def _context(
     call: CustomCall, tensor_at: Callable[[int], Any], needs: dict[str, bool], is_wanted: Callable[[int], bool],
     node: Node | None,
 ) -> BackwardContext:  # fmt: skip
-    """The context of one run of a rule.
+    """The context of one run of a rule.   node: the boundary, where tensors are read with their histories
 
-    tensor_at    what is read for a tensor, by its place
-    node         the boundary, where tensors are read with their histories: of a forward that asked for values, what it
-                 made and saved is historyless; only inputs and outputs can be differentiated through
+    Of a forward that asked for values, what it made and saved is historyless.
     """
     static = as_it_is if node is None else partial(_given_or_made, node)
     return BackwardContext(
@@ -302,9 +290,7 @@ def _historyless(node: Node, t: Tensor) -> Tensor:
 def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, Tensor]:
     """The tangents of a call's tracked outputs, by slot; one that is zero is left out.
 
-    The rule gets one tangent per declared parameter, in the parameter's own container; None is zero.
-    It returns the tangents of the outputs in their container.
-    Raises GradientError for anything else.
+    The rule gets one tangent per parameter, in its container, None for zero, and returns those of the outputs so.
     """
     call: CustomCall = node.call
     where = f"{call.function.__name__} (jvp at {rule.place}, called at {call.line})"
@@ -319,7 +305,10 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
     own_at = partial(tensor_at, node)
     ctx = _context(call, own_at, needs, lambda _: True, node)
     returned = _call_user(rule.implementation, rule, call, own_at, (ctx, *given), where)
-    found = {slot: _checked_tangent(t, call, slot, where) for slot, t in _by_slot(call, returned, where).items()}
+    found = {
+        slot: _checked(t, call.avals[slot], f"tangent of output {slot}", "output", where)
+        for slot, t in _by_slot(call, returned, where).items()
+    }
     if state.now.looked - state.now.bounded == looked:
         return found
     sources = [*node.inputs, *[t.node for t in tangents.values()]]
@@ -341,21 +330,3 @@ def _by_slot(call: CustomCall, returned: Any, where: str) -> dict[int, Any]:
     parts = _parts(result, returned, "outputs", f"{where} must return the tangents in the outputs' container")
     pairs = zip(result.places, parts, strict=True)
     return {-1 - place: t for place, t in pairs if place is not None and place < 0 and t is not None}
-
-
-def _checked_tangent(t: Any, call: CustomCall, slot: int, where: str) -> Tensor:
-    aval = call.avals[slot]
-    if not isinstance(t, (AbstractTensor, np.ndarray, np.generic, int, float, complex)):
-        raise GradientError(
-            f"{where} returned {with_article(type(t).__name__)} as the tangent of output {slot}: {aval}\n"
-            "  return a tensor with the output's shape, or None for zero; for several outputs one for each, in order"
-        )
-    if isinstance(t, (int, float)) and not isinstance(t, np.generic) and not aval.shape:
-        t = np.asarray(t, aval.dtype)
-    t = as_tensor(t)
-    if t.aval != aval:
-        raise GradientShapeError(
-            f"{where} returned {t.aval} as the tangent of output {slot}: {aval}\n"
-            "  a tangent has the shape and dtype of its output"
-        )
-    return t

@@ -3,14 +3,9 @@
 A plan that serves other numbers has the rules of its backward run under watch (`Watches.open`): they get watched
 numbers (`custom.watching`), of which those that they looked at count by value from then on (`Watches.keys`).
 
-The rule of an operation is decided by its kind (`rule_programs`).  A user's rule may read anything: a key says what it
-reads, the numbers of the call and values that it has by name (`Call.recorded_key`).  The rule of |x| looks at its
-cotangent: a key says what it sees (`ops.cancelling.seen_by`).  Where there is a key, the rule runs twice, and then what
-it recorded is put down again, until a method is registered that it relies on:
-
-    tensors = again(programs, key, given, run)        # run() runs the rule, given these nodes
-
-A rule that asks for a value, or reads what no key says, always runs.
+A user's rule may read anything: a key says what it reads (`Call.recorded_key`), as of the rule of |x| what it sees of
+its cotangent (`ops.cancelling.seen_by`).  Where there is a key, the rule runs twice, and then what it recorded is put
+down (`again`).  A rule that asks for a value, or reads what no key says, always runs.
 """
 
 from __future__ import annotations
@@ -121,7 +116,6 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
 class _HostRun:
     """The work of a host backward when the graph runs: equal ones do the same, apart from the call they find.
 
-    rule     the backward method;  call: the call, None where a token finds it
     slots    the outputs that have cotangents, in order
     places   the inputs that want gradients;  flow: nodes like the inputs that cotangents go to, by place
     """
@@ -177,9 +171,8 @@ class _HostRun:
 def _on_arrays(node: Node, rule: Any, cotangents: dict[int, Tensor], places: frozenset[int]) -> dict[int, Tensor]:
     """The gradients of a rule that runs in Python, on values, each time: one operation of the graph.
 
-    It finds its call by a token, a number among the boundary's inputs, so another call of the same shape is the same
-    graph.  In a trace, and for a rule that turned out to ask, the call itself is part of the operation.  Where neither
-    is the case (the rule was registered after the call), the rule runs at once.
+    It finds its call by a token among the boundary's inputs, so that graphs are equal; in a trace the call is part of
+    it.  A rule that was registered after the call runs at once.
     """
     call: CustomCall = node.call
     slots, wanted = tuple(sorted(cotangents)), tuple(sorted(places))
@@ -238,11 +231,9 @@ _NOTHING = leaf(np.zeros(0)).node
 
 
 class Watches:
-    """The watches of all calls in a history, whose keys were asked for just now.
+    """The watches of all calls in a history, `by_node`, and the rules that asked for a value.
 
     calls      those that read numbers: the structure of each, and its numbers, as they were before its rule ran
-    by_node    the watches
-    asking     the rules that asked for a value
     """
 
     def __init__(self, past: Sequence[Node]) -> None:
@@ -312,13 +303,12 @@ _rules = namespace("rule")
 def again(
     programs: RulePrograms | None, key: Any, given: Sequence[Node], run: Callable[[], Sequence[Tensor | None]]
 ) -> Sequence[Tensor | None]:
-    """run(), or what it recorded the last time behind such nodes.
+    """run(), or what it recorded the last time behind such nodes as the rule is given.
 
     key      all that decides what it records, beside the given nodes and grad mode; None: no key says it
-    given    the nodes that the rule gets
     """
     now = state.now
-    if programs is None or key is None or now.lines is not None or now.captures is not None:
+    if programs is None or key is None:
         return run()
     places: dict[Node, int] = {}
     wires = tuple([places.setdefault(n, len(places)) for n in given])
@@ -327,7 +317,7 @@ def again(
     key = (key, wires, told, MODE.get().tracks, now.tracing > 0)
     known = _rules.get(key)
     if type(known) is RuleProgram:
-        return [None if n is None else handle(n) for n in programs.put(known, nodes)]
+        return programs.put(known, nodes)
     if known is None:
         _rules.put(key, True)
     return _learnt(key, places, run) if known else run()

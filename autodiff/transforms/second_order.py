@@ -26,7 +26,7 @@ from ..tape.node import Node
 from ..tape.plan import data
 from ..tape.walk import history, largest
 from ..tensor import AbstractTensor, Tensor, handle
-from ..tracebacks import border, shorten
+from ..tracebacks import border
 from .arguments import (
     Arguments,
     check_differentiable,
@@ -36,7 +36,7 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
-from .backward_pass import OUTSIDE, pulled, untracked
+from .backward_pass import pulled, untracked
 from .batch.walk import NoBatchRule, of_each
 from .forward import moving, paired, pushed, pushed_to
 from .functional import gradients_with_history
@@ -75,14 +75,11 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
     name = name_of(f, "jacobian", argnums)
 
     @wraps(f)
+    @border
     def matrices(*args: Any, **kwargs: Any) -> Any:
-        try:
-            a = Arguments(args, argnums, name)
-            results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
-            return tree.unflatten(structure, _matrices(results, a, mode, name))
-        except Exception as error:
-            shorten(error)
-            raise
+        a = Arguments(args, argnums, name)
+        results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
+        return tree.unflatten(structure, _matrices(results, a, mode, name))
 
     return matrices
 
@@ -119,15 +116,12 @@ def _matrices(found: Sequence[Any], a: Arguments, mode: str, name: str) -> list[
 
 
 def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[Any]:
-    """Passes back from one result, or forward from one argument, for each unit tensor of its aval, in C order.
-
-    Each leaf, or result, has what they give along axis 0: a tensor, an array from plain code, or None for zero.
-    """
+    """Passes back from one result, or forward from one argument, for each unit tensor of its aval, along axis 0."""
     past = history([t.node] if by_row else [r.node for r in results])
     across = a.leaves if by_row else results
     if not past or not t.size:
         return [None] * len(across)
-    run = _back(t, a) if by_row else _push(t, past, results, a)
+    run = partial(_back, t, a) if by_row else partial(_push, t, past, results, a)
     count = min(t.size, LIMIT // max(largest(past), t.size, 1))
     if count >= min(t.size, FEWEST):
         try:
@@ -140,10 +134,7 @@ def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) ->
 
 
 def _in_turn(run: _Run, like: Tensor, count: int, across: Sequence[Tensor], is_plain: bool) -> list[Any]:
-    """The results of a pass for each unit tensor of the aval of `like`, so many at once (0: one by one).
-
-    Where these are all, they are not computed yet.
-    """
+    """The results of a pass for each unit tensor of the aval of `like`, so many at once (0: one by one)."""
     blocks: list[list[Any]] = []
     for start in range(0, like.size, count or 1):
         units = _units(like.shape, like.dtype, start, min(start + (count or 1), like.size))
@@ -161,10 +152,10 @@ def _joined(parts: Sequence[Any], like: Tensor, count: int, is_plain: bool) -> A
     """The results of passes along axis 0; None where none of them reached anything."""
     if all([x is None for x in parts]):
         return None
-    if count:
-        return np.concatenate(parts) if is_plain else concatenate(parts)
-    zero = np.zeros(like.shape, like.dtype) if is_plain else zeros_like(handle(like.node))
-    return (np.stack if is_plain else stack)([zero if x is None else x for x in parts])
+    if count == 0:
+        zero = np.zeros(like.shape, like.dtype) if is_plain else zeros_like(handle(like.node))
+        return (np.stack if is_plain else stack)([zero if x is None else x for x in parts])
+    return (np.concatenate if is_plain else concatenate)(parts)
 
 
 def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> np.ndarray:
@@ -185,21 +176,19 @@ def _each(size: int, f: Callable[[list[Tensor]], Sequence[Any]], given: Sequence
     return [None if t is None else with_examples(size, (t,), (differs,))[0] for t, differs in pairs]
 
 
-def _back(r: Tensor, a: Arguments) -> _Run:
+def _back(r: Tensor, a: Arguments, units: Tensor, many: Many | None) -> Sequence[Tensor | None]:
     """Passes back from one result."""
-    mine, asked = [x.node for x in a.leaves], OUTSIDE if MODE.get().tracks and not a.plain else 0
-
-    def back(units: Tensor, many: Many | None) -> Sequence[Tensor | None]:
-        try:
-            return pulled([(r.node, units)], mine, asked, many)[1]
-        except LooksAtCotangents:
-            assert many is not None
-            return many.each(lambda one: pulled([(r.node, one[0])], mine, asked)[1], [units])
-
-    return back
+    mine, tracks = [x.node for x in a.leaves], None if MODE.get().tracks and not a.plain else False
+    try:
+        return pulled([(r.node, units.node)], mine, tracks, many)[1]
+    except LooksAtCotangents:
+        assert many is not None
+        return many.each(lambda one: pulled([(r.node, one[0].node)], mine, tracks)[1], [units])
 
 
-def _push(x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments) -> _Run:
+def _push(
+    x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments, units: Tensor, many: Many | None
+) -> Sequence[Tensor | None]:
     """Passes forward from one argument."""
     tracks = MODE.get().tracks and not a.plain and tracks_outside(past, {x.node for x in a.leaves})
 
@@ -207,14 +196,11 @@ def _push(x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments) 
         dots = pushed(past, {x.node: given[0]}, [r.node for r in results], tracks).results
         return dots if tracks else untracked(dots)
 
-    return lambda units, many: push([units]) if many is None else many.each(push, [units])
+    return push([units]) if many is None else many.each(push, [units])
 
 
 def _block(passes: Any, result: Tensor, x: Tensor, axis: int, is_plain: bool) -> Any:
-    """Rows (axis 0), or columns (axis -1), as one array of the result's and then the argument's axes.
-
-    passes    what they gave, along axis 0
-    """
+    """Rows (axis 0), or columns (axis -1), as one array of the result's and then the argument's axes."""
     shape = result.shape + x.shape
     if not prod(shape) or passes is None:
         zeros = np.zeros(shape, np.promote_types(result.dtype, x.dtype))
@@ -241,19 +227,16 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     name = name_of(f, "hessian", argnums)
 
     @wraps(f)
+    @border
     def matrix(*args: Any, **kwargs: Any) -> Any:
-        try:
-            a = Arguments(args, argnums, name)
-            found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
-            for x in a.others():
-                raise GradientError(located(
-                    f"hessian: an argument of {name} holds {with_article(type(x).__name__)}",
-                    "second derivatives are of arrays by arrays: pass what is no array in an argument of its own",
-                ))
-            return a.unflatten(_matrices(found, a, "reverse", name))
-        except Exception as error:
-            shorten(error)
-            raise
+        a = Arguments(args, argnums, name)
+        found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
+        for x in a.others():
+            raise GradientError(located(
+                f"hessian: an argument of {name} holds {with_article(type(x).__name__)}",
+                "second derivatives are of arrays by arrays: pass what is no array in an argument of its own",
+            ))
+        return a.unflatten(_matrices(found, a, "reverse", name))
 
     return matrix
 

@@ -40,10 +40,8 @@ def as_leaf(node: Node, identity: Leaf) -> Node:
 def rebind(t: Tensor, new: Tensor) -> Tensor:
     """An in-place update: this handle names another value from now on; the old value stays as it was.
 
-    The new value is cast (`same_kind`) and broadcast to the aval of the handle: DTypeError or ShapeError where it
-    cannot be.  Under no_grad a leaf that requires grad stays the same leaf; elsewhere it is a GradientError.  A handle
-    from outside of a function is a ConcretizationError where that is traced (`jit`, `vmap`, loops), and a GradientError
-    where that is differentiated and the handle would keep the history of an argument.
+    The new value is cast (`same_kind`) and broadcast.  Under no_grad a leaf that requires grad stays the same leaf;
+    elsewhere it is refused, as is a handle from outside of a function that is traced, or that is differentiated.
     """
     node, now = t.node, state.now
     if now.unseen and node.number < now.unseen:

@@ -26,7 +26,6 @@ from ..records import record
 from . import (
     engine,
     recording_families,
-    recording_gradients,
     recording_interpret,
     recording_keys,
     recording_objects,
@@ -67,9 +66,8 @@ ASKS = (
     recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.digest_of,
-    recording_reverse.note_open, recording_reverse.go_back,
-    recording_gradients.pulled, recording_gradients.pushed,
-    recording_rules.begin_pass, recording_rules.go_forth,
+    recording_reverse.begin_back, recording_reverse.go_back,
+    recording_rules.begin_forth, recording_rules.go_forth,
 )  # fmt: skip
 
 #: Per group: place of its leaf, position of its gradient or -1, kind and class of what is made of it.

@@ -1,7 +1,7 @@
 """The backward pass over plain operations whose rules are programs, in native Python: `autodiff.transforms.reverse`.
 
-    note_open(order, ...)      which nodes lead to targets
-    go_back(order, ...)        go through nodes by falling number, as far as Python is not needed
+    begin_back(order, ...)     begin a pass, and go as far as Python is not needed, by falling number
+    go_back(order, ...)        go on so
 
 The state of a pass is Python's, by place in the history: its nodes, a list of their cotangents, bytes of flags, how
 they are wired (`recording_rules`).  So Python goes on at any node, and machine code behind it.
@@ -14,15 +14,25 @@ from __future__ import annotations
 
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u64, unlikely, void
 from . import recording_objects as py
-from .recorder_nodes import NodeWords, new_step, new_steps
+from .recorder_nodes import NodeWords, new_step
 from .recording_program import StepsBlock
-from .recording_rules import MASKED_BIT, bytes_of_array, is_operation, is_simple, note_used, rule_of
+from .recording_rules import (
+    MASKED_BIT,
+    begun,
+    bytes_of_array,
+    drop_rule,
+    is_operation,
+    is_simple,
+    note_used,
+    place_at,
+    put_rule,
+    rule_of,
+    with_end,
+)
 from .recording_run import count_up
-from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
+from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, is_filled, tape
 
-__all__ = [
-    "TARGET", "ZERO", "BackwardPass", "count_rules", "give", "go_back", "go_on", "note_open", "open_all", "take_up",
-]  # fmt: skip
+__all__ = ["begin_back", "go_back"]
 
 #: Of a node: gradients reach a target through it; its cotangent is masked; it gets nothing but the zeros of step
 #: functions; it is a target; it is a call, of which outputs have cotangents; its hooks have run.
@@ -30,12 +40,9 @@ OPEN, MASKED, ZERO, TARGET, CALL, RAN = 1, 2, 4, 8, 16, 32
 
 
 class BackwardPass(Struct):
-    """A pass: its nodes, their cotangents, flags and wires; how sums are recorded; and the sum that was made last.
+    """A pass: its nodes, their cotangents, flags and wires; the number of rules that were put down.
 
-    added       records a sum whose kind is not known; None: the pass is stuck there
-    hooked      hooked(node, cotangent) runs the hooks of a node; None: Python goes on there
-    old, new    the Outs of what was added;  kind: of the sum, with a count
-    rules       the number of rules that were put down, since they were counted
+    memo, added, hooked    see `go_back`
     """
 
     order: ptr
@@ -45,11 +52,7 @@ class BackwardPass(Struct):
     memo: ptr
     added: ptr
     hooked: ptr
-    old: ptr
-    new: ptr
-    kind: ptr
     rules: i64
-    is_stuck: bool
 
 
 @native
@@ -70,59 +73,41 @@ def open_all(p: ptr[BackwardPass]) -> void:
 
 
 @native
-def held_tuple(objects: ptr[ptr], count: i64) -> ptr:
-    """A tuple that holds objects, a new reference; null with an exception."""
-    for i in range(count):
-        py.inc(objects[i])
-    return py.tuple_of(objects, count)
-
-
-@native
-def learn_sum(p: ptr[BackwardPass], old: ptr, new: ptr) -> bool:
-    """Look up the kind of a sum, by the Outs of what is added; null where it is not known.  False with an exception."""
+def held_pair(first: ptr, second: ptr) -> ptr:
+    """A tuple that holds two objects, a new reference; null with an exception."""
     both = local(ptr, 2)
-    both[0] = old
-    both[1] = new
-    both[0] = held_tuple(both, 2)
-    both[1] = tape.empty
-    outs = both[0]
-    key = held_tuple(both, 2) if outs is not None else ptr(None)
-    py.dec(outs)
-    if key is None:
-        return False
-    kind = py.dict_item(p.memo, key)
-    if kind is not None:
-        py.inc(kind)
-    before = p.kind
-    p.old = old
-    p.new = new
-    p.kind = kind
-    py.dec(key)
-    py.dec(before)
-    return True
+    both[0] = first
+    both[1] = second
+    py.inc(first)
+    py.inc(second)
+    return py.tuple_of(both, 2)
 
 
 @native
 def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     """A node for the sum of two cotangents, a new reference; null with an exception."""
-    is_last = p.old is ptr(old.kind.out) and p.new is ptr(new.kind.out) and p.kind is not None
-    if not is_last and not learn_sum(p, ptr(old.kind.out), ptr(new.kind.out)):
+    outs = held_pair(ptr(old.kind.out), ptr(new.kind.out))
+    key = held_pair(outs, tape.empty) if outs is not None else ptr(None)
+    py.dec(outs)
+    if key is None:
         return None
+    kind = py.dict_item(p.memo, key)
+    py.dec(key)
+    if kind is None:
+        return py.call_two(p.added, ptr(old), ptr(new))
     both = local(ptr, 2)
     both[0] = ptr(old)
     both[1] = ptr(new)
-    if p.kind is None and p.added is tape.none:
-        p.is_stuck = True
-        return None
-    if p.kind is None:
-        return py.call_two(p.added, ptr(old), ptr(new))
     step = local(NodeWords, 1)
-    step.kind = ptr[RawKind](p.kind)
+    step.kind = ptr[RawKind](kind)
     step.value = tape.none
     step.count = 2
     step.inputs[0] = 0
     step.inputs[1] = 1
-    return ptr(new_step(step, ptr[ptr[RawNode]](both)))
+    py.inc(kind)  # making an object may run any Python
+    made = ptr(new_step(step, ptr[ptr[RawNode]](both)))
+    py.dec(kind)
+    return made
 
 
 @native
@@ -156,22 +141,13 @@ def note_zero(p: ptr[BackwardPass], at: i64) -> void:
 @native
 def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode], rule: ptr[StepsBlock]) -> bool:
     """Put down what a rule records, and give cotangents to inputs.  False with an exception."""
-    total = rule.given + rule.steps
     inputs = p.wires + i64(p.wires[i])
     nearby = local(ptr, py.FEW)
-    nodes = py.room(nearby, py.FEW, total)
+    nodes = py.room(nearby, py.FEW, rule.given + rule.steps)
     if nodes is None:
         return False
     nodes[0] = ptr(bar)
-    nodes[1] = ptr(n)
-    # Objects are made below, which may run any Python, and another thread may have a node give up its inputs.
-    for k in range(rule.reads):
-        place = rule.read_table[k]
-        if place >= 2:
-            nodes[place] = ptr(input_at(n, place - 2))
-            py.inc(nodes[place])
-    made = new_steps(rule.step_table, rule.steps, ptr[ptr[RawNode]](nodes), rule.given)
-    is_right = made == total
+    is_right = put_rule(rule, n, nodes, 1)
     for k in range(rule.results if is_right else i64(0)):
         place = rule.result_table[k]
         if place >= 0 and not give(p, i64(inputs[k]), nodes[place], rule.masks != 0):
@@ -179,10 +155,7 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
             break
     for k in range(rule.results if is_right and rule.has_zeros != 0 else i64(0)):
         note_zero(p, i64(inputs[k]))
-    for k in range(rule.reads):
-        if rule.read_table[k] >= 2:
-            py.dec(nodes[rule.read_table[k]])
-    py.let_go(nodes + rule.given, made - rule.given)
+    drop_rule(rule, nodes, 1)
     py.leave(nodes, nearby)
     return is_right
 
@@ -233,7 +206,7 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
                     note_zero(p, i64(p.wires[k]))
             i -= 1
             continue
-        if unlikely(not is_plain) and p.hooked is not tape.none and is_operation(n):
+        if unlikely(not is_plain) and is_operation(n):
             is_right = run_hooks(p, i, n)
             if not is_right:
                 break
@@ -271,36 +244,57 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
 
 
 @native
-def count_rules(p: ptr[BackwardPass]) -> bool:
-    """Count the rules of a pass that goes on, or is done.  False with an exception."""
-    return count_up(ptr[ptr](tape.counts) + RULES, p.rules)
+def take_up(
+    p: ptr[BackwardPass], order: borrowed, made: borrowed, memo: borrowed, added: borrowed, hooked: borrowed
+) -> void:
+    """Take up the state of a pass."""
+    p.order = ptr(order)
+    p.wires = ptr[i32](py.bytes_at(py.list_item(ptr(made), 0)))
+    p.bars = py.list_item(ptr(made), 1)
+    p.said = bytes_of_array(py.list_item(ptr(made), 2))
+    p.memo = ptr(memo)
+    p.added = ptr(added)
+    p.hooked = ptr(hooked)
+    p.rules = 0
 
 
 @native
-def take_up(
-    p: ptr[BackwardPass], order: ptr, bars: ptr, flags: ptr, wires: ptr, memo: ptr, added: ptr, hooked: ptr
-) -> void:
-    """Take up the state of a pass."""
-    p.order = order
-    p.bars = bars
-    p.said = bytes_of_array(flags)
-    p.wires = ptr[i32](py.bytes_at(wires))
-    p.memo = memo
-    p.added = added
-    p.hooked = hooked
-    p.old = None
-    p.new = None
-    p.kind = None
-    p.rules = 0
-    p.is_stuck = False
+def begin_back(
+    order: borrowed, asked: borrowed, bars: borrowed, masked: borrowed, word: u64, used: borrowed, stamp: u64,
+    memo: borrowed, added: borrowed, hooked: borrowed,
+) -> obj:
+    """The state of a pass that was begun (`recording_rules.begun`), and behind it what `go_back` gives.
+
+    asked         nodes: the results, each with its cotangent in `bars`, true in `masked` if it is so; targets
+    word, ...     see `go_back`
+    """
+    made = begun(order, asked)
+    p = local(BackwardPass, 1)[0]
+    take_up(p, order, made, memo, added, hooked)
+    results = py.tuple_size(ptr(bars))
+    for i in range(results, py.tuple_size(ptr(asked))):
+        at = place_at(made, i)
+        if at >= 0:
+            p.said[at] = TARGET
+    open_all(p)
+    is_right = True
+    for i in range(results):
+        is_masked = i < py.tuple_size(ptr(masked)) and py.tuple_item(ptr(masked), i) is tape.true
+        is_right = is_right and give(p, place_at(made, i), py.tuple_item(ptr(bars), i), is_masked)
+    at = i64(-2)
+    if is_right:
+        at = go_on(p, py.list_size(ptr(order)) - 1, word, ptr(used), stamp)
+    if at == -2 or not count_up(ptr[ptr](tape.counts) + RULES, p.rules):
+        return py.failed()
+    return with_end(made, at)
 
 
 @native
 def go_back(
-    order: borrowed, bars: borrowed, flags: borrowed, wires: borrowed, first: i64, word: u64, used: borrowed,
-    stamp: u64, memo: borrowed, added: borrowed, hooked: borrowed,
+    order: borrowed, made: borrowed, first: i64, word: u64, used: borrowed, stamp: u64, memo: borrowed,
+    added: borrowed, hooked: borrowed,
 ) -> obj:
-    """The first place, from one downwards, at which Python has to go on; -1 at the end.
+    """The first place, from one downwards, at which Python has to go on; -1 at the end.   made: the state
 
     word     of rules whose cotangent is not masked
     used     a list of the programs that were used: it grows;  stamp: a number of this pass
@@ -308,17 +302,8 @@ def go_back(
     hooked   hooked(node, bar) is the cotangent as the hooks of an operation leave it
     """
     p = local(BackwardPass, 1)[0]
-    take_up(p, ptr(order), ptr(bars), ptr(flags), ptr(wires), ptr(memo), ptr(added), ptr(hooked))
+    take_up(p, order, made, memo, added, hooked)
     at = go_on(p, first, word, ptr(used), stamp)
-    py.dec(p.kind)
-    if at == -2 or not count_rules(p):
+    if at == -2 or not count_up(ptr[ptr](tape.counts) + RULES, p.rules):
         return py.failed()
     return py.object_of(py.int_of(at))
-
-
-@native
-def note_open(order: borrowed, flags: borrowed, wires: borrowed) -> void:
-    """`open_all`, for Python."""
-    p = local(BackwardPass, 1)[0]
-    take_up(p, ptr(order), tape.none, ptr(flags), ptr(wires), tape.none, tape.none, tape.none)
-    open_all(p)

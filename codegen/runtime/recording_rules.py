@@ -1,8 +1,9 @@
 """Rules as programs, and the passes that put them down, in native Python: see `autodiff.transforms.rule_programs`.
 
-    begin_pass(order, asked)   the beginning of a pass: how its nodes are wired, what it finds, flags, places
+    begun(order, asked)        the beginning of a pass: how its nodes are wired, what it finds, flags, places
     rule_of(...)               the program of a node's rule
-    go_forth(order, ...)       a pass forward: nodes by rising number, as far as Python is not needed
+    begin_forth(order, ...)    begin a pass forward, and go as far as Python is not needed, by rising number
+    go_forth(order, ...)       go on so
 
 A pass back is in `recording_reverse`.
 
@@ -18,23 +19,20 @@ What a pass forward finds for a node is its tangent (`autodiff.transforms.forwar
 
 from __future__ import annotations
 
-from ..native import borrowed, extern, i32, i64, likely, local, native, obj, ptr, u8, u64, unlikely
+from ..native import borrowed, extern, i32, i64, likely, local, native, obj, ptr, u8, u64, unlikely, void
 from . import recording_objects as py
 from .recorder_nodes import new_steps
 from .recording_program import StepsBlock
 from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, tape
 
 __all__ = [
-    "FIXED", "MASKED_BIT", "TRACKS", "begin_pass", "bytes_of_array", "go_forth", "is_operation", "is_simple",
-    "note_used", "push_on", "rule_of",
+    "MASKED_BIT", "begin_forth", "begun", "bytes_of_array", "drop_rule", "go_forth", "is_operation", "is_simple",
+    "note_used", "place_at", "put_rule", "rule_of", "with_end",
 ]  # fmt: skip
 
 #: Of the word of a rule (`rule_programs`): the bit that says of a cotangent that it is masked; the first of those that
 #: say which inputs have tangents, and of how many inputs they say it.
 MASKED_BIT, FIRST_INPUT, MOST_INPUTS = 3, 8, 48
-#: The bit that says that what it records tracks.
-TRACKS = 1 << 2
-
 #: The number of parts of a pass before the places of nodes.
 FIXED = 3
 
@@ -76,7 +74,7 @@ def wires_of_all(order: ptr) -> ptr:
 
 
 @native
-def begin_pass(order: borrowed, asked: borrowed) -> obj:
+def begun(order: borrowed, asked: borrowed) -> obj:
     """[wires, nothing for each node, a flag for each node, the places of the nodes of a tuple...]: a list.
 
     A place is -1 for a node that is not in the pass.
@@ -102,6 +100,21 @@ def begin_pass(order: borrowed, asked: borrowed) -> obj:
     made = py.list_of(parts, n_asked + FIXED)
     py.leave(parts, nearby)
     return py.object_of(made)
+
+
+@native(inline=True)
+def place_at(made: borrowed, i: i64) -> i64:
+    """The place of a node that was asked for when a pass began."""
+    return py.int_value(py.list_item(ptr(made), FIXED + i))
+
+
+@native
+def with_end(made: borrowed, at: i64) -> obj:
+    """The state of a pass, with the place at which Python has to go on behind it."""
+    end = py.object_of(py.int_of(at))
+    if py.append(ptr(made), ptr(end)) != 0:
+        return py.failed()
+    return made
 
 
 @native(inline=True)
@@ -156,49 +169,65 @@ LOOK = 1
 
 
 @native
+def put_rule(p: ptr[StepsBlock], n: ptr[RawNode], nodes: ptr[ptr], beside: i64) -> bool:
+    """Put down what a rule records behind what it is given: so many `nodes`, a node, and its inputs.
+
+    False with an exception.  `drop_rule` follows in any case.
+    """
+    nodes[beside] = ptr(n)
+    # Objects are made below, which may run any Python, and another thread may have a node give up its inputs.
+    for k in range(p.reads):
+        place = p.read_table[k]
+        if place > beside:
+            nodes[place] = ptr(input_at(n, place - beside - 1))
+            py.inc(nodes[place])
+    made = new_steps(p.step_table, p.steps, ptr[ptr[RawNode]](nodes), p.given)
+    for k in range(made, p.given + p.steps):
+        nodes[k] = None
+    return made == p.given + p.steps
+
+
+@native
+def drop_rule(p: ptr[StepsBlock], nodes: ptr[ptr], beside: i64) -> void:
+    """Give back what `put_rule` took and made."""
+    for k in range(p.reads):
+        if p.read_table[k] > beside:
+            py.dec(nodes[p.read_table[k]])
+    py.let_go(nodes + p.given, p.steps)
+
+
+@native
 def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[StepsBlock]) -> bool:
     """Put down what a rule records, and note what it finds for a node.  False with an exception.
 
     The rule is given what was found for inputs, the node, and its inputs.
     """
     count = (p.given - 1) // 2
-    total = p.given + p.steps
     nearby = local(ptr, py.FEW)
-    nodes = py.room(nearby, py.FEW, total)
+    nodes = py.room(nearby, py.FEW, p.given + p.steps)
     if nodes is None:
         return False
-    # Objects are made below, which may run any Python, and another thread may have a node give up its inputs.
-    for k in range(p.reads):
-        place = p.read_table[k]
-        if place < count:
-            nodes[place] = py.list_item(found, i64(inputs[place]))
-        elif place == count:
-            nodes[place] = ptr(n)
-        else:
-            nodes[place] = ptr(input_at(n, place - count - 1))
-            py.inc(nodes[place])
-    made = new_steps(p.step_table, p.steps, ptr[ptr[RawNode]](nodes), p.given)
-    is_right = made == total
+    for k in range(count):
+        nodes[k] = py.list_item(found, i64(inputs[k])) if inputs[k] >= 0 else ptr(None)
+    is_right = put_rule(p, n, nodes, count)
     if is_right and p.result_table[0] >= 0:
         dot = nodes[p.result_table[0]]
         py.inc(dot)
         py.set_list(found, i, dot)
-    for k in range(p.reads):
-        if p.read_table[k] > count:
-            py.dec(nodes[p.read_table[k]])
-    py.let_go(nodes + p.given, made - p.given)
+    drop_rule(p, nodes, count)
     py.leave(nodes, nearby)
     return is_right
 
 
 @native
-def push_on(order: ptr, dots: ptr, flags: ptr, wires: ptr, first: i64, word: u64, used: ptr, stamp: u64) -> i64:
+def push_on(order: ptr, made: borrowed, first: i64, word: u64, used: ptr, stamp: u64) -> i64:
     """Go through nodes: the first place, from one upwards, at which Python has to go on; their number at the end.
 
     -1 with an exception.
     """
-    said = bytes_of_array(flags)
-    words = ptr[i32](py.bytes_at(wires))
+    words = ptr[i32](py.bytes_at(py.list_item(ptr(made), 0)))
+    dots = py.list_item(ptr(made), 1)
+    said = bytes_of_array(py.list_item(ptr(made), 2))
     count = py.list_size(order)
     outs = local(ptr, MOST_INPUTS)
     is_right = True
@@ -250,17 +279,35 @@ def push_on(order: ptr, dots: ptr, flags: ptr, wires: ptr, first: i64, word: u64
 
 
 @native
-def go_forth(
-    order: borrowed, found: borrowed, flags: borrowed, wires: borrowed, first: i64, word: u64, used: borrowed,
-    stamp: u64,
-) -> obj:
+def begin_forth(order: borrowed, asked: borrowed, dots: borrowed, word: u64, used: borrowed, stamp: u64) -> obj:
+    """The state of a pass that was begun, and behind it what `go_forth` gives.
+
+    asked        nodes: those for which something is found already, which is in `dots`, and others
+    word, ...    see `go_forth`
+    """
+    made = begun(order, asked)
+    found = py.list_item(ptr(made), 1)
+    for i in range(py.tuple_size(ptr(dots))):
+        at = place_at(made, i)
+        if at >= 0:
+            dot = py.tuple_item(ptr(dots), i)
+            py.inc(dot)
+            py.set_list(found, at, dot)
+    at = push_on(ptr(order), made, 0, word, ptr(used), stamp)
+    if at < 0:
+        return py.failed()
+    return with_end(made, at)
+
+
+@native
+def go_forth(order: borrowed, made: borrowed, first: i64, word: u64, used: borrowed, stamp: u64) -> obj:
     """The first place, from one upwards, at which Python has to go on; the number of nodes at the end.
 
-    found    by place, what there is for nodes, None for nothing: it fills
+    made     the state: what there is for nodes in it fills
     word     of rules of which no input has anything
     used     a list of the programs that were used: it grows;  stamp: a number of this pass
     """
-    at = push_on(ptr(order), ptr(found), ptr(flags), ptr(wires), first, word, ptr(used), stamp)
+    at = push_on(ptr(order), made, first, word, ptr(used), stamp)
     if at < 0:
         return py.failed()
     return py.object_of(py.int_of(at))

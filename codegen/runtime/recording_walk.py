@@ -40,7 +40,7 @@ from .recording_entries import (
 )
 from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, tape
 
-__all__ = ["gather", "history_list", "history_of", "root", "roots", "uncommon"]
+__all__ = ["gather", "history_of", "root", "roots", "uncommon"]
 
 
 @native(inline=True)
@@ -184,29 +184,10 @@ def go_to(h: ptr[Hot], q: ptr[RawNode], since: u64) -> void:
         reach(h, q, PAST)
 
 
-@native(inline=False)
-def follow(at: u64, since: u64) -> void:
-    """Meet the inputs of any node."""
-    n = walk.met[at].node
-    count = count_of(n)
-    if not has_room(count):
-        return
-    h = local(Hot, 1)[0]
-    load(h)
-    note_own(h, h.met[at])
-    ends = local(i64, 3)
-    ends[0] = 0
-    ends[1] = count
-    if since == 0:
-        flow_of(n, count, ends)
-    for i in range(ends[0], ends[1] if ends[1] < count else count):
-        go_to(h, input_at(n, i), since)
-    save(h)
-
-
 @native
 def follow_all(since: u64) -> void:
     """Meet all that leads to what was met."""
+    ends = local(i64, 3)
     h = local(Hot, 1)[0]
     load(h)
     head = walk.head
@@ -214,45 +195,20 @@ def follow_all(since: u64) -> void:
         at = u64(h.queue[head])
         n = h.met[at].node
         head += 1
-        if likely(n.type is tape.plain_type and n.inputs is None and h.count + 2 <= h.capacity):
-            note_own(h, h.met[at])
-            go_to(h, n.first, since)
-            go_to(h, n.second, since)
-        else:
+        count = count_of(n)
+        if unlikely(h.count + u64(count) > h.capacity):
             save(h)
-            follow(at, since)
+            if not has_room(count):
+                break
             load(h)
+        note_own(h, h.met[at])
+        ends[0] = 0
+        ends[1] = count
+        if since == 0:
+            flow_of(n, count, ends)
+        for i in range(ends[0], ends[1] if ends[1] < count else count):
+            go_to(h, input_at(n, i), since)
     save(h)
-
-
-@native
-def history_list(nodes: ptr, since: u64) -> ptr:
-    """`history_of`, a new reference; null with an exception."""
-    begin()
-    count = py.tuple_size(nodes)
-    held = ptr[ptr](None)
-    nearby = local(ptr, py.FEW)
-    own = u64(0)
-    if has_room(count):
-        h = local(Hot, 1)[0]
-        load(h)
-        for i in range(count):
-            go_to(h, ptr[RawNode](py.tuple_item(nodes, i)), since)
-        save(h)
-        follow_all(since)
-        if not walk.is_full:
-            own = put_in_order()
-            held = py.room(nearby, py.FEW, i64(own))
-            if held is None:
-                py.clear_error()
-    if held is None:
-        py.inc(tape.none)
-        return tape.none
-    hold(held, walk.queue, own)
-    # A list is made now: that may run any Python.
-    made = py.list_of(held, i64(own))
-    py.leave(held, nearby)
-    return made
 
 
 @native
@@ -261,7 +217,30 @@ def history_of(nodes: borrowed, since: u64) -> obj:
 
     since    0: through which gradients flow;  a number: all that were recorded after it
     """
-    return py.object_of(history_list(ptr(nodes), since))
+    begin()
+    count = py.tuple_size(ptr(nodes))
+    held = ptr[ptr](None)
+    nearby = local(ptr, py.FEW)
+    own = u64(0)
+    if has_room(count):
+        h = local(Hot, 1)[0]
+        load(h)
+        for i in range(count):
+            go_to(h, ptr[RawNode](py.tuple_item(ptr(nodes), i)), since)
+        save(h)
+        follow_all(since)
+        if not walk.is_full:
+            own = put_in_order()
+            held = py.room(nearby, py.FEW, i64(own))
+            if held is None:
+                py.clear_error()
+    if held is None:
+        return borrowed(tape.none)
+    hold(held, walk.queue, own)
+    # A list is made now: that may run any Python.
+    made = py.list_of(held, i64(own))
+    py.leave(held, nearby)
+    return py.object_of(made)
 
 
 @native

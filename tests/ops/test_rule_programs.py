@@ -8,6 +8,7 @@ import pytest
 import autodiff as ad
 from autodiff.ops import recorder
 from autodiff.tape.walk import history, needed, structure
+from autodiff.tensor import handle
 from autodiff.transforms import forward, reverse, second_order
 from autodiff.transforms.backward_pass import recording_rules
 from autodiff.transforms.batch import walk
@@ -23,13 +24,13 @@ SMOOTH = [c for c in taking_turns(all_cases()) if c.wrt]
 class Direct:
     """In the place of programs: there are none."""
 
-    now = at_once = staticmethod(lambda **_: None)
+    now = staticmethod(lambda **_: None)
 
 
 def recorded(roots, seeds, leaves, tracks):
-    """The gradients of leaves, and what they were recorded as."""
+    """The gradients of leaves, and what they were recorded as; of one that tracks the cotangent is masked."""
     with recording_rules(tracks):
-        found = {n: (bar, masked) for n, bar, masked in Pull(history(roots), seeds, leaves).reached()}
+        found = {n: (bar, masked) for n, bar, masked in Pull(history(roots), seeds, leaves, [tracks]).reached()}
     gradients = [found[n][0] for n in leaves if n in found]
     parts, number, _ = structure(needed(gradients), gradients)
     return parts, [number[g] for g in gradients], [(n in found and found[n][1]) for n in leaves]
@@ -44,12 +45,17 @@ def test_a_program_records_what_its_rule_records(case):
     tracked = [leaves[i].node for i in case.wrt]
     # A multiple of the result is a cotangent that some rules take apart.
     for is_other, seed in enumerate((ad.ones(y.shape, dtype=y.dtype), 2.0 * y.detach())):
-        seeds = [(y.node, seed.node, bool(is_other))]
+        seeds = [(y.node, seed.node)]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(reverse, "RulePrograms", Direct)
             expected = recorded([y.node], seeds, tracked, bool(is_other))
         for _ in range(3):
             assert recorded([y.node], seeds, tracked, bool(is_other)) == expected
+
+
+def values(nodes):
+    """The values of those that are there."""
+    return [np.asarray(handle(n).detach()) for n in nodes if n is not None]
 
 
 @law(SMOOTH)
@@ -58,14 +64,13 @@ def test_many_cotangents_at_once_give_what_each_of_them_gives(case):
     y = case.f(*leaves)
     tracked, past = [leaves[i].node for i in case.wrt], history([y.node])
     bars = [ad.tensor(np.full(y.shape, k, y.dtype)) for k in (1.0, -0.5)]
-    each = [Pull(past, [(y.node, bar.node, False)], tracked).found() for bar in bars]
-    expected = [np.stack([np.asarray(found[n].detach()) for found in each]) for n in tracked if n in each[0]]
+    each = [values(Pull(past, [(y.node, bar.node)], tracked).ends()) for bar in bars]
+    expected = [np.stack(found) for found in zip(*each, strict=True)]
     try:
         for _ in range(3):
             with recording_rules(False):
-                seeds = [(y.node, ad.stack(bars).node, False)]
-                found = Pull(past, seeds, tracked, second_order.many(2)).found()
-            gradients = [np.asarray(found[n]) for n in tracked if n in found]
+                found = Pull(past, [(y.node, ad.stack(bars).node)], tracked, many=second_order.many(2)).ends()
+            gradients = values(found)
             assert [g.shape for g in gradients] == [g.shape for g in expected]
             for g, e in zip(gradients, expected, strict=True):
                 np.testing.assert_allclose(g, e, rtol=1e-5 if g.dtype.itemsize == 4 else 1e-12, atol=1e-12)

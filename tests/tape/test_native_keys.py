@@ -25,7 +25,7 @@ from autodiff.tape.sizes import _is_plain
 from autodiff.tape.walk import history, needed
 from autodiff.transforms.backward import _leaves
 from autodiff.transforms.backward_pass import Group
-from autodiff.transforms.functional import _versions
+from autodiff.transforms.functional import _group_of
 from autodiff.transforms.gradient import Gradients
 
 #: What one of two programs does otherwise.
@@ -135,7 +135,7 @@ def asked(program, purpose, retain):
     if purpose == "value":
         return _Values(Ask(VALUE, (root,)), live, retain)
     past = history([root])
-    seeds = [(root, ad.tensor(1.0))]
+    seeds = [(root, ad.tensor(1.0).node)]
     if purpose == "backward":
         leaves = _leaves(past, None)
         groups = [
@@ -146,7 +146,7 @@ def asked(program, purpose, retain):
     else:
         targets = [t.node for t in program.targets]
         if purpose == "tensors":
-            groups = [Group(_versions([t], past)[0] or (t.node,)) for t in program.targets]
+            groups = [Group(_group_of(x, past).nodes) for x in targets]
         else:
             groups = [Group((x,)) for x in targets]
         ask = Ask(TENSORS if purpose == "tensors" else NODES, (root,), (None,), (), tuple(targets))

@@ -67,7 +67,7 @@ def recorded(past, results, targets, masked, tracks):
     seeds = [data_node(ad.tensor(np.ones(n.kind.out.shape)).node.kind, np.ones(n.kind.out.shape)) for n in results]
     before = work().rules
     with recording_rules(tracks):
-        found = list(Pull(past, list(zip(results, seeds, masked, strict=True)), targets).reached())
+        found = list(Pull(past, list(zip(results, seeds, strict=True)), targets, masked).reached())
     bars = [bar for _, bar, _ in found]
     program, inputs, _ = placed([b for b in dict.fromkeys(bars) if b.value is None], (), ())
     place = {n: i for i, n in enumerate([*past, *seeds])}

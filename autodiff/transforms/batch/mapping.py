@@ -34,9 +34,9 @@ from ...tape.node import new_number
 from ...tape.record import state
 from ...tape.walk import history
 from ...tensor import AbstractTensor, Tensor
-from ...tracebacks import shorten
+from ...tracebacks import border
 from ..anomaly import is_watching
-from ..arguments import applied, constant_of, is_differentiable, is_plain, name_of, own, plain_results
+from ..arguments import applied, constant_of, copied_constant, is_differentiable, is_plain, name_of, own, plain_results
 from .walk import of_each
 
 __all__ = ["vmap"]
@@ -77,41 +77,38 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     _check(out_axes, "out_axes", name)
 
     @wraps(f)
+    @border
     def of_all(*args: Any, **kwargs: Any) -> Any:
+        leaves = _leaves_of(args, kwargs, in_axes, name)
+        is_array = is_plain(leaves.values)
+        size = _size_of(f, leaves, name)
+        with tracking():  # moved under no_grad as well, an argument stays what it is
+            given = _Given(leaves, is_array, f"vmap of {name}")
         try:
-            leaves = _leaves_of(args, kwargs, in_axes, name)
-            is_array = is_plain(leaves.values)
-            size = _size_of(f, leaves, name)
-            with tracking():  # moved under no_grad as well, an argument stays what it is
-                given = _Given(leaves, is_array, f"vmap of {name}")
-            try:
-                found, structure = given.mapped(f, size)
-            except Unlearnt:
-                if state.now.tracing or not size:
-                    raise  # the outermost trace has values
-                given.on_the_first(f)
-                found, structure = given.mapped(f, size)
-            axes = _spread(out_axes, structure, "out_axes")
+            found, structure = given.mapped(f, size)
+        except Unlearnt:
+            if state.now.tracing or not size:
+                raise  # the outermost trace has values
+            given.on_the_first(f)
+            found, structure = given.mapped(f, size)
+        axes = _spread(out_axes, structure, "out_axes")
 
-            def named(k: int) -> str:
-                return f"vmap of {name}: {tree.names(structure, 'the result')[k]}"
+        def named(k: int) -> str:
+            return f"vmap of {name}: {tree.names(structure, 'the result')[k]}"
 
-            with tracking():
-                results = [
-                    _placed(x, differs, axis, size, partial(named, k))
-                    for k, ((x, differs), axis) in enumerate(zip(found, axes, strict=True))
-                ]
-            if is_array:
-                evaluate([x.node for x in results if isinstance(x, Tensor)])
-                past = history([x.node for x in results if isinstance(x, Tensor) and x.node.kind.out.requires_grad])
-                lost = next((node.kind.out.aval for node in past if node.leaf is not None), None)
-                results = plain_results(results)
-                if lost is not None:
-                    results = note_lost(results, f"vmap of {name}", f"a tensor {lost}")
-            return _rebuilt(structure, results, f"the result of vmap of {name}", _MEND_RESULT)
-        except Exception as error:
-            shorten(error)
-            raise
+        with tracking():
+            results = [
+                _placed(x, differs, axis, size, partial(named, k))
+                for k, ((x, differs), axis) in enumerate(zip(found, axes, strict=True))
+            ]
+        if is_array:
+            evaluate([x.node for x in results if isinstance(x, Tensor)])
+            past = history([x.node for x in results if isinstance(x, Tensor) and x.node.kind.out.requires_grad])
+            lost = next((node.kind.out.aval for node in past if node.leaf is not None), None)
+            results = plain_results(results)
+            if lost is not None:
+                results = note_lost(results, f"vmap of {name}", f"a tensor {lost}")
+        return _rebuilt(structure, results, f"the result of vmap of {name}", _MEND_RESULT)
 
     return of_all
 
@@ -192,9 +189,7 @@ def _one_by_one(
 
 def _shared(x: Any, is_array: bool) -> Any:
     """A leaf that all examples share: arrays as tensors."""
-    if isinstance(x, np.ndarray):
-        return constant_of(x) if is_array else standing(as_tensor(x), x)
-    return x
+    return (constant_of if is_array else copied_constant)(x) if isinstance(x, np.ndarray) else x
 
 
 def _result(x: Any) -> Any:
@@ -262,10 +257,7 @@ def _spread_over(
 
 
 def _rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str) -> Any:
-    """The nesting with these leaves.  Raises ShapeError where a class does not take them, naming it.
-
-    what   is being put together;  mend: the way out
-    """
+    """The nesting with these leaves, which is `what`.  Raises ShapeError where a class does not take them."""
     try:
         return tree.unflatten(structure, leaves)
     except Exception as error:
@@ -282,10 +274,7 @@ def _rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str)
 
 
 def _leaves_of(args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> _Leaves:
-    """The leaves of (args, kwargs); keyword arguments have their examples along axis 0.
-
-    Raises ShapeError where in_axes is no prefix of the arguments.
-    """
+    """The leaves of (args, kwargs).  Raises ShapeError where in_axes is no prefix of the arguments."""
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
@@ -303,10 +292,7 @@ def _leaves_of(args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> 
 
 
 def _size_of(f: Callable, leaves: _Leaves, name: str) -> int:
-    """The number of examples, along every axis that is mapped.  Axes become counted from 0.
-
-    Raises ShapeError where an argument has no such axis, sizes differ, or nothing is mapped.
-    """
+    """The number of examples along every mapped axis, counted from 0 then.  Raises ShapeError where there is none."""
     sizes: dict[int, int] = {}
     for i, (x, axis) in enumerate(zip(leaves.values, leaves.axes, strict=True)):
         if axis is None:
@@ -348,25 +334,13 @@ def _refuse_unregistered(x: Any, where: str, what: str) -> None:
 
 def _refuse_axis(f: Callable, leaves: _Leaves, name: str, i: int, shape: tuple[int, ...]) -> NoReturn:
     x = _names_of(f, leaves.structure)[i]
-    is_listed = "[" in x and _container(leaves.structure, i) in (list, tuple)
+    is_listed = x[-2:-1].isdigit()
     what = f"has no axis {leaves.axes[i]}" if shape else "has no axis to take examples from"
     raise ShapeError(located(
         f"vmap of {name}: {x}, {_aval_of(leaves.values[i])}, {what}",
         "in_axes says along which axis the examples are, None what all of them share"
         + ("; np.array(list) makes one array of numbers" if is_listed and not shape else ""),
     ))
-
-
-def _container(structure: tree.Structure, leaf: int) -> type | None:
-    """The class of the innermost container of a leaf."""
-    cls = None
-    while structure.children:
-        cls = structure.cls
-        for structure in structure.children:  # noqa: B020  the child takes its place
-            if leaf < structure.size:
-                break
-            leaf -= structure.size
-    return cls
 
 
 def _aval_of(x: Any) -> str:

@@ -3,19 +3,16 @@
     recorded for one      x: f64[3]      y = sin(x)       z = sum(y)          w = z * c
     for size examples     X: f64[n,3]    Y = sin(X)       Z = sum(Y, 1)       W = Z * c
 
-The walk goes over the nodes by rising creation number, so it does not recurse.  A node that depends on
-what differs between examples is recorded again by the *batch rule* of its operation (`ops.batching`); what
-does not is left as it is.  A node tracks gradients where the one of an example did.
-
-The call of a custom function becomes the call for all examples, whose rule is that of one applied to each (`pull_each`,
-`push_each`).  The rule is recorded once, for one example, on tensors without values; what it records is turned into the
-same for all examples like any other recording.  So a rule that is right for one call is right under `vmap`, to any
-order.  The gradient of an input that all examples share is the sum of theirs.
+The walk goes over the nodes by rising creation number.  A node that depends on what differs between examples is
+recorded again by the *batch rule* of its operation (`ops.batching`); it tracks gradients where the one of an example
+did.  The call of a custom function becomes the call for all examples, whose rule is that of one applied to each
+(`pull_each`, `push_each`), recorded once like any other program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from codegen.garbage import set_in_context
@@ -55,10 +52,8 @@ def of_each(
 ) -> list[tuple[Any, bool]]:
     """f(one example of `given`), for every example: each of its results, and whether it differs between examples.
 
-    given    those that are `mapped` have the examples along axis 0; the others are handed on
-    f        called once, on tensors without values; its results are tensors, or anything else
-
-    Raises ConcretizationError where f asks for the value of what differs.
+    Those that are `mapped` have the examples along axis 0; the others are handed on.  f is called once, without values:
+    raises ConcretizationError where it asks for one that differs.
     """
     since = new_number()
     with tracing(since):
@@ -107,7 +102,7 @@ class OfAll:
         stands: dict[Node, Node] | None = None,
         copied: Callable[[Node, list[Node]], Node] | None = None,
     ) -> None:
-        """`copied(node, inputs)` puts a node down anew that does not differ; None leaves it where it is."""
+        """`copied(node, inputs)` puts down anew a node that does not differ; None leaves it where it is."""
         self.size = size
         self.found: dict[Node, Any] = {}
         self.stands = {} if stands is None else stands
@@ -126,7 +121,7 @@ class OfAll:
         """Walk over nodes in the order of their creation.   ends: nodes that `of` is asked for then"""
         is_plain = self._copied is None and not self.stands and not state.now.body
         self._programs = RulePrograms.now() if is_plain else None
-        if self._programs is not None and self._programs.native is not None:
+        if self._programs is not None:
             self._go_natively(order, ends, self._programs)
             return
         for node in order:
@@ -140,17 +135,16 @@ class OfAll:
 
     def _go_natively(self, order: Sequence[Node], ends: Sequence[Node], programs: RulePrograms) -> None:
         """Have machine code go through all nodes but those that need Python."""
-        known = [(n, t.node) for n, t in self.found.items()]
-        words = [programs.word | BATCH, programs.used, programs.stamp]
-        wires, made, flags, *places = programs.native.begin_pass(order, (*[n for n, _ in known], *ends))
-        for at, (_, t) in zip(places, known, strict=False):
-            if at >= 0:
-                made[at] = t
+        given = {n: t.node for n, t in self.found.items()}
+        native, rules = programs.native, (programs.word | BATCH, programs.used, programs.stamp)
+        asked = (*given, *ends)
         try:
-            at = programs.native.go_forth(order, made, flags, wires, 0, *words)
+            begun = native.begin_forth(order, asked, tuple(given.values()), *rules)
+            words, made, flags, *places, at = begun
+            wires = Wires(words)
             while at < len(order):
                 node = order[at]
-                for i, place in zip(node.inputs, Wires(wires).of(at), strict=True):
+                for i, place in zip(node.inputs, wires.of(at), strict=True):
                     if place >= 0 and made[place] is not None and i not in self.found:
                         self.found[i] = handle(made[place])
                 if any([i in self.found or i in self._outputs for i in node.inputs]):
@@ -159,10 +153,10 @@ class OfAll:
                     if found is not None:
                         made[at] = found.node if isinstance(found, Tensor) else found
                         flags[at] = 0 if isinstance(found, Tensor) else _LOOK
-                at = programs.native.go_forth(order, made, flags, wires, at + 1, *words)
+                at = native.go_forth(order, begun, at + 1, *rules)
         finally:
             programs.note_used()
-        for node, at in zip(ends, places[len(known) :], strict=True):
+        for node, at in zip(ends, places[len(given) :], strict=True):
             if at >= 0 and made[at] is not None and node not in self.found:
                 self.found[node] = noted(made[at])
 
@@ -199,28 +193,23 @@ class OfAll:
                 f"{op.name} has no batch rule: what it does to many examples is not known",
                 f"state one where {op.name} is declared: batch=..., see autodiff.ops.batching",
             ))
+        pairs = [self.of(i) for i in node.inputs]
         if "part" in op.traits:  # it takes one of several results out
             pairs = [(self.found[i], True) for i in node.inputs]
-        else:
-            pairs = [self.of(i) for i in node.inputs]
-            if self._programs is not None:
-                made = self._programs.batch(node, [x.node if m else None for x, m in pairs], self._by_rule(node))
-                if made is not None:
-                    return handle(made[0])
-        xs, mapped = tuple([x for x, _ in pairs]), tuple([m for _, m in pairs])
-        return op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))
+        elif self._programs is not None:
+            beside = [x.node if m else None for x, m in pairs]
+            made = self._programs.applied(node, node.inputs, beside, BATCH, partial(self._by_rule, node))
+            if made is not None:
+                return made[0]
+        return self._by_rule(node, [*[x if m else None for x, m in pairs], None, *[x for x, _ in pairs]])[0]
 
-    def _by_rule(self, node: Node) -> Callable[[Sequence[Any]], Any]:
-        """The batch rule of a node's operation: from what differs, the node and its inputs to what it is for all."""
+    def _by_rule(self, node: Node, given: Sequence[Any]) -> list[Any]:
+        """[a node for all examples] by the batch rule.   given: what differs between them, the node, its inputs"""
         op, count = node.kind.op, len(node.inputs)
-
-        def rule(given: Sequence[Any]) -> Any:
-            mapped = tuple([x is not None for x in given[:count]])
-            xs = tuple([g if m else x for g, m, x in zip(given, mapped, given[count + 1 :], strict=False)])
-            assert op.batch is not None, op
-            return op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))
-
-        return rule
+        mapped = tuple([x is not None for x in given[:count]])
+        xs = tuple([g if m else x for g, m, x in zip(given, mapped, given[count + 1 :], strict=False)])
+        assert op.batch is not None, op
+        return [op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))]
 
     def hooked(self, node: Node, found: Any) -> Any:
         """The value that was found, with the hooks of an example's tensor called for every example."""
