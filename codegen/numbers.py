@@ -15,7 +15,7 @@ from weakref import ref
 from .ir import CONSTANT, INPUT, Aval, Graph, Node
 from .ir.graph import Region
 from .lowering import Nest
-from .nested import Nested
+from .nested import starts
 from .runtime.disk import blake2b
 from .symbols import NotSymbolic, Symbol, as_float
 
@@ -114,14 +114,14 @@ def _is_part(node: Node) -> bool:
     return "part" in node.op.traits and isinstance(node.inputs[0].op.lower, Nest)
 
 
-def _nested(node: Node) -> Nested:
+def _nested(node: Node) -> Any:
     return node.op.lower.control(**node.keywords)
 
 
 def _result_of(part: Node) -> int:
     """The number of the result that it takes out."""
     nested = _nested(part.inputs[0])
-    found = enumerate(zip(nested.results, nested.starts(), strict=True))
+    found = enumerate(zip(nested.results, starts(nested), strict=True))
     return next(k for k, (aval, start) in found if aval == part.aval and start == part.keywords["start"])
 
 
@@ -150,7 +150,7 @@ def _node(node: Node, inputs: list[Node], numbers: Iterator[int], regions: dict[
     if _is_part(node):
         nested, k = _nested(inputs[0]), _result_of(node)
         aval = nested.results[k]
-        return Node(op, inputs, (nested.starts()[k], aval.shape), aval, node.origins)
+        return Node(op, inputs, (starts(nested)[k], aval.shape), aval, node.origins)
     params = (_constant if op is CONSTANT else _filled)(node.params, numbers)
     return Node(op, inputs, params, Aval(_filled(node.aval.shape, numbers), node.aval.dtype), node.origins)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -54,13 +54,6 @@ _barrier = primitive(
     jvp=lambda dxs, y, x: dxs[0],
     traits=("elementwise",),
 )
-
-
-class Branches(NamedTuple):
-    """The static part of a choice: both bodies, which read the same."""
-
-    yes: Body
-    no: Body
 
 
 @function
@@ -115,7 +108,7 @@ def _of_all(
 
 
 _cond = Regions(
-    "cond", Branches, NestedBranch,
+    "cond", NestedBranch,
     # Compiled, it is native where both branches are.
     lambda choice, chosen, *arrays: run_of(choice.yes if chosen else choice.no)(*arrays),
     lambda size, branches, inputs, mapped: _of_all(size, tuple(branches), inputs, mapped, 1),
@@ -128,7 +121,7 @@ CALLS[_checkpointed] = lambda size, values, differ: tuple(
 @_branched.forward
 def _(ctx, bodies, inputs):
     ctx.set_materialize_grads(False)
-    return _cond.record(Branches(*bodies), inputs)
+    return _cond.record(NestedBranch(*bodies), inputs)
 
 
 @_checkpointed.forward

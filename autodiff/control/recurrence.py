@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -42,16 +42,6 @@ from .trace import applied, as_written, derived, where_differing
 __all__ = ["by_hand", "looped"]
 
 
-class StaticLoop(NamedTuple):
-    """The static part of a loop.   carried, scanned: numbers of states, and of inputs that a step gets an element of"""
-
-    body: Body
-    carried: int
-    scanned: int
-    length: int
-    reverse: bool
-
-
 def _run(loop: Recurrence, *arrays: np.ndarray) -> Sequence[Any]:
     """Run the loop: each step is one call of its body.  (Compiled, it is a native loop where it can be.)"""
     step = run_of(loop.body)
@@ -65,7 +55,7 @@ def _run(loop: Recurrence, *arrays: np.ndarray) -> Sequence[Any]:
     return [*states, *stacks]
 
 
-def _of_all(size: int, loop: StaticLoop, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
+def _of_all(size: int, loop: Recurrence, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
     """One loop whose body does a step of every example."""
     carried, split = loop.carried, loop.carried + loop.scanned
     flags = until_stable(mapped[:carried], mapped[carried:], lambda flags: loop.body.differing(flags)[:carried])
@@ -95,11 +85,11 @@ def _loop(loop, inputs): ...
 
 
 _loop.__name__ = "scan"  # in messages
-_scan = Regions("scan", StaticLoop, Recurrence, _run, _of_all)
+_scan = Regions("scan", Recurrence, _run, _of_all)
 CALLS[_loop] = lambda size, values, differ: tuple(_of_all(size, values["loop"], values["inputs"], differ["inputs"]))
 
 
-def _recorded(loop: StaticLoop, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+def _recorded(loop: Recurrence, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
     """The results of a loop, and behind them what a gradient finds computed, where one may be asked for."""
     body, carried = loop.body, loop.carried
 
@@ -207,7 +197,7 @@ def _(ctx, _loop, dots):
 
 
 def _derived_loop(
-    loop: StaticLoop, purpose: tuple, step: Callable, states: Sequence[Tensor], scanned: Sequence[Tensor],
+    loop: Recurrence, purpose: tuple, step: Callable, states: Sequence[Tensor], scanned: Sequence[Tensor],
     hidden: Sequence[Tensor], products: Sequence[Tensor], met: Callable[[], list[Node]], turned: bool,
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
     """The last states and what steps gave, by a loop whose step is made of the body's.
@@ -221,11 +211,11 @@ def _derived_loop(
             found = step([*states, *elements, *hidden])
             return found[: len(states)], found[len(states) :]
 
-        order = range(loop.length)[:: -1 if loop.reverse != turned else 1]
+        order = range(loop.length)[:: -1 if loop.is_reversed != turned else 1]
         found: tuple = by_hand(stepped, list(states), lambda t: [x[t] for x in scanned], order)
         return found
     made = derived((loop.body,), purpose, [(step, states, scanned)], hidden, met)
-    return looped(made.bodies[0], states, [*scanned, *products], made.hidden, loop.length, loop.reverse != turned)
+    return looped(made.bodies[0], states, [*scanned, *products], made.hidden, loop.length, loop.is_reversed != turned)
 
 
 # ---------------------------------------------------------------- loops of bodies
@@ -254,7 +244,7 @@ def looped(
 
     def steps(body: Body, *groups: Sequence[Tensor]) -> list[list[Tensor]]:
         carried = len(groups[0])
-        loop = StaticLoop(body, carried, len(groups[1]), length, reverse)
+        loop = Recurrence(body, carried, len(groups[1]), length, reverse)
         # A loop without results has no effect, so it is left out.
         found = _recorded(loop, [t for group in groups for t in group]) if body.results else ()
         return _groups(found, (carried, len(body.results) - carried))[:2]

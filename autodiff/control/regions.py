@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from codegen.compiler import compile_graph
-from codegen.ir import DTYPES, Aval, Graph, OutOfRange, Region, dtype_name, evaluate
+from codegen.ir import DTYPES, Aval, Graph, OutOfRange, dtype_name, evaluate
 from codegen.lowering import Move, Nest
-from codegen.nested import Nested
+from codegen.nested import of_graphs, starts
 
 from ..ops import pad, reshape
 from ..ops.batching import BatchedParts
@@ -34,48 +34,40 @@ __all__ = ["Regions", "called", "run_of"]
 
 
 class Regions:
-    """An operation whose static part, a named tuple, holds bodies.
+    """An operation whose static part holds bodies.
 
-    nested   what the compiler has it as: fields as the static part has them, graphs in place of bodies
-    run      (what the compiler has it as, arrays) -> arrays: by Python, with one call for each body
+    static   its class (see `codegen.nested`), which the compiler has with graphs in place of bodies
+    run      (that with graphs, arrays) -> arrays: by Python, with one call for each body
     of_all   (size, static, inputs, whether each differs between examples) -> the results of all examples, along axis 0
     """
 
     def __init__(
-        self, name: str, static: Any, nested: Callable[..., Nested], run: Callable[..., Sequence[Any]],
-        of_all: Callable[..., Sequence[Tensor]],
+        self, name: str, static: Any, run: Callable[..., Sequence[Any]], of_all: Callable[..., Sequence[Tensor]]
     ) -> None:
-        self._nested = nested
-
         def batch(
             _op: Any, size: int, xs: Sequence[Tensor], mapped: Sequence[bool], *, dtype: str, **of: Any
         ) -> BatchedParts:
             made = static(**of)
-            nested = self.nested(made)
-            found = zip(nested.results, nested.starts(), of_all(size, made, xs, mapped), strict=False)
+            found = zip(made.results, starts(made), of_all(size, made, xs, mapped), strict=False)
             return BatchedParts({(start, a.shape): t for a, start, t in found if a.dtype == DTYPES[dtype]})
 
         self.primitive = primitive(
             name,
-            lambda *arrays, dtype, **of: _pack(run(self.nested(static(**of)), *arrays), dtype),
-            infer=lambda *_avals, dtype, **of: _packed_aval(self.nested(static(**of)).results, DTYPES[dtype]),
-            lower=Nest(lambda dtype, **of: self.nested(static(**of))),
+            lambda *arrays, dtype, **of: _pack(run(of_graphs(static(**of)), *arrays), dtype),
+            infer=lambda *_avals, dtype, **of: _packed_aval(static(**of).results, DTYPES[dtype]),
+            lower=Nest(lambda dtype, **of: of_graphs(static(**of))),
             params=("dtype", *static._fields),
             heavy=True,
             traits=("regions",),
             batch=batch,
         )
 
-    def nested(self, static: Any) -> Any:
-        """The operation as the compiler has it."""
-        return self._nested(*[x.graph if isinstance(x, Region) else x for x in static])
-
     def record(self, static: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The results, taken out of vectors: one for each dtype there is."""
-        nested, given = self.nested(static), tuple(inputs)
+        given = tuple(inputs)
         vectors = {dtype: record(self.primitive, given, (dtype_name(dtype), *static))
-                   for dtype in dict.fromkeys([a.dtype for a in nested.results])}
-        places = zip(nested.results, nested.starts(), strict=True)
+                   for dtype in dict.fromkeys([a.dtype for a in static.results])}
+        places = zip(static.results, starts(static), strict=True)
         return tuple([record(_unpack, (vectors[a.dtype],), (start, a.shape)) for a, start in places])
 
 
