@@ -12,7 +12,6 @@ A wrapped function is one primitive of JAX's over a `LeafProgram`, with the rule
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
@@ -26,7 +25,7 @@ from .. import tree
 from ..api import asarray
 from ..errors import DispatchError, DTypeError, check_callable, located
 from ..ops import astype
-from .foreign import Chain, Layout, exchanged, wrapped
+from .foreign import Chain, Layout, chained, exchanged, wrapped
 from .program import LeafProgram, c_entry, can_enter, kept
 
 try:
@@ -42,49 +41,42 @@ __all__ = ["from_jax", "wrap"]
 Zero, is_undefined = forward_and_transpose.Zero, forward_and_transpose.is_undefined_primal
 
 
-class _JaxFunction:
-    """A wrapped function for arguments of one structure.
+def _of_structure(f: Callable, structure: Any) -> Callable[[Sequence[Any]], Any]:
+    """A wrapped function of the leaves of arguments of one structure."""
+    structures: dict[tuple, Any] = {}  # of its results, by the shapes and dtypes of the arguments
 
-    program      gives a tuple of arrays
-    structures   of its results, by the shapes and dtypes of the arguments
-    """
+    def flat(*leaves: Any) -> Any:
+        args, kwargs = jax.tree.unflatten(structure, leaves)
+        found, structures[_avals(leaves)] = jax.tree.flatten(f(*args, **kwargs))
+        return tuple([_canonical(x) for x in found])
 
-    def __init__(self, f: Callable, structure: Any) -> None:
-        met: list[Any] = []
+    flat.__name__ = flat.__qualname__ = getattr(f, "__name__", "f")
+    program = LeafProgram(flat)
 
-        def flat(*leaves: Any) -> Any:
-            args, kwargs = jax.tree.unflatten(structure, leaves)
-            found, nesting = jax.tree.flatten(f(*args, **kwargs))
-            met.append(nesting)
-            return tuple([_canonical(x) for x in found])
-
-        flat.__name__ = flat.__qualname__ = getattr(f, "__name__", "f")
-        self.program = LeafProgram(flat)
-        self.structures: dict[tuple, Any] = {}
-        self._met = met
-        self._lock = threading.Lock()
-
-    def __call__(self, leaves: Sequence[Any]) -> Any:
+    def call(leaves: Sequence[Any]) -> Any:
         leaves = [_leaf(x) for x in leaves]
-        avals = tuple([(x.shape, x.dtype) for x in leaves])
-        structure = self.structures.get(avals)
-        if structure is None:
-            with self._lock:
-                _results(self.program, leaves)
-                structure = self.structures.setdefault(avals, self._met[-1])
-        return jax.tree.unflatten(structure, call_p.bind(*leaves, program=self.program, linear=0))
+        avals = _avals(leaves)
+        if avals not in structures:
+            program.avals(avals)
+        return jax.tree.unflatten(structures[avals], call_p.bind(*leaves, program=program, linear=0))
+
+    return call
+
+
+def _avals(leaves: Sequence[Any]) -> tuple[tuple, ...]:
+    return tuple([(x.shape, x.dtype) for x in leaves])
 
 
 def wrap(f: Callable) -> Callable:
     """See `autodiff.interop.jax`."""
     check_callable(f, "interop.jax.wrap")
-    functions: dict[Any, _JaxFunction] = {}
+    functions: dict[Any, Callable] = {}
 
     @wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = jax.tree.flatten((args, kwargs))
         key = structure, jax.dtypes.canonicalize_dtype(np.float64)
-        return kept(functions, key, lambda: _JaxFunction(f, structure))(leaves)
+        return kept(functions, key, lambda: _of_structure(f, structure))(leaves)
 
     return call
 
@@ -116,7 +108,7 @@ def _canonical(x: Any) -> Any:
 
 def _results(program: LeafProgram, arguments: Sequence[Any]) -> list[Any]:
     """Shapes and dtypes of the results for arguments that have some."""
-    return program.avals([(x.shape, x.dtype) for x in arguments])
+    return program.avals(_avals(arguments))
 
 
 # ---------------------------------------------------------------- the primitive
@@ -187,7 +179,7 @@ def _by_itself(*args: Any, program: LeafProgram, linear: int) -> Any:
 
 
 def _lowered(*args: Any, program: LeafProgram, linear: int) -> Any:
-    avals = tuple([(x.shape, x.dtype) for x in args])
+    avals = _avals(args)
     found = kept(program.entries, avals, lambda: _entered(program.entry(avals)))
     if not found:
         return _called_back(*args, program=program, linear=linear)
@@ -255,34 +247,17 @@ def from_jax(f: Callable) -> Callable:
     def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Layout, list[np.ndarray]]:
         moving = tuple([i for i, x in enumerate(leaves) if isinstance(x, (np.ndarray, np.generic, float, complex))])
         still = tuple([None if i in moving else x for i, x in enumerate(leaves)])
-        key = chain, structure, tree.exactly(still)
-        function, nesting = kept(compiled, key, lambda: _compiled(f, chain, structure, still, moving))
+
+        def made() -> tuple[Callable, list[tree.Structure]]:
+            function, nesting = chained(f, chain, structure, _pulled)
+            return jax.jit(lambda *arrays: function(exchanged(still, moving, arrays))), nesting
+
+        function, nesting = kept(compiled, (chain, structure, tree.exactly(still)), made)
         with jax.enable_x64(True):
             found = function(*[np.asarray(leaves[i]) for i in moving])
             return Layout(nesting[-1], len(found)), [np.asarray(x) for x in found]
 
     return wrapped(getattr(f, "__name__", type(f).__name__), run)
-
-
-def _compiled(
-    f: Callable, chain: Chain, structure: tree.Structure, still: Sequence[Any], moving: Sequence[int]
-) -> tuple[Callable, list[Any]]:
-    """A function of the arrays among the leaves, and where it leaves the structure of its results."""
-    nesting: list[Any] = []
-
-    def flat(given: Sequence[Any]) -> Sequence[Any]:
-        found, result = tree.flatten(f(*tree.unflatten(structure, list(given))))
-        nesting.append(result)
-        return found
-
-    function: Callable = flat
-    for _, wanted, outs in chain:
-        function = _pulled(function, wanted, outs)
-
-    def call(*arrays: Any) -> Sequence[Any]:
-        return function(exchanged(still, moving, arrays))
-
-    return jax.jit(call), nesting
 
 
 def _pulled(function: Callable, wanted: Sequence[int], outs: Sequence[int]) -> Callable:
