@@ -165,7 +165,7 @@ class Nest(Call):
     """control(**params) -> Recurrence, NestedBranch, ...: graphs of its own run, natively where all of them can.
 
     An operation has one result: all results of its dtype, one after the other.  What takes one out of there is a
-    `Move` with the trait "part" and the parameters `start` and `shape`.
+    `Move` with the trait "part" and the parameters `number`, `start` and `shape`.
     """
 
     control: Callable[..., Nested]

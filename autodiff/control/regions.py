@@ -48,8 +48,8 @@ class Regions:
             _op: Any, size: int, xs: Sequence[Tensor], mapped: Sequence[bool], *, dtype: str, **of: Any
         ) -> BatchedParts:
             made = static(**of)
-            found = zip(made.results, starts(made), of_all(size, made, xs, mapped), strict=False)
-            return BatchedParts({(start, a.shape): t for a, start, t in found if a.dtype == DTYPES[dtype]})
+            found = enumerate(zip(made.results, of_all(size, made, xs, mapped), strict=False))
+            return BatchedParts({k: t for k, (a, t) in found if a.dtype == DTYPES[dtype]})
 
         self.primitive = primitive(
             name,
@@ -67,8 +67,8 @@ class Regions:
         given = tuple(inputs)
         vectors = {dtype: record(self.primitive, given, (dtype_name(dtype), *static))
                    for dtype in dict.fromkeys([a.dtype for a in static.results])}
-        places = zip(static.results, starts(static), strict=True)
-        return tuple([record(_unpack, (vectors[a.dtype],), (start, a.shape)) for a, start in places])
+        places = enumerate(zip(static.results, starts(static), strict=True))
+        return tuple([record(_unpack, (vectors[a.dtype],), (k, start, a.shape)) for k, (a, start) in places])
 
 
 def called(
@@ -108,33 +108,32 @@ def _pack(values: Sequence[Any], dtype: str) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, kind)
 
 
-def _part_of(k: Any, index: Sequence[Any], vector: Any, *, start: int, shape: tuple[int, ...]) -> Any:
+def _part_of(k: Any, index: Sequence[Any], vector: Any, *, number: int, start: int, shape: tuple[int, ...]) -> Any:
     place = k.index(0)
     for i, n in zip(index, shape, strict=True):
         place = k.add(k.mul(place, k.index(n)), i)
     return vector(k.add(place, k.index(start)))
 
 
-def _put_back(y_bar: Tensor, _y: Tensor, vector: Tensor, *, start: int, shape: tuple[int, ...]) -> tuple[Tensor]:
-    size = math.prod(shape)
-    return (pad(reshape(y_bar, (size,)), (start, vector.size - start - size)),)
+def _put_back(y_bar: Tensor, y: Tensor, vector: Tensor, *, number: int, start: int, shape: tuple) -> tuple[Tensor]:
+    return (pad(reshape(y_bar, (y.size,)), (start, vector.size - start - y.size)),)
 
 
-def _unpack_batch(op: Any, size: int, xs: Sequence[Any], mapped: Any, *, start: int, shape: tuple[int, ...]) -> Tensor:
+def _unpack_batch(_op: Any, size: int, xs: Any, _mapped: Any, *, number: int, start: int, shape: tuple) -> Tensor:
     (packed,) = xs
     if isinstance(packed, BatchedParts):
-        return packed.results[start, shape]
+        return packed.results[number]
     return reshape(part(packed, 1, start, start + math.prod(shape)), (size, *shape))
 
 
-#: One result out of the vector.
+#: One result out of the vector, by its number among all; where it starts.
 _unpack = linear(
     "unpack",
-    lambda vector, *, start, shape: vector[start : start + math.prod(shape)].reshape(shape),
-    infer=lambda vector, *, start, shape: vector.with_shape(shape),
+    lambda vector, *, number, start, shape: vector[start : start + math.prod(shape)].reshape(shape),
+    infer=lambda vector, *, number, start, shape: vector.with_shape(shape),
     transpose=_put_back,
     lower=Move(_part_of),
-    params=("start", "shape"),
+    params=("number", "start", "shape"),
     traits=("part",),
     batch=_unpack_batch,
 )

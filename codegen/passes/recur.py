@@ -4,8 +4,8 @@ A recorded one gives all results of a dtype in one vector, and parts are taken o
 becomes a value of its own, and all results of one operation are made by one step:
 
     a: f32[72] = scan(c, x, w)                 loop(c, x, w) -> b, d
-    b: f32[8]  = unpack(a, start=0, ...)
-    d: f32[8,8] = unpack(a, start=8, ...)
+    b: f32[8]  = unpack(a, number=0, start=0, ...)
+    d: f32[8,8] = unpack(a, number=1, start=8, ...)
 
 A vector that is wanted as a whole (it is an output) stays one, and the step writes into it.  Inputs which are parts
 of a vector that is there are read where they lie.
@@ -29,7 +29,7 @@ import numpy as np
 from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import CONSTANT, INPUT, Op, internal
 from ..lowering import Call, Map, Nest
-from ..nested import Nested, Recurrence, graphs, starts
+from ..nested import Nested, Recurrence, graphs
 from .pipeline import optimize
 from .rewrites import inlined, rebuilt
 
@@ -81,9 +81,7 @@ def _in_place(inputs: list[Node]) -> tuple[list[Node], tuple[int, ...]]:
 
 def _result(nested: Nested, given: Sequence[Node], part: Node) -> Node:
     """The result that a part of a vector is: an input, where steps hand on their elements."""
-    (vector,), start = part.inputs, part.keywords["start"]
-    found = zip(nested.results, starts(nested), strict=True)
-    number = next(k for k, (aval, first) in enumerate(found) if aval == part.aval and first == start)
+    (vector,), number = part.inputs, part.keywords["number"]
     if isinstance(nested, Recurrence) and number >= nested.carried:
         elements = nested.body.inputs[nested.carried : nested.carried + nested.scanned]
         if (output := nested.body.outputs[number]) in elements:
