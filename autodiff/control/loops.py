@@ -9,21 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from codegen.symbols import as_index
 
 from ..errors import ConcretizationError, DispatchError, ShapeError, check_callable, located
 from ..ops import arange, as_tensor, astype
 from ..ops.arguments import check_parts
-from ..stand_ins import standing
-from ..tape.leaves import number_like_traced
 from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
-from ..transforms.arguments import applied, own
+from ..transforms.arguments import applied
 from .recurrence import by_hand, looped
-from .trace import Like, Nesting, Traced, as_written, check_kept, is_python_number, trace, valued
+from .trace import Like, Nesting, Traced, check_kept, is_python_number, trace, valued
 
 __all__ = ["fori_loop", "scan"]
 
@@ -58,13 +54,12 @@ def _scanned(
     length = _length_of(tensors, length)
     start, carry = Nesting.of(init)
     states = [as_tensor(s, called, "init") for s in start]
+    met = [0] if called == "fori_loop" else elements
     if length and runs_as_written():  # what no step gives has a shape in a trace only
         check_parts("scan", length)
         order = range(length)[:: -1 if reverse else 1]
-        pairs = [*zip(tensors, elements, strict=True)]
         first = valued(carry.filled(list(map(Like, states, start))))
-        return by_hand(f, first, lambda t: nesting.filled([standing(x[t], xs) for x, xs in pairs]), order)
-    met = [0] if called == "fori_loop" else elements
+        return by_hand(f, first, lambda t: valued(nesting.filled([*map(Like, [x[t] for x in tensors], met)])), order)
     element = nesting.filled([Like(t, x, is_element=True) for t, x in zip(tensors, met, strict=True)])
     traced, states = _fitting(f, states, carry, element, [s if is_python_number(s) else None for s in start], called)
     last, given = looped(traced.bodies[0], states, tensors, traced.hidden, length, reverse)
@@ -137,15 +132,6 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """
     check_callable(body, "fori_loop")
     lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
-    if runs_as_written():  # without an array of the numbers
-        first, nesting = Nesting.of(init)
-        states = [as_tensor(s) for s in first]
-        if lower >= upper:
-            return nesting.filled(list(map(own, states)))
-        value = valued(nesting.filled(list(map(Like, states, first))))
-        for i in range(lower, upper):
-            value = as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
-        return value
     steps = arange(lower, max(lower, upper))
     value, _ = _scanned(lambda x, i: (applied(body, (i, x), {}), ()), init, steps, None, False, "fori_loop")
     return value

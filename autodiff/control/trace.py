@@ -77,7 +77,7 @@ class Like:
         """The tensor, or its first element, as an argument outside of a trace."""
         if isinstance(self.given, Tensor) or not (self.weak or self.number):
             return standing(own(self.tensor[0] if self.is_element else self.tensor), self.given)
-        return number_like_traced(self.given, self.aval.dtype, self.weak)
+        return number_like_traced(self.tensor.numpy(), self.aval.dtype, self.weak)
 
 
 def valued(examples: Any) -> Any:
