@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
 from .body import RECOMPUTED, Body, float_places, mode_of, placed
 from .regions import Regions, called, run_of
-from .trace import Operands, Traced, applied, as_written, choose, derived, of_all, trace, valued
+from .trace import Operands, Traced, applied, as_written, choose, derived, trace, valued, where_differing
 
 __all__ = ["checkpoint", "cond"]
 
@@ -99,7 +100,7 @@ def _of_all(
     lead, operands, flags = inputs[:first], inputs[first:], list(mapped[first:])
 
     def of_one(values: list[Tensor], body: Body) -> list[Tensor]:
-        return of_all(applied(body, values, flags, size), size)
+        return where_differing(applied(body, values, flags, size), repeat(True), size)
 
     if any(mapped[:first]):
         yes, no = [of_one(list(operands), body) for body in bodies]
@@ -239,18 +240,7 @@ def checkpoint(f: Callable) -> Callable:
         if is_watching():
             plain, named = valued(given.examples)
             return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*plain, **named))
-        kept: list[Any] = []
-        nesting = tree.LEAF
-
-        def tensors_of(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
-            """The result's leaves, without those that are no tensors: these are kept as they are."""
-            nonlocal kept, nesting
-            found, nesting = tree.flatten(called_with(f, args, kwargs))
-            kept = [None if isinstance(x, VALUES) else x for x in found]
-            return [x if isinstance(x, VALUES) else None for x in found]
-
-        traced = trace((tensors_of, given.examples))
-        found = traced.results[0].filled(_once((), traced.bodies, [*given.tensors, *traced.hidden]))
-        return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
+        traced = trace((lambda args, kwargs: called_with(f, args, kwargs), given.examples), taken=VALUES)
+        return traced.results[0].filled(_once((), traced.bodies, [*given.tensors, *traced.hidden]))
 
     return run

@@ -111,9 +111,7 @@ class LeafProgram:
         gradient reads are kept, for `pulled_with`.
         """
         wanted = tuple([i for i, needed in enumerate(needs) if needed])
-        return kept(self._derived, needs, lambda: jit(self._with_gradients(wanted)))
 
-    def _with_gradients(self, wanted: Sequence[int]) -> Callable:
         def both(*leaves: Any) -> Any:
             result, pullback = self._vjp(leaves, wanted)
             found = tree.leaves(result)
@@ -122,17 +120,13 @@ class LeafProgram:
                 return result, None, tuple([stop_gradient(handle(n)) for n in _read_again(found, pullback)])
             return result, pullback(tree.unflatten(tree.flatten(result)[1], [1.0])), ()
 
-        return both
+        return kept(self._derived, needs, lambda: jit(both))
 
     def pulled_with(self, needs: tuple[bool, ...], wanted: tuple[int, ...], outs: tuple[int, ...]) -> Callable:
         """The compiled function of (*leaves, *kept, *cotangents) that `pulled` is of (*leaves, *cotangents).
 
         kept   what `with_gradients(needs)` gave for these leaves
         """
-        key = "pulled with", needs, wanted, outs
-        return kept(self._derived, key, lambda: jit(self._pulled_with(needs, wanted, outs)))
-
-    def _pulled_with(self, needs: Sequence[bool], wanted: Sequence[int], outs: Sequence[int]) -> Callable:
         moving = [i for i, needed in enumerate(needs) if needed]
 
         def pulled(*given: Any) -> Any:
@@ -148,7 +142,7 @@ class LeafProgram:
             put_again(nodes, now)
             return tuple([handle(now[n]) for n in nodes])
 
-        return pulled
+        return kept(self._derived, ("pulled with", needs, wanted, outs), lambda: jit(pulled))
 
     def with_rows(self, wanted: tuple[int, ...]) -> LeafProgram:
         """The one result, a float, and its gradients for the leaves `wanted`, as one tuple."""
