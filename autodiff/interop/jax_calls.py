@@ -26,7 +26,7 @@ from ..api import asarray
 from ..errors import DispatchError, DTypeError, check_callable, located
 from ..ops import astype
 from .foreign import Chain, Layout, chained, exchanged, wrapped
-from .program import LeafProgram, c_entry, can_enter, kept
+from .program import LeafProgram, avals_of, c_entry, can_enter, kept
 
 try:
     import jax
@@ -47,7 +47,7 @@ def _of_structure(f: Callable, structure: Any) -> Callable[[Sequence[Any]], Any]
 
     def flat(*leaves: Any) -> Any:
         args, kwargs = jax.tree.unflatten(structure, leaves)
-        found, structures[_avals(leaves)] = jax.tree.flatten(f(*args, **kwargs))
+        found, structures[avals_of(leaves)] = jax.tree.flatten(f(*args, **kwargs))
         return tuple([_canonical(x) for x in found])
 
     flat.__name__ = flat.__qualname__ = getattr(f, "__name__", "f")
@@ -55,16 +55,12 @@ def _of_structure(f: Callable, structure: Any) -> Callable[[Sequence[Any]], Any]
 
     def call(leaves: Sequence[Any]) -> Any:
         leaves = [_leaf(x) for x in leaves]
-        avals = _avals(leaves)
+        avals = avals_of(leaves)
         if avals not in structures:
-            program.avals(avals)
+            program.avals(leaves)
         return jax.tree.unflatten(structures[avals], call_p.bind(*leaves, program=program, linear=0))
 
     return call
-
-
-def _avals(leaves: Sequence[Any]) -> tuple[tuple, ...]:
-    return tuple([(x.shape, x.dtype) for x in leaves])
 
 
 def wrap(f: Callable) -> Callable:
@@ -106,17 +102,12 @@ def _canonical(x: Any) -> Any:
     return x if dtype == x.dtype else astype(x, dtype)
 
 
-def _results(program: LeafProgram, arguments: Sequence[Any]) -> list[Any]:
-    """Shapes and dtypes of the results for arguments that have some."""
-    return program.avals(_avals(arguments))
-
-
 # ---------------------------------------------------------------- the primitive
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: LeafProgram, linear: int) -> Any:
     moved = tuple([i for i, t in enumerate(tangents) if type(t) is not Zero and t.dtype != jax.dtypes.float0])
-    if moved and not linear and _is_one_float(_results(program, primals), [primals[i].dtype for i in moved]):
+    if moved and not linear and _is_one_float(program.avals(primals), [primals[i].dtype for i in moved]):
         value, *rows = call_p.bind(*primals, program=program.with_rows(moved), linear=0)
         parts = [jax.numpy.sum(g * tangents[i]) for i, g in zip(moved, rows, strict=True)]
         return [value], [sum([part.astype(value.dtype) for part in parts])]
@@ -166,7 +157,7 @@ def _batched(args: Sequence[Any], dims: Sequence[Any], *, program: LeafProgram, 
 
 
 def _abstract(*args: Any, program: LeafProgram, linear: int) -> list[Any]:
-    return [jax.core.ShapedArray(shape, dtype) for shape, dtype in _results(program, args)]
+    return [jax.core.ShapedArray(shape, dtype) for shape, dtype in program.avals(args)]
 
 
 def _by_itself(*args: Any, program: LeafProgram, linear: int) -> Any:
@@ -179,7 +170,7 @@ def _by_itself(*args: Any, program: LeafProgram, linear: int) -> Any:
 
 
 def _lowered(*args: Any, program: LeafProgram, linear: int) -> Any:
-    avals = _avals(args)
+    avals = avals_of(args)
     found = kept(program.entries, avals, lambda: _entered(program.entry(avals)))
     if not found:
         return _called_back(*args, program=program, linear=linear)
@@ -217,7 +208,7 @@ def _register(handler: int) -> None:
 
 def _called_back(*args: Any, program: LeafProgram, linear: int) -> Any:
     """A call by way of Python."""
-    results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in _results(program, args)]
+    results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in program.avals(args)]
     return jax.pure_callback(partial(_by_callback, program), results, *args)
 
 
@@ -247,17 +238,21 @@ def from_jax(f: Callable) -> Callable:
     def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Layout, list[np.ndarray]]:
         moving = tuple([i for i, x in enumerate(leaves) if isinstance(x, (np.ndarray, np.generic, float, complex))])
         still = tuple([None if i in moving else x for i, x in enumerate(leaves)])
-
-        def made() -> tuple[Callable, list[tree.Structure]]:
-            function, nesting = chained(f, chain, structure, _pulled)
-            return jax.jit(lambda *arrays: function(exchanged(still, moving, arrays))), nesting
-
-        function, nesting = kept(compiled, (chain, structure, tree.exactly(still)), made)
+        key = chain, structure, tree.exactly(still)
+        function, nesting = kept(compiled, key, lambda: _compiled(f, chain, structure, still, moving))
         with jax.enable_x64(True):
             found = function(*[np.asarray(leaves[i]) for i in moving])
             return Layout(nesting[-1], len(found)), [np.asarray(x) for x in found]
 
     return wrapped(getattr(f, "__name__", type(f).__name__), run)
+
+
+def _compiled(
+    f: Callable, chain: Chain, structure: tree.Structure, still: Sequence[Any], moving: Sequence[int]
+) -> tuple[Callable, list[tree.Structure]]:
+    """A function of the arrays among the leaves, and where it leaves the structure of its results."""
+    function, nesting = chained(f, chain, structure, _pulled)
+    return jax.jit(lambda *arrays: function(exchanged(still, moving, arrays))), nesting
 
 
 def _pulled(function: Callable, wanted: Sequence[int], outs: Sequence[int]) -> Callable:

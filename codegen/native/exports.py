@@ -13,12 +13,7 @@ faults    for tests: calls of other libraries that may fail count down from `set
 
 CPython is called through functions of its limited API only.
 
-Builtins of a module of native Python that is machine code.
-
-    library = BuiltinLibrary(code, builtins=[count])
-    library.count(3)
-
-A builtin holds the code that it is in.
+    BuiltinLibrary(code, builtins=[count]).count(3)        of a module that is machine code; a builtin holds it
 """
 
 from __future__ import annotations
