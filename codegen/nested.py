@@ -93,7 +93,7 @@ def graphs(nested: Nested) -> dict[str, Graph]:
 
 
 def of_graphs(nested: Any) -> Any:
-    """What is recorded with bodies, with their graphs."""
+    """An operation that was recorded with bodies, with their graphs."""
     return type(nested)(*[x.graph if isinstance(x, Region) else x for x in nested])
 
 

@@ -177,7 +177,7 @@ def wrapped(
 def chained(
     f: Callable, chain: Chain, structure: tree.Structure, pulled: Callable[..., Callable]
 ) -> tuple[Callable[[Sequence[Any]], Sequence[Any]], list[tree.Structure]]:
-    """What a chain of pulls makes of f, as a function of a list of leaves; and where it leaves its result's structure.
+    """A chain of pulls on f, as a function of a list of leaves; and where it leaves its result's structure.
 
     pulled   (function, wanted, outs) -> its gradient, by the library that f is written for
     """
