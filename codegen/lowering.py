@@ -162,10 +162,10 @@ class Fourier(Call):
 
 @record(frozen=True)
 class Nest(Call):
-    """control(**params) -> Recurrence, Choice, ...: graphs of its own run, natively where all of them can.
+    """control(**params) -> Recurrence, NestedBranch, ...: graphs of its own run, natively where all of them can.
 
     An operation has one result: all results of its dtype, one after the other.  What takes one out of there is a
-    `Move` with the trait "part" and the parameters `start` and `shape`.
+    `Move` with the trait "part" and the parameters `number`, `start` and `shape`.
     """
 
     control: Callable[..., Nested]

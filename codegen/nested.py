@@ -1,64 +1,31 @@
-"""Control flow as the compiler has it: operations that run graphs of their own.
+"""Control flow: operations that run graphs of their own.
 
-    Recurrence    a number of steps                          Choice      one of two graphs
-    Repetition    steps while a condition holds              Retreat     the same, and then back over its states
+    Recurrence    a number of steps
+    Repetition    steps while a condition holds, and then back over their states, if it has a way back
+    NestedBranch  one of two graphs
 
-Each says which graphs there are, what enters them, and what the results are.  An operation has one result, so it
-gives all of one dtype in one vector, one after the other: `starts` says where each begins.
+Each says which graphs enter it, and what the results are; recorded, it holds bodies (`ir.Region`) in place of graphs.
+Inputs are `own` ones, each for one purpose, then what all graphs read.  An operation has one result, so it gives all of
+one dtype in one vector, one after the other: `starts` says where each begins.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
-from .ir import Aval, Graph
-from .records import record
+from .ir import Aval, Graph, Region
+from .records import NamedTuple
 
-__all__ = ["Nested", "NestedBranch", "Recurrence", "Repetition", "Retreat"]
-
-
-class Nested:
-    """The common base of the four.   Inputs are `own` ones, each for one purpose, then what all graphs read."""
-
-    @property
-    @abstractmethod
-    def results(self) -> list[Aval]:
-        """The results of the operation."""
-
-    @property
-    @abstractmethod
-    def own(self) -> int:
-        """The number of inputs before those that all graphs read."""
-
-    @property
-    def graphs(self) -> dict[str, Graph]:
-        """Its graphs, by what they are to it."""
-        return {name: x for name, x in vars(self).items() if isinstance(x, Graph)}
-
-    def starts(self) -> list[int]:
-        """The place of each result in the vector of all results of its dtype."""
-        taken: dict[Any, int] = {}
-        found = []
-        for aval in self.results:
-            start = taken.get(aval.dtype, 0)
-            found.append(start)
-            taken[aval.dtype] = start + aval.size
-        return found
+__all__ = ["Nested", "NestedBranch", "Recurrence", "Repetition", "graphs", "of_graphs", "starts"]
 
 
-def _outputs(graph: Graph) -> list[Aval]:
-    return [o.aval for o in graph.outputs]
-
-
-@record(frozen=True)
-class Recurrence(Nested):
+class Recurrence(NamedTuple):
     """`length` steps `*states, *y[t] = body(*states, *x[t], *hidden)`, from the last t to the first if `is_reversed`.
 
     body      its inputs are `carried` states, an element of each of `scanned` arrays, and what every step reads
     """
 
-    body: Graph
+    body: Any
     carried: int
     scanned: int
     length: int
@@ -76,12 +43,11 @@ class Recurrence(Nested):
         return self.carried
 
 
-@record(frozen=True)
-class NestedBranch(Nested):
+class NestedBranch(NamedTuple):
     """`yes(*hidden)` or `no(*hidden)`.   Inputs are the bool to choose by, then what either reads."""
 
-    yes: Graph
-    no: Graph
+    yes: Any
+    no: Any
 
     @property
     def results(self) -> list[Aval]:
@@ -93,47 +59,55 @@ class NestedBranch(Nested):
         return 1
 
 
-@record(frozen=True)
-class Repetition(Nested):
-    """`while condition(*states, *hidden): states = step(*states, *hidden)`.   Inputs are the first states, hidden."""
+class Repetition(NamedTuple):
+    """`while condition(*states, *hidden): states = step(*states, *hidden)`.   Inputs are the first states, hidden.
 
-    condition: Graph
-    step: Graph
-
-    @property
-    def carried(self) -> int:
-        return len(self.step.outputs)
-
-    @property
-    def results(self) -> list[Aval]:
-        """The last states."""
-        return _outputs(self.step)
-
-    @property
-    def own(self) -> int:
-        return self.carried
-
-
-@record(frozen=True)
-class Retreat(Nested):
-    """A repetition, and then `*values = back(*values, *states, *hidden)` for its states before each step, last first.
-
-    Inputs are the first values, and those of the repetition.
+    back    then `*values = back(*values, *states, *hidden)` for the states before each step, the last first.  The
+            results are these values; the inputs begin with the first ones
     """
 
-    condition: Graph
-    step: Graph
-    back: Graph
+    condition: Any
+    step: Any
+    back: Any = None
 
     @property
     def carried(self) -> int:
-        return len(self.step.outputs)
+        return len(_outputs(self.step))
 
     @property
     def results(self) -> list[Aval]:
-        """The last values."""
-        return _outputs(self.back)
+        """The last states, or values."""
+        return _outputs(self.step if self.back is None else self.back)
 
     @property
     def own(self) -> int:
-        return len(self.back.outputs) + self.carried
+        return self.carried + (0 if self.back is None else len(self.results))
+
+
+Nested = Recurrence | NestedBranch | Repetition
+
+
+def graphs(nested: Nested) -> dict[str, Graph]:
+    """Its graphs, by what they are to it."""
+    return {name: x for name, x in nested._asdict().items() if isinstance(x, Graph)}
+
+
+def of_graphs(nested: Any) -> Any:
+    """An operation that was recorded with bodies, with their graphs."""
+    return type(nested)(*[x.graph if isinstance(x, Region) else x for x in nested])
+
+
+def starts(nested: Nested) -> list[int]:
+    """The place of each result in the vector of all results of its dtype."""
+    taken: dict[Any, int] = {}
+    found = []
+    for aval in nested.results:
+        start = taken.get(aval.dtype, 0)
+        found.append(start)
+        taken[aval.dtype] = start + aval.size
+    return found
+
+
+def _outputs(body: Any) -> list[Aval]:
+    graph = body.graph if isinstance(body, Region) else body
+    return [o.aval for o in graph.outputs]

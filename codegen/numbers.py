@@ -15,7 +15,7 @@ from weakref import ref
 from .ir import CONSTANT, INPUT, Aval, Graph, Node
 from .ir.graph import Region
 from .lowering import Nest
-from .nested import Nested
+from .nested import starts
 from .runtime.disk import blake2b
 from .symbols import NotSymbolic, Symbol, as_float
 
@@ -68,7 +68,7 @@ class _Separated:
         if isinstance(node.op.lower, Nest):
             return node.op.name, *[self.parameter(*p, regions) for p in node.keywords.items()]
         if _is_part(node):
-            return "part", _result_of(node)
+            return "part", node.keywords["number"]
         left = self.without(node.params) if node.op is not CONSTANT else self.constant(node.params)
         return node.op.name, left, self.without(node.aval.shape)
 
@@ -114,17 +114,6 @@ def _is_part(node: Node) -> bool:
     return "part" in node.op.traits and isinstance(node.inputs[0].op.lower, Nest)
 
 
-def _nested(node: Node) -> Nested:
-    return node.op.lower.control(**node.keywords)
-
-
-def _result_of(part: Node) -> int:
-    """The number of the result that it takes out."""
-    nested = _nested(part.inputs[0])
-    found = enumerate(zip(nested.results, nested.starts(), strict=True))
-    return next(k for k, (aval, start) in found if aval == part.aval and start == part.keywords["start"])
-
-
 # ---------------------------------------------------------------- with other numbers
 
 
@@ -148,9 +137,9 @@ def _node(node: Node, inputs: list[Node], numbers: Iterator[int], regions: dict[
         )
         return Node(op, inputs, params, op.infer(*[i.aval for i in inputs], **op.keywords(params)), node.origins)
     if _is_part(node):
-        nested, k = _nested(inputs[0]), _result_of(node)
+        k, nested = node.keywords["number"], inputs[0].op.lower.control(**inputs[0].keywords)
         aval = nested.results[k]
-        return Node(op, inputs, (nested.starts()[k], aval.shape), aval, node.origins)
+        return Node(op, inputs, (k, starts(nested)[k], aval.shape), aval, node.origins)
     params = (_constant if op is CONSTANT else _filled)(node.params, numbers)
     return Node(op, inputs, params, Aval(_filled(node.aval.shape, numbers), node.aval.dtype), node.origins)
 

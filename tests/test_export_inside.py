@@ -9,7 +9,7 @@ from exported import PROGRAMS, called, linked, needs_gcc
 
 import autodiff as ad
 from autodiff.ops.slicing import symbolic_steps
-from codegen.export.sized_numbers import SizedNumbers
+from codegen.export.data import SizedNumbers
 from codegen.runtime import engine
 from codegen.symbols import checked, evaluated, most, symbol, watched
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from typing import Any, NamedTuple
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
 from .body import RECOMPUTED, Body, float_places, mode_of, placed
 from .regions import Regions, called, run_of
-from .trace import Operands, Traced, applied, as_written, choose, derived, of_all, trace, valued
+from .trace import Operands, Traced, applied, as_written, choose, derived, trace, valued, where_differing
 
 __all__ = ["checkpoint", "cond"]
 
@@ -54,13 +55,6 @@ _barrier = primitive(
     jvp=lambda dxs, y, x: dxs[0],
     traits=("elementwise",),
 )
-
-
-class Branches(NamedTuple):
-    """The static part of a choice: both bodies, which read the same."""
-
-    yes: Body
-    no: Body
 
 
 @function
@@ -106,7 +100,7 @@ def _of_all(
     lead, operands, flags = inputs[:first], inputs[first:], list(mapped[first:])
 
     def of_one(values: list[Tensor], body: Body) -> list[Tensor]:
-        return of_all(applied(body, values, flags, size), size)
+        return where_differing(applied(body, values, flags, size), repeat(True), size)
 
     if any(mapped[:first]):
         yes, no = [of_one(list(operands), body) for body in bodies]
@@ -115,7 +109,7 @@ def _of_all(
 
 
 _cond = Regions(
-    "cond", Branches, NestedBranch,
+    "cond", NestedBranch,
     # Compiled, it is native where both branches are.
     lambda choice, chosen, *arrays: run_of(choice.yes if chosen else choice.no)(*arrays),
     lambda size, branches, inputs, mapped: _of_all(size, tuple(branches), inputs, mapped, 1),
@@ -128,7 +122,7 @@ CALLS[_checkpointed] = lambda size, values, differ: tuple(
 @_branched.forward
 def _(ctx, bodies, inputs):
     ctx.set_materialize_grads(False)
-    return _cond.record(Branches(*bodies), inputs)
+    return _cond.record(NestedBranch(*bodies), inputs)
 
 
 @_checkpointed.forward
@@ -246,18 +240,7 @@ def checkpoint(f: Callable) -> Callable:
         if is_watching():
             plain, named = valued(given.examples)
             return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*plain, **named))
-        kept: list[Any] = []
-        nesting = tree.LEAF
-
-        def tensors_of(args: tuple, kwargs: dict[str, Any]) -> list[Any]:
-            """The result's leaves, without those that are no tensors: these are kept as they are."""
-            nonlocal kept, nesting
-            found, nesting = tree.flatten(called_with(f, args, kwargs))
-            kept = [None if isinstance(x, VALUES) else x for x in found]
-            return [x if isinstance(x, VALUES) else None for x in found]
-
-        traced = trace((tensors_of, given.examples))
-        found = traced.results[0].filled(_once((), traced.bodies, [*given.tensors, *traced.hidden]))
-        return tree.unflatten(nesting, [k if x is None else x for x, k in zip(found, kept, strict=True)])
+        traced = trace((lambda args, kwargs: called_with(f, args, kwargs), given.examples), taken=VALUES)
+        return traced.results[0].filled(_once((), traced.bodies, [*given.tensors, *traced.hidden]))
 
     return run

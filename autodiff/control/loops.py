@@ -1,31 +1,69 @@
-"""Loops that stay in the graph: `scan`, `fori_loop`, as users call them.
+"""Loops that stay in the graph: `scan`, `fori_loop`, as users call them, their operation, and its derivatives.
 
-A loop is one operation (see `recurrence`) whose body was recorded once and is compiled once, so a recurrence of a
-thousand steps compiles as fast as one of ten.
+A loop is one operation whose body was recorded once and is compiled once, so a recurrence of a thousand steps compiles
+as fast as one of ten.  Its derivatives are loops again.
+
+    scan      c[t+1], y[t] = body(c[t], x[t], h)
+    backwards c_bar[t], x_bar[t], h_bar += pullback of body at (c[t], x[t], h)  of (c_bar[t+1], y_bar[t])
+
+The states c[t] are kept, and the products of each step; what is elementwise or a reduction is computed again.
+Both are results of the loop: its body gives them too (`Body.keeping`).  The step that goes back gets them as elements,
+and what it computed them from is cut off; a derivative of that step comes to them, and by them to the loop.
+
+The rule is a custom function that records loops itself, so derivatives of any order follow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from codegen.nested import Recurrence
+from codegen.runtime import memory
 from codegen.symbols import as_index
 
+from .. import tree
+from ..custom import function
+from ..custom.context import wanted
 from ..errors import ConcretizationError, DispatchError, ShapeError, check_callable, located
-from ..ops import arange, as_tensor, astype
+from ..mode import MODE
+from ..ops import arange, as_tensor, astype, stack, zeros_like
+from ..ops.batching import to_front, with_examples
 from ..ops.declare import check_parts
 from ..stand_ins import standing
 from ..tape.leaves import number_like_traced
+from ..tape.node import Node
+from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
-from ..transforms.arguments import applied, own
-from .recurrence import by_hand, looped
-from .trace import Like, Nesting, Traced, as_written, check_kept, is_python_number, trace, valued
+from ..transforms.arguments import applied as called_with
+from ..transforms.arguments import own
+from ..transforms.batch.walk import CALLS
+from .body import Body, filled, float_places, has_rule, keeping, known, mode_of, placed, tracks_of, until_stable
+from .fission import in_parts
+from .regions import Regions, called, run_of
+from .trace import (
+    Like,
+    Nesting,
+    Traced,
+    applied,
+    as_written,
+    check_kept,
+    derived,
+    is_python_number,
+    trace,
+    valued,
+    where_differing,
+)  # fmt: skip
 
 __all__ = ["fori_loop", "scan"]
+
+#: Tensors of one purpose each.
+Groups = Sequence[Sequence[Tensor]]
 
 
 @border
@@ -50,23 +88,23 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
 
 
 def _scanned(
-    f: Callable, init: Any, xs: Any, length: int | None, reverse: bool, called: str
+    f: Callable, init: Any, xs: Any, length: int | None, reverse: bool, name: str
 ) -> tuple[Any, Any]:
     """The loop, called by the name that the user knows it by."""
     elements, nesting = Nesting.of(xs)
     tensors = [as_tensor(x, "scan", "xs") for x in elements]
     length = _length_of(tensors, length)
     start, carry = Nesting.of(init)
-    states = [as_tensor(s, called, "init") for s in start]
+    states = [as_tensor(s, name, "init") for s in start]
     if length and runs_as_written():  # what no step gives has a shape in a trace only
         check_parts("scan", length)
         order = range(length)[:: -1 if reverse else 1]
-        pairs = [*zip(tensors, elements, strict=True)]
         first = valued(carry.filled(list(map(Like, states, start))))
+        pairs = [*zip(tensors, elements, strict=True)]
         return by_hand(f, first, lambda t: nesting.filled([standing(x[t], xs) for x, xs in pairs]), order)
-    met = [0] if called == "fori_loop" else elements
+    met = [0] if name == "fori_loop" else elements
     element = nesting.filled([Like(t, x, is_element=True) for t, x in zip(tensors, met, strict=True)])
-    traced, states = _fitting(f, states, carry, element, [s if is_python_number(s) else None for s in start], called)
+    traced, states = _fitting(f, states, carry, element, [s if is_python_number(s) else None for s in start], name)
     last, given = looped(traced.bodies[0], states, tensors, traced.hidden, length, reverse)
     return carry.filled(last), traced.results[0].parts()[1].filled(given)
 
@@ -99,12 +137,12 @@ def _whole(number: Any, what: str) -> int:
 
 
 def _fitting(
-    f: Callable, states: list[Tensor], carry: Nesting, element: Any, numbers: list[Any], called: str
+    f: Callable, states: list[Tensor], carry: Nesting, element: Any, numbers: list[Any], name: str
 ) -> tuple[Traced, list[Tensor]]:
     """The recorded body, and the first carry in the dtypes that it keeps: numbers take those of what they meet.
 
     element, numbers   what an element is like, and the Python numbers in the carry, None elsewhere
-    called             what the user called
+    name               of what the user called
     """
     traced = trace((f, (carry.filled(list(map(Like, states, numbers))), element)))
     (result,), (body,) = traced.results, traced.bodies
@@ -116,8 +154,8 @@ def _fitting(
     fitting = [astype(s, a.dtype) if x is not None and s.aval != a and s.shape == a.shape else s
                for s, x, a in zip(states, numbers, outs, strict=False)]
     if after == carry and any([a is not b for a, b in zip(fitting, states, strict=True)]):
-        return _fitting(f, fitting, carry, element, [None] * len(states), called)
-    check_kept(called, "carry" if called == "scan" else "value", carry, after, [s.aval for s in states], outs)
+        return _fitting(f, fitting, carry, element, [None] * len(states), name)
+    check_kept(name, "carry" if name == "scan" else "value", carry, after, [s.aval for s in states], outs)
     return traced, states
 
 
@@ -147,5 +185,206 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
             value = as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
         return value
     steps = arange(lower, max(lower, upper))
-    value, _ = _scanned(lambda x, i: (applied(body, (i, x), {}), ()), init, steps, None, False, "fori_loop")
+    value, _ = _scanned(lambda x, i: (called_with(body, (i, x), {}), ()), init, steps, None, False, "fori_loop")
     return value
+
+
+# ---------------------------------------------------------------- the operation
+
+
+def _run(loop: Recurrence, *arrays: np.ndarray) -> Sequence[Any]:
+    """Run the loop: each step is one call of its body.  (Compiled, it is a native loop where it can be.)"""
+    step = run_of(loop.body)
+    states, scanned, hidden = _groups(arrays, (loop.carried, loop.scanned))
+    stacks = [memory.new(a) for a in loop.results[loop.carried :]]
+    for t in range(loop.length)[:: -1 if loop.is_reversed else 1]:
+        found = step(*states, *[x[t] for x in scanned], *hidden)
+        for stacked, value in zip(stacks, found[loop.carried :], strict=True):
+            stacked[t] = value
+        states = list(found[: loop.carried])
+    return [*states, *stacks]
+
+
+def _of_all(size: int, loop: Recurrence, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
+    """One loop whose body does a step of every example."""
+    carried, split = loop.carried, loop.carried + loop.scanned
+    flags = until_stable(mapped[:carried], mapped[carried:], lambda flags: loop.body.differing(flags)[:carried])
+    states = flags[:carried]
+    given = [*where_differing(zip(inputs, mapped, strict=True), states, size),
+             *[to_front(x, 1) if m else x for x, m in zip(inputs[carried:split], mapped[carried:], strict=False)]]
+
+    def step(values: list[Tensor]) -> list[Tensor]:
+        found = applied(loop.body, values, flags, size)
+        return [*where_differing(found, states, size), *[t for t, _ in found[carried:]]]
+
+    purpose = "examples of a loop", size, carried, *flags
+    made = derived((loop.body,), purpose, [(step, given[:carried], given[carried:])], inputs[split:])
+    results = _recorded(loop._replace(body=made.bodies[0]), (*given, *made.hidden))
+    differ = [*states, *loop.body.differing(flags)[carried:]]
+    return [
+        with_examples(size, (t,), (m,))[0] if k < carried or not m else to_front(t, 1)
+        for k, (t, m) in enumerate(zip(results, differ, strict=False))
+    ]
+
+
+# ---------------------------------------------------------------- its rule
+
+
+@function
+def _loop(loop, inputs): ...
+
+
+_loop.__name__ = "scan"  # in messages
+_scan = Regions("scan", Recurrence, _run, _of_all)
+CALLS[_loop] = lambda size, values, differ: tuple(_of_all(size, values["loop"], values["inputs"], differ["inputs"]))
+
+
+def _recorded(loop: Recurrence, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The results of a loop, and behind them what a gradient finds computed, where one may be asked for."""
+    body, carried = loop.body, loop.carried
+
+    def tracking(flags: list[bool]) -> list[bool]:
+        if not loop.length:
+            return [True] * len(body.results)
+        return body.tracking(until_stable(flags[:carried], flags[carried:], body.tracking))
+
+    if MODE.get().tracks and any(tracks_of(inputs)):
+        body = body.once(keeping, carried)
+    return called(_loop, loop._replace(body=body), inputs, tracking)
+
+
+@_loop.forward
+def _(ctx, loop, inputs):
+    ctx.set_materialize_grads(False)
+    found = _scan.record(loop, inputs)
+    if any(ctx.needs_input_grad):
+        stacked = dict(zip(loop.body.results[loop.carried :], found[loop.carried :], strict=True))
+        kept = [*loop.body.arguments[: loop.carried], *loop.body.once(known, loop.carried)]
+        ctx.save_for_backward(*[stacked[n] for n in kept])
+    return found
+
+
+@_loop.backward
+def _(ctx, *bars):
+    """The loop of pullbacks, from the last step to the first."""
+    loop, inputs = ctx.inputs
+    loop = seen_within(loop)  # its numbers are extents and parameters
+    body, carried, split = loop.body, loop.carried, loop.carried + loop.scanned
+    of_inputs = list(wanted(ctx, "inputs"))
+    moving = until_stable(of_inputs[:carried], of_inputs[carried:], body.differing)
+    read = body.read()
+    floats = [k for k in float_places(inputs[:carried]) if moving[k]]
+    places_x, places_h = [
+        [start + k for k in float_places(xs) if moving[start + k] and read[start + k]]
+        for start, xs in ((carried, inputs[carried:split]), (split, inputs[split:]))
+    ]
+    places = [*floats, *places_x, *places_h]
+    there = [k for k, bar in enumerate(bars) if k >= carried and bar is not None]
+
+    def step(stands, state_bars, sums, now, given_x, result_bars, hidden):
+        of_results = placed([*state_bars, *result_bars], [*floats, *there], len(bars))
+        found = body.pull([*now, *given_x, *hidden], of_results, places, stands)
+        new_sums = [s + found[k] for s, k in zip(sums, places_h, strict=True)]
+        return [*[found[k] for k in floats], *new_sums, *[found[k] for k in places_x]]
+
+    start = filled([bars[k] for k in floats], [inputs[k] for k in floats]), [zeros_like(inputs[k]) for k in places_h]
+    elements = inputs[carried:split], [bars[k] for k in there]
+    purpose = "pulled in a loop", carried, tuple(places), tuple(there)
+    found, x_bars = _derived_loop(ctx, loop, purpose, step, start, elements, (inputs[split:],), turned=True)
+    found = [*found[: len(floats)], *x_bars, *found[len(floats) :]]
+    return {"loop": None, "inputs": tuple(placed(found, places, len(inputs)))}
+
+
+@_loop.jvp
+def _(ctx, _loop, dots):
+    """The loop of tangents: each step at the states that were kept."""
+    loop, inputs = ctx.inputs
+    loop = seen_within(loop)  # its numbers are extents and parameters
+    body, carried, split = loop.body, loop.carried, loop.carried + loop.scanned
+    floats = float_places(inputs[:carried])
+
+    def after(flags: list[bool]) -> list[bool]:
+        return [differs and k in floats for k, differs in enumerate(body.differing(flags))]
+
+    moves = until_stable([d is not None for d in dots[:carried]], [d is not None for d in dots[carried:]], after)
+    differs = body.differing(moves)
+    given = [k for k in float_places([n.kind.out.aval for n in body.results])
+             if k >= carried and differs[k] and has_rule(body.results[k])]
+    places = [k for k, m in enumerate(moves) if m]
+    moving = [k for k in places if k < carried]
+
+    def step(stands, along, now, given_x, x_dots, hidden, constant):
+        _, found = body.push([*now, *given_x, *hidden], [*along, *x_dots, *constant], places, stands)
+        return [found[k] for k in (*moving, *given)]
+
+    start = filled([dots[k] for k in moving], [inputs[k] for k in moving])
+    x_dots, constant = [[d for d in ds if d is not None] for ds in (dots[carried:split], dots[split:])]
+    purpose, elements = ("pushed in a loop", carried, tuple(places), tuple(given)), (inputs[carried:split], x_dots)
+    last, made = _derived_loop(ctx, loop, purpose, step, (start,), elements, (inputs[split:], constant), turned=False)
+    return tuple(placed([*last, *made], [*moving, *given], len(body.results)))
+
+
+def _derived_loop(
+    ctx: Any, loop: Recurrence, purpose: tuple, step: Callable, states: Groups, elements: Groups, hidden: Groups,
+    turned: bool,
+) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    """The last states and what steps gave, by a loop whose step is made of the body's.
+
+    step     (gets what is recorded of each node, the groups of states, the states before a step of this loop, the
+             groups of elements, those of hidden inputs)
+    turned   it goes the other way
+    """
+    before, products = _groups(ctx.saved_variables, (loop.carried,))
+    nodes, stands = loop.body.once(known, loop.carried), dict[Node, Node]()
+    counts = [len(group) for group in (*states, before, *elements, *hidden)]
+    first, scanned, read = ([t for group in groups for t in group] for groups in (states, (before, *elements), hidden))
+
+    def stepped(values: Sequence[Tensor]) -> list[Tensor]:
+        found: list[Tensor] = step(stands, *_groups(values, counts)[:-1])
+        return found
+
+    def by_step(states: Sequence[Tensor], elements: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        found = stepped([*states, *elements, *read])
+        return found[: len(first)], found[len(first) :]
+
+    reverse = loop.is_reversed != turned
+    if loop.length and runs_as_written():
+        return by_hand(by_step, first, lambda t: [x[t] for x in scanned], range(loop.length)[:: -1 if reverse else 1])
+    made = derived((loop.body,), purpose, [(stepped, first, scanned)], read, lambda: [stands[n] for n in nodes])
+    return looped(made.bodies[0], first, [*scanned, *products], made.hidden, loop.length, reverse)
+
+
+# ---------------------------------------------------------------- loops of bodies
+
+
+def by_hand(f: Callable, carry: Any, element: Callable[[int], Any], order: range) -> tuple[Any, Any]:
+    """The loop as a Python loop, to step through: the last carry, and what the steps gave."""
+    given = {}
+    for t in order:
+        carry, y = as_written(f, carry, element(t))
+        given[t] = tree.map(own, y)  # the next step may update what is also in its carry
+    return carry, tree.map(lambda *ys: None if ys[0] is None else stack(ys), *[given[t] for t in sorted(given)])
+
+
+def _groups(values: Sequence[Any], counts: Sequence[int]) -> list[list[Any]]:
+    """Groups of so many values, one after the other, and the rest of them."""
+    given = iter(values)
+    return [*[list(islice(given, n)) for n in counts], list(given)]
+
+
+def looped(
+    body: Body, states: Sequence[Tensor], scanned: Sequence[Tensor], hidden: Sequence[Tensor], length: int,
+    reverse: bool,
+) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    """The last states and what steps gave."""
+
+    def steps(body: Body, *groups: Sequence[Tensor]) -> list[list[Tensor]]:
+        carried = len(groups[0])
+        loop = Recurrence(body, carried, len(groups[1]), length, reverse)
+        # A loop without results has no effect, so it is left out.
+        found = _recorded(loop, [t for group in groups for t in group]) if body.results else ()
+        return _groups(found, (carried, len(body.results) - carried))[:2]
+
+    with mode_of(body):
+        last, given = in_parts(steps, body, states, scanned, hidden, length)
+    return last, given

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from codegen.compiler import compile_graph
-from codegen.ir import DTYPES, Aval, Graph, OutOfRange, Region, dtype_name, evaluate
+from codegen.ir import DTYPES, Aval, Graph, OutOfRange, dtype_name, evaluate
 from codegen.lowering import Move, Nest
-from codegen.nested import Nested
+from codegen.nested import of_graphs, starts
 
 from ..ops import pad, reshape
 from ..ops.batching import BatchedParts
@@ -34,49 +34,41 @@ __all__ = ["Regions", "called", "run_of"]
 
 
 class Regions:
-    """An operation whose static part, a named tuple, holds bodies.
+    """An operation whose static part holds bodies.
 
-    nested   what the compiler has it as: fields as the static part has them, graphs in place of bodies
-    run      (what the compiler has it as, arrays) -> arrays: by Python, with one call for each body
+    static   its class (see `codegen.nested`), which the compiler has with graphs in place of bodies
+    run      (that with graphs, arrays) -> arrays: by Python, with one call for each body
     of_all   (size, static, inputs, whether each differs between examples) -> the results of all examples, along axis 0
     """
 
     def __init__(
-        self, name: str, static: Any, nested: Callable[..., Nested], run: Callable[..., Sequence[Any]],
-        of_all: Callable[..., Sequence[Tensor]],
+        self, name: str, static: Any, run: Callable[..., Sequence[Any]], of_all: Callable[..., Sequence[Tensor]]
     ) -> None:
-        self._nested = nested
-
         def batch(
             _op: Any, size: int, xs: Sequence[Tensor], mapped: Sequence[bool], *, dtype: str, **of: Any
         ) -> BatchedParts:
             made = static(**of)
-            nested = self.nested(made)
-            found = zip(nested.results, nested.starts(), of_all(size, made, xs, mapped), strict=False)
-            return BatchedParts({(start, a.shape): t for a, start, t in found if a.dtype == DTYPES[dtype]})
+            found = enumerate(zip(made.results, of_all(size, made, xs, mapped), strict=False))
+            return BatchedParts({k: t for k, (a, t) in found if a.dtype == DTYPES[dtype]})
 
         self.primitive = primitive(
             name,
-            lambda *arrays, dtype, **of: _pack(run(self.nested(static(**of)), *arrays), dtype),
-            infer=lambda *_avals, dtype, **of: _packed_aval(self.nested(static(**of)).results, DTYPES[dtype]),
-            lower=Nest(lambda dtype, **of: self.nested(static(**of))),
+            lambda *arrays, dtype, **of: _pack(run(of_graphs(static(**of)), *arrays), dtype),
+            infer=lambda *_avals, dtype, **of: _packed_aval(static(**of).results, DTYPES[dtype]),
+            lower=Nest(lambda dtype, **of: of_graphs(static(**of))),
             params=("dtype", *static._fields),
             heavy=True,
             traits=("regions",),
             batch=batch,
         )
 
-    def nested(self, static: Any) -> Any:
-        """The operation as the compiler has it."""
-        return self._nested(*[x.graph if isinstance(x, Region) else x for x in static])
-
     def record(self, static: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The results, taken out of vectors: one for each dtype there is."""
-        nested, given = self.nested(static), tuple(inputs)
+        given = tuple(inputs)
         vectors = {dtype: record(self.primitive, given, (dtype_name(dtype), *static))
-                   for dtype in dict.fromkeys([a.dtype for a in nested.results])}
-        places = zip(nested.results, nested.starts(), strict=True)
-        return tuple([record(_unpack, (vectors[a.dtype],), (start, a.shape)) for a, start in places])
+                   for dtype in dict.fromkeys([a.dtype for a in static.results])}
+        places = enumerate(zip(static.results, starts(static), strict=True))
+        return tuple([record(_unpack, (vectors[a.dtype],), (k, start, a.shape)) for k, (a, start) in places])
 
 
 def called(
@@ -116,33 +108,32 @@ def _pack(values: Sequence[Any], dtype: str) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, kind)
 
 
-def _part_of(k: Any, index: Sequence[Any], vector: Any, *, start: int, shape: tuple[int, ...]) -> Any:
+def _part_of(k: Any, index: Sequence[Any], vector: Any, *, number: int, start: int, shape: tuple[int, ...]) -> Any:
     place = k.index(0)
     for i, n in zip(index, shape, strict=True):
         place = k.add(k.mul(place, k.index(n)), i)
     return vector(k.add(place, k.index(start)))
 
 
-def _put_back(y_bar: Tensor, _y: Tensor, vector: Tensor, *, start: int, shape: tuple[int, ...]) -> tuple[Tensor]:
-    size = math.prod(shape)
-    return (pad(reshape(y_bar, (size,)), (start, vector.size - start - size)),)
+def _put_back(y_bar: Tensor, y: Tensor, vector: Tensor, *, number: int, start: int, shape: tuple) -> tuple[Tensor]:
+    return (pad(reshape(y_bar, (y.size,)), (start, vector.size - start - y.size)),)
 
 
-def _unpack_batch(op: Any, size: int, xs: Sequence[Any], mapped: Any, *, start: int, shape: tuple[int, ...]) -> Tensor:
+def _unpack_batch(_op: Any, size: int, xs: Any, _mapped: Any, *, number: int, start: int, shape: tuple) -> Tensor:
     (packed,) = xs
     if isinstance(packed, BatchedParts):
-        return packed.results[start, shape]
+        return packed.results[number]
     return reshape(part(packed, 1, start, start + math.prod(shape)), (size, *shape))
 
 
-#: One result out of the vector.
+#: One result out of the vector, by its number among all; where it starts.
 _unpack = linear(
     "unpack",
-    lambda vector, *, start, shape: vector[start : start + math.prod(shape)].reshape(shape),
-    infer=lambda vector, *, start, shape: vector.with_shape(shape),
+    lambda vector, *, number, start, shape: vector[start : start + math.prod(shape)].reshape(shape),
+    infer=lambda vector, *, number, start, shape: vector.with_shape(shape),
     transpose=_put_back,
     lower=Move(_part_of),
-    params=("start", "shape"),
+    params=("number", "start", "shape"),
     traits=("part",),
     batch=_unpack_batch,
 )

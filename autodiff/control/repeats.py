@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.nested import Repetition, Retreat
+from codegen.nested import Repetition
 
 from ..custom import function
 from ..custom.context import wanted as wanted_of
@@ -38,25 +38,7 @@ from .trace import Like, Nesting, applied, as_written, check_kept, choose, deriv
 __all__ = ["while_loop"]
 
 
-class Repeat(NamedTuple):
-    """The static part of a loop: condition and step, which read the same."""
-
-    condition: Body
-    step: Body
-
-
-class Back(NamedTuple):
-    """The static part of going back over a loop: the loop, and the pullback of a step.
-
-    back   (cotangents of the float states, sums of those of the float hidden inputs; states; what it captured)
-    """
-
-    condition: Body
-    step: Body
-    back: Body
-
-
-def _run(loop: Repetition | Retreat, *arrays: np.ndarray) -> list[Any]:
+def _run(loop: Repetition, *arrays: np.ndarray) -> list[Any]:
     """Run the loop, and back where it has to.  (Compiled, it is native where condition and step are.)"""
     first = len(arrays) - len(loop.step.inputs)
     split = first + loop.carried
@@ -65,7 +47,7 @@ def _run(loop: Repetition | Retreat, *arrays: np.ndarray) -> list[Any]:
     while condition(*states, *hidden)[0]:
         before.append(states)
         states = list(step(*states, *hidden))
-    if isinstance(loop, Repetition):
+    if loop.back is None:
         return states
     back = run_of(loop.back)
     for states in reversed(before):
@@ -73,7 +55,7 @@ def _run(loop: Repetition | Retreat, *arrays: np.ndarray) -> list[Any]:
     return values
 
 
-def _of_all(size: int, loop: Repeat | Back, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
+def _of_all(size: int, loop: Repetition, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
     """Steps until no example wants another; those that are done keep their state, and on the way back their values."""
     first, count, asks = len(inputs) - len(loop.step.graph.inputs), len(loop.step.results), False
     split = first + count
@@ -104,13 +86,21 @@ def _of_all(size: int, loop: Repeat | Back, inputs: Sequence[Tensor], mapped: Se
         return [choose(chosen, now, before) for now, before in zip(found, values, strict=False)]
 
     calls: list[Any] = [(asked, start[first:], ()), (partial(stepped, loop.step, first), start[first:], ())]
-    if isinstance(loop, Back):
+    if loop.back is not None:
         calls.append((partial(stepped, loop.back, 0), start, ()))
-    made = derived(tuple(loop), ("examples of steps", size, *flags), calls, hidden)
-    given = (*start, *made.hidden)
-    if isinstance(loop, Back):
-        return _while_backwards.record(Back(*made.bodies), given)
-    return with_examples(size, _repeated(Repeat(*made.bodies), given), flags[:count])
+    made = derived(_bodies(loop), ("examples of steps", size, *flags), calls, hidden)
+    repeat, given = Repetition(*made.bodies), (*start, *made.hidden)
+    if loop.back is not None:
+        return _while.record(repeat, given)
+    return with_examples(size, _repeated(repeat, given), flags[:count])
+
+
+def _bodies(loop: Repetition) -> tuple[Body, ...]:
+    """Condition and step; of a way back the pullback of a step, too.
+
+    It takes cotangents of the float states, sums of those of the float hidden inputs, states, and what all read.
+    """
+    return tuple([body for body in loop if body is not None])
 
 
 # ---------------------------------------------------------------- rules
@@ -121,8 +111,7 @@ def _repeated(repeat, inputs): ...
 
 
 _repeated.__name__ = "while_loop"  # in messages
-_while = Regions("while", Repeat, Repetition, _run, _of_all)
-_while_backwards = Regions("while_backwards", Back, Retreat, _run, _of_all)
+_while = Regions("while", Repetition, _run, _of_all)
 
 
 @_repeated.forward
@@ -151,8 +140,8 @@ def _(ctx, _repeat, dots):
 
 
 def _moving(
-    repeat: Repeat, inputs: Sequence[Tensor], dots: Sequence[Tensor | None]
-) -> tuple[Repeat, tuple[Tensor, ...]]:
+    repeat: Repetition, inputs: Sequence[Tensor], dots: Sequence[Tensor | None]
+) -> tuple[Repetition, tuple[Tensor, ...]]:
     """The loop of states and their tangents, where None is zero, and its inputs.
 
     These are the states, tangents of the float ones, the hidden inputs, tangents of those.
@@ -173,11 +162,11 @@ def _moving(
 
     start = [*inputs[:count], *filled([dots[k] for k in floats], [inputs[k] for k in floats])]
     hidden = [*inputs[count:], *[dot for dot in dots[count:] if dot is not None]]
-    made = derived(tuple(repeat), ("moving", *moving), [(goes_on, start, ()), (pushed, start, ())], hidden)
-    return Repeat(*made.bodies), (*start, *made.hidden)
+    made = derived(_bodies(repeat), ("moving", *moving), [(goes_on, start, ()), (pushed, start, ())], hidden)
+    return Repetition(*made.bodies), (*start, *made.hidden)
 
 
-def _looped(repeat: Repeat, inputs: Sequence[Tensor]) -> list[Tensor]:
+def _looped(repeat: Repetition, inputs: Sequence[Tensor]) -> list[Tensor]:
     """The last states, those without a history that depend on nothing by a gradient."""
     step, count = repeat.step, len(repeat.step.results)
 
@@ -208,9 +197,9 @@ def _(ctx, repeat, wanted, inputs, bars):
         return [*[found[k] for k in places[: len(bars)]], *sums]
 
     start = *bars, *[zeros_like(inputs[k]) for k in wanted], *states
-    calls = [*[(body.apply, states, ()) for body in repeat], (back, start, ())]
-    made = derived(tuple(repeat), ("retreat", *wanted), calls, inputs[count:])
-    return _while_backwards.record(Back(*made.bodies), (*start, *made.hidden))
+    calls = [*[(body.apply, states, ()) for body in _bodies(repeat)], (back, start, ())]
+    made = derived(_bodies(repeat), ("retreat", *wanted), calls, inputs[count:])
+    return _while.record(Repetition(*made.bodies), (*start, *made.hidden))
 
 
 @_gone_back.backward
@@ -244,7 +233,8 @@ def _(ctx, _repeat, _wanted, dots, bar_dots):
 
 
 def _back_over_tangents(
-    repeat: Repeat, inputs: Sequence[Tensor], dots: Sequence[Tensor | None], wanted: Sequence[int], bars: list[Tensor]
+    repeat: Repetition, inputs: Sequence[Tensor], dots: Sequence[Tensor | None], wanted: Sequence[int],
+    bars: list[Tensor],
 ) -> Sequence[Tensor]:
     """The way back of the loop of states and tangents: cotangents of both, then of the hidden inputs `wanted`."""
     with enable_grad():  # its step is differentiated
@@ -254,7 +244,7 @@ def _back_over_tangents(
     return found
 
 
-def _refuse_hooks(repeat: Repeat) -> None:
+def _refuse_hooks(repeat: Repetition) -> None:
     if repeat.step.has_hooks:
         raise GradientError(located(
             "while_loop: a second derivative through a step with hooks is not known: they change the gradients that it"
@@ -294,4 +284,4 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
         given = ", ".join(map(str, outs)) or "nothing"
         raise DTypeError(located(f"while_loop: the condition gives {given}, not bool[]"))
     check_kept("while_loop", "value", nesting, traced.results[1], [s.aval for s in states], after)
-    return nesting.filled(_looped(Repeat(*traced.bodies), (*states, *traced.hidden)))
+    return nesting.filled(_looped(Repetition(*traced.bodies), (*states, *traced.hidden)))

@@ -48,7 +48,7 @@ from .body import Body, again, hooked_like, interned, is_float
 
 __all__ = [
     "Like", "Nesting", "Operands", "applied", "as_written", "check_kept", "choose", "derived", "is_python_number",
-    "of_all", "trace", "valued", "where_differing",
+    "trace", "valued", "where_differing",
 ]  # fmt: skip
 
 
@@ -107,47 +107,54 @@ def is_python_number(x: Any) -> bool:
     return dispatched(type(x)) in _PYTHON
 
 
+_HERE = object()
+
+
 class Nesting:
-    """A nesting whose leaves are tensors or None: taken apart, and put together again with other tensors."""
+    """A nesting of tensors, taken apart, and put together again with other tensors.
 
-    __slots__ = ("_there", "structure")
+    others   of each leaf `_HERE` for a tensor, or what it is: None, or what is no value
+    """
 
-    def __init__(self, structure: tree.Structure, there: Sequence[bool]) -> None:
+    __slots__ = ("_others", "structure")
+
+    def __init__(self, structure: tree.Structure, others: Sequence[Any]) -> None:
         self.structure = structure
-        self._there = tuple(there)
+        self._others = tuple(others)
 
     @classmethod
-    def of(cls, value: Any) -> tuple[list[Any], Nesting]:
-        """The leaves that are not None, and the nesting."""
+    def of(cls, value: Any, taken: Any = object) -> tuple[list[Any], Nesting]:
+        """The leaves of the classes `taken`, but for None, and the nesting."""
         leaves, structure = tree.flatten(value)
-        return [x for x in leaves if x is not None], cls(structure, [x is not None for x in leaves])
+        others = [_HERE if x is not None and isinstance(x, taken) else x for x in leaves]
+        return [x for x, other in zip(leaves, others, strict=True) if other is _HERE], cls(structure, others)
 
     def filled(self, values: Sequence[Any]) -> Any:
         """The nesting with these in place of its tensors."""
         given = iter(values)
-        return tree.unflatten(self.structure, [next(given) if there else None for there in self._there])
+        return tree.unflatten(self.structure, [next(given) if x is _HERE else x for x in self._others])
 
     def names(self, root: str) -> list[str]:
         """The name of each tensor, for messages."""
-        return [n for n, there in zip(tree.names(self.structure, root), self._there, strict=True) if there]
+        return [n for n, x in zip(tree.names(self.structure, root), self._others, strict=True) if x is _HERE]
 
     def parts(self) -> list[Nesting]:
         """The nestings of the children."""
         found, start = [], 0
         for child in self.structure.children:
-            found.append(Nesting(child, self._there[start : start + child.size]))
+            found.append(Nesting(child, self._others[start : start + child.size]))
             start += child.size
         return found
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Nesting) and (self.structure, self._there) == (other.structure, other._there)
+        return isinstance(other, Nesting) and (self.structure, self._others) == (other.structure, other._others)
 
     __hash__ = None  # type: ignore[assignment]  # how Python says that there is none
 
     def __repr__(self) -> str:
         """The structure's own text, with None where nothing is."""
-        there = iter(self._there)
-        return "".join([c if c != "*" or next(there) else "None" for c in repr(self.structure)])
+        others = iter(self._others)
+        return "".join([c if c != "*" or next(others) is _HERE else "None" for c in repr(self.structure)])
 
 
 def as_written(f: Any, *args: Any) -> Any:
@@ -165,7 +172,8 @@ class Traced(NamedTuple):
 
 
 def trace(
-    *calls: tuple[Callable, Sequence[Any]], hidden: Sequence[Tensor] = (), known: Callable[[], list[Node]] = list
+    *calls: tuple[Callable, Sequence[Any]], hidden: Sequence[Tensor] = (), known: Callable[[], list[Node]] = list,
+    taken: Any = object,
 ) -> Traced:
     """Record functions, each on arguments like its examples: nestings in which Like ones are; the rest is passed on.
 
@@ -174,16 +182,17 @@ def trace(
     calls    of each the function and its examples
     hidden   what its last arguments stand for, in every use of this one
     known    values that it met, which become arguments, behind the others
+    taken    classes of what becomes a tensor in a result
     """
     found = []
     for f, examples in calls:
         try:
-            recorded = _recorded(f, examples)
+            recorded = _recorded(f, examples, taken)
         except Unlearnt:
             if state.now.tracing or any([x.is_element and not x.tensor.shape[0] for x in _likes(examples)]):
                 raise  # the outermost trace has values
             called_with(f, valued(tuple(examples)), {})
-            recorded = _recorded(f, examples)
+            recorded = _recorded(f, examples, taken)
         since, arguments, results, nesting = recorded
         met = known()
         found.append((arguments, met, results, nesting, *_walk(results, {*arguments, *met}, since)))
@@ -199,14 +208,14 @@ def _likes(examples: Sequence[Any]) -> list[Like]:
     return [x for x in tree.leaves(tuple(examples)) if isinstance(x, Like)]
 
 
-def _recorded(f: Callable, examples: Sequence[Any]) -> tuple[int, list[Node], list[Node], Nesting]:
+def _recorded(f: Callable, examples: Sequence[Any], taken: Any) -> tuple[int, list[Node], list[Node], Nesting]:
     """A recording: when it was begun, the arguments, the results and their nesting."""
     leaves, structure = tree.flatten(tuple(examples))
     since = new_number()
     made = [x.argument() if isinstance(x, Like) else x for x in leaves]
     arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, Like)]
     with _tracing(since):
-        found, nesting = Nesting.of(called_with(f, tree.unflatten(structure, made), {}))
+        found, nesting = Nesting.of(called_with(f, tree.unflatten(structure, made), {}), taken)
         return since, arguments, [as_tensor(x).node for x in found], nesting
 
 
@@ -343,12 +352,7 @@ def applied(
     return [walk.of(n) for n in body.results]
 
 
-def of_all(pairs: Sequence[tuple[Tensor, bool]], size: int) -> list[Tensor]:
-    """All with the examples along axis 0."""
-    return list(with_examples(size, [t for t, _ in pairs], [m for _, m in pairs]))
-
-
-def where_differing(pairs: Iterable[tuple[Tensor, bool]], states: Sequence[bool], size: int) -> list[Tensor]:
+def where_differing(pairs: Iterable[tuple[Tensor, bool]], states: Iterable[bool], size: int) -> list[Tensor]:
     """The states of a loop, those that differ at some step with the examples along axis 0."""
     return [with_examples(size, (t,), (m,))[0] if s else t for (t, m), s in zip(pairs, states, strict=False)]
 

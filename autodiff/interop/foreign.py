@@ -35,7 +35,7 @@ from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import is_grad_enabled, jvp, vjp
 
-__all__ = ["Chain", "Layout", "exchanged", "pulled", "pushed", "restricted", "wrapped"]
+__all__ = ["Chain", "Layout", "chained", "exchanged", "pulled", "pushed", "restricted", "wrapped"]
 
 Chain = tuple[tuple[Any, ...], ...]
 
@@ -172,6 +172,25 @@ def wrapped(
 
     call.__name__ = call.__qualname__ = name
     return call
+
+
+def chained(
+    f: Callable, chain: Chain, structure: tree.Structure, pulled: Callable[..., Callable]
+) -> tuple[Callable[[Sequence[Any]], Sequence[Any]], list[tree.Structure]]:
+    """A chain of pulls on f, as a function of a list of leaves; and where it leaves its result's structure.
+
+    pulled   (function, wanted, outs) -> its gradient, by the library that f is written for
+    """
+    nesting: list[tree.Structure] = []
+
+    def function(given: Sequence[Any]) -> Sequence[Any]:
+        found, result = tree.flatten(f(*tree.unflatten(structure, list(given))))
+        nesting.append(result)
+        return found
+
+    for _, wanted, outs in chain:
+        function = pulled(function, wanted, outs)
+    return function, nesting
 
 
 def exchanged(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]) -> list[Any]:

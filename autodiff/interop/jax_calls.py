@@ -12,7 +12,6 @@ A wrapped function is one primitive of JAX's over a `LeafProgram`, with the rule
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
@@ -26,8 +25,8 @@ from .. import tree
 from ..api import asarray
 from ..errors import DispatchError, DTypeError, check_callable, located
 from ..ops import astype
-from .foreign import Chain, Layout, exchanged, wrapped
-from .program import LeafProgram, c_entry, can_enter, kept
+from .foreign import Chain, Layout, chained, exchanged, wrapped
+from .program import LeafProgram, avals_of, c_entry, can_enter, kept
 
 try:
     import jax
@@ -42,49 +41,38 @@ __all__ = ["from_jax", "wrap"]
 Zero, is_undefined = forward_and_transpose.Zero, forward_and_transpose.is_undefined_primal
 
 
-class _JaxFunction:
-    """A wrapped function for arguments of one structure.
+def _of_structure(f: Callable, structure: Any) -> Callable[[Sequence[Any]], Any]:
+    """A wrapped function of the leaves of arguments of one structure."""
+    structures: dict[tuple, Any] = {}  # of its results, by the shapes and dtypes of the arguments
 
-    program      gives a tuple of arrays
-    structures   of its results, by the shapes and dtypes of the arguments
-    """
+    def flat(*leaves: Any) -> Any:
+        args, kwargs = jax.tree.unflatten(structure, leaves)
+        found, structures[avals_of(leaves)] = jax.tree.flatten(f(*args, **kwargs))
+        return tuple([_canonical(x) for x in found])
 
-    def __init__(self, f: Callable, structure: Any) -> None:
-        met: list[Any] = []
+    flat.__name__ = flat.__qualname__ = getattr(f, "__name__", "f")
+    program = LeafProgram(flat)
 
-        def flat(*leaves: Any) -> Any:
-            args, kwargs = jax.tree.unflatten(structure, leaves)
-            found, nesting = jax.tree.flatten(f(*args, **kwargs))
-            met.append(nesting)
-            return tuple([_canonical(x) for x in found])
-
-        flat.__name__ = flat.__qualname__ = getattr(f, "__name__", "f")
-        self.program = LeafProgram(flat)
-        self.structures: dict[tuple, Any] = {}
-        self._met = met
-        self._lock = threading.Lock()
-
-    def __call__(self, leaves: Sequence[Any]) -> Any:
+    def call(leaves: Sequence[Any]) -> Any:
         leaves = [_leaf(x) for x in leaves]
-        avals = tuple([(x.shape, x.dtype) for x in leaves])
-        structure = self.structures.get(avals)
-        if structure is None:
-            with self._lock:
-                _results(self.program, leaves)
-                structure = self.structures.setdefault(avals, self._met[-1])
-        return jax.tree.unflatten(structure, call_p.bind(*leaves, program=self.program, linear=0))
+        avals = avals_of(leaves)
+        if avals not in structures:
+            program.avals(leaves)
+        return jax.tree.unflatten(structures[avals], call_p.bind(*leaves, program=program, linear=0))
+
+    return call
 
 
 def wrap(f: Callable) -> Callable:
     """See `autodiff.interop.jax`."""
     check_callable(f, "interop.jax.wrap")
-    functions: dict[Any, _JaxFunction] = {}
+    functions: dict[Any, Callable] = {}
 
     @wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = jax.tree.flatten((args, kwargs))
         key = structure, jax.dtypes.canonicalize_dtype(np.float64)
-        return kept(functions, key, lambda: _JaxFunction(f, structure))(leaves)
+        return kept(functions, key, lambda: _of_structure(f, structure))(leaves)
 
     return call
 
@@ -114,17 +102,12 @@ def _canonical(x: Any) -> Any:
     return x if dtype == x.dtype else astype(x, dtype)
 
 
-def _results(program: LeafProgram, arguments: Sequence[Any]) -> list[Any]:
-    """Shapes and dtypes of the results for arguments that have some."""
-    return program.avals([(x.shape, x.dtype) for x in arguments])
-
-
 # ---------------------------------------------------------------- the primitive
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: LeafProgram, linear: int) -> Any:
     moved = tuple([i for i, t in enumerate(tangents) if type(t) is not Zero and t.dtype != jax.dtypes.float0])
-    if moved and not linear and _is_one_float(_results(program, primals), [primals[i].dtype for i in moved]):
+    if moved and not linear and _is_one_float(program.avals(primals), [primals[i].dtype for i in moved]):
         value, *rows = call_p.bind(*primals, program=program.with_rows(moved), linear=0)
         parts = [jax.numpy.sum(g * tangents[i]) for i, g in zip(moved, rows, strict=True)]
         return [value], [sum([part.astype(value.dtype) for part in parts])]
@@ -174,7 +157,7 @@ def _batched(args: Sequence[Any], dims: Sequence[Any], *, program: LeafProgram, 
 
 
 def _abstract(*args: Any, program: LeafProgram, linear: int) -> list[Any]:
-    return [jax.core.ShapedArray(shape, dtype) for shape, dtype in _results(program, args)]
+    return [jax.core.ShapedArray(shape, dtype) for shape, dtype in program.avals(args)]
 
 
 def _by_itself(*args: Any, program: LeafProgram, linear: int) -> Any:
@@ -187,7 +170,7 @@ def _by_itself(*args: Any, program: LeafProgram, linear: int) -> Any:
 
 
 def _lowered(*args: Any, program: LeafProgram, linear: int) -> Any:
-    avals = tuple([(x.shape, x.dtype) for x in args])
+    avals = avals_of(args)
     found = kept(program.entries, avals, lambda: _entered(program.entry(avals)))
     if not found:
         return _called_back(*args, program=program, linear=linear)
@@ -225,7 +208,7 @@ def _register(handler: int) -> None:
 
 def _called_back(*args: Any, program: LeafProgram, linear: int) -> Any:
     """A call by way of Python."""
-    results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in _results(program, args)]
+    results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in program.avals(args)]
     return jax.pure_callback(partial(_by_callback, program), results, *args)
 
 
@@ -266,23 +249,10 @@ def from_jax(f: Callable) -> Callable:
 
 def _compiled(
     f: Callable, chain: Chain, structure: tree.Structure, still: Sequence[Any], moving: Sequence[int]
-) -> tuple[Callable, list[Any]]:
+) -> tuple[Callable, list[tree.Structure]]:
     """A function of the arrays among the leaves, and where it leaves the structure of its results."""
-    nesting: list[Any] = []
-
-    def flat(given: Sequence[Any]) -> Sequence[Any]:
-        found, result = tree.flatten(f(*tree.unflatten(structure, list(given))))
-        nesting.append(result)
-        return found
-
-    function: Callable = flat
-    for _, wanted, outs in chain:
-        function = _pulled(function, wanted, outs)
-
-    def call(*arrays: Any) -> Sequence[Any]:
-        return function(exchanged(still, moving, arrays))
-
-    return jax.jit(call), nesting
+    function, nesting = chained(f, chain, structure, _pulled)
+    return jax.jit(lambda *arrays: function(exchanged(still, moving, arrays))), nesting
 
 
 def _pulled(function: Callable, wanted: Sequence[int], outs: Sequence[int]) -> Callable:

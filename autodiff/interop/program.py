@@ -33,7 +33,7 @@ from ..tensor import Tensor, handle
 from ..transforms import vjp, vmap
 from .foreign import exchanged, pulled, pushed, restricted
 
-__all__ = ["Entry", "LeafProgram", "c_entry", "can_enter", "entry", "kept", "program_of"]
+__all__ = ["Entry", "LeafProgram", "avals_of", "c_entry", "can_enter", "entry", "kept", "program_of"]
 
 T = TypeVar("T")
 
@@ -60,12 +60,12 @@ class LeafProgram:
         self._derived: dict[tuple, Any] = {}
         self._avals: dict[tuple, list[tuple]] = {}
 
-    def avals(self, arguments: Sequence[tuple]) -> list[tuple]:
-        """The shape and dtype of each result, which are arrays, for arguments of these shapes and dtypes."""
-        key = tuple(arguments)
+    def avals(self, arguments: Sequence[Any]) -> list[tuple]:
+        """The shape and dtype of each result, which are arrays, for arguments that have some."""
+        key = avals_of(arguments)
         found = self._avals.get(key)
         if found is None:
-            found = self._avals.setdefault(key, [_shape(n) for n in self.entry(key).results])
+            found = self._avals.setdefault(key, [*avals_of([n.kind.out.aval for n in self.entry(key).results])])
         return found
 
     def entry(self, arguments: Sequence[tuple]) -> Any:
@@ -111,9 +111,7 @@ class LeafProgram:
         gradient reads are kept, for `pulled_with`.
         """
         wanted = tuple([i for i, needed in enumerate(needs) if needed])
-        return kept(self._derived, needs, lambda: jit(self._with_gradients(wanted)))
 
-    def _with_gradients(self, wanted: Sequence[int]) -> Callable:
         def both(*leaves: Any) -> Any:
             result, pullback = self._vjp(leaves, wanted)
             found = tree.leaves(result)
@@ -122,17 +120,13 @@ class LeafProgram:
                 return result, None, tuple([stop_gradient(handle(n)) for n in _read_again(found, pullback)])
             return result, pullback(tree.unflatten(tree.flatten(result)[1], [1.0])), ()
 
-        return both
+        return kept(self._derived, needs, lambda: jit(both))
 
     def pulled_with(self, needs: tuple[bool, ...], wanted: tuple[int, ...], outs: tuple[int, ...]) -> Callable:
         """The compiled function of (*leaves, *kept, *cotangents) that `pulled` is of (*leaves, *cotangents).
 
         kept   what `with_gradients(needs)` gave for these leaves
         """
-        key = "pulled with", needs, wanted, outs
-        return kept(self._derived, key, lambda: jit(self._pulled_with(needs, wanted, outs)))
-
-    def _pulled_with(self, needs: Sequence[bool], wanted: Sequence[int], outs: Sequence[int]) -> Callable:
         moving = [i for i, needed in enumerate(needs) if needed]
 
         def pulled(*given: Any) -> Any:
@@ -148,7 +142,7 @@ class LeafProgram:
             put_again(nodes, now)
             return tuple([handle(now[n]) for n in nodes])
 
-        return pulled
+        return kept(self._derived, ("pulled with", needs, wanted, outs), lambda: jit(pulled))
 
     def with_rows(self, wanted: tuple[int, ...]) -> LeafProgram:
         """The one result, a float, and its gradients for the leaves `wanted`, as one tuple."""
@@ -222,9 +216,9 @@ def kept(table: dict[Any, T], key: Any, make: Callable[[], T]) -> T:
     return found
 
 
-def _shape(node: Any) -> tuple:
-    aval = node.kind.out.aval
-    return aval.shape, aval.dtype
+def avals_of(arguments: Sequence[Any]) -> tuple[tuple, ...]:
+    """The shapes and dtypes of arrays."""
+    return tuple([(x.shape, x.dtype) for x in arguments])
 
 
 class Entry:
@@ -288,7 +282,7 @@ def entry(f: Callable, *args: Any) -> Entry:
     """
     check_callable(f, "interop.entry")
     leaves, structure = tree.flatten(args)
-    avals = [(t.shape, t.dtype) for t in map(asarray, leaves)]
+    avals = avals_of([*map(asarray, leaves)])
 
     def flat(*leaves: Any) -> Any:
         return tuple([asarray(x) for x in tree.leaves(f(*tree.unflatten(structure, list(leaves))))])

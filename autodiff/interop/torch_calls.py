@@ -16,7 +16,7 @@ import numpy as np
 from .. import tree
 from ..errors import DispatchError, DTypeError, check_callable, located
 from ..tensor import AbstractTensor
-from .foreign import Chain, Layout, wrapped
+from .foreign import Chain, Layout, chained, wrapped
 from .program import LeafProgram, program_of
 
 try:
@@ -60,16 +60,7 @@ def from_torch(f: Callable) -> Callable:
     check_callable(f, "interop.torch.from_torch")
 
     def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Layout, list[np.ndarray]]:
-        nesting: list[tree.Structure] = []
-
-        def flat(given: list[Any]) -> list[Any]:
-            found, result = tree.flatten(f(*tree.unflatten(structure, given)))
-            nesting.append(result)
-            return found
-
-        function: Callable[[list[Any]], Sequence[Any]] = flat
-        for _, wanted, outs in chain:
-            function = _pulled(function, wanted, outs)
+        function, nesting = chained(f, chain, structure, _pulled)
         with torch.no_grad():
             found = function([torch.from_numpy(np.array(x)) if isinstance(x, _AS_TENSORS) else x for x in leaves])
         arrays = [x.detach().numpy(force=True) if isinstance(x, Tensor) else np.asarray(x) for x in found]

@@ -27,17 +27,17 @@ from ..tensor import Tensor
 class BatchedParts:
     """Several results of one operation that has them in one vector: those of every example, along axis 0 of each.
 
-    results    by where one starts in an example's vector, and its shape
+    results    by their numbers among the results of the operation
     """
 
     __slots__ = ("results",)
 
-    def __init__(self, results: dict[tuple[int, tuple[int, ...]], Tensor]) -> None:
+    def __init__(self, results: dict[int, Tensor]) -> None:
         self.results = results
 
     def vector(self, size: int) -> Tensor:
         """Each example's vector, for a reader that wants all of it."""
-        rows = [_op("reshape", t, (size, math.prod(shape))) for (_, shape), t in self.results.items()]
+        rows = [_op("reshape", t, (size, math.prod(t.shape[1:]))) for t in self.results.values()]
         return record(cast(Primitive, OPS["concatenate"]), tuple(rows), (1,))
 
 

@@ -42,8 +42,8 @@ from ..symbols import (
     symbol,
     watched,
 )
+from .data import SizedNumbers
 from .pieces import KNOWN_SIZES, Exported, ExportWriter, NotExportable, called
-from .sized_numbers import SizedNumbers
 
 __all__ = ["BAD_SIZES", "Disagreement", "ExportedSizes", "SizedExport", "exported_sized"]
 

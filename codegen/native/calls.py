@@ -23,20 +23,10 @@ class CallWriter(ExpressionWriter):
     def on_Call(self, e: ast.Call, want: Any) -> Computed:
         if e.keywords:
             raise self.refuse(e, "arguments by keyword are not in the language")
-        if isinstance(e.func, ast.Attribute) and self.is_in_memory(e.func):
-            at, field = self.place(e.func)
-            if not isinstance(field.kind, FunctionPointer):
-                raise self.refuse(e, f"{e.func.attr} is no function")
-            return self.call(e, field.kind, self.loaded(at, field.kind))
-        if isinstance(e.func, ast.Name) and e.func.id in self.variables:
-            pointer = self.expr(e.func)
+        if not isinstance(e.func, ast.Subscript) and self.is_in_memory(e.func):
+            pointer = self.expr(e.func, borrowed)
             if not isinstance(pointer.kind, FunctionPointer):
-                raise self.refuse(e, f"{e.func.id} is no function")
-            return self.call(e, pointer.kind, pointer.text)
-        if isinstance(e.func, ast.Call):
-            pointer = self.expr(e.func)
-            if not isinstance(pointer.kind, FunctionPointer):
-                raise self.refuse(e, "not a function")
+                raise self.refuse(e, f"{ast.unparse(e.func)} is no function")
             return self.call(e, pointer.kind, pointer.text)
         function = self.known(e.func.id, e) if isinstance(e.func, ast.Name) else self.evaluated(e.func)
         if isinstance(function, Routine):

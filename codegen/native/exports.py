@@ -13,12 +13,7 @@ faults    for tests: calls of other libraries that may fail count down from `set
 
 CPython is called through functions of its limited API only.
 
-Builtins of a module of native Python that is machine code.
-
-    library = BuiltinLibrary(code, builtins=[count])
-    library.count(3)
-
-A builtin holds the code that it is in.
+    BuiltinLibrary(code, builtins=[count]).count(3)        of a module that is machine code; a builtin holds it
 """
 
 from __future__ import annotations
@@ -82,16 +77,12 @@ def _taken(routine: Routine, place: int, name: str, kind: Any, lines: list[str],
     here, own = f"arguments[{place}]", f"a{place}"
     if is_object(kind):
         return here
-    if kind is bool:
-        return f"as_bool({here}) != 0"
-    if isinstance(kind, type) and issubclass(kind, Float):
-        return f"T{place}(as_f64({here}))"
-    if not is_pointer(kind) and (isinstance(kind, structs.Array) or kind.bits > 64):
+    if isinstance(kind, structs.Array) or getattr(kind, "bits", 64) > 64:
         raise NotNative(f"{routine.file}: in {routine.name}: {name}: {kind.__name__} is no argument of a builtin")
-    is_signed = not is_pointer(kind) and kind.signed
-    lines.append(f"{own} = {'as_i64' if is_signed else 'as_u64'}({here})")
-    if not is_pointer(kind) and kind.bits < 64:
-        least, most = (-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1) if is_signed else (0, (1 << kind.bits) - 1)
+    word = _word(kind)
+    lines.append(f"{own} = as_{word}({here})")
+    if word in ("i64", "u64") and getattr(kind, "bits", 64) < 64:
+        least, most = (-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1) if kind.signed else (0, (1 << kind.bits) - 1)
         said = f"{routine.name}(): {name} does not fit into {kind.__name__}"
         lines += [f"if {own} < {least} or {own} > {most}:", f"    raise OverflowError({said!r})"]
     return f"T{place}({own})"
@@ -102,15 +93,17 @@ def _result(routine: Routine, call: str) -> list[str]:
     kind = routine.result
     if kind in (void, status):
         return [call, "return none"]
-    if kind == obj:
-        return [f"return {call}"]
+    word = _word(kind)
+    return [f"return {call}" if kind == obj else f"return of_{word}({'i64' if word == 'bool' else word}({call}))"]
+
+
+def _word(kind: Any) -> str:
+    """The number of Python's that a type is exchanged as."""
     if is_pointer(kind):
-        return [f"return of_u64(u64({call}))"]
+        return "u64"
     if kind is bool:
-        return [f"return of_bool(i64({call}))"]
-    if issubclass(kind, Float):
-        return [f"return of_f64({call})"]
-    return [f"return of_{'i' if kind.signed else 'u'}64({call})"]
+        return "bool"
+    return "f64" if issubclass(kind, Float) else "i64" if kind.signed else "u64"
 
 
 # ---------------------------------------------------------------- libraries

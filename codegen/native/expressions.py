@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import operator
 from typing import Any
 
 from .numbers import Float, Integer, Vector, i64, is_integer, join, vector
@@ -34,11 +33,6 @@ __all__ = ["ExpressionWriter"]
 _OPERATORS: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
     ast.LShift: "shl", ast.RShift: "shr", ast.FloorDiv: "udiv", ast.Mod: "urem", ast.Div: "fdiv",
-}  # fmt: skip
-_OF_LITERALS: dict[type, Any] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Div: operator.truediv,
 }  # fmt: skip
 _OF_FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "fdiv": "fdiv"}
 _COMPARISONS: dict[type, str] = {
@@ -186,7 +180,7 @@ class ExpressionWriter(TextWriter):
         else:
             a, b, kind = self.both(e.left, e.right, e, None if is_pointer(want) else want)
         if kind in _LITERALS:
-            return self.constant(_OF_LITERALS[type(e.op)](a.kind(a.text), b.kind(b.text)), want, e)
+            return self.constant(self.evaluated(e), want, e)
         if is_pointer(kind):
             return self._moved_pointer(e, a, b)
         instruction = self._instruction(e, name, kind, b)
@@ -237,8 +231,7 @@ class ExpressionWriter(TextWriter):
         value = self.expr(e.operand, want if not isinstance(e.operand, ast.Constant) else None)
         kind = value.kind
         if kind in _LITERALS:
-            number = eval(value.text)
-            return self.constant(~number if isinstance(e.op, ast.Invert) else -number, want, e)
+            return self.constant(self.evaluated(e), want, e)
         if isinstance(e.op, ast.Invert) and is_integer(kind):
             return Computed(self.let(f"xor {spelled(kind)} {value.text}, -1"), kind)
         if isinstance(e.op, ast.USub) and not is_pointer(kind):

@@ -168,48 +168,14 @@ for _name in _LANEWISE:
 Vector.__neg__ = lambda a: type(a)([-x for x in a.values])  # type: ignore[operator]  # given here
 
 
-class u8(Integer):
-    bits, signed = 8, False
+def _sized(base: Any, letter: str, *widths: int) -> list[Any]:
+    """The types of a family, by their numbers of bits."""
+    return [type(f"{letter}{bits}", (base,), {"bits": bits, "signed": letter != "u"}) for bits in widths]
 
 
-class u16(Integer):
-    bits, signed = 16, False
-
-
-class u32(Integer):
-    bits, signed = 32, False
-
-
-class u64(Integer):
-    bits, signed = 64, False
-
-
-class u128(Integer):
-    bits, signed = 128, False
-
-
-class i8(Integer):
-    bits = 8
-
-
-class i16(Integer):
-    bits = 16
-
-
-class i32(Integer):
-    bits = 32
-
-
-class i64(Integer):
-    bits = 64
-
-
-class f32(Float):
-    bits = 32
-
-
-class f64(Float):
-    bits = 64
+u8, u16, u32, u64, u128 = _sized(Integer, "u", 8, 16, 32, 64, 128)
+i8, i16, i32, i64 = _sized(Integer, "i", 8, 16, 32, 64)
+f32, f64 = _sized(Float, "f", 32, 64)
 
 
 class _VectorOf(dict[tuple[Any, int], Any]):

@@ -36,10 +36,10 @@ from typing import Any
 
 from ..records import record
 from .numbers import Float, Vector, u64, vector
-from .structs import Pointer, array, evaluated, obj, zero
+from .structs import Pointer, Struct, array, evaluated, obj, zero
 
 __all__ = [
-    "INTRINSICS", "External", "Routine", "are_constants", "atomic_add", "atomic_load", "atomic_max", "atomic_store",
+    "INTRINSICS", "Constants", "External", "Routine", "atomic_add", "atomic_load", "atomic_max", "atomic_store",
     "bit_cast", "compare_exchange", "constants", "extern", "external", "fence", "from_source", "lane_bits", "likely",
     "local", "masked_load", "masked_store", "native", "of_static", "select", "shuffle", "static", "status", "unlikely",
     "void",
@@ -68,46 +68,29 @@ class Routine:
     result: Any
     params: list[tuple[str, Any]]
     fails: Any
+    scope: Mapping[str, Any]
+    tree: ast.FunctionDef
+    annotations: Mapping[str, str]
+    new = True
+    runs_python: bool | None = None
+    is_native = contract = False
+    inline: bool | None = None
+    file = ""
 
-    def __init__(
-        self,
-        name: str,
-        result: Any = None,
-        params: list[tuple[str, Any]] | None = None,
-        *,
-        fails: Any = False,
-        tree: ast.FunctionDef | None = None,
-    ) -> None:
-        self.name = name
-        if params is not None:
-            self.result, self.params, self.fails = result, params, fails
-        self.new = True
-        self.runs_python: bool | None = None
-        self.is_native = False
-        self.scope: Mapping[str, Any] = {}
-        self.inline: bool | None = None
-        self.contract = False
-        self.plain: Callable[..., Any] | None = None
-        self.annotations: Mapping[str, str] | None = None
-        self.file = ""
-        self._tree = tree
+    def __init__(self, name: str, plain: Callable[..., Any] | None = None) -> None:
+        self.name, self.plain = name, plain
 
     def __getattr__(self, name: str) -> Any:
-        """The types that annotations name, which are looked up when one is asked for."""
-        if name not in ("result", "params", "fails") or self.annotations is None:
+        """The source and the types that its annotations name, which are looked up when one is asked for."""
+        if not self.is_native or self.plain is None:
             raise AttributeError(name)
-        kinds = {name: evaluated(a, self.scope) for name, a in self.annotations.items()}
-        self.result = kinds.pop("return", void) or void
-        self.params, self.fails = list(kinds.items()), self.result in (obj, status)
-        return getattr(self, name)
-
-    @property
-    def tree(self) -> ast.FunctionDef:
-        """The source, which is read when it is asked for."""
-        if self._tree is None:
-            assert self.plain is not None
-            self._tree = _definition(self.file, self.plain.__code__.co_firstlineno)
-        return self._tree
+        if name == "tree":
+            self.tree = _definition(self.file, self.plain.__code__.co_firstlineno)
+        elif name in ("result", "params", "fails"):
+            kinds = {name: evaluated(a, self.scope) for name, a in self.annotations.items()}
+            self.result = kinds.pop("return", void) or void
+            self.params, self.fails = list(kinds.items()), self.result in (obj, status)
+        return object.__getattribute__(self, name)
 
     def __call__(self, *arguments: Any) -> Any:
         """Run it in plain Python."""
@@ -136,8 +119,9 @@ def extern(
     runs_python   False for one that runs no Python code, and lets no object go
     plain         what stands for it in plain Python
     """
-    found = Routine(name, result, [(f"a{i}", kind) for i, kind in enumerate(params)], fails=fails)
-    found.new, found.runs_python, found.plain = new, runs_python, plain
+    found = Routine(name, plain)
+    found.result, found.params = result, [(f"a{i}", kind) for i, kind in enumerate(params)]
+    found.fails, found.new, found.runs_python = fails, new, runs_python
     return found
 
 
@@ -146,20 +130,13 @@ def native(function: Any = None, *, inline: bool | None = None, contract: bool =
     around = sys._getframe(1)
 
     def of(f: Any) -> Routine:
-        found = _routine(f, around)
-        found.inline, found.contract = inline, contract
+        found = Routine(f.__name__, f)
+        found.scope = ChainMap(_Closure(f), dict(around.f_locals), f.__globals__)  # type: ignore[arg-type]  # read only
+        found.annotations = f.__annotations__
+        found.inline, found.contract, found.is_native, found.file = inline, contract, True, f.__code__.co_filename
         return found
 
     return of if function is None else of(function)
-
-
-def _routine(function: Any, around: Any) -> Routine:
-    scope: Any = ChainMap(_Closure(function), dict(around.f_locals), function.__globals__)  # type: ignore[arg-type]  # read only
-    found = Routine(function.__name__)
-    found.scope, found.plain, found.is_native = scope, function, True
-    found.annotations = function.__annotations__
-    found.file = function.__code__.co_filename
-    return found
 
 
 _definitions: dict[str, dict[int, ast.FunctionDef]] = {}
@@ -183,9 +160,10 @@ def from_source(source: str, scope: Mapping[str, Any], like: Routine) -> Routine
     for node in ast.walk(tree):
         if isinstance(node, (ast.stmt, ast.expr)):
             node.lineno = node.end_lineno = like.tree.lineno
-    kinds = {a.arg: evaluated(ast.unparse(a.annotation), scope) for a in tree.args.args if a.annotation}
-    found = Routine(tree.name, obj, list(kinds.items()), fails=True, tree=tree)
-    found.scope, found.file, found.is_native = scope, like.file, True
+    found = Routine(tree.name)
+    found.params = [(a.arg, evaluated(ast.unparse(a.annotation), scope)) for a in tree.args.args if a.annotation]
+    found.result, found.fails, found.is_native = obj, True, True
+    found.scope, found.file, found.tree = scope, like.file, tree
     return found
 
 
@@ -219,32 +197,25 @@ def external(name: str) -> External:
     return External(name)
 
 
-_statics: dict[int, tuple[Any, Any]] = {}
-_constants: set[int] = set()
-
-
 def static(kind: Any) -> Any:
     """Memory that exists once."""
-    stand_in = zero(kind)
-    _statics[id(stand_in)] = (stand_in, kind)
-    return stand_in
+    return zero(kind)
 
 
 def constants(kind: Any, values: Sequence[Any]) -> Any:
     """Numbers in memory that nobody changes."""
-    stand_in = Pointer([kind(value) for value in values], 0, kind)
-    _statics[id(stand_in)] = (stand_in, array[kind, len(values)])
-    _constants.add(id(stand_in))
-    return stand_in
+    return Constants([kind(value) for value in values], 0, kind)
 
 
-def are_constants(stand_in: Any) -> bool:
-    return id(stand_in) in _constants
+class Constants(Pointer):
+    """The stand-in of numbers that nobody changes."""
 
 
 def of_static(stand_in: Any) -> Any:
     """The type of the static memory that a value of plain Python stands for; None if it does for none."""
-    return _statics.get(id(stand_in), (None, None))[1]
+    if isinstance(stand_in, Pointer):
+        return array[stand_in.item, len(stand_in.items)]
+    return type(stand_in) if isinstance(stand_in, Struct) else None
 
 
 def local(kind: Any, count: int) -> Pointer:

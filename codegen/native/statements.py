@@ -3,11 +3,7 @@
 Locals that are counted are let go on every way out; a local that is returned is moved.  A parameter is the caller's,
 who holds it as long as the call takes.
 
-Locals on the ways through a function: none is used before it has a value, and no borrowed one when it is stale.
-
-Python code may let the owner of a borrowed object go, so a borrowed local is stale after it.  The blocks of a function
-and the ways between them are followed until nothing changes: in front of each block stand the locals that have a value
-on every way to it, and those that are stale on one of them, with the line that made them so.
+No local is used before it has a value, and no borrowed one after Python code, which may let its owner go (it is stale).
 """
 
 from __future__ import annotations
@@ -324,7 +320,8 @@ def refuse_wrong_uses(
     borrowed: Set[str],
     refuse: Callable[[ast.AST, str], Exception],
 ) -> None:
-    """Raise what `refuse` makes for the first wrong use.
+    """Raise what `refuse` makes for the first wrong use.  Blocks are followed until nothing changes: in front of each
+    stand the locals that have a value on every way to it, and since when they are stale on one of them.
 
     happenings   by block, in order: ("set", name), ("use", the node of a name), ("python", the line that runs it)
     ways         the blocks that may follow a block

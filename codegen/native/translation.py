@@ -14,7 +14,7 @@ from typing import Any
 
 from ..records import record
 from .numbers import Float, Vector
-from .routines import Routine, are_constants, void
+from .routines import Constants, Routine, void
 from .structs import Array, is_pointer, is_struct, size_of
 
 __all__ = ["Computed", "ModuleText", "NotNative", "constant", "in_memory", "spelled"]
@@ -136,7 +136,7 @@ class ModuleText:
         if id(stand_in) not in self._known:
             found = self._named(id(stand_in), name)
             memory = f"global [{size_of(kind)} x i8] zeroinitializer"
-            if are_constants(stand_in):
+            if isinstance(stand_in, Constants):
                 item = spelled(kind.item)
                 values = ", ".join([f"{item} {constant(value, kind.item)}" for value in stand_in.items])
                 memory = f"constant [{kind.length} x {item}] [{values}]"

@@ -20,8 +20,8 @@ from ..ir import OPS, Aval, Graph, Node, apply, dtype_name, inherit
 from ..ir.op import CONSTANT, INPUT, Op, derived
 from ..kernel.complex_formulas import FORMULAS, part_of
 from ..lowering import Call, Contract, Dense, Fourier, Move, Reduce, Scan, Scatter
-from ..nested import Nested
-from ..records import NamedTuple, replace
+from ..nested import Nested, graphs
+from ..records import NamedTuple
 from .recur import RESULT
 from .stored_parts import PAIR, REALS, has_complex, is_complex
 
@@ -145,8 +145,8 @@ class _Splitter:
         """The loop or branch with graphs without complex numbers; one for all results of an operation."""
         known = self.nests.get(id(nested))
         if known is None:
-            found = {name: _Splitter(self.nests).graph(graph) for name, graph in nested.graphs.items()}
-            known = self.nests[id(nested)] = nested, replace(nested, **found)
+            found: dict[str, Any] = {name: _Splitter(self.nests).graph(graph) for name, graph in graphs(nested).items()}
+            known = self.nests[id(nested)] = nested, nested._replace(**found)
         return known[1]
 
 

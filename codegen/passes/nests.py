@@ -21,7 +21,7 @@ from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import internal
 from ..kernel.elements import argument_names
 from ..kernel.nest import Block, NestFunction, Value, known_integer
-from ..nested import Nested, NestedBranch, Recurrence, Repetition, Retreat
+from ..nested import Nested, NestedBranch, Recurrence, Repetition, starts
 from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While
 from .in_place import Draft
 from .rewrites import inlined
@@ -58,7 +58,7 @@ def _filled(nested: Nested, node: Node) -> list[tuple[int, int]]:
         return list(zip(number, accumulate(sizes, initial=0), strict=False))
     if number is not None:
         return [(number, 0)]
-    found = enumerate(zip(nested.results, nested.starts(), strict=True))
+    found = enumerate(zip(nested.results, starts(nested), strict=True))
     return [(k, start) for k, (aval, start) in found if aval.dtype == node.aval.dtype]
 
 
@@ -77,10 +77,10 @@ def _draft(
                     for body, letter in ((yes, "y"), (no, "n"))]
             branch = Branch(len(reads), chosen, *runs)
             return branch, branch.room()
-        case Repetition() | Retreat():
+        case Repetition():
             back, own, hidden = None, nested.own, tuple(reads[nested.own :])
             firsts = tuple(reads[own - nested.carried : own])
-            if isinstance(nested, Retreat):
+            if nested.back is not None:
                 values = len(nested.back.outputs)
                 over = Recurrence(nested.back, values, nested.carried, 1, True)
                 scanned = [(0, 0)] * nested.carried  # known only when it runs, as is the length
@@ -144,7 +144,7 @@ def _with(body: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph
     return inherit(body, Graph.of(inputs, outputs, body.name), {})
 
 
-def _asking(nested: Repetition | Retreat) -> Graph:
+def _asking(nested: Repetition) -> Graph:
     """A step, and whether the condition holds after it."""
     step, condition = nested.step, nested.condition
     answer = inlined(condition, [*step.outputs, *step.inputs[nested.carried :]])

@@ -4,8 +4,8 @@ A recorded one gives all results of a dtype in one vector, and parts are taken o
 becomes a value of its own, and all results of one operation are made by one step:
 
     a: f32[72] = scan(c, x, w)                 loop(c, x, w) -> b, d
-    b: f32[8]  = unpack(a, start=0, ...)
-    d: f32[8,8] = unpack(a, start=8, ...)
+    b: f32[8]  = unpack(a, number=0, start=0, ...)
+    d: f32[8,8] = unpack(a, number=1, start=8, ...)
 
 A vector that is wanted as a whole (it is an output) stays one, and the step writes into it.  Inputs which are parts
 of a vector that is there are read where they lie.
@@ -29,8 +29,7 @@ import numpy as np
 from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import CONSTANT, INPUT, Op, internal
 from ..lowering import Call, Map, Nest
-from ..nested import Nested, Recurrence
-from ..records import replace
+from ..nested import Nested, Recurrence, graphs
 from .pipeline import optimize
 from .rewrites import inlined, rebuilt
 
@@ -82,9 +81,7 @@ def _in_place(inputs: list[Node]) -> tuple[list[Node], tuple[int, ...]]:
 
 def _result(nested: Nested, given: Sequence[Node], part: Node) -> Node:
     """The result that a part of a vector is: an input, where steps hand on their elements."""
-    (vector,), start = part.inputs, part.keywords["start"]
-    found = zip(nested.results, nested.starts(), strict=True)
-    number = next(k for k, (aval, first) in enumerate(found) if aval == part.aval and first == start)
+    (vector,), number = part.inputs, part.keywords["number"]
     if isinstance(nested, Recurrence) and number >= nested.carried:
         elements = nested.body.inputs[nested.carried : nested.carried + nested.scanned]
         if (output := nested.body.outputs[number]) in elements:
@@ -114,22 +111,22 @@ def _knowing(nested: Nested, known: dict[int, Node]) -> Nested:
     inputs = [known.get(k, i) if k >= first else i for k, i in enumerate(body.inputs)]
     if inputs == [*body.inputs]:
         return nested
-    return replace(nested, body=Graph.of(body.inputs, inlined(body, inputs), body.name))
+    return nested._replace(body=Graph.of(body.inputs, inlined(body, inputs), body.name))
 
 
 def _trimmed(nested: Nested, count: int) -> tuple[Nested, list[int]]:
     """The loop without those of its `count` inputs that its graphs do not read, and the numbers of those that stay."""
-    graphs = {name: optimize(graph) for name, graph in nested.graphs.items()}
-    read = {name: {*graph.outputs, *[i for n in graph.nodes for i in n.inputs]} for name, graph in graphs.items()}
+    own: dict[str, Any] = {name: optimize(graph) for name, graph in graphs(nested).items()}
+    read = {name: {*graph.outputs, *[i for n in graph.nodes for i in n.inputs]} for name, graph in own.items()}
     shared = range(nested.own - count, 0)  # counted from the end, as own inputs of graphs differ in number
-    stays = [k for k in shared if any([graph.inputs[k] in read[name] for name, graph in graphs.items()])]
-    for name, graph in graphs.items():
+    stays = [k for k in shared if any([graph.inputs[k] in read[name] for name, graph in own.items()])]
+    for name, graph in own.items():
         inputs = [*graph.inputs[: len(graph.inputs) - len(shared)], *[graph.inputs[k] for k in stays]]
-        graphs[name] = inherit(graph, Graph(inputs, graph.nodes, graph.outputs, graph.name), {})
-    more = {}
-    if isinstance(nested, Recurrence):
-        more["scanned"] = sum([k < shared.start + nested.scanned for k in stays])
-    return replace(nested, **graphs, **more), [*range(nested.own), *[count + k for k in stays]]
+        own[name] = inherit(graph, Graph(inputs, graph.nodes, graph.outputs, graph.name), {})
+    made: Any = nested._replace(**own)
+    if isinstance(made, Recurrence):
+        made = made._replace(scanned=sum([k < shared.start + made.scanned for k in stays]))
+    return made, [*range(nested.own), *[count + k for k in stays]]
 
 
 # ---------------------------------------------------------------- elements that follow from their number
@@ -179,7 +176,7 @@ def counted(loop: Recurrence, inputs: list[Node]) -> tuple[Recurrence, list[Node
     )
     zero = Node(CONSTANT, (), (0, "i64"), _I64)
     given = [*inputs[:first], zero, *[inputs[k] for k in stays], *inputs[stop:], *numbers]
-    return replace(loop, body=graph, carried=first + 1, scanned=len(stays)), given
+    return loop._replace(body=graph, carried=first + 1, scanned=len(stays)), given
 
 
 def _input(node: Node) -> Node:

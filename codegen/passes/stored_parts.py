@@ -30,7 +30,7 @@ import numpy as np
 from ..ir import Aval, Graph, Node
 from ..ir.op import Op, internal
 from ..lowering import Call
-from ..nested import Nested
+from ..nested import Nested, graphs
 from .recur import RESULT
 
 __all__ = ["JOIN", "PAIR", "REALS", "as_join", "has_complex", "is_complex", "needs_parts", "placed_parts", "seen"]
@@ -67,7 +67,7 @@ def is_complex(node: Node) -> bool:
 
 def has_complex(nested: Nested) -> bool:
     """True if a loop or branch computes with complex numbers inside."""
-    return any(map(needs_parts, nested.graphs.values()))
+    return any(map(needs_parts, graphs(nested).values()))
 
 
 # ---------------------------------------------------------------- concatenations of many parts

@@ -30,7 +30,7 @@ f(c: bool[], x: f64[{n}]) {{
     a: f64[{n}] = {no}
     return a
   }})
-  b: f64[{n}] = unpack(a, start=0, shape=({n},))
+  b: f64[{n}] = unpack(a, number=0, start=0, shape=({n},))
   return b
 }}
 """
@@ -46,7 +46,7 @@ def test_a_choice_is_a_branch(n, no):
 
 
 def test_a_choice_that_is_wanted_as_a_vector_stays_one():
-    part = "  b: f64[4] = unpack(a, start=0, shape=(4,))\n  return b\n"
+    part = "  b: f64[4] = unpack(a, number=0, start=0, shape=(4,))\n  return b\n"
     graph, (step,) = steps(CHOICE.format(n=4, no="neg(x)").replace(part, "  return a\n"))
     assert isinstance(step.work, Branch)
     agree(graph, np.asarray(False), np.arange(4.0))
@@ -64,8 +64,8 @@ def test_small_kernels_of_a_body_are_one():
         o: i64[] = constant(value=1, dtype="i64")
         b: i64[] = add(i, o)
         return a, b
-      })
-      b: f64[] = unpack(a, start=0, shape=())
+      }, back=None)
+      b: f64[] = unpack(a, number=0, start=0, shape=())
       return b
     }""")
     assert isinstance(loop.work, While)
@@ -120,13 +120,13 @@ SHIFTED = """
 f(x: f64[40], k: i64[]) {{
   one: i64[] = constant(value=3, dtype="i64")
   back: i64[] = neg({by})
-  a: f64[40] = scan(x, back, dtype="f64", carried=1, scanned=0, length=5, reverse=True, body=s(
+  a: f64[40] = scan(x, back, dtype="f64", carried=1, scanned=0, length=5, is_reversed=True, body=s(
       x: f64[40], by: i64[]) {{
     a: f64[40] = rotate(x, by, axis=0)
     b: f64[40] = mul(a, x)
     return b
   }})
-  b: f64[40] = unpack(a, start=0, shape=(40,))
+  b: f64[40] = unpack(a, number=0, start=0, shape=(40,))
   return b
 }}
 """
