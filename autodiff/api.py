@@ -26,8 +26,6 @@ from .tape.tier import LATE, Late
 from .tensor import AbstractTensor, Tensor
 from .transforms.handles import refuse_discrete_leaf
 
-__all__ = ["CacheInfo", "asarray", "cache_info", "clear_cache", "max_compiles", "tensor"]
-
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """A new leaf with a copy of `data`: numbers, nested lists, arrays, tensors.

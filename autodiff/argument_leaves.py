@@ -36,11 +36,6 @@ from .tape.misses import changed_axes
 from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
 
-__all__ = [
-    "ARRAYS", "SCALAR", "ArgumentLeaf", "Same", "Statics", "argument_names", "aval_of", "has_key", "is_unchanging",
-    "leaves_of", "watch", "why_traced",
-]
-
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
 SCALAR = "scalar"
 #: In a signature: what is no number.

@@ -14,8 +14,6 @@ from codegen.runtime import threads
 
 from .mode import look_closer
 
-__all__ = ["Config", "config"]
-
 debugged = later("codegen.runtime.debugged")
 
 

@@ -12,8 +12,6 @@ from codegen.records import NamedTuple
 from .errors import DispatchError, check_callable, in_short, located
 from .sending import PARTS, take_along
 
-__all__ = ["CONTAINERS", "Container", "container_of", "register", "registration", "unregistered"]
-
 _T = TypeVar("_T")
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-__all__ = ["OF_FUNCTIONS", "OF_TENSORS", "Missing", "hint"]
-
 _CPU = "tensors are on the CPU: leave it out"
 _WINDOWS = "a few lines of slices do it, see docs/howto/windows; rows: ad.convolve, ad.correlate"
 

@@ -35,8 +35,6 @@ from .tracebacks import border
 if TYPE_CHECKING:
     from .entry import SignatureEntry, Signed
 
-__all__ = ["entered_call"]
-
 #: Objects of a call beyond which Python takes it apart: they lie on the stack.
 MOST = 4096
 

@@ -41,11 +41,6 @@ from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
 from .transforms.arguments import applied, constant_of, copied_constant, plain_results
 
-__all__ = [
-    "MISS", "SignatureEntry", "Signed", "arguments_of", "frozen", "present", "put_again", "replayed", "run_as_written",
-    "run_inside", "run_unseen",
-]
-
 #: The answer for a call that has to be traced.
 MISS: Any = object()
 

@@ -19,10 +19,6 @@ from typing import Any
 
 from codegen.records import NamedTuple
 
-__all__ = [
-    "UserLine", "is_ours", "is_shown", "nearest_code", "outside", "short_name", "user_frame", "user_line", "user_lines",
-]
-
 #: Packages that call back into the user's program, or into us, also where they are not in site-packages.
 _LIBRARIES = frozenset((
     "autodiff", "cloudpickle", "codegen", "jax", "joblib", "matplotlib", "mpl_toolkits", "multipledispatch", "numpy",

@@ -29,8 +29,6 @@ from .tape.node import Node as TapeNode
 from .tape.record import ALIASES, ARGUMENT
 from .tape.walk import history, needed
 
-__all__ = ["STAGES", "VERSION", "GraphNode", "GraphText", "inspected", "lines_of_step", "steps_of", "tape_text"]
-
 #: Counts up when a field is changed or taken away; further fields do not count.
 VERSION = 1
 

@@ -44,8 +44,6 @@ from .tracebacks import border
 from .transforms.arguments import applied, checked_numbers
 from .transforms.functional import vjp
 
-__all__ = ["STAGES", "Inspection", "inspect"]
-
 
 def _told(stage: str, doc: str) -> property:
     """A stage as the compiler tells it."""

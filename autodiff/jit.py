@@ -35,8 +35,6 @@ else:  # for the first function that is called
     entered = later("codegen.runtime.entered")
     argument_leaves = later("autodiff.argument_leaves")
 
-__all__ = ["jit"]
-
 
 def jit(
     f: Callable | None = None, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = ()

@@ -15,8 +15,6 @@ from __future__ import annotations
 from contextvars import ContextVar
 from itertools import product
 
-__all__ = ["MODE", "Mode", "look_closer"]
-
 #: The flags of a mode, with those of a context at first.
 _FLAGS = {"tracks": True, "closely": False, "lightly": False, "anomalies": False}
 

@@ -9,8 +9,6 @@ import numpy as np
 from .dispatch import NamedUnion
 from .tensor import Tensor
 
-__all__ = ["Matrix", "Number", "Scalar", "Vector"]
-
 
 def _of_rank(rank: int, axes: str, example: str) -> type:
     """A class of the lattice that has a name and a documentation of its own."""

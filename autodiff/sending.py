@@ -18,8 +18,6 @@ from weakref import ref
 
 import numpy as np
 
-__all__ = ["PARTS", "Keys", "cloudpickle_runs", "goes_by_name", "is_found", "keys", "refuse", "same", "take_along"]
-
 #: The number of objects that are kept after they arrived: they will probably arrive again.
 _KEPT = 128
 

@@ -23,8 +23,6 @@ from codegen.garbage import Paused
 from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU, Namespace, all_locked
 
-__all__ = ["Session", "at_reset", "current", "namespace", "owned", "plans", "reset_all", "tiers"]
-
 
 class _Belonging(NamedTuple):
     """An object of which each session has the contents; `make` gives a new one, `forget` empties one."""

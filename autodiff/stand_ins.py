@@ -13,8 +13,6 @@ from codegen.ir import Aval
 
 from .tensor import AbstractTensor, Tensor, tensor_class
 
-__all__ = ["StandsForArray", "named", "number_class", "standing"]
-
 _LATTICE = type(AbstractTensor)
 
 #: By what they stand for: (dtype, whether it is a Python number), or (class of NumPy's numbers, rank) of an array.

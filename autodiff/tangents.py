@@ -16,8 +16,6 @@ from .ops import dense, project
 from .tensor import AbstractTensor, Tensor
 from .transforms import jvp
 
-__all__ = ["array_of", "tangents"]
-
 #: Arrays, by the number of their leaf.
 Directions = dict[int, np.ndarray]
 

@@ -29,8 +29,6 @@ from .dispatch import complete, is_own
 from .elsewhere import OF_TENSORS, Missing
 from .errors import located
 
-__all__ = ["AbstractTensor", "Tensor", "handle", "tensor_class"]
-
 _CATEGORIES = (np.floating, np.complexfloating, np.integer, np.inexact, np.number)
 _sealed = False  # set at the end of this file: from then on only `_class_of` makes subclasses of Tensor
 

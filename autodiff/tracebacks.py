@@ -20,8 +20,6 @@ from .config import config
 from .errors import Error
 from .frames import is_ours
 
-__all__ = ["border", "shorten"]
-
 _F = TypeVar("_F", bound=Callable)
 
 #: A message that was written here names the user's line.

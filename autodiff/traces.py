@@ -54,8 +54,6 @@ else:  # for the first function that is called
     argument_leaves = later("autodiff.argument_leaves")
     entering = later("autodiff.entering")
 
-__all__ = ["Traces"]
-
 #: Entries kept per function.
 ENTRIES = 256
 #: The number of sizes that were not called again, after which others are expected not to come again.

@@ -21,8 +21,6 @@ from .forks import held_over_fork
 from .modes import modes
 from .records import NamedTuple
 
-__all__ = ["is_settable", "one_thread", "threads_of_blas"]
-
 #: The names of its functions: as NumPy's wheels have them, as others do.
 _NAMES = (
     ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),

@@ -41,11 +41,6 @@ if TYPE_CHECKING:
     from .sized import SizedGraph
     from .sized_code import SizedCode
 
-__all__ = [
-    "CompilerCounts", "Store", "clear", "compile_graph", "compile_sized", "compiled", "counts", "executable", "facts",
-    "is_known", "lock", "make_program", "recorded", "set_mode", "stages", "store",
-]  # fmt: skip
-
 
 class Store:
     """The executables of graphs that were compiled, and what is known of graphs that differ in extents alone.

@@ -7,8 +7,6 @@ import gc
 import io
 from contextlib import suppress
 
-__all__ = ["has_ended", "write_files_at_the_end"]
-
 #: True once this process ends.
 has_ended = [False]
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 else:
     sized_programs = later("codegen.sized_program")  # most graphs are planned for themselves, by who finds no family
 
-__all__ = ["Families", "Unknowns", "fitted"]
-
 #: The number of rows of unknown length that take longer than to compile them for theirs saves, if they run often: a sum
 #: of 100,000 rows of 4 takes 320 us, and 110 where 4 is known; of 50,000 rows of 8 166 and 57.
 _MANY_ROWS = 1000

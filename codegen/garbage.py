@@ -15,8 +15,6 @@ import numpy as np
 
 from .forks import in_child
 
-__all__ = ["Lasting", "Paused", "ignoring", "set_in_context"]
-
 
 class Paused:
     """No collection in any thread inside of `with`, also where pauses are nested or overlap.

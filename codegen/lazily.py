@@ -27,8 +27,6 @@ except ImportError:
 
 from .garbage import Paused
 
-__all__ = ["imported", "later", "lazily"]
-
 
 def lazily(
     package: dict[str, Any], homes: Mapping[str, str], hint: Callable[[str], str] = lambda name: ""

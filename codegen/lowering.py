@@ -26,11 +26,6 @@ from typing import Any
 from .nested import Nested
 from .records import record
 
-__all__ = [
-    "DENSE_ROWS", "LANES", "Call", "Contract", "Decompose", "Dense", "Fourier",
-    "Lowering", "Map", "Move", "Nest", "Order", "Reduce", "Scan", "Scatter", "apart_in_cache",
-]  # fmt: skip
-
 
 @record(frozen=True)
 class Map:

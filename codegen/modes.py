@@ -13,8 +13,6 @@ from __future__ import annotations
 import ctypes
 import os
 
-__all__ = ["FLUSHING", "Modes", "modes", "processor"]
-
 #: By this name machine code imports the words at `Modes.flushing_at`.
 FLUSHING = "autodiff_flushing"
 

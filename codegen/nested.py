@@ -16,8 +16,6 @@ from typing import Any
 from .ir import Aval, Graph, Region
 from .records import NamedTuple
 
-__all__ = ["Nested", "NestedBranch", "Recurrence", "Repetition", "graphs", "of_graphs", "starts"]
-
 
 class Recurrence(NamedTuple):
     """`length` steps `*states, *y[t] = body(*states, *x[t], *hidden)`, from the last t to the first if `is_reversed`.

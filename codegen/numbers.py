@@ -19,8 +19,6 @@ from .nested import starts
 from .runtime.disk import blake2b
 from .symbols import NotSymbolic, Symbol, as_float
 
-__all__ = ["Apart", "apart", "with_numbers"]
-
 #: Stand-ins for numbers: of no class that a parameter is of.
 _INT, _FLOAT = int, float
 

@@ -15,27 +15,6 @@ from .kernel.nest import NestFunction
 from .records import field, record
 from .symbols import most
 
-__all__ = [
-    "UNKNOWN_TRIPS",
-    "Branch",
-    "Buffer",
-    "BufferProgram",
-    "Gemm",
-    "HostCall",
-    "Kernel",
-    "Loop",
-    "Observer",
-    "Place",
-    "Run",
-    "Step",
-    "While",
-    "aligned",
-    "bodies",
-    "bytes_moved",
-    "every_step",
-    "observers",
-]  # fmt: skip
-
 #: observer(program) -> exchange(step, piece) -> the piece to run instead: so a profile puts itself between a program
 #: and the steps that it runs.
 Observer = Callable[[Any], Callable[[Any, Any], Any]]

@@ -33,8 +33,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 from .written import defined
 
-__all__ = ["NamedTuple", "field", "record", "replace"]
-
 _T = TypeVar("_T")
 _C = TypeVar("_C", bound=type)
 

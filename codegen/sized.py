@@ -14,8 +14,6 @@ from .ir import Aval, Graph, Node, evaluate
 from .symbols import Symbol, SymbolicFloat, as_float, formula
 from .written import defined
 
-__all__ = ["SizedGraph", "text_of"]
-
 
 class SizedGraph:
     """A graph in whose avals and parameters symbols stand.

@@ -37,8 +37,6 @@ from .sized_program import sized_program
 from .symbols import Symbol, checked, formula, symbol, typical
 from .written import defined
 
-__all__ = ["SizedCode", "sized_code"]
-
 #: The word of a step that says whether it is shared.
 _SHARE = 4
 

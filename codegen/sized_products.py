@@ -24,8 +24,6 @@ from .runtime.threads import sharing
 from .symbols import LEAST, Symbol, checked, formula, symbol, watched
 from .written import defined
 
-__all__ = ["PRODUCT", "SizedProduct", "put_share"]
-
 #: Extents of a product: `products` writes at most so many.
 PRODUCT = 23
 

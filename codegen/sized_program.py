@@ -27,8 +27,6 @@ from .runtime.kernels import KernelTable, text_of
 from .runtime.share import KernelPiece, is_shared, shared, sized
 from .symbols import Conditions, NotSymbolic, Symbol, evaluated, formula, watched
 
-__all__ = ["SizedProgram", "sized_program"]
-
 #: Primes that are no extents of anybody's: what unknowns are in the two examples.
 _EXAMPLES = ((10007, 12011, 14009, 16033), (11003, 13007, 15013, 17011))
 _FEW = ((103, 107, 109, 113), (107, 109, 113, 127))

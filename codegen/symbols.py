@@ -26,12 +26,6 @@ from typing import Any
 
 from .written import defined
 
-__all__ = [
-    "Conditions", "NotSymbolic", "Symbol", "SymbolicFloat", "as_float", "as_index", "checked", "common_factor",
-    "evaluated", "formula", "is_sure", "is_watched", "larger", "most", "smaller", "symbol", "typical", "watched",
-    "whole",
-]
-
 #: The least value of a symbol.
 LEAST = 2
 

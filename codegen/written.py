@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["defined"]
-
 
 def defined(name: str, text: str, env: dict[str, Any]) -> Any:
     """The function of this name that the text defines.  It sees `env`, but does not stay there, which were a cycle."""

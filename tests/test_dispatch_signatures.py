@@ -16,8 +16,8 @@ from work_done import work
 import autodiff as ad
 from autodiff.dispatch import Choice, GenericFunction, Signature, all_functions
 from autodiff.dispatch.signature import NamedUnion, choice_of, meets
+from autodiff.session import plans
 from autodiff.tape.known import plan_of
-from autodiff.tape.plan import plans
 
 
 def test_a_new_backward_takes_effect_and_drops_only_the_plans_that_it_changes():

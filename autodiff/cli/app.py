@@ -16,8 +16,6 @@ import typer
 
 from ..errors import Error
 
-__all__ = ["AsJson", "app", "reported", "say", "user_errors"]
-
 app = typer.Typer(
     name="autodiff",
     add_completion=True,

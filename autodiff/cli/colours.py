@@ -8,8 +8,6 @@ from rich.syntax import Syntax
 from rich.text import Text
 from rich.theme import Theme
 
-__all__ = ["show"]
-
 #: Stages that are in a language which the highlighter knows.
 _LANGUAGES = {"llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "diff": "diff"}
 

@@ -25,8 +25,6 @@ from ..testing import CheckFailed, check_gradients
 from .app import AsJson, say, user_errors
 from .targets import called, is_file, parse_argnums, run_script
 
-__all__ = ["check", "explain", "export", "profile"]
-
 _TARGET = typer.Argument(help="FILE.py:FUNCTION.")
 
 

@@ -24,8 +24,6 @@ from ..tape.modes import told
 from .app import AsJson, say, user_errors
 from .targets import called, parse_argnums, run_script
 
-__all__ = ["inspect_"]
-
 _DIFF = typer.Option(("", ""), metavar="STAGE STAGE", help="Two stages to compare.", show_default=False)
 
 #: As many avals as a line of the list of graphs shows.

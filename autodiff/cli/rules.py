@@ -27,8 +27,6 @@ from ..tape.lines import rule_code
 from .app import AsJson, say, user_errors
 from .targets import find, is_generic, names_for, parse_arguments
 
-__all__ = ["rules"]
-
 
 def rules(
     name: str = typer.Argument(

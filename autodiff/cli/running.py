@@ -20,8 +20,6 @@ from ..errors import Error
 from .app import AsJson, say
 from .targets import load
 
-__all__ = ["bench", "cache", "demo", "doctor", "example_file", "run_demo"]
-
 #: An installed package has no benchmarks: they are programs of the repository.
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "run.py"
 

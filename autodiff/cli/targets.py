@@ -28,10 +28,6 @@ from ..errors import Error
 from ..tensor import AbstractTensor
 from .app import user_errors
 
-__all__ = [
-    "called", "find", "is_file", "is_generic", "load", "names_for", "parse_argnums", "parse_arguments", "run_script",
-]
-
 
 def called(target: str, args: str, *, sized: bool = False) -> tuple[str, Any, tuple]:
     """(file, function, arguments) of FILE.py:FUNCTION and --args.  Raises Error where it does not take as many."""

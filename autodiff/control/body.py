@@ -30,12 +30,6 @@ from ..tensor import Tensor, handle
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
 
-__all__ = [
-    "RECOMPUTED", "Body", "again", "between", "clone", "cut", "filled", "float_places", "has_rule", "hooked_like",
-    "inside_calls", "interned", "is_float", "keeping", "known", "mode_of", "placed", "recomputed", "tracks_of",
-    "until_stable",
-]  # fmt: skip
-
 _bodies = namespace("body")
 
 #: Their rules read no value of theirs, so a sum stands for its terms.

@@ -41,8 +41,6 @@ from .body import RECOMPUTED, Body, float_places, mode_of, placed
 from .regions import Regions, called, run_of
 from .trace import Operands, Traced, applied, as_written, choose, derived, trace, valued, where_differing
 
-__all__ = ["checkpoint", "cond"]
-
 #: Classes whose values become tensors in a result.
 VALUES = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex)
 

@@ -32,8 +32,6 @@ from ..tensor import Tensor, handle
 from .body import Body, again, between, inside_calls, interned, is_float, recomputed
 from .trace import applied
 
-__all__ = ["in_parts"]
-
 #: A product of all steps may take so many times the memory of the elements it is computed from.
 _MOST = 8
 

@@ -60,8 +60,6 @@ from .trace import (
     where_differing,
 )  # fmt: skip
 
-__all__ = ["fori_loop", "scan"]
-
 #: Tensors of one purpose each.
 Groups = Sequence[Sequence[Tensor]]
 

@@ -30,8 +30,6 @@ from ..tape.record import record
 from ..tensor import Tensor
 from .body import cut, tracks_of
 
-__all__ = ["Regions", "called", "run_of"]
-
 
 class Regions:
     """An operation whose static part holds bodies.

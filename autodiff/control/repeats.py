@@ -35,8 +35,6 @@ from .body import Body, filled, float_places, mode_of, placed, until_stable
 from .regions import Regions, called, run_of
 from .trace import Like, Nesting, applied, as_written, check_kept, choose, derived, trace, valued, where_differing
 
-__all__ = ["while_loop"]
-
 
 def _run(loop: Repetition, *arrays: np.ndarray) -> list[Any]:
     """Run the loop, and back where it has to.  (Compiled, it is native where condition and step are.)"""

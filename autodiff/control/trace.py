@@ -46,11 +46,6 @@ from ..transforms.arguments import own
 from ..transforms.batch.walk import OfAll
 from .body import Body, again, hooked_like, interned, is_float
 
-__all__ = [
-    "Like", "Nesting", "Operands", "applied", "as_written", "check_kept", "choose", "derived", "is_python_number",
-    "trace", "valued", "where_differing",
-]  # fmt: skip
-
 
 class Like:
     """Stands among the examples of `trace` for a tensor, or each of its elements: an argument of f is made like it.

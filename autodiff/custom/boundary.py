@@ -47,11 +47,6 @@ from ..tape.record import record, state
 from ..tensor import Tensor, handle
 from .call import CustomCall
 
-__all__ = [
-    "HistorylessError", "MappedCall", "boundary_kind", "boundary_node", "call_of", "host_call", "noted_handle",
-    "output_of", "outputs_of", "read_only", "token_of", "without_history",
-]  # fmt: skip
-
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
 _CALL = Primitive("call", infer=lambda: None, reference=None)
 _CALL_KIND = Kind(_CALL, (), out_of(Aval((), np.float64), True))  # a value nobody asks for

@@ -32,11 +32,6 @@ from ..tensor import Tensor
 from .keys import ReadsWalk, static_key
 from .reads import Path, is_fixed, standing
 
-__all__ = [
-    "HOLDS_NONE", "LOOKS", "CallShape", "CustomCall", "Packed", "Site", "as_it_is", "classes_of", "key_of",
-    "note_looks", "own_copy", "pack", "shape_of",
-]  # fmt: skip
-
 
 def as_it_is(value: Any) -> Any:
     """A leaf that is no tensor, unchanged."""

@@ -13,8 +13,6 @@ from typing import Any
 from ..errors import GradientError, caller, located
 from ..tensor import Tensor
 
-__all__ = ["BackwardContext", "Declared", "Fields", "ForwardContext", "attributes", "said", "wanted"]
-
 
 class Fields(Sequence):
     """Values by name, by attribute and by position; read only.

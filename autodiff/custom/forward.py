@@ -20,8 +20,6 @@ from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
 from .outputs import Outputs, dirty_places, no_gradient, rebind_callers, refuse_forgotten
 from .reads import Path, closed_over, held_by, names_of
 
-__all__ = ["Entered", "call_forward", "completed"]
-
 
 class Entered:
     """The arguments of a call that was entered.

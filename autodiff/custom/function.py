@@ -40,8 +40,6 @@ else:  # for who has rules of their own
     forwards = later("autodiff.custom.forward")
     straight = later("autodiff.custom.straight")
 
-__all__ = ["CONVERSIONS", "Function", "function", "told_dense"]
-
 _KNOWN = frozenset(DTYPES.values())
 _NUMBERS = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64)}
 

@@ -35,10 +35,6 @@ from .keys import static_key
 from .outputs import Outputs, no_gradient
 from .reads import held_by
 
-__all__ = [
-    "Unlearnt", "Visit", "arrays_of", "in_own_recording", "learn", "note_read_only", "run_on_arrays", "run_traced",
-]  # fmt: skip
-
 
 class Unlearnt(ConcretizationError):
     """A trace met a host forward whose outputs are not known yet: it has to run outside of a trace once."""

@@ -44,11 +44,6 @@ from ..tape.watched import WATCHED, plain
 from ..tensor import AbstractTensor, Tensor
 from .reads import Read, is_fixed, is_library_function, reads_of
 
-__all__ = [
-    "ReadsWalk", "can_be_watched", "class_parts", "is_object", "parts_of", "reading", "static_key", "unnamed",
-    "users_methods",
-]  # fmt: skip
-
 _BY_VALUE = frozenset((str, bytes, bool, int, type(None), type(...), type(NotImplemented), range))
 _BY_IDENTITY = (np.ufunc, type(np.sum))
 _ARRAYS = frozenset(DTYPES.values())

@@ -34,8 +34,6 @@ from ..tape.node import Node
 from ..tape.record import IDENTITY, identity_of
 from ..tensor import Tensor
 
-__all__ = ["Outputs", "dirty_places", "no_gradient", "rebind_callers", "refuse_forgotten"]
-
 _KNOWN = frozenset(DTYPES.values())
 
 

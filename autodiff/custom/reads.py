@@ -35,11 +35,6 @@ from ..tape.node import Node
 from ..tape.walk import by_number, gradient_inputs
 from ..tensor import Tensor
 
-__all__ = [
-    "CodeFacts", "Path", "Read", "closed_over", "facts_of", "held_by", "is_fixed", "is_library_function", "names_of",
-    "reads_of", "refuse_closed", "standing", "tracked_by",
-]  # fmt: skip
-
 #: Packages whose classes and modules are what they are: nothing in them is changed by a program that uses them.
 _FIXED = frozenset(("_operator", "autodiff", "builtins", "cmath", "codegen", "collections", "dataclasses", "enum",
                     "functools", "itertools", "math", "numpy", "operator", "scipy", "typing"))

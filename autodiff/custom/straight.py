@@ -24,8 +24,6 @@ from .context import Declared, ForwardContext, attributes, said
 from .forward import Entered, completed
 from .reads import closed_over
 
-__all__ = ["straight_call"]
-
 _new, _new_line = object.__new__, tuple.__new__
 _NOTHING = Declared()  # the declarations of a method that has no context
 

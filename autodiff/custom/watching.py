@@ -24,8 +24,6 @@ from .call import CustomCall
 from .keys import ReadsWalk, can_be_watched, class_parts, is_object, parts_of
 from .reads import facts_of, is_library_function, reads_of
 
-__all__ = ["Watching", "watched"]
-
 
 class Watching(NamedTuple):
     """One run of a rule under watch.

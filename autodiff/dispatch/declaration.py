@@ -19,8 +19,6 @@ from typing import Any, NoReturn
 from ..errors import DispatchError, caller
 from ..frames import is_ours, short_name
 
-__all__ = ["Declaration", "brackets", "called", "has_body", "is_below", "place_of", "public_name"]
-
 _Kind = inspect._ParameterKind
 #: Parameters of PyTorch, and how they are called here.
 _AXES = {"dim": "axis", "dims": "axis", "keepdim": "keepdims"}

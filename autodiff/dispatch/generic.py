@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 else:  # for who sends functions to other processes
     sent = later("autodiff.dispatch.sent")
 
-__all__ = ["GenericFunction", "all_functions"]
-
 #: Conversions of one call's arguments that are tried one after the other.
 _CONVERSIONS = 8
 #: The value of a parameter that a call leaves out.

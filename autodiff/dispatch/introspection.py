@@ -10,10 +10,6 @@ from .generic import GenericFunction, all_functions
 from .method import RULES, Ambiguity, Method, MethodTable, complete, not_found
 from .signature import type_name
 
-__all__ = [
-    "Gap", "Match", "Unreachable", "ambiguities", "coverage", "methods", "which", "which_backward",
-]
-
 
 class _OnLines(list):
     """A list that prints one element to a line."""

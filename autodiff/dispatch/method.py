@@ -29,11 +29,6 @@ from .signature import Choice, Signature, dispatched, type_name
 if TYPE_CHECKING:
     from .registry import Registry
 
-__all__ = [
-    "RULES", "Ambiguity", "Method", "MethodTable", "complete", "is_own", "late", "most_specific", "not_found",
-    "types_of_call",
-]  # fmt: skip
-
 #: The kinds of methods that are no programs but rules of one.
 RULES = ("backward", "jvp")
 #: The number of near misses that an error shows.

@@ -28,8 +28,6 @@ from .method import RULES, Method, MethodTable, complete, is_own, most_specific
 from .reliance import note
 from .signature import ANY, Choice, Signature, annotated_types, choice_of
 
-__all__ = ["Registry", "remember"]
-
 _REGISTERING = renewed_in_child(globals(), "_REGISTERING")
 
 

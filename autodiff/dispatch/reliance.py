@@ -25,8 +25,6 @@ from codegen.garbage import Paused, set_in_context
 
 from ..mode import MODE
 
-__all__ = ["OBSERVING", "Choices", "enter", "functions", "include", "is_observed", "note", "observed"]
-
 _functions: set[ref[Any]] = set()
 #: Choices that are being collected, in all threads.  What an interrupt kept from being taken out goes with its object.
 OBSERVING: set[ref[Any]] = set()

@@ -22,8 +22,6 @@ from .reliance import functions
 if TYPE_CHECKING:
     from .generic import GenericFunction
 
-__all__ = ["arrive", "reduced", "taken_along"]
-
 
 def reduced(function: GenericFunction) -> Any:
     """The value of `__reduce__` for a function."""

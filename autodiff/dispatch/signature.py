@@ -21,11 +21,6 @@ from typing import Any
 from ..errors import DispatchError, caller
 from ..frames import user_frame
 
-__all__ = [
-    "ANY", "Choice", "NamedUnion", "Signature", "annotated_types", "choice_of", "dispatched", "meets", "pasted",
-    "type_name",
-]
-
 NoneType = type(None)
 
 

@@ -13,8 +13,6 @@ from codegen.ir import Aval, dtype_name
 
 from .sizes import BuiltProgram, SizedAval
 
-__all__ = ["CArray", "header", "is_reserved"]
-
 #: Element types in C.  A complex number is two numbers beside each other, its real part first.
 TYPES = {
     "f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "bool": "uint8_t", "c64": "float",

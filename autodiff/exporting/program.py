@@ -24,8 +24,6 @@ from ..transforms import value_and_grad
 from .header import CArray, header, is_reserved
 from .sizes import MOST_SIZES, SizedAval, parse_sized, plain_text, program, sized_program
 
-__all__ = ["Export", "export"]
-
 
 class Export:
     """Files of one exported function.

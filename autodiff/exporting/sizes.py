@@ -30,8 +30,6 @@ from ..jit import jit
 from ..tape.modes import told
 from ..tape.node import Node as TapeNode
 
-__all__ = ["MOST_SIZES", "BuiltProgram", "SizedAval", "parse_sized", "plain_text", "program", "sized_program"]
-
 #: Names of sizes in one program.
 MOST_SIZES = 4
 

@@ -35,8 +35,6 @@ from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import is_grad_enabled, jvp, vjp
 
-__all__ = ["Chain", "Layout", "chained", "exchanged", "pulled", "pushed", "restricted", "wrapped"]
-
 Chain = tuple[tuple[Any, ...], ...]
 
 

@@ -36,8 +36,6 @@ try:
 except ImportError as error:
     raise ImportError("ad.interop.jax needs JAX: pip install 'autodiff-native[jax]'") from error
 
-__all__ = ["from_jax", "wrap"]
-
 Zero, is_undefined = forward_and_transpose.Zero, forward_and_transpose.is_undefined_primal
 
 

@@ -33,8 +33,6 @@ from ..tensor import Tensor, handle
 from ..transforms import vjp, vmap
 from .foreign import exchanged, pulled, pushed, restricted
 
-__all__ = ["Entry", "LeafProgram", "avals_of", "c_entry", "can_enter", "entry", "kept", "program_of"]
-
 T = TypeVar("T")
 
 #: Entries of a table, such as the programs of one function by the structure of its arguments; further ones start anew.

@@ -26,8 +26,6 @@ try:
 except ImportError as error:
     raise ImportError("ad.interop.torch needs PyTorch: pip install 'autodiff-native[torch]'") from error
 
-__all__ = ["from_torch", "wrap"]
-
 
 def wrap(f: Callable) -> Callable:
     """See `autodiff.interop.torch`."""

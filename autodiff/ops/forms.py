@@ -29,11 +29,6 @@ from ..errors import DispatchError, DTypeError, caller, located
 from ..tensor import AbstractTensor
 from .conversion import WEAK, as_tensor, astype, dtype_of
 
-__all__ = [
-    "WITHOUT_EFFECT", "NumpyForm", "Refusal", "cast_by", "check_without_effect", "computed_in", "form_of", "further",
-    "takes_as",
-]
-
 _NOT_GIVEN = np._NoValue
 _ANY: Any = object()
 _NEVER: Any = ((), "it has no counterpart here")

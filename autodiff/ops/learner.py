@@ -35,8 +35,6 @@ from ..tracebacks import border, shorten
 from .primitive import I64
 from .template import ITEMS, NONE, of_examples, static
 
-__all__ = ["ALL", "START", "Learner", "Room", "key_of", "learn_subscript"]
-
 #: The arguments of a site that are operands, the others being static: so many in front, or all; see also `ITEMS`.
 ALL = 0
 #: The number of things that are remembered after they were met once.

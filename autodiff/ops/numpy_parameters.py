@@ -37,11 +37,6 @@ from .reductions import all_, any_, prod, sum_
 from .shaping import moveaxis, ravel, reshape, reshaped, rows_along, transpose
 from .statistics import floating, mean, root_of_squares, squared_size, std, var
 
-__all__ = [
-    "along_axes", "along_axis", "as_floats", "included", "of_masked", "of_masked_extreme", "spread_of",
-]  # fmt: skip
-
-
 # ---------------------------------------------------------------- layouts
 
 

@@ -23,9 +23,6 @@ from .shaping import reshape
 from .slicing import part
 from .template import public
 
-__all__ = ["bits", "fold_in", "fraction", "key", "numbered", "of_key", "split", "threefry"]
-
-
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _ROUNDS = 5  # of four each

@@ -32,14 +32,14 @@ from codegen.runtime.record_table import RecordTable, forget_all
 from ..custom.function import Function
 from ..dispatch.reliance import functions
 from ..mode import MODE, Mode
-from ..session import at_reset
+from ..session import at_reset, plans
 from ..tape import leaves
 from ..tape.cut import segments
 from ..tape.known import told
 from ..tape.loans import FEW, held
 from ..tape.machine import use_asks
 from ..tape.node import CONSTANT, LEAF, NUMBERS, Kind, Leaf, Node, Out, RichNode
-from ..tape.plan import COUNTS, Plan, commit_lock, plans
+from ..tape.plan import COUNTS, Plan, commit_lock
 from ..tape.record import (
     ALIASES,
     ARGUMENT,
@@ -57,8 +57,6 @@ from .indexing import assigned, getitem, index_update, selected
 from .learner import ALL, START, Learner, Room, key_of, learn_subscript
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
 from .template import NATIVE, WHEN_DECLARED
-
-__all__ = ["Front", "install", "install_once", "is_installed", "uninstall"]
 
 native = later("codegen.runtime.record")
 

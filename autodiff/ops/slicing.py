@@ -30,8 +30,6 @@ from .gathering import gathered, replaced, scattered
 from .primitive import I64, linear, spread_to, zeros_of
 from .shaping import reshaped, transposed
 
-__all__ = ["embed", "embedded", "part", "slice_update", "sliced", "symbolic_steps", "updated_slice"]
-
 
 def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> None:
     """Fail unless a slice of `shape` can lie in `whole`, and starts are integers."""

@@ -25,12 +25,6 @@ from .reductions import cumprod, cumsum
 from .shaping import broadcast_to, flipped, reshaped, swapaxes
 from .template import public
 
-__all__ = [
-    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "column_stack",
-    "cumulative_prod", "cumulative_sum", "diagflat", "dsplit", "dstack", "fliplr", "flipud", "geomspace", "hsplit",
-    "hstack", "identity", "indices", "logspace", "rot90", "tri", "vsplit", "vstack",
-]  # fmt: skip
-
 
 def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind") -> list[Any]:
     """The arrays to be put together, as a list, in a dtype where one is asked for.  Raises ShapeError for none."""

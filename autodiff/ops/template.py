@@ -29,8 +29,6 @@ from ..tape.record import Recording, argument, is_masked, look_at_size
 from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 
-__all__ = ["ITEMS", "NATIVE", "NONE", "WHEN_DECLARED", "Template", "of_examples", "public", "static"]
-
 #: The native recorder while it is in front of Python (`ops.recorder`).
 NATIVE: list[Any] = []
 #: Functions that are called with each public function when it is declared.

@@ -25,8 +25,6 @@ from ..errors import Error, check_nothing, check_path, in_short, located
 from ..jit import jit
 from .steps import Clock, Steps, StepTimes
 
-__all__ = ["KernelTime", "Profile", "profile"]
-
 #: Elements of arrays that no cache holds (128 MB together), of arrays that the second one does, and of a matrix's side.
 _FAR, _NEAR, _SIDE = 1 << 22, 1 << 13, 512
 

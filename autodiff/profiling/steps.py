@@ -29,8 +29,6 @@ from codegen.runtime.told import Holding, bytes_operations
 
 from ..frames import UserLine, user_line
 
-__all__ = ["PHASES", "POINTS", "Clock", "Event", "StepTimes", "Steps"]
-
 #: In the order in which they are shown.
 PHASES = ("tracing", "rules", "passes", "writing LLVM", "LLVM", "linking", "NumPy", "running")
 

@@ -22,11 +22,6 @@ from ..named_types import Number, Scalar
 from ..ops import as_tensor, cast_to, dense, matrix_transpose, project, stop_gradient, transpose, zeros_like
 from ..tensor import AbstractTensor, Tensor
 
-__all__ = [
-    "NUMBER", "PartOfSquare", "Structured", "StructuredMatrix", "check_inner", "check_same", "cotangent_of", "made",
-    "of_rank", "order_of", "square",
-]
-
 #: Classes whose values scale an array.
 NUMBER = Number | Scalar
 

@@ -15,8 +15,6 @@ from ..ops.shaping import reshaped
 from ..tensor import Tensor
 from .base import StructuredMatrix, check_inner, cotangent_of, of_rank
 
-__all__ = ["Diagonal", "UniformScaling"]
-
 
 class Diagonal(StructuredMatrix):
     """A diagonal matrix, given by its diagonal.   f[n] stands for f[n,n]

@@ -16,8 +16,6 @@ from ..ops.primitive import broadcast_avals
 from ..tensor import Tensor
 from .base import Structured, check_inner, cotangent_of, of_rank
 
-__all__ = ["Fill"]
-
 
 class Fill(Structured):
     """An array of one number.   f[], shape stands for f[shape]

@@ -16,8 +16,6 @@ from .base import NUMBER, check_inner, check_same, cotangent_of, order_of
 from .diagonal import Diagonal, UniformScaling
 from .matrices import LowerTriangular, SelfAdjoint, Symmetric, UpperTriangular
 
-__all__: list[str] = []
-
 #: Types that hold one tensor, in which they are linear.
 _LINEAR = (Diagonal, UniformScaling, Symmetric, LowerTriangular, UpperTriangular)
 _DIAGONAL = Diagonal | UniformScaling

@@ -16,8 +16,6 @@ from ..ops.linalg.solving import solved_factored
 from ..tensor import Tensor
 from .base import PartOfSquare, of_rank, order_of
 
-__all__ = ["Cholesky", "LowerTriangular", "SelfAdjoint", "Symmetric", "UpperTriangular"]
-
 
 class SelfAdjoint(PartOfSquare):
     """A type that stands for the symmetric part, `.matrix`, of the square matrix that it stores."""

@@ -21,8 +21,6 @@ from ..ops.gathering import index_tensor, scattered
 from ..tensor import Tensor
 from .base import Structured, StructuredMatrix, check_inner, made, order_of
 
-__all__ = ["OneHot", "Permutation"]
-
 _BOOL = np.dtype(np.bool_)
 
 

@@ -20,18 +20,17 @@ from codegen.ir import OutOfRange, refused
 
 from ..config import config
 from ..mode import MODE
+from ..session import plans
 from .families import answered
 from .known import VALUE, Ask, Reading, name_plan, read
 from .loans import give_back
 from .misses import note
 from .node import Node, RichNode
 from .parts import values_in_parts
-from .plan import Plan, build, count, data, draw, located, plans, settle, source
+from .plan import Plan, build, count, data, draw, located, settle, source
 from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
 from .sizes import Answer, Size, size_of
 from .walk import Said, needed, still_true, structure, value_inputs
-
-__all__ = ["Question", "end_recording", "evaluate", "live_small", "stored_along", "value_of"]
 
 
 def value_of(node: Node) -> np.ndarray:

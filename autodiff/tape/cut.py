@@ -40,8 +40,6 @@ from .segment import FoundSegment, Rules, Segment, Unfit
 from .tier import prices
 from .walk import by_number
 
-__all__ = ["LARGEST", "SHORTEST", "Cut", "segments"]
-
 #: The times that something must stand in a recording to be a loop, and a length that is too short to be looked at.
 REPEATS, SHORTEST = 4, 48
 #: Operations of one segment: more are compiled with the rest of the recording, or not at all.

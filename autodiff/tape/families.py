@@ -20,17 +20,14 @@ from codegen.records import NamedTuple, record
 from codegen.runtime.cache import LRU
 from codegen.symbols import LEAST
 
-from ..session import owned
+from ..session import owned, plans
 from . import known, machine
 from .known import BACKWARD, VALUE, Ask
 from .loans import give_back
 from .node import CONSTANT, Out, leaf_kind, out_of, released
-from .plan import Drawn, Plan, plans
+from .plan import Drawn, Plan
 from .record import Recording
 from .tier import AtSize, SizedTier
-
-__all__ = ["SIZED", "Answer", "AnyPlans", "SizedAnswer", "answered", "is_count", "without_numbers"]
-
 
 # ---------------------------------------------------------------- plans for any size
 

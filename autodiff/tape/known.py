@@ -19,15 +19,11 @@ from typing import Any
 
 from codegen.records import NamedTuple
 
+from ..session import plans
 from . import machine
 from .node import Kind, Leaf, Node, leaf_kind, out_of, released
-from .plan import Misfit, Plan, drops_inputs, plans
+from .plan import Misfit, Plan, drops_inputs
 from .walk import Said, part_of
-
-__all__ = [
-    "BACKWARD", "NODES", "SOME", "TENSORS", "VALUE", "Ask", "Reading", "answer_of", "described", "forget", "keys_of",
-    "name_plan", "plan_of", "read", "told",
-]  # fmt: skip
 
 #: The purposes of asks, as `codegen.runtime.recording_structs` says it.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5

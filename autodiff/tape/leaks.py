@@ -30,8 +30,6 @@ from .node import Node
 from .record import ARGUMENT, state
 from .walk import reached
 
-__all__ = ["BARE", "LOST", "check_leaves", "is_traced", "note_lost", "warn_of_lost"]
-
 #: The most objects behind a leaf that are looked through.
 _LIMIT = 10_000
 #: Leaves that hold nothing.

@@ -24,11 +24,6 @@ from .node import CONSTANT, Kind, Leaf, Node, data_node, kept, leaf_kind, one_ki
 from .record import state
 from .watched import KIND_OF, WATCHED, Watched, WatchedArray, plain
 
-__all__ = [
-    "constant", "copied_natively", "known_kind", "leaf", "leaf_node", "learn", "number_leaf",
-    "number_like_traced", "place_leaf", "promoted", "taken", "tracked_node", "use_native", "weak_number",
-]
-
 _new = object.__new__
 _KNOWN = frozenset(DTYPES.values())
 

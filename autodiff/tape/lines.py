@@ -27,11 +27,6 @@ from ..frames import UserLine, is_ours, nearest_code, short_name, user_lines
 from ..tensor import AbstractTensor, Tensor
 from .node import Node, Primitive
 
-__all__ = [
-    "Derived", "Lines", "Rule", "belonging", "belonging_to_rules", "give_origins", "line_of", "place_of", "rule_code",
-    "rule_function", "variable_of",
-]
-
 #: Places kept at a time; a trace of as many nodes would be no program that somebody looks at.
 _MOST = 200_000
 

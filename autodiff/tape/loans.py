@@ -22,8 +22,6 @@ from codegen.forks import renewed_in_child
 
 from .node import Kind, Node, data_node, rich_node
 
-__all__ = ["FEW", "LENT", "Lender", "give_back", "held"]
-
 #: Arrays of so few elements are copied in any case: that takes no longer than to lock them (of 1, 256, 1,024 and 2,048
 #: doubles 210, 290, 540 and 770 ns; a lock takes 600; one core of a Zen 4, 2026-11).
 FEW = 1024

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["WHEN_REPEATED", "note_repeated", "use_asks"]
-
 #: Functions to be called when repetition is worth being made faster, until they say that all is done.  A program that
 #: NumPy evaluates again is no reason yet.
 WHEN_REPEATED: list[Callable[[], bool]] = []

@@ -31,11 +31,6 @@ from ..frames import UserLine, user_line
 from ..session import owned
 from .node import Kind, Out
 
-__all__ = [
-    "AFTER_S", "Explanation", "Miss", "changed_axes", "compiled_in_sight", "explain", "forget", "note",
-    "unrolled",
-]
-
 #: Misses remembered: the latest ones.
 LIMIT = 256
 #: Keys that a new one is compared with: so many of each of so many kinds of program, and no larger ones.

@@ -21,8 +21,6 @@ from ..mode import MODE
 from .lines import Lines
 from .record import state
 
-__all__ = ["enable_grad", "is_grad_enabled", "looking", "no_grad", "told", "tracing", "tracking"]
-
 
 class _GradMode:
     """A context manager, re-entrant, that is also a decorator."""

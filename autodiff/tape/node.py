@@ -27,12 +27,6 @@ from codegen.runtime.ufunc_loops import OWN, loops_of
 from ..stand_ins import number_class
 from ..tensor import tensor_class
 
-__all__ = [
-    "CONSTANT", "LEAF", "NUMBERS", "SMALL", "Alive", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode",
-    "data_node", "kept", "kind_of", "leaf_kind", "new_number", "one_kind", "out_of", "put_down", "released",
-    "rich_node",
-]
-
 #: Live pending results of at most this many elements are computed along with what is asked for:
 #: a loss or a metric costs nothing beside the work it summarises.
 SMALL = 64

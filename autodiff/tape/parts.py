@@ -33,8 +33,6 @@ from .segment import Bars, FoundSegment, Rules, Unfit
 from .tier import Account, lately, prices
 from .walk import reached
 
-__all__ = ["keep", "run_in_parts", "values_in_parts"]
-
 #: Of fewer parts it is one graph: what is asked at each step, say.
 FEWEST = 3
 #: Inputs of an operation from which on it puts a list together.

@@ -23,7 +23,7 @@ from codegen.records import NamedTuple
 
 from ..config import config
 from ..errors import caller
-from ..session import owned, plans, tiers
+from ..session import owned, tiers
 from .lines import Lines, give_origins
 from .machine import note_repeated
 from .node import Node
@@ -34,11 +34,6 @@ from .walk import value_inputs
 
 if TYPE_CHECKING:
     from .watched import Watch
-
-__all__ = [
-    "COUNTS", "Counts", "Drawn", "Formulas", "Misfit", "Plan", "build", "commit_lock", "count", "draw", "drops_inputs",
-    "located", "located_at", "plans", "settle", "source",
-]  # fmt: skip
 
 
 class Counts:

@@ -28,8 +28,6 @@ from .node import CONSTANT, Kind, Node
 from .record import ALIASES, ARGUMENT
 from .walk import needed, value_inputs
 
-__all__ = ["Program", "data", "placed", "program_of"]
-
 #: Elements of all values together from which on the graph is evaluated, which drops a value after its last reader.
 _MANY = 1 << 20
 

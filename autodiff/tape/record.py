@@ -37,12 +37,6 @@ from .node import (
 )
 from .walk import reached, value_inputs
 
-__all__ = [
-    "ALIASES", "ARGUMENT", "DETACH", "IDENTITY", "PENDING_LIMIT", "SAME", "SMALL_LIMIT", "NeedsTrace", "Recording",
-    "another", "argument", "asking", "force", "identity_of", "is_cut", "is_masked", "is_tracking", "look_at_size",
-    "of_its_own", "record", "record_again", "state", "use",
-]
-
 #: After so many operations without an ask a pending graph that is too large to be one executable is evaluated.
 PENDING_LIMIT = 4000
 #: Candidates of small live results after which those that are gone are left out.

@@ -35,8 +35,6 @@ from .program import program_of
 from .tier import Tier, tier_of
 from .walk import reached
 
-__all__ = ["GIVEN", "Bars", "FoundSegment", "Ruled", "Rules", "Segment", "Unfit", "learn_piece"]
-
 #: Patterns that are kept of one segment.
 PATTERNS = 16
 #: Stands for a value that is known when the code is called.

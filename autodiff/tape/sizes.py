@@ -29,16 +29,14 @@ from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, wa
 
 from ..config import config
 from ..dispatch import observed
-from ..session import namespace
+from ..session import namespace, plans
 from .families import SIZED, Answer, AnyPlans, SizedAnswer, is_count, without_numbers
 from .known import Ask, Reading, answer_of, plan_of
 from .machine import note_repeated
 from .node import CONSTANT, LEAF, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
-from .plan import Plan, plans
+from .plan import Plan
 from .record import ALIASES, state
 from .tier import SizedTier, Tier
-
-__all__ = ["Answer", "Size", "size_of"]
 
 #: The times that rules are run with symbols for one form.
 _TRIES = 3

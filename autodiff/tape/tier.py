@@ -38,11 +38,6 @@ if TYPE_CHECKING:
 
     from .program import Program
 
-__all__ = [
-    "LATE", "Account", "AtSize", "Late", "SizedTier", "Tier", "executable_of", "is_evaluated", "is_let_pass", "lately",
-    "prices", "tier_of",
-]  # fmt: skip
-
 
 class _Prices:
     """The numbers that decide, the price of compiling as it is learnt here, and the clock it is measured by.

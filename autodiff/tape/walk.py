@@ -28,11 +28,6 @@ from operator import attrgetter
 from . import machine
 from .node import LEAF, Leaf, Node
 
-__all__ = [
-    "Said", "by_number", "gradient_inputs", "history", "is_given", "largest", "needed", "part_of", "reached",
-    "recorded_since", "still_true", "structure", "uncommon", "value_inputs",
-]  # fmt: skip
-
 by_number = attrgetter("number")
 
 

@@ -29,8 +29,6 @@ from codegen.symbols import Symbol, SymbolicFloat
 from ..tensor import AbstractTensor
 from .node import Node
 
-__all__ = ["KIND_OF", "WATCHED", "Watch", "Watched", "WatchedArray", "WatchedStep", "plain", "seen_within"]
-
 
 class WatchedStep(NamedTuple):
     """A step by which something watched is computed.

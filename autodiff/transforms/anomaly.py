@@ -21,8 +21,6 @@ from ..tape.plan import data
 from ..tape.record import state
 from ..tensor import Tensor
 
-__all__ = ["detect_anomaly", "is_watching", "runs_as_written", "watch", "watch_pushed"]
-
 
 class detect_anomaly:
     """Raise GradientError inside the block at the first rule whose gradient is nan or inf.

@@ -43,12 +43,6 @@ from ..tape.record import ALIASES, identity_of, state
 from ..tape.walk import gradient_inputs, uncommon, value_inputs
 from ..tensor import AbstractTensor, Tensor, handle, tensor_class
 
-__all__ = [
-    "Arguments", "applied", "array_of", "check_differentiable", "checked_numbers", "constant_of", "copied_constant",
-    "fitting", "fresh", "is_differentiable", "is_plain", "leaf_name", "name_of", "own", "plain_results",
-    "run_recorded", "scalar_and_aux", "tracks_outside",
-]
-
 _KNOWN = frozenset(DTYPES.values())
 
 

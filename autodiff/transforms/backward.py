@@ -32,8 +32,6 @@ from .backward_pass import Group, recorded
 from .gradient import solve
 from .hooks import due_after, run_after
 
-__all__ = ["asked_of", "backward", "check_not_released", "passed", "release", "seed_for"]
-
 
 def backward(
     tensors: Tensor | Sequence[Tensor],

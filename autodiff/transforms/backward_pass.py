@@ -43,11 +43,6 @@ from .arguments import tracks_outside
 from .hooks import run_hooks
 from .reverse import Many, Pull, noted
 
-__all__ = [
-    "Group", "again", "ask_for", "emit", "group_of", "in_order", "in_parts", "is_looked_at", "pulled", "recorded",
-    "recording_rules", "separate", "untracked",
-]  # fmt: skip
-
 
 class Group:
     """The nodes whose cotangents add up to one gradient; hooks on the sum; what the sum is added to.

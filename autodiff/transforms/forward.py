@@ -46,8 +46,6 @@ from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule
 
-__all__ = ["jvp", "moving", "paired", "push_call", "pushed", "pushed_to"]
-
 #: Of a node, by its place in the history: Python goes through what reads it.  Machine code has the same
 #: (`recording_rules`).
 _LOOK = 1

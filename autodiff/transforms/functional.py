@@ -43,9 +43,6 @@ from .backward import asked_of, check_not_released, passed, release, seed_for
 from .backward_pass import Group, again, ask_for, group_of, pulled, recorded
 from .gradient import solve
 
-__all__ = ["grad", "gradients_with_history", "value_and_grad", "vjp"]
-
-
 # ---------------------------------------------------------------- of functions
 
 

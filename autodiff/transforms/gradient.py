@@ -36,8 +36,6 @@ from ..tensor import Tensor, handle
 from .backward_pass import Group, emit, in_order, in_parts, recording_rules, separate
 from .rules import Watches, found_out
 
-__all__ = ["Gradients", "solve"]
-
 
 def solve(
     seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, retain: bool, also: Sequence[Node] = (),

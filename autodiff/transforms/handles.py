@@ -24,9 +24,6 @@ from .backward import backward
 from .updates import as_leaf
 from .values import array, detach, index, item, number, numpy, page, show, text, tolist, truth
 
-__all__ = ["GradFn", "refuse_discrete_leaf"]
-
-
 # ---------------------------------------------------------------- gradients
 
 

@@ -26,11 +26,6 @@ from ..tape.node import Leaf, Node, RichNode, rich_node
 from ..tape.record import DETACH, IDENTITY, identity_of, record, state, use
 from ..tensor import Tensor, handle
 
-__all__ = [
-    "Hook", "Removable", "call_nested", "due_after", "register_hook",
-    "register_post_accumulate_grad_hook", "retain_grad", "run_after", "run_hooks",
-]  # fmt: skip
-
 
 class Hook:
     """A registered function, and the user's line that registered it."""

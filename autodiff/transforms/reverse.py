@@ -45,8 +45,6 @@ from .hooks import run_hooks
 from .rule_programs import MASKED, RulePrograms, pulled_by_rule
 from .rules import again, call_rule, watching_at
 
-__all__ = ["SUMS", "LooksAtCotangents", "Many", "Pull", "Wires", "aval_of", "begun", "noted"]
-
 _ADD = named("add")
 #: The kinds of sums that do not track, and of those that do.
 SUMS = (_ADD.memo[False], _ADD.memo[True])

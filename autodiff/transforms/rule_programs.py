@@ -35,8 +35,6 @@ from ..tape.record import argument, state
 from ..tape.walk import by_number
 from ..tensor import Tensor, handle
 
-__all__ = ["BATCH", "MASKED", "PUSH", "RuleProgram", "RulePrograms", "missing_rule", "pulled_by_rule"]
-
 #: A word: the sort of a rule, and bits.  Machine code has the same (`recording_rules`).
 _PULL, PUSH, BATCH = 0, 1, 2
 _TRACKS, MASKED, _MANY, _FIRST_INPUT = 1 << 2, 1 << 3, 1 << 4, 8

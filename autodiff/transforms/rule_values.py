@@ -31,8 +31,6 @@ from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor, handle
 
-__all__ = ["flow_of", "gradients_of", "push_rule", "tensor_at", "without_known_history"]
-
 #: Of a complex gradient for a real input, what counts.
 _real_part = attrgetter("real")
 

@@ -52,9 +52,6 @@ else:  # of use to programs with rules of their own
     calls = later("autodiff.custom.call")
     watches = later("autodiff.custom.watching")
 
-__all__ = ["Watches", "again", "call_rule", "found_out", "watching_at"]
-
-
 #: Rules that were found to ask for values: they run each time, and each was reported once.
 found_out: dict[ref[Any], str] = {}
 

@@ -42,8 +42,6 @@ from .forward import moving, paired, pushed, pushed_to
 from .functional import gradients_with_history
 from .reverse import LooksAtCotangents, Many
 
-__all__ = ["hessian", "hvp", "jacobian", "many"]
-
 #: Fewer passes are done one after the other where memory does not suffice for all at once.
 FEWEST = 8
 

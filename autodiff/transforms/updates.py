@@ -24,8 +24,6 @@ from ..tape.record import SAME, another, identity_of, record, state
 from ..tape.walk import history
 from ..tensor import Tensor
 
-__all__ = ["as_leaf", "rebind"]
-
 
 def as_leaf(node: Node, identity: Leaf) -> Node:
     """A node of the same value that gradients of `identity` accumulate at; pending if the value is."""

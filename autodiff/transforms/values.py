@@ -25,8 +25,6 @@ from ..tape.record import DETACH, another, record, state
 from ..tensor import Tensor
 from ..tracebacks import border, shorten
 
-__all__ = ["array", "detach", "index", "item", "number", "numpy", "page", "show", "text", "tolist", "truth"]
-
 
 def _refuse_losing_gradient(t: Tensor, what: str) -> None:
     if t.node.kind.out.requires_grad and not t.masked and MODE.get().tracks:

@@ -21,8 +21,6 @@ from ..errors import DispatchError, check_callable, located
 from ..interop.foreign import Chain
 from .task import Sent, ShardOrder, forget, forget_later, load_shard, sent, work
 
-__all__ = ["Shards", "shards"]
-
 
 class _Here:
     """An executor that runs a task at once, in this thread."""

@@ -25,8 +25,6 @@ from ..tracebacks import border
 from .keeping import Shards
 from .task import Done, Failed, Sent, sent
 
-__all__ = ["Sum", "go_round", "sum_over"]
-
 #: Seconds after which a step is slow enough for a line on a terminal, and between two looks at the workers.
 _SLOW_S, _LOOK_S = 2.0, 1.0
 

@@ -45,11 +45,6 @@ from ..jit import Compiled, jit
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import enable_grad, vjp
 
-__all__ = [
-    "Done", "Failed", "LoadedShard", "Sent", "ShardOrder", "forget", "forget_later", "load_shard", "sent",
-    "work",
-]  # fmt: skip
-
 _Flat = Callable[[Sequence[Any]], list[Any]]
 
 

@@ -36,8 +36,6 @@ from .tiles import write_tiles
 from .types import llvm_type
 from .vector_loop import VectorLoop
 
-__all__ = ["BodyWriter", "Needs", "argument_names"]
-
 
 class Needs:
     """Declarations, by name, and elementary functions that the bodies of a module ask for.

@@ -15,8 +15,6 @@ from typing import Any
 
 from ..records import NamedTuple
 
-__all__ = ["Place", "PlaceOf", "Places", "ToldLines", "joined"]
-
 
 class Place(NamedTuple):
     """A line of a program, and the function it stands in."""

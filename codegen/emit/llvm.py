@@ -27,7 +27,6 @@ from .debug import PlaceOf, joined
 from .target import Target
 from .types import ALIGNMENT
 
-__all__ = ["Emitted", "emit_function", "emit_module", "internal", "module_of", "nameless"]
 
 def emit_module(functions: Sequence[NestFunction], target_features: str = "") -> str:
     """The text of one module that exports `i32 @name(ptr pointers, ptr extents)` for each function.

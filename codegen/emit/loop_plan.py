@@ -29,8 +29,6 @@ from .rising import held_back, is_known_before, is_rising
 from .strides import NEAR, VARYING, LinearForm, RunStride, Stride, form_of, multiple, never_meet, summed
 from .types import NARROW, width
 
-__all__ = ["LoopPlan", "plan_loop"]
-
 #: In additions, as the costs of `kernel.instructions`.
 _COST_OF_A_GATHER, _COST_OF_A_RISING_LOAD = 10, 3
 #: The saving, in additions, where one function computes two.

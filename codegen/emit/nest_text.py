@@ -14,8 +14,6 @@ from ..kernel.nest import Status
 from ..program import Place
 from .body import Needs
 
-__all__ = ["CHUNK", "SMALL", "SPACE", "Flip", "Moving", "Near", "Text", "Turning", "entrance"]
-
 #: Bytes of a value that lies on the stack of the function, where registers are made of it.
 SMALL = 64
 

@@ -37,8 +37,6 @@ from .llvm import Emitted, internal, nameless
 from .nest_text import SMALL, SPACE, Flip, Moving, Near, Text, Turning, entrance
 from .target import Target
 
-__all__ = ["NestText", "emit_nest", "leaves"]
-
 #: Of each part of a kernel: its function, which of the kernel's buffers it works on, its numbers; None for a kernel
 #: that is code of its own.
 Parts = Callable[[Kernel], Sequence[tuple[NestFunction, tuple[int, ...], tuple[int, ...]]] | None]

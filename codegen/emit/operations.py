@@ -20,8 +20,6 @@ from ..kernel.instructions import INSTRUCTIONS
 from ..kernel.nest import I1, Extent, MemRef, Operation, ScalarType, Value
 from .types import ALIGNMENT, LLVM_TYPES, intrinsic_suffix, literal, splat, vector_type
 
-__all__ = ["BEYOND", "SCALAR", "MemoryWriter", "Writer", "extreme", "fastmath_flags"]
-
 #: In the order LLVM prints them.
 _FLAGS = ("nsz", "arcp", "contract", "afn", "reassoc")
 

@@ -41,8 +41,6 @@ from .types import NARROW, literal
 if TYPE_CHECKING:
     from .body import BodyWriter
 
-__all__ = ["DEAR", "RUN", "SEARCHED", "Phase", "is_long", "is_open", "may_be_known", "phases", "write_in_runs"]
-
 #: Up to these costs of an iteration a value takes four registers, or two.
 _CHEAP, _MODERATE = 14, 40
 #: A long loop that does little more than add up takes eight narrow registers: as many partial results as four of 64

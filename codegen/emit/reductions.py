@@ -24,8 +24,6 @@ from ..records import record
 from .operations import BEYOND, SCALAR, Writer, extreme
 from .types import LLVM_TYPES
 
-__all__ = ["Extreme", "Reduction", "combined", "find_extreme", "halved", "is_free"]
-
 _INTEGER_EXTREMES = ("arith.maxsi", "arith.minsi")
 
 

@@ -20,8 +20,6 @@ from .types import ALIGNMENT, LLVM_TYPES
 if TYPE_CHECKING:
     from .body import BodyWriter
 
-__all__ = ["away_from_edges", "held_back", "is_known_before", "is_rising", "load_rising"]
-
 #: Operations that hold a counter back or compare it, and make no difference from some place on, or until one: by how
 #: much the counter may be beyond the place.
 _FROM = {"arith.maxsi": 0, "sge": 0, "sgt": 1}

@@ -36,8 +36,6 @@ from .vector_loop import VectorLoop
 if TYPE_CHECKING:
     from .body import BodyWriter
 
-__all__ = ["is_long", "pays", "unrolled", "write_held"]
-
 #: Iterations that are worth writing out: for each loop, for what it carries besides a sum, for a function or root.
 #: More than the last fill a vector themselves, and the code would be long.
 _A_LOOP, _A_SEARCH, _A_FUNCTION, _MOST = 6, 6, 6, 16

@@ -15,8 +15,6 @@ from itertools import combinations
 from ..kernel.nest import Operation, Value, known_integer
 from ..records import record
 
-__all__ = ["NEAR", "VARYING", "LinearForm", "RunStride", "Stride", "form_of", "multiple", "never_meet", "summed"]
-
 #: Elements that are no further apart lie on few lines of the cache.
 NEAR = 4
 

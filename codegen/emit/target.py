@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..records import record
 
-__all__ = ["Target"]
-
 
 @record(frozen=True)
 class Target:

@@ -29,8 +29,6 @@ from .vector_loop import VectorLoop
 if TYPE_CHECKING:
     from .body import BodyWriter
 
-__all__ = ["reads_across", "write_tiles"]
-
 #: The body stands there once for each row of a tile: dearer ones gain nothing.
 _MOST_COST = 14
 #: A tile's rows, at most: more vectors than registers would go to memory and back.  Of bytes a quarter of a register

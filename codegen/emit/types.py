@@ -10,11 +10,6 @@ import numpy as np
 from ..garbage import ignoring
 from ..kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, MemRef, Operation, ScalarType, Type
 
-__all__ = [
-    "ALIGNMENT", "LLVM_TYPES", "NARROW", "first_lanes", "float_literal", "intrinsic_suffix", "literal", "llvm_type",
-    "returned", "splat", "steps", "struct_type", "vector_type", "width",
-]
-
 LLVM_TYPES = {INDEX: "i64", I1: "i1", I8: "i8", I32: "i32", I64: "i64", F32: "float", F64: "double"}
 
 #: Bytes of an element in memory.  Users' arrays are aligned to no more than this.

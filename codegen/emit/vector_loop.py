@@ -25,8 +25,6 @@ from .vector_values import is_by_doubles, quotient
 if TYPE_CHECKING:
     from .body import BodyWriter
 
-__all__ = ["VectorLoop"]
-
 #: Lines from which on an iteration is so long that instructions for its places do not count (see `BodyWriter.stepped`).
 _LONG = 100
 

@@ -28,8 +28,6 @@ from .strides import VARYING, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES, first_lanes
 from .vector_values import VectorValues
 
-__all__ = ["VectorMemory", "load_every_second"]
-
 
 class VectorMemory(VectorValues):
     """Loads and stores of a planned loop.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .body import BodyWriter
     from .vector_loop import VectorLoop
 
-__all__ = ["VectorValues", "is_by_doubles", "quotient"]
-
 
 class VectorValues(Writer):
     """A writer of vectors: it knows each value by lanes, and makes those that it is asked for.

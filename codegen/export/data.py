@@ -20,8 +20,6 @@ from ..records import NamedTuple
 from ..runtime.launcher import Share
 from ..symbols import Conditions, Symbol, SymbolicFloat, formula
 
-__all__ = ["Data", "Label", "SizedNumbers", "StepWords"]
-
 
 class Label(str):
     """The name of a constant or function."""

@@ -25,8 +25,6 @@ from ..symbols import NotSymbolic, Symbol, SymbolicFloat
 from . import stand_ins
 from .data import Data, Label, StepWords
 
-__all__ = ["C_FUNCTIONS", "KNOWN_SIZES", "ExportWriter", "Exported", "NotExportable", "called", "exported"]
-
 #: Functions of the C library that a module may call.
 _WORDS = """
     malloc realloc free memcpy memmove memset fma fmaf exp expf exp2 exp2f log logf log2 log2f log10 log10f pow

@@ -45,8 +45,6 @@ from ..symbols import (
 from .data import SizedNumbers
 from .pieces import KNOWN_SIZES, Exported, ExportWriter, NotExportable, called
 
-__all__ = ["BAD_SIZES", "Disagreement", "ExportedSizes", "SizedExport", "exported_sized"]
-
 #: The status of a call with sizes that there is no way for.
 BAD_SIZES = 16
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["DTYPES", "MOST_BYTES", "Aval", "aval_of", "dtype_name", "parse_aval"]
-
 #: The short name of each dtype the compiler knows.
 DTYPES: dict[str, np.dtype] = {
     "bool": np.dtype(np.bool_),

@@ -18,8 +18,6 @@ from .aval import Aval, aval_of
 from .graph import Graph, Node, node_names, node_text
 from .op import Op
 
-__all__ = ["ANY_LAYOUT", "OutOfRange", "evaluate", "evaluate_node", "failing", "refused", "unshared"]
-
 #: Called with what a reference raised, by those that machine code calls: nobody further out can look at it.
 failing: list[Callable[[Exception], None]] = []
 

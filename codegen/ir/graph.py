@@ -24,11 +24,6 @@ from .aval import DTYPES, Aval
 from .op import CONSTANT, INPUT, Op
 from .origin import Origin, origins_text
 
-__all__ = [
-    "NAME", "Graph", "Node", "Region", "in_depth", "name_origins", "node_names", "node_text", "print_graph",
-    "value_text",
-]
-
 
 class Node:
     """One operation applied: `op(*inputs, **params)`, with its result's aval.

@@ -15,8 +15,6 @@ import numpy as np
 
 from .aval import DTYPES, Aval
 
-__all__ = ["CONSTANT", "INPUT", "OPS", "Op", "define", "derived", "internal"]
-
 
 class Op:
     """One operation.

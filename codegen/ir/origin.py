@@ -19,8 +19,6 @@ from .op import CONSTANT
 if TYPE_CHECKING:
     from .graph import Graph, Node
 
-__all__ = ["Origin", "inherit", "lines_of", "origins_text"]
-
 #: As many lines as a comment names.
 _SHOWN = 4
 

@@ -50,8 +50,6 @@ from .aval import DTYPES, Aval, parse_aval
 from .graph import NAME, Graph, Node, Region, apply, input_node, node_names, node_text
 from .op import INPUT, OPS, Op
 
-__all__ = ["ParseError", "parse", "print_dot"]
-
 
 class ParseError(ValueError):
     """Text that is no graph; the message begins with the line."""

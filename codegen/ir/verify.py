@@ -11,8 +11,6 @@ from .aval import Aval
 from .graph import Graph, Node, Region, node_names, node_text
 from .op import INPUT
 
-__all__ = ["VerifyError", "verify"]
-
 
 class VerifyError(ValueError):
     """A graph that breaks a rule of the IR.  The message shows the node as it prints."""

@@ -31,8 +31,6 @@ from .nest import F32, F64, ScalarType, Value
 from .parts import SIDE_BY_SIDE, rows_in_block, type_of
 from .scalar import Scalar
 
-__all__ = ["Accumulators", "fill"]
-
 _ZERO = constant_index(0)
 
 #: Floats that are added one after the other to one accumulator err by some 1e-6 of their sum, if they are alike.

@@ -28,8 +28,6 @@ from ..records import replace
 from ..symbols import Symbol, SymbolicFloat, common_factor, whole
 from .nest import F32, F64, I64, INDEX, Block, Extent, MemRef, NestFunction, Operation, Value
 
-__all__ = ["MOST", "MULTIPLE", "SMALL", "SMALL_INSIDE", "with_arguments"]
-
 #: Extents up to here are constants: about what a loop that is straight code in vectors can have.
 SMALL = 32
 

@@ -12,8 +12,6 @@ from .index import Index
 from .logic import SCALAR_TYPES, Element, Logic, as_index, as_value
 from .nest import F32, F64, I1, I32, I64, INDEX, Operation, ScalarType, Value
 
-__all__ = ["Arithmetic"]
-
 # Attributes are compared by identity when operations are shared, so there is one dict per meaning.
 _CONTRACT = {"fastmath": frozenset({"contract"})}
 #: For the accumulation of sums only: their order is ours to choose.

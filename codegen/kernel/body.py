@@ -17,8 +17,6 @@ from ..records import record
 from .index import Atom, Index, Quotient, constant_index
 from .nest import I1, I8, I32, INDEX, Block, MemRef, Operation, ScalarType, Status, Type, Value
 
-__all__ = ["FunctionBuilder", "OpenLoop"]
-
 
 @record(eq=False, slots=True)
 class OpenLoop:

@@ -34,8 +34,6 @@ from .nest import ScalarType, Value
 from .parts import Part, first_carrying, is_short, pieces, plan_parts, rows_at_a_time, rows_together, type_of
 from .scalar import Scalar
 
-__all__ = ["build"]
-
 
 @record(frozen=True, slots=True)
 class _Filled:

@@ -21,8 +21,6 @@ from ..ir.op import Op
 from ..lowering import Map
 from ..records import NamedTuple
 
-__all__ = ["FORMULAS", "applied", "part_of"]
-
 
 def _operation(name: str, *, turned: bool = False) -> Any:
     """A function that applies a method of the scalar builder to expressions and numbers."""

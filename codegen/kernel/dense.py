@@ -31,8 +31,6 @@ from .matrices import WRITTEN_OUT, Job, Matrix, copy, each, fold, read, set_to_i
 from .nest import I1, I32, Status, Value
 from .scalar import Scalar
 
-__all__ = ["PROGRAMS", "build_dense", "is_native"]
-
 
 def _both(k: Scalar, answers: Sequence[Value]) -> Value:
     found = answers[0]

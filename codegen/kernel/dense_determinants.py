@@ -17,8 +17,6 @@ from .index import Index
 from .matrices import WRITTEN_OUT, Job, Matrix, each, fold, read, set_to_identity, write
 from .nest import F32, Value
 
-__all__ = ["DETERMINANTS"]
-
 
 def _pivots(job: Job, b: Index) -> tuple[Value, Callable[..., list[Value]]]:
     """The sign of the exchanges of rows, and what goes over all pivots: run(initial, step) -> what is carried."""

@@ -23,8 +23,6 @@ from .index import Index
 from .matrices import Matrix, Place, Reals, at, each, fold, root_of
 from .nest import Value
 
-__all__ = ["cholesky", "lu", "order_below", "substitute"]
-
 #: Columns of a panel, and rows that are taken together.
 FOUR = 4
 

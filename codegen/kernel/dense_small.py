@@ -10,8 +10,6 @@ from typing import Any
 from .matrices import Reals, root_of
 from .nest import Value
 
-__all__ = ["ADJUGATE", "Rows", "adjugate", "cholesky", "lu", "substitute"]
-
 Rows = list[list[Any]]
 
 

@@ -20,10 +20,9 @@ from ..lowering import Map, Move
 from ..records import record
 from .index import Atom, Index, constant_index, flatten, unflatten
 from .instructions import INSTRUCTIONS
+from .logic import SCALAR_TYPES, Element
 from .nest import INDEX, ScalarType, Status, Value
-from .scalar import SCALAR_TYPES, Element, Scalar
-
-__all__ = ["HEAVY", "Axes", "Edge", "Edges", "Probed", "Reader", "broadcast_index", "rows_apart", "rows_kept"]
+from .scalar import Scalar
 
 #: The price of a loop inside of an element, in additions.
 _A_LOOP = 100

@@ -17,11 +17,9 @@ from ..program import Kernel
 from ..records import record
 from .edges import Reader, broadcast_index
 from .index import Index, constant_index, flatten, unflatten
-from .logic import as_value
+from .logic import SCALAR_TYPES, as_value
 from .nest import I8, MemRef, NestFunction, ScalarType, Value
-from .scalar import SCALAR_TYPES, Scalar
-
-__all__ = ["Built", "Elements", "Placed", "Temporary", "argument_names", "finish", "memory_type"]
+from .scalar import Scalar
 
 #: Values that are stored in another's memory: whose, and the stride and the place of the first of their elements.
 Placed = Mapping[Node, tuple[Node, int, int]]

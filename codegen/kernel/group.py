@@ -21,8 +21,6 @@ from ..lowering import Reduce
 from ..records import field, record
 from .index import Index, constant_index, flatten, unflatten
 
-__all__ = ["KernelGroup", "Positions", "Root", "TiledSweep", "strides_of"]
-
 
 def strides_of(shape: tuple[int, ...]) -> list[int]:
     """The stride of each axis of a packed array."""

@@ -20,8 +20,6 @@ from itertools import count
 from ..symbols import is_sure, larger, smaller
 from .nest import INDEX, Value
 
-__all__ = ["Atom", "Index", "Quotient", "constant_index", "flatten", "unflatten"]
-
 _serial = count()
 
 

@@ -20,8 +20,6 @@ import numpy as np
 from ..records import record
 from .nest import F32, F64, I1, I8, I32, I64, INDEX, ScalarType
 
-__all__ = ["FLOATS", "INSTRUCTIONS", "INTEGERS", "OF_ONE", "Instruction", "function_of", "is_function"]
-
 
 def _erf(x: float) -> float:
     return math.erf(float(x))

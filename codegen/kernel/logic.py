@@ -10,8 +10,6 @@ from .body import FunctionBuilder
 from .index import Atom, Index, constant_index
 from .nest import F32, F64, I1, I32, I64, INDEX, ScalarType, Status, Value
 
-__all__ = ["SCALAR_TYPES", "Element", "Logic", "as_index", "as_value"]
-
 Element = Value[ScalarType] | Index
 
 #: The type of an element in arithmetic, by the dtype's short name.

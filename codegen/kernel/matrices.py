@@ -36,24 +36,6 @@ if TYPE_CHECKING:
 else:
     complex_formulas = later("codegen.kernel.complex_formulas")
 
-__all__ = [
-    "WRITTEN_OUT",
-    "Complexes",
-    "Job",
-    "Matrix",
-    "Place",
-    "Reals",
-    "at",
-    "copy",
-    "each",
-    "field",
-    "fold",
-    "read",
-    "root_of",
-    "set_to_identity",
-    "write",
-]  # fmt: skip
-
 
 class Reals:
     """Numbers that are values of the builder.

@@ -35,8 +35,6 @@ from ..program import BufferProgram, Kernel, every_step
 from .instructions import INSTRUCTIONS
 from .nest import F32, F64, I1, INDEX, Block, Extent, MemRef, NestFunction, Operation, ScalarType, Type, Value, every
 
-__all__ = ["FASTMATH_FLAGS", "constant_text", "name_values", "print_function", "print_module"]
-
 #: In the order MLIR prints them.  The others of MLIR's flags are never right here (`nest`).
 FASTMATH_FLAGS = ("reassoc", "nsz", "arcp", "contract", "afn")
 

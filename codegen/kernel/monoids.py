@@ -14,10 +14,6 @@ from .index import Index
 from .nest import I1, I64, ScalarType, Value
 from .scalar import Scalar
 
-__all__ = [
-    "Accumulator", "combine", "element", "identity", "is_sum", "multiplied", "start", "sum_and_rest", "with_rest",
-]  # fmt: skip
-
 Accumulator = tuple[Value, ...]
 
 

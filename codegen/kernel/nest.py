@@ -46,28 +46,6 @@ from typing import Any, Generic, TypeVar
 
 from ..records import field, record
 
-__all__ = [
-    "F32",
-    "F64",
-    "I1",
-    "I8",
-    "I32",
-    "I64",
-    "INDEX",
-    "Block",
-    "Extent",
-    "MemRef",
-    "NestFunction",
-    "Operation",
-    "ScalarType",
-    "Status",
-    "Value",
-    "every",
-    "form_of",
-    "is_parallel",
-    "known_integer",
-]  # fmt: skip
-
 
 class ScalarType:
     """A scalar type, one object per type: compare with `is`."""

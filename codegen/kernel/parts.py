@@ -38,20 +38,6 @@ from .monoids import Accumulator, combine, is_sum
 from .nest import INDEX, ScalarType, Value
 from .scalar import Scalar
 
-__all__ = [
-    "BLOCK",
-    "SIDE_BY_SIDE",
-    "Part",
-    "first_carrying",
-    "is_short",
-    "pieces",
-    "plan_parts",
-    "rows_at_a_time",
-    "rows_in_block",
-    "rows_together",
-    "type_of",
-]  # fmt: skip
-
 #: Elements of one block of a long sum: with some thirty partial sums side by side, the longest chain of additions is
 #: that of NumPy's pairwise blocks.
 BLOCK = 4096

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING
 
 from .arithmetic import Arithmetic
 from .instructions import OF_ONE
-from .logic import SCALAR_TYPES, Element, as_value
+from .logic import Element, as_value
 from .nest import Value
-
-__all__ = ["SCALAR_TYPES", "Element", "Scalar"]
 
 
 class Scalar(Arithmetic):

@@ -22,8 +22,6 @@ from .nest import F32, F64, Value
 from .operands import Product
 from .scalar import Scalar
 
-__all__ = ["build_product", "build_scan", "build_scatter"]
-
 
 def build_scatter(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -> Built:
     """Zeros, then out[target(j)] += updates[j], in index order: collisions add up the same way each time.

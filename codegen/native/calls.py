@@ -11,8 +11,6 @@ from .routines import INTRINSICS, Routine, status, void
 from .structs import Field, FunctionPointer, Reference, borrowed, is_pointer, obj, ptr, size_of
 from .translation import Computed, constant, spelled
 
-__all__ = ["CallWriter", "failure"]
-
 _ORDERINGS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
 _CHANGES = {"atomic_add": "add", "atomic_max": "max"}
 

@@ -29,8 +29,6 @@ from .statements import RoutineWriter
 from .structs import borrowed, is_object, is_pointer, obj
 from .translation import ModuleText, NotNative
 
-__all__ = ["BuiltinLibrary", "Translation"]
-
 _PYTHON = {
     "as_i64": extern("PyLong_AsLongLong", i64, borrowed, fails="occurred"),
     "as_u64": extern("PyLong_AsUnsignedLongLong", u64, borrowed, fails="occurred"),

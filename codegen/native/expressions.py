@@ -28,8 +28,6 @@ from .structs import (
 from .translation import Computed, constant, in_memory, spelled
 from .writer import TextWriter
 
-__all__ = ["ExpressionWriter"]
-
 _OPERATORS: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
     ast.LShift: "shl", ast.RShift: "shr", ast.FloorDiv: "udiv", ast.Mod: "urem", ast.Div: "fdiv",

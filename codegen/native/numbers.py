@@ -15,11 +15,6 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-__all__ = [
-    "Float", "Integer", "Vector", "f32", "f64", "i8", "i16", "i32", "i64", "is_integer", "join", "u8", "u16", "u32",
-    "u64", "u128", "vector",
-]  # fmt: skip
-
 
 class Integer(int):
     """A whole number of `bits` bits.  The constructor wraps, as a conversion in machine code does."""

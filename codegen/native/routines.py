@@ -38,13 +38,6 @@ from ..records import record
 from .numbers import Float, Vector, u64, vector
 from .structs import Pointer, Struct, array, evaluated, obj, zero
 
-__all__ = [
-    "INTRINSICS", "Constants", "External", "Routine", "atomic_add", "atomic_load", "atomic_max", "atomic_store",
-    "bit_cast", "compare_exchange", "constants", "extern", "external", "fence", "from_source", "lane_bits", "likely",
-    "local", "masked_load", "masked_store", "native", "of_static", "select", "shuffle", "static", "status", "unlikely",
-    "void",
-]  # fmt: skip
-
 
 class void:
     """The result of a function that gives nothing."""

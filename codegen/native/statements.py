@@ -20,8 +20,6 @@ from .routines import status, void
 from .structs import Field, borrowed, evaluated, is_object, obj
 from .translation import Computed, spelled
 
-__all__ = ["RoutineWriter", "refuse_wrong_uses"]
-
 
 class RoutineWriter(CallWriter):
     """The text of a whole function."""

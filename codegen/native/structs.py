@@ -22,11 +22,6 @@ from typing import Any
 from ..records import record
 from .numbers import Float, Vector, is_integer
 
-__all__ = [
-    "Array", "Field", "FunctionPointer", "Overlay", "Pointer", "Reference", "Struct", "align_of", "array", "borrowed",
-    "evaluated", "fn", "is_object", "is_pointer", "is_struct", "obj", "overlay", "ptr", "size_of", "zero",
-]  # fmt: skip
-
 
 @record(frozen=True)
 class Reference:

@@ -17,8 +17,6 @@ from .numbers import Float, Vector
 from .routines import Constants, Routine, void
 from .structs import Array, is_pointer, is_struct, size_of
 
-__all__ = ["Computed", "ModuleText", "NotNative", "constant", "in_memory", "spelled"]
-
 
 class NotNative(TypeError):
     """Source that the compiler refuses: file, line, function, reason and expression."""

@@ -15,8 +15,6 @@ from .routines import Routine
 from .structs import obj
 from .translation import Computed, ModuleText, NotNative, in_memory, spelled
 
-__all__ = ["TextWriter"]
-
 
 class TextWriter:
     """The text of a function in the making.

@@ -25,8 +25,6 @@ from ..records import NamedTuple
 from .recur import RESULT
 from .stored_parts import PAIR, REALS, has_complex, is_complex
 
-__all__ = ["split"]
-
 
 class ComplexParts(NamedTuple):
     """The real and the imaginary part of a value."""

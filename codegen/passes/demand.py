@@ -18,8 +18,6 @@ from ..lowering import Contract, Map, Move, Reduce, Scan, Scatter
 from ..symbols import typical
 from .prepare import Prepared
 
-__all__ = ["Demand", "choose_roots", "is_fused"]
-
 _FUSED = frozenset((Map, Move))
 
 #: The cost of reading from memory, in additions: a cheaper value is always computed again.

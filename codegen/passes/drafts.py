@@ -41,8 +41,6 @@ from .storage import let_past_caches
 from .stored_parts import JOIN, PAIR, placed_parts
 from .unit import Unit
 
-__all__ = ["BodyPlanner", "drafted", "exact_nodes", "for_any_extent"]
-
 #: Operations named in a kernel's name.
 _NAMED = 4
 

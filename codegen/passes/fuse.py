@@ -32,8 +32,6 @@ from .prepare import Prepared
 from .reach import TREE_LIMIT, Reach, Reaches, numbers
 from .unit import Unit, choose_scratch, fit, in_order, settle_storage, store_shared
 
-__all__ = ["Fused", "fuse"]
-
 #: Arrays that one kernel reads and writes: as many streams as caches and their prefetchers still serve well.
 _STREAMS_LIMIT = 28
 

@@ -27,8 +27,6 @@ from ..records import record
 from .fuse import Fused
 from .recur import RESULT
 
-__all__ = ["Draft", "renamed", "same_memory", "share_memory"]
-
 #: A step before buffers have numbers: its work, and what it works on, nodes and temporaries.
 Draft = tuple[Any, tuple[Any, ...]]
 

@@ -23,8 +23,6 @@ from ..kernel.group import KernelGroup, Root, TiledSweep, strides_of
 from ..kernel.index import Atom, Index, Quotient, flatten
 from .reach import Reaches, numbers
 
-__all__ = ["chain", "cut_sweeps", "find_turns", "lay_out"]
-
 
 def chain(strides: set[int], total: int) -> tuple[int, ...] | None:
     """Strides in falling order, if each divides the one before: then together they cut the domain into axes."""

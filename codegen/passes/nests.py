@@ -26,8 +26,6 @@ from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While
 from .in_place import Draft
 from .rewrites import inlined
 
-__all__ = ["draft_nest", "merged"]
-
 #: A function that makes the program of a graph.  Kernels of two graphs of one step differ in a letter of their names.
 Planner = Callable[[Graph, str], BufferProgram]
 

@@ -17,8 +17,6 @@ from .rewrites import cse, dce, fold
 from .simplify import simplify
 from .windows import windows
 
-__all__ = ["PASSES", "optimize", "stages"]
-
 #: In this order, again and again until none has anything to do.
 PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("fold", fold),            # constants first: rewrites look for them

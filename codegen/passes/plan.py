@@ -29,8 +29,6 @@ else:
     complex_parts = later("codegen.passes.complex_parts")  # for graphs that have some
     drafts = later("codegen.passes.drafts")
 
-__all__ = ["REWRITES", "plan", "rewritten"]
-
 
 def by_parts(graph: Graph) -> Graph:
     """The graph without complex numbers; the very graph where there are none."""

@@ -23,9 +23,6 @@ from ..program import Gemm
 from ..records import record
 from .stored_parts import JOIN, PAIR, as_join
 
-__all__ = ["Prepared", "computed_by", "gemm_of", "prepare"]
-
-
 _COPY = internal("copy", Map(lambda k, x: x))
 _ROWS = internal(
     "rows",

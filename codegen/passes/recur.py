@@ -33,8 +33,6 @@ from ..nested import Nested, Recurrence, graphs
 from .pipeline import optimize
 from .rewrites import inlined, rebuilt
 
-__all__ = ["RESULT", "counted", "results_together", "separate"]
-
 #: One result, by its number; or several, or (None) all of the node's dtype, as a vector.  `starts`: where each
 #: input begins in the array that it is a part of.
 RESULT = internal("nested", Call(), ("nested", "starts", "number"))

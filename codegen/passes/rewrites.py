@@ -28,8 +28,6 @@ from ..kernel.arguments import MOST, SMALL
 from ..lowering import Call, Contract, Move
 from ..symbols import typical
 
-__all__ = ["choose", "cse", "dce", "fold", "inlined", "inner", "rebuild", "rebuilt"]
-
 
 def rebuild(graph: Graph, visit: Callable[[Node], Node]) -> Graph:
     """The graph with every node replaced by `visit(node)`; the graph itself when nothing was.

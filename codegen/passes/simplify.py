@@ -19,8 +19,6 @@ from collections.abc import Callable
 from ..ir import CONSTANT, OPS, Graph, Node, apply
 from .rewrites import rebuild
 
-__all__ = ["REWRITES", "simplify"]
-
 Rewrite = Callable[[Node], "Node | None"]
 
 

@@ -20,8 +20,6 @@ from ..kernel.nest import NestFunction, every
 from ..program import Buffer, aligned
 from ..symbols import Symbol, most, typical
 
-__all__ = ["ALIGNMENT", "Pack", "in_chains", "is_beyond_caches", "let_past_caches", "place_buffers"]
-
 #: A cache line, and the widest vector.
 ALIGNMENT = 64
 

@@ -33,8 +33,6 @@ from ..lowering import Call
 from ..nested import Nested, graphs
 from .recur import RESULT
 
-__all__ = ["JOIN", "PAIR", "REALS", "as_join", "has_complex", "is_complex", "needs_parts", "placed_parts", "seen"]
-
 #: The dtype of the parts of a complex dtype.
 REALS: dict[Any, np.dtype] = {
     np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64),

@@ -22,8 +22,6 @@ from .loops import chain
 from .prepare import Prepared
 from .reach import Reach, Reaches, numbers
 
-__all__ = ["Unit", "choose_scratch", "fit", "in_order", "settle_storage", "store_shared"]
-
 #: By itself a number takes ten times as long as in a vector; a row that is read again takes less than so many additions
 #: an element.  Numbers of short rows are in vectors anyway where all of the row's work is written out.
 _ROW_PRICE, _SHORT_ROW = 3, 32

@@ -17,8 +17,6 @@ from itertools import combinations, pairwise
 from ..ir import CONSTANT, OPS, Graph, Node, apply, dtype_name
 from .rewrites import rebuilt
 
-__all__ = ["windows"]
-
 #: Fewer windows than this are added up: a loop chooses between two, and is cut where one ends.
 _SEVERAL = 3
 

@@ -14,8 +14,6 @@ from __future__ import annotations
 from ..kernel.nest import Status
 from ..native import Struct, extern, fn, i32, i64, local, native, ptr, u64, void
 
-__all__ = ["call_program", "xla_call"]
-
 #: Bytes of a workspace that may lie on the stack: a thread of XLA's has some megabytes.
 ON_STACK = 1 << 14
 ALIGNMENT = 64

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 else:
     c_calls = later("codegen.runtime.c_calls")
 
-__all__ = ["MESSAGES", "CEntry"]
-
 #: By status: texts that callers in other languages show.
 MESSAGES = {
     Status.OK: "",

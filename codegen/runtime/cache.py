@@ -10,8 +10,6 @@ from typing import Any
 from ..forks import renewed_in_child
 from ..garbage import Paused
 
-__all__ = ["LRU", "Namespace", "all_locked"]
-
 #: Of all tables.  Entries are dropped while it is held, and a dropped one may come back here from its finaliser.
 #: A change that is made under it is whole at any time.
 _lock = renewed_in_child(globals(), "_lock")

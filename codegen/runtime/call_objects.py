@@ -27,8 +27,6 @@ from .recording_objects import (
     tuple_size,
 )
 
-__all__ = ["NUMBER_KINDS", "PACKED", "PUT_TOGETHER", "data_of", "items_of", "put_together", "row_of"]
-
 F64, F32, I64, I32, BOOL, C128, C64 = range(1, 8)
 #: The form in which a Python number is written for a 0-d input of this dtype; 0 is no number at all.
 NUMBER_KINDS = {"f64": F64, "f32": F32, "i64": I64, "i32": I32, "bool": BOOL, "c128": C128, "c64": C64}

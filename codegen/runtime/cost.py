@@ -11,10 +11,6 @@ from ..lowering import Decompose, Fourier, Order
 from ..program import UNKNOWN_TRIPS, Branch, BufferProgram, Gemm, HostCall, Kernel, every_step
 from ..symbols import is_sure, most, smaller, typical
 
-__all__ = [
-    "LONG", "operations_of", "operations_of_block", "operations_of_function", "transformed", "work_of",
-]  # fmt: skip
-
 #: From this many scalar operations on (about half a millisecond, vectorised) a call releases the
 #: interpreter's lock.  Taking it back can cost 5 ms, the switch interval, when another thread computes in Python.
 LONG = 3_000_000

@@ -20,8 +20,6 @@ from typing import Any
 
 from ..ending import has_ended
 
-__all__ = ["check", "linked"]
-
 
 class _Loaded:
     """A library in memory; it is closed when this goes."""

@@ -15,8 +15,6 @@ from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, bodie
 from .stages import buffer_names, kind_of_call
 from .told import Holding, bytes_operations, reads_writes
 
-__all__ = ["Told", "by_origin", "graph_data", "half_of", "kind_of_step", "name_of_step", "program_data"]
-
 #: An origin as data: its lines, rule, label.
 Told = Callable[[Origin], dict[str, Any]]
 

@@ -36,8 +36,6 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-__all__ = ["FORMAT", "DiskCache", "ObjectFile", "blake2b", "default", "folder_of_user"]
-
 #: Counts up when a file is laid out in another way.  It is part of a file's key too: files of an earlier version of
 #: the library are not looked at, and go when they were not used for longest.
 FORMAT = 2

@@ -18,8 +18,6 @@ from ..modes import modes
 from . import memory, native
 from .launcher import LaunchPlan, NativeStep, checked_arguments, launcher, raise_status
 
-__all__ = ["EarlyCall", "call_of"]
-
 #: From this many scalar operations on (some 150 ms, vectorised) threads gain more than the launcher takes.
 _LONGEST = 1_000_000_000
 

@@ -22,8 +22,6 @@ from typing import Any
 from ..ending import has_ended
 from ..records import NamedTuple
 
-__all__ = ["MappedCode", "executable_memory", "is_here", "linked"]
-
 
 def is_here() -> bool:
     """True if objects of this system and processor are known."""

@@ -30,11 +30,6 @@ from . import elf, machine
 from .disk import FORMAT, blake2b, default
 from .llvm import give_back, is_loaded, library, library_file, version
 
-__all__ = [
-    "CompileError", "MachineCode", "Passes", "assembly_text", "compile", "deeply", "exported_names", "joined", "link",
-    "object_of", "optimized_text", "target_features", "target_key",
-]  # fmt: skip
-
 #: True if a module lies in one piece of memory, so that an instruction finds its constants relative to itself: two
 #: instructions fewer for each constant in a loop.  The linker that promises it is young for Windows.
 _IS_NEAR = sys.platform != "win32"

@@ -26,9 +26,6 @@ else:
     entered_call = later("codegen.runtime.entered_call")
     plan_words = later("codegen.runtime.plan_words")
 
-__all__ = ["CallForm", "EnteredCall", "install", "site"]
-
-
 #: `if` and `is` know NumPy's own two by their identity.
 _TRUTHS = words([id(np.False_), id(np.True_)])
 

@@ -35,8 +35,6 @@ from .recording_objects import (
     matches,
 )
 
-__all__ = ["TAKE_APART", "enter", "entering_words", "set_items_at"]
-
 #: (code, register, object, first register for the parts, count): an exact class; an object, or one of its class and
 #: value if it is an int, a float or a str; a tuple of a class; a list of one; a dict whose keys are these of a tuple,
 #: in order; a handle on a node with this result; a dict that has to be empty; the object itself, as the part; the parts

@@ -67,8 +67,6 @@ else:
     segmented = later("codegen.runtime.segmented")
     shares = later("codegen.runtime.share")
 
-__all__ = ["Executable", "Pieces", "SlotLayout"]
-
 
 class Executable:
     """A program that can be called.

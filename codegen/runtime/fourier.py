@@ -31,11 +31,6 @@ else:
     fourier_passes = later("codegen.runtime.fourier_passes")
     fourier_rows = later("codegen.runtime.fourier_rows")
 
-__all__ = [
-    "RADICES", "FourierStep", "factors", "fourier_of", "halves", "is_native", "parts", "radices", "roots",
-    "turns",
-]  # fmt: skip
-
 #: The radices of passes that are written out, the first that fits: 8 is the largest that keeps its elements in
 #: registers.
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)

@@ -24,8 +24,6 @@ import math
 from ..lowering import LANES
 from ..native import f32, f64, i64, local, native, ptr, vector, void
 
-__all__ = ["FLOATS", "pass_of"]
-
 FLOATS = {"f32": f32, "f64": f64}
 
 

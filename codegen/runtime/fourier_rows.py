@@ -23,8 +23,6 @@ from ..lowering import LANES
 from ..native import Struct, extern, fn, i32, i64, lane_bits, local, native, ptr, shuffle, u64, vector, void
 from .fourier_passes import FLOATS
 
-__all__ = ["BlockRows", "Pass", "TransformPlan", "rows_of"]
-
 #: The kinds of transforms: of complex numbers, of real ones to the half of their spectrum, of that to real ones.
 COMPLEX, HALF, WHOLE = range(3)
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 else:
     products = later("codegen.runtime.products")
 
-__all__ = ["Found", "keep", "key_of", "loaded"]
-
 #: Counts up when what is written for a program comes to mean something else.
 VERSION = 2
 

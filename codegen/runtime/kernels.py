@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 else:
     emit = later("codegen.emit")
 
-__all__ = ["KernelTable", "NativeKernel", "text_of"]
-
 #: A kernel's name in its module is this and its key.
 _PREFIX = "k"
 

@@ -30,8 +30,6 @@ from .pool import from_pool, to_pool
 from .recording_objects import HEAD, RawArray, RawSelf, call, dec, inc, int_of, let_go
 from .run_steps import let_others, run_program, take_lock_again
 
-__all__ = ["launch", "run_plan"]
-
 #: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
 STACK_BYTES = 16384
 #: C-contiguous, aligned, writeable; and that an array owns its memory.

@@ -38,12 +38,6 @@ else:
     call_objects = later("codegen.runtime.call_objects")
     plan_words = later("codegen.runtime.plan_words")
 
-__all__ = [
-    "LaunchPlan", "NativeStep", "OutOfRange", "PackedCall", "PlanBlock", "Refused", "Share", "StepTable", "builtin_of",
-    "checked_arguments", "is_native", "launcher", "method_definition", "new_builtin", "raise_status",
-    "storage",
-]  # fmt: skip
-
 
 @record(frozen=True)
 class NativeStep:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 else:
     llvm = later("llvmlite.binding")
 
-__all__ = ["Library", "give_back", "is_loaded", "library", "library_file", "version"]
-
 _FILES = {"win32": "llvmlite.dll", "darwin": "libllvmlite.dylib"}
 
 

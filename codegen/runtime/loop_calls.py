@@ -20,8 +20,6 @@ from ..kernel.nest import Status
 from ..native import Struct, array, extern, f32, f64, fn, i32, i64, local, native, ptr, u8, void
 from .run_steps import leave_flushing, return_flushing
 
-__all__ = ["Decomposition", "LoopCall", "RowLoop", "decomposition", "fourier"]
-
 REFUSED, NO_MEMORY = i32(int(Status.REFUSED)), i32(int(Status.NO_MEMORY))
 
 #: The type of NumPy's loops: operands, the number of rows and the extents, strides, data.

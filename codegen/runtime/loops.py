@@ -30,8 +30,6 @@ else:
     orders = later("codegen.runtime.orders")
     run_steps = later("codegen.runtime.run_steps")
 
-__all__ = ["addresses", "blocks_of", "is_native", "outside", "whole"]
-
 #: Kernels of one function: LLVM's time grows with it.
 _MOST = 64
 

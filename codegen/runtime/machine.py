@@ -24,8 +24,6 @@ from collections.abc import Iterator
 from . import elf
 from .disk import blake2b
 
-__all__ = ["MOST_THREADS", "file_identity", "identity", "package_identity", "quota", "usable_processors"]
-
 _began_ns = time.time_ns()
 
 #: The machine code that reads it: cpuid(leaf, inner, out) writes four words; xgetbv() gives what the system saves.

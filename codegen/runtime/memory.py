@@ -19,8 +19,6 @@ from ..garbage import ignoring
 from ..ir import Aval, dtype_name
 from ..ir import aval as avals
 
-__all__ = ["POOL_BYTES", "address_of", "as_argument", "new", "pointer_table", "view", "words", "workspace"]
-
 
 def _physical_bytes() -> int:
     """The memory of this machine; 4 GiB where the system does not tell."""

@@ -26,11 +26,6 @@ from . import engine, memory, objects
 if TYPE_CHECKING:
     from ..native import Translation
 
-__all__ = [
-    "NEW_COPY", "NO_ROOM", "OFFSETS", "Self", "call_numbers", "is_made", "is_native", "native", "numpy_function",
-    "trim_pool",
-]  # fmt: skip
-
 
 class Self(bytes):
     """`self` of a launcher: eight bytes, the address of the plan block, and all that must live with it."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 else:
     loop_calls = later("codegen.runtime.loop_calls")
 
-__all__ = ["ALL", "LoopStep", "decomposition_of", "has_transform", "is_native", "transform_of"]
-
 #: The ufuncs that each decomposition calls; before NumPy 2.1 some were two, of tall matrices and of wide ones.
 _UFUNCS = {"eigh": ("eigh_lo",), "qr": ("qr_r_raw", "qr_reduced"), "svd": ("svd_s",)}
 

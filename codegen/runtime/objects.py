@@ -23,10 +23,6 @@ from .machine import package_identity
 if TYPE_CHECKING:
     from ..native import Translation
 
-__all__ = [
-    "VERSION", "compiled", "key_of", "loaded", "made", "named", "native_module", "typed",
-]  # fmt: skip
-
 #: Code of functions by what says all of them.  It is never unloaded: steps have its addresses to the end of the
 #: process, threads sleep in it.
 _named: dict[tuple, dict[str, MachineCode]] = {}

@@ -26,8 +26,6 @@ from ..emit.target import Target
 from ..kernel.nest import Status
 from ..native import constants, extern, i8, i32, i64, lane_bits, local, native, ptr, select, u32, u64, vector, void
 
-__all__ = ["FEW", "KINDS", "MOST", "merged_pairs", "order_of", "sorted_pairs"]
-
 #: Elements as they are in memory, and if they are floats.
 KINDS = {"f32": (i32, True), "f64": (i64, True), "i32": (i32, False), "i64": (i64, False), "bool": (i8, False)}
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 else:
     order_rows = later("codegen.runtime.order_rows")
 
-__all__ = ["OrderStep", "is_native", "order_step", "text_of"]
-
 #: From so many additions on threads share the rows; a chunk of them has at least so many.
 _SHARED, _CHUNK = 300_000, 100_000
 #: Chunks are multiples of so many rows, which are sorted side by side.

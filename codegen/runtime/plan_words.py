@@ -13,11 +13,6 @@ from __future__ import annotations
 
 from ..native import Struct, fn, i32, i64, overlay, ptr, static, u64
 
-__all__ = [
-    "ENTRY", "MISS", "PLAN", "STEP_WORDS", "WORDS", "Check", "Entering", "EntryWords", "InputWords",
-    "InstructionWords", "KernelCallWords", "PlanWords", "Spec", "entering",
-]  # fmt: skip
-
 #: In place of a result: arguments are not as expected.
 MISS = 1
 

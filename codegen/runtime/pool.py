@@ -22,8 +22,6 @@ import sys
 from ..native import Struct, array, extern, fn, i32, native, ptr, static, u8, u64, void
 from .recording_objects import allocated, free, set_bytes
 
-__all__ = ["POOL", "from_pool", "to_pool"]
-
 #: Sizes up to 2^57 bytes.
 CLASSES = 256
 

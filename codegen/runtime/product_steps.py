@@ -36,8 +36,6 @@ from .product_tiles import (
     rows_of,
 )
 
-__all__ = ["ProductExtents", "TileWords", "functions_of", "product", "step_text", "text_of"]
-
 #: Up to so many rows of c a panel is not worth packing.
 FEW = 16
 

@@ -41,11 +41,6 @@ from ..native import (
     void,
 )
 
-__all__ = [
-    "FLOATS", "dots_of", "first_lanes_of", "multiply_of", "pack_columns_of", "pack_of", "put_of",
-    "rows_of",
-]  # fmt: skip
-
 FLOATS = {"f32": f32, "f64": f64}
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 else:
     product_steps = later("codegen.runtime.product_steps")
 
-__all__ = ["EXTENTS", "ProductStep", "Tile", "form_of", "product_step"]
-
 #: The extents after the address of the tile's words, in order: the fields of `product_steps.ProductExtents`.
 EXTENTS = (
     "m", "n", "k", "a_row", "a_col", "b_row", "b_col", "batch", "a_stride", "b_stride", "c_stride",

@@ -38,8 +38,6 @@ from .recorder_sites import COUNTS, FIRST, SITE_WORDS, SITES
 from .recording_asks import ASKS, SET_HANDLER, VIEW, Asks, RecordLayout, is_as_known
 from .slots import attribute, life_of, method, wrapper
 
-__all__ = ["RecordLayout", "Recorder", "set_up", "wrapper"]
-
 _BUILTINS = (
     *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_subscripts.key_words,
 )  # fmt: skip

@@ -19,11 +19,6 @@ from typing import Any
 from ..forks import held_over_fork
 from ..garbage import Paused
 
-__all__ = [
-    "ENTRY_WORDS", "FIRST_STATIC", "MOST_BOUNDS", "MOST_EXTENTS", "MOST_KNOWN", "MOST_NODES", "MOST_OPERANDS",
-    "MOST_STATICS", "PROGRAM_WORDS", "SETS", "SPREAD", "WAYS", "RecordTable", "RecordedProgram", "fits", "forget_all",
-]  # fmt: skip
-
 #: An entry: first key, the others with what is static, mode, owner, program.
 ENTRY_WORDS = 5
 #: A table has this many sets, and an entry is in any of the WAYS places of its own.

@@ -20,10 +20,6 @@ from .record_table import MOST_EXTENTS
 from .recorder_nodes import new_leaf, recording_now
 from .recording_structs import RawKind, tape
 
-__all__ = [
-    "UNKNOWN", "copy_leaf", "kind_of_array", "learn_leaf", "new_view", "own_copy", "set_writeable", "size_of",
-]  # fmt: skip
-
 #: Copies of more elements lie in memory of the pool.  Ten million doubles take 18 ms so, and 42 where the system hands
 #: out new pages for them; a hundred thousand take 25 us in either (two cores of a Zen 4, 2026-11).
 POOLED = 8192

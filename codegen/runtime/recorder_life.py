@@ -20,8 +20,6 @@ from . import recording_objects as py
 from .recording_structs import RawHandle, RawNode, RawRich, drop_inputs, tape, word_of
 from .slots import DEALLOC
 
-__all__ = ["new_handle", "new_plain", "new_rich", "node_clear", "node_dealloc", "node_traverse", "rich_dealloc"]
-
 #: The number of each that is kept, some 100 bytes an object: 200 steps of a small policy have 6,400 nodes.  Those above
 #: it count as new for the collector of cycles, which then goes through all of them again and again: 5 us a step there.
 KEPT = 16384

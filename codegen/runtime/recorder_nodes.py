@@ -26,12 +26,6 @@ from .record_table import MOST_NODES
 from .recorder_life import clear_number, new_handle, new_plain
 from .recording_structs import RawHandle, RawKind, RawMode, RawNode, RawRecording, count_of, int_or, tape
 
-__all__ = [
-    "LATEST", "NodeWords", "get_inputs", "get_number", "inputs_of", "is_captured", "is_masked", "kind_of", "new_leaf",
-    "new_node", "new_step", "new_steps", "next_number", "node_of", "number_of", "recorder_here", "recording_here",
-    "recording_now", "recording_operations", "set_inputs", "set_number",
-]  # fmt: skip
-
 #: Classes of handles are found in a table of this many places.
 TYPES = 256
 #: The number of no node: all are older.

@@ -19,8 +19,6 @@ from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape, word_of
 
-__all__ = ["ProgramWords", "done_with_two", "hold_operands", "node_holding", "note", "put_down", "put_program"]
-
 #: Handles noted last that are looked at when another is: as many as a line of a program holds at once.
 LOOKED_BACK = 4
 

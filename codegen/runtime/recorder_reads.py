@@ -20,8 +20,6 @@ from .recorder_nodes import bad_argument, kind_of, node_of, recording_here, reco
 from .recording_run import count_up
 from .recording_structs import ASKED, LOOKED, RawLeaf, RawNode, RawRecording, RawRich, int_or, tape, word_of
 
-__all__ = ["READS"]
-
 #: In place of an array or a number: Python is to be asked.
 PYTHON = 1
 #: Arguments of `__array__` that are passed on.

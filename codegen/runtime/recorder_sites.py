@@ -25,11 +25,6 @@ from .recorder_put import StaticArgument
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, ProgramEntry, is_miss, recorded
 from .recording_structs import RawFunction, tape
 
-__all__ = [
-    "ASSIGN", "COUNTS", "FIRST", "SITES", "SITE_WORDS", "SUBSCRIPT", "RecordingSite", "answer_of", "at_site",
-    "call_site", "named_sites", "sites",
-]  # fmt: skip
-
 #: The number of sites of each sort, and the first one.  Comparisons and those that are alone have one function.
 COUNTS = {
     "binary": 16, "unary": 8, "compare": 6, "power": 1, "subscript": 1, "assign": 1, "called": 1, "method": 64,

@@ -23,8 +23,6 @@ from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_si
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for
 from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, tape, word_of
 
-__all__ = ["assign", "key_words", "subscript"]
-
 #: The first words of entries that are no slices.
 INT, NEW, REST, INDEX = u64(-1), u64(-2), u64(-3), u64(-4)
 NODE = word_of(RawHandle, "node")

@@ -23,8 +23,6 @@ from .recorder_nodes import LATEST, kind_of, node_of, number_of, recording_opera
 from .recorder_put import ProgramWords, StaticArgument, hold_operands, put_down
 from .recording_structs import RawNode, RawRecording, int_or, tape
 
-__all__ = ["CIRCUMSTANCE", "UNKNOWN", "ProgramEntry", "int_within", "is_miss", "key_of", "program_for", "recorded"]
-
 long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32], runs_python=False)
 
 

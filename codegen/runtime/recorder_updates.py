@@ -23,8 +23,6 @@ from .recorder_sites import RecordingSite, at_site, named_sites, sites
 from .recorder_tables import is_miss, key_of
 from .recording_structs import RawHandle, RawNode, RawRecording, RawRich, tape, word_of
 
-__all__ = ["IN_PLACE"]
-
 NODE = word_of(RawHandle, "node")
 #: In place of a node: Python is to give the handle one.
 PYTHON = 1

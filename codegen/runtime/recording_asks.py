@@ -42,8 +42,6 @@ from .native import OFFSETS, Self, native, numpy_function
 from .slots import life_of, offset_of
 from .ufunc_loops import use_loops
 
-__all__ = ["ASKS", "SET_HANDLER", "VIEW", "Asks", "RecordLayout", "is_as_known"]
-
 #: PyArray_View and PyDataMem_SetHandler in NumPy's table.
 VIEW, SET_HANDLER = 137, 304
 

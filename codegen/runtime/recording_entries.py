@@ -20,12 +20,6 @@ from ..native import Struct, i32, i64, native, ptr, static, u32, u64, unlikely, 
 from . import recording_objects as py
 from .recording_structs import RawNode, tape
 
-__all__ = [
-    "CHEAP", "DONE", "KEPT", "NOTED", "OWN", "PAST", "PENDING", "READ", "ROOT", "WIDE", "Dated", "Hot", "LeafPlace",
-    "Met", "begin", "entry_of", "has_room", "hold", "load", "note_own", "number_word", "put_in_order", "reach", "save",
-    "walk",
-]  # fmt: skip
-
 #: Of an entry: gradients go through it; asked for; only read by what is asked (a cotangent, an old gradient).
 PAST, ROOT, READ = 1, 2, 4
 #: Its inputs were looked at; it has a place by its number; a leaf that was noted.

@@ -20,8 +20,6 @@ from .recording_hash import Digest, copy, mix, state, wires_of
 from .recording_keys import key_object, mix_asked, walked
 from .recording_structs import RawKind, RawOut, RawRich, count_of, input_at, is_filled, tape
 
-__all__ = ["described"]
-
 hash_of = extern("PyObject_Hash", i64, ptr, runs_python=False)  # of strings alone
 occurred = extern("PyErr_Occurred", ptr, runs_python=False)
 

@@ -31,8 +31,6 @@ from .recording_entries import (
 )
 from .recording_structs import RawLeaf, RawNode, RawRich, body_of, count_of, input_at, is_filled, tape
 
-__all__ = ["Digest", "copy", "known_identity", "mix", "number", "place_given", "start", "state", "wires_of"]
-
 
 class Digest(Struct):
     """The hash so far, and how many nodes have a place; where entries are (see `Hot`)."""

@@ -17,8 +17,6 @@ from . import recording_objects as py
 from .recording_steps import DTYPE, MOST, SHAPE, ArrayLoop, ArrayLoops
 from .recording_structs import RawKind, tape
 
-__all__ = ["LOOPS", "interpreted"]
-
 
 @native(inline=True)
 def data_of(values: ptr) -> ptr:

@@ -32,8 +32,6 @@ from .recording_structs import (
 )
 from .recording_walk import gather, root, roots
 
-__all__ = ["answer_value", "ask", "key_object", "mix_asked", "walked"]
-
 
 @native(inline=True)
 def place_of(n: ptr) -> u64:

@@ -17,15 +17,6 @@ from __future__ import annotations
 
 from ..native import Struct, borrowed, extern, f64, i32, i64, local, native, obj, ptr, u32, u64, void
 
-__all__ = [
-    "FEW", "HEAD", "RawArray", "RawDescr", "RawObject", "RawSelf", "RawTuple", "allocated", "append", "attribute",
-    "bytes_at", "call", "call_method", "call_one", "call_two", "class_of", "clear_error", "context_value", "dec",
-    "dict_item", "dict_size", "exchange", "failed", "float_value", "free", "inc", "int_in", "int_of", "int_value",
-    "is_subtype", "leave", "let_go", "list_item", "list_of", "list_of_two", "list_size", "matches",
-    "new_bytes", "new_list", "new_tuple", "next_of", "no_memory", "object_of", "referent", "resized", "room",
-    "set_bytes", "set_list", "set_tuple", "slice_ends", "thread_state", "tuple_item", "tuple_of", "tuple_size",
-]  # fmt: skip
-
 
 class RawObject(Struct):
     """The head of all objects."""

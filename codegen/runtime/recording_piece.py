@@ -21,7 +21,6 @@ from .recording_objects import FEW, bytes_at, failed, inc, leave, object_of, roo
 from .recording_run import settle
 from .recording_structs import RawNode, count_of, input_at, tape
 
-__all__ = ["PieceBlock", "finish_piece", "learn_piece", "piece_of"]
 
 class PieceBlock(Struct):
     """The hash of a piece, and the places of its nodes that are asked for.

@@ -20,8 +20,6 @@ from .recording_steps import SIZE, runs_of
 from .recording_structs import RawKind, RawNode, RawRich, body_of, count_of, input_at, tape
 from .recording_walk import gather, roots
 
-__all__ = ["StepsBlock", "digest_of", "placed"]
-
 
 class StepsBlock(Struct):
     """Nodes that were recorded once, to be put down again.

@@ -32,8 +32,6 @@ from .recording_rules import (
 from .recording_run import count_up
 from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, is_filled, tape
 
-__all__ = ["begin_back", "go_back"]
-
 #: Of a node: gradients reach a target through it; its cotangent is masked; it gets nothing but the zeros of step
 #: functions; it is a target; it is a call, of which outputs have cotangents; its hooks have run.
 OPEN, MASKED, ZERO, TARGET, CALL, RAN = 1, 2, 4, 8, 16, 32

@@ -25,11 +25,6 @@ from .recorder_nodes import new_steps
 from .recording_program import StepsBlock
 from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, tape
 
-__all__ = [
-    "MASKED_BIT", "begin_forth", "begun", "bytes_of_array", "drop_rule", "go_forth", "is_operation", "is_simple",
-    "note_used", "place_at", "put_rule", "rule_of", "with_end",
-]  # fmt: skip
-
 #: Of the word of a rule (`rule_programs`): the bit that says of a cotangent that it is masked; the first of those that
 #: say which inputs have tangents, and of how many inputs they say it.
 MASKED_BIT, FIRST_INPUT, MOST_INPUTS = 3, 8, 48

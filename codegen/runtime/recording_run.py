@@ -45,8 +45,6 @@ from .recording_structs import (
     tape,
 )
 
-__all__ = ["AnswerBlock", "count_up", "give_up", "release", "run", "settle"]
-
 #: The number of words that are kept of each group while a plan runs (`commit`).
 GROUP = 4
 

@@ -17,8 +17,6 @@ from ..native import Struct, array, borrowed, fn, i64, local, native, obj, ptr, 
 from . import recording_objects as py
 from .recording_structs import RawKind, tape
 
-__all__ = ["DTYPE", "MOST", "SHAPE", "SIZE", "ArrayLoop", "ArrayLoops", "runs_of", "scheduled"]
-
 #: Operands of a loop at most; the sizes of values whose memory is used again; no place, and no step.
 MOST, SIZES, NOWHERE = 3, 8, -1
 #: Places in `Kind.runs`: dtype and shape of the result, loops, the number of elements, the bytes of one.

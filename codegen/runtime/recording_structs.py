@@ -16,13 +16,6 @@ from __future__ import annotations
 from ..native import Struct, borrowed, i64, likely, native, ptr, static, u32, u64, unlikely, void
 from . import recording_objects as py
 
-__all__ = [
-    "ASKED", "BACKWARD", "BEGAN", "CLOCK", "HITS", "LIMIT", "LOOKED", "LOOK_AT", "NODES", "RULES", "RUNS", "SMALL",
-    "SOME", "START", "TENSORS", "VALUE", "RawCounts", "RawFunction", "RawHandle", "RawKind", "RawLeaf", "RawMode",
-    "RawNode", "RawOut", "RawRecording", "RawRich", "RawTable", "Tape", "body_of", "count_of", "drop_inputs", "flow_of",
-    "input_at", "int_or", "is_filled", "is_plain_or_no_leaf", "old_of", "remember", "tape", "word_of",
-]  # fmt: skip
-
 
 def words(name: str, names: str, **kinds: str) -> type[Struct]:
     """A struct of words with these names; `kinds`: of those that are no plain pointers."""

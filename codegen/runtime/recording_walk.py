@@ -40,8 +40,6 @@ from .recording_entries import (
 )
 from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, tape
 
-__all__ = ["gather", "history_of", "root", "roots", "uncommon"]
-
 
 @native(inline=True)
 def tracked(q: ptr[RawNode], past: u32) -> u32:

@@ -43,11 +43,6 @@ from . import system_calls as system
 from .plan_words import KernelCallWords
 from .system_calls import FLUSH, control, set_control
 
-__all__ = [
-    "account", "leave_flushing", "let_others", "loop_account", "return_flushing", "run_program",
-    "run_program_unlocked", "run_steps", "take_lock_again",
-]  # fmt: skip
-
 #: Added to what a thread keeps: a register may hold 0, and what is not kept is 0.  No register has this bit.
 KEPT = 1 << 62
 

@@ -26,8 +26,6 @@ from ..program import Branch, Loop, Place, While
 from ..records import NamedTuple
 from .launcher import LaunchPlan, PackedCall, Refused, checked_arguments
 
-__all__ = ["Decided", "Host", "Segmented", "driven", "reference_step"]
-
 
 class Decided:
     """`f(*arguments)`; `call` is what is called first."""

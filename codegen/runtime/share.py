@@ -39,8 +39,6 @@ from ..records import record, replace
 from ..symbols import common_factor, typical
 from .cost import operations_of_block
 
-__all__ = ["CHUNK", "SHARED", "KernelPiece", "chunk_of", "is_shared", "load", "shared", "sized"]
-
 #: From this many scalar operations on, a loop is shared.  Waking a thread takes 13-17 us (FACTS 8), so a
 #: loop of 30 us and more gains; vectorised, an operation takes some 0.1 ns.
 SHARED = 300_000

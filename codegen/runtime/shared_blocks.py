@@ -53,8 +53,6 @@ from .worker_threads import (
     workers,
 )
 
-__all__ = ["text"]
-
 IS_LINUX, HAS_THREADS = sys.platform == "linux", sys.platform in ("linux", "darwin")
 
 #: The looks of the caller for the last blocks before it sleeps: its processor is then free for the thread that has

@@ -14,8 +14,6 @@ import sysconfig
 from types import MemberDescriptorType
 from typing import Any
 
-__all__ = ["DEALLOC", "MethodDefinition", "attribute", "is_known_python", "life_of", "method", "offset_of", "wrapper"]
-
 #: Versions of CPython that the tests ran on: their objects look as they are read here.
 _VERSIONS = ((3, 11), (3, 15))
 #: The places of a member descriptor's definition, of the offset in that one, and of a slot wrapper's base.

@@ -41,8 +41,6 @@ from .numpy_loops import is_native as is_decomposed
 from .orders import is_native
 from .told import Comments, Names, located, place_of_node, shown_assembly, shown_llvm
 
-__all__ = ["Stages", "buffer_names", "kind_of_call", "print_program"]
-
 
 def _text_of(stage: str) -> property:
     """The text of a stage whose lines are told."""

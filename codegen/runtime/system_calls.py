@@ -17,12 +17,6 @@ import sys
 from ..modes import processor
 from ..native import extern, fn, i32, local, native, ptr, u32, u64, void
 
-__all__ = [
-    "FLUSH", "adopt", "condition_init", "control", "getpid", "lock", "mutex_init", "now", "pause", "pthread_create",
-    "pthread_detach", "pthread_sigmask", "sched_getaffinity", "set_bits", "set_control", "sigfillset", "unlock",
-    "wait", "wake_all", "wake_one",
-]  # fmt: skip
-
 IS_X86, IS_ARM = processor() == "x86_64", processor() == "aarch64"
 #: Bits that flush, and those that say what a result is: these and how it is rounded.  Of other processors nothing is
 #: known: nobody can switch the mode on there (`modes`).

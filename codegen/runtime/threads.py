@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 else:
     shared_blocks = later("codegen.runtime.shared_blocks")
 
-__all__ = ["announce", "is_made", "limit_threads", "set_threads", "sharing", "started", "threads"]
-
 _lock = held_over_fork(threading.RLock())
 #: The number that a program has set; None: the default holds.
 _count: int | None = None

@@ -20,11 +20,6 @@ from ..lowering import Contract
 from ..program import BufferProgram, Gemm, HostCall, Kernel, Step
 from .cost import operations_of
 
-__all__ = [
-    "Comments", "Holding", "Names", "bytes_operations", "located", "place_of_node", "reads_writes", "shown_assembly",
-    "shown_llvm",
-]
-
 #: As many values as a comment names.
 _SHOWN = 12
 

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["OWN", "loop_of", "loops_of", "use_loops"]
-
 
 class _UFunc(ctypes.Structure):
     """`PyUFuncObject`, as far as it is read."""

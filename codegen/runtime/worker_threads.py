@@ -41,11 +41,6 @@ from . import system_calls as system
 from .machine import MOST_THREADS
 from .system_calls import adopt
 
-__all__ = [
-    "busy", "cut", "generation", "job", "locks", "progress", "run_block", "section_begin", "sleepers",
-    "start_threads", "tickets", "work", "workers",
-]  # fmt: skip
-
 SIG_SETMASK = 2 if sys.platform == "linux" else 3
 
 #: The looks of an idle thread before it sleeps: about 20 microseconds (a pause takes 10 to 40 ns).

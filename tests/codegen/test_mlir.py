@@ -10,9 +10,10 @@ from mlir_tools import verify
 from nest_tools import Nest
 
 from codegen.ir import DTYPES as IR_DTYPES
+from codegen.kernel.logic import SCALAR_TYPES
 from codegen.kernel.mlir import print_function, print_module
 from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Extent, MemRef, NestFunction
-from codegen.kernel.scalar import SCALAR_TYPES, Scalar
+from codegen.kernel.scalar import Scalar
 
 SUM = frozenset({"contract", "reassoc"})
 

@@ -7,8 +7,8 @@ import pytest
 from watched_rules import pair, runs_of, slope
 
 import autodiff as ad
+from autodiff.session import plans
 from autodiff.tape.node import TABLE_LIMIT, Alive, Out, out_of
-from autodiff.tape.plan import plans
 from codegen.ir import Aval
 
 

@@ -11,7 +11,7 @@ from watched_rules import pair, slope
 
 import autodiff as ad
 from autodiff.ops import recorder
-from autodiff.tape.plan import plans
+from autodiff.session import plans
 from autodiff.tape.record import state
 from autodiff.tape.watched import plain
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.session import plans
 from autodiff.tape.known import plan_of
 from autodiff.tape.node import out_of
-from autodiff.tape.plan import plans
 from codegen.ir import Aval
 
 

@@ -25,8 +25,6 @@ from ..template import public
 from .matrices import adjoint, identities, identity, of_finite, of_matrices, shaped, square, square_aval
 from .solving import factorised, inverse_or_nan, solved_factored
 
-__all__ = ["SlogdetResult", "det", "log_det_factored", "slogdet"]
-
 
 def _number(name: str) -> Callable[..., Aval]:
     return shaped(name, lambda m, n: (), is_square=True)

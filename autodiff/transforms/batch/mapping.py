@@ -39,8 +39,6 @@ from ..anomaly import is_watching
 from ..arguments import applied, constant_of, copied_constant, is_differentiable, is_plain, name_of, own, plain_results
 from .walk import of_each
 
-__all__ = ["vmap"]
-
 
 def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     """A function that applies f to many examples at once, which lie along an axis of its arguments.

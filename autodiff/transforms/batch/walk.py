@@ -38,8 +38,6 @@ from ..rule_programs import BATCH, RulePrograms
 from ..rule_values import flow_of
 from ..rules import call_rule
 
-__all__ = ["CALLS", "NoBatchRule", "OfAll", "of_each", "pull_each", "push_each"]
-
 #: Custom functions of this library that know what many of their calls are at once:
 #: (size, arguments by name, whether each tensor in them differs) -> the outputs for all, in their container.
 CALLS: dict[Any, Callable[[int, dict[str, Any], dict[str, Any]], Any]] = {}

@@ -7,8 +7,6 @@ import math
 from .code import FunctionCode, Lane
 from .coefficients import ASIN_F32, ASIN_F64, ATAN_F32, ATAN_F64
 
-__all__ = ["acos", "asin", "atan", "atan2"]
-
 #: pi/4 in two parts.  The first ends in zeros, so that three of it are exact.
 _QUARTER_PI = {
     "f64": (float.fromhex("0x1.921fb54442d18p-1"), float.fromhex("0x1.1a62633145c07p-55")),

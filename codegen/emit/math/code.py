@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from ..target import Target
 from ..types import float_literal, intrinsic_suffix, returned, splat, struct_type, vector_type
 
-__all__ = ["FunctionCode", "Lane"]
-
 Number = int | float
 
 

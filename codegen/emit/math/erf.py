@@ -18,8 +18,6 @@ from .coefficients import BELL_F32, BELL_F64
 from .exp import magic
 from .points import erf_points, pair_at
 
-__all__ = ["bell", "bell_is_far", "erf"]
-
 #: The end of the points: erf is 1, and exp(-x*x) of floats about to be subnormal.
 _END_F64, _END_F32 = 6.0, 9.25
 _BELL_PER_SLOPE = 0.8862269254527580  # sqrt(pi) / 2

@@ -19,8 +19,6 @@ from .code import FunctionCode, Lane
 from .coefficients import EXP2, EXP2_F32, EXP_F32, EXP_F64
 from .tables import EXP_NEAR_F32, EXP_NEAR_F64, POW_ROOTS_F32, POW_ROOTS_F64
 
-__all__ = ["LN2", "exp", "exp2", "exp_beside", "expm1", "expm1_beside", "expm1_reduced", "magic", "scaled"]
-
 #: log(2) in two parts, the first short: its product with an exponent is exact.
 LN2 = {
     "f64": (float.fromhex("0x1.62e42fefa3800p-1"), float.fromhex("0x1.ef35793c76730p-45")),

@@ -8,8 +8,6 @@ from .code import FunctionCode, Lane
 from .exp import expm1_reduced
 from .log import log1p
 
-__all__ = ["acosh", "asinh", "atanh", "cosh", "fade", "sinh", "tanh", "tanh_beside"]
-
 
 def _is_tiny(k: FunctionCode, size: Lane) -> Lane:
     """True if an odd function of slope 1 equals its argument; steps on the way may lose bits of a subnormal."""

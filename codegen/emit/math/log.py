@@ -37,8 +37,6 @@ from .tables import (
     LOGS_E_F64,
 )  # fmt: skip
 
-__all__ = ["decompose", "log", "log1p", "log2", "log10"]
-
 #: The bits of sqrt(1/2): a mantissa below it belongs to the exponent before.
 _SQRT_HALF_BITS = {
     "f64": struct.unpack("<q", struct.pack("<d", math.sqrt(0.5)))[0],

@@ -12,8 +12,6 @@ import numpy as np
 from ..types import float_literal, vector_type
 from .code import FunctionCode, Lane
 
-__all__ = ["erf_points", "pair_at"]
-
 #: From so many lanes on floats fill half registers.
 _NEIGHBOURS = 4
 #: The bits behind the point of the integers by which points are computed, and 2 / sqrt(pi).

@@ -44,8 +44,6 @@ from .tables import (
     POW_ROOTS_F64,
 )
 
-__all__ = ["cbrt", "fmod", "is_large_quotient", "pow_"]
-
 #: 1 / log(2) in two parts.
 _PER_LN2 = {
     "f64": (float.fromhex("0x1.71547652b82fep+0"), float.fromhex("0x1.777d0ffda0d24p-56")),

@@ -15,8 +15,6 @@ from .code import FunctionCode, Lane
 from .coefficients import COS_F32, COS_F64, SIN_F32, SIN_F64
 from .exp import magic
 
-__all__ = ["cos", "is_far", "sin", "tan"]
-
 #: pi/2 in full parts, for fused multiply-adds.
 _HALF_PI = {
     "f64": ("0x1.921fb54442d18p+0", "0x1.1a62633145c07p-54", "-0x1.f1976b7ed8fbcp-110"),
