@@ -158,13 +158,13 @@ class RulePrograms:
         self._noted: set[RuleProgram] = set()
 
     @classmethod
-    def now(cls, is_many: bool = False) -> RulePrograms | None:
+    def now(cls, tracks: bool, is_many: bool = False) -> RulePrograms | None:
         """None where each rule has to run: without machine code, and where what is recorded is looked at."""
         now, mode, native = state.now, MODE.get(), machine.asks
         if native is None or mode.eager or mode.anomalies or is_watched():
             return None
         is_traced = now.lines is not None or now.captures is not None
-        return None if is_traced else cls(mode.tracks, native, is_many)
+        return None if is_traced else cls(tracks, native, is_many)
 
     def applied(
         self, node: Node, inputs: Sequence[Node], beside: Sequence[Node | None], word: int,

@@ -27,7 +27,7 @@ from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, 
 
 __all__ = [
     "MASKED_BIT", "begin_forth", "begun", "bytes_of_array", "drop_rule", "go_forth", "is_operation", "is_simple",
-    "note_used", "place_at", "put_rule", "rule_of", "with_end",
+    "note_used", "place_at", "place_in", "put_rule", "rule_of", "with_end",
 ]  # fmt: skip
 
 #: Of the word of a rule (`rule_programs`): the bit that says of a cotangent that it is masked; the first of those that
