@@ -37,7 +37,7 @@ _PLACE = re.compile(r" at (an unknown place|\S+:\d+)")
 
 
 def border(function: _F, like: Callable | None = None) -> _F:
-    """Make a function a border, by a frame of its own: where a call takes long in any case.   like: whose name it has"""
+    """Make a function a border, by a frame of its own: where a call takes long.   like: whose name it has"""
 
     @wraps(like or function)
     def run(*args: Any, **kwargs: Any) -> Any:

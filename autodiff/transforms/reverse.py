@@ -112,6 +112,8 @@ class Pull:
     slots    cotangents of a call with several outputs, by the place of the call and the output
     """
 
+    __slots__ = ("_places", "bars", "flags", "many", "order", "programs", "slots", "tracks", "watch", "wires")
+
     def __init__(
         self, order: list[Node], seeds: list[Seed], targets: tuple[Node, ...], tracks: bool, many: Many | None = None
     ) -> None:  # fmt: skip
