@@ -69,7 +69,7 @@ def group_of(node: Node) -> Group:
 
 
 def emit(
-    past: list[Node], seeds: list[tuple[Node, Node]], groups: Sequence[Group], *, tracks: bool,
+    past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, tracks: bool,
     many: Many | None = None,
 ) -> list[Tensor | None]:  # fmt: skip
     """Run the rules; the gradient of each group as a pending tensor (None: not reached).   many: what seeds are"""
@@ -88,7 +88,7 @@ def emit(
 
 
 def recorded(
-    past: Sequence[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group]
+    past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group]
 ) -> list[Tensor | None]:
     """Gradients by `emit` that track, each a function of its target, so that it can be differentiated.
 

@@ -115,7 +115,7 @@ class Pull:
     __slots__ = ("_places", "bars", "flags", "many", "order", "programs", "slots", "tracks", "watch", "wires")
 
     def __init__(
-        self, order: list[Node], seeds: list[Seed], targets: tuple[Node, ...], tracks: bool, many: Many | None = None
+        self, order: list[Node], seeds: Sequence[Seed], targets: tuple[Node, ...], tracks: bool, many: Many | None = None
     ) -> None:  # fmt: skip
         """Go through the history of results, `order`, from their cotangents.
 
@@ -165,7 +165,7 @@ class Pull:
             if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in self.wires.sources(at, node)]):
                 flags[at] |= _OPEN
 
-    def _go_natively(self, programs: RulePrograms, seeds: list[Seed], targets: tuple[Node, ...]) -> None:
+    def _go_natively(self, programs: RulePrograms, seeds: Sequence[Seed], targets: tuple[Node, ...]) -> None:
         """Have machine code go through all nodes but those that need Python."""
         native = programs.native
         rules = programs.word, programs.used, programs.stamp, SUMS[self.tracks], self._sum, self._hooked
