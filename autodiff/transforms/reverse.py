@@ -115,7 +115,8 @@ class Pull:
     __slots__ = ("_places", "bars", "flags", "many", "order", "programs", "slots", "tracks", "watch", "wires")
 
     def __init__(
-        self, order: list[Node], seeds: Sequence[Seed], targets: tuple[Node, ...], tracks: bool, many: Many | None = None
+        self, order: list[Node], seeds: Sequence[Seed], targets: tuple[Node, ...], tracks: bool,
+        many: Many | None = None,
     ) -> None:  # fmt: skip
         """Go through the history of results, `order`, from their cotangents.
 
@@ -170,7 +171,7 @@ class Pull:
         native = programs.native
         rules = programs.word, programs.used, programs.stamp, SUMS[self.tracks], self._sum, self._hooked
         try:
-            made = native.begin_back(self.order, seeds, targets, *rules)
+            made = native.begin_back(self.order, list(seeds), targets, *rules)
             words, self.bars, self.flags, *self._places, at = made
             if at < 0:
                 return
