@@ -26,10 +26,10 @@ _F = TypeVar("_F", bound=Callable)
 _PLACE = re.compile(r" at (an unknown place|\S+:\d+)")
 
 
-def border(function: _F) -> _F:
-    """Make a function a border, by a frame of its own: where a call takes long in any case."""
+def border(function: _F, like: Callable | None = None) -> _F:
+    """Make a function a border, by a frame of its own: where a call takes long.   like: whose name it has"""
 
-    @wraps(function)
+    @wraps(like or function)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)

@@ -316,8 +316,8 @@ def tracks_outside(past: list[Node], mine: set[Node]) -> bool:
             if node not in mine:
                 return True
         elif node in mine:
-            if any(i.kind.out.requires_grad for i in node.inputs):
+            if any([i.kind.out.requires_grad for i in node.inputs]):
                 return True
-        elif not any(i.kind.out.requires_grad for i in gradient_inputs(node)):
+        elif not any([i.kind.out.requires_grad for i in gradient_inputs(node)]):
             return True
     return False

@@ -114,6 +114,8 @@ def asked_of(tensors: Any, given: Any, taker: str) -> tuple[list[Tensor], list[T
 
     Raises GradientError for anything else, and where there are not as many of them.
     """
+    if isinstance(tensors, Tensor) and given is None:
+        return [tensors], [None]
     found = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
     if not found:
         raise GradientError(located(f"{taker}: the list of results is empty"))

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.garbage import ignoring, set_in_context
+from codegen.garbage import ignoring
 
 from ..custom.keys import users_methods
 from ..dispatch import observed
@@ -41,7 +41,7 @@ from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .arguments import tracks_outside
 from .hooks import run_hooks
-from .reverse import Many, Pull, noted
+from .reverse import Many, Pull, noted, recording_rules
 
 
 class Group:
@@ -63,53 +63,27 @@ def group_of(node: Node) -> Group:
     return Group((node,), None if node.leaf is None else node.leaf.hooks or None)
 
 
-class recording_rules:
-    """Record what rules compute: nothing is forced, and gradients are tracked only if wanted."""
-
-    __slots__ = ("_mode", "_now", "_start", "_tracks")
-
-    def __init__(self, tracks: bool) -> None:
-        self._tracks = tracks
-
-    def __enter__(self) -> None:
-        self._now, self._mode = now, mode = state.now, MODE.get()
-        self._start = now.start
-        wanted = mode.on if self._tracks else mode.off
-        try:
-            now.start = 0
-            if wanted is not mode:
-                set_in_context(MODE, wanted)
-        except BaseException:  # an interrupt may come at any call
-            self.__exit__()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self._now.start = self._start
-        if MODE.get() is not self._mode:
-            set_in_context(MODE, self._mode)
-
-
 def emit(
-    past: Sequence[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, tracks: bool,
+    past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, tracks: bool,
     many: Many | None = None,
 ) -> list[Tensor | None]:  # fmt: skip
     """Run the rules; the gradient of each group as a pending tensor (None: not reached).   many: what seeds are"""
     is_kept = MODE.get().eager and is_looked_at(past)
-    with recording_rules(tracks or is_kept):
-        bars = Pull(past, seeds, [n for g in groups for n in g.nodes], many=many).ends()
-        found = [None if bar is None else noted(bar) for bar in bars]
-        if len(found) > len(groups):  # several versions of a leaf
-            terms = iter(found)
+    bars = Pull(past, seeds, tuple([n for g in groups for n in g.nodes]), tracks or is_kept, many).ends()
+    found = [None if bar is None else noted(bar) for bar in bars]
+    if len(found) > len(groups):  # several versions of a leaf
+        terms = iter(found)
+        with recording_rules(tracks or is_kept):
             found = [_total([next(terms) for _ in group.nodes]) for group in groups]
-        for i, group in enumerate(groups):
-            total = found[i]
-            if group.hooks and total is not None:
+    for i, group in enumerate(groups):
+        if group.hooks and (total := found[i]) is not None:
+            with recording_rules(tracks or is_kept):
                 found[i] = _hooked(group.hooks, total, many)
     return untracked(found) if is_kept and not tracks else found
 
 
 def recorded(
-    past: Sequence[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group]
+    past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group]
 ) -> list[Tensor | None]:
     """Gradients by `emit` that track, each a function of its target, so that it can be differentiated.
 
@@ -249,17 +223,16 @@ def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndar
 def _segment_rules(segment: Segment, pattern: tuple[int, ...]) -> Ruled:
     """Run the rules of a segment.  Raises Unfit where one is the user's, which may read anything."""
     given: list[Node | None] = []
-    seeds, masked = [], []
-    targets = list(segment.tracked.values())
-    with observed() as choices, recording_rules(False):
+    seeds = []
+    targets = tuple(segment.tracked.values())
+    with observed() as choices:
         for node, flag in zip([*segment.roots, *targets], pattern, strict=True):
             bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
             given.append(bar)
             if bar is not None:
-                seeds.append((node, bar))
-                masked.append(flag == 2)
+                seeds.append((node, bar, flag == 2))
         order = [n for n in segment.nodes if n.kind.out.requires_grad]
-        found = {node: (bar, 1 + is_masked) for node, bar, is_masked in Pull(order, seeds, targets, masked).reached()}
+        found = {node: (bar, 1 + is_masked) for node, bar, is_masked in Pull(order, seeds, targets, False).reached()}
     if users_methods(choices):
         raise Unfit
     return Ruled(given, found, choices)

@@ -40,8 +40,8 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
-from .backward_pass import is_looked_at, recording_rules, untracked
-from .reverse import Pull, Wires, begun, noted
+from .backward_pass import is_looked_at, untracked
+from .reverse import Pull, Wires, begun, noted, recording_rules
 from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule
@@ -59,11 +59,11 @@ class Push:
     """
 
     def __init__(
-        self, order: Sequence[Node], tangents: Mapping[Node, Tensor], results: Sequence[Node]
+        self, order: list[Node], tangents: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool
     ) -> None:
-        """Push tangents through a history, by creation, as far as `results`."""
-        self.order = order if type(order) is list else list(order)
-        self.programs = programs = None if is_watching() or state.now.body else RulePrograms.now()
+        """Push tangents through a history, by creation, as far as `results`.   tracks: what rules record is tape"""
+        self.order, self.tracks = order, tracks
+        self.programs = programs = None if state.now.body else RulePrograms.now(tracks)
         self.outputs: dict[tuple[int, int], Tensor] = {}
         self.kinks: dict[int, tuple[_Kink, ...]] = {}
         asked, given = (*tangents, *results), tuple([t.node for t in tangents.values()])
@@ -75,8 +75,9 @@ class Push:
             for at, dot in zip(places, given, strict=False):
                 if at >= 0:
                     self.dots[at] = dot
-            for at, node in enumerate(belonging_to_rules(state.now.lines, self.order, "jvp")):
-                self._go(at, node)
+            with recording_rules(tracks):
+                for at, node in enumerate(belonging_to_rules(state.now.lines, self.order, "jvp")):
+                    self._go(at, node)
         self.results: list[Tensor | None] = []
         for n, at in zip(results, places[len(given) :], strict=True):
             dot = None if at < 0 else self.dots[at]
@@ -92,11 +93,13 @@ class Push:
         try:
             made = native.begin_forth(self.order, asked, given, *rules)
             words, self.dots, self.flags, *places, at = made
-            if at < len(self.order):
-                self.wires = Wires(words)
-            while at < len(self.order):
-                self._go(at, self.order[at])
-                at = native.go_forth(self.order, made, at + 1, *rules)
+            if at == len(self.order):
+                return places
+            self.wires = Wires(words)
+            with recording_rules(self.tracks):
+                while at < len(self.order):
+                    self._go(at, self.order[at])
+                    at = native.go_forth(self.order, made, at + 1, *rules)
         finally:
             programs.note_used()
         return places
@@ -261,7 +264,7 @@ def _transposed(
         if not seeds:
             return None
         past = history([b for b, _ in seeds])
-        (dot,) = Pull(past, seeds, [u.node]).ends()
+        (dot,) = Pull(past, seeds, (u.node,), True).ends()
         return None if dot is None else noted(dot)
 
 
@@ -324,8 +327,7 @@ def moving(
 
 def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> Push:
     """A pass forward through a history.   tracks: what its rules record is tape"""
-    with recording_rules(tracks or (MODE.get().eager and is_looked_at(past))):
-        return Push(past, given, results)
+    return Push(past, given, results, tracks or (MODE.get().eager and is_looked_at(past)))
 
 
 def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:

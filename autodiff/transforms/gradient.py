@@ -33,7 +33,8 @@ from ..tape.record import state
 from ..tape.sizes import Answer
 from ..tape.walk import Said, history, needed, still_true, structure, uncommon
 from ..tensor import Tensor, handle
-from .backward_pass import Group, emit, in_order, in_parts, recording_rules, separate
+from .backward_pass import Group, emit, in_order, in_parts, separate
+from .reverse import recording_rules
 from .rules import Watches, found_out
 
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from codegen.garbage import Paused
+from codegen.garbage import Paused, set_in_context
 from codegen.ir import Aval
 from codegen.records import NamedTuple
 
@@ -73,6 +73,36 @@ def aval_of(node: Node, many: Many | None) -> Aval:
 _OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN = 1, 2, 4, 8, 16, 32
 
 
+#: A result, its cotangent, and perhaps True if that is masked.
+Seed = tuple[Node, Node] | tuple[Node, Node, bool]
+
+
+class recording_rules:
+    """Record what rules compute: nothing is forced, and gradients are tracked only if wanted."""
+
+    __slots__ = ("_mode", "_now", "_start", "_tracks")
+
+    def __init__(self, tracks: bool) -> None:
+        self._tracks = tracks
+
+    def __enter__(self) -> None:
+        self._now, self._mode = now, mode = state.now, MODE.get()
+        self._start = now.start
+        wanted = mode.on if self._tracks else mode.off
+        try:
+            now.start = 0
+            if wanted is not mode:
+                set_in_context(MODE, wanted)
+        except BaseException:  # an interrupt may come at any call
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._now.start = self._start
+        if MODE.get() is not self._mode:
+            set_in_context(MODE, self._mode)
+
+
 class Pull:
     """One backward pass.
 
@@ -80,51 +110,49 @@ class Pull:
     slots    cotangents of a call with several outputs, by the place of the call and the output
     """
 
-    def __init__(
-        self, order: Sequence[Node], seeds: Sequence[tuple[Node, Node]], targets: Iterable[Node],
-        masked: Sequence[bool] = (), many: Many | None = None,
-    ) -> None:  # fmt: skip
-        """Go through the history of results, `order`.
+    __slots__ = ("_places", "bars", "flags", "many", "order", "programs", "slots", "tracks", "watch", "wires")
 
-        seeds     results, and the cotangent of each;  masked: whether it is so, for as many as are said
-        many      what cotangents are many
+    def __init__(
+        self, order: list[Node], seeds: Sequence[Seed], targets: tuple[Node, ...], tracks: bool,
+        many: Many | None = None,
+    ) -> None:  # fmt: skip
+        """Go through the history of results, `order`, from their cotangents.
+
+        tracks    what rules record is tape;  many: what cotangents are many
         """
-        self.many = many
-        self.order = order if type(order) is list else list(order)
-        self.programs = programs = RulePrograms.now(is_many=many is not None)
-        self.watch = watch if programs is None and is_watching() else None
+        self.many, self.order, self.tracks = many, order, tracks
         self.slots: dict[int, dict[int, Node]] = {}
-        self.targets = tuple(targets)
-        ends, bars = zip(*seeds, strict=True) if seeds else ((), ())
-        asked = (*ends, *self.targets)
+        self.programs = programs = RulePrograms.now(tracks, many is not None)
+        self.watch = watch if programs is None and is_watching() else None
         if programs is not None:
-            self._go_natively(programs, asked, bars, tuple(masked))
+            self._go_natively(programs, seeds, targets)
             return
-        words, self.bars, self.flags, *places = begun(self.order, asked)
-        self.wires, self._places = Wires(words), places[len(bars) :]
+        words, self.bars, self.flags, *places = begun(order, (*targets, *[seed[0] for seed in seeds]))
+        self.wires, self._places = Wires(words), places[: len(targets)]
         for at in self._places:
             if at >= 0:
                 self.flags[at] = _TARGET
         self._note_open()
-        for at, bar, is_masked in zip(places, bars, itertools.chain(masked, itertools.repeat(False)), strict=False):
-            self._give(at, bar, is_masked)
         down, lines = range(len(self.order) - 1, -1, -1), state.now.lines
         nodes = self.order if lines is None else belonging_to_rules(lines, reversed(self.order))
-        for at, _ in zip(down, nodes, strict=True):
-            self._go(at)
+        with recording_rules(tracks):
+            for at, (_, bar, *is_masked) in zip(places[len(targets) :], seeds, strict=True):
+                self._give(at, bar, is_masked == [True])
+            for at, _ in zip(down, nodes, strict=True):
+                self._go(at)
 
     def reached(self) -> list[tuple[Node, Node, bool]]:
         """The targets that are reached, the cotangent of each, and whether it is masked."""
-        ends = zip(self.targets, self._places, self.ends(), strict=True)
-        return [(node, bar, self.flags[at] & _MASKED > 0) for node, at, bar in ends if bar is not None]
+        ends = zip(self._places, self.ends(), strict=True)
+        return [(self.order[at], bar, self.flags[at] & _MASKED > 0) for at, bar in ends if bar is not None]
 
     def ends(self) -> list[Node | None]:
         """The cotangents of the targets; None for one that is not reached."""
         found: list[Node | None] = []
-        for node, at in zip(self.targets, self._places, strict=True):
+        for at in self._places:
             bar = None if at < 0 else self.bars[at]
             if bar is None and at >= 0 and self.flags[at] & _ZERO:
-                bar = zeros_of(aval_of(node, self.many)).node
+                bar = zeros_of(aval_of(self.order[at], self.many)).node
                 self.flags[at] |= _MASKED
             found.append(bar)
         return found
@@ -136,18 +164,17 @@ class Pull:
             if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in self.wires.sources(at, node)]):
                 flags[at] |= _OPEN
 
-    def _go_natively(self, programs: RulePrograms, asked: tuple[Node, ...], bars: tuple, masked: tuple) -> None:
+    def _go_natively(self, programs: RulePrograms, seeds: Sequence[Seed], targets: tuple[Node, ...]) -> None:
         """Have machine code go through all nodes but those that need Python."""
-        native, sums = programs.native, SUMS[MODE.get().tracks]
-        rules = programs.word, programs.used, programs.stamp, sums, _added, self._hooked
+        native = programs.native
+        rules = programs.word, programs.used, programs.stamp, SUMS[self.tracks], self._sum, self._hooked
         try:
-            made = native.begin_back(self.order, asked, bars, masked, *rules)
-            words, self.bars, self.flags, *places, at = made
-            self._places = places[len(bars) :]
+            made = native.begin_back(self.order, list(seeds), targets, *rules)
+            words, self.bars, self.flags, *self._places, at = made
             if at < 0:
                 return
             self.wires = Wires(words)
-            with Paused():  # nearly all that rules make is still in use
+            with recording_rules(self.tracks), Paused():  # nearly all that rules make is still in use
                 while at >= 0:
                     self._go(at)
                     at = native.go_back(self.order, made, at - 1, *rules)
@@ -208,11 +235,16 @@ class Pull:
         """The cotangent of a node as its hooks leave it."""
         hooks = node.hooks
         assert hooks is not None
-        if self.many is None:
-            return run_hooks(hooks, noted(bar)).node
-        (t,) = self.many.each(lambda bars: [run_hooks(hooks, bars[0])], [noted(bar)])
+        with recording_rules(self.tracks):
+            if self.many is None:
+                return run_hooks(hooks, noted(bar)).node
+            (t,) = self.many.each(lambda bars: [run_hooks(hooks, bars[0])], [noted(bar)])
         assert t is not None
         return t.node
+
+    def _sum(self, old: Node, new: Node) -> Node:
+        with recording_rules(self.tracks):
+            return _added(old, new)
 
     def _is_open(self, at: int) -> bool:
         return at >= 0 and bool(self.flags[at] & _OPEN)

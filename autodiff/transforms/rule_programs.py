@@ -43,6 +43,7 @@ _MOST_INPUTS = 48
 #: The most rules of one kind that are known: a batching rule for each number of examples is another one.
 _MOST_RULES = 16
 _stamps = itertools.count(1)
+_new = object.__new__
 
 
 class RuleProgram:
@@ -147,22 +148,25 @@ class RulePrograms:
     word      that of a VJP rule whose cotangent is not masked
     """
 
-    __slots__ = ("_noted", "native", "stamp", "used", "word")
+    __slots__ = ("native", "stamp", "used", "word")
 
-    def __init__(self, tracks: bool, native: Any, is_many: bool = False) -> None:
-        self.word = (_TRACKS if tracks else 0) | (_MANY if is_many else 0)
-        self.native, self.stamp = native, next(_stamps)
-        self.used: list[Any] = []
-        self._noted: set[RuleProgram] = set()
+    native: Any
+    stamp: int
+    used: list[Any]
+    word: int
 
     @classmethod
-    def now(cls, is_many: bool = False) -> RulePrograms | None:
+    def now(cls, tracks: bool, is_many: bool = False) -> RulePrograms | None:
         """None where each rule has to run: without machine code, and where what is recorded is looked at."""
         now, mode, native = state.now, MODE.get(), machine.asks
-        if native is None or mode.eager or mode.anomalies or is_watched():
+        if native is None or mode.eager or mode.anomalies or now.lines is not None or now.captures is not None:
             return None
-        is_traced = now.lines is not None or now.captures is not None
-        return None if is_traced else cls(mode.tracks, native, is_many)
+        if is_watched():
+            return None
+        made = _new(cls)  # without a frame of its own: each pass needs one
+        made.native, made.used, made.stamp = native, [], next(_stamps)
+        made.word = (_TRACKS if tracks else 0) | (_MANY if is_many else 0)
+        return made
 
     def applied(
         self, node: Node, inputs: Sequence[Node], beside: Sequence[Node | None], word: int,
@@ -202,17 +206,11 @@ class RulePrograms:
         """Note the programs that machine code has used."""
         if is_observed():
             for program in self.used:
-                self._note(program.entry)
-
-    def _note(self, program: RuleProgram) -> None:
-        """Note that a program is used: whoever observes choices relies on those of its rule."""
-        if program not in self._noted:
-            self._noted.add(program)
-            include(program.choices)
+                include(program.entry.choices)
 
     def put(self, program: RuleProgram, given: Sequence[Node | None]) -> list[Tensor | None]:
         """Put a program down: its results."""
-        self._note(program)
+        include(program.choices)  # whoever observes choices relies on them
         return [None if n is None else handle(n) for n in program.put(given)]
 
 

@@ -8,7 +8,7 @@ too large together, and where a rule needs values or is not known for many examp
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -72,14 +72,12 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
         raise GradientError(located(f"jacobian: mode={mode!r}", 'it is "auto", "forward" or "reverse"'))
     name = name_of(f, "jacobian", argnums)
 
-    @wraps(f)
-    @border
     def matrices(*args: Any, **kwargs: Any) -> Any:
         a = Arguments(args, argnums, name)
         results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
         return tree.unflatten(structure, _matrices(results, a, mode, name))
 
-    return matrices
+    return border(matrices, f)
 
 
 def _float_result(x: Any, name: str) -> Tensor:
@@ -224,8 +222,6 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     """
     name = name_of(f, "hessian", argnums)
 
-    @wraps(f)
-    @border
     def matrix(*args: Any, **kwargs: Any) -> Any:
         a = Arguments(args, argnums, name)
         found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
@@ -236,7 +232,7 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
             ))
         return a.unflatten(_matrices(found, a, "reverse", name))
 
-    return matrix
+    return border(matrix, f)
 
 
 @border

@@ -25,6 +25,7 @@ from .recording_rules import (
     is_simple,
     note_used,
     place_at,
+    place_in,
     put_rule,
     rule_of,
     with_end,
@@ -258,30 +259,32 @@ def take_up(
 
 @native
 def begin_back(
-    order: borrowed, asked: borrowed, bars: borrowed, masked: borrowed, word: u64, used: borrowed, stamp: u64,
-    memo: borrowed, added: borrowed, hooked: borrowed,
+    order: borrowed, seeds: borrowed, targets: borrowed, word: u64, used: borrowed, stamp: u64, memo: borrowed,
+    added: borrowed, hooked: borrowed,
 ) -> obj:
-    """The state of a pass that was begun (`recording_rules.begun`), and behind it what `go_back` gives.
+    """The state of a pass that was begun (`recording_rules.begun`, of targets), and behind it what `go_back` gives.
 
-    asked         nodes: the results, each with its cotangent in `bars`, true in `masked` if it is so; targets
+    seeds         a list of tuples: a result, its cotangent, and perhaps true if that is masked
     word, ...     see `go_back`
     """
-    made = begun(order, asked)
+    made = begun(order, targets)
+    count = py.list_size(ptr(order))
     p = local(BackwardPass, 1)[0]
     take_up(p, order, made, memo, added, hooked)
-    results = py.tuple_size(ptr(bars))
-    for i in range(results, py.tuple_size(ptr(asked))):
+    for i in range(py.tuple_size(ptr(targets))):
         at = place_at(made, i)
         if at >= 0:
             p.said[at] = TARGET
     open_all(p)
     is_right = True
-    for i in range(results):
-        is_masked = i < py.tuple_size(ptr(masked)) and py.tuple_item(ptr(masked), i) is tape.true
-        is_right = is_right and give(p, place_at(made, i), py.tuple_item(ptr(bars), i), is_masked)
+    for i in range(py.list_size(ptr(seeds))):
+        seed = py.list_item(ptr(seeds), i)
+        is_masked = py.tuple_size(seed) > 2 and py.tuple_item(seed, 2) is tape.true
+        at = i64(place_in(ptr(order), count, ptr[RawNode](py.tuple_item(seed, 0))))
+        is_right = is_right and give(p, at, py.tuple_item(seed, 1), is_masked)
     at = i64(-2)
     if is_right:
-        at = go_on(p, py.list_size(ptr(order)) - 1, word, ptr(used), stamp)
+        at = go_on(p, count - 1, word, ptr(used), stamp)
     if at == -2 or not count_up(ptr[ptr](tape.counts) + RULES, p.rules):
         return py.failed()
     return with_end(made, at)

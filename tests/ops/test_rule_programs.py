@@ -10,7 +10,6 @@ from autodiff.ops import recorder
 from autodiff.tape.walk import history, needed, structure
 from autodiff.tensor import handle
 from autodiff.transforms import forward, reverse, second_order
-from autodiff.transforms.backward_pass import recording_rules
 from autodiff.transforms.batch import walk
 from autodiff.transforms.batch.walk import NoBatchRule
 from autodiff.transforms.reverse import LooksAtCotangents, Pull
@@ -24,13 +23,12 @@ SMOOTH = [c for c in taking_turns(all_cases()) if c.wrt]
 class Direct:
     """In the place of programs: there are none."""
 
-    now = staticmethod(lambda **_: None)
+    now = staticmethod(lambda *_: None)
 
 
 def recorded(roots, seeds, leaves, tracks):
     """The gradients of leaves, and what they were recorded as; of one that tracks the cotangent is masked."""
-    with recording_rules(tracks):
-        found = {n: (bar, masked) for n, bar, masked in Pull(history(roots), seeds, leaves, [tracks]).reached()}
+    found = {n: (bar, masked) for n, bar, masked in Pull(history(roots), seeds, tuple(leaves), tracks).reached()}
     gradients = [found[n][0] for n in leaves if n in found]
     parts, number, _ = structure(needed(gradients), gradients)
     return parts, [number[g] for g in gradients], [(n in found and found[n][1]) for n in leaves]
@@ -45,7 +43,7 @@ def test_a_program_records_what_its_rule_records(case):
     tracked = [leaves[i].node for i in case.wrt]
     # A multiple of the result is a cotangent that some rules take apart.
     for is_other, seed in enumerate((ad.ones(y.shape, dtype=y.dtype), 2.0 * y.detach())):
-        seeds = [(y.node, seed.node)]
+        seeds = [(y.node, seed.node, bool(is_other))]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(reverse, "RulePrograms", Direct)
             expected = recorded([y.node], seeds, tracked, bool(is_other))
@@ -62,14 +60,13 @@ def values(nodes):
 def test_many_cotangents_at_once_give_what_each_of_them_gives(case):
     leaves = [ad.tensor(x, requires_grad=i in case.wrt) for i, x in enumerate(case.point(rng_of(case)))]
     y = case.f(*leaves)
-    tracked, past = [leaves[i].node for i in case.wrt], history([y.node])
+    tracked, past = tuple([leaves[i].node for i in case.wrt]), history([y.node])
     bars = [ad.tensor(np.full(y.shape, k, y.dtype)) for k in (1.0, -0.5)]
-    each = [values(Pull(past, [(y.node, bar.node)], tracked).ends()) for bar in bars]
+    each = [values(Pull(past, [(y.node, bar.node)], tracked, True).ends()) for bar in bars]
     expected = [np.stack(found) for found in zip(*each, strict=True)]
     try:
         for _ in range(3):
-            with recording_rules(False):
-                found = Pull(past, [(y.node, ad.stack(bars).node)], tracked, many=second_order.many(2)).ends()
+            found = Pull(past, [(y.node, ad.stack(bars).node)], tracked, False, second_order.many(2)).ends()
             gradients = values(found)
             assert [g.shape for g in gradients] == [g.shape for g in expected]
             for g, e in zip(gradients, expected, strict=True):
@@ -96,8 +93,7 @@ def test_a_program_of_a_tangent_records_what_the_rule_records(case):
         dots = {leaves[i].node: ad.tensor(np.ones(leaves[i].shape, leaves[i].dtype)) for i in case.wrt}
 
         def run(dots=dots, tracks=tracks):
-            with recording_rules(tracks):
-                return as_recorded(forward.Push(past, dots, [y.node]).results)
+            return as_recorded(forward.Push(past, dots, [y.node], tracks).results)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(forward, "RulePrograms", Direct)
@@ -139,7 +135,7 @@ def test_a_kind_gets_its_program_when_it_is_met_again():
 
 
 @pytest.mark.skipif(os.environ.get("AUTODIFF_LAUNCHER") == "0", reason="Python goes through all nodes")
-def test_machine_code_uses_programs_that_are_older_than_itself(monkeypatch):
+def test_machine_code_learns_the_rules_of_kinds_that_are_older_than_itself(monkeypatch):
     x = ad.tensor(np.linspace(0.1, 1.0, 10_067), requires_grad=True)
 
     def backward():
@@ -154,12 +150,10 @@ def test_machine_code_uses_programs_that_are_older_than_itself(monkeypatch):
     by_python = []
     go = reverse.Pull._go
     monkeypatch.setattr(reverse.Pull, "_go", lambda self, at: (by_python.append(at), go(self, at)))
-    ad.clear_cache()  # the plan would answer
-    backward()
-    assert len(by_python) == 4
-    ad.clear_cache()
-    backward()
-    assert len(by_python) == 4
+    for _ in range(5):
+        ad.clear_cache()  # the plan would answer
+        backward()
+    assert len(by_python) <= 8  # of five times 4
 
 
 def test_a_method_that_a_rule_would_choose_is_called():
@@ -217,6 +211,6 @@ def test_gradients_are_the_same_where_rules_run_and_where_they_do_not(program):
 def test_there_are_none_where_extents_are_symbols():
     from codegen.symbols import watched
 
-    assert RulePrograms.now() is not None
+    assert RulePrograms.now(False) is not None
     with watched():
-        assert RulePrograms.now() is None
+        assert RulePrograms.now(False) is None

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import machine, plan
+from autodiff import session
+from autodiff.tape import machine
 
 RNG = np.random.default_rng(3)
 
@@ -67,7 +68,7 @@ def test_a_value_at_many_sizes_has_its_plans(accepted):
 
 
 def test_what_a_full_table_forgot_is_learnt_again(accepted, monkeypatch):
-    monkeypatch.setattr(plan.plans, "maxsize", 6)
+    monkeypatch.setattr(session.plans, "maxsize", 6)
     w = ad.tensor(RNG.normal(size=(3, 2)), requires_grad=True)
     roots = [ad.exp, ad.sin, ad.cos, ad.tanh, ad.expm1]
 
@@ -81,7 +82,7 @@ def test_what_a_full_table_forgot_is_learnt_again(accepted, monkeypatch):
     for k in range(5):
         for _ in range(4):
             run(k)
-    assert len(plan.plans) <= 6
+    assert len(session.plans) <= 6
     accepted.clear()
     for _ in range(4):
         run(0)
@@ -89,7 +90,7 @@ def test_what_a_full_table_forgot_is_learnt_again(accepted, monkeypatch):
 
 
 def test_what_is_used_again_and_again_is_not_forgotten(accepted, monkeypatch):
-    monkeypatch.setattr(plan.plans, "maxsize", 6)
+    monkeypatch.setattr(session.plans, "maxsize", 6)
     w = ad.tensor(RNG.normal(size=(3, 2)), requires_grad=True)
     for n in range(1, 15):
         gradient_of_rows(w, 40)

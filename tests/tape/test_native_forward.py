@@ -9,15 +9,13 @@ from test_native_reverse import recording
 import autodiff as ad
 from autodiff.tape import machine
 from autodiff.tape.program import placed
-from autodiff.transforms.backward_pass import recording_rules
 from autodiff.transforms.forward import Push
 
 
 def recorded(past, results, leaves, tracks):
     """The recording of a pass, as a program of its own, and which results have tangents."""
     tangents = {n: ad.tensor(np.full(n.kind.out.shape, 0.5 + i)) for i, n in enumerate(leaves)}
-    with recording_rules(tracks):
-        dots = Push(past, tangents, results).results
+    dots = Push(past, tangents, results, tracks).results
     ends = [t.node for t in dots if t is not None]
     program, inputs, _ = placed([n for n in dict.fromkeys(ends) if n.value is None], (), ())
     place = {n: i for i, n in enumerate([*past, *[t.node for t in tangents.values()]])}

@@ -6,7 +6,7 @@ from work_done import work
 
 import autodiff as ad
 from autodiff.tape import known, machine
-from autodiff.tape.plan import plans
+from autodiff.session import plans
 from codegen.runtime.cache import LRU
 
 

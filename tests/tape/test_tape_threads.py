@@ -14,7 +14,8 @@ import autodiff as ad
 from autodiff.ops import recorder
 from autodiff.tape import ask
 from autodiff.tape.node import released
-from autodiff.tape.plan import build, plans, settle
+from autodiff.session import plans
+from autodiff.tape.plan import build, settle
 from autodiff.tape.walk import needed, still_true, structure
 
 PROGRAM = Path(__file__).parent / "threads_program.py"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import lru_cache, partial, wraps
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -74,8 +74,6 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     _check(in_axes, "in_axes", name)
     _check(out_axes, "out_axes", name)
 
-    @wraps(f)
-    @border
     def of_all(*args: Any, **kwargs: Any) -> Any:
         leaves = _leaves_of(args, kwargs, in_axes, name)
         is_array = is_plain(leaves.values)
@@ -108,7 +106,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
                 results = note_lost(results, f"vmap of {name}", f"a tensor {lost}")
         return _rebuilt(structure, results, f"the result of vmap of {name}", _MEND_RESULT)
 
-    return of_all
+    return border(of_all, f)
 
 
 #: The advice where a class does not take leaves with an axis of examples, or those of one example.

@@ -118,7 +118,7 @@ class OfAll:
     def go(self, order: Sequence[Node], ends: Sequence[Node] = ()) -> None:
         """Walk over nodes in the order of their creation.   ends: nodes that `of` is asked for then"""
         is_plain = self._copied is None and not self.stands and not state.now.body
-        self._programs = RulePrograms.now() if is_plain else None
+        self._programs = RulePrograms.now(MODE.get().tracks) if is_plain else None
         if self._programs is not None:
             self._go_natively(order, ends, self._programs)
             return
