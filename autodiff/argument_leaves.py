@@ -253,6 +253,8 @@ def key_of_static(value: Any, is_named: bool = True) -> Any:
 
 def has_key(key: Any, value: Any) -> tuple | None:
     """() if an argument that the user calls static has this key in a signature, else None."""
+    if isinstance(key, Same):
+        return () if Same(value) == key else None
     try:
         return () if key_of_static(value) == key else None
     except _RefusedError:
@@ -297,11 +299,14 @@ _FORMS = frozenset(("autodiff", "functools", "numpy", "operator"))
 
 
 def is_unchanging(value: Any) -> bool:
-    """True if a static argument that is the same object is the same value."""
+    """True if a static argument that is the same object is the same value, and may be kept alive."""
     if isinstance(value, tuple) or type(value) is frozenset:
         return all(map(is_unchanging, value))
-    if isinstance(value, Enum) or _is_empty(value) or _plain_key(value) is not None:
+    if isinstance(value, Enum) or _is_empty(value):
         return True
+    key = _plain_key(value)
+    if key is not None:
+        return not isinstance(key, Same)
     kind = type(value)
     return kind.__setattr__ is not object.__setattr__ and kind.__hash__ is not object.__hash__
 

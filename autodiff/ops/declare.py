@@ -135,7 +135,7 @@ def shape_of(function: str, shape: Any) -> tuple[int, ...]:
         if any(isinstance(n, Tensor) and n.node.value is None and n.dtype.kind == "i" for n in extents):
             way_out = _STATIC
         raise TypeError(
-            f"{function}: a shape is made of integers, not {shape!r}\n  called at {caller()}{way_out}"
+            f"{function}: a shape is made of integers, not {shape!r:.80}\n  called at {caller()}{way_out}"
         ) from None
 
 

@@ -174,6 +174,8 @@ def _shard(order: ShardOrder) -> LoadedShard:
         forget(known.key)
     _kept.most = math.inf if order.memory is None else order.memory
     _kept.put((order.shards, order.place), loaded, loaded.nbytes)
+    if loaded.nbytes > _kept.most:
+        _kept.pop((order.shards, order.place))  # a table keeps its last entry, whatever that weighs
     return loaded
 
 

@@ -80,6 +80,13 @@ def test_identities_are_numpys(arguments):
     same(ad.eye(*arguments, dtype=ad.bool_), np.eye(*arguments, dtype=np.bool_))
 
 
+@pytest.mark.parametrize("function", [ad.zeros, ad.ones(3).reshape, lambda shape: ad.Fill(1.0, shape)])
+def test_a_long_shape_that_is_none_is_not_told_whole(function):
+    with pytest.raises(TypeError, match="a shape is made of integers, not") as error:
+        function(np.arange(10_000.0))
+    assert len(str(error.value)) < 300
+
+
 def test_impossible_arrays_are_refused_by_name():
     with pytest.raises(ad.ShapeError, match=r"zeros: extents are not negative: \(2, -1\)"):
         ad.zeros((2, -1))

@@ -220,6 +220,23 @@ def test_an_object_named_static_counts_by_identity(tensors):
     assert f(a, x) == 12.0  # frozen, as was said
 
 
+def test_a_static_function_that_counts_by_identity_is_not_kept_alive_by_known_calls():
+    def made(numbers):
+        return lambda x: x * numbers[0]
+
+    applied = ad.jit(lambda x, g: g(x), static_argnums=1)
+    gone = []
+    for i in range(3):
+        g = made([i])
+        gone.append(weakref.ref(g))
+        for _ in range(4):
+            assert applied(np.ones(2), g).tolist() == [i, i]
+        del g
+    applied(np.ones(2), made([5]))
+    gc.collect()
+    assert [r for r in gone if r() is not None] == []
+
+
 def test_a_static_argument_is_not_kept_alive_and_takes_its_trace_along():
     held = np.zeros(3)
     f = ad.jit(lambda m, x: ad.sum(x * m.w) * m.k, static_argnums=0)

@@ -131,6 +131,12 @@ def test_a_process_keeps_no_more_bytes_than_it_may():
     assert len(loads) == 10
 
 
+def test_a_shard_of_more_bytes_than_a_process_may_keep_is_not_kept():
+    with ad.shards(lambda key: (np.zeros(1000),), KEYS, memory=7_000) as shards:
+        assert ad.sum_over(lambda p, x: p + ad.sum(x), shards)(1.0) == 5.0
+        assert sum(one.nbytes for one in task._kept.values()) <= 7_000
+
+
 def test_arrays_of_a_shard_are_recorded_without_a_copy():
     views = np.arange(12.0).reshape(3, 4)
     (shard,) = task._load(_order(lambda key: (views.T,))).arrays
