@@ -5,8 +5,8 @@ import pytest
 from work_done import work
 
 import autodiff as ad
-from autodiff.tape import known, machine
 from autodiff.session import plans
+from autodiff.tape import known, machine
 from codegen.runtime.cache import LRU
 
 

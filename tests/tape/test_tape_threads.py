@@ -12,9 +12,9 @@ from spied import uncompared
 
 import autodiff as ad
 from autodiff.ops import recorder
+from autodiff.session import plans
 from autodiff.tape import ask
 from autodiff.tape.node import released
-from autodiff.session import plans
 from autodiff.tape.plan import build, settle
 from autodiff.tape.walk import needed, still_true, structure
 
