@@ -190,7 +190,8 @@ def _checked(g: Any, aval: Aval, what: str, like: str, where: str) -> Tensor:
     got = ""
     if isinstance(g, (int, float, complex)) and not isinstance(g, np.generic):
         got = f"the number {g!r}"
-        g = np.asarray(g.real if aval.dtype.kind == "f" else g, aval.dtype)
+        value = g.real if aval.dtype.kind == "f" else g
+        g = np.asarray(0 if aval.shape else value, aval.dtype)  # a number for an array is refused, however large
     elif isinstance(g, (np.ndarray, np.generic)) and g.dtype.kind == "c" and aval.dtype.kind == "f":
         g = g.real
     g = as_tensor(g)

@@ -364,3 +364,25 @@ def test_errors_name_the_line_of_the_call_and_of_the_rule():
         f(ad.tensor(X, requires_grad=True), ad.tensor(W)).sum().backward()
     notes = "\n".join(caught.value.__notes__)
     assert "backward rule of f" in notes and notes.count("test_custom.py:") == 2
+
+
+def test_a_huge_number_for_an_array_is_refused_by_its_shape():
+    @ad.function
+    def same(x): ...
+
+    @same.forward(ad.Tensor)
+    def _(ctx, x):
+        return x * 1.0
+
+    @same.backward(ad.Tensor)
+    def _(ctx, g):
+        return {"x": 10**400}
+
+    @same.jvp(ad.Tensor)
+    def _(ctx, dx):
+        return 10**400
+
+    with pytest.raises(ad.GradientError, match=r"returned the number 10+ as the gradient for 'x': f64\[3\]"):
+        ad.grad(lambda x: ad.sum(same(x)))(np.ones(3))
+    with pytest.raises(ad.GradientError, match=r"returned the number 10+ as the tangent of output 0: f64\[3\]"):
+        ad.jvp(same, (np.ones(3),), (np.ones(3),))
