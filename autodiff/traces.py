@@ -64,7 +64,7 @@ WAYS = 16
 #: The number of calls of an entry, which no way fitted, that puts its own first again.  Of more than WAYS entries in
 #: turn each is then put there once in so many calls, which costs next to nothing.
 MISSED = 8
-#: What a trace has of its own.  A tensor that it has left behind is no small result to compute along: it has no value.
+#: The fields of one trace.  `small` is among them, as a tensor that a trace left behind has no value to compute along.
 _OF_A_TRACE = ("captures", "fixed", "outside", "inside", "tracing", "start", "small", "lines")
 
 #: Not a WeakSet, which runs Python where one goes.

@@ -19,7 +19,7 @@ from codegen.ir import Aval
 from .. import tree
 from ..errors import ShapeError, located
 from ..named_types import Number, Scalar
-from ..ops import as_tensor, cast_to, dense, matrix_transpose, project, stop_gradient, transpose, zeros_like
+from ..ops import as_tensor, cast_to, dense, matrix_transpose, stop_gradient, transpose, zeros_like
 from ..tensor import AbstractTensor, Tensor
 
 #: Classes whose values scale an array.
@@ -119,12 +119,6 @@ def _(x):
 @dense.method(PartOfSquare)
 def _(x):
     return x.matrix
-
-
-@project.method(object, PartOfSquare)
-def _(g, like):
-    cls = type(like)
-    return cls(cls.part(cotangent_of(g, like)))
 
 
 def _not_one(x: Structured, held: Tensor, rank: int) -> ShapeError:

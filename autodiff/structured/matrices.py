@@ -14,7 +14,7 @@ from ..ops.linalg.matrices import right_side, symmetric_part
 from ..ops.linalg.matrices import square as floats
 from ..ops.linalg.solving import solved_factored
 from ..tensor import Tensor
-from .base import PartOfSquare, of_rank, order_of
+from .base import PartOfSquare, cotangent_of, of_rank, order_of
 
 
 class SelfAdjoint(PartOfSquare):
@@ -143,6 +143,12 @@ class Cholesky(SelfAdjoint):
         if mode not in made:
             made[mode] = factored(self.matrix)
         return made[mode]
+
+
+@ops.project.method(object, Symmetric | Cholesky | _TRIANGULAR)
+def _(g, like):
+    cls = type(like)
+    return cls(cls.part(cotangent_of(g, like)))
 
 
 @linalg.cholesky.method(Cholesky)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -30,9 +29,6 @@ from ..ops import as_tensor, astype, project
 from ..tape.node import Node
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor, handle
-
-#: Of a complex gradient for a real input, what counts.
-_real_part = attrgetter("real")
 
 
 def gradients_of(
@@ -187,20 +183,23 @@ def _checked(g: Any, aval: Aval, what: str, like: str, where: str) -> Tensor:
             f"{where} returned {with_article(type(g).__name__)} as the {what}: {aval}\n"
             f"  return a tensor with the {like}'s shape, or None for zero"
         )
-    got = ""
+    got, kinds = "", "f" if aval.dtype.kind == "f" else "fc"
+    has_real_part = like == "input" and kinds == "f"  # of a complex gradient; a tangent of real numbers is real
     if isinstance(g, (int, float, complex)) and not isinstance(g, np.generic):
         got = f"the number {g!r}"
-        value = g.real if aval.dtype.kind == "f" else g
-        g = np.asarray(0 if aval.shape else value, aval.dtype)  # a number for an array is refused, however large
-    elif isinstance(g, (np.ndarray, np.generic)) and g.dtype.kind == "c" and aval.dtype.kind == "f":
-        g = g.real
+        value = g.real if has_real_part else g
+        dtype = np.complex128 if isinstance(value, complex) and kinds == "f" else aval.dtype
+        g = np.asarray(0 if aval.shape else value, dtype)  # a number for an array is refused, however large
     g = as_tensor(g)
-    if g.dtype.kind == "c" and aval.dtype.kind == "f":
-        g = _real_part(g)
-    if g.dtype.kind not in "fc":
+    if g.dtype.kind == "c" and has_real_part:
+        g = g.real
+    if g.dtype.kind not in kinds:
+        kind, mend = "an integer", "multiply by floats, or ad.astype(g, like.dtype)"
+        if g.dtype.kind == "c":
+            kind, mend = "a complex", "ad.real(g) is its real part"
         raise GradientDTypeError(
-            f"{where} returned an integer {name} {g.aval}{what.removeprefix(name)}: {aval}\n"
-            f"  a {name} has its {like}'s dtype: multiply by floats, or ad.astype(g, like.dtype)"
+            f"{where} returned {kind} {name} {g.aval}{what.removeprefix(name)}: {aval}\n"
+            f"  a {name} has its {like}'s dtype: {mend}"
         )
     if g.shape != aval.shape:
         advice = "; ad.unbroadcast(g, like) sums over broadcast axes" if like == "input" else ""

@@ -386,3 +386,20 @@ def test_a_huge_number_for_an_array_is_refused_by_its_shape():
         ad.grad(lambda x: ad.sum(same(x)))(np.ones(3))
     with pytest.raises(ad.GradientError, match=r"returned the number 10+ as the tangent of output 0: f64\[3\]"):
         ad.jvp(same, (np.ones(3),), (np.ones(3),))
+
+
+@pytest.mark.parametrize("given", [1j, np.ones(3) * 1j, np.float64(1.0) * np.ones(3, np.complex64)])
+def test_a_complex_tangent_of_a_real_output_is_refused(given):
+    @ad.function
+    def same(x): ...
+
+    @same.forward(ad.Tensor)
+    def _(ctx, x):
+        return x * 1.0
+
+    @same.jvp(ad.Tensor)
+    def _(ctx, dx):
+        return given
+
+    with pytest.raises(ad.GradientError, match=r"returned a complex tangent c\d+\[3?\] of output 0: f64\[3\]"):
+        ad.jvp(same, (np.ones(3),), (np.ones(3),))
