@@ -183,13 +183,11 @@ def _checked(g: Any, aval: Aval, what: str, like: str, where: str) -> Tensor:
             f"{where} returned {with_article(type(g).__name__)} as the {what}: {aval}\n"
             f"  return a tensor with the {like}'s shape, or None for zero"
         )
-    got, kinds = "", "f" if aval.dtype.kind == "f" else "fc"
+    kinds = "f" if aval.dtype.kind == "f" else "fc"
     has_real_part = like == "input" and kinds == "f"  # of a complex gradient; a tangent of real numbers is real
-    if isinstance(g, (int, float, complex)) and not isinstance(g, np.generic):
-        got = f"the number {g!r}"
-        value = g.real if has_real_part else g
-        dtype = np.complex128 if isinstance(value, complex) and kinds == "f" else aval.dtype
-        g = np.asarray(0 if aval.shape else value, dtype)  # a number for an array is refused, however large
+    got = "" if isinstance(g, (AbstractTensor, np.ndarray, np.generic)) else f"the number {g!r}"
+    if got and not isinstance(g, complex):
+        g = np.asarray(0 if aval.shape else g, aval.dtype)  # a number for an array is refused, however large
     g = as_tensor(g)
     if g.dtype.kind == "c" and has_real_part:
         g = g.real
