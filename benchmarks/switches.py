@@ -262,9 +262,3 @@ def _whole() -> None:
 def _blocks() -> None:
     """Each step of a loop goes over all elements."""
     _replace("codegen.runtime.loops", "blocks_of", lambda loop: None)
-
-
-@_switch("loops in parts")
-def _parts() -> None:
-    """All that is written in a step is done in it."""
-    _replace("autodiff.control.fission", "_split", lambda *given: None)

@@ -4,7 +4,7 @@
     trace        from functions to their bodies; bodies made of bodies: pullbacks, pushforwards, those of many examples
     regions      operations that run bodies, and what they have in common
     choices      cond, checkpoint: bodies that run once
-    loops        scan, fori_loop; fission: what needs no loop
+    loops        scan, fori_loop
     repeats      while_loop
 """
 

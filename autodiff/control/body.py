@@ -10,7 +10,7 @@ Bodies with the same nodes are one object, so that a loop in a program that repe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -304,7 +304,7 @@ def _kept(body: Body, carried: int) -> list[Node]:
 
     Reductions are not: they are computed again along with what is elementwise.
     """
-    fresh: set[Node] = {*body.results[:carried], *recomputed(body.order)}
+    fresh: set[Node] = {*body.results[:carried], *_recomputed(body.order)}
     readers = Counter([i for node in body.order for i in node.inputs] + body.results[:carried])
     plain: set[Node] = {*body.arguments, *body.hidden}
     kept: set[Node] = set()
@@ -340,24 +340,14 @@ def known(body: Body, carried: int) -> list[Node]:
     return [*hooked, *[n for n in _kept(body, carried) if n in body.results[carried:]]]
 
 
-def recomputed(order: Sequence[Node]) -> set[Node]:
-    """The nodes that a backward pass computes again: those inside of calls of such functions."""
-    return inside_calls(order, lambda call: call.function in RECOMPUTED)
-
-
-def inside_calls(order: Sequence[Node], chosen: Callable[[Any], bool] = lambda call: not call.transparent) -> set[Node]:
-    """The nodes between the inputs and the outputs of calls of custom functions: those calls carry the derivative."""
+def _recomputed(order: Sequence[Node]) -> set[Node]:
+    """The nodes between the inputs and the outputs of such calls: a backward pass computes them again."""
     found: set[Node] = set()
     for node in order:
-        if isinstance(node, RichNode) and node.call is not None and chosen(node.call):
-            starts = set(node.inputs[node.flow]) if node.flow is not None else set(node.inputs)
-            found |= between(node.inputs, starts) - starts
+        if isinstance(node, RichNode) and node.call is not None and node.call.function in RECOMPUTED:
+            starts = set(gradient_inputs(node))
+            found |= reached(node.inputs, lambda n, starts=starts: () if n in starts else n.inputs) - starts
     return found
-
-
-def between(results: Iterable[Node], starts: set[Node]) -> set[Node]:
-    """The nodes that results are computed from, and these, as far as `starts`."""
-    return reached(results, lambda node: () if node in starts else node.inputs)
 
 
 def again(node: Node, inputs: list[Node]) -> Node:

@@ -44,7 +44,6 @@ from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
 from .body import Body, filled, float_places, has_rule, keeping, known, mode_of, placed, tracks_of, until_stable
-from .fission import in_parts
 from .regions import Regions, called, run_of
 from .trace import (
     Like,
@@ -375,14 +374,9 @@ def looped(
     reverse: bool,
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
     """The last states and what steps gave."""
-
-    def steps(body: Body, *groups: Sequence[Tensor]) -> list[list[Tensor]]:
-        carried = len(groups[0])
-        loop = Recurrence(body, carried, len(groups[1]), length, reverse)
-        # A loop without results has no effect, so it is left out.
-        found = _recorded(loop, [t for group in groups for t in group]) if body.results else ()
-        return _groups(found, (carried, len(body.results) - carried))[:2]
-
+    carried = len(states)
+    loop = Recurrence(body, carried, len(scanned), length, reverse)
     with mode_of(body):
-        last, given = in_parts(steps, body, states, scanned, hidden, length)
-    return last, given
+        # A loop without results has no effect, so it is left out.
+        found = _recorded(loop, [*states, *scanned, *hidden]) if body.results else ()
+    return found[:carried], found[carried : len(body.results)]

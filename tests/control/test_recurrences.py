@@ -1,23 +1,55 @@
-"""Work that a loop does apart: products of elements before it, sums of products after it, what no step changes once."""
+"""Recurrent cells as loops: values, gradients, tangents, second derivatives, batches are those of the steps by hand."""
 
 import numpy as np
 import pytest
-from fission_programs import (
-    BATCH,
-    PARAMETERS,
-    RNG,
-    XS,
-    H,
-    M,
-    by_hand,
-    by_scan,
-    cell,
-    leaves_close,
-    scaled,
-    two_products,
-)
 
 import autodiff as ad
+from codegen import compiler
+from codegen.program import Loop
+
+RNG = np.random.default_rng(5)
+STEPS, BATCH, N, M = 6, 8, 24, 20
+W, U = RNG.normal(size=(N, N)) * 0.2, RNG.normal(size=(M, N)) * 0.2
+B = RNG.normal(size=N)
+XS = RNG.normal(size=(STEPS, BATCH, M))
+H = RNG.normal(size=(BATCH, N))
+PARAMETERS = {"w": W, "u": U, "b": B}
+
+
+def by_scan(step, reverse=False):
+    def loss(p, h, xs):
+        last, ys = ad.scan(lambda h, x: step(p, h, x), h, xs, reverse=reverse)
+        return ad.sum(last * last) + (0.0 if ys is None else ad.sum(ad.sin(ys)))
+
+    return loss
+
+
+def by_hand(step, reverse=False):
+    def loss(p, h, xs):
+        total = 0.0
+        for t in reversed(range(len(xs))) if reverse else range(len(xs)):
+            h, y = step(p, h, xs[t])
+            total = total + (0.0 if y is None else ad.sum(ad.sin(y)))
+        return ad.sum(h * h) + total
+
+    return loss
+
+
+def leaves_close(found, wanted, rtol=1e-11):
+    for a, b in zip(ad.tree.leaves(found), ad.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * max(1.0, np.abs(b).max(initial=0.0)))
+
+
+def cell(p, h, x):
+    return ad.tanh(h @ p["w"] + (x @ p["u"] + p["b"])), h[0]
+
+
+def scaled(p, h, x):
+    return h * ad.exp(-p["b"] * p["b"]) + (x @ p["u"]) @ p["w"], None
+
+
+def two_products(p, h, x):
+    return ad.tanh((h @ p["w"]) @ p["w"] - x @ p["u"]), ad.sum(h, axis=1)
 
 
 def gru(p, h, x):
@@ -45,21 +77,21 @@ each_step = pytest.mark.parametrize("name", STEPS_OF)
 
 @each_step
 @pytest.mark.parametrize("reverse", [False, True], ids=["forwards", "backwards"])
-def test_a_loop_in_parts_has_the_value_and_gradient_of_its_steps_one_by_one(name, reverse):
+def test_a_loop_has_the_value_and_gradient_of_its_steps_one_by_one(name, reverse):
     step = STEPS_OF[name]
     gradient = (ad.jit(ad.value_and_grad(f(step, reverse), (0, 1, 2))) for f in (by_scan, by_hand))
     leaves_close(*[g(PARAMETERS, H, XS) for g in gradient])
 
 
 @each_step
-def test_tangents_of_a_loop_in_parts_are_those_of_its_steps_one_by_one(name):
+def test_tangents_of_a_loop_are_those_of_its_steps_one_by_one(name):
     step, given = STEPS_OF[name], (PARAMETERS, H, XS)
     along = ad.tree.map(lambda a: RNG.normal(size=a.shape), given)
     leaves_close(*[ad.jvp(f(step), given, along) for f in (by_scan, by_hand)])
 
 
 @each_step
-def test_second_derivatives_of_a_loop_in_parts_are_those_of_its_steps_one_by_one(name):
+def test_second_derivatives_of_a_loop_are_those_of_its_steps_one_by_one(name):
     step, given = STEPS_OF[name], (PARAMETERS, H, XS[:3])
     along = ad.tree.map(lambda a: RNG.normal(size=a.shape), given)
     hvp = (ad.jvp(ad.grad(f(step), (0, 1, 2)), given, along)[1] for f in (by_scan, by_hand))
@@ -69,7 +101,7 @@ def test_second_derivatives_of_a_loop_in_parts_are_those_of_its_steps_one_by_one
 
 
 @each_step
-def test_many_loops_in_parts_are_the_loops_of_each(name):
+def test_many_loops_are_the_loops_of_each(name):
     step = STEPS_OF[name]
     many = np.stack([H, H + 1.0, -H])
     found = ad.vmap(ad.grad(by_scan(step)), in_axes=(None, 0, None))(PARAMETERS, many, XS)
@@ -85,9 +117,6 @@ def test_short_loops_have_gradients_as_long_ones_do(length):
 
 def gru_without_results(p, h, x):
     return gru(p, h, x)[0], None
-
-
-# ---------------------------------------------------------------- where the work is
 
 
 def test_a_sum_that_a_step_reads_stays_a_state():
@@ -123,3 +152,17 @@ def test_a_rule_of_the_user_in_a_step_is_called_for_each():
         return ad.tanh(h @ p["w"] + doubled(x, p["u"])), None
 
     leaves_close(*[ad.grad(f(step), (0, 2))(PARAMETERS, H, XS) for f in (by_scan, by_hand)])
+
+
+def test_what_is_checkpointed_is_computed_again_by_the_loop_that_goes_back():
+    def checkpointed(p, h, x):
+        return ad.checkpoint(lambda p, h, x: cell(p, h, x)[0])(p, h, x), None
+
+    leaves_close(*[ad.grad(f(checkpointed))(PARAMETERS, H, XS) for f in (by_scan, by_hand)])
+    ad.clear_cache()
+    with compiler.recorded() as graphs:
+        ad.jit(ad.grad(by_scan(checkpointed)))(PARAMETERS, H, XS)
+    program = compiler.make_program(graphs[-1])
+    forwards, back = [s.work for s in program.steps if isinstance(s.work, Loop)]
+    assert not forwards.stacks and len(back.scanned) == 2  # states and elements; no product is stored
+    assert not back.stacks
