@@ -35,7 +35,6 @@ from ..mode import MODE, Mode
 from ..session import at_reset, plans
 from ..tape import leaves
 from ..tape.cut import segments
-from ..tape.known import told
 from ..tape.loans import FEW, held
 from ..tape.machine import use_asks
 from ..tape.node import CONSTANT, LEAF, NUMBERS, Kind, Leaf, Node, Out, RichNode
@@ -317,7 +316,7 @@ def _set_up() -> Any:
         "counter": NUMBERS, "mode": MODE, "note_small": Recording.note_small, "note_updated": Recording.note_updated,
         "look_at": look_at_size, "force": force, "start_kind": START, "counts": COUNTS, "plans": plans,
         "lock": commit_lock, "leaf_op": LEAF, "constant_op": CONSTANT, "argument_op": ARGUMENT,
-        "aliases": tuple(ALIASES), "told": told, "pending_limit": PENDING_LIMIT, "first_limit": SMALL_LIMIT,
+        "aliases": tuple(ALIASES), "pending_limit": PENDING_LIMIT, "first_limit": SMALL_LIMIT,
         "few": FEW, "held": held, "python_numpy": python["numpy"], "python_array": python["__array__"],
         "python_item": python["item"], "python_float": python["__float__"], "python_bool": python["__bool__"],
         "python_get_grad": grad.__get__, "python_set_grad": set_grad,

@@ -154,13 +154,13 @@ class Question:
         count(plan)
         if plan is not None:
             self.name(plan, key, found)
-            self.note_size()
+            self.note_size(plan)
         return plan
 
-    def note_size(self) -> None:
+    def note_size(self, plan: Plan) -> None:
         """Have machine code answer such an ask at other sizes, too."""
         if self.ask is not None and self.size is not None:
-            self.size.note_answered(self.ask, self.order, self.given_up, self.places, self.ranks)
+            self.size.note_answered(plan, self.ask, self.order, self.given_up, self.ranks)
 
     def is_current(self) -> bool:
         """True if what was read of leaves before is as machine code has read it."""
@@ -230,7 +230,7 @@ class _Values(Question):
         else:
             self.size = None
         note(*(("value", key) if self.why is None else ("backward", self.why())))
-        self.note_size()
+        self.note_size(plan)
         return plan
 
     def _answer_again(self, new: dict[Node, Node]) -> Answer:

@@ -3,8 +3,8 @@
 A family is what is left of a kind, or of an Out, without numbers.  A key of families says which program was recorded,
 the numbers beside it at which size: `without_numbers(key)` in Python, `known.described` by machine code.
 
-Plans for any numbers (`AnyPlans`) are learnt from two sizes (`sizes`).  Where machine code finds the family of an ask
-in `SIZED`, the ask is answered as a known one is; the next time the recording's own hash finds it.
+Plans for any numbers (`AnyPlans`) are learnt from two sizes (`sizes`).  Where machine code finds the family of an ask,
+a plan is made at its numbers, and named by the recording's own hash, by which it is answered.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from weakref import WeakSet
 from codegen.forks import held_over_fork
 from codegen.garbage import Paused
 from codegen.records import NamedTuple, record
-from codegen.runtime.cache import LRU
 from codegen.symbols import LEAST
 
-from ..session import owned, plans
+from ..session import namespace, plans
 from . import known, machine
-from .known import BACKWARD, VALUE, Ask
+from .known import Ask
 from .loans import give_back
-from .node import CONSTANT, Out, leaf_kind, out_of, released
+from .node import CONSTANT, Out
 from .plan import Drawn, Plan
 from .record import Recording
 from .tier import AtSize, SizedTier
@@ -53,7 +52,7 @@ class AnyPlans:
     positions  of the unknown numbers
     expected   all numbers of the key, from the unknown ones      is_fit   whether rules would decide the same
     tiers      of the program at large extents, and at small ones
-    made       the plans that exact keys find, and those of machine code's answers: they are valid as long as this is
+    made       the plans for some numbers, which are valid as long as this is
     """
 
     positions: Sequence[int]
@@ -81,14 +80,11 @@ class AnyPlans:
         return AtSize(fitting[0] if fitting else self.tiers[max(values) < SMALL], values)
 
     def plan(self, numbers: tuple[int, ...]) -> Plan | None:
-        """The plan for these numbers, to be found by their exact key; None as above."""
-        run = self.at(numbers)
-        return None if run is None else self.outline(run)
-
-    def outline(self, executable: Any) -> Plan:
-        """A plan that runs something."""
-        drawn = self.answer.drawn
-        plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
+        """The plan for these numbers; None as above."""
+        run, drawn = self.at(numbers), self.answer.drawn
+        if run is None:
+            return None
+        plan = Plan(run, drawn.gather, drawn.store, drawn.copies)
         plan.grads, plan.computed, plan.choices = self.answer.grads, self.answer.computed, self.choices
         with Paused(), _lock:
             self.made.add(plan)
@@ -103,25 +99,31 @@ class AnyPlans:
             known.forget(plan)
 
 
-# ---------------------------------------------------------------- keys without numbers
+class Form:
+    """Recordings that differ in numbers alone.
 
-
-@record(frozen=True)
-class SizedAnswer:
-    """The way asks of one family are answered.
-
-    answer    for machine code;  leaves: the places of those that get gradients
-    form      the key without numbers: it holds what the hash knows by its address;  plans: those that it is of
+    key        of one of them, without numbers: it holds what the hash knows by its address
+    samples    numbers that came, and what plans of these are found by, while there are no plans for any
+    any        plans for any numbers
+    leaves, past, ranks    of an ask, as plans and `known.answer_of` have them; the places of what is given up, None: of
+                           all of the history
     """
 
-    answer: Any
-    leaves: Sequence[int]
-    form: tuple
-    plans: AnyPlans
+    __slots__ = ("__weakref__", "any", "key", "leaves", "past", "ranks", "samples")
+
+    def __init__(self, key: tuple) -> None:
+        self.key = key
+        self.samples: dict[tuple[int, ...], Any] = {}
+        self.any: AnyPlans | None = None
+        self.leaves: tuple[int, ...] = ()
+        self.past: Sequence[int] | None = None
+        self.ranks: Sequence[int] = ()
 
 
-#: By hash; recordings of so many nodes in all.
-SIZED: LRU = owned(lambda: LRU(256, most=50_000), LRU.clear)
+#: By their keys, and by the hash of their family.
+forms = namespace("form")
+
+# ---------------------------------------------------------------- keys without numbers
 
 
 def without_numbers(key: tuple) -> tuple[tuple, tuple[int, ...]]:
@@ -191,7 +193,7 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
     found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
     if type(found) is list and type(found[0]) is bytes:
         found = _with_calls(ask, now, small, tracks, is_released, found)
-    if found is None and SIZED:
+    if found is None:
         found = _answered_at_any_size(ask, now, small, tracks, is_released)
     if found is not None and now is not None and now.lent:
         give_back(now.lent)
@@ -206,7 +208,7 @@ def _with_calls(
     entry = plans.get((key, known.keys_of(nodes)))
     if entry is None or type(entry) is Plan or not entry.plan.valid:
         return None
-    computed = known.told(entry, nodes)
+    computed = known.computed(entry, nodes)
     if computed is None:
         return None
     plans.put(key, entry)
@@ -217,30 +219,25 @@ def _with_calls(
 
 
 def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool) -> Any:
-    found = known.described(ask, small, (), tracks, 0)
-    sized: SizedAnswer | None = None if found is None or found[6] is None else SIZED.get(found[6])
-    if sized is None:
-        return None
-    given = _given(sized, ask.purpose, found)
-    del found  # what is held counts as something that may be asked for
-    if given is None:
+    if not _is_named(ask, small, tracks):
         return None
     purpose, results, seeds, also, targets = ask
-    done = machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
-    if done is not None:
-        plans.put(given[1], given)
-    return done
+    return machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
 
 
-def _given(sized: SizedAnswer, purpose: int, found: Any) -> tuple | None:
-    """The things that machine code is told of an ask at these numbers; and kinds, whose addresses its key holds."""
-    exact, order, *_, numbers = found
-    run = sized.plans.at(numbers)
-    if run is None:
-        return None
-    for node in order if purpose != VALUE else ():
-        if node.kind.out.requires_grad and node.leaf is None:
-            released(node.kind)  # machine code finds it there
-    leaves = sized.leaves if purpose == BACKWARD else ()
-    kinds = tuple([leaf_kind(out_of(order[place].kind.out.aval)) for place in leaves])
-    return sized.answer, exact, (), run, kinds, [node.kind for node in order]
+def _is_named(ask: Ask, small: list | None, tracks: bool) -> bool:
+    """True if a recording has a plan for any size, which its hash names from now on.
+
+    What is held meanwhile counts as something that may be asked for.
+    """
+    found = known.described(ask, small, (), tracks, 0)
+    form: Form | None = None if found is None or found[6] is None else forms.get(found[6])
+    plan = None if form is None or form.any is None else form.any.plan(found[7])
+    if plan is None:
+        return False
+    assert form is not None
+    exact, order = found[:2]
+    plan.leaves, plan.parts, plan.keys = form.leaves, [node.kind for node in order], (exact,)
+    given_up = None if form.past is None else [order[place] for place in form.past]
+    plans.put(exact, known.answer_of(plan, ask, order, (), given_up, form.ranks))
+    return True

@@ -72,7 +72,7 @@ class Reading(NamedTuple):
     def plan(self) -> Plan | None:
         """The plan of this key, if there is one that is valid."""
         entry = plans.get(self.key)
-        plan = None if entry is None or type(entry) is tuple else plan_of(entry)
+        plan = None if entry is None else plan_of(entry)
         return plan if plan is not None and plan.valid else None
 
     @property
@@ -131,9 +131,8 @@ def read(ask: Ask, live: Sequence[Node], tracks: bool) -> Reading | None:
 
 
 def plan_of(entry: Any) -> Plan:
-    """The plan of an entry of `plans`: of one size of many (a tuple) that of all."""
-    answer = entry[0] if type(entry) is tuple else entry
-    plan: Plan = answer if type(answer) is Plan else answer.plan
+    """The plan of an entry of `plans`."""
+    plan: Plan = entry if type(entry) is Plan else entry.plan
     return plan
 
 
@@ -142,10 +141,8 @@ def keys_of(nodes: Sequence[Node]) -> tuple:
     return tuple([n.call.key(met) for n in nodes])
 
 
-def told(answer: Any, nodes: Sequence[Node]) -> tuple | None:
-    """The inputs of an answer that are computed from the numbers of calls; None where it is not for these calls."""
-    if keys_of(nodes) != answer.told:
-        return None
+def computed(answer: Any, nodes: Sequence[Node]) -> tuple | None:
+    """The inputs of an answer that are computed from the numbers of calls; None where these are other ones."""
     formulas = answer.plan.formulas
     if formulas is None:
         return ()
@@ -175,13 +172,8 @@ def name_plan(
     plan.keys = tuple(dict.fromkeys([*plan.keys[-2:], *keys]))
     if found is None or ask is None:
         return
-    answer = answer_of(plan, ask, order, found.calls, given_up, ranks)
-    if answer is None:
-        return
-    plans.put(found.key, answer)
-    if found.calls:
-        key, answer.told = found.key
-        plans.put(key, answer)
+    if is_only_run(plan, ask):
+        plans.put(found.key, answer_of(plan, ask, order, found.calls, given_up, ranks))
 
 
 def forget(plan: Plan) -> None:
@@ -192,24 +184,26 @@ def forget(plan: Plan) -> None:
             plans.pop(key)
 
 
+def is_only_run(plan: Plan, ask: Ask) -> bool:
+    """True if machine code can do all that answers an ask."""
+    if machine.asks is None or plan.copies or plan.executable is None or plan.relied:
+        return False
+    reached = [place for place in plan.grads if place is not None]
+    if ask.purpose == BACKWARD and not 0 < len(set(reached)) == len(reached):
+        return False  # a gradient is no result of its own
+    return all([place is None or is_result for place, is_result in zip(plan.grads, plan.computed, strict=True)])
+
+
 def answer_of(
     plan: Plan, ask: Ask, order: Sequence[Node], calls: Sequence[int], given_up: Sequence[Node] | None,
     ranks: Sequence[int],
 ) -> Any:  # fmt: skip
-    """Machine code's answer to an ask, where a plan only has to be run; else None.
+    """Machine code's answer to an ask, where its plan only has to be run.
 
     order, calls    the recording in canonical order, and which of its nodes are calls
     given_up   what of the history is given up with the ask, if it is; None: all of it
     ranks      of gradients of tensors: in which order the plan has them
     """
-    reached = [place for place in plan.grads if place is not None]
-    is_only_run = not (plan.copies or plan.executable is None or plan.relied)
-    are_computed = all([p is None or c for p, c in zip(plan.grads, plan.computed, strict=True)])
-    native = machine.asks
-    if native is None or not is_only_run or not are_computed:
-        return None
-    if ask.purpose == BACKWARD and not 0 < len(set(reached)) == len(reached):
-        return None  # a gradient is no result of its own
     formulas = plan.formulas
     places = {} if formulas is None else {place: k for k, place in enumerate(formulas.places)}
     arguments = [
@@ -226,7 +220,7 @@ def answer_of(
             released(node.kind)  # machine code finds it there
     numbers = {n: i for i, n in enumerate(order)} if given_up is not None else {}
     past = None if given_up is None else [numbers[n] for n in given_up]
-    answer = native.answer(plan, arguments, stored, groups, past, len(reached) == len(plan.grads))
+    answer = machine.asks.answer(plan, arguments, stored, groups, past, None not in plan.grads)
     answer.ranks = ranks
     answer.calls = [] if formulas is None else [calls.index(c) for c in formulas.calls]
     return answer

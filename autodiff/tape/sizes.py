@@ -4,7 +4,7 @@ What is left of a key without its numbers is its *form* (`families`).  When a fo
 changed is unknown from then on (`codegen.families`): the recording is put down once more with symbols for extents, the
 rules run on that, and what they emit is a graph with formulas for numbers.
 
-    forms of keys  ->  _SizesOfForm   numbers seen so far
+    forms of keys  ->  Form           numbers seen so far
                          -> AnyPlans  plans for any numbers that fit: gathering and storing are the same for all
 
 All small sizes share one tier and one machine code, all large ones others.
@@ -29,9 +29,9 @@ from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, wa
 
 from ..config import config
 from ..dispatch import observed
-from ..session import namespace, plans
-from .families import SIZED, Answer, AnyPlans, SizedAnswer, is_count, without_numbers
-from .known import Ask, Reading, answer_of, plan_of
+from ..session import plans
+from .families import Answer, AnyPlans, Form, forms, is_count, without_numbers
+from .known import Ask, Reading, is_only_run, plan_of
 from .machine import note_repeated
 from .node import CONSTANT, LEAF, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
 from .plan import Plan
@@ -41,35 +41,10 @@ from .tier import SizedTier, Tier
 #: The times that rules are run with symbols for one form.
 _TRIES = 3
 
-#: Forms, by themselves; a recording of so many nodes in all.
-_forms = namespace("form")
-
 #: Operations of the tape's own.
 _PLAIN = frozenset((CONSTANT, LEAF, *ALIASES))
 
 _serial = itertools.count()
-
-
-class _SizesOfForm:
-    """Numbers that came with a form, and what plans of these are found by, while there are no plans for any."""
-
-    __slots__ = ("__weakref__", "any", "samples")
-
-    def __init__(self) -> None:
-        self.samples: dict[tuple[int, ...], Any] = {}
-        self.any: AnyPlans | None = None
-
-    def answer_all(self, found: AnyPlans) -> None:
-        """The sizes, too, that NumPy evaluates are run by what runs any size."""
-        self.any = found
-        for numbers, name in self.samples.items():
-            entry = plans.get(name)
-            plan = None if entry is None else plan_of(entry)
-            run = found.at(numbers)
-            if plan is not None and run is not None and type(plan.executable) is Tier:
-                run.tier.take_over(plan.executable)
-                plan.use(run)
-        self.samples = dict.fromkeys(self.samples)
 
 
 @record(frozen=True)
@@ -77,38 +52,32 @@ class Size:
     """A key that no plan was found by, taken apart.   family: the hash of the form, if machine code gave it"""
 
     key: tuple
-    form: tuple
+    form: Form
     numbers: tuple[int, ...]
     family: bytes | None
 
     def plan(self) -> Plan | None:
         """Its plan, if there is one for any size."""
-        form = _forms.get(self.form)
-        return None if form is None or form.any is None else form.any.plan(self.numbers)
+        found = self.form.any
+        return None if found is None else found.plan(self.numbers)
 
     def note_answered(
-        self, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None, leaves: tuple[int, ...],
-        ranks: Sequence[int],
-    ) -> None:  # fmt: skip
+        self, plan: Plan, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None, ranks: Sequence[int]
+    ) -> None:
         """If there are plans for any size, machine code finds others like this from now on.
 
-        order      the recording in canonical order;  given_up, leaves, ranks   as `known.answer_of` and plans have them
+        order      the recording in canonical order;  given_up, ranks: as `known.answer_of` has them
         """
-        form, family = _forms.get(self.form), self.family
-        found = None if form is None else form.any
-        if form is None or found is None:
+        form, family = self.form, self.family
+        if form.any is None:
             return
         note_repeated()  # that sizes differ does not matter to who records it
-        if family is None:
+        if family is None or forms.get(family) is form or not is_only_run(plan, ask):
             return
-        known: SizedAnswer | None = SIZED.get(family)
-        if known is not None and known.plans is found:
-            return
-        outline = found.outline(found.tiers[0])
-        outline.leaves = leaves
-        answer = answer_of(outline, ask, order, (), given_up, ranks)
-        if answer is not None:
-            SIZED.put(family, SizedAnswer(answer, leaves, self.form, found), len(order))
+        number = {node: place for place, node in enumerate(order)}
+        form.past = None if given_up is None else [number[node] for node in given_up]
+        form.leaves, form.ranks = plan.leaves, ranks
+        forms.put(family, form, len(order))
 
     def learn(
         self,
@@ -125,29 +94,37 @@ class Size:
 
         Returns what is to be called when one of the choices changes.
         """
-        form = _forms.get(self.form)
-        if form is None:
-            form = _SizesOfForm()
-            _forms.put(self.form, form, len(order))
+        form, samples = self.form, self.form.samples
         is_decided_otherwise = form.any is not None and form.any.is_formula_of(self.numbers)
-        if self.numbers in form.samples or len(form.samples) > _TRIES or is_decided_otherwise:
+        if self.numbers in samples or len(samples) > _TRIES or is_decided_otherwise:
             return _nothing
-        form.samples[self.numbers] = self.key
-        if len(form.samples) < 2:
-            return _nothing
-        found = _for_any(self, form.samples, order, answer, again, choices) if _is_plain(order) else None
+        samples[self.numbers] = self.key
+        found = _for_any(self, samples, order, answer, again, choices) if len(samples) > 1 and _is_plain(order) else None
         if found is None:
             return _nothing
-        form.answer_all(found)
+        _answer_all(form, found)
         where, what = ref(form), ref(found)
         return lambda: _drop(where(), what())
+
+
+def _answer_all(form: Form, found: AnyPlans) -> None:
+    """Plans for any numbers are known: those that NumPy evaluates are run by what runs any size."""
+    form.any = found
+    for numbers, name in form.samples.items():
+        entry = plans.get(name)
+        plan = None if entry is None else plan_of(entry)
+        run = found.at(numbers)
+        if plan is not None and run is not None and type(plan.executable) is Tier:
+            run.tier.take_over(plan.executable)
+            plan.use(run)
+    form.samples = dict.fromkeys(form.samples)
 
 
 def _nothing() -> None:
     pass
 
 
-def _drop(form: _SizesOfForm | None, found: AnyPlans | None) -> None:
+def _drop(form: Form | None, found: AnyPlans | None) -> None:
     if found is not None:
         found.drop()
     if form is not None and form.any is found:
@@ -161,9 +138,14 @@ def size_of(key: tuple, found: Reading | None = None) -> Size | None:
     """
     if not (key[1] and config.patience) or state.now.tracing or observers:
         return None
-    form, numbers = without_numbers(key)
-    family = found.family if found is not None and found.numbers == numbers else None
-    return Size(key, form, numbers, family) if numbers else None
+    left, numbers = without_numbers(key)
+    if not numbers:
+        return None
+    form: Form | None = forms.get(left)
+    if form is None:
+        form = Form(left)
+        forms.put(left, form, len(key[1]))
+    return Size(key, form, numbers, found.family if found is not None and found.numbers == numbers else None)
 
 
 # ---------------------------------------------------------------- with symbols

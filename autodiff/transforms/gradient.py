@@ -242,7 +242,7 @@ class Gradients(Question):
             if size is not None and not relied:
                 forget_size = size.learn(self.order, answer, self._answer_again, choices)
         note("backward", why or key)
-        self.note_size()
+        self.note_size(plan)
         return plan
 
     def computed(self, wanted: Sequence[Node], runs_every_rule: bool) -> list[np.ndarray | None]:

@@ -77,12 +77,11 @@ class NativeAnswer(Self):
 
     plan     what is run
     ranks    of gradients of tensors: in which order the plan has them
-    told     the keys of calls that belong to the key;   calls: which of them the plan's formulas read
+    calls    of those that it is asked with the ones that the plan's formulas read
     """
 
     plan: Any
     ranks: Sequence[int]
-    told: tuple
     calls: Sequence[int]
 
 

@@ -126,9 +126,7 @@ def looked_up(key: ptr) -> ptr:
     entry = py.dict_item(tape.plans.entries, key)
     if entry is None:
         return None
-    found = py.list_item(entry, 0)
-    is_sized = ptr[py.RawObject](found).type is tape.tuple_type
-    answer = py.tuple_item(found, 0) if is_sized else found
+    answer = py.list_item(entry, 0)
     if ptr[py.RawObject](answer).type is not tape.answer_type:
         return None
     if py.list_item(entry, 1) is not tape.plans.clock:  # it is the latest used now
@@ -137,7 +135,7 @@ def looked_up(key: ptr) -> ptr:
             py.inc(clock)
             py.exchange(ptr[ptr](tape.plans) + CLOCK, clock)
             py.set_list(entry, 1, clock)
-    return found if ptr[AnswerBlock](py.bytes_at(answer)[0]).valid[0] is tape.true else ptr(None)
+    return answer if ptr[AnswerBlock](py.bytes_at(answer)[0]).valid[0] is tape.true else ptr(None)
 
 
 @native
@@ -162,10 +160,10 @@ def ask(
     """Answer an ask if it is known.
 
     now      the recording that ends with it; None: none does
-    given    None; or what Python has looked up: see `run`
+    given    None; or what Python has looked up for calls: answer, hash, inputs computed from their numbers (see `run`)
 
     Gives True; of gradients that are asked for [a plan's results, the answer]; of leaves with hooks that are due these;
-    [key, calls] where keys of calls belong to the key; None where it is not known.
+    [hash, calls] where keys of calls belong to the key; None where it is not known.
     """
     d = local(Digest, 1)[0]
     walk.held = 0
@@ -173,22 +171,21 @@ def ask(
         return borrowed(tape.none)
     if ptr(given) is not tape.none:
         told = py.bytes_at(py.tuple_item(ptr(given), 1))
-        a = ptr[AnswerBlock](py.bytes_at(py.tuple_item(ptr(given), 0))[0])
+        answer = py.tuple_item(ptr(given), 0)
+        a = ptr[AnswerBlock](py.bytes_at(answer)[0])
         if told[0] != d.low or told[1] != d.high or a.valid[0] is not tape.true:
             return borrowed(tape.none)
-        return run(ptr(given), d, purpose, ptr(now), is_released, None)
+        return run(answer, py.tuple_item(ptr(given), 2), d, purpose, ptr(now), is_released)
     key = key_object(d)
     if key is None:
         return py.failed()
-    known = looked_up(key)
     if unlikely(walk.n_calls > 0):
-        if known is None:
-            return py.object_of(py.list_of_two(key, calls_met()))
-        return run(known, d, purpose, ptr(now), is_released, key)
+        return py.object_of(py.list_of_two(key, calls_met()))
+    known = looked_up(key)
     py.dec(key)
     if known is None:
         return borrowed(tape.none)
-    return run(known, d, purpose, ptr(now), is_released, None)
+    return run(known, None, d, purpose, ptr(now), is_released)
 
 
 @native
@@ -206,4 +203,4 @@ def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> ob
             py.clear_error()
     if known is None:
         return borrowed(tape.none)
-    return run(known, d, VALUE, ptr(now), False, None)
+    return run(known, None, d, VALUE, ptr(now), False)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from ..native import Struct, borrowed, i64, local, native, obj, ptr, u64, void
 from . import recording_objects as py
 from .recorder_nodes import new_leaf
-from .recording_entries import PAST, hold, walk
+from .recording_entries import PAST, walk
 from .recording_hash import Digest
 from .recording_structs import (
     ASKED,
@@ -156,11 +156,10 @@ def called(name: ptr) -> bool:
 
 
 @native
-def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr, kinds: ptr) -> i64:
+def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
     """Give each leaf its gradient: all or none.  1: done, 0: a `.grad` is another than was read, -1: an exception.
 
     groups    per group its leaf, the node of its old gradient (null: none), room for the new one, and its node
-    kinds     null: the table's;  else of what kind each gradient is
     """
     found = i64(1)
     for i in range(count):
@@ -168,12 +167,7 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr, kinds: p
         position = table[4 * i + 1]
         if position >= 0 and found == 1:
             value = py.tuple_item(results, position)
-            kind = ptr(table[4 * i + 2])
-            cls = ptr(table[4 * i + 3])
-            if kinds is not None:
-                kind = py.tuple_item(kinds, i)
-                cls = ptr[RawKind](kind).out.cls
-            groups[GROUP * i + 2] = ptr(new_leaf(ptr[RawKind](kind), cls, value))
+            groups[GROUP * i + 2] = ptr(new_leaf(ptr[RawKind](table[4 * i + 2]), ptr(table[4 * i + 3]), value))
             if groups[GROUP * i + 2] is None:
                 found = -1
     if found == 1 and not called(tape.acquire_name):
@@ -240,38 +234,28 @@ def begin_another(now: ptr, purpose: u64) -> bool:
 
 
 @native(inline=False)
-def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, key: ptr) -> obj:
+def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool) -> obj:
     """Run the plan on the recording that was walked over, keep its results, and give what `ask` gives.
 
-    known    the answer; or (answer, key, inputs computed from the numbers of calls), perhaps with what is run, and of
-             what kind each gradient is, if not the plan's and the answer's
-    key      null, or what was found without the keys of calls, which Python is asked for then
+    known       the answer
+    computed    a tuple of the inputs that are computed from the numbers of calls; null without calls
 
-    The outcome in it: 1 all is kept;  0 Python has to do it (an index is outside, a `.grad` has changed);  2 the calls
-    have other keys;  -1 an exception.
+    The outcome in it: 1 all is kept;  0 Python has to do it (an index is outside, a `.grad` has changed);  -1 an
+    exception.
     """
-    is_told_more = ptr[py.RawObject](known).type is tape.tuple_type
-    own = py.tuple_item(known, 0) if is_told_more else known
-    a = ptr[AnswerBlock](py.bytes_at(own)[0])
+    a = ptr[AnswerBlock](py.bytes_at(known)[0])
     if purpose == TENSORS and a.is_whole == 0:
-        py.dec(key)
         return borrowed(tape.none)  # it is refused
     py.inc(known)  # while the plan runs, another thread may forget it
-    computed = py.tuple_item(known, 2) if is_told_more else ptr(None)
-    has_size = is_told_more and py.tuple_size(known) > 3
-    executable = py.tuple_item(known, 3) if has_size else a.executable[0]
-    kinds = py.tuple_item(known, 4) if has_size else ptr(None)
-    n_calls = i64(walk.n_calls) if key is not None else i64(0)
     n_past = (a.past if a.past >= 0 else i64(d.count)) if is_released else i64(0)
-    total = a.stored + GROUP * a.groups + n_past + n_calls
+    total = a.stored + GROUP * a.groups + n_past
     nearby = local(ptr, py.FEW)
     held = py.room(nearby, py.FEW, total)
     if held is None:
-        py.dec(key)
         py.dec(known)
         return py.failed()
     values = local(ptr, a.arguments + 1)
-    values[0] = executable
+    values[0] = a.executable[0]
     py.inc(values[0])
     for i in range(a.arguments):
         which = a.argument_table[2 * i]
@@ -279,9 +263,7 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
         if which >= 0:
             value = walk.met[walk.order[which]].node.value
         elif which == -2:
-            value = tape.none
-            if computed is not None:
-                value = py.tuple_item(computed, a.argument_table[2 * i + 1])
+            value = py.tuple_item(computed, a.argument_table[2 * i + 1])
         py.inc(value)
         values[i + 1] = value
     for i in range(a.stored):
@@ -310,32 +292,13 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
             e.node.references += 1
             k += 1
     n_past = k
-    calls = past + n_past
-    hold(calls, walk.calls, u64(n_calls))
     # From here on other Python may run: nothing of the walk is read any more.
-    told = ptr(None)  # the inputs that are computed from the numbers of calls; None if their keys are others
-    called_nodes = ptr(None)
-    is_told = n_calls == 0
-    if n_calls > 0:
-        called_nodes = py.list_of(calls, n_calls)
-        if called_nodes is not None:
-            told = py.call_two(tape.told, a.own, called_nodes)
-        is_told = told is not None and told is not tape.none
-        for i in range(a.arguments if is_told else i64(0)):
-            if a.argument_table[2 * i] == -2:
-                value = py.tuple_item(told, a.argument_table[2 * i + 1])
-                py.inc(value)
-                py.exchange(values + i + 1, value)
-    results = ptr(None)
-    if is_told:
-        results = py.call_method(tape.call_name, values, u64(a.arguments + 1), None)
+    results = py.call_method(tape.call_name, values, u64(a.arguments + 1), None)
     py.let_go(values, a.arguments + 1)
     outcome = i64(-1)
-    if not is_told:
-        outcome = 2 if told is not None else -1  # calls of another kind
-    elif results is not None:
+    if results is not None:
         settle(held, a.stored, a.stored_table, results)
-        outcome = commit(groups, a.groups, a.group_table, results, kinds) if a.groups > 0 else i64(1)
+        outcome = commit(groups, a.groups, a.group_table, results) if a.groups > 0 else i64(1)
         if outcome == 1:
             give_up(past, n_past)
             counts = ptr[ptr](tape.counts)
@@ -357,19 +320,12 @@ def run(known: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool, k
                 answer = None
     elif outcome == 1 and purpose > BACKWARD:
         py.inc(results)
-        py.inc(own)
-        answer = py.list_of_two(results, own)
-    elif outcome == 2:
-        answer = py.list_of_two(key, called_nodes)
-        key = None
-        called_nodes = None
+        py.inc(known)
+        answer = py.list_of_two(results, known)
     else:
         answer = tape.true if outcome == 1 else tape.none
         py.inc(answer)
     py.dec(results)
-    py.dec(key)
-    py.dec(called_nodes)
-    py.dec(told)
     py.let_go(held, a.stored + GROUP * a.groups)
     let_nodes_go(past, n_past)
     py.leave(held, nearby)

@@ -217,7 +217,7 @@ def test_what_was_forgotten_is_found_again(hits):
     for n in (9, 10, 11):
         agrees(squares, ROWS[:n])
     assert hits[-1]
-    families.SIZED.clear()  # as where there are many
+    families.forms.clear()  # as where there are many
     for n in (12, 13, 14, 15):
         agrees(squares, ROWS[:n])
     assert hits[-1]
@@ -246,7 +246,7 @@ def test_answers_hold_no_recording_and_are_forgotten_with_the_rest(hits):
     gone = weakref.ref(x)
     del x
     gc.collect()
-    assert gone() is None and families.SIZED
+    assert gone() is None and families.forms
     ad.clear_cache()
-    assert not families.SIZED
+    assert not families.forms
     agrees(squares, ROWS[:18])
