@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from ..errors import DispatchError, in_short, located
 from .generic import GenericFunction, all_functions
-from .method import RULES, Ambiguity, Method, MethodTable, complete, not_found
-from .signature import type_name
+from .method import RULES, Method, complete, not_found
+from .signature import Ambiguity, MethodTable, type_name
 
 
 class _OnLines(list):

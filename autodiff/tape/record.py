@@ -216,7 +216,7 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
             now.prune_small()
     if number > now.look_at:
         look_at_size(now, nodes)
-    if mode.watching or now.captures is not None:
+    if mode.rich or now.captures is not None or now.lines is not None:
         t.node = _looked_closer(mode, now, tensors, node)
     return t
 

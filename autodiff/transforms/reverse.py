@@ -42,7 +42,7 @@ from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from .anomaly import is_watching, watch
 from .hooks import run_hooks
-from .rule_programs import MASKED, RulePrograms, pulled_by_rule
+from .rule_programs import MASKED, RulePrograms, missing_rule
 from .rules import again, call_rule, watching_at
 
 _ADD = named("add")
@@ -314,6 +314,20 @@ class Pull:
             self.flags[at] &= ~_MASKED
         elif old is None:
             self.flags[at] |= _MASKED
+
+
+def pulled_by_rule(kind: Kind, masked: bool, given: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """The cotangents of inputs, given the cotangent, the node and these.  Numbers of a rule are constants."""
+    bar, y, *xs = given
+    if kind.op.pull is None and kind.op.discrete:
+        return [None] * len(xs)
+    if kind.op.pull is None:
+        raise missing_rule(y.node)
+    before, state.now.literal = state.now.literal, True
+    try:
+        return kind.op.pull(bar, y, xs, kind.params, masked)
+    finally:
+        state.now.literal = before
 
 
 def _refuse_released(node: Node) -> None:
