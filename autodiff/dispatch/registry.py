@@ -220,6 +220,10 @@ class Registry:
             if choices is not None:
                 choices.look_again(self)
 
+    def tables(self) -> list[MethodTable]:
+        """The table of methods, and one of each kind of rule."""
+        return [self.table, *[self.rules[kind] for kind in RULES]]
+
     # ------------------------------------------------------------ choosing
 
     def rule_for(self, kind: str, method: Method, classes: Sequence[type]) -> Method | None:

@@ -232,9 +232,9 @@ _TOLD = Alive()
 _ALIVE = Alive()
 
 
-def one_kind(key: tuple, op: Primitive, params: tuple, out: Out, released: bool = False) -> Kind:
+def one_kind(key: tuple, op: Primitive, params: tuple, out: Out) -> Kind:
     """The one kind under a key, which says what it is of."""
-    return _ALIVE.known(key) or _ALIVE.the_one(key, Kind(op, params, out, released))
+    return _ALIVE.known(key) or _ALIVE.the_one(key, Kind(op, params, out))
 
 
 def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], tracking: bool, aval: Aval) -> Kind:

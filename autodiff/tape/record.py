@@ -221,6 +221,14 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     return t
 
 
+def noted(node: Node, masked: bool = False) -> Tensor:
+    """A handle on what somebody gets beside what is recorded: a small value is computed with what is asked for."""
+    t = handle(node, masked)
+    if node.kind.out.small and node.value is None:
+        state.now.note_small(t)
+    return t
+
+
 def is_masked(tensors: Sequence[Tensor]) -> bool:
     """In a custom forward: True of a result whose gradients, if any, flow to inputs of the call alone.
 
