@@ -31,11 +31,12 @@ class Mode:
     careful    something is out of the ordinary: what is known of calls and values is left aside
     watching   more than nodes is wanted of what is recorded, so recording takes no shortcut
     eager      every operation is evaluated at once;  keeps_lines   every recording keeps the user's lines
+    rich     something is done for each node that is recorded: it is evaluated, or its line is kept
     """
 
     __slots__ = (
-        "anomalies", "careful", "closely", "eager", "keeps_lines", "lightly", "off", "on", "others", "tracks",
-        "watching",
+        "anomalies", "careful", "closely", "eager", "keeps_lines", "lightly", "off", "on", "others", "rich",
+        "tracks", "watching",
     )  # fmt: skip
 
     tracks: bool
@@ -48,7 +49,7 @@ class Mode:
     def __init__(self, flags: tuple[bool, ...]) -> None:
         for name, flag in zip(_FLAGS, flags, strict=True):
             setattr(self, name, flag)
-        self.careful = self.watching = self.eager = self.keeps_lines = False
+        self.careful = self.watching = self.eager = self.keeps_lines = self.rich = False
         self.others: dict[tuple[str, bool], Mode] = {}
 
     def but(self, flag: str, value: bool = True) -> Mode:
@@ -74,7 +75,8 @@ def look_closer(is_eager: bool, keeps_lines: bool) -> None:
     for mode in _ALL.values():
         mode.eager, mode.keeps_lines = is_eager, keeps_lines
         mode.careful = mode.closely or mode.lightly or mode.anomalies or is_eager
-        mode.watching = mode.closely or mode.anomalies or is_eager or keeps_lines
+        mode.rich = mode.anomalies or is_eager or keeps_lines
+        mode.watching = mode.closely or mode.rich
 
 
 look_closer(is_eager=False, keeps_lines=False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from codegen.ir import Aval
 
-from .tensor import AbstractTensor, Tensor, tensor_class
+from .tensor import AbstractTensor, Tensor
 
 _LATTICE = type(AbstractTensor)
 
@@ -34,7 +34,7 @@ def number_class(aval: Aval, weak: bool) -> type:
     weak   a Python number; otherwise a NumPy scalar
     """
     number = _PYTHON_NUMBERS[aval.dtype.kind] if weak else aval.dtype.type
-    return _class_of((aval.dtype, weak), number.__name__, (tensor_class(aval),), __dispatches_as__=number)
+    return _class_of((aval.dtype, weak), number.__name__, (Tensor[aval.dtype, aval.ndim],), __dispatches_as__=number)
 
 
 class _ArrayMethods:
@@ -62,7 +62,7 @@ def standing(t: Tensor, given: Any) -> Tensor:
     if not named.arrays or not isinstance(given, (np.ndarray, StandsForArray)):
         return t
     aval = t.aval
-    cls = _class_of((aval.dtype.type, aval.ndim), "ndarray", (StandsForArray, tensor_class(aval)))
+    cls = _class_of((aval.dtype.type, aval.ndim), "ndarray", (StandsForArray, Tensor[aval.dtype, aval.ndim]))
     made: Tensor = object.__new__(cls)
     made.node = t.node
     made.masked = t.masked

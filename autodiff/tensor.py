@@ -17,7 +17,6 @@ Operators, reductions and `backward` are attached by the rooms that define them
 
 from __future__ import annotations
 
-from itertools import starmap
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ from .elsewhere import OF_TENSORS, Missing
 from .errors import located
 
 _CATEGORIES = (np.floating, np.complexfloating, np.integer, np.inexact, np.number)
-_sealed = False  # set at the end of this file: from then on only `_class_of` makes subclasses of Tensor
+_sealed = False  # set at the end of this file: from then on only `CLASSES` makes subclasses of Tensor
 
 
 class _Lattice(type):
@@ -47,7 +46,7 @@ class _Lattice(type):
             dtype = _dtype_class(dtype)
         if rank is not ... and not (type(rank) is int and 0 <= rank <= 64):
             raise TypeError(located(f"a rank is a number from 0 to 64 or '...', not {rank!r}"))
-        return _class_of(cls, dtype, rank)
+        return CLASSES[cls, dtype, rank]
 
     def __meet__(cls, other: type) -> type | None:
         """The largest class below both, if the lattice has one (dispatch asks this for ambiguities)."""
@@ -63,7 +62,7 @@ class _Lattice(type):
         if dtype is None or rank is None:
             return None
         base = Tensor if Tensor in (mine[0], theirs[0]) else AbstractTensor
-        return _class_of(base, dtype, rank)
+        return CLASSES[base, dtype, rank]
 
     def __dir__(cls) -> list[str]:
         return [name for name in super().__dir__() if name not in OF_TENSORS]
@@ -94,42 +93,37 @@ def _lower(a: Any, b: Any) -> Any:
     return b if issubclass(b, a) else None
 
 
-_CLASSES: dict[tuple, type] = {}
-
-
 def _parameters(cls: type) -> tuple[type, Any, Any] | None:
     """(Tensor or AbstractTensor, dtype class or ..., rank or ...) of a lattice class."""
     return cls.__dict__.get("_parameters_")
 
 
-def _class_of(base: type, dtype: Any, rank: Any) -> type:
-    if dtype is ... and rank is ...:
-        return base
-    key = (base, dtype, rank)
-    found = _CLASSES.get(key)
-    if found is None:
-        named = "..." if dtype is ... else dtype.__name__.rstrip("_")
+class _Classes(dict[tuple[type, Any, Any], type]):
+    """The classes of the lattice by their parameters, each made when it is first asked for."""
+
+    def __missing__(self, key: tuple[type, Any, Any]) -> type:
+        base, dtype, rank = key
+        if dtype is ... and rank is ...:
+            return base
+        named, told = "...", "any"
+        parents: list[tuple[type, Any, Any]] = [(base, dtype, ...)]  # one step up in rank, and one step up in dtype
+        if dtype is not ...:
+            named, told = dtype.__name__.rstrip("_"), dtype.__name__
+            above = [c for c in dtype.__mro__[1:] if c in _CATEGORIES]
+            wider = base, above[0] if above else ..., rank
+            parents = [wider] if rank is ... else [*parents, wider]
+        elif base is Tensor:
+            parents.append((AbstractTensor, ..., rank))
         name = f"{base.__name__}[{named}{'' if rank is ... else f', {rank}'}]"
-        namespace = {"__slots__": (), "__qualname__": _qualname(*key), "_parameters_": key}
-        bases = tuple(dict.fromkeys(starmap(_class_of, _parents(*key))))
-        made = _Lattice.__new__(_Lattice, name, bases, namespace)
-        found = _CLASSES.setdefault(key, made)
-    return found
+        # A name without dots, by which pickle finds the class: see `__getattr__`.
+        qualname = f"{base.__name__}_of_{told}_rank_{'any' if rank is ... else rank}"
+        namespace = {"__slots__": (), "__qualname__": qualname, "_parameters_": key}
+        bases = tuple(dict.fromkeys(map(self.__getitem__, parents)))
+        return self.setdefault(key, _Lattice.__new__(_Lattice, name, bases, namespace))
 
 
-def _qualname(base: type, dtype: Any, rank: Any) -> str:
-    """A name without dots, by which pickle finds the class: see `__getattr__`."""
-    return f"{base.__name__}_of_{'any' if dtype is ... else dtype.__name__}_rank_{'any' if rank is ... else rank}"
-
-
-def _parents(base: type, dtype: Any, rank: Any) -> list[tuple[type, Any, Any]]:
-    """The parameters of direct parents: one step up in dtype, one step up in rank."""
-    if dtype is ...:
-        top = AbstractTensor, ..., ...
-        return [(Tensor, ..., ...), (AbstractTensor, ..., rank)] if base is Tensor else [top]
-    above = [c for c in dtype.__mro__[1:] if c in _CATEGORIES]
-    parent = base, above[0] if above else ..., rank
-    return [parent] if rank is ... else [(base, dtype, ...), parent]
+#: A tensor's class is CLASSES[Tensor, dtype.type, ndim].
+CLASSES = _Classes()
 
 
 class AbstractTensor(metaclass=_Lattice):
@@ -344,9 +338,8 @@ def __getattr__(name: str) -> type:
     dtype, _, rank = rest.rpartition("_rank_")
     if base not in ("Tensor", "AbstractTensor") or not rank:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _class_of(
-        globals()[base], ... if dtype == "any" else getattr(np, dtype), ... if rank == "any" else int(rank)
-    )
+    wanted = ... if dtype == "any" else getattr(np, dtype)
+    return CLASSES[globals()[base], wanted, ... if rank == "any" else int(rank)]
 
 
 _sealed = True
@@ -357,12 +350,6 @@ AbstractTensor._parameters_ = (AbstractTensor, ..., ...)
 
 
 _new = object.__new__
-
-
-def tensor_class(aval: Aval) -> type:
-    """The most specific class of a tensor of this aval."""
-    key = Tensor, aval.dtype.type, aval.ndim
-    return _CLASSES.get(key) or _class_of(*key)
 
 
 def handle(node: Any, masked: bool = False) -> Tensor:

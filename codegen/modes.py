@@ -20,8 +20,10 @@ FLUSHING = "autodiff_flushing"
 _PROCESSORS = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
-class Modes:
-    """fast_math      sums and products of a function in another order, division by what a loop does not change as
+class Modes(ctypes.Structure):
+    """Modes of a process, in part as words that machine code reads.
+
+    fast_math      sums and products of a function in another order, division by what a loop does not change as
                       multiplication by its reciprocal, the sign of zero free (AUTODIFF_FAST_MATH=1)
     flush_subnormals  numbers below the smallest normal one are zero to compiled code, as operands and as results
                       (AUTODIFF_FLUSH_SUBNORMALS=1)
@@ -29,28 +31,19 @@ class Modes:
     debug_info        kernels are shared libraries with the user's lines (AUTODIFF_DEBUG_INFO=1)
     """
 
-    __slots__ = ("_deterministic", "_flushing", "debug_info", "fast_math")
+    _fields_ = (("deterministic", ctypes.c_int64), ("_flushing", ctypes.c_int64 * 2))
 
     def __init__(self) -> None:
+        super().__init__(is_set("AUTODIFF_DETERMINISTIC"), (0, _new_key()))
         self.fast_math = is_set("AUTODIFF_FAST_MATH")
         self.debug_info = is_set("AUTODIFF_DEBUG_INFO")
-        self._deterministic = ctypes.c_int64(is_set("AUTODIFF_DETERMINISTIC"))
-        self._flushing = (ctypes.c_int64 * 2)(0, _new_key())
         if is_set("AUTODIFF_FLUSH_SUBNORMALS"):
             self.flush_subnormals = True
 
     @property
-    def deterministic(self) -> bool:
-        return bool(self._deterministic.value)
-
-    @deterministic.setter
-    def deterministic(self, flag: bool) -> None:
-        self._deterministic.value = flag
-
-    @property
     def deterministic_at(self) -> int:
         """The address of the word where machine code reads `deterministic`."""
-        return ctypes.addressof(self._deterministic)
+        return ctypes.addressof(self)
 
     @property
     def flush_subnormals(self) -> bool:
@@ -69,7 +62,7 @@ class Modes:
     @property
     def flushing_at(self) -> int:
         """The address where machine code reads it: that word, then Python's key of what a thread keeps meanwhile."""
-        return ctypes.addressof(self._flushing)
+        return ctypes.addressof(self) + Modes._flushing.offset
 
     def of_code(self) -> str:
         """The modes that code depends on, in words: part of its key."""

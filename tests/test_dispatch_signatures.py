@@ -15,7 +15,8 @@ from work_done import work
 
 import autodiff as ad
 from autodiff.dispatch import Choice, GenericFunction, Signature, all_functions
-from autodiff.dispatch.signature import NamedUnion, choice_of, meets
+from autodiff.dispatch.method import choice_of
+from autodiff.dispatch.signature import NamedUnion, meets
 from autodiff.session import plans
 from autodiff.tape.known import plan_of
 

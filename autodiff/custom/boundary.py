@@ -43,7 +43,7 @@ from ..errors import GradientError
 from ..frames import UserLine
 from ..mode import MODE
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
-from ..tape.record import record, state
+from ..tape.record import noted, record
 from ..tensor import Tensor, handle
 from .call import CustomCall
 
@@ -114,9 +114,9 @@ def outputs_of(call: CustomCall, inputs: Sequence[Node], flow: slice, masked: bo
     """The tracked outputs of a call behind its boundary.   inputs: all that it reads, nodes of these outputs last"""
     node = boundary_node(call, inputs, flow)
     if call.is_one:
-        return [noted_handle(node, masked)]
+        return [noted(node, masked)]
     body = inputs[len(inputs) - len(call.avals) :]
-    return [noted_handle(_pick(node, k, b), masked) for k, b in enumerate(body)]
+    return [noted(_pick(node, k, b), masked) for k, b in enumerate(body)]
 
 
 def token_of(call: CustomCall) -> Node:
@@ -130,14 +130,6 @@ def _pick(call: Node, slot: int, body: Node) -> RichNode:
     node = rich_node(boundary_kind(body.kind.out), (call, body))
     node.body, node.flow, node.slot = 1, slice(0, 1), slot
     return node
-
-
-def noted_handle(node: Node, masked: bool) -> Tensor:
-    """A handle that is computed along with a neighbour when it is small and live."""
-    t = handle(node, masked)
-    if node.value is None and node.kind.out.small:
-        state.now.note_small(t)
-    return t
 
 
 def output_of(node: Node, slot: int) -> Tensor:

@@ -31,7 +31,7 @@ from ..tensor import Tensor
 from .boundary import host_call, read_only
 from .call import Packed, Site
 from .context import ForwardContext, attributes, said
-from .keys import static_key
+from .keys import likeness
 from .outputs import Outputs, no_gradient
 from .reads import held_by
 
@@ -68,7 +68,7 @@ class Visit(NamedTuple):
 
     def key(self) -> tuple:
         """The key of all that the outputs' avals may depend on."""
-        packed = [(name, p[:2], *[static_key(x)[0] for x in p.statics]) for name, p in self.packed.items()]
+        packed = [(name, p[:2], *map(likeness, p.statics)) for name, p in self.packed.items()]
         return (tuple(packed), self.avals)
 
 

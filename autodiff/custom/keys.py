@@ -68,6 +68,16 @@ def static_key(value: Any) -> tuple[Any, bool]:
     return walk.key(value), walk.is_whole
 
 
+def likeness(value: Any) -> Any:
+    """A key that is the same for values that hold the same: of objects their attributes, of arrays shape and dtype."""
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype
+    if is_object(value) and not isinstance(value, Enum):
+        held = _attributes(value)
+        return type(value), tuple(held), static_key(tuple(held.values()))[0]
+    return static_key(value)[0]
+
+
 class ReadsWalk:
     """One walk over what a value holds, and what functions in it read, which makes keys.
 
@@ -302,15 +312,13 @@ def users_methods(choices: Choices) -> tuple[Method, ...]:
     return tuple([m for m in found if not is_fixed(m.implementation.__module__)])
 
 
-def reading(methods: tuple[Method, ...]) -> tuple[Any, ...]:
-    """The key of what these methods read now."""
-    return tuple([static_key(m.implementation)[0] for m in methods])
-
-
-def unnamed(methods: tuple[Method, ...]) -> str:
-    """Why no key says what these methods read; empty where one does."""
+def reading(methods: tuple[Method, ...]) -> tuple[tuple[Any, ...], str]:
+    """The key of what these methods read now, and why no key says all of it; that is empty where one does."""
+    keys, why = [], ""
     for method in methods:
-        if not static_key(method.implementation)[1]:
+        key, is_whole = static_key(method.implementation)
+        keys.append(key)
+        if not is_whole and not why:
             name = method.function.__name__
-            return f"the method of {name} ({method.place}) reads what no key can name: it runs each time"
-    return ""
+            why = f"the method of {name} ({method.place}) reads what no key can name: it runs each time"
+    return tuple(keys), why

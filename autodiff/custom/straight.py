@@ -16,9 +16,9 @@ from .. import tree
 from ..frames import UserLine, nearest_code
 from ..mode import MODE
 from ..tape.node import Node, kept, new_number, rich_node
-from ..tape.record import is_masked, state
+from ..tape.record import is_masked, noted, state
 from ..tensor import Tensor
-from .boundary import boundary_kind, noted_handle, outputs_of
+from .boundary import boundary_kind, outputs_of
 from .call import HOLDS_NONE, CallShape, CustomCall, Site, own_copy, shape_of
 from .context import Declared, ForwardContext, attributes, said
 from .forward import Entered, completed
@@ -111,7 +111,7 @@ def straight_call(site: Site, general: Callable) -> Callable:
         if is_usual:
             masked = now.body != 0 and is_masked([arguments[k] for k in tensors])
             if not tracks:
-                return noted_handle(body, masked)
+                return noted(body, masked)
             statics: list[Any] = [own_copy(arguments[k]) for k in others] if others else []
             extras: list[Any] = []
             key: tuple | None = (True, 0, 1, None)
@@ -130,7 +130,7 @@ def straight_call(site: Site, general: Callable) -> Callable:
                 made = CustomCall(site, shape, tuple(statics), (out.aval,), False, None, line)
                 node = rich_node(boundary_kind(out), (*inputs, *extras, body), call=made)
                 node.body, node.flow, node.line = count + len(extras), flow, line
-                return noted_handle(node, masked)
+                return noted(node, masked)
         found = short(arguments, inner, ctx, y, line, since) if now.asked == asked else None
         if found is not None:
             return found
@@ -156,7 +156,7 @@ def straight_call(site: Site, general: Callable) -> Callable:
         if tracks and state.now.body and closed_over(nodes, inputs, since):
             return None
         if not tracks:
-            found = [noted_handle(n, masked) for n in nodes]
+            found = [noted(n, masked) for n in nodes]
             return found[0] if structure is None else tree.unflatten(structure, found)
         number = {n: k for k, n in enumerate(inputs)}
         for k, node in enumerate(nodes):

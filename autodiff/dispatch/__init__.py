@@ -1,8 +1,8 @@
 """Generic functions, as in Julia: methods chosen by the types of the arguments.
 
-    signature      which types a method takes; when one signature is more specific than another
+    signature      which types a method takes; when one is more specific than another; the most specific for a call
     declaration    what a function calls its parameters; binding of calls
-    method         one implementation, with its file and line; the most specific one for a call, or why there is none
+    method         one implementation, with its file and line; the types that it names; why none serves a call
     registry       the methods and rules of one function: adding, choosing
     generic        the function: calling, with hooks for the floors above
     reliance       which choices something kept was made with, and when to drop it
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from codegen.lazily import lazily
 
 from .generic import GenericFunction, all_functions
-from .method import Ambiguity, Method, complete, is_own, late, not_found
+from .method import Method, choice_of, complete, is_own, late, not_found
 from .reliance import Choices, include, is_observed, note, observed
-from .signature import Choice, NamedUnion, Signature, choice_of, type_name
+from .signature import Ambiguity, Choice, NamedUnion, Signature, type_name
 
 if TYPE_CHECKING:
     from .introspection import Gap, Match, Unreachable, ambiguities, coverage, methods, which, which_backward

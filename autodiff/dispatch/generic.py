@@ -80,7 +80,8 @@ class GenericFunction(Registry):
     def implementation(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The function that a call with arguments of these classes runs: it takes all that dispatch, by position.
 
-        Asked once for each combination of classes.
+        Asked once for each combination of classes.  Keyword-only arguments that a call leaves out have its defaults,
+        or those of the declaration.
         """
         if method.kind == "forward":
             raise DispatchError(f"{self.__name__}: a plain generic function has no ctx for {method}")
@@ -233,16 +234,14 @@ class GenericFunction(Registry):
         if key in cache:
             return cache[key]
         method = self.table.find(classes)
-        return remember(cache, key, None if method is None else self._runner(method, classes))
+        run = method and self.implementation(method, classes)
+        return remember(cache, key, self._with_defaults(run) if run and self.declaration.keyword_defaults else run)
 
-    def _runner(self, method: Method, classes: tuple[type, ...]) -> Callable:
-        """The implementation; keyword-only arguments that a call leaves out have the declared defaults."""
-        run = self.implementation(method, classes)
-        defaults = self.declaration.keyword_defaults
-        own = getattr(run, "__kwdefaults__", None) or {}
-        if not defaults or all([name in own and own[name] is value for name, value in defaults.items()]):
-            return run
-        return functools.partial(run, **defaults)
+    def _with_defaults(self, run: Callable) -> Callable:
+        """A function to which the declared defaults of keyword-only arguments are given, where it has others."""
+        own, defaults = getattr(run, "__kwdefaults__", None) or {}, self.declaration.keyword_defaults
+        is_same = all([name in own and own[name] is value for name, value in defaults.items()])
+        return run if is_same else functools.partial(run, **defaults)
 
     def adopt_all(self, args: tuple) -> tuple:
         """All arguments, those of the classes `adopted` adopted.
@@ -359,7 +358,7 @@ class GenericFunction(Registry):
         classes = tuple(map(type, args))
         note(self, "run", method, classes)
         cache, key = self._cache, ("run", method, *classes)
-        run = cache.get(key) or remember(cache, key, self._runner(method, classes))
+        run = cache.get(key) or remember(cache, key, self._with_defaults(self.implementation(method, classes)))
         return run(*args, **keywords)
 
     # ------------------------------------------------------------ being an object

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from ..errors import DispatchError, in_short, located
 from .generic import GenericFunction, all_functions
-from .method import RULES, Ambiguity, Method, MethodTable, complete, not_found
-from .signature import type_name
+from .method import Method, complete, not_found
+from .signature import Ambiguity, MethodTable, type_name
 
 
 class _OnLines(list):
@@ -181,7 +181,7 @@ def ambiguities(function: Any = None) -> list[Ambiguity]:
     functions = all_functions() if function is None else [_generic(function)]
     found = _OnLines()
     for f in functions:
-        for table in (f.table, *[f.rules[kind] for kind in RULES]):
+        for table in f.tables():
             found += table.ambiguities()
     return found
 
@@ -216,7 +216,7 @@ def coverage(f: Any) -> list[Gap | Unreachable]:
     complete()
     f = _generic(f)
     gaps = _OnLines()
-    for table in (f.table, *[f.rules[kind] for kind in RULES]):
+    for table in f.tables():
         gaps += _unreachable(table)
     rules = f.rules["backward"].ordered()
     for method in f.table.ordered():

@@ -1,9 +1,4 @@
-"""Methods: one implementation, for arguments of certain types; and which of them serves a call.
-
-Candidates are ordered by multipledispatch; refusing an ambiguous call is ours, because
-multipledispatch picks one silently when two signatures meet only in a common subclass (a diamond).
-
-    f(A, B) and f(B, A) called with two C, where C is below A and B: ambiguous, until f(C, C) is there.
+"""Methods: one implementation, for arguments of certain types; the types that it names; why none serves a call.
 
 Some stand in modules that are imported late (`late`): no call needs such a method before, since it takes values of
 types that its own module defines.  A list of methods needs all of them (`complete`).
@@ -11,20 +6,20 @@ types that its own module defines.  A list of methods needs all of them (`comple
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import types
+import typing
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from multipledispatch.conflict import ordering
-
 from codegen.lazily import imported
-from codegen.records import NamedTuple
 
-from ..errors import AmbiguityError, DispatchError, caller
+from ..errors import DispatchError, caller
+from ..frames import user_frame
 from ..tracebacks import shorten
 from .declaration import place_of
-from .signature import Choice, Signature, dispatched, type_name
+from .signature import Choice, NamedUnion, NoneType, Signature, as_types, dispatched, listed, type_name
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -126,108 +121,72 @@ def is_own(thing: Any) -> bool:
     return (getattr(thing, "__module__", None) or "").startswith(_LIBRARY)
 
 
-# ---------------------------------------------------------------- the method of a call
+# ---------------------------------------------------------------- reading types
 
 
-class MethodTable:
-    """The methods of one function, one for each signature, in the order of registration."""
+def choice_of(spec: Any, where: str) -> Choice:
+    """The choice that a type, a union, a tuple of types or None stands for.
 
-    def __init__(self) -> None:
-        self.methods: dict[Signature, Method] = {}
-
-    def add(self, method: Method) -> Method | None:
-        """Add a method; the one of the same signature that it replaces, if any."""
-        old = self.methods.pop(method.signature, None)
-        self.methods[method.signature] = method
-        return old
-
-    def find(self, classes: Sequence[type]) -> Method | None:
-        """The method for arguments of exactly these classes, all given, none converted.  Raises AmbiguityError."""
-        return most_specific(self, classes)
-
-    def ordered(self) -> list[Method]:
-        """All methods, each before those that are less specific."""
-        return _ordered(list(self.methods.values()))
-
-    def ambiguities(self) -> list[Ambiguity]:
-        """All pairs that some call cannot choose between, with the signatures that would settle it."""
-        methods = self.ordered()
-        signatures = [m.signature for m in methods]
-        found = []
-        for a, b in combinations(methods, 2):
-            first, second = a.signature, b.signature
-            meet = None if first <= second or second <= first else first.meet(second)
-            if meet is None:
-                continue
-            below = [s for s in signatures if s <= first and s <= second]
-            single = list(meet.single())
-            unsettled = [call for call in single if not any(call <= s for s in below)]
-            if unsettled:
-                # One signature of unions says it shorter, where it says no more.
-                found.append(Ambiguity(a, b, (meet,) if unsettled == single else tuple(unsettled)))
-        return found
-
-    def __iter__(self):
-        return iter(list(self.methods.values()))
-
-    def __len__(self) -> int:
-        return len(self.methods)
-
-
-class Ambiguity(NamedTuple):
-    """Two methods that some calls cannot choose between, and the signatures of those calls."""
-
-    first: Method
-    second: Method
-    calls: tuple[Signature, ...]
-
-    def __repr__(self) -> str:
-        calls = ", ".join(map(str, self.calls))
-        return f"{calls}: both of\n  {self.first}\n  {self.second}"
-
-
-def _ordered(methods: Sequence[Method]) -> list[Method]:
-    by_choices = {m.signature.choices: m for m in methods}
-    return [by_choices[choices] for choices in ordering(by_choices)]
-
-
-def most_specific(methods: Iterable[Method], classes: Sequence[type]) -> Method | None:
-    """The most specific of the methods that take these classes; None when none does.
-
-    Raises AmbiguityError when several fit and none is below all the others.
+    Raises DispatchError, beginning with `where`, for what is no such thing: list[int], Literal, ...
     """
-    fits = [m for m in methods if m.signature.takes(classes)]
-    if len(fits) < 2:
-        return fits[0] if fits else None
-    lowest = [m for m in _ordered(fits) if not any(other.signature < m.signature for other in fits)]
-    if len(lowest) > 1:
-        raise _ambiguity(lowest, classes)
-    return lowest[0]
+    members: list[type] = []
+    waiting: list[Any] = [spec]
+    while waiting:
+        part = waiting.pop(0)
+        if part is None:
+            members.append(NoneType)
+        elif part is typing.Any or part is inspect.Parameter.empty:
+            members.append(object)
+        elif part is typing.Never or part is typing.NoReturn:
+            continue
+        elif isinstance(part, NamedUnion):
+            members += part.members
+        elif isinstance(part, type) and not isinstance(part, types.GenericAlias):
+            members.append(part)
+        elif isinstance(part, tuple):
+            waiting[:0] = part
+        elif isinstance(part, types.UnionType) or typing.get_origin(part) is typing.Union:
+            waiting[:0] = typing.get_args(part)
+        else:
+            raise DispatchError(
+                f"{where}: {part!r} is not a type that a call can be dispatched on\n"
+                f"  registered at {caller()}\n"
+                f"  use classes and unions of them: list, ad.Vector | None"
+            )
+    return Choice(members)
 
 
-def _ambiguity(lowest: Sequence[Method], classes: Sequence[type]) -> AmbiguityError:
-    """The error for methods of which none is the most specific."""
-    function, kind = lowest[0].function, lowest[0].kind
-    meet: Signature | None = lowest[0].signature
-    for method in lowest[1:]:
-        meet = meet and meet.meet(method.signature)
-    # The classes of the call itself settle it when the methods have no meet that we know of.
-    settling = meet if meet is not None else Signature([Choice((c,)) for c in classes])
-    what = "method" if kind in ("method", "forward") else kind
-    return AmbiguityError(
-        f"{function.__name__}{_listed(classes)} is ambiguous: none of these is the most specific\n"
-        + "".join(f"  {m}\n" for m in lowest)
-        + f"  called at {caller()}\n"
-        f"  to settle it: @{function.__name__}.{what}{_as_types(settling.choices)}"
-    )
+def annotated_types(function: Callable, parameters: Sequence[inspect.Parameter], where: str) -> list[Choice]:
+    """The choices that the annotations of these parameters name; no annotation means `object`."""
+    choices = []
+    for parameter in parameters:
+        spec = parameter.annotation
+        place = f"{where}, parameter {parameter.name!r}"
+        # Twice: text under `from __future__ import annotations` is quoted text.
+        for _ in range(2):
+            spec = _evaluate(spec, inspect.unwrap(function), place) if isinstance(spec, str) else spec
+        choices.append(choice_of(spec, place))
+    return choices
 
 
-def _listed(classes: Iterable[type]) -> str:
-    return f"({', '.join(map(type_name, classes))})"
+def _evaluate(text: str, function: Callable, where: str) -> Any:
+    """The object that an annotation written as text means: in its module, its closure, or the frame around it."""
+    code = getattr(function, "__code__", None)
+    frame = user_frame()
+    names = dict(frame.f_locals) if frame is not None and code in frame.f_code.co_consts else {}
+    for name, cell in zip(code.co_freevars if code else (), getattr(function, "__closure__", None) or (), strict=True):
+        # A cell is still empty when its name is bound further down.
+        with contextlib.suppress(ValueError):
+            names[name] = cell.cell_contents
+    try:
+        return eval(text, getattr(function, "__globals__", {}), names)
+    except (NameError, AttributeError, TypeError, SyntaxError) as error:
+        raise DispatchError(
+            f"{where}: cannot make out the annotation {text!r}: {error}\n  registered at {caller()}"
+        ) from error
 
 
-def _as_types(choices: Iterable[Choice]) -> str:
-    return f"({', '.join(choice.pasted() for choice in choices)})"
+# ---------------------------------------------------------------- no method for a call
 
 
 def not_found(
@@ -244,7 +203,7 @@ def not_found(
     complete()
     forms = forms or [(cls,) for cls in classes]
     ranked = sorted(((_misfits(m, classes, forms), m) for m in methods), key=lambda pair: len(pair[0]))
-    lines = [f"{function.__name__} has no {what} for {_listed(classes)}"]
+    lines = [f"{function.__name__} has no {what} for {listed(classes)}"]
     for misfits, method in ranked[:_SHOWN]:
         lines.append(f"  near: {method}")
         lines += [f"    {misfit}" for misfit in misfits]
@@ -259,7 +218,7 @@ def types_of_call(function: Registry, classes: Sequence[type]) -> str:
     """The types to register a method with that takes a call: those of all `*xs` are one union."""
     fixed = len(function.declaration.fixed)
     rest = [Choice(map(dispatched, classes[fixed:]))] if len(classes) > fixed else []
-    return _as_types([*[Choice((dispatched(c),)) for c in classes[:fixed]], *rest])
+    return as_types([*[Choice((dispatched(c),)) for c in classes[:fixed]], *rest])
 
 
 def _misfits(method: Method, classes: Sequence[type], forms: Sequence[Sequence[type]]) -> list[str]:

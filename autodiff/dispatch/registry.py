@@ -24,9 +24,9 @@ from ..errors import AmbiguityError, DispatchError, caller
 from ..frames import user_line
 from ..sending import take_along
 from .declaration import Declaration, place_of
-from .method import RULES, Method, MethodTable, complete, is_own, most_specific
+from .method import RULES, Method, annotated_types, choice_of, complete, is_own
 from .reliance import note
-from .signature import ANY, Choice, Signature, annotated_types, choice_of
+from .signature import ANY, Choice, MethodTable, Signature, most_specific
 
 _REGISTERING = renewed_in_child(globals(), "_REGISTERING")
 
@@ -219,6 +219,10 @@ class Registry:
             choices = reference()
             if choices is not None:
                 choices.look_again(self)
+
+    def tables(self) -> list[MethodTable]:
+        """The table of methods, and one of each kind of rule."""
+        return [self.table, *[self.rules[kind] for kind in RULES]]
 
     # ------------------------------------------------------------ choosing
 

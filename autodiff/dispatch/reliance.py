@@ -75,10 +75,6 @@ class Choices:
             self._registered = registered
         return True
 
-    def note(self, function: Any, question: tuple, answer: Any) -> None:
-        """Remember how a function answered."""
-        self.answers.setdefault(function, {})[question] = answer
-
     def on_change(self, drop: Callable[[], Any]) -> None:
         """Call `drop` once, when a registration changes one of these choices.
 
@@ -116,7 +112,8 @@ def note(function: Any, *question: Any) -> None:
     try:
         for choices in waiting:
             if question not in choices.answers.get(function, ()):
-                choices.note(function, question, function.answer(question))
+                answer = function.answer(question)
+                choices.answers.setdefault(function, {})[question] = answer
     finally:
         _collecting.open = waiting
 
@@ -130,8 +127,7 @@ def include(choices: Choices) -> None:
     """Note what something relies on that is used while somebody observes."""
     for outer in _collecting.open:
         for function, answers in choices.answers.items():
-            for question, answer in answers.items():
-                outer.note(function, question, answer)
+            outer.answers.setdefault(function, {}).update(answers)
 
 
 @contextmanager

@@ -8,14 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from .. import sending
 from .declaration import public_name
-from .method import RULES, Method, complete, is_own
+from .method import Method, complete, is_own
 from .registry import Registry
 from .reliance import functions
 
@@ -41,11 +40,9 @@ def _of_library(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _methods(function: Registry) -> Iterator[Method]:
+def _methods(function: Registry) -> list[Method]:
     """All methods and rules, but for the rules that are attached to one."""
-    yield from function.table
-    for kind in RULES:
-        yield from function.rules[kind]
+    return [method for table in function.tables() for method in table]
 
 
 def _told(method: Method) -> tuple:

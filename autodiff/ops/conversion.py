@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import DTYPES, Aval, dtype_name
+from codegen.ir import DTYPES, dtype_name
 from codegen.lowering import Map
 from codegen.symbols import Symbol, SymbolicFloat
 
@@ -27,7 +27,7 @@ from ..errors import DispatchError, DTypeError, ShapeError, caller, check_not_ma
 from ..tape import DETACH, another, number_leaf, of_its_own, record, state
 from ..tape.ask import value_of
 from ..tape.leaves import taken
-from ..tensor import AbstractTensor, Tensor, tensor_class
+from ..tensor import AbstractTensor, Tensor
 from .primitive import BOOL, C128, F64, I64, OwnPrimitive, primitive, sum_to
 from .template import public
 
@@ -231,8 +231,7 @@ def _operation_called() -> tuple[Any, str]:
     function, given, _ = called() or (None, (), {})
     if function is None or len(given) > len(function.declaration.fixed):
         return None, ""
-    classes = [tensor_class(Aval(x.shape, x.dtype)) if type(x) is np.ndarray and x.dtype in _KNOWN else type(x)
-               for x in given]  # fmt: skip
+    classes = [Tensor[x.dtype, x.ndim] if type(x) is np.ndarray and x.dtype in _KNOWN else type(x) for x in given]
     types = _NUMBER.sub("ad.Number", types_of_call(function, classes))
     return function, _OF_RANK.sub(lambda found: _RANKS.get(found[1], f"ad.Tensor[..., {found[1]}]"), types)
 

@@ -275,7 +275,7 @@ def dtype_name_of(x: Tensor) -> str:
 
 def times(g: Tensor, p: Tensor, masked: bool) -> Tensor:
     """The product of a cotangent and a partial derivative of the same dtype; a zero in a masked g is strong."""
-    return named("mul0" if masked else "mul")(g, p)
+    return record(named("mul0" if masked else "mul"), (g, p))
 
 
 def number_of(value: Any, dtype: np.dtype) -> Tensor:
@@ -325,7 +325,8 @@ def elementwise_aval(
             expect(name, avals[:1], first)
             rest = avals[1:]
         expect(name, rest, accepts)
-        return Aval(shape, dtype or rest[0].dtype)
+        aval = rest[0]
+        return aval if dtype is None and aval.shape == shape else Aval(shape, dtype or aval.dtype)
 
     return infer
 

@@ -25,7 +25,7 @@ from codegen.ir import DTYPES, Aval, Op
 from codegen.runtime.ufunc_loops import OWN, loops_of
 
 from ..stand_ins import number_class
-from ..tensor import tensor_class
+from ..tensor import CLASSES, Tensor
 
 #: Live pending results of at most this many elements are computed along with what is asked for:
 #: a loss or a metric costs nothing beside the work it summarises.
@@ -59,7 +59,7 @@ class Out:
         self.small = int(aval.size) <= SMALL  # a symbol's example decides: it is no condition
         self.flows = aval.dtype.kind in "fc"  # a bool or integer decides, but nothing flows from it
         is_number = (weak or number) and not aval.shape
-        self.cls = number_class(aval, weak) if is_number else tensor_class(aval)
+        self.cls = number_class(aval, weak) if is_number else CLASSES[Tensor, aval.dtype.type, aval.ndim]
 
     def __repr__(self) -> str:
         return f"{self.aval}{' grad' if self.requires_grad else ''}"
@@ -232,17 +232,17 @@ _TOLD = Alive()
 _ALIVE = Alive()
 
 
-def one_kind(key: tuple, op: Primitive, params: tuple, out: Out, released: bool = False) -> Kind:
+def one_kind(key: tuple, op: Primitive, params: tuple, out: Out) -> Kind:
     """The one kind under a key, which says what it is of."""
-    found: Kind | None = _ALIVE.known(key)
-    return _ALIVE.the_one(key, Kind(op, params, out, released)) if found is None else found
+    return _ALIVE.known(key) or _ALIVE.the_one(key, Kind(op, params, out))
 
 
 def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], tracking: bool, aval: Aval) -> Kind:
     """Intern the kind of `op(*outs, **params)`, whose shape rule says `aval`."""
     tracks = tracking and not op.discrete and aval.dtype.kind in "fc" and any(o.requires_grad for o in outs)
     weak = bool(outs) and all(o.weak for o in outs)
-    kind = one_kind((op, tracking, outs, params), op, params, out_of(aval, tracks, weak))
+    key, out = (op, tracking, outs, params), out_of(aval, tracks, weak)
+    kind = _ALIVE.known(key) or _ALIVE.the_one(key, Kind(op, params, out))
     return kept(op.memo[tracking], (outs, params), kind)
 
 

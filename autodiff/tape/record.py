@@ -216,8 +216,16 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
             now.prune_small()
     if number > now.look_at:
         look_at_size(now, nodes)
-    if mode.watching or now.captures is not None:
+    if mode.rich or now.captures is not None or now.lines is not None:
         t.node = _looked_closer(mode, now, tensors, node)
+    return t
+
+
+def noted(node: Node, masked: bool = False) -> Tensor:
+    """A handle on what somebody gets beside what is recorded: a small value is computed with what is asked for."""
+    t = handle(node, masked)
+    if node.kind.out.small and node.value is None:
+        state.now.note_small(t)
     return t
 
 

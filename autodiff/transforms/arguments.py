@@ -41,7 +41,7 @@ from ..tape.leaves import leaf, number_like_traced, tracked_node
 from ..tape.node import Node
 from ..tape.record import ALIASES, identity_of, state
 from ..tape.walk import gradient_inputs, uncommon, value_inputs
-from ..tensor import AbstractTensor, Tensor, handle, tensor_class
+from ..tensor import CLASSES, AbstractTensor, Tensor, handle
 
 _KNOWN = frozenset(DTYPES.values())
 
@@ -192,7 +192,9 @@ def constant_of(x: Any) -> Any:
 
 def own(x: Any) -> Any:
     """A tensor under a node of its own, for a function that may update it in place; all else as it is."""
-    if not isinstance(x, Tensor) or not (type(x) is tensor_class(x.aval) or isinstance(x, StandsForArray)):
+    if not isinstance(x, Tensor):
+        return x
+    if type(x) is not CLASSES[Tensor, x.dtype.type, x.ndim] and not isinstance(x, StandsForArray):
         return x
     if state.now.captures is not None:
         state.now.meet(x)

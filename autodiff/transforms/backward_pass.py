@@ -34,14 +34,14 @@ from ..tape.known import SOME, TENSORS, Ask
 from ..tape.node import Node, data_node, leaf_kind, out_of
 from ..tape.parts import keep, run_in_parts
 from ..tape.plan import Plan, data
-from ..tape.record import DETACH, record, state
+from ..tape.record import DETACH, noted, record, state
 from ..tape.segment import GIVEN, Ruled, Segment, Unfit
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .arguments import tracks_outside
 from .hooks import run_hooks
-from .reverse import Many, Pull, noted, recording_rules
+from .reverse import Many, Pull, recording_rules
 
 
 class Group:

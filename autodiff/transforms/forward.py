@@ -24,7 +24,7 @@ from ..ops.primitive import zeros_of
 from ..tape.ask import evaluate
 from ..tape.lines import belonging_to_rules
 from ..tape.node import Node
-from ..tape.record import DETACH, identity_of, record, state
+from ..tape.record import DETACH, identity_of, noted, record, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import border
@@ -41,7 +41,7 @@ from .arguments import (
     tracks_outside,
 )
 from .backward_pass import is_looked_at, untracked
-from .reverse import Pull, Wires, begun, noted, recording_rules
+from .reverse import Pull, Wires, begun, recording_rules
 from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule

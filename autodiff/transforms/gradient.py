@@ -19,7 +19,7 @@ import numpy as np
 
 from codegen.garbage import Paused
 
-from ..custom.keys import reading, unnamed, users_methods
+from ..custom.keys import reading, users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
 from ..ops import add
@@ -161,7 +161,7 @@ class Gradients(Question):
         return "gradient", tuple(self.parts), seeds, stored, tuple([_group_key(g, number) for g in self.ordered])
 
     def still_right(self, plan: Plan | None) -> Plan | None:
-        return None if plan is not None and plan.relied and reading(plan.relied) != plan.read else plan
+        return None if plan is not None and plan.relied and reading(plan.relied)[0] != plan.read else plan
 
     def why_unkept(self, rare: Sequence[Node] | None = None) -> Callable[[], str] | None:
         """The reason why no plan can be kept, and rules are gone through each time.   rare: of the history"""
@@ -199,10 +199,9 @@ class Gradients(Question):
         asked = state.now.asked
         watches = Watches(past if not why else ())
         # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
-        with nullcontext(Choices()) if why else observed() as choices:
+        with watches.open(), nullcontext(Choices()) if why else observed() as choices:
             try:
-                with watches.open():
-                    gradients = emit(past, seeds, groups, tracks=False)
+                gradients = emit(past, seeds, groups, tracks=False)
             except Exception:
                 if not watches.by_node:
                     raise
@@ -218,8 +217,8 @@ class Gradients(Question):
         if not why and watches.looked_at_array():
             why = "a rule looks at the contents of an array that it reads: it runs each time"
         relied = users_methods(choices)
-        read = reading(relied)
-        why = why or unnamed(relied)
+        read, unnamed = reading(relied)
+        why = why or unnamed
         keys = watches.keys() if watches.calls else {}
         key = _with_calls(key, keys, number) if keys else key
         known = not why

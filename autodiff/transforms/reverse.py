@@ -37,12 +37,12 @@ from ..ops.primitive import named, zeros_of
 from ..tape.lines import belonging_to_rules
 from ..tape.node import Kind, Node
 from ..tape.plan import COUNTS
-from ..tape.record import record, state
+from ..tape.record import noted, record, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from .anomaly import is_watching, watch
 from .hooks import run_hooks
-from .rule_programs import MASKED, RulePrograms, pulled_by_rule
+from .rule_programs import MASKED, RulePrograms, missing_rule
 from .rules import again, call_rule, watching_at
 
 _ADD = named("add")
@@ -217,19 +217,20 @@ class Pull:
         elif self.programs is not None:
             rule = partial(self._by_rule, node.kind, is_kept)
             found = self.programs.applied(node, inputs, (bar,), MASKED if masked else 0, rule)
-        if found is None:
-            given = [handle(n) for n in (bar, node, *inputs)]
-            by_rule = pulled_by_rule if self.many is None else self._by_rule
-            found = by_rule(node.kind, is_kept, given)
+        if found is None and self.many is None:
+            found = pulled_by_rule(node.kind, is_kept, (bar, node, *inputs))
+        elif found is None:
+            found = self._by_rule(node.kind, is_kept, list(map(handle, (bar, node, *inputs))))
         if not op.discrete and any([g is None for g in found]):
             self._note_zeros(self.wires.of(at))
         self._give_all(at, node, [bar], found, is_kept or op.masks)
 
     def _by_rule(self, kind: Kind, masked: bool, given: Sequence[Tensor]) -> Sequence[Tensor | None]:
         """`pulled_by_rule`, done with each of many cotangents."""
+        bar, *beside = [t.node for t in given]
         if self.many is None:
-            return pulled_by_rule(kind, masked, given)
-        return self.many.each(lambda bars: pulled_by_rule(kind, masked, [*bars, *given[1:]]), given[:1])
+            return pulled_by_rule(kind, masked, (bar, *beside))
+        return self.many.each(lambda bars: pulled_by_rule(kind, masked, (bars[0].node, *beside)), given[:1])
 
     def _hooked(self, node: Node, bar: Node) -> Node:
         """The cotangent of a node as its hooks leave it."""
@@ -285,7 +286,7 @@ class Pull:
         seen = None if self.programs is None else seen_by(bar, node)
         own = (bar, node, *inputs)
         key, given = (None, ()) if seen is None else ((node.kind, masked, *seen[0]), (*own, *seen[1]))
-        return again(self.programs, key, given, lambda: pulled_by_rule(node.kind, masked, list(map(handle, own))))
+        return again(self.programs, key, given, lambda: pulled_by_rule(node.kind, masked, own))
 
     def _give_all(
         self, at: int, node: Node, bars: Sequence[Node], found: Sequence[Tensor | None], masked: bool
@@ -316,6 +317,20 @@ class Pull:
             self.flags[at] |= _MASKED
 
 
+def pulled_by_rule(kind: Kind, masked: bool, given: Sequence[Node]) -> Sequence[Tensor | None]:
+    """The cotangents of inputs, given the cotangent, the node and these.  Numbers of a rule are constants."""
+    bar, y, *xs = given
+    if kind.op.pull is None and kind.op.discrete:
+        return [None] * len(xs)
+    if kind.op.pull is None:
+        raise missing_rule(y)
+    before, state.now.literal = state.now.literal, True
+    try:
+        return kind.op.pull(handle(bar), handle(y), list(map(handle, xs)), kind.params, masked)
+    finally:
+        state.now.literal = before
+
+
 def _refuse_released(node: Node) -> None:
     """Raise GradientError for a node whose history was given up."""
     if node.kind.released:
@@ -323,14 +338,6 @@ def _refuse_released(node: Node) -> None:
             "this part of the graph was released by an earlier backward\n"
             "  pass retain_graph=True to the first one to go through it again"
         )
-
-
-def noted(node: Node) -> Tensor:
-    """A handle on a gradient that somebody gets: a small one is computed with what is asked for."""
-    t = handle(node)
-    if node.kind.out.small and node.value is None:
-        state.now.note_small(t)
-    return t
 
 
 def _added(old: Node, new: Node) -> Node:

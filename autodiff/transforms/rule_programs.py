@@ -238,20 +238,6 @@ def _which(nodes: Sequence[Node | None]) -> int:
     return sum([1 << _FIRST_INPUT + k for k, n in enumerate(nodes) if n is not None])
 
 
-def pulled_by_rule(kind: Kind, masked: bool, given: Sequence[Tensor]) -> Sequence[Tensor | None]:
-    """The cotangents of inputs, given the cotangent, the node and these.  Numbers of a rule are constants."""
-    bar, y, *xs = given
-    if kind.op.pull is None and kind.op.discrete:
-        return [None] * len(xs)
-    if kind.op.pull is None:
-        raise missing_rule(y.node)
-    before, state.now.literal = state.now.literal, True
-    try:
-        return kind.op.pull(bar, y, xs, kind.params, masked)
-    finally:
-        state.now.literal = before
-
-
 def missing_rule(node: Node) -> GradientError:
     """The error for an operation without a derivative."""
     op = node.kind.op

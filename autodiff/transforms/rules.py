@@ -254,15 +254,16 @@ class Watches:
 
     def see_returned(self, gradients: Sequence[Any]) -> None:
         """A gradient that is nothing but what a rule read is no result of the graph: it counts by value."""
-        nodes = [source(g.node) for g in gradients if g is not None]
+        nodes = [source(g.node) for g in gradients if g is not None] if self.by_node else ()
         for w in self.by_node.values():
             for node in nodes:
                 if node in w.watch.leaves:
                     w.watch.see(w.watch.leaves[node][0])
 
     def see_all(self) -> None:
-        """Every number counts by value."""
+        """Every number counts by value, and none is watched from now on."""
         for w in self.by_node.values():
+            w.watch.is_open = False
             w.watch.looked.update(range(len(w.watch.numbers)))
 
     def keys(self) -> dict[Node, Any]:

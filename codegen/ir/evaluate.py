@@ -83,7 +83,8 @@ def _evaluated(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
     try:
         if ANY_LAYOUT.isdisjoint(node.op.traits):
             arrays = [np.asarray(array, order="C") for array in arrays]
-        value = node.op.reference(*arrays, **(node.keywords if node.params else {}))
+        params = dict(zip(node.op.params, node.params, strict=True)) if node.params else {}
+        value = node.op.reference(*arrays, **params)
     except Exception as error:
         told = refused(error, node.op, node.aval)
         if told is not None:

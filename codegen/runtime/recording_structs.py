@@ -34,7 +34,9 @@ RawRecording = words(
     "head asked began body bounded captures differentiated fixed inside lends lent limit lines literal look_at looked "
     "most_updated outside seen since small start tracing transforming unseen",
 )
-RawMode = words("RawMode", "head anomalies careful closely eager keeps_lines lightly off on others tracks watching")
+RawMode = words(
+    "RawMode", "head anomalies careful closely eager keeps_lines lightly off on others rich tracks watching"
+)
 RawFunction = words("RawFunction", "head site")
 RawTable = words("RawTable", "head clock entries")
 RawCounts = words("RawCounts", "head asks hits misses rules runs")

@@ -75,13 +75,12 @@ def test_constructors_stand_in_the_file_of_their_class():
 
 
 def test_a_default_stands_behind_what_has_none():
-    @record()
-    class Wrong:
-        start: int = 1
-        end: int
-
     with pytest.raises(AssertionError, match="Wrong: a default before a field without"):
-        Wrong(1, 2)
+
+        @record()
+        class Wrong:
+            start: int = 1
+            end: int
 
 
 def test_a_frozen_record_is_a_key_and_others_that_compare_are_not():

@@ -111,6 +111,26 @@ def test_a_first_call_under_jit_learns_what_forward_returns():
         np.testing.assert_allclose(g(X + k), 3 * np.cos(X + k))
 
 
+class Count:
+    def __init__(self, n):
+        self.n = n
+
+
+@pytest.mark.parametrize(("kind", "sized"), [(Count, Count), (np.ndarray, lambda n: np.zeros(n, np.uint8))])
+def test_what_a_forward_returns_is_learnt_for_each_object_and_array_that_it_is_given(kind, sized):
+    @ad.function
+    def filled(x, like): ...
+
+    @filled.forward(ad.Tensor, kind, host=True)
+    def _(ctx, x, like):
+        return np.full(like.n if kind is Count else len(like), x.sum())
+
+    x, sizes = ad.tensor([1.0, 2.0]), {n: sized(n) for n in (3, 5)}
+    filled(x, sizes[3])
+    for n in (3, 5, 3, 5):
+        np.testing.assert_array_equal(ad.jit(lambda x, n=n: filled(x, sizes[n]))(x), np.full(n, 3.0))
+
+
 def test_out_gives_what_a_trace_needs_to_know_without_a_run():
     ran = []
 

@@ -28,12 +28,12 @@ from ...ops.shaping import reshaped, transposed
 from ...tape.lines import belonging
 from ...tape.modes import tracing, tracking
 from ...tape.node import Kind, Node, Out, RichNode, data_node, kept, new_number, rich_node
-from ...tape.record import argument, identity_of, is_cut, is_masked, state
+from ...tape.record import argument, identity_of, is_cut, is_masked, noted, state
 from ...tape.walk import recorded_since
 from ...tensor import Tensor, handle
 from ..forward import push_call
 from ..hooks import run_hooks
-from ..reverse import Wires, noted
+from ..reverse import Wires
 from ..rule_programs import BATCH, RulePrograms
 from ..rule_values import flow_of
 from ..rules import call_rule
