@@ -262,14 +262,17 @@ def bodies(work: object) -> list[tuple[str, BufferProgram, int]]:
     return []
 
 
-def every_step(program: BufferProgram) -> Iterator[tuple[Step, BufferProgram, int]]:
-    """All steps, those of loops and branches in place of them; the program that each stands in; how often it runs."""
+def every_step(program: BufferProgram, with_nests: bool = False) -> Iterator[tuple[Step, BufferProgram, int]]:
+    """All steps, those of loops and branches in place of them; the program that each stands in; how often it runs.
+
+    with_nests   loops and branches too
+    """
     for step in program.steps:
         inside = bodies(step.work)
-        if not inside:
+        if with_nests or not inside:
             yield step, program, 1
         for _, body, runs in inside:
-            for inner, where, times in every_step(body):
+            for inner, where, times in every_step(body, with_nests):
                 yield inner, where, times * runs
 
 

@@ -12,20 +12,18 @@ import importlib
 import sys
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial, wraps
 from time import perf_counter
 from timeit import repeat
 from typing import Any, NamedTuple
 
-from codegen.ir import Node
 from codegen.program import BufferProgram, Gemm
 from codegen.program import Step as ProgramStep
 from codegen.records import replace
-from codegen.runtime.described import half_of, kind_of_step, name_of_step
 from codegen.runtime.threads import sharing
-from codegen.runtime.told import Holding, bytes_operations
+from codegen.runtime.told import ToldProgram, half_of, kind_of_step
 
 from ..frames import UserLine, user_line
 
@@ -152,13 +150,14 @@ class StepTimes:
     __slots__ = ("bytes", "calls", "half", "kind", "lines", "name", "number", "operations", "pieces", "program",
                  "rules", "seconds")  # fmt: skip
 
-    def __init__(self, program: BufferProgram, number: int, computed: Sequence[Node], asked: UserLine | None) -> None:
-        step, self.number = program.steps[number], number
-        self.program, self.name, self.kind = program.name, name_of_step(step.work), kind_of_step(step.work)
-        self.bytes, self.operations = bytes_operations(program, step)
-        self.operations *= 2 if isinstance(step.work, Gemm) else 1
+    def __init__(self, found: ToldProgram, number: int, asked: UserLine | None) -> None:
+        told, self.number = found.steps[number], number
+        work = told.step.work
+        self.program, self.name, self.kind = found.program.name, told.name, kind_of_step(work)
+        self.bytes, self.operations = found.bytes_operations(told)
+        self.operations *= 2 if isinstance(work, Gemm) else 1
         self.seconds, self.calls, self.pieces = 0.0, 0, 0
-        origins = [origin for node in computed for origin in node.origins]
+        origins = [origin for node in told.computed for origin in node.origins]
         self.lines = Counter([str(line) for origin in origins for line in origin.lines[:1]])
         self.rules = Counter([str(origin.rule) for origin in origins if origin.rule is not None])
         self.half = half_of([origin.half for origin in origins if origin.half in ("forward", "backward")])
@@ -182,10 +181,8 @@ class Steps:
         self.found: list[StepTimes] = []
 
     def __call__(self, program: BufferProgram) -> Callable[[ProgramStep, Any], Any]:
-        asked, holds = user_line(), Holding(program)
-        known: dict[int, StepTimes] = {}
-        for k, (step, computed) in enumerate(zip(program.steps, holds.computed, strict=True)):
-            known[id(step)] = StepTimes(program, k, computed, asked)
+        asked, told = user_line(), ToldProgram(program)
+        known = {id(step): StepTimes(told, k, asked) for k, step in enumerate(program.steps)}
         self.found += known.values()
         return lambda step, piece: self._timed(known[id(step)], piece)
 

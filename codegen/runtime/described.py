@@ -6,14 +6,13 @@ the text of the fused stage.  `docs/reference/inspection-data.md` says which fie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..ir import Graph, Origin, dtype_name, node_names
 from ..ir.graph import Region, value_text
-from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, bodies
-from .stages import buffer_names, kind_of_call
-from .told import Holding, bytes_operations, reads_writes
+from ..program import BufferProgram, Kernel, bodies
+from .told import ToldProgram, half_of, kind_of_step
 
 #: An origin as data: its lines, rule, label.
 Told = Callable[[Origin], dict[str, Any]]
@@ -83,34 +82,32 @@ def program_data(
 
     functions   of loops and branches, by `id` of their work
     """
-    graph = program.drawn or program.graph
-    names, buffers = node_names(graph), buffer_names(program.buffers)
-    nodes = graph_data(graph, told, recorded)
+    found = ToldProgram(program)
+    nodes = graph_data(found.graph, told, recorded)
     halves = {entry["id"]: entry["half"] for entry in nodes}
-    holds = Holding(program)
     steps = []
-    for k, (step, computed, stored) in enumerate(zip(program.steps, holds.computed, holds.stored, strict=True)):
-        work = step.work
-        reads, writes = reads_writes(step)
-        moved, operations = bytes_operations(program, step)
+    for k, step in enumerate(found.steps):
+        work = step.step.work
+        moved, operations = found.bytes_operations(step)
         inside = [
             {"role": role, "runs": runs, **program_data(body, told, recorded, functions)}
             for role, body, runs in bodies(work)
         ]
         steps.append({
             "id": k,
-            "name": name_of_step(work),
+            "name": step.name,
             "kind": kind_of_step(work),
             "function": work.function.name if isinstance(work, Kernel) else functions.get(id(work)),
-            "nodes": [names[n] for n in computed if n in names],
-            "stored": [names[n] for n in stored if n in names],
-            "reads": [buffers[b] for b in reads],
-            "writes": [buffers[b] for b in writes],
-            "half": half_of([halves[names[n]] for n in stored or computed if n in names]),
+            "nodes": found.named(step.computed),
+            "stored": found.named(step.stored),
+            "reads": [found.buffers[b] for b in step.reads],
+            "writes": [found.buffers[b] for b in step.writes],
+            "half": half_of([halves[name] for name in found.named(step.stored or step.computed)]),
             "bytes": moved,
             "operations": operations,
             "bodies": inside,
         })  # fmt: skip
+    held = zip(found.buffers, program.buffers, found.values, found.lives, strict=True)
     return {
         "name": program.name,
         "drawn": nodes,
@@ -122,35 +119,10 @@ def program_data(
                 "bytes": buffer.aval.nbytes,
                 "role": buffer.role,
                 "place": buffer.place,
-                "nodes": [names[v] for v in values if v in names],
+                "nodes": found.named(values),
                 "live": [min(lives), max(lives)] if lives else None,
             }
-            for name, buffer, values, lives in zip(buffers, program.buffers, holds.values, holds.lives, strict=True)
+            for name, buffer, values, lives in held
         ],
         "workspace": program.workspace_bytes,
     }
-
-
-def name_of_step(work: object) -> str:
-    """The name of a step's kernel, product, loop, branch or call."""
-    match work:
-        case Kernel(function=function):
-            return function.name
-        case Gemm(m=m, n=n, k=k):
-            return f"gemm {m}x{n}x{k}"
-        case HostCall(node):
-            return node.op.name
-        case Loop(length=length):
-            return f"loop of {length}"
-    return "if" if isinstance(work, Branch) else "while"
-
-
-def kind_of_step(work: object) -> str:
-    """The kind of a step, in a word."""
-    return kind_of_call(work.node) if isinstance(work, HostCall) else type(work).__name__.lower()
-
-
-def half_of(halves: Iterable[str]) -> str:
-    """The half of a step, by those of its values."""
-    found = {"backward" if half == "backward" else "forward" for half in halves}
-    return "both" if len(found) > 1 else next(iter(found), "forward")

@@ -14,13 +14,11 @@ from ..emit.debug import PlaceOf
 from ..emit.nests import NestText
 from ..ir import Graph, Node, node_names, print_graph
 from ..kernel.mlir import print_module
-from ..kernel.nest import NestFunction
 from ..modes import modes
 from ..passes import pipeline as passes
 from ..passes import plan
 from ..program import (
     Branch,
-    Buffer,
     BufferProgram,
     Gemm,
     HostCall,
@@ -35,11 +33,17 @@ from ..program import (
 )
 from . import engine
 from .cost import operations_of
-from .fourier import is_native as is_transformed
 from .loops import outside, whole
-from .numpy_loops import is_native as is_decomposed
-from .orders import is_native
-from .told import Comments, Names, located, place_of_node, shown_assembly, shown_llvm
+from .told import (
+    Names,
+    ToldProgram,
+    ToldStep,
+    kind_of_step,
+    located,
+    place_of_node,
+    shown_assembly,
+    shown_llvm,
+)
 
 
 def _text_of(stage: str) -> property:
@@ -113,15 +117,17 @@ class Stages:
     def module(self, place_of: PlaceOf | None = place_of_node) -> str:
         """The kernels as LLVM compiles them, with debug info of these places; None: without."""
         features = engine.target_features()
-        emitted = [emit_function(f, features, place_of) for f in _functions(self.program)]
-        nests = _nests(self.program, place_of)
-        emitted += [nest.emitted.named(f"nest{j}") for j, (_, nest) in enumerate(nests)]
+        coded = [*_coded(self.program, place_of)]
+        kernels = {step.work.function.name: step.work.function for step, _ in coded if isinstance(step.work, Kernel)}
+        emitted = [emit_function(f, features, place_of) for f in kernels.values()]
+        emitted += [nest.emitted.named(f"nest{j}") for j, nest in enumerate(filter(None, [nest for _, nest in coded]))]
         return module_of(emitted, features) if emitted else "; no kernels\n"
 
     @property
     def functions(self) -> dict[int, str]:
         """The function of each loop or branch that is one, by `id` of the step's work."""
-        return {id(step.work): f"nest{j}" for j, (step, _) in enumerate(_nests(self.program, None))}
+        nests = [step for step, nest in _coded(self.program, None) if nest is not None]
+        return {id(step.work): f"nest{j}" for j, step in enumerate(nests)}
 
     @property
     def object_file(self) -> bytes:
@@ -131,10 +137,7 @@ class Stages:
     @property
     def stats(self) -> str:
         program = self.program
-        steps = [*[step.work for step, _, _ in every_step(program)], *_loops_branches(program)]
-        works = Counter(map(type, steps))
-        calls = [work.node for work in steps if isinstance(work, HostCall)]
-        native = Counter(map(kind_of_call, calls))
+        kinds = Counter([kind_of_step(step.work) for step, _, _ in every_step(program, with_nests=True)])
         roles = Counter(buffer.role for buffer in program.buffers)
         temporaries = sum([b.aval.nbytes for b in program.buffers if b.role == "temporary"])
         given, made = (sum([a.nbytes for a in avals]) for avals in (program.inputs, program.outputs))
@@ -142,14 +145,14 @@ class Stages:
             "operations recorded": len(self.recorded.nodes),
             "operations optimized": len(program.graph.nodes),
             "steps": len(program.steps),
-            "kernels": works[Kernel],
-            "products": works[Gemm],
-            "loops": works[Loop] + works[While],
-            "branches": works[Branch],
-            "orders": native["order"],
-            "decompositions": native["lapack"],
-            "transforms": native["fourier"],
-            "host calls": native["host"],
+            "kernels": kinds["kernel"],
+            "products": kinds["gemm"],
+            "loops": kinds["loop"] + kinds["while"],
+            "branches": kinds["branch"],
+            "orders": kinds["order"],
+            "decompositions": kinds["lapack"],
+            "transforms": kinds["fourier"],
+            "host calls": kinds["host"],
             "inputs": f"{roles['input']}, {given} bytes",
             "outputs": f"{roles['output']}, {made} bytes",
             "temporaries": f"{roles['temporary']}, {temporaries} bytes in {program.workspace_bytes} of workspace",
@@ -160,15 +163,6 @@ class Stages:
         if modes.fast_math:
             rows["fast math"] = "on"
         return "".join(f"{name:<21} {value}\n" for name, value in rows.items())
-
-
-def _loops_branches(program: BufferProgram) -> Iterator[object]:
-    """The work of steps with programs inside, those inside of others too."""
-    for step in program.steps:
-        for k, (_, body, _) in enumerate(bodies(step.work)):
-            if not k:
-                yield step.work
-            yield from _loops_branches(body)
 
 
 def print_program(program: BufferProgram) -> str:
@@ -187,17 +181,17 @@ def print_program(program: BufferProgram) -> str:
     `while (x2 -> y0) ...` with its condition and step, and for `if x0 ...` with both of its bodies.  Where it is known
     what nodes come from, comments say which values a buffer holds, in turn, and which a step computes, and their lines.
     """
-    told = Comments(program)
-    names = buffer_names(program.buffers)
+    told = ToldProgram(program)
+    names = told.buffers
     signature = ", ".join(map(str, program.inputs)), ", ".join(map(str, program.outputs))
     width = max([len(f"{n}: {b.aval}") for n, b in zip(names, program.buffers, strict=True)], default=0)
     lines = [f"{program.name}({signature[0]}) -> ({signature[1]}) {{"]
     for k, (name, buffer) in enumerate(zip(names, program.buffers, strict=True)):
         place = f" at {buffer.place}" if buffer.role == "temporary" else ""
         lines.append(f"  {f'{name}: {buffer.aval}':<{width}}   {buffer.role}{place}{told.of_buffer(k)}")
-    for k, step in enumerate(program.steps):
-        lines.append(f"  {_step_text(step, names)}{told.of_step(k)}")
-        for role, body, _ in bodies(step.work):
+    for step in told.steps:
+        lines.append(f"  {_step_text(step, names)}{told.of_step(step)}")
+        for role, body, _ in bodies(step.step.work):
             lines += [f"    {role}:"] if role else []
             lines += [f"    {line}" for line in print_program(body).splitlines()]
     lines.append("}")
@@ -207,50 +201,27 @@ def print_program(program: BufferProgram) -> str:
     return "\n".join(lines) + "\n"
 
 
-def buffer_names(buffers: tuple[Buffer, ...]) -> list[str]:
-    """x0, x1, ... for inputs, y0, ... for outputs, t0, ... for temporaries."""
-    names, temporaries = [], 0
-    for buffer in buffers:
-        if buffer.role == "temporary":
-            names.append(f"t{temporaries}")
-            temporaries += 1
-        else:
-            names.append(f"{'x' if buffer.role == 'input' else 'y'}{buffer.place}")
-    return names
-
-
-def _step_text(step: Step, names: list[str]) -> str:
-    used = [names[b] for b in step.buffers]
-    match step.work:
-        case Kernel(function, _, updates):
-            writes = [name for j, name in enumerate(used) if j in function.writes]
-            reads = [name for j, name in enumerate(used) if j not in function.writes or j in updates]
-            return f"{function.name}({', '.join(reads)}) -> {', '.join(writes)}"
+def _step_text(told: ToldStep, names: list[str]) -> str:
+    used = [names[b] for b in told.step.buffers]
+    reads, writes = (", ".join([names[b] for b in numbers]) for numbers in (told.reads, told.writes))
+    match told.step.work:
+        case Kernel(function):
+            return f"{function.name}({reads}) -> {writes}"
         case Gemm() as gemm:
             flags = ("a" if gemm.transpose_a else "") + ("b" if gemm.transpose_b else "")
             batch = f" {gemm.batch} times, strides {gemm.strides}" if gemm.batch != 1 else ""
             transposed = f" transposed {flags}" if flags else ""
-            sizes = f"{gemm.m}x{gemm.n}x{gemm.k}"
-            return f"gemm {gemm.dtype} {sizes}{batch}{transposed} ({', '.join(used[:2])}) -> {used[2]}"
+            return f"gemm {gemm.dtype} {gemm.m}x{gemm.n}x{gemm.k}{batch}{transposed} ({reads}) -> {writes}"
         case Loop() as loop:
             return _loop_text(loop, used)
         case Branch() as branch:
             return _branch_text(branch, used)
         case While() as loop:
             return _while_text(loop, used)
-        case HostCall(node):
+        case HostCall(node) as call:
             params = "".join(f", {name}={_param_text(value)}" for name, value in node.keywords.items())
-            return f"{kind_of_call(node)} {node.op.name}({', '.join(used[:-1])}{params}) -> {used[-1]}"
-    raise AssertionError(f"a step of unknown work {step.work!r}")
-
-
-def kind_of_call(node: Node) -> str:
-    """The kind of code that runs a call: order, lapack, fourier or host."""
-    if is_native(node):
-        return "order"
-    if is_decomposed(node):
-        return "lapack"
-    return "fourier" if is_transformed(node) else "host"
+            return f"{kind_of_step(call)} {node.op.name}({reads}{params}) -> {writes}"
+    raise AssertionError(f"a step of unknown work {told.step.work!r}")
 
 
 def _at(place: Place | None, used: list[str]) -> str:
@@ -306,27 +277,19 @@ def _names(program: BufferProgram) -> dict[Node, str]:
     return found | node_names(program.drawn or program.graph)
 
 
-def _functions(program: BufferProgram) -> list[NestFunction]:
-    """The program's kernels, each once; also those of bodies of loops that are no part of the loops' functions."""
-    found: dict[str, NestFunction] = {}
+def _coded(program: BufferProgram, place_of: PlaceOf | None) -> Iterator[tuple[Step, NestText | None]]:
+    """The steps that are a function each: kernels, and loops and branches, with the text of these.
+
+    A loop that is no function has the steps of its body in its place; one that is has those which it calls behind it.
+    """
     for step in program.steps:
         if isinstance(step.work, Kernel):
-            found[step.work.function.name] = step.work.function
+            yield step, None
         elif inside := bodies(step.work):
-            nest = whole(step.work, len(step.buffers))
-            if nest is None:
-                found.update({f.name: f for _, body, _ in inside for f in _functions(body)})
-            else:
-                works = [s.work for s in outside(step.work, nest).values()]
-                found.update({w.function.name: w.function for w in works if isinstance(w, Kernel)})
-    return list(found.values())
-
-
-def _nests(program: BufferProgram, place_of: PlaceOf | None) -> list[tuple[Step, NestText]]:
-    """The loops and branches that are one function each."""
-    found: list[tuple[Step, NestText]] = []
-    for step in program.steps:
-        if inside := bodies(step.work):
             nest = whole(step.work, len(step.buffers), place_of)
-            found += [(step, nest)] if nest else [n for _, body, _ in inside for n in _nests(body, place_of)]
-    return found
+            if nest is None:
+                for _, body, _ in inside:
+                    yield from _coded(body, place_of)
+            else:
+                yield step, nest
+                yield from [(s, None) for s in outside(step.work, nest).values() if isinstance(s.work, Kernel)]

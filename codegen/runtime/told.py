@@ -1,4 +1,5 @@
-"""Comments in texts of programs and machine code: which value each step or instruction computes, and the user's line.
+"""A program as it is described: its steps and buffers, once for all who print or count them; and comments in texts of
+programs and machine code, which say what value a step or an instruction computes, and the user's line.
 
     %t.2 = fadd contract double %t.1, %x  ; c, train.py:3            LLVM
     # c, train.py:3                                                  assembly, before the instructions
@@ -12,27 +13,63 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from ..emit.debug import Place
 from ..ir import Node, node_names
 from ..lowering import Contract
-from ..program import BufferProgram, Gemm, HostCall, Kernel, Step
+from ..program import Branch, Buffer, BufferProgram, Gemm, HostCall, Kernel, Loop, Step
+from ..records import NamedTuple
 from .cost import operations_of
+from .fourier import is_native as is_transformed
+from .numpy_loops import is_native as is_decomposed
+from .orders import is_native as is_ordered
 
 #: As many values as a comment names.
 _SHOWN = 12
 
 
-class Holding:
-    """The values that each buffer of a program holds, and the steps of its life; and, for each step, its own values.
+class ToldStep(NamedTuple):
+    """A step of a program, as it is described.
 
-    computed   nodes, in their order        stored   those of them that the step writes to memory
+    reads, writes   the numbers of its buffers        computed   nodes that it computes, in their order
+    stored          those of them that it writes to memory
+    """
+
+    step: Step
+    reads: list[int]
+    writes: list[int]
+    computed: list[Node]
+    stored: list[Node]
+
+    @property
+    def name(self) -> str:
+        """The name of its kernel, product, loop, branch or call."""
+        match self.step.work:
+            case Kernel(function=function):
+                return function.name
+            case Gemm(m=m, n=n, k=k):
+                return f"gemm {m}x{n}x{k}"
+            case HostCall(node):
+                return node.op.name
+            case Loop(length=length):
+                return f"loop of {length}"
+        return "if" if isinstance(self.step.work, Branch) else "while"
+
+
+class ToldProgram:
+    """A program, as it is described: its steps, the values that each buffer holds, and the steps of the buffer's life.
+
+    names   of its nodes and buffers, the same in every run
     """
 
     def __init__(self, program: BufferProgram) -> None:
-        graph = program.drawn or program.graph
-        place = {node: k for k, node in enumerate((*graph.inputs, *graph.nodes))}
+        self.program = program
+        graph = self.graph = program.drawn or program.graph
+        self.names = node_names(graph)
+        self.buffers = buffer_names(program.buffers)
+        self._place = {node: k for k, node in enumerate((*graph.inputs, *graph.nodes))}
         self.values: list[list[Any]] = [
             [graph.inputs[buffer.place]] if buffer.role == "input" else [] for buffer in program.buffers
         ]
@@ -44,11 +81,8 @@ class Holding:
                 last = program.shares[last]
             self._shared.setdefault(last, []).append(value)
         self._claimed: set[Any] = set()
-        self.computed: list[list[Node]] = []
-        self.stored: list[list[Node]] = []
-        for step in program.steps:
-            self.computed.append(sorted(self._computed(step), key=lambda n: place.get(n, -1)))
-            self.stored.append(self._stored(step))
+        self.steps = [self._told(number, step) for number, step in enumerate(program.steps)]
+        self._is_told = any([n.origins for n in self._place])
 
     def _may_be(self, value: Any) -> list[Any]:
         """The values that a step may mean by the name of this one."""
@@ -63,10 +97,11 @@ class Holding:
             return [v for v in self._may_be(step.values[-1]) if isinstance(v.op.lower, Contract)][:1]
         return [v for v in step.values[step.work.reads :] if isinstance(v, Node) and v.op.name != "workspace"]
 
-    def _stored(self, step: Step) -> list[Node]:
-        """The values that the latest step stores, noted of the buffers."""
-        _, writes = reads_writes(step)
-        number, computed, stored = len(self.stored), self.computed[-1], []
+    def _told(self, number: int, step: Step) -> ToldStep:
+        """A step; the values that it stores are noted of the buffers."""
+        reads, writes = _reads_writes(step)
+        computed = sorted(self._computed(step), key=lambda n: self._place.get(n, -1))
+        stored: list[Node] = []
         for b, value in zip(step.buffers, step.values, strict=False):
             self.lives[b].append(number)
             if b in writes:
@@ -74,10 +109,43 @@ class Holding:
                 stored += found[-1:]
                 self._claimed.update(found[-1:])
                 self.values[b] += [v for v in found[-1:] if v not in self.values[b]]
-        return stored
+        return ToldStep(step, reads, writes, computed, stored)
+
+    def bytes_operations(self, told: ToldStep) -> tuple[int, int]:
+        """The bytes of the arrays that a step reads and writes, each once; and its scalar operations."""
+        program = self.program
+        alone = BufferProgram(program.name, program.buffers, (told.step,), (), (), 0, program.graph)
+        return sum([program.buffers[b].aval.nbytes for b in (*told.reads, *told.writes)]), operations_of(alone)
+
+    def named(self, values: Iterable[Any]) -> list[str]:
+        """The names of those values that have one."""
+        return [self.names[v] for v in values if v in self.names]
+
+    def of_buffer(self, number: int) -> str:
+        """A comment: the values that a buffer holds, in turn; "" where nodes have no origins."""
+        return self._comment(self.values[number])
+
+    def of_step(self, told: ToldStep) -> str:
+        """A comment: the values that a step computes, and where they were recorded."""
+        origins = [origin for node in told.computed for origin in node.origins]
+        lines = [f"{os.path.basename(line.file)}:{line.line}" for origin in origins for line in origin.lines[:1]]
+        found = self._comment(told.computed)
+        return found and ", ".join([found, *list(dict.fromkeys(lines))[:_SHOWN]])
+
+    def _comment(self, values: Sequence[Any]) -> str:
+        names = self.named(values) if self._is_told else []
+        more = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
+        return f"  # {' '.join([*names[:_SHOWN], *more])}" if names else ""
 
 
-def reads_writes(step: Step) -> tuple[list[int], list[int]]:
+def buffer_names(buffers: Sequence[Buffer]) -> list[str]:
+    """x0, x1, ... for inputs, y0, ... for outputs, t0, ... for temporaries."""
+    temporaries = count()
+    letters = {"input": "x", "output": "y"}
+    return [f"t{next(temporaries)}" if b.role == "temporary" else f"{letters[b.role]}{b.place}" for b in buffers]
+
+
+def _reads_writes(step: Step) -> tuple[list[int], list[int]]:
     """The numbers of the buffers that a step reads, and of those that it writes."""
     work, numbers = step.work, step.buffers
     if isinstance(work, Kernel):
@@ -91,37 +159,20 @@ def reads_writes(step: Step) -> tuple[list[int], list[int]]:
     return list(numbers[:split]), list(numbers[split:])
 
 
-def bytes_operations(program: BufferProgram, step: Step) -> tuple[int, int]:
-    """The bytes of the arrays that a step reads and writes, each once; and its scalar operations."""
-    reads, writes = reads_writes(step)
-    alone = BufferProgram(program.name, program.buffers, (step,), (), (), 0, program.graph)
-    return sum([program.buffers[b].aval.nbytes for b in (*reads, *writes)]), operations_of(alone)
+def kind_of_step(work: object) -> str:
+    """The kind of a step: kernel, gemm, loop, branch, while; of a call order, lapack, fourier, or host for Python's."""
+    if not isinstance(work, HostCall):
+        return type(work).__name__.lower()
+    for is_native, kind in ((is_ordered, "order"), (is_decomposed, "lapack"), (is_transformed, "fourier")):
+        if is_native(work.node):
+            return kind
+    return "host"
 
 
-class Comments:
-    """Comments on the steps and buffers of a program whose nodes have origins, by number."""
-
-    def __init__(self, program: BufferProgram) -> None:
-        graph = program.drawn or program.graph
-        is_told = any([n.origins for n in (*graph.inputs, *graph.nodes)])
-        self._names = node_names(graph)
-        self._holds = Holding(program) if is_told else None
-
-    def of_buffer(self, number: int) -> str:
-        """The values that it holds, in turn."""
-        return self._named(self._holds.values[number]) if self._holds else ""
-
-    def of_step(self, number: int) -> str:
-        """The values that it computes, and where they were recorded."""
-        nodes = self._holds.computed[number] if self._holds else []
-        lines = [f"{os.path.basename(line.file)}:{line.line}" for n in nodes for o in n.origins for line in o.lines[:1]]
-        told = self._named(nodes)
-        return told and ", ".join([told, *list(dict.fromkeys(lines))[:_SHOWN]])
-
-    def _named(self, nodes: Sequence[Node]) -> str:
-        names = [self._names[n] for n in nodes if n in self._names]
-        more = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
-        return f"  # {' '.join([*names[:_SHOWN], *more])}" if names else ""
+def half_of(halves: Iterable[str]) -> str:
+    """The half of a step, by those of its values."""
+    found = {"backward" if half == "backward" else "forward" for half in halves}
+    return "both" if len(found) > 1 else next(iter(found), "forward")
 
 
 #: A text's lines, and for each the value that it belongs to, or "".
