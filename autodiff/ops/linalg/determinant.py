@@ -13,7 +13,7 @@ from codegen.records import NamedTuple
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..arithmetic import conjugated, imaginary_part, negative, real_aval, real_part
+from ..arithmetic import conjugated, imaginary_part, negative, real_aval
 from ..batching import along, to_front, with_examples
 from ..conversion import cast_to
 from ..joining import joined
@@ -33,11 +33,6 @@ def _number(name: str) -> Callable[..., Aval]:
 def _beside(number: Tensor, matrix: Tensor) -> Tensor:
     """Each matrix times its number."""
     return reshaped(number, (*number.shape, 1, 1)) * matrix
-
-
-def _pairing(a: Tensor, b: Tensor) -> Tensor:
-    """The sum over each matrix of products of elements."""
-    return summed(a * b, (a.ndim - 2, a.ndim - 1))
 
 
 def _decomposed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -162,7 +157,6 @@ _adjugate = of_matrices(
     lambda a: of_finite(_adjugate_reference, a),
     infer=lambda a: square_aval("adjugate", a),
     vjp=lambda y_bar, y, a: (record(_adjugate_change, (adjoint(a), y_bar)),),
-    jvp=lambda dxs, y, a: record(_adjugate_change, (a, dxs[0])),
     lower=Dense("adjugate"),
 )
 
@@ -172,7 +166,6 @@ _det = of_matrices(
     np.linalg.det,
     infer=_number("det"),
     vjp=lambda y_bar, y, a: (_beside(y_bar, adjoint(record(_adjugate, (a,)))),),
-    jvp=lambda dxs, y, a: _pairing(flipped_axes(record(_adjugate, (a,))), dxs[0]),
     lower=Dense("determinant"),
 )
 
@@ -215,22 +208,10 @@ def _against_inverse(number: Tensor, a: Tensor, factors: Sequence[Tensor]) -> tu
     return (_beside(cast_to(number, a.dtype), adjoint(inverse_or_nan(a, *factors))), *[None for _ in factors])
 
 
-def _trace_of_change(da: Tensor, a: Tensor, factors: Sequence[Tensor]) -> Tensor:
-    """The trace of a⁻¹ da."""
-    return _pairing(flipped_axes(inverse_or_nan(a, *factors)), da)
-
-
 def _direction_vjp(y_bar, y, a, *factors):
     """Only what turns the direction counts: Re(conj(y_bar) i y), and i times it against the inverse."""
     along_turn = imaginary_part(y_bar * conjugated(y))
     return _against_inverse(cast_to(along_turn, y.dtype) * 1j, a, factors)
-
-
-def _direction_jvp(dxs, y, a, *factors):
-    if dxs[0] is None:
-        return None
-    turn = imaginary_part(_trace_of_change(dxs[0], a, factors))
-    return cast_to(turn, y.dtype) * y * 1j
 
 
 #: det(a) / |det(a)| of complex matrices: it turns by the imaginary part of the trace of a⁻¹ da.
@@ -239,7 +220,6 @@ _direction = of_matrices(
     lambda a, *_: np.linalg.slogdet(a)[0],
     infer=_number("slogdet"),
     vjp=_direction_vjp,
-    jvp=_direction_jvp,
     lower=Dense("sign"),
 )
 
@@ -250,7 +230,6 @@ _log_abs_det = of_matrices(
     lambda a, *_: np.linalg.slogdet(a)[1],
     infer=lambda a, *_: real_aval(_number("slogdet")(a)),
     vjp=lambda y_bar, y, a, *factors: _against_inverse(y_bar, a, factors),
-    jvp=lambda dxs, y, a, *factors: None if dxs[0] is None else real_part(_trace_of_change(dxs[0], a, factors)),
     lower=Dense("log_abs"),
 )
 
@@ -259,17 +238,12 @@ def _factored_reference(a: np.ndarray, factor: np.ndarray) -> np.ndarray:
     return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
 
 
-def _factored_inverse(a: Tensor, factor: Tensor) -> Tensor:
-    return solved_factored(a, factor, identities(a))
-
-
 #: log(det(a)) of a symmetric a = factor @ factorᵀ.  As in `solve_factored`, gradients flow to a.
 _log_det_factored = of_matrices(
     "log_det_factored",
     _factored_reference,
     infer=_number("log_det_factored"),
-    vjp=lambda y_bar, y, a, factor: (_beside(y_bar, _factored_inverse(a, factor)), None),
-    jvp=lambda dxs, y, a, factor: None if dxs[0] is None else _pairing(_factored_inverse(a, factor), dxs[0]),
+    vjp=lambda y_bar, y, a, factor: (_beside(y_bar, solved_factored(a, factor, identities(a))), None),
     lower=Dense("log_of_factor"),
 )
 
