@@ -48,7 +48,6 @@ from .primitive import (
     expect,
     linear,
     primitive,
-    spread_to,
     sum_to,
     zero_of,
     zeros_of,
@@ -115,12 +114,6 @@ def _mul0_vjp(y_bar: Tensor, y: Tensor, g: Tensor, p: Tensor) -> tuple:
     )
 
 
-def _mul0_jvp(dxs: tuple, y: Tensor, g: Tensor, p: Tensor) -> Tensor | None:
-    dg, dp = dxs
-    dy = added(None if dg is None else mul0(dg, p), None if dp is None else mul0(g, dp))
-    return None if dy is None else spread_to(dy, y.shape)
-
-
 #: mul0(g, p): g * p, but 0 where g is 0, whatever p is.  How a masked cotangent meets a partial.
 mul0 = primitive(
     "mul0",
@@ -128,7 +121,6 @@ mul0 = primitive(
     infer=elementwise_aval("mul0", "fc"),
     lower=Map(on_elements(_mul0_scalar)),
     vjp=_mul0_vjp,
-    jvp=_mul0_jvp,
     masks=True,
     traits=("elementwise",),
 )

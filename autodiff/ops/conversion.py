@@ -276,7 +276,6 @@ cast: OwnPrimitive = primitive(
     infer=lambda x, *, dtype: x.with_dtype(DTYPES[dtype]),
     lower=Map(lambda k, x, *, dtype: k.cast(x, dtype)),
     vjp=lambda y_bar, y, x, *, dtype: (cast_to(y_bar, x.dtype) if y.dtype.kind in "fc" else None,),
-    jvp=lambda dxs, y, x, *, dtype: None if dxs[0] is None or y.dtype.kind not in "fc" else cast_to(dxs[0], y.dtype),
     traits=("elementwise",),
 )
 

@@ -8,8 +8,6 @@ other graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from codegen.ir import DTYPES, Aval, dtype_name
 from codegen.lowering import Move
 from codegen.symbols import as_index
 
-from ..dispatch.declaration import Declaration, place_of
 from ..errors import ShapeError, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
@@ -71,28 +68,13 @@ def extent_of(name: str, number: Any) -> int:
     return found[0]
 
 
-def _known(body: Any) -> Callable[..., Tensor]:
-    """A function of numbers alone, whose call is known for a message about its arguments (`declaration.called`)."""
-    most = body.__code__.co_argcount
-
-    @wraps(body)
-    def run(*args: Any, **keywords: Any) -> Tensor:
-        if len(args) > most:
-            Declaration(body.__name__, body, place_of(body)).refuse(args, keywords)
-        return body(*args, **keywords)
-
-    made: Any = run
-    made.is_remembered, made.__kwdefaults__ = True, body.__kwdefaults__  # see `reads.is_library_function`
-    return made
-
-
 @public(0)
 def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
     """A number that the graph knows, everywhere."""
     return spread_to(constant(dtype.type(number).item(), dtype_name(dtype)), shape)
 
 
-def _constant(name: str, number: int, told: str, example: str) -> Callable[..., Tensor]:
+def _constant(name: str, number: int, told: str, example: str) -> Any:
     """The function of one number everywhere, by its shape."""
 
     def body(shape, dtype=None, order="C", *, device=None, like=None):
@@ -100,13 +82,11 @@ def _constant(name: str, number: int, told: str, example: str) -> Callable[..., 
             check_without_effect(name, order=order, device=device, like=like)
         return _filled(extents_of(name, shape), number, F64 if dtype is None else dtype_of(dtype, name))
 
-    body.__name__ = body.__qualname__ = name
-    body.__doc__ = documented(
-        f">>> import autodiff as ad\n{example}", f"{told}   →  dtype[shape]",
+    return public(0, name=name, doc=documented(
+        example, f"{told}   →  dtype[shape]",
         "Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.",
         "order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory",
-    )
-    return _known(body)
+    ))(body)
 
 
 zeros = _constant("zeros", 0, "Zeros.", ">>> ad.zeros(2, dtype=ad.int64)\ni64[2] [0 0]")
@@ -173,7 +153,7 @@ def full_like(x, fill_value, *, dtype=None):
     return full(x.shape, fill_value, x.dtype if dtype is None else dtype)
 
 
-@_known
+@public()
 def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     """Numbers from `start` in steps of `step` below `stop`; `arange(n)` counts from 0.   →  dtype[n]
 
@@ -183,7 +163,6 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
 
     device, like   NumPy's: a tensor is in the CPU's memory
 
-    >>> import autodiff as ad
     >>> ad.arange(3)
     i64[3] [0 1 2]
     >>> ad.arange(1.0, 2.0, 0.25)

@@ -121,25 +121,12 @@ def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
 
 
 def _extreme(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
-    def counted(y, x, axis):
-        """The elements that attain y, and their number."""
-        wins = record(_winners[name], (x,), (axis,))
-        return wins, summed(cast_to(wins, y.dtype), axis)
-
     def vjp(y_bar, y, x, *, axis):
-        def x_bar():
-            wins, count = counted(y, x, axis)
-            return where(wins, spread(y_bar / count, axis, x.shape), zero_of(y.dtype))
+        wins = record(_winners[name], (x,), (axis,))
+        count = summed(cast_to(wins, y.dtype), axis)
+        return (where(wins, spread(y_bar / count, axis, x.shape), zero_of(y.dtype)),)
 
-        return (x_bar,)
-
-    def jvp(dxs, y, x, *, axis):
-        if dxs[0] is None:
-            return None
-        wins, count = counted(y, x, axis)
-        return summed(where(wins, dxs[0], zero_of(y.dtype)), axis) / count
-
-    return reduction(name, lambda x, *, axis: reference(x, axis), "fi", empty=False, vjp=vjp, jvp=jvp, masks=True)
+    return reduction(name, lambda x, *, axis: reference(x, axis), "fi", empty=False, vjp=vjp, masks=True)
 
 
 _max, _min = _extreme("max", np.max), _extreme("min", np.min)

@@ -13,16 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval
 from codegen.lazily import imported
-from codegen.lowering import Move
 
 from ..errors import ShapeError, located
-from ..tape import another, constant, number_leaf, record
+from ..tape import another, constant, number_leaf
 from ..tensor import Tensor
 from .arithmetic import multiply, subtract
-from .batching import with_examples
-from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to, numbers_of
 from .creation import linspace
 from .declare import built, integer
@@ -31,76 +27,16 @@ from .extremes import max_, min_
 from .forms import further
 from .gathering import gathered, index_tensor
 from .joining import concatenate
-from .primitive import linear, spread_to, zero_of
-from .reductions import summed
+from .primitive import spread_to
 from .shaping import flipped, moveaxis, reshaped, spread
-from .slicing import embedded, part, sliced
+from .slicing import embedded, part, updated_slice
 from .statistics import mean
 from .template import public
 
 __all__ = ["pad"]
 
 
-def _pad_aval(x: Aval, value: Aval, *, widths: tuple[tuple[int, int], ...]) -> Aval:
-    return x.with_shape(tuple([n + before + after for n, (before, after) in zip(x.shape, widths, strict=True)]))
-
-
-def _pad_element(k, index, x, value, *, widths):
-    if 0 in x.shape:
-        return value()
-    inside = k.constant(True, "bool")
-    place = []
-    for i, n, (before, after) in zip(index, x.shape, widths, strict=True):
-        at = k.sub(i, k.index(before))
-        if before:
-            inside = k.logical_and(inside, k.ge(at, k.index(0)))
-        if after:
-            inside = k.logical_and(inside, k.lt(at, k.index(n)))
-        place.append(k.minimum(k.maximum(at, k.index(0)), k.index(n - 1)))
-    return k.select(inside, x(*place), value())
-
-
-def _interior(widths: tuple) -> tuple[tuple[Tensor, ...], tuple[int, ...], tuple[int, ...]]:
-    """The place of x in its padded self, as the starts, axes and steps of a slice."""
-    axes = tuple([i for i, pair in enumerate(widths) if pair != (0, 0)])
-    return tuple([constant(widths[i][0], "i64") for i in axes]), axes, (1,) * len(axes)
-
-
-def _pad_transpose(y_bar, y, x, value, *, widths):
-    starts, axes, steps = _interior(widths)
-
-    def value_bar():
-        true = spread_to(constant(True, "bool"), x.shape)
-        inside = embedded(true, starts, axes, steps, y.shape)
-        return summed(where(inside, 0.0, y_bar), tuple(range(y.ndim)))
-
-    return lambda: sliced(y_bar, starts, axes, steps, x.shape), value_bar
-
-
-def _pad_batch(op, size, xs, mapped, *, widths):
-    x, value = with_examples(size, xs[:1], mapped[:1])[0], xs[1]
-    widths = ((0, 0), *widths)
-    if not mapped[1]:
-        return record(op, (x, value), (widths,))
-    starts, axes, steps = _interior(widths)
-    y = record(op, (x, zero_of(x.dtype)), (widths,))
-    inside = embedded(spread_to(constant(True, "bool"), x.shape), starts, axes, steps, y.shape)
-    return where(inside, y, reshaped(value, (size, *(1,) * (y.ndim - 1))))
-
-
-_pad = linear(
-    "pad",
-    lambda x, value, *, widths: np.pad(x, widths, constant_values=value),
-    infer=_pad_aval,
-    transpose=_pad_transpose,
-    lower=Move(_pad_element, free=False),
-    in_args=(0, 1),
-    jointly=True,
-    batch=_pad_batch,
-)
-
-
-@public(1, _pad)
+@public(1)
 def pad(x, pad_width, mode="constant", *, constant_values=0):
     """x with `constant_values` around it, or with a border of its own elements.
 
@@ -129,11 +65,19 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
     value = constant_values
     if isinstance(value, (list, tuple)):
         return further_pad(x, pad_width, mode, constant_values=value)
+    is_zero = type(value) is int and value == 0
     value = number_leaf(value, x.dtype) if type(value) in WEAK else cast_to(as_tensor(value, "pad"), x.dtype)
     if value.shape:
         return further_pad(x, pad_width, mode, constant_values=value)
     widths = _widths(x, pad_width)
-    return record(_pad, (x, value), (widths,)) if any(pair != (0, 0) for pair in widths) else another(x)
+    axes = tuple([axis for axis, pair in enumerate(widths) if pair != (0, 0)])
+    if not axes:
+        return another(x)
+    starts, steps = [constant(widths[axis][0], "i64") for axis in axes], (1,) * len(axes)
+    shape = tuple([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)])
+    if is_zero:
+        return embedded(x, starts, axes, steps, shape)
+    return updated_slice(spread_to(value, shape), x, starts, axes, steps)
 
 
 def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:

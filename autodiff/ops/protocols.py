@@ -53,7 +53,10 @@ _METHODS = {
 
 #: Functions that have the parameters of NumPy's and do not stand for it: no argument of NumPy's is an array, or
 #: NumPy's reads values.
-_NAMES_ALONE = frozenset(("allclose", "bincount", "eye", "fftfreq", "identity", "indices", "rfftfreq", "tri"))
+_NAMES_ALONE = frozenset((
+    "allclose", "arange", "bincount", "empty", "eye", "fftfreq", "identity", "indices", "ones", "rfftfreq", "tri",
+    "zeros",
+))
 
 #: Functions of NumPy that compare, show or write values: where they read a tensor no gradient is lost.
 READERS = frozenset((

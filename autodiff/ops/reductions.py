@@ -30,7 +30,6 @@ from .joining import joined
 from .primitive import (
     I64,
     OwnPrimitive,
-    added,
     elementwise_aval,
     expect,
     linear,
@@ -189,15 +188,7 @@ def _recurrence_vjp(y_bar, y, b, a, *, axis, reverse, masked):
     return (b_bar, times(b_bar, _shifted(y, axis, reverse), masked))
 
 
-def _recurrence_jvp(dxs, y, b, a, *, axis, reverse):
-    db, da = dxs
-    db = added(db, None if da is None else da * _shifted(y, axis, reverse))
-    return None if db is None else recurrence(db, a, axis, reverse=reverse)
-
-
-_recurrence = scan(
-    "recurrence", _step_by_step, "f", "affine", params=("axis", "reverse"), vjp=_recurrence_vjp, jvp=_recurrence_jvp
-)
+_recurrence = scan("recurrence", _step_by_step, "f", "affine", params=("axis", "reverse"), vjp=_recurrence_vjp)
 
 
 def recurrence(b: Tensor, a: Tensor, axis: int, *, reverse: bool = True) -> Tensor:

@@ -127,7 +127,8 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
 def _is_beside(node: Node, roots: set[Node]) -> bool:
     """True if a node reads a stored value and what that is computed from: it is computed beside it then, as a slope of
     tanh(x) from x and tanh(x), whose exponentials are one.  Only what another kernel reads will be in memory."""
-    return any(y in roots and is_fused(y) and not set(y.inputs).isdisjoint(node.inputs) for y in node.inputs)
+    shared = {i for i in node.inputs if i.op is not CONSTANT}
+    return any(y in roots and is_fused(y) and not shared.isdisjoint(y.inputs) for y in node.inputs)
 
 
 def _is_one_by_one(node: Node) -> bool:

@@ -90,8 +90,10 @@ def _node(rng, values):
         short = (*shape[:axis], shape[axis] - 2, *shape[axis + 1 :])
         return apply(OPS["slice"], x, start, axes=(axis,), steps=(1,), shape=short)
     if kind == "pad" and shape:
-        return apply(OPS["pad"], x, number({"f": 1.5, "i": 2, "b": True}[of]),
-                     widths=tuple((1, 2) if a == axis else (0, 0) for a in range(len(shape))))
+        wide = tuple(n + 3 if a == axis else n for a, n in enumerate(shape))
+        filling = _spread(number({"f": 1.5, "i": 2, "b": True}[of]), wide)
+        start = apply(CONSTANT, value=1, dtype="i64")
+        return apply(OPS["slice_update"], filling, x, start, axes=(axis,), steps=(1,))
     if kind == "concatenate" and shape:
         others = [v for v in same if v.aval.ndim == x.aval.ndim
                   and all(a == axis or n == m for a, (n, m) in enumerate(zip(v.aval.shape, shape, strict=True)))]

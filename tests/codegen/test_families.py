@@ -145,23 +145,24 @@ def test_many_rows_of_one_short_length_share_kernels(rng):
 def test_what_does_not_follow_from_the_extent_is_planned_for_itself(rng):
     """A length that once followed from the whole."""
     text = (
-        "f(x: f64[{n}], v: f64[]) {{ y: f64[{m}] = pad(x, v, widths=(({a}, {b}),))  z: f64[{m}] = exp(y)  return z }}"
+        "f(x: f64[{n}]) {{ s: i64[] = constant(value={a}, dtype='i64')"
+        "  y: f64[{m}] = embed(x, s, axes=(0,), steps=(1,), shape=({m},))  z: f64[{m}] = exp(y)  return z }}"
     )
     compiled = Compiler()
     for n, a, b in ((40, 1, 2), (50, 1, 2), (60, 1, 2), (60, 1, 30), (60, 5, 2), (70, 1, 2)):
-        agrees(compiled, parse(text.format(n=n, m=n + a + b, a=a, b=b)), rng)
+        agrees(compiled, parse(text.format(n=n, m=n + a + b, a=a)), rng)
     assert compiled.found == 3
 
 
 def test_a_number_that_varies_where_the_whole_does_not_is_planned_for_itself(rng):
     """Two extents whose product is the same each time, and a width that follows from neither."""
     text = (
-        "f(x: f64[{n},{m}], v: f64[]) {{ r: f64[12] = reshape(x, shape=(12,))"
-        "  y: f64[{k}] = pad(r, v, widths=((0, {w}),))  z: f64[{k}] = exp(y)  return z }}"
+        "f(x: f64[{n},{m}]) {{ r: f64[12] = reshape(x, shape=(12,))  s: i64[] = constant(value=0, dtype='i64')"
+        "  y: f64[{k}] = embed(r, s, axes=(0,), steps=(1,), shape=({k},))  z: f64[{k}] = exp(y)  return z }}"
     )
     compiled = Compiler()
     for n, w in ((3, 6), (4, 7), (2, 6), (6, 8)):
-        agrees(compiled, parse(text.format(n=n, m=12 // n, k=12 + w, w=w)), rng)
+        agrees(compiled, parse(text.format(n=n, m=12 // n, k=12 + w)), rng)
 
 
 @pytest.mark.parametrize("seed", range(60))

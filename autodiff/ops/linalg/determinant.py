@@ -10,16 +10,14 @@ from codegen.ir import Aval
 from codegen.lowering import Call, Dense
 from codegen.records import NamedTuple
 
-from ...errors import ShapeError, located
-from ...tape import record
+from ...tape import DETACH, record
 from ...tensor import Tensor
-from ..arithmetic import conjugated, imaginary_part, negative, real_aval, real_part
-from ..batching import along, to_front, with_examples
+from ..arithmetic import conjugated, imaginary_part, negative, real_aval
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import expect, primitive, spread_to, zeros_of
+from ..primitive import spread_to, zeros_of
 from ..reductions import summed
-from ..shaping import expand_dims, flipped_axes, reshaped, transposed
+from ..shaping import expand_dims, flipped_axes, reshaped
 from ..slicing import part
 from ..template import public
 from .matrices import adjoint, identities, identity, of_finite, of_matrices, shaped, square, square_aval
@@ -33,11 +31,6 @@ def _number(name: str) -> Callable[..., Aval]:
 def _beside(number: Tensor, matrix: Tensor) -> Tensor:
     """Each matrix times its number."""
     return reshaped(number, (*number.shape, 1, 1)) * matrix
-
-
-def _pairing(a: Tensor, b: Tensor) -> Tensor:
-    """The sum over each matrix of products of elements."""
-    return summed(a * b, (a.ndim - 2, a.ndim - 1))
 
 
 def _decomposed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -59,14 +52,12 @@ def _change_reference(a: np.ndarray, e: np.ndarray) -> np.ndarray:
 
     v (diag(p diag(e')) - p * e') uᴴ,     where p[i, i] = 0
     """
-    n = a.shape[-1]
-    changes = e.reshape(*a.shape[:-2], e.shape[-2] // max(n, 1), n, n)
-    uh, s, v, sign = _decomposed(a[..., None, :, :])
-    turned, others = uh @ changes @ v, _products_without_two(s)
+    uh, s, v, sign = _decomposed(a)
+    turned, others = uh @ e @ v, _products_without_two(s)
     inside = -others * turned
-    index = np.arange(n)
+    index = np.arange(a.shape[-1])
     inside[..., index, index] = (others @ turned[..., index, index][..., None])[..., 0]
-    return (sign * (v @ inside @ uh)).reshape(e.shape)
+    return sign * (v @ inside @ uh)
 
 
 def _products_without_two(s: np.ndarray) -> np.ndarray:
@@ -110,50 +101,15 @@ def _bordered(x: Tensor, column: Tensor, row: Tensor) -> Tensor:
     return joined((joined((x, column), axis + 1), joined((row, corner), axis + 1)), axis)
 
 
-def _each_by_itself(a: Tensor, *of_changes: Tensor) -> tuple[Tensor, ...]:
-    """The matrix of each change, and changes, or what has their shape: [..., m, n, n]."""
-    (*batch, n, _), rows = a.shape, of_changes[0].shape[-2]
-    shape = (*batch, rows // max(n, 1), n, n)
-    return spread_to(expand_dims(a, len(batch)), shape), *[reshaped(x, shape) for x in of_changes]
-
-
-def _change_vjp(y_bar, y, a, e):
-    def of_a():
-        each, changes, y_bars = _each_by_itself(a, e, y_bar)
-        return summed(_change_of_change(adjoint(each), adjoint(changes), y_bars), (a.ndim - 2,))
-
-    return of_a, lambda: record(_adjugate_change, (adjoint(a), y_bar))
-
-
-def _change_aval(a: Aval, e: Aval) -> Aval:
-    square_aval("adjugate_change", a)
-    expect("adjugate_change", (a, e), "fc")
-    *batch, rows, n = e.shape
-    if (*batch, n) != (*a.shape[:-2], a.shape[-1]) or (rows % n if n else rows):
-        raise ShapeError(located(f"adjugate_change: {e} is no change of {a}"))
-    return e
-
-
-def _change_batch(op, size, xs, mapped):
-    """The changes of all examples below each other, where they are of the same matrices: those are factorised once."""
-    a, e = xs
-    if mapped[0]:
-        return record(op, with_examples(size, xs, mapped))
-    *batch, rows, n = e.shape[1:]
-    at = len(batch)
-    together = reshaped(transposed(e, (*range(1, at + 1), 0, at + 1, at + 2)), (*batch, size * rows, n))
-    return to_front(reshaped(record(op, (a, together)), (*batch, size, rows, n)), at)
-
-
-#: The change of the adjugate of a with each of m changes: cofactors of cofactors, which every matrix has.
-#: a: [..., n, n], e: [..., m n, n], one change below the other  →  [..., m n, n]     Linear in e.
+#: The change of the adjugate of a with a change of a: cofactors of cofactors, which every matrix has.  Linear in it.
 _adjugate_change = of_matrices(
     "adjugate_change",
     lambda a, e: of_finite(_change_reference, a, e),
-    infer=_change_aval,
-    vjp=_change_vjp,
+    infer=lambda a, e: square_aval("adjugate_change", a),
+    vjp=lambda y_bar, y, a, e: (
+        lambda: _change_of_change(adjoint(a), adjoint(e), y_bar), lambda: record(_adjugate_change, (adjoint(a), y_bar)),
+    ),
     lower=Call(),
-    batch=_change_batch,
 )
 
 #: det(a) · a⁻¹, which every matrix has.
@@ -162,7 +118,6 @@ _adjugate = of_matrices(
     lambda a: of_finite(_adjugate_reference, a),
     infer=lambda a: square_aval("adjugate", a),
     vjp=lambda y_bar, y, a: (record(_adjugate_change, (adjoint(a), y_bar)),),
-    jvp=lambda dxs, y, a: record(_adjugate_change, (a, dxs[0])),
     lower=Dense("adjugate"),
 )
 
@@ -172,7 +127,6 @@ _det = of_matrices(
     np.linalg.det,
     infer=_number("det"),
     vjp=lambda y_bar, y, a: (_beside(y_bar, adjoint(record(_adjugate, (a,)))),),
-    jvp=lambda dxs, y, a: _pairing(flipped_axes(record(_adjugate, (a,))), dxs[0]),
     lower=Dense("determinant"),
 )
 
@@ -199,25 +153,9 @@ class SlogdetResult(NamedTuple):
     logabsdet: Tensor
 
 
-_sign = primitive(
-    "det_sign",
-    lambda a, *_: np.linalg.slogdet(a)[0],
-    infer=_number("slogdet"),
-    lower=Dense("sign"),
-    batch=along(),
-    heavy=True,
-    discrete=True,
-)
-
-
 def _against_inverse(number: Tensor, a: Tensor, factors: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
     """The cotangents of a, and of its factors, where it counts by so many times the trace of a⁻¹ da."""
     return (_beside(cast_to(number, a.dtype), adjoint(inverse_or_nan(a, *factors))), *[None for _ in factors])
-
-
-def _trace_of_change(da: Tensor, a: Tensor, factors: Sequence[Tensor]) -> Tensor:
-    """The trace of a⁻¹ da."""
-    return _pairing(flipped_axes(inverse_or_nan(a, *factors)), da)
 
 
 def _direction_vjp(y_bar, y, a, *factors):
@@ -226,20 +164,12 @@ def _direction_vjp(y_bar, y, a, *factors):
     return _against_inverse(cast_to(along_turn, y.dtype) * 1j, a, factors)
 
 
-def _direction_jvp(dxs, y, a, *factors):
-    if dxs[0] is None:
-        return None
-    turn = imaginary_part(_trace_of_change(dxs[0], a, factors))
-    return cast_to(turn, y.dtype) * y * 1j
-
-
-#: det(a) / |det(a)| of complex matrices: it turns by the imaginary part of the trace of a⁻¹ da.
+#: det(a) / |det(a)|: a step of real matrices; of complex ones it turns by the imaginary part of the trace of a⁻¹ da.
 _direction = of_matrices(
     "det_direction",
     lambda a, *_: np.linalg.slogdet(a)[0],
     infer=_number("slogdet"),
     vjp=_direction_vjp,
-    jvp=_direction_jvp,
     lower=Dense("sign"),
 )
 
@@ -250,7 +180,6 @@ _log_abs_det = of_matrices(
     lambda a, *_: np.linalg.slogdet(a)[1],
     infer=lambda a, *_: real_aval(_number("slogdet")(a)),
     vjp=lambda y_bar, y, a, *factors: _against_inverse(y_bar, a, factors),
-    jvp=lambda dxs, y, a, *factors: None if dxs[0] is None else real_part(_trace_of_change(dxs[0], a, factors)),
     lower=Dense("log_abs"),
 )
 
@@ -259,17 +188,12 @@ def _factored_reference(a: np.ndarray, factor: np.ndarray) -> np.ndarray:
     return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
 
 
-def _factored_inverse(a: Tensor, factor: Tensor) -> Tensor:
-    return solved_factored(a, factor, identities(a))
-
-
 #: log(det(a)) of a symmetric a = factor @ factorᵀ.  As in `solve_factored`, gradients flow to a.
 _log_det_factored = of_matrices(
     "log_det_factored",
     _factored_reference,
     infer=_number("log_det_factored"),
-    vjp=lambda y_bar, y, a, factor: (_beside(y_bar, _factored_inverse(a, factor)), None),
-    jvp=lambda dxs, y, a, factor: None if dxs[0] is None else _pairing(_factored_inverse(a, factor), dxs[0]),
+    vjp=lambda y_bar, y, a, factor: (_beside(y_bar, solved_factored(a, factor, identities(a))), None),
     lower=Dense("log_of_factor"),
 )
 
@@ -298,7 +222,7 @@ def slogdet(a) -> SlogdetResult:
     f64[] 0.0
     """
     a = square("slogdet", a, "fc")
-    sign = _direction if a.dtype.kind == "c" else _sign
     factors = factorised(a)
-    known = (a,) if factors is None else (a, factors)
-    return SlogdetResult(record(sign, known), record(_log_abs_det, known))
+    known = () if factors is None else (factors,)
+    still = a if a.dtype.kind == "c" else record(DETACH, (a,))
+    return SlogdetResult(record(_direction, (still, *known)), record(_log_abs_det, (a, *known)))

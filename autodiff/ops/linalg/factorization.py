@@ -51,13 +51,7 @@ def _divided(x: Tensor, y: Tensor) -> Tensor:
     return adjoint(solved_triangular(turned, adjoint(left), False))
 
 
-def _cholesky_jvp(dxs, y, a):
-    left = solved_triangular(y, dxs[0], True)
-    both = adjoint(solved_triangular(y, adjoint(left), True))
-    return y @ halved_lower(both)
-
-
-#: Both rules: Murray, "Differentiation of the Cholesky decomposition" (2016), equations 8 and 10.
+#: Murray, "Differentiation of the Cholesky decomposition" (2016), equation 10.
 _cholesky = of_matrices(
     "cholesky",
     refusing(
@@ -66,7 +60,6 @@ _cholesky = of_matrices(
     ),
     infer=lambda a: square_aval("cholesky", a),
     vjp=lambda y_bar, y, a: (_divided(halved_lower(adjoint(y) @ y_bar), y),),
-    jvp=_cholesky_jvp,
     lower=Dense("cholesky"),
 )
 

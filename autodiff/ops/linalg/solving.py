@@ -20,7 +20,7 @@ from ...tape import record
 from ...tensor import Tensor
 from ..batching import along, to_front, with_examples
 from ..diagonals import lower_part, upper_part
-from ..primitive import OwnPrimitive, added, expect, primitive
+from ..primitive import OwnPrimitive, expect, primitive
 from ..shaping import reshaped, transposed
 from ..template import public
 from .matrices import adjoint, identities, of_matrices, refusing, right_side, shaped, square, square_aval, substituted
@@ -48,12 +48,6 @@ def _solution(
         b_bar = again(a, *factors, x_bar, True, **given)
         return (lambda: counts(-(b_bar @ adjoint(x)), **given), *[None for _ in factors], b_bar)
 
-    def jvp(dxs, x, a, *rest, **given):
-        da, db, factors = dxs[0], dxs[-1], rest[:-1]
-        moved = None if da is None else -(counts(da, **given) @ x)
-        side = added(db, moved)
-        return None if side is None else again(a, *factors, side, False, **given)
-
     def infer(a: Aval, *rest: Aval, **_: Any) -> Aval:
         square_aval(name, a)
         expect(name, (a, rest[-1]), "fc")
@@ -61,9 +55,7 @@ def _solution(
             raise ShapeError(located(f"{name}: {rest[-1]} is no right-hand side of {a}"))
         return rest[-1]
 
-    return of_matrices(
-        name, reference, infer=infer, vjp=vjp, jvp=jvp, params=params, lower=Dense(lower), batch=_batch
-    )
+    return of_matrices(name, reference, infer=infer, vjp=vjp, params=params, lower=Dense(lower), batch=_batch)
 
 
 def _batch(op, size, xs, mapped, **params):
@@ -264,7 +256,6 @@ _inv = of_matrices(
     lambda a, *, refuses: _refusing_inv(a) if refuses else _or_nan(np.linalg.inv, a),
     infer=lambda a, *, refuses: square_aval("inv", a),
     vjp=lambda y_bar, y, a, *, refuses: (-(adjoint(y) @ y_bar @ adjoint(y)),),
-    jvp=lambda dxs, y, a, *, refuses: -(y @ dxs[0] @ y),
     lower=Dense("inverse"),
 )
 
