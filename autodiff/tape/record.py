@@ -223,8 +223,11 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
 
 def noted(node: Node, masked: bool = False) -> Tensor:
     """A handle on what somebody gets beside what is recorded: a small value is computed with what is asked for."""
-    t = handle(node, masked)
-    if node.kind.out.small and node.value is None:
+    out = node.kind.out
+    t: Tensor = _new(out.cls)
+    t.node = node
+    t.masked = masked
+    if out.small and node.value is None:
         state.now.note_small(t)
     return t
 
