@@ -71,8 +71,7 @@ class Program:
                 found = native.digest_of(self.equations)
                 equations, (self._size,) = _EquationsDigest(found[:16]), struct.unpack_from("q", found, 16)
                 equations.of = self.equations
-            avals = tuple([(aval.shape, aval.dtype) for aval in self.inputs])  # Python hashes no object of ours
-            self._key = (avals, equations, tuple(self.outputs))
+            self._key = (tuple([(aval.shape, aval.dtype) for aval in self.inputs]), equations, tuple(self.outputs))
         return self._key
 
     @property

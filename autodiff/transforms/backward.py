@@ -316,9 +316,6 @@ def release(past: list[Node]) -> None:
                 node.inputs = ()
 
 
-# ---------------------------------------------------------------- after it
-
-
 def _due_after(leaves: Iterable[Leaf]) -> list[tuple[list[Callable], Tensor]]:
     """The post-accumulate hooks of leaves, each with the handle it is given.  To be called before a release."""
     due = []
