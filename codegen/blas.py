@@ -15,7 +15,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from .forks import held_over_fork
 from .modes import modes
@@ -91,12 +91,13 @@ _lock = held_over_fork(threading.RLock())
 _inside: list[list[int]] = []
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> AbstractContextManager[None]:
     """NumPy's BLAS has one thread inside, if results are to be deterministic."""
-    if not modes.deterministic:
-        yield
-        return
+    return _one_thread() if modes.deterministic else nullcontext()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
     with _lock:
         _inside.append(_inside[-1] if _inside else threads_of_blas())
         for blas in _found():

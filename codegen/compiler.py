@@ -226,11 +226,6 @@ class CompilerCounts(NamedTuple):
     disk_objects: int
 
 
-def compiled() -> int:
-    """The number of graphs compiled so far."""
-    return store.compiles
-
-
 def counts() -> CompilerCounts:
     """Counts of the compiler's work so far."""
     return CompilerCounts(

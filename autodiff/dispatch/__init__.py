@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from codegen.lazily import lazily
 
-from .generic import GenericFunction, all_functions
+from .generic import GenericFunction
 from .method import Method, choice_of, complete, is_own, late, not_found
+from .registry import all_functions
 from .reliance import Choices, include, is_observed, note, observed
 from .signature import Ambiguity, Choice, NamedUnion, Signature, type_name
 

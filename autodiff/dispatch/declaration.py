@@ -96,13 +96,6 @@ class Declaration:
         """The names of so many arguments, or choices of a signature, with the star of `*xs`."""
         return [*self.fixed, *[f"*{self.variadic}"] * (count - len(self.fixed))]
 
-    def tail(self, count: int) -> tuple | None:
-        """The defaults that complete a call with `count` arguments, all by position; None: it cannot be completed."""
-        missing = len(self.fixed) - count
-        if missing > len(self.defaults) or (missing < 0 and self.variadic is None):
-            return None
-        return self.defaults[len(self.defaults) - missing :] if missing > 0 else ()
-
     def bind(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Every argument that dispatches, in order; and the keyword-only ones that were given.
 
@@ -182,6 +175,15 @@ class Declaration:
             f"  this {kind} {bare(signature)} at {place_of(implementation)}\n"
             f"  {mend} and order must be the same, before and after '*'"
         )
+
+
+class Shown:
+    """The attribute `__signature__` of generic functions: made when somebody looks."""
+
+    def __get__(self, instance: Any, _: type) -> inspect.Signature:
+        if instance is None:  # the class itself has its constructor's
+            raise AttributeError("__signature__")
+        return instance.declaration.signature if instance.form is None else instance.form.signature
 
 
 def bare(signature: inspect.Signature) -> str:

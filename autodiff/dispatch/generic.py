@@ -14,7 +14,6 @@ Floors above make this their own by overriding the hooks.
 from __future__ import annotations
 
 import functools
-import inspect
 from abc import get_cache_token
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -25,10 +24,10 @@ from codegen.lazily import later
 from ..errors import DispatchError, in_short, located
 from ..sending import PARTS
 from ..tracebacks import shorten
-from .declaration import Declaration, has_body, place_of
-from .method import RULES, Method, complete, not_found
-from .registry import Registry, remember
-from .reliance import OBSERVING, enter, functions, note
+from .declaration import Declaration, Shown, has_body, place_of
+from .method import RULES, Method, not_found
+from .registry import Registry
+from .reliance import OBSERVING, enter, note
 from .signature import dispatched, type_name
 
 if TYPE_CHECKING:
@@ -38,19 +37,12 @@ else:  # for who sends functions to other processes
 
 #: Conversions of one call's arguments that are tried one after the other.
 _CONVERSIONS = 8
+#: Choices that one function remembers before it starts again: classes may be made without end.
+_CACHE_LIMIT = 4096
 #: The value of a parameter that a call leaves out.
 OMITTED: Any = object()
 
 PARTS["methods"] = (lambda cls: sent.taken_along(cls), lambda _, told: sent.registered(told))
-
-
-class _Shown:
-    """The attribute `__signature__` of instances: made when somebody looks."""
-
-    def __get__(self, instance: Any, _: type) -> inspect.Signature:
-        if instance is None:  # the class itself has its constructor's
-            raise AttributeError("__signature__")
-        return instance.declaration.signature if instance.form is None else instance.form.signature
 
 
 class GenericFunction(Registry):
@@ -73,7 +65,7 @@ class GenericFunction(Registry):
             self.table.add(Method(self, declared, self._signature([]), "method"))
         enter(self)
 
-    __signature__ = _Shown()
+    __signature__ = Shown()
 
     # ------------------------------------------------------------ hooks for the floors above
 
@@ -141,9 +133,7 @@ class GenericFunction(Registry):
         #: The registrations with abstract base classes (their token) when the choices were made.
         self._registered = get_cache_token()
 
-    def __call__(
-        self, a: Any = OMITTED, b: Any = OMITTED, c: Any = OMITTED, /, *rest: Any, **keywords: Any
-    ) -> Any:
+    def __call__(self, a: Any = OMITTED, b: Any = OMITTED, c: Any = OMITTED, /, *rest: Any, **keywords: Any) -> Any:
         """Run the most specific method: up to three arguments, written out, are called in half of the time."""
         try:
             if not (rest or keywords or OBSERVING):
@@ -160,6 +150,11 @@ class GenericFunction(Registry):
             shorten(error)
             raise
 
+    def _make_room(self) -> None:
+        """Forget all choices where there are too many."""
+        if len(self._cache) + len(self._answers) >= _CACHE_LIMIT:
+            self._forget()
+
     def _call(self, args: tuple, keywords: dict[str, Any]) -> Any:
         """A call off the warm path: with keywords, or with types not met before."""
         if keywords:
@@ -171,7 +166,8 @@ class GenericFunction(Registry):
             self.see_registered()
         run = None if OBSERVING else self._cache.get(_key(args))
         if run is None:
-            tail = () if len(args) == len(self.declaration.fixed) else self.declaration.tail(len(args))
+            self._make_room()
+            tail = () if len(args) == len(self.declaration.fixed) else self._tail(len(args))
             if tail is None:
                 return self._call_otherwise(args, keywords)
             run = self._resolve(args, tail)
@@ -183,8 +179,15 @@ class GenericFunction(Registry):
 
     def binds(self, args: tuple, keywords: dict[str, Any]) -> bool:
         """True if a call is one of the declaration."""
-        declaration = self.declaration
-        return (declaration.bound(args, keywords) if keywords else declaration.tail(len(args))) is not None
+        return (self.declaration.bound(args, keywords) if keywords else self._tail(len(args))) is not None
+
+    def _tail(self, count: int) -> tuple | None:
+        """The defaults that complete a call with `count` arguments, all by position; None: it cannot be completed."""
+        fixed, defaults = self.declaration.fixed, self.declaration.defaults
+        missing = len(fixed) - count
+        if missing > len(defaults) or (missing < 0 and self.declaration.variadic is None):
+            return None
+        return defaults[len(defaults) - missing :] if missing > 0 else ()
 
     def _resolve(self, args: tuple, tail: tuple) -> Callable:
         """The function that serves calls with arguments of these types from now on, which these defaults complete."""
@@ -199,7 +202,8 @@ class GenericFunction(Registry):
             classes = tuple(map(type, args))
             adopts = bool(self.adopted) and any(issubclass(c, self.adopted) for c in classes)
             run = self._call_adopted if adopts else self._run(classes) or self._call_converted
-        return remember(cache, key, self._while_registered(run) if self.is_abstract else run)
+        run = cache[key] = self._while_registered(run) if self.is_abstract else run
+        return run
 
     def _while_registered(self, run: Callable) -> Callable:
         """The function for calls until a class is registered with an abstract base class: then choose again."""
@@ -221,7 +225,7 @@ class GenericFunction(Registry):
     def served_by(self, args: tuple) -> tuple[Callable | None, tuple]:
         """The function that was last found to serve a call with such arguments, and the arguments it gets."""
         run = self._cache.get(_key(args))
-        tail = self.declaration.tail(len(args))
+        tail = self._tail(len(args))
         if run is None or not tail:
             return run, args
         return self._cache.get(_key(args + tail)), args + tail
@@ -235,7 +239,10 @@ class GenericFunction(Registry):
             return cache[key]
         method = self.table.find(classes)
         run = method and self.implementation(method, classes)
-        return remember(cache, key, self._with_defaults(run) if run and self.declaration.keyword_defaults else run)
+        if run is not None and run is not self.__wrapped__ and self.declaration.keyword_defaults:
+            run = self._with_defaults(run)
+        cache[key] = run
+        return run
 
     def _with_defaults(self, run: Callable) -> Callable:
         """A function to which the declared defaults of keyword-only arguments are given, where it has others."""
@@ -326,7 +333,9 @@ class GenericFunction(Registry):
             classes = tuple([type(None) if t is None else t for t in types])
             args = self.adopt_all(args)
             classes += tuple(map(type, args[len(classes) :]))
-            if len(classes) != len(args) or not all(map(_fits, args, classes)):
+            pairs = zip(map(type, args), classes, strict=False)
+            fit = all([issubclass(cls, wanted) or issubclass(dispatched(cls), wanted) for cls, wanted in pairs])
+            if len(classes) != len(args) or not fit:
                 raise DispatchError(located(
                     f"{self.__name__}.invoke: the arguments ({', '.join(type_name(type(a)) for a in args)}) are not "
                     f"of the types ({', '.join(map(type_name, classes))})"
@@ -357,8 +366,12 @@ class GenericFunction(Registry):
     def _run_method(self, method: Method, args: tuple, keywords: dict[str, Any]) -> Any:
         classes = tuple(map(type, args))
         note(self, "run", method, classes)
-        cache, key = self._cache, ("run", method, *classes)
-        run = cache.get(key) or remember(cache, key, self._with_defaults(self.implementation(method, classes)))
+        key = ("run", method, *classes)
+        run = self._cache.get(key)
+        if run is None:
+            self._make_room()
+            cache = self._cache  # a registration puts another in its place
+            run = cache[key] = self._with_defaults(self.implementation(method, classes))
         return run(*args, **keywords)
 
     # ------------------------------------------------------------ being an object
@@ -382,16 +395,6 @@ class GenericFunction(Registry):
         sent.arrive(self, state)
 
 
-def _fits(argument: Any, cls: type) -> bool:
-    return issubclass(type(argument), cls) or issubclass(dispatched(type(argument)), cls)
-
-
 def _key(args: tuple) -> Any:
     """The key that a call looks up: the type of one argument, or the tuple of types."""
     return type(args[0]) if len(args) == 1 else tuple(map(type, args))
-
-
-def all_functions() -> list[GenericFunction]:
-    """Every generic function that is alive, by module and name."""
-    complete()
-    return sorted(functions(), key=lambda f: (f.__module__, f.__qualname__))

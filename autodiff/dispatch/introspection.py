@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..errors import DispatchError, in_short, located
-from .generic import GenericFunction, all_functions
+from .generic import GenericFunction
 from .method import Method, complete, not_found
+from .registry import all_functions
 from .signature import Ambiguity, MethodTable, type_name
 
 

@@ -25,14 +25,10 @@ from ..frames import user_line
 from ..sending import take_along
 from .declaration import Declaration, place_of
 from .method import RULES, Method, annotated_types, choice_of, complete, is_own
-from .reliance import note
+from .reliance import functions, note
 from .signature import ANY, Choice, MethodTable, Signature, most_specific
 
 _REGISTERING = renewed_in_child(globals(), "_REGISTERING")
-
-
-#: Combinations of types that one function remembers before it starts again.
-_CACHE_LIMIT = 4096
 
 
 class Registry:
@@ -240,7 +236,8 @@ class Registry:
             return answers[key]
         is_plain = method.kind == "method"
         rules = [rule for rule in table if not is_plain or rule.signature <= method.signature]
-        return remember(answers, key, most_specific(rules, classes))
+        found = answers[key] = most_specific(rules, classes)
+        return found
 
     def ask(self, *question: Any) -> Any:
         """The answer to a question, which is noted."""
@@ -254,9 +251,9 @@ class Registry:
         ("rules", method, classes) of one that ran before; ("named", place, class), ("pick", forms) conversions.
         """
         answers = self._answers
-        if question in answers:
-            return answers[question]
-        return remember(answers, question, self._answered(question))
+        if question not in answers:
+            answers[question] = self._answered(question)
+        return answers[question]
 
     def _answered(self, question: tuple) -> Any:
         what, *rest = question
@@ -300,14 +297,6 @@ class Registry:
         self._answers: dict[tuple, Any] = {}
 
 
-def remember(table: dict, key: Any, value: Any) -> Any:
-    """The value, after putting it into a table that starts again when it is full."""
-    if len(table) >= _CACHE_LIMIT:
-        table.clear()
-    table[key] = value
-    return value
-
-
 def _check_rule(implementation: Callable, where: str) -> None:
     """Raise unless a rule takes `ctx` first."""
     try:
@@ -332,3 +321,9 @@ def _warn_replaced(old: Method, new: Method) -> None:
         line.file if line else new_file,
         line.line if line else 1,
     )
+
+
+def all_functions() -> list[Any]:
+    """Every generic function that is alive, by module and name."""
+    complete()
+    return sorted(functions(), key=lambda f: (f.__module__, f.__qualname__))

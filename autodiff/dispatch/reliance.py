@@ -59,11 +59,6 @@ class Choices:
         self._drop: Callable[[], Any] | None = None
         self._registered = get_cache_token()
 
-    @property
-    def are_abstract(self) -> bool:
-        """True if a class may come to be another choice by being registered with an abstract base class."""
-        return any([function.is_abstract for function in self.answers])
-
     def hold(self) -> bool:
         """True if these are the choices still, after classes were registered with abstract base classes."""
         registered = get_cache_token()

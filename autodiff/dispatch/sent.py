@@ -75,10 +75,9 @@ def arrive(function: GenericFunction, state: tuple) -> None:
 
 
 def _add(function: Any, kind: str, types: tuple, run: Any, host: bool, out: Any, attached: list) -> None:
-    options = {"host": host, **({"out": out} if kind == "forward" else {})} if kind in ("forward", "backward") else {}
-    method = getattr(function, kind)(*types, **options)(run)
+    method = function._add(run, kind, types, {"host": host, "out": out})
     for rule, implementation, is_host in attached:
-        getattr(method, rule)(implementation, **({"host": is_host} if rule == "backward" else {}))
+        function._attach(method, rule, implementation, is_host)
 
 
 # ---------------------------------------------------------------- classes

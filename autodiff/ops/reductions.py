@@ -75,7 +75,7 @@ def reduction(
 
 def widened(x: Tensor) -> Tensor:
     """bool and int32 as int64, as NumPy sums them."""
-    return cast_to(x, I64) if x.dtype.kind in "ib" else x
+    return cast_to(x, I64) if x.node.kind.out.aval.dtype.kind in "ib" else x
 
 
 def unreduced(y: Tensor, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -118,7 +118,7 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     (1, 1)
     """
     x = as_tensor(x, "sum", "x")
-    axes = axes_of("sum", axis, x.aval)
+    axes = axes_of("sum", axis, x.node.kind.out.aval)
     x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "sum"))
     return unreduced(summed(x, axes), x, axes, keepdims)
 

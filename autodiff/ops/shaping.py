@@ -324,7 +324,7 @@ def broadcast_to(x, shape):
 def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
     """Undo a reduction: y repeated along the axes that were dropped from `shape`."""
     ones = kept(shape, axes)
-    y = y if y.shape == ones else record(_reshape, (y,), (ones,))
+    y = y if y.node.kind.out.shape == ones else record(_reshape, (y,), (ones,))
     return y if ones == shape else record(_broadcast_to, (y,), (shape,))
 
 

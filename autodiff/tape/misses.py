@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, Never
 
-from codegen.compiler import compiled
+from codegen.compiler import store
 from codegen.forks import renewed_in_child
 from codegen.garbage import Paused
 from codegen.ir import Graph
@@ -99,7 +99,7 @@ def note(what: str, why: str | tuple) -> None:
         reason = _compared(why) if type(why) is tuple else str(why)
         key = (what, line, reason)
         found = _notes.found
-        made = compiled() - _notes.compiles
+        made = store.compiles - _notes.compiles
         _notes.compiles += made
         count, compiles = found.pop(key, (0, 0))
         found[key] = count + 1, compiles + made
@@ -241,7 +241,7 @@ def forget() -> None:
     with Paused(), _lock:
         _notes.found.clear()
         _notes.recent.clear()
-        _notes.compiles = compiled()
+        _notes.compiles = store.compiles
 
 
 # ---------------------------------------------------------------- progress

@@ -71,7 +71,7 @@ class Program:
                 found = native.digest_of(self.equations)
                 equations, (self._size,) = _EquationsDigest(found[:16]), struct.unpack_from("q", found, 16)
                 equations.of = self.equations
-            self._key = (tuple(self.inputs), equations, tuple(self.outputs))
+            self._key = (tuple([(aval.shape, aval.dtype) for aval in self.inputs]), equations, tuple(self.outputs))
         return self._key
 
     @property

@@ -223,8 +223,11 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
 
 def noted(node: Node, masked: bool = False) -> Tensor:
     """A handle on what somebody gets beside what is recorded: a small value is computed with what is asked for."""
-    t = handle(node, masked)
-    if node.kind.out.small and node.value is None:
+    out = node.kind.out
+    t: Tensor = _new(out.cls)
+    t.node = node
+    t.masked = masked
+    if out.small and node.value is None:
         state.now.note_small(t)
     return t
 
@@ -293,10 +296,6 @@ def _pending_inputs(node: Node) -> list[Node]:
 # ---------------------------------------------------------------- identities
 
 
-def _same(x: Aval) -> Aval:
-    return x
-
-
 def _of_each(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[bool, ...]) -> Tensor:
     return record(op, xs)
 
@@ -305,7 +304,7 @@ def _alias(name: str) -> Primitive:
     """A new node with the value of another, through which gradients flow."""
     return Primitive(
         name,
-        infer=_same,
+        infer=lambda x: x,
         reference=lambda x: x,
         pull=lambda y_bar, y, xs, params, masked: (y_bar,),
         push=lambda dxs, y, xs, params: dxs[0],
@@ -318,7 +317,7 @@ IDENTITY = _alias("identity")
 #: A result of its own: of an operation that has nothing to do.
 SAME = _alias("same")
 #: The same value, through which no gradient flows.
-DETACH = Primitive("detach", infer=_same, reference=lambda x: x, discrete=True, batch=_of_each)
+DETACH = Primitive("detach", infer=lambda x: x, reference=lambda x: x, discrete=True, batch=_of_each)
 
 #: An argument of a function being traced: it has no value, and none may be asked for.
 ARGUMENT = Primitive("argument", infer=lambda: None, reference=None, discrete=True)

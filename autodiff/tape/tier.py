@@ -305,18 +305,19 @@ lately: _LatestRuns = owned(_LatestRuns, _LatestRuns.__init__)
 
 def tier_of(program: Program) -> Tier:
     """The tier of a program."""
-    found: Tier | None = tiers.get(program.key)
+    key, count = program.key, len(program.equations)
+    found: Tier | None = tiers.get(key)
     if found is None:
-        count = len(program.equations)
         found = Tier(count, lambda *_: prices.compiled(program.graph), program.evaluate)
-        tiers.put(program.key, found, count)
+        tiers.put(key, found, count)
     return found
 
 
 def is_evaluated(program: Program) -> bool:
     """True if evaluating a program once is expected to take less than compiling it does."""
-    is_small = prices.ELEMENT_S * program.size < prices.of(len(program.equations))
-    return _patience() != 0 and not program.has_regions and is_small
+    if not _patience() or program.has_regions:
+        return False
+    return prices.ELEMENT_S * program.size < prices.of(len(program.equations))
 
 
 def executable_of(program: Program) -> Any:

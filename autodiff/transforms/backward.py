@@ -5,7 +5,7 @@ All gradients are computed (tensor hooks run here), one commit writes every `.gr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,6 @@ from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .backward_pass import Group, recorded
 from .gradient import solve
-from .hooks import due_after, run_after
 
 
 def backward(
@@ -74,7 +73,7 @@ def backward(
             known = answered(ask, now, now.small, retain_graph, not retain_graph)
             if known is not None:
                 if type(known) is list:
-                    run_after(due_after(known[::2]))
+                    _run_after(_due_after(known[::2]))
                 return
         live = [] if create_graph else live_small(now, nodes)
         seeds = [(t.node, seed_for(t, g).node) for t, g in zip(results, given, strict=True)]
@@ -83,18 +82,19 @@ def backward(
         check_not_released(rare)
         leaves = _leaves(rare, inputs)
         del rare  # a list beside the history counts as somebody who may need the values of its nodes
-        due = due_after(leaves)
-        groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
+        due = _due_after(leaves)
         if create_graph:
+            groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
             _commit_recorded(leaves, recorded(past, seeds, groups))
         else:
             if any(nodes[0].leaf is None for nodes in leaves.values()):
                 ask = None  # what is known writes the .grad of leaves only
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
-            for identity, group in zip(leaves, groups, strict=True):
-                group.old = None if identity.grad is None else identity.grad.node
+            olds = [None if identity.grad is None else identity.grad.node for identity in leaves]
             # The sum with an existing `.grad` is computed in the same run.  Where rules or hooks may touch that `.grad`
             # themselves, `solve` leaves it out: then the addition is done at the commit.
+            groups = [Group(tuple(nodes), identity.hooks or None, old)
+                      for (identity, nodes), old in zip(leaves.items(), olds, strict=True)]
             values = solve(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask)
             while not write(leaves, values, [group.old for group in groups]):
                 for group in groups:
@@ -103,7 +103,29 @@ def backward(
             if not retain_graph:
                 release(past if inputs is None else [past[k] for k in through])
         if due:
-            run_after(due)
+            _run_after(due)
+    except Exception as error:
+        shorten(error)
+        raise
+
+
+def backward_of(
+    t: Tensor,
+    gradient: Any = None,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of this result to the `.grad` of its leaves: see `ad.backward`.
+
+    >>> import autodiff as ad
+    >>> w = ad.tensor([1.0, 2.0], requires_grad=True)
+    >>> ad.sum(w * w).backward()
+    >>> w.grad
+    f64[2] [2. 4.]
+    """
+    try:
+        backward(t, gradient, retain_graph, create_graph, inputs)
     except Exception as error:
         shorten(error)
         raise
@@ -292,3 +314,22 @@ def release(past: list[Node]) -> None:
             node.kind = kind.freed or released(kind)
             if node.value is not None:
                 node.inputs = ()
+
+
+def _due_after(leaves: Iterable[Leaf]) -> list[tuple[list[Callable], Tensor]]:
+    """The post-accumulate hooks of leaves, each with the handle it is given.  To be called before a release."""
+    due = []
+    for identity in leaves:
+        if identity.after:
+            known, node = [r() for r in identity.owner]
+            if known is not None or node is not None:
+                due.append((list(identity.after.values()), handle(node) if known is None else known))
+    return due
+
+
+def _run_after(due: Sequence[tuple[Sequence[Callable], Tensor]]) -> None:
+    """Run post-accumulate hooks, in order; the committed gradients stand whatever they raise."""
+    for hooks, owner in due:
+        if owner.node.leaf.grad is not None:
+            for hook in hooks:
+                hook(owner)

@@ -31,7 +31,7 @@ from ..tape.node import Node, new_number
 from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, source
 from ..tape.record import state
 from ..tape.sizes import Answer
-from ..tape.walk import Said, history, needed, still_true, structure, uncommon
+from ..tape.walk import Said, history, needed, still_true, structure
 from ..tensor import Tensor, handle
 from .backward_pass import Group, emit, in_order, in_parts, separate
 from .reverse import recording_rules
@@ -58,7 +58,7 @@ def solve(
         live = live_small(state.now, [*ends, *[bar for _, bar in seeds], *also])
     mode = MODE.get()
     runs_every_rule = mode.eager or (mode.anomalies and not state.now.tracing)
-    has_hooks = any([n.hooks for n in uncommon(past)]) or any([g.hooks for g in groups])
+    has_hooks = any([n.hooks for n in past]) or any([g.hooks for g in groups])
     question = Gradients(seeds, groups, retain, also, past, live, ask, through)
     plan = None
     if not (runs_every_rule or has_hooks):
@@ -163,9 +163,9 @@ class Gradients(Question):
     def still_right(self, plan: Plan | None) -> Plan | None:
         return None if plan is not None and plan.relied and reading(plan.relied)[0] != plan.read else plan
 
-    def why_unkept(self, rare: Sequence[Node] | None = None) -> Callable[[], str] | None:
-        """The reason why no plan can be kept, and rules are gone through each time.   rare: of the history"""
-        for node in uncommon(self.past) if rare is None else rare:
+    def why_unkept(self) -> Callable[[], str] | None:
+        """The reason why no plan can be kept, and rules are gone through each time."""
+        for node in self.past:
             if node.hooks:
                 return partial("a hook on a {} runs each time".format, node.kind.out.aval)
             if node.call is not None and not node.call.is_pure:
@@ -247,12 +247,10 @@ class Gradients(Question):
     def computed(self, wanted: Sequence[Node], runs_every_rule: bool) -> list[np.ndarray | None]:
         """The gradients where no plan can be kept: what hooks and rules record is computed as any recording is."""
         since, misses, ask = new_number(), COUNTS.misses, self.ask
-        rare = uncommon(self.past)
-        why = self.why_unkept(rare)  # before the rules run: a hook may remove itself
+        why = self.why_unkept()  # before the rules run: a hook may remove itself
         # Of the hooks of a loss it is said once: all that is recorded between them is known then.
         is_known = not runs_every_rule and ask is not None and all([s is None for s in ask.seeds])
-        is_known = is_known and all([n.call is None or n.call.is_pure for n in rare])
-        del rare  # a list beside the history counts as somebody who may need the values of its nodes
+        is_known = is_known and all([n.call is None or n.call.is_pure for n in self.past])
         gradients = [None if t is None else t.node for t in emit(self.past, self.seeds, self.groups, tracks=False)]
         for group in self.groups:
             group.old = None

@@ -18,9 +18,9 @@ from ..tape.leaves import leaf_node
 from ..tape.node import LEAF, Leaf, Node
 from ..tape.record import ARGUMENT, IDENTITY, another, state
 from ..tensor import Tensor, handle
-from ..tracebacks import border, shorten
+from ..tracebacks import border
 from . import hooks
-from .backward import backward
+from .backward import backward_of
 from .updates import as_leaf
 from .values import array, detach, index, item, number, numpy, page, show, text, tolist, truth
 
@@ -160,28 +160,6 @@ def _deepcopy(t: Tensor, memo: dict) -> Tensor:
     return function(*arguments)
 
 
-def _backward(
-    t: Tensor,
-    gradient: Any = None,
-    retain_graph: bool = False,
-    create_graph: bool = False,
-    inputs: Any = None,
-) -> None:
-    """Add the gradients of this result to the `.grad` of its leaves: see `ad.backward`.
-
-    >>> import autodiff as ad
-    >>> w = ad.tensor([1.0, 2.0], requires_grad=True)
-    >>> ad.sum(w * w).backward()
-    >>> w.grad
-    f64[2] [2. 4.]
-    """
-    try:
-        backward(t, gradient, retain_graph, create_graph, inputs)
-    except Exception as error:
-        shorten(error)
-        raise
-
-
 def _converted(kind: type) -> Callable[[Tensor], Any]:
     name = kind.__name__
 
@@ -227,7 +205,7 @@ for _name, _function in {
     "retain_grad": hooks.retain_grad,
     "register_hook": hooks.register_hook,
     "register_post_accumulate_grad_hook": hooks.register_post_accumulate_grad_hook,
-    "backward": _backward,
+    "backward": backward_of,
     "__reduce__": _reduce,
     "__deepcopy__": _deepcopy,
     "__copy__": _copy,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..mode import MODE
 from ..ops import as_tensor
 from ..tape.node import Leaf, Node, RichNode, rich_node
 from ..tape.record import DETACH, IDENTITY, identity_of, record, state, use
-from ..tensor import Tensor, handle
+from ..tensor import Tensor
 
 
 class Hook:
@@ -171,25 +171,6 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
                 )
             g = changed if mode.tracks or not changed.node.kind.out.requires_grad else record(DETACH, (changed,))
     return g
-
-
-def due_after(leaves: Iterable[Leaf]) -> list[tuple[list[Callable], Tensor]]:
-    """The post-accumulate hooks of leaves, each with the handle it is given.  To be called before a release."""
-    due = []
-    for identity in leaves:
-        if identity.after:
-            known, node = [r() for r in identity.owner]
-            if known is not None or node is not None:
-                due.append((list(identity.after.values()), handle(node) if known is None else known))
-    return due
-
-
-def run_after(due: Sequence[tuple[Sequence[Callable], Tensor]]) -> None:
-    """Run post-accumulate hooks, in order; the committed gradients stand whatever they raise."""
-    for hooks, owner in due:
-        if owner.node.leaf.grad is not None:
-            for hook in hooks:
-                hook(owner)
 
 
 #: Levels on one stack: at about 12 frames each they take a third of Python's thousand.
