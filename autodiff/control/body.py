@@ -345,9 +345,13 @@ def _recomputed(order: Sequence[Node]) -> set[Node]:
     found: set[Node] = set()
     for node in order:
         if isinstance(node, RichNode) and node.call is not None and node.call.function in RECOMPUTED:
-            starts = set(gradient_inputs(node))
-            found |= reached(node.inputs, lambda n, starts=starts: () if n in starts else n.inputs) - starts
+            found |= _inside(node.inputs, set(gradient_inputs(node)))
     return found
+
+
+def _inside(results: Sequence[Node], starts: set[Node]) -> set[Node]:
+    """The nodes that results are computed from, after `starts`."""
+    return reached(results, lambda node: () if node in starts else node.inputs) - starts
 
 
 def again(node: Node, inputs: list[Node]) -> Node:
