@@ -252,8 +252,8 @@ def interned(
 
 
 def has_rule(node: Node) -> bool:
-    """False for a loop or branch itself, and a call of the host: the custom calls that they are in have the rules."""
-    return node.kind.op.traits.isdisjoint(("regions", "host"))
+    """False for a loop or branch, its results, a call of the host: the custom calls that they are in have the rules."""
+    return node.kind.op.traits.isdisjoint(("regions", "part", "host"))
 
 
 def _sources(node: Node) -> Sequence[Node]:
@@ -314,8 +314,8 @@ def _kept(body: Body, carried: int) -> list[Node]:
             plain.add(node)
         elif node in fresh:
             continue
-        elif op.heavy and (op.pull is None or not op.keeps_mask):
-            kept.add(node)
+        elif "part" in op.traits or (op.heavy and not op.has_regions and (op.pull is None or not op.keeps_mask)):
+            kept.add(node)  # of a loop its results, not the vector that they lie in
         elif op.name in _SUMS:
             terms = kept.intersection(node.inputs)
             size = sum([t.kind.out.aval.nbytes for t in terms])
@@ -345,9 +345,13 @@ def _recomputed(order: Sequence[Node]) -> set[Node]:
     found: set[Node] = set()
     for node in order:
         if isinstance(node, RichNode) and node.call is not None and node.call.function in RECOMPUTED:
-            starts = set(gradient_inputs(node))
-            found |= reached(node.inputs, lambda n, starts=starts: () if n in starts else n.inputs) - starts
+            found |= _inside(node.inputs, set(gradient_inputs(node)))
     return found
+
+
+def _inside(results: Sequence[Node], starts: set[Node]) -> set[Node]:
+    """The nodes that results are computed from, after `starts`."""
+    return reached(results, lambda node: () if node in starts else node.inputs) - starts
 
 
 def again(node: Node, inputs: list[Node]) -> Node:

@@ -22,10 +22,7 @@ from codegen.ir import DTYPES, Aval, Graph, OutOfRange, dtype_name, evaluate
 from codegen.lowering import Move, Nest
 from codegen.nested import of_graphs, starts
 
-from ..ops import pad, reshape
-from ..ops.batching import BatchedParts
-from ..ops.primitive import linear, primitive
-from ..ops.slicing import part
+from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import Tensor
 from .body import cut, tracks_of
@@ -42,13 +39,6 @@ class Regions:
     def __init__(
         self, name: str, static: Any, run: Callable[..., Sequence[Any]], of_all: Callable[..., Sequence[Tensor]]
     ) -> None:
-        def batch(
-            _op: Any, size: int, xs: Sequence[Tensor], mapped: Sequence[bool], *, dtype: str, **of: Any
-        ) -> BatchedParts:
-            made = static(**of)
-            found = enumerate(zip(made.results, of_all(size, made, xs, mapped), strict=False))
-            return BatchedParts({k: t for k, (a, t) in found if a.dtype == DTYPES[dtype]})
-
         self.primitive = primitive(
             name,
             lambda *arrays, dtype, **of: _pack(run(of_graphs(static(**of)), *arrays), dtype),
@@ -57,7 +47,7 @@ class Regions:
             params=("dtype", *static._fields),
             heavy=True,
             traits=("regions",),
-            batch=batch,
+            batch=lambda _op, size, xs, mapped, dtype, **of: of_all(size, static(**of), xs, mapped),
         )
 
     def record(self, static: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -113,25 +103,12 @@ def _part_of(k: Any, index: Sequence[Any], vector: Any, *, number: int, start: i
     return vector(k.add(place, k.index(start)))
 
 
-def _put_back(y_bar: Tensor, y: Tensor, vector: Tensor, *, number: int, start: int, shape: tuple) -> tuple[Tensor]:
-    return (pad(reshape(y_bar, (y.size,)), (start, vector.size - start - y.size)),)
-
-
-def _unpack_batch(_op: Any, size: int, xs: Any, _mapped: Any, *, number: int, start: int, shape: tuple) -> Tensor:
-    (packed,) = xs
-    if isinstance(packed, BatchedParts):
-        return packed.results[number]
-    return reshape(part(packed, 1, start, start + math.prod(shape)), (size, *shape))
-
-
-#: One result out of the vector, by its number among all; where it starts.
-_unpack = linear(
+#: One result out of the vector, by its number among all; where it starts.  No derivative goes through it.
+_unpack = primitive(
     "unpack",
     lambda vector, *, number, start, shape: vector[start : start + math.prod(shape)].reshape(shape),
     infer=lambda vector, *, number, start, shape: vector.with_shape(shape),
-    transpose=_put_back,
     lower=Move(_part_of),
     params=("number", "start", "shape"),
     traits=("part",),
-    batch=_unpack_batch,
 )

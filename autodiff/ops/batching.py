@@ -14,7 +14,6 @@ The rules of whole kinds of operations stand here; what is particular to one sta
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -22,23 +21,6 @@ from codegen.ir import OPS
 
 from ..tape import Primitive, record
 from ..tensor import Tensor
-
-
-class BatchedParts:
-    """Several results of one operation that has them in one vector: those of every example, along axis 0 of each.
-
-    results    by their numbers among the results of the operation
-    """
-
-    __slots__ = ("results",)
-
-    def __init__(self, results: dict[int, Tensor]) -> None:
-        self.results = results
-
-    def vector(self, size: int) -> Tensor:
-        """Each example's vector, for a reader that wants all of it."""
-        rows = [_op("reshape", t, (size, math.prod(t.shape[1:]))) for t in self.results.values()]
-        return record(cast(Primitive, OPS["concatenate"]), tuple(rows), (1,))
 
 
 def with_examples(size: int, xs: Sequence[Tensor], mapped: Sequence[bool]) -> tuple[Tensor, ...]:

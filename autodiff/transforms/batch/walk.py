@@ -21,7 +21,7 @@ from ... import tree
 from ...custom.boundary import MappedCall, boundary_node, outputs_of, without_history
 from ...errors import Error, located
 from ...mode import MODE
-from ...ops.batching import BatchedParts, with_examples
+from ...ops.batching import with_examples
 from ...ops.contraction import contracted
 from ...ops.reductions import summed
 from ...ops.shaping import reshaped, transposed
@@ -90,7 +90,7 @@ class NoBatchRule(Error):
 class OfAll:
     """A walk over the nodes of one example.
 
-    found    what differs: the same of all examples, along axis 0
+    found    what differs: the same of all examples, along axis 0; of a node with several results a list of them
     stands   where nodes are put down anew (the body of a loop): what stands for those that do not differ
     """
 
@@ -105,7 +105,6 @@ class OfAll:
         self.found: dict[Node, Any] = {}
         self.stands = {} if stands is None else stands
         self._copied = copied
-        self._outputs: dict[Node, list[Tensor]] = {}
         self._programs: RulePrograms | None = None
 
     def of(self, node: Node) -> tuple[Tensor, bool]:
@@ -113,7 +112,7 @@ class OfAll:
         found = self.found.get(node)
         if found is None:
             return handle(self.stands.get(node, node)), False
-        return found.vector(self.size) if isinstance(found, BatchedParts) else found, True
+        return found, True
 
     def go(self, order: Sequence[Node], ends: Sequence[Node] = ()) -> None:
         """Walk over nodes in the order of their creation.   ends: nodes that `of` is asked for then"""
@@ -125,7 +124,7 @@ class OfAll:
         for node in order:
             if node in self.found or node in self.stands:
                 continue
-            if any([i in self.found or i in self._outputs for i in node.inputs]):
+            if any([i in self.found for i in node.inputs]):
                 with belonging(state.now.lines, node):
                     self._visit(node)
             elif self._copied is not None:
@@ -145,7 +144,7 @@ class OfAll:
                 for i, place in zip(node.inputs, wires.of(at), strict=True):
                     if place >= 0 and made[place] is not None and i not in self.found:
                         self.found[i] = handle(made[place])
-                if any([i in self.found or i in self._outputs for i in node.inputs]):
+                if any([i in self.found for i in node.inputs]):
                     self._visit(node)
                     found = self.found.get(node)
                     if found is not None:
@@ -165,13 +164,13 @@ class OfAll:
             now.literal = True
             set_in_context(MODE, mode.off if is_cut(node) else mode)
             if node.slot is not None:
-                found: Any = self._outputs[inputs[0]][node.slot]
+                found: Any = self.found[inputs[0]][node.slot]
+            elif "part" in node.kind.op.traits:  # it takes one of several results out, by its number
+                found = self.found[inputs[0]][node.kind.params[0]]
             elif node.call is not None:
-                outputs = self._called(node)
-                if node.body is None:
-                    self._outputs[node] = outputs
-                    return
-                found = outputs[0]
+                found = self._called(node)
+                if node.body is not None:
+                    (found,) = found
             elif node.body is not None:
                 found = self._without_history(node)
             else:
@@ -192,9 +191,7 @@ class OfAll:
                 f"state one where {op.name} is declared: batch=..., see autodiff.ops.batching",
             ))
         pairs = [self.of(i) for i in node.inputs]
-        if "part" in op.traits:  # it takes one of several results out
-            pairs = [(self.found[i], True) for i in node.inputs]
-        elif self._programs is not None:
+        if self._programs is not None:
             beside = [x.node if m else None for x, m in pairs]
             made = self._programs.applied(node, node.inputs, beside, BATCH, partial(self._by_rule, node))
             if made is not None:
