@@ -61,20 +61,13 @@ def _change_reference(a: np.ndarray, e: np.ndarray) -> np.ndarray:
 
 
 def _products_without_two(s: np.ndarray) -> np.ndarray:
-    """The products of falling numbers without the i-th and the j-th, 0 for i = j; only nonzero ones are divided by."""
-    n = s.shape[-1]
-    if n < 2:
-        return np.zeros((*s.shape, n), s.dtype)
-    large, (one, other) = s[..., : n - 2], np.moveaxis(s[..., n - 2 :], -1, 0)[..., None]
-    over = np.divide(1, large, out=np.zeros_like(large), where=large > 0)
-    most = np.prod(large, axis=-1, keepdims=True)
-    p = np.empty((*s.shape, n), s.dtype)
-    p[..., : n - 2, : n - 2] = ((most * one * over)[..., None] * (other * over)[..., None, :])
-    p[..., n - 2, : n - 2] = p[..., : n - 2, n - 2] = most * over * other
-    p[..., n - 1, : n - 2] = p[..., : n - 2, n - 1] = most * over * one
-    p[..., n - 2, n - 1] = p[..., n - 1, n - 2] = most[..., 0]
-    p[..., np.arange(n), np.arange(n)] = 0
-    return p
+    """The products of numbers without the i-th and the j-th, 0 for i = j."""
+    eye = np.eye(s.shape[-1], dtype=bool)
+    products = np.zeros((*s.shape, s.shape[-1]), s.dtype)
+    for i, is_it in enumerate(eye):
+        left = np.where(eye | is_it, s.dtype.type(1), s[..., None, :])
+        products[..., i, :] = np.where(is_it, s.dtype.type(0), np.prod(left, axis=-1))
+    return products
 
 
 def _change_of_change(a: Tensor, e: Tensor, moved: Tensor) -> Tensor:
