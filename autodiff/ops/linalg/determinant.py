@@ -177,14 +177,10 @@ _log_abs_det = of_matrices(
 )
 
 
-def _factored_reference(a: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
-
-
 #: log(det(a)) of a symmetric a = factor @ factorᵀ.  As in `solve_factored`, gradients flow to a.
 _log_det_factored = of_matrices(
     "log_det_factored",
-    _factored_reference,
+    lambda a, factor: 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1),
     infer=_number("log_det_factored"),
     vjp=lambda y_bar, y, a, factor: (_beside(y_bar, solved_factored(a, factor, identities(a))), None),
     lower=Dense("log_of_factor"),
