@@ -15,7 +15,7 @@ from ...tensor import Tensor
 from ..arithmetic import conjugated, imaginary_part, negative, real_aval
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import spread_to, zeros_of
+from ..primitive import OwnPrimitive, spread_to, zeros_of
 from ..reductions import summed
 from ..shaping import expand_dims, flipped_axes, reshaped
 from ..slicing import part
@@ -95,7 +95,7 @@ def _bordered(x: Tensor, column: Tensor, row: Tensor) -> Tensor:
 
 
 #: The change of the adjugate of a with a change of a: cofactors of cofactors, which every matrix has.  Linear in it.
-_adjugate_change = of_matrices(
+_adjugate_change: OwnPrimitive = of_matrices(
     "adjugate_change",
     lambda a, e: of_finite(_change_reference, a, e),
     infer=lambda a, e: square_aval("adjugate_change", a),
