@@ -6,6 +6,7 @@ derivative is nan or infinite ("strong zero"): `where`, maximum, minimum, clip a
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -189,18 +190,18 @@ def _clip_body(x, min=None, max=None):
     if not bounds_of:
         return another(x)
     if min is None:
-        bounds_of.insert(0, _extreme(x.dtype, lowest=True))
+        bounds_of.insert(0, number_of(no_extreme(x.dtype, 1), x.dtype))
     if max is None:
-        bounds_of.append(_extreme(x.dtype, lowest=False))
+        bounds_of.append(number_of(no_extreme(x.dtype, -1), x.dtype))
     return record(_clip, (x, *bounds_of))
 
 
-def _extreme(dtype: np.dtype, lowest: bool) -> Tensor:
-    """A bound that bounds nothing, as part of the graph."""
-    if dtype.kind == "f":
-        return number_of(-np.inf if lowest else np.inf, dtype)
-    info = np.iinfo(dtype)
-    return number_of(int(info.min if lowest else info.max), dtype)
+def no_extreme(dtype: np.dtype, sign: int) -> Any:
+    """The value that is not the largest (sign 1), or smallest (-1), beside any other element of this dtype."""
+    if dtype.kind == "i":
+        return int(np.iinfo(dtype).min if sign > 0 else np.iinfo(dtype).max)
+    number = -sign * math.inf
+    return {"b": sign < 0, "c": complex(number, number)}.get(dtype.kind, number)
 
 
 clip = published(

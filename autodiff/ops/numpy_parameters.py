@@ -20,7 +20,7 @@ from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import another
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
-from .conditions import clip, isnan, logical_and, logical_not
+from .conditions import clip, isnan, logical_and, logical_not, no_extreme
 from .conditions import where as choose
 from .contraction import matmul
 from .conversion import as_tensor, astype, cast_to, dtype_of
@@ -243,14 +243,6 @@ of_masked(all_, True)
 # ---------------------------------------------------------------- extremes
 
 
-def _least(dtype: np.dtype, sign: int) -> Any:
-    """The value that is no extreme beside any other element of this dtype."""
-    if dtype.kind == "i":
-        return np.iinfo(dtype).min if sign > 0 else np.iinfo(dtype).max
-    number = -sign * math.inf
-    return {"b": sign < 0, "c": complex(number, number)}.get(dtype.kind, number)
-
-
 def of_masked_extreme(function: Function, sign: int) -> None:
     """Let an extreme (sign 1: the largest) take a mask, and a start, which is one more element."""
     name = function.__name__
@@ -262,11 +254,11 @@ def of_masked_extreme(function: Function, sign: int) -> None:
         if initial is None and mask is not None:
             raise ValueError(located(
                 f"{name}: of no element at all there is none: where= needs initial=",
-                f"initial={_least(x.dtype, sign)} makes no difference",
+                f"initial={no_extreme(x.dtype, sign)} makes no difference",
             ))
         if mask is not None:
             skips = name.startswith("nan") and x.dtype.kind in "fc"
-            x = choose(mask, x, cast_to(as_tensor(math.nan if skips else _least(x.dtype, sign)), x.dtype))
+            x = choose(mask, x, cast_to(as_tensor(math.nan if skips else no_extreme(x.dtype, sign)), x.dtype))
         if initial is None:
             return function(x, axes, keepdims=keepdims)
         rows = rows_along(x, axes)

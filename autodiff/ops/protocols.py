@@ -203,28 +203,28 @@ def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: 
             f"{name} {what}, so the gradient of a tensor that requires grad would be lost",
             f"use {mend}t.detach().numpy() for the value alone{_there_are(name)}",
         ))
-    try:
-        arrays = [np.asarray(x) if isinstance(x, Tensor) else x for x in tensors]
-    except ConcretizationError:
-        raise ConcretizationError(located(
-            f"{name} {what}, and what is traced has no value yet",
-            f"use {mend}ad.* functions, or a function whose rules are declared with host=True: it may call "
-            f"NumPy{_there_are(name)}",
-        )) from None
-    args, keywords = tree.unflatten(structure, arrays)
-    return function(*args, **keywords)
+    return _of_values(
+        function, tensors, structure, f"{name} {what}, and what is traced has no value yet",
+        f"use {mend}ad.* functions, or a function whose rules are declared with host=True: it may call "
+        f"NumPy{_there_are(name)}",
+    )  # fmt: skip
 
 
 def _read_by_numpy(name: str, function: Callable, args: tuple, keywords: dict) -> Any:
     """Let NumPy compare, show or write the values of tensors."""
-    given, structure = tree.flatten(_written_out((args, keywords)))
+    return _of_values(
+        function, *tree.flatten(_written_out((args, keywords))),
+        f"{name} reads values, and what is traced has no value yet",
+        "call it outside of the traced function; ad.allclose and ad.equal compare what is traced",
+    )  # fmt: skip
+
+
+def _of_values(function: Callable, given: list, structure: tree.Structure, *refusal: str) -> Any:
+    """NumPy's function of the values of tensors.  Raises ConcretizationError, with this message, where one has none."""
     try:
         arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in given]
     except ConcretizationError:
-        raise ConcretizationError(located(
-            f"{name} reads values, and what is traced has no value yet",
-            "call it outside of the traced function; ad.allclose and ad.equal compare what is traced",
-        )) from None
+        raise ConcretizationError(located(*refusal)) from None
     args, keywords = tree.unflatten(structure, arrays)
     return function(*args, **keywords)
 

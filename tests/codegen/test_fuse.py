@@ -327,6 +327,18 @@ def _embedded(x, starts, shape):
     return apply(OPS["embed"], x, *map(_constant, starts), axes=axes, steps=(1,) * len(axes), shape=shape)
 
 
+def test_parts_of_a_stored_value_are_not_stored_for_a_start_in_common():
+    x, one = input_node(Aval((40, 40), np.float64)), _constant(1)
+    y = apply(OPS["embed"], apply(OPS["exp"], x), one, one, axes=(0, 1), steps=(1, 1), shape=(42, 42))
+    parts = [
+        apply(OPS["slice"], y, one, _constant(start), axes=(0, 1), steps=(1, 1), shape=(40, 40)) for start in (0, 2)
+    ]
+    total = apply(OPS["add"], *parts)
+    graph = Graph.of([x], [apply(OPS["embed"], total, one, one, axes=(0, 1), steps=(1, 1), shape=(42, 42))])
+    assert len(plan(graph).steps) == 2
+    check(graph)
+
+
 def _padded(x, before, after):
     wide = apply(OPS["broadcast_to"], apply(OPS["constant"], value=0.5, dtype="f64"), shape=(50, 40 + before + after))
     return apply(OPS["slice_update"], wide, x, _constant(before), axes=(1,), steps=(1,))

@@ -15,7 +15,7 @@ from ...tensor import Tensor
 from ..arithmetic import conjugated, imaginary_part, negative, real_aval
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import spread_to, zeros_of
+from ..primitive import OwnPrimitive, spread_to, zeros_of
 from ..reductions import summed
 from ..shaping import expand_dims, flipped_axes, reshaped
 from ..slicing import part
@@ -61,20 +61,13 @@ def _change_reference(a: np.ndarray, e: np.ndarray) -> np.ndarray:
 
 
 def _products_without_two(s: np.ndarray) -> np.ndarray:
-    """The products of falling numbers without the i-th and the j-th, 0 for i = j; only nonzero ones are divided by."""
-    n = s.shape[-1]
-    if n < 2:
-        return np.zeros((*s.shape, n), s.dtype)
-    large, (one, other) = s[..., : n - 2], np.moveaxis(s[..., n - 2 :], -1, 0)[..., None]
-    over = np.divide(1, large, out=np.zeros_like(large), where=large > 0)
-    most = np.prod(large, axis=-1, keepdims=True)
-    p = np.empty((*s.shape, n), s.dtype)
-    p[..., : n - 2, : n - 2] = ((most * one * over)[..., None] * (other * over)[..., None, :])
-    p[..., n - 2, : n - 2] = p[..., : n - 2, n - 2] = most * over * other
-    p[..., n - 1, : n - 2] = p[..., : n - 2, n - 1] = most * over * one
-    p[..., n - 2, n - 1] = p[..., n - 1, n - 2] = most[..., 0]
-    p[..., np.arange(n), np.arange(n)] = 0
-    return p
+    """The products of numbers without the i-th and the j-th, 0 for i = j."""
+    eye = np.eye(s.shape[-1], dtype=bool)
+    products = np.zeros((*s.shape, s.shape[-1]), s.dtype)
+    for i, is_it in enumerate(eye):
+        left = np.where(eye | is_it, s.dtype.type(1), s[..., None, :])
+        products[..., i, :] = np.where(is_it, s.dtype.type(0), np.prod(left, axis=-1))
+    return products
 
 
 def _change_of_change(a: Tensor, e: Tensor, moved: Tensor) -> Tensor:
@@ -102,7 +95,7 @@ def _bordered(x: Tensor, column: Tensor, row: Tensor) -> Tensor:
 
 
 #: The change of the adjugate of a with a change of a: cofactors of cofactors, which every matrix has.  Linear in it.
-_adjugate_change = of_matrices(
+_adjugate_change: OwnPrimitive = of_matrices(
     "adjugate_change",
     lambda a, e: of_finite(_change_reference, a, e),
     infer=lambda a, e: square_aval("adjugate_change", a),
@@ -184,14 +177,10 @@ _log_abs_det = of_matrices(
 )
 
 
-def _factored_reference(a: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    return 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
-
-
 #: log(det(a)) of a symmetric a = factor @ factorᵀ.  As in `solve_factored`, gradients flow to a.
 _log_det_factored = of_matrices(
     "log_det_factored",
-    _factored_reference,
+    lambda a, factor: 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1),
     infer=_number("log_det_factored"),
     vjp=lambda y_bar, y, a, factor: (_beside(y_bar, solved_factored(a, factor, identities(a))), None),
     lower=Dense("log_of_factor"),
