@@ -202,11 +202,20 @@ class RulePrograms:
                 _tell_machine(kind)
         return None if found.steps is None else self.put(found, given)
 
-    def note_used(self) -> None:
-        """Note the programs that machine code has used."""
-        if is_observed():
-            for program in self.used:
-                include(program.entry.choices)
+    def go(
+        self, walk: Callable[..., int], order: list[Node], made: list[Any], places: range, rules: tuple,
+        visit: Callable[[int], Any],
+    ) -> None:  # fmt: skip
+        """Have machine code, `walk`, go through all nodes, in the order of places, but those that need Python."""
+        at = places.start
+        try:
+            while (at := walk(order, made, at, *rules)) in places:
+                visit(at)
+                at += places.step
+        finally:
+            if is_observed():
+                for program in self.used:
+                    include(program.entry.choices)
 
     def put(self, program: RuleProgram, given: Sequence[Node | None]) -> list[Tensor | None]:
         """Put a program down: its results."""
