@@ -110,18 +110,6 @@ class WalkWords(Struct):
     is_full: bool
 
 
-class Hot(Struct):
-    """The state that the loops of a walk use most: as their local it is in registers, not in memory."""
-
-    met: ptr[Met]
-    queue: ptr[u32]
-    count: u64
-    tail: u64
-    capacity: u64
-    most: u64
-    least: u64
-    own: u64
-
 walk = static(WalkWords)
 
 
@@ -192,62 +180,41 @@ def entry_of(n: ptr[RawNode]) -> ptr[Met]:
 
 
 @native(inline=True)
-def load(h: ptr[Hot]) -> void:
-    h.met = walk.met
-    h.queue = walk.queue
-    h.count = walk.count
-    h.tail = walk.tail
-    h.capacity = walk.capacity
-    h.most = walk.most
-    h.least = walk.least
-    h.own = walk.own
-
-
-@native(inline=True)
-def save(h: ptr[Hot]) -> void:
-    walk.count = h.count
-    walk.tail = h.tail
-    walk.most = h.most
-    walk.least = h.least
-    walk.own = h.own
-
-
-@native(inline=True)
-def reach(h: ptr[Hot], n: ptr[RawNode], flags: u32) -> u64:
+def reach(n: ptr[RawNode], flags: u32) -> u64:
     """Meet a node: the place of its entry, for which there is room."""
     at = n.mark
-    if at < h.count and h.met[at].node is n:
-        e = h.met[at]
+    if at < walk.count and walk.met[at].node is n:
+        e = walk.met[at]
         if unlikely(flags & ~e.flags & PAST != 0):
-            h.queue[h.tail] = u32(at)
-            h.tail += 1
+            walk.queue[walk.tail] = u32(at)
+            walk.tail += 1
         e.flags |= flags
         return at
-    at = h.count
-    h.count = at + 1
+    at = walk.count
+    walk.count = at + 1
     n.mark = at
-    made = h.met[at]
+    made = walk.met[at]
     said = flags | u32(n.value is tape.none) << 8
     made.node = n
     made.links = 0
     made.flags = said
     made.place = -1
     if said & (PAST | PENDING) != 0:
-        h.queue[h.tail] = u32(at)
-        h.tail += 1
+        walk.queue[walk.tail] = u32(at)
+        walk.tail += 1
     return at
 
 
 @native(inline=True)
-def note_own(h: ptr[Hot], e: ptr[Met]) -> void:
+def note_own(e: ptr[Met]) -> void:
     """It has a place by its number."""
     if e.flags & OWN == 0:
         word = e.node.number
-        h.own += 1
+        walk.own += 1
         if unlikely(word & 1 == 0):
             walk.is_dated = True
-        h.most = word if word > h.most else h.most
-        h.least = word if word < h.least else h.least
+        walk.most = word if word > walk.most else walk.most
+        walk.least = word if word < walk.least else walk.least
     e.flags |= OWN | DONE
 
 

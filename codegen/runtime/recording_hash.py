@@ -12,7 +12,7 @@ is looked at from outside is told by its references, less those that pending rea
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, likely, local, native, ptr, u32, u64, u128, unlikely, void
+from ..native import Struct, i32, i64, likely, native, ptr, u32, u64, u128, unlikely, void
 from . import recording_objects as py
 from .recording_entries import (
     CHEAP,
@@ -33,13 +33,11 @@ from .recording_structs import RawLeaf, RawNode, RawRich, body_of, count_of, inp
 
 
 class Digest(Struct):
-    """The hash so far, and how many nodes have a place; where entries are (see `Hot`)."""
+    """The hash so far, and how many nodes have a place."""
 
     low: u64
     high: u64
     count: u64
-    met: ptr[Met]
-    order: ptr[u32]
 
 
 @native(inline=True)
@@ -48,15 +46,6 @@ def start(d: ptr[Digest], low: u64, high: u64) -> void:
     d.low = low
     d.high = high
     d.count = 0
-
-
-@native(inline=True)
-def copy(to: ptr[Digest], of: ptr[Digest]) -> void:
-    to.low = of.low
-    to.high = of.high
-    to.count = of.count
-    to.met = of.met
-    to.order = of.order
 
 
 @native(inline=True)
@@ -119,7 +108,7 @@ def note_version(e: ptr[Met], at: u64) -> void:
 
 @native(inline=True)
 def take_place(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
-    d.order[d.count] = u32(at)
+    walk.order[d.count] = u32(at)
     e.place = i32(d.count)
     d.count += 1
 
@@ -127,7 +116,7 @@ def take_place(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
 @native(inline=True)
 def take_given(d: ptr[Digest], at: u64) -> void:
     """Place a node that has a value and is not gone through, where it is first used."""
-    e = d.met[at]
+    e = walk.met[at]
     take_place(d, e, at)
     e.flags |= CHEAP
 
@@ -144,17 +133,17 @@ def body_of_wide(e: ptr[Met]) -> i64:
 @native(inline=False)
 def take_inputs(d: ptr[Digest], at: u64) -> void:
     """Place those inputs of a node that have no place yet."""
-    e = d.met[at]
+    e = walk.met[at]
     if e.flags & WIDE == 0:
-        if d.met[e.first].place < 0:
+        if walk.met[e.first].place < 0:
             take_given(d, u64(e.first))
-        if d.met[e.second].place < 0:
+        if walk.met[e.second].place < 0:
             take_given(d, u64(e.second))
         return
     body = body_of_wide(e)
     for i in range(count_of(e.node)):
         read = input_at(e.node, i).mark
-        if (body < 0 or i == body) and d.met[read].place < 0:
+        if (body < 0 or i == body) and walk.met[read].place < 0:
             take_given(d, read)
 
 
@@ -195,9 +184,9 @@ def decide(e: ptr[Met], cheap: u32, tracks: bool, is_stored: bool) -> void:
 
 
 @native(inline=False)
-def decide_wide(d: ptr[Digest], at: u64, tracks: bool) -> void:
+def decide_wide(at: u64, tracks: bool) -> void:
     """Decide that of any node."""
-    e = d.met[at]
+    e = walk.met[at]
     n = e.node
     r = ptr[RawRich](n)
     is_rich = n.type is not tape.plain_type
@@ -206,7 +195,7 @@ def decide_wide(d: ptr[Digest], at: u64, tracks: bool) -> void:
     cheap = u32(CHEAP)
     for i in range(count):
         if body < 0 or i == body:
-            cheap &= d.met[input_at(n, i).mark].flags
+            cheap &= walk.met[input_at(n, i).mark].flags
     if is_several(e):
         return
     decide(e, cheap, tracks, is_rich and ptr(r.leaf) is not tape.none)
@@ -215,26 +204,21 @@ def decide_wide(d: ptr[Digest], at: u64, tracks: bool) -> void:
 @native
 def take_places(d: ptr[Digest], own: u64, tracks: bool) -> void:
     """Give nodes their places, and decide what is stored."""
-    h = local(Digest, 1)[0]
-    copy(h, d)
     queue = walk.queue
     for i in range(own):
         at = u64(queue[i])
-        e = h.met[at]
+        e = walk.met[at]
         is_wide = e.flags & WIDE != 0
-        if unlikely(is_wide or (h.met[e.first].place | h.met[e.second].place) < 0):
-            copy(d, h)
+        if unlikely(is_wide or (walk.met[e.first].place | walk.met[e.second].place) < 0):
             take_inputs(d, at)
             if is_wide:
-                decide_wide(d, at, tracks)
-            copy(h, d)
+                decide_wide(at, tracks)
         if likely(not is_wide):
-            decide(e, h.met[e.first].flags & h.met[e.second].flags, tracks, False)
-        take_place(h, e, at)
+            decide(e, walk.met[e.first].flags & walk.met[e.second].flags, tracks, False)
+        take_place(d, e, at)
     for i in range(walk.n_asked):
-        if h.met[walk.roots[i]].place < 0:
-            take_given(h, u64(walk.roots[i]))
-    copy(d, h)
+        if walk.met[walk.roots[i]].place < 0:
+            take_given(d, u64(walk.roots[i]))
 
 
 # ------------------------------------------------------------------ the hash
@@ -270,13 +254,13 @@ def mix_given(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
 def place_given(d: ptr[Digest], at: u64) -> void:
     """Place and add such a node."""
     take_given(d, at)
-    mix_given(d, d.met[at], at)
+    mix_given(d, walk.met[at], at)
 
 
 @native(inline=False)
 def mix_wide(d: ptr[Digest], at: u64) -> void:
     """Add the kind, wires and state of any node."""
-    e = d.met[at]
+    e = walk.met[at]
     n = e.node
     r = ptr[RawRich](n)
     is_rich = n.type is not tape.plain_type
@@ -314,21 +298,14 @@ def number(d: ptr[Digest], tracks: bool) -> void:
     make_room_for_versions()
     walk.n_leaves = 0
     own = put_in_order()
-    d.met = walk.met
-    d.order = walk.order
     take_places(d, own, tracks)
-    h = local(Digest, 1)[0]
-    copy(h, d)
-    for i in range(h.count):
-        at = u64(h.order[i])
-        e = h.met[at]
+    for i in range(d.count):
+        at = u64(walk.order[i])
+        e = walk.met[at]
         if likely(e.flags & (OWN | WIDE) == OWN):
-            wires = u64(h.met[e.first].place) | u64(h.met[e.second].place) << 32
-            mix(h, u64(e.node.kind) | state(e), wires)
+            wires = u64(walk.met[e.first].place) | u64(walk.met[e.second].place) << 32
+            mix(d, u64(e.node.kind) | state(e), wires)
         elif e.flags & WIDE == 0:
-            mix_given(h, e, at)
+            mix_given(d, e, at)
         else:
-            copy(d, h)
             mix_wide(d, at)
-            copy(h, d)
-    copy(d, h)
