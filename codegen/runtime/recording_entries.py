@@ -26,19 +26,16 @@ PAST, ROOT, READ = 1, 2, 4
 DONE, OWN, NOTED = 8, 16, 32
 #: It is stored; it can be computed elementwise from what is stored.
 KEPT, CHEAP = 64, 128
-#: It has no value; it has more than two inputs, or room for more, so it is looked at with care.
-PENDING, WIDE = 256, 512
-#: The place of what is no input: larger than all others.
-NO_PLACE = 0x7FFFFFFF
+#: It has no value.
+PENDING = 256
 
 
 class Met(Struct):
-    """The entry of a node that was met.  The first one stands for no node: it is the input that a node has not.
+    """The entry of a node that was met.  The first one stands for no node.
 
     links      how often pending nodes read it
     place      in canonical order, -1 before it has one
     identity   of a leaf: the place of the first node that is a version of it
-    first, second    the entries of its inputs, of a node that is not `WIDE`
     """
 
     node: ptr[RawNode]
@@ -46,8 +43,6 @@ class Met(Struct):
     flags: u32
     place: i32
     identity: i32
-    first: u32
-    second: u32
 
 
 class Dated(Struct):
@@ -115,7 +110,7 @@ walk = static(WalkWords)
 
 #: The words of `walk` that have the addresses of its tables, and the bytes that each has for an entry.
 TABLES = tuple([(WalkWords.fields()[name].offset // 8, size) for name, size in (
-    ("met", 32), ("queue", 8), ("order", 4), ("leaves", 4), ("calls", 4), ("bodies", 4), ("roots", 4), ("window", 16),
+    ("met", 24), ("queue", 8), ("order", 4), ("leaves", 4), ("calls", 4), ("bodies", 4), ("roots", 4), ("window", 16),
     ("dated", 16), ("identities", 32),
 )])  # fmt: skip
 
@@ -150,10 +145,8 @@ def begin() -> void:
     walk.is_full = False
     walk.count = 0
     if has_room(1):
-        nothing = walk.met[0]
-        nothing.node = None
-        nothing.flags = CHEAP
-        nothing.place = NO_PLACE
+        walk.met[0].node = None
+        walk.met[0].flags = 0
         walk.count = 1
     walk.head = 0
     walk.tail = 0

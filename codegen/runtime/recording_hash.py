@@ -12,7 +12,7 @@ is looked at from outside is told by its references, less those that pending rea
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, likely, native, ptr, u32, u64, u128, unlikely, void
+from ..native import Struct, i32, i64, native, ptr, u32, u64, u128, unlikely, void
 from . import recording_objects as py
 from .recording_entries import (
     CHEAP,
@@ -22,7 +22,6 @@ from .recording_entries import (
     PENDING,
     READ,
     ROOT,
-    WIDE,
     LeafPlace,
     Met,
     entry_of,
@@ -122,7 +121,7 @@ def take_given(d: ptr[Digest], at: u64) -> void:
 
 
 @native(inline=True)
-def body_of_wide(e: ptr[Met]) -> i64:
+def body_of_own(e: ptr[Met]) -> i64:
     """The number of the input that has a boundary's value, where nothing else of it is gone through; else -1."""
     n = e.node
     if n.type is tape.plain_type or e.flags & PAST != 0:
@@ -130,17 +129,11 @@ def body_of_wide(e: ptr[Met]) -> i64:
     return body_of(ptr[RawRich](n), count_of(n))
 
 
-@native(inline=False)
+@native
 def take_inputs(d: ptr[Digest], at: u64) -> void:
     """Place those inputs of a node that have no place yet."""
     e = walk.met[at]
-    if e.flags & WIDE == 0:
-        if walk.met[e.first].place < 0:
-            take_given(d, u64(e.first))
-        if walk.met[e.second].place < 0:
-            take_given(d, u64(e.second))
-        return
-    body = body_of_wide(e)
+    body = body_of_own(e)
     for i in range(count_of(e.node)):
         read = input_at(e.node, i).mark
         if (body < 0 or i == body) and walk.met[read].place < 0:
@@ -156,37 +149,13 @@ def is_several(e: ptr[Met]) -> bool:
     return r.call is not tape.none and r.body is tape.none
 
 
-@native(inline=True)
-def decide(e: ptr[Met], cheap: u32, tracks: bool, is_stored: bool) -> void:
+@native
+def decide(e: ptr[Met], tracks: bool) -> void:
     """Decide if a node is stored, and if it can be computed elementwise from what is stored.
 
-    cheap        `CHEAP` if all of its inputs can be
-    tracks       a heavy result is stored where it tracks gradients
-    is_stored    it is in any case
+    tracks    a heavy result is stored where it tracks gradients
     """
     flags = e.flags
-    if unlikely(flags & (PENDING | ROOT) != PENDING):
-        e.flags = flags | (u32(CHEAP | KEPT) if flags & (PENDING | READ) == PENDING else u32(CHEAP))
-        return
-    n = e.node
-    kind = n.kind
-    held = walk.held if flags & PAST != 0 else u32(0)
-    if kind.heavy is not tape.true:
-        if cheap & CHEAP != 0:
-            flags |= CHEAP
-        elif n.references > e.links + held:
-            flags |= KEPT | CHEAP
-    elif n.references > e.links + held or (tracks and kind.tracks is tape.true):
-        flags |= KEPT | CHEAP
-    if is_stored:
-        flags |= KEPT | CHEAP
-    e.flags = flags
-
-
-@native(inline=False)
-def decide_wide(at: u64, tracks: bool) -> void:
-    """Decide that of any node."""
-    e = walk.met[at]
     n = e.node
     r = ptr[RawRich](n)
     is_rich = n.type is not tape.plain_type
@@ -198,7 +167,20 @@ def decide_wide(at: u64, tracks: bool) -> void:
             cheap &= walk.met[input_at(n, i).mark].flags
     if is_several(e):
         return
-    decide(e, cheap, tracks, is_rich and ptr(r.leaf) is not tape.none)
+    if unlikely(flags & (PENDING | ROOT) != PENDING):
+        e.flags = flags | (u32(CHEAP | KEPT) if flags & (PENDING | READ) == PENDING else u32(CHEAP))
+        return
+    held = walk.held if flags & PAST != 0 else u32(0)
+    if n.kind.heavy is not tape.true:
+        if cheap & CHEAP != 0:
+            flags |= CHEAP
+        elif n.references > e.links + held:
+            flags |= KEPT | CHEAP
+    elif n.references > e.links + held or (tracks and n.kind.tracks is tape.true):
+        flags |= KEPT | CHEAP
+    if is_rich and ptr(r.leaf) is not tape.none:
+        flags |= KEPT | CHEAP
+    e.flags = flags
 
 
 @native
@@ -208,13 +190,8 @@ def take_places(d: ptr[Digest], own: u64, tracks: bool) -> void:
     for i in range(own):
         at = u64(queue[i])
         e = walk.met[at]
-        is_wide = e.flags & WIDE != 0
-        if unlikely(is_wide or (walk.met[e.first].place | walk.met[e.second].place) < 0):
-            take_inputs(d, at)
-            if is_wide:
-                decide_wide(at, tracks)
-        if likely(not is_wide):
-            decide(e, walk.met[e.first].flags & walk.met[e.second].flags, tracks, False)
+        take_inputs(d, at)
+        decide(e, tracks)
         take_place(d, e, at)
     for i in range(walk.n_asked):
         if walk.met[walk.roots[i]].place < 0:
@@ -257,14 +234,14 @@ def place_given(d: ptr[Digest], at: u64) -> void:
     mix_given(d, walk.met[at], at)
 
 
-@native(inline=False)
-def mix_wide(d: ptr[Digest], at: u64) -> void:
+@native
+def mix_own(d: ptr[Digest], at: u64) -> void:
     """Add the kind, wires and state of any node."""
     e = walk.met[at]
     n = e.node
     r = ptr[RawRich](n)
     is_rich = n.type is not tape.plain_type
-    body = body_of_wide(e)
+    body = body_of_own(e)
     kind = n.kind
     has_leaf = is_rich and ptr(r.leaf) is not tape.none
     what = u64(kind)
@@ -302,10 +279,7 @@ def number(d: ptr[Digest], tracks: bool) -> void:
     for i in range(d.count):
         at = u64(walk.order[i])
         e = walk.met[at]
-        if likely(e.flags & (OWN | WIDE) == OWN):
-            wires = u64(walk.met[e.first].place) | u64(walk.met[e.second].place) << 32
-            mix(d, u64(e.node.kind) | state(e), wires)
-        elif e.flags & WIDE == 0:
-            mix_given(d, e, at)
+        if e.flags & OWN != 0:
+            mix_own(d, at)
         else:
-            mix_wide(d, at)
+            mix_given(d, e, at)

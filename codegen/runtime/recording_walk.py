@@ -24,7 +24,6 @@ from .recording_entries import (
     PAST,
     PENDING,
     ROOT,
-    WIDE,
     begin,
     entry_of,
     has_room,
@@ -44,31 +43,9 @@ def tracked(q: ptr[RawNode], past: u32) -> u32:
     return past if q.kind.tracks is tape.true else u32(0)
 
 
-@native(inline=True)
-def read_by(q: ptr[RawNode], past: u32, links: u32) -> u32:
-    """Meet an input that is there, or not: the place of its entry."""
-    if q is None:
-        return 0
-    at = reach(q, tracked(q, past) if past != 0 else u32(0))
-    walk.met[at].links += links
-    return u32(at)
-
-
-@native(inline=True)
+@native
 def look_at(at: u64) -> void:
-    """Meet the inputs of a plain node that is pending, or in the history; it has two at most."""
-    e = walk.met[at]
-    n = e.node
-    past = e.flags & PAST
-    links = u32(e.flags & (DONE | PENDING) == PENDING)
-    note_own(e)
-    e.first = read_by(n.first, past, links)
-    e.second = read_by(n.second, past, links)
-
-
-@native(inline=False)
-def look_at_wide(at: u64) -> void:
-    """Meet the inputs of any node."""
+    """Meet the inputs of a node."""
     n = walk.met[at].node
     r = ptr[RawRich](n)
     is_rich = n.type is not tape.plain_type
@@ -91,9 +68,6 @@ def look_at_wide(at: u64) -> void:
                 walk.is_hooked = True
     if has_leaf and not pending:
         return
-    e.flags |= u32(is_rich or count > 2) * WIDE
-    e.first = 0
-    e.second = 0
     body = body_of(r, count) if is_rich else i64(-1)
     if past == 0 and body >= 0:
         if e.flags & DONE == 0:
@@ -107,11 +81,9 @@ def look_at_wide(at: u64) -> void:
     ends = local(i64, 3)
     flow_of(n, count, ends)
     for i in range(count):
-        read = read_by(input_at(n, i), past if i >= ends[0] and i < ends[1] else u32(0), links)
-        if i == 0:
-            e.first = read
-        elif i == 1:
-            e.second = read
+        q = input_at(n, i)
+        read = reach(q, tracked(q, past if i >= ends[0] and i < ends[1] else u32(0)))
+        walk.met[read].links += links
 
 
 @native
@@ -122,7 +94,7 @@ def root(n: ptr[RawNode], flags: u32) -> void:
     e = entry_of(n)
     is_new = e is None or e.flags & ROOT == 0
     past = flags & PAST
-    reach(n, flags & ~u32(PAST) | ROOT | (tracked(n, past) if past != 0 else u32(0)))
+    reach(n, flags & ~u32(PAST) | ROOT | tracked(n, past))
     if is_new:
         walk.roots[walk.n_roots] = u32(n.mark)
         walk.n_roots += 1
@@ -140,16 +112,9 @@ def roots(nodes: ptr, flags: u32) -> void:
 @native
 def gather() -> void:
     """Meet all that was not yet met; hooks in a history end it, as there is no key then."""
-    head = walk.head
-    while head < walk.tail and not walk.is_full and not walk.is_hooked:
-        at = u64(walk.queue[head])
-        n = walk.met[at].node
-        head += 1
-        if likely(n.type is tape.plain_type and n.inputs is None and walk.count + 2 <= walk.capacity):
-            look_at(at)
-        else:
-            look_at_wide(at)
-    walk.head = head
+    while walk.head < walk.tail and not walk.is_full and not walk.is_hooked:
+        walk.head += 1
+        look_at(u64(walk.queue[walk.head - 1]))
 
 
 @native(inline=True)
