@@ -316,7 +316,7 @@ def _added(old: Node, new: Node) -> Node:
 
 
 def begun(
-    programs: RulePrograms | None, order: list[Node], targets: tuple[Node, ...], asked: tuple[Node, ...]
+    programs: RulePrograms | None, order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[Node, ...]
 ) -> list[Any]:
     """The state of a pass, as `recording_rules.begun` makes it."""
     if programs is not None:

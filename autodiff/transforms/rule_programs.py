@@ -187,7 +187,7 @@ class RulePrograms:
         return None if found.steps is None else self.put(found, given)
 
     def go(
-        self, walk: Callable[..., int], order: list[Node], made: list[Any], places: range, rules: tuple,
+        self, walk: Callable[..., int], order: Sequence[Node], made: list[Any], places: range, rules: tuple,
         visit: Callable[[int], Any],
     ) -> None:  # fmt: skip
         """Have machine code, `walk`, go through all nodes, in the order of places, but those that need Python."""
