@@ -69,9 +69,9 @@ class Push:
         made = begun(programs, order, (), (*tangents, *results))
         words, self.dots, self.flags, *places = made
         self.wires = Wires(words)
-        for at, dot in zip(places, tangents.values(), strict=False):
+        for at, t in zip(places, tangents.values(), strict=False):
             if at >= 0:
-                self.dots[at] = dot.node
+                self.dots[at] = t.node
         if programs is not None:
             rules = programs.word | PUSH, programs.used, programs.stamp
             programs.go(programs.native.go_forth, order, made, range(len(order)), rules, self._visit)
