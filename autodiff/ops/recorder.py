@@ -303,11 +303,7 @@ def uninstall() -> None:
 
 
 def _set_up() -> Any:
-    python, grad = vars(Tensor), vars(Tensor)["grad"]
-
-    def set_grad(t: Tensor, *value: Any) -> None:
-        grad.__set__(t, *value) if value else grad.__delete__(t)
-
+    python = vars(Tensor)
     classes = {
         "plain": Node, "rich": RichNode, "handle": Tensor, "kind": Kind, "out": Out, "leaf": Leaf, "plan": Plan,
         "recording": Recording, "mode": Mode, "function": Function,
@@ -319,7 +315,7 @@ def _set_up() -> Any:
         "aliases": tuple(ALIASES), "pending_limit": PENDING_LIMIT, "first_limit": SMALL_LIMIT,
         "few": FEW, "held": held, "python_numpy": python["numpy"], "python_array": python["__array__"],
         "python_item": python["item"], "python_float": python["__float__"], "python_bool": python["__bool__"],
-        "python_get_grad": grad.__get__, "python_set_grad": set_grad,
+        "python_set_grad": python["grad"].fset,
     }  # fmt: skip
     return native.set_up(native.RecordLayout(classes, objects))
 

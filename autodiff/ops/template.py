@@ -26,7 +26,7 @@ from ..custom.keys import users_methods
 from ..dispatch import Choices, observed
 from ..tape.node import Kind, Node, Out, new_number, put_down
 from ..tape.record import Recording, argument, is_masked, look_at_size
-from ..tape.walk import by_number, reached
+from ..tape.walk import is_repeatable, recorded_between
 from ..tensor import Tensor, handle
 
 #: The native recorder while it is in front of Python (`ops.recorder`).
@@ -70,22 +70,17 @@ class Template:
         if users_methods(choices):
             return None  # they may read anything
         known = set(arguments)
-        made = sorted(reached([y.node], lambda node: [i for i in node.inputs if i not in known]), key=by_number)
+        made = recorded_between([y.node], known)
         if numbers:
             given = [n for n in made if n.value is not None and not n.inputs]
             if len(given) != numbers:
                 return None
             arguments = [*arguments, *given]
             made = [n for n in made if n not in given]
+        if not all([type(n) is Node and is_repeatable(n, since) for n in made]):
+            return None  # a boundary, or something of the user's that the body met
         number = {n: i for i, n in enumerate([*arguments, *made])}
-        steps = []
-        for node in made:
-            if type(node) is not Node or node.number < since:
-                return None  # a boundary, or something of the user's that the body met
-            if node.value is not None and node.inputs:
-                return None  # somebody asked for it
-            steps.append((node.kind, node.value, tuple([number[i] for i in node.inputs])))
-        return cls(steps, choices)
+        return cls([(n.kind, n.value, tuple([number[i] for i in n.inputs])) for n in made], choices)
 
     def program(
         self, operands: int, number_kind: Kind | None = None, bounds: Bounds = ()

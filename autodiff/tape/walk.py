@@ -21,12 +21,12 @@ and a key is true of each node.  What was made for a key later is kept only if t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
 from . import machine
-from .node import LEAF, Leaf, Node
+from .node import CONSTANT, LEAF, Leaf, Node
 
 by_number = attrgetter("number")
 
@@ -61,6 +61,19 @@ def reached(
                 seen.add(i)
                 stack.append(i)
     return seen
+
+
+def recorded_between(wanted: Iterable[Node], known: Collection[Node]) -> list[Node]:
+    """The nodes between known ones and those that are wanted, by creation."""
+    new = [n for n in wanted if n not in known]
+    return sorted(reached(new, lambda n: [i for i in n.inputs if i not in known]), key=by_number)
+
+
+def is_repeatable(node: Node, since: float) -> bool:
+    """True if a node that was recorded from a number on can be put down again."""
+    if node.number < since and node.kind.op is not CONSTANT:
+        return False  # there before
+    return node.value is None or (not node.inputs and node.kind.op is LEAF)  # else somebody asked for it
 
 
 def history(roots: Iterable[Node]) -> list[Node]:

@@ -66,20 +66,21 @@ class Push:
         self.programs = programs = None if state.now.body else RulePrograms.now(tracks)
         self.outputs: dict[tuple[int, int], Tensor] = {}
         self.kinks: dict[int, tuple[_Kink, ...]] = {}
-        asked, given = (*tangents, *results), tuple([t.node for t in tangents.values()])
+        made = begun(programs, order, (), (*tangents, *results))
+        words, self.dots, self.flags, *places = made
+        self.wires = Wires(words)
+        for at, t in zip(places, tangents.values(), strict=False):
+            if at >= 0:
+                self.dots[at] = t.node
         if programs is not None:
-            places = self._go_natively(programs, asked, given)
+            rules = programs.word | PUSH, programs.used, programs.stamp
+            programs.go(programs.native.go_forth, order, made, range(len(order)), rules, self._visit)
         else:
-            words, self.dots, self.flags, *places = begun(self.order, asked)
-            self.wires = Wires(words)
-            for at, dot in zip(places, given, strict=False):
-                if at >= 0:
-                    self.dots[at] = dot
             with recording_rules(tracks):
-                for at, node in enumerate(belonging_to_rules(state.now.lines, self.order, "jvp")):
-                    self._go(at, node)
+                for at, _ in enumerate(belonging_to_rules(state.now.lines, order, "jvp")):
+                    self._go(at)
         self.results: list[Tensor | None] = []
-        for n, at in zip(results, places[len(given) :], strict=True):
+        for n, at in zip(results, places[len(tangents) :], strict=True):
             dot = None if at < 0 else self.dots[at]
             self.results.append(tangents.get(n) if at < 0 else None if dot is None else noted(dot))
 
@@ -87,28 +88,15 @@ class Push:
         """Nodes and their tangents."""
         return [(n, t) for n, t in zip(self.order, self.dots, strict=True) if t is not None]
 
-    def _go_natively(self, programs: RulePrograms, asked: tuple[Node, ...], given: tuple[Node, ...]) -> list[int]:
-        """Have machine code go through all nodes but those that need Python: the places of what is asked."""
-        native, rules = programs.native, (programs.word | PUSH, programs.used, programs.stamp)
-        try:
-            made = native.begin_forth(self.order, asked, given, *rules)
-            words, self.dots, self.flags, *places, at = made
-            if at == len(self.order):
-                return places
-            self.wires = Wires(words)
-            with recording_rules(self.tracks):
-                while at < len(self.order):
-                    self._go(at, self.order[at])
-                    at = native.go_forth(self.order, made, at + 1, *rules)
-        finally:
-            programs.note_used()
-        return places
+    def _visit(self, at: int) -> None:
+        with recording_rules(self.tracks):
+            self._go(at)
 
-    def _go(self, at: int, node: Node) -> None:
+    def _go(self, at: int) -> None:
         """Go through one node."""
         if self.dots[at] is not None:
             return
-        wires = self.wires.of(at)
+        node, wires = self.order[at], self.wires.of(at)
         if node.slot is not None:
             tangent = self.outputs.get((wires[0], node.slot))
         else:

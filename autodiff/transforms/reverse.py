@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from codegen.garbage import Paused, set_in_context
+from codegen.garbage import set_in_context
 from codegen.ir import Aval
 from codegen.records import NamedTuple
 
@@ -124,20 +124,18 @@ class Pull:
         self.slots: dict[int, dict[int, Node]] = {}
         self.programs = programs = RulePrograms.now(tracks, many is not None)
         self.watch = watch if programs is None and MODE.get().anomalies and not state.now.tracing else None
-        if programs is not None:
-            self._go_natively(programs, seeds, targets)
-            return
-        words, self.bars, self.flags, *places = begun(order, (*targets, *[seed[0] for seed in seeds]))
+        made = begun(programs, order, targets, tuple([seed[0] for seed in seeds]))
+        words, self.bars, self.flags, *places = made
         self.wires, self._places = Wires(words), places[: len(targets)]
-        for at in self._places:
-            if at >= 0:
-                self.flags[at] = _TARGET
-        self._note_open()
-        down, lines = range(len(self.order) - 1, -1, -1), state.now.lines
-        nodes = self.order if lines is None else belonging_to_rules(lines, reversed(self.order))
+        for at, (_, bar, *is_masked) in zip(places[len(targets) :], seeds, strict=True):
+            self._give(at, bar, is_masked == [True])
+        down, lines = range(len(order) - 1, -1, -1), state.now.lines
+        if programs is not None:
+            rules = programs.word, programs.used, programs.stamp, SUMS[tracks], self._sum, self._hooked
+            programs.go(programs.native.go_back, order, made, down, rules, self._visit)
+            return
+        nodes = order if lines is None else belonging_to_rules(lines, reversed(order))
         with recording_rules(tracks):
-            for at, (_, bar, *is_masked) in zip(places[len(targets) :], seeds, strict=True):
-                self._give(at, bar, is_masked == [True])
             for at, _ in zip(down, nodes, strict=True):
                 self._go(at)
 
@@ -157,29 +155,9 @@ class Pull:
             found.append(bar)
         return found
 
-    def _note_open(self) -> None:
-        """Note through which nodes gradients reach targets."""
-        flags = self.flags
-        for at, node in enumerate(self.order):
-            if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in self.wires.sources(at, node)]):
-                flags[at] |= _OPEN
-
-    def _go_natively(self, programs: RulePrograms, seeds: Sequence[Seed], targets: tuple[Node, ...]) -> None:
-        """Have machine code go through all nodes but those that need Python."""
-        native = programs.native
-        rules = programs.word, programs.used, programs.stamp, SUMS[self.tracks], self._sum, self._hooked
-        try:
-            made = native.begin_back(self.order, list(seeds), targets, *rules)
-            words, self.bars, self.flags, *self._places, at = made
-            if at < 0:
-                return
-            self.wires = Wires(words)
-            with recording_rules(self.tracks), Paused():  # nearly all that rules make is still in use
-                while at >= 0:
-                    self._go(at)
-                    at = native.go_back(self.order, made, at - 1, *rules)
-        finally:
-            programs.note_used()
+    def _visit(self, at: int) -> None:
+        with recording_rules(self.tracks):
+            self._go(at)
 
     def _go(self, at: int) -> None:
         """Go through one node: by its hooks, then by the rule of its call, or of its operation."""
@@ -310,7 +288,7 @@ class Pull:
         due, aval = aval_of(self.order[at], self.many), new.kind.out.aval
         assert aval is due or (aval.shape, aval.dtype) == (due.shape, due.dtype), f"{aval} for {due}"
         old = self.bars[at]
-        self.bars[at] = new if old is None else _added(old, new)
+        self.bars[at] = new if old is None else self._sum(old, new)
         if not masked:
             self.flags[at] &= ~_MASKED
         elif old is None:
@@ -344,13 +322,25 @@ def _added(old: Node, new: Node) -> Node:
     return record(_ADD, (handle(old), handle(new))).node
 
 
-def begun(order: Sequence[Node], asked: Sequence[Node]) -> list[Any]:
-    """The beginning of a pass, as `recording_rules.begun` makes it."""
+def begun(
+    programs: RulePrograms | None, order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[Node, ...]
+) -> list[Any]:
+    """The state of a pass, as `recording_rules.begun` makes it."""
+    if programs is not None:
+        made: list[Any] = programs.native.begun(order, targets, asked)
+        return made
     place = {n: k for k, n in enumerate(order)}
     inputs = [[place.get(i, -1) for i in n.inputs] for n in order]
     starts = itertools.accumulate(map(len, inputs), initial=len(order) + 1)
     words = array("i", [*starts, *itertools.chain.from_iterable(inputs)]).tobytes()
-    return [words, [None] * len(order), bytearray(len(order)), *[place.get(n, -1) for n in asked]]
+    flags, wires = bytearray(len(order)), Wires(words)
+    for n in targets:
+        if n in place:
+            flags[place[n]] = _TARGET
+    for at, node in enumerate(order if targets else ()):
+        if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in wires.sources(at, node)]):
+            flags[at] |= _OPEN
+    return [words, [None] * len(order), flags, *[place.get(n, -1) for n in (*targets, *asked)]]
 
 
 class Wires:

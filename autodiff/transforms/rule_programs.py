@@ -30,9 +30,9 @@ from ..dispatch import Choices, include, is_observed, observed
 from ..errors import GradientError
 from ..mode import MODE
 from ..tape import machine
-from ..tape.node import CONSTANT, LEAF, Kind, Node, Out, Primitive, new_number, put_down, rich_node
+from ..tape.node import Kind, Node, Out, Primitive, new_number, put_down, rich_node
 from ..tape.record import argument, state
-from ..tape.walk import by_number
+from ..tape.walk import is_repeatable, recorded_between
 from ..tensor import Tensor, handle
 
 #: A word: the sort of a rule, and bits.  Machine code has the same (`recording_rules`).
@@ -78,8 +78,8 @@ class RuleProgram:
 
         known    the places of nodes that it was given, of so many
         """
-        made = _made_between([t.node for t in found if t is not None], known)
-        if not all([_is_repeatable(n, start, is_users) for n in made]):
+        made = recorded_between([t.node for t in found if t is not None], known)
+        if not all([is_repeatable(n, start) and _can_be_put_down(n, is_users) for n in made]):
             return False
         place = {**known, **{n: given + k for k, n in enumerate(made)}}
         steps = [(n.kind, n.value, tuple([place[i] for i in n.inputs])) for n in made]
@@ -114,27 +114,11 @@ class RuleProgram:
         return [None if place is None else nodes[place] for place in self.results]
 
 
-def _made_between(wanted: Sequence[Node], known: dict[Node, int]) -> list[Node]:
-    """The nodes between what is known and what is wanted, by creation."""
-    made: set[Node] = set()
-    stack = list(wanted)
-    while stack:
-        node = stack.pop()
-        if node not in made and node not in known:
-            made.add(node)
-            stack += node.inputs
-    return sorted(made, key=by_number)
-
-
-def _is_repeatable(node: Node, start: float, is_users: bool) -> bool:
-    """True if a node that a rule made, from the number `start` on, can be put down again."""
-    if node.number < start and node.kind.op is not CONSTANT:
-        return False  # there before
-    if type(node) is not Node and not (is_users and _is_read_back(node)):
-        return False  # with a rule or hooks of its own
-    if is_users and isinstance(node.value, np.ndarray):
-        return False  # it may be lent
-    return node.value is None or (not node.inputs and node.kind.op is LEAF)  # else somebody asked for it
+def _can_be_put_down(node: Node, is_users: bool) -> bool:
+    """True for a node that has no rule or hooks of its own, and no array that may be lent."""
+    if not is_users:
+        return type(node) is Node
+    return (type(node) is Node or _is_read_back(node)) and not isinstance(node.value, np.ndarray)
 
 
 def _is_read_back(node: Node) -> bool:
@@ -202,11 +186,20 @@ class RulePrograms:
                 _tell_machine(kind)
         return None if found.steps is None else self.put(found, given)
 
-    def note_used(self) -> None:
-        """Note the programs that machine code has used."""
-        if is_observed():
-            for program in self.used:
-                include(program.entry.choices)
+    def go(
+        self, walk: Callable[..., int], order: Sequence[Node], made: list[Any], places: range, rules: tuple,
+        visit: Callable[[int], Any],
+    ) -> None:  # fmt: skip
+        """Have machine code, `walk`, go through all nodes, in the order of places, but those that need Python."""
+        at = places.start
+        try:
+            while (at := walk(order, made, at, *rules)) in places:
+                visit(at)
+                at += places.step
+        finally:
+            if is_observed():
+                for program in self.used:
+                    include(program.entry.choices)
 
     def put(self, program: RuleProgram, given: Sequence[Node | None]) -> list[Tensor | None]:
         """Put a program down: its results."""

@@ -39,7 +39,8 @@ from .recording_asks import ASKS, SET_HANDLER, VIEW, Asks, RecordLayout, is_as_k
 from .slots import attribute, life_of, method, wrapper
 
 _BUILTINS = (
-    *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_subscripts.key_words,
+    *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_reads.set_grad,
+    recorder_subscripts.key_words,
 )  # fmt: skip
 _EXPORTS = (
     *SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
@@ -138,12 +139,12 @@ class Recorder:
     def reads(self, cls: type) -> dict[str, Any]:
         """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name."""
         at = self._code.address
-        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item", "grad")}
+        grad, doc = vars(cls)["grad"], {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item")}
         made = {name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "item")}
         made["__array__"] = method(cls, "__array__", at("read_array"), takes_arguments=True, doc=doc["__array__"])
         made["__float__"] = wrapper(cls, vars(float)["__float__"], "__float__", at("read_float"))
         made["__bool__"] = wrapper(cls, vars(float)["__bool__"], "__bool__", at("read_bool"))
-        made["grad"] = attribute(cls, "grad", at("get_grad"), at("set_grad"), doc["grad"])
+        made["grad"] = property(grad.fget, self._library.set_grad, doc=grad.__doc__)
         return made
 
     def method(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int, cls: type, name: str) -> Any:

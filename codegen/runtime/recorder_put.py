@@ -19,11 +19,7 @@ from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape, word_of
 
-#: Handles noted last that are looked at when another is: as many as a line of a program holds at once.
-LOOKED_BACK = 4
-
 new_reference = extern("PyWeakref_NewRef", ptr, ptr, ptr)
-set_slice = extern("PyList_SetSlice", i32, ptr, i64, i64, ptr)
 
 
 @native
@@ -37,34 +33,16 @@ def done_with_two(function: ptr, first: ptr, second: ptr) -> i32:
 
 
 @native
-def leave_out_gone(small: ptr) -> i32:
-    """Leave the last handles that were noted out of the list if they are gone.  -1 with an exception.
-
-    Most small results of a program are gone when it makes the next, and each that stays in the list counts
-    as new for the collector of cycles.
-    """
-    end = py.list_size(small)
-    least = end - LOOKED_BACK
-    while end > 0 and end > least:
-        end -= 1
-        if py.referent(py.list_item(small, end)) is tape.none and set_slice(small, end, end + 1, None) < 0:
-            return -1
-    return 0
-
-
-@native
 def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
     """Remember the handle of a small pending result, weakly.  -1 with an exception."""
-    if now.small is not None and py.class_of(now.small) is tape.list_type:
-        if leave_out_gone(now.small) < 0:
+    has_list = now.small is not None and py.class_of(now.small) is tape.list_type
+    if has_list and py.list_size(now.small) < int_or(now.limit, 0):
+        reference = new_reference(ptr(y), None)
+        if reference is None:
             return -1
-        if py.list_size(now.small) < int_or(now.limit, 0):
-            reference = new_reference(ptr(y), None)
-            if reference is None:
-                return -1
-            status = py.append(now.small, reference)  # it may be another list by now
-            py.dec(reference)
-            return status
+        status = py.append(now.small, reference)  # it may be another list by now
+        py.dec(reference)
+        return status
     return done_with_two(tape.note_small, ptr(now), ptr(y))
 
 

@@ -3,7 +3,7 @@
     read_numpy, read_array    the value as an array that cannot be written to      METH_NOARGS; of any arguments
     read_item, read_float     the number of a 0-d value                            METH_NOARGS; nb_float
     read_bool                 whether it is not zero                               nb_bool
-    get_grad, set_grad        of a leaf, or of what retains its gradient; setting None
+    set_grad                  setting None, of a leaf, or of what retains its gradient: called by Python
 
 Whatever is otherwise (a pending value that is not known, an error, a trace) is left to what Python has for it.
 """
@@ -13,7 +13,7 @@ Whatever is otherwise (a pending value that is not known, an error, a trace) is 
 
 from __future__ import annotations
 
-from ..native import extern, i32, i64, local, native, ptr, u64
+from ..native import borrowed, extern, i32, i64, local, native, obj, ptr, u64
 from . import recording_objects as py
 from .recorder_arrays import new_view, set_writeable
 from .recorder_nodes import bad_argument, kind_of, node_of, recording_here, recording_now
@@ -189,30 +189,16 @@ def leaf_of(x: ptr) -> ptr[RawLeaf]:
 
 
 @native
-def get_grad(x: ptr, unused: ptr) -> ptr:
-    leaf = leaf_of(x)
-    if leaf is None or leaf.grad is None:
-        return py.call_one(tape.python_get_grad, x)  # of a computed tensor it warns
-    py.inc(ptr(leaf.grad))
-    return ptr(leaf.grad)
-
-
-@native
-def set_grad(x: ptr, value: ptr, unused: ptr) -> i32:
-    """Set `.grad`; without a value it is deleted, by Python.  -1 with an exception."""
-    if value is tape.none:
+def set_grad(x: borrowed, value: borrowed) -> obj:
+    """Set `.grad`, which Python does for all but None.  Gives None."""
+    if ptr(value) is tape.none:
         now = recording_here()
-        leaf = leaf_of(x)
+        leaf = leaf_of(ptr(x))
         if leaf is not None and now is not None and now.tracing is tape.zero and now.unseen is tape.zero:
-            py.inc(value)
-            py.exchange(ptr[ptr](leaf) + GRAD, value)
-            return 0
-    arguments = local(ptr, 2)
-    arguments[0] = x
-    arguments[1] = value
-    answer = py.call(tape.python_set_grad, arguments, u64(1 + i64(value is not None)), None)
-    py.dec(answer)
-    return -1 if answer is None else 0
+            py.inc(tape.none)
+            py.exchange(ptr[ptr](leaf) + GRAD, tape.none)
+            return borrowed(tape.none)
+    return py.object_of(py.call_two(tape.python_set_grad, ptr(x), ptr(value)))
 
 
-READS = [read_numpy, read_array, read_item, read_float, read_bool, get_grad, set_grad]
+READS = [read_numpy, read_array, read_item, read_float, read_bool]

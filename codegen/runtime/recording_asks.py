@@ -64,8 +64,7 @@ ASKS = (
     recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed, recording_program.digest_of,
-    recording_reverse.begin_back, recording_reverse.go_back,
-    recording_rules.begin_forth, recording_rules.go_forth,
+    recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,
 )  # fmt: skip
 
 #: Per group: place of its leaf, position of its gradient or -1, kind and class of what is made of it.

@@ -26,19 +26,16 @@ PAST, ROOT, READ = 1, 2, 4
 DONE, OWN, NOTED = 8, 16, 32
 #: It is stored; it can be computed elementwise from what is stored.
 KEPT, CHEAP = 64, 128
-#: It has no value; it has more than two inputs, or room for more, so it is looked at with care.
-PENDING, WIDE = 256, 512
-#: The place of what is no input: larger than all others.
-NO_PLACE = 0x7FFFFFFF
+#: It has no value.
+PENDING = 256
 
 
 class Met(Struct):
-    """The entry of a node that was met.  The first one stands for no node: it is the input that a node has not.
+    """The entry of a node that was met.  The first one stands for no node.
 
     links      how often pending nodes read it
     place      in canonical order, -1 before it has one
     identity   of a leaf: the place of the first node that is a version of it
-    first, second    the entries of its inputs, of a node that is not `WIDE`
     """
 
     node: ptr[RawNode]
@@ -46,8 +43,6 @@ class Met(Struct):
     flags: u32
     place: i32
     identity: i32
-    first: u32
-    second: u32
 
 
 class Dated(Struct):
@@ -110,24 +105,12 @@ class WalkWords(Struct):
     is_full: bool
 
 
-class Hot(Struct):
-    """The state that the loops of a walk use most: as their local it is in registers, not in memory."""
-
-    met: ptr[Met]
-    queue: ptr[u32]
-    count: u64
-    tail: u64
-    capacity: u64
-    most: u64
-    least: u64
-    own: u64
-
 walk = static(WalkWords)
 
 
 #: The words of `walk` that have the addresses of its tables, and the bytes that each has for an entry.
 TABLES = tuple([(WalkWords.fields()[name].offset // 8, size) for name, size in (
-    ("met", 32), ("queue", 8), ("order", 4), ("leaves", 4), ("calls", 4), ("bodies", 4), ("roots", 4), ("window", 16),
+    ("met", 24), ("queue", 8), ("order", 4), ("leaves", 4), ("calls", 4), ("bodies", 4), ("roots", 4), ("window", 16),
     ("dated", 16), ("identities", 32),
 )])  # fmt: skip
 
@@ -162,10 +145,8 @@ def begin() -> void:
     walk.is_full = False
     walk.count = 0
     if has_room(1):
-        nothing = walk.met[0]
-        nothing.node = None
-        nothing.flags = CHEAP
-        nothing.place = NO_PLACE
+        walk.met[0].node = None
+        walk.met[0].flags = 0
         walk.count = 1
     walk.head = 0
     walk.tail = 0
@@ -192,62 +173,41 @@ def entry_of(n: ptr[RawNode]) -> ptr[Met]:
 
 
 @native(inline=True)
-def load(h: ptr[Hot]) -> void:
-    h.met = walk.met
-    h.queue = walk.queue
-    h.count = walk.count
-    h.tail = walk.tail
-    h.capacity = walk.capacity
-    h.most = walk.most
-    h.least = walk.least
-    h.own = walk.own
-
-
-@native(inline=True)
-def save(h: ptr[Hot]) -> void:
-    walk.count = h.count
-    walk.tail = h.tail
-    walk.most = h.most
-    walk.least = h.least
-    walk.own = h.own
-
-
-@native(inline=True)
-def reach(h: ptr[Hot], n: ptr[RawNode], flags: u32) -> u64:
+def reach(n: ptr[RawNode], flags: u32) -> u64:
     """Meet a node: the place of its entry, for which there is room."""
     at = n.mark
-    if at < h.count and h.met[at].node is n:
-        e = h.met[at]
+    if at < walk.count and walk.met[at].node is n:
+        e = walk.met[at]
         if unlikely(flags & ~e.flags & PAST != 0):
-            h.queue[h.tail] = u32(at)
-            h.tail += 1
+            walk.queue[walk.tail] = u32(at)
+            walk.tail += 1
         e.flags |= flags
         return at
-    at = h.count
-    h.count = at + 1
+    at = walk.count
+    walk.count = at + 1
     n.mark = at
-    made = h.met[at]
+    made = walk.met[at]
     said = flags | u32(n.value is tape.none) << 8
     made.node = n
     made.links = 0
     made.flags = said
     made.place = -1
     if said & (PAST | PENDING) != 0:
-        h.queue[h.tail] = u32(at)
-        h.tail += 1
+        walk.queue[walk.tail] = u32(at)
+        walk.tail += 1
     return at
 
 
 @native(inline=True)
-def note_own(h: ptr[Hot], e: ptr[Met]) -> void:
+def note_own(e: ptr[Met]) -> void:
     """It has a place by its number."""
     if e.flags & OWN == 0:
         word = e.node.number
-        h.own += 1
+        walk.own += 1
         if unlikely(word & 1 == 0):
             walk.is_dated = True
-        h.most = word if word > h.most else h.most
-        h.least = word if word < h.least else h.least
+        walk.most = word if word > walk.most else walk.most
+        walk.least = word if word < walk.least else walk.least
     e.flags |= OWN | DONE
 
 

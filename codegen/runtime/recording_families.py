@@ -13,10 +13,10 @@ its family.  The numbers are gathered in canonical order.  `autodiff.tape.famili
 
 from __future__ import annotations
 
-from ..native import bit_cast, borrowed, extern, f64, i64, likely, local, native, obj, ptr, u8, u32, u64, void
+from ..native import bit_cast, borrowed, extern, f64, i64, local, native, obj, ptr, u8, u32, u64, void
 from . import recording_objects as py
-from .recording_entries import KEPT, OWN, PAST, PENDING, WIDE, Met, hold, walk
-from .recording_hash import Digest, copy, mix, state, wires_of
+from .recording_entries import KEPT, OWN, PAST, PENDING, Met, hold, walk
+from .recording_hash import Digest, mix, start, state, wires_of
 from .recording_keys import key_object, mix_asked, walked
 from .recording_structs import RawKind, RawOut, RawRich, count_of, input_at, is_filled, tape
 
@@ -30,9 +30,7 @@ MOST_COUNT = 2.0**53
 @native(inline=True)
 def is_given(e: ptr[Met]) -> bool:
     """True for a node that the key names by its Out: what it was computed by does not matter."""
-    if likely(e.flags & (OWN | WIDE) == OWN):
-        return False
-    if e.flags & WIDE == 0:
+    if e.flags & OWN == 0:
         return True
     r = ptr[RawRich](e.node)
     is_rich = e.node.type is not tape.plain_type
@@ -113,9 +111,9 @@ def mix_kind(d: ptr[Digest], kind: ptr[RawKind]) -> bool:
     return mix_constant(d, kind.params) if kind.op is tape.constant_op else mix_value(d, kind.params)
 
 
-@native(inline=False)
-def mix_wide_family(d: ptr[Digest], e: ptr[Met]) -> bool:
-    """Add a node that has more than two inputs, or room for more.  False where no plan is for any size."""
+@native
+def mix_own_family(d: ptr[Digest], e: ptr[Met]) -> bool:
+    """Add a node that is computed or gone through.  False where no plan is for any size."""
     n = e.node
     wires = wires_of(n, -1)
     if is_given(e):
@@ -136,24 +134,17 @@ def mix_wide_family(d: ptr[Digest], e: ptr[Met]) -> bool:
 @native
 def mix_families(d: ptr[Digest]) -> bool:
     """Add all nodes of a walk that has given them places.  False where no plan is for any size."""
-    h = local(Digest, 1)[0]
-    copy(h, d)
-    for i in range(h.count):
-        e = h.met[h.order[i]]
-        if likely(e.flags & (OWN | WIDE) == OWN):
-            wires = u64(h.met[e.first].place) | u64(h.met[e.second].place) << 32
-            mix(h, u64(e.node.kind.op) | state(e), wires)
-            if not mix_kind(h, e.node.kind):
+    for i in range(d.count):
+        e = walk.met[walk.order[i]]
+        if e.flags & OWN != 0:
+            if not mix_own_family(d, e):
                 return False
-        elif e.flags & WIDE == 0:
+        else:
             past = e.flags & PAST
-            if not mix_out(h, e.node.kind.out, u64(past) << 48 | 1 << 59):
+            if not mix_out(d, e.node.kind.out, u64(past) << 48 | 1 << 59):
                 return False
             if past != 0:
-                mix(h, u64(e.identity) << 1 | u64(is_filled(ptr[RawRich](e.node).hooks)), 0x71)
-        elif not mix_wide_family(h, e):
-            return False
-    copy(d, h)
+                mix(d, u64(e.identity) << 1 | u64(is_filled(ptr[RawRich](e.node).hooks)), 0x71)
     return True
 
 
@@ -196,9 +187,8 @@ def take_numbers_of(e: ptr[Met], to: ptr[ptr], count: i64) -> i64:
 @native
 def mixed_families(f: ptr[Digest], d: ptr[Digest]) -> bool:
     """The hash without numbers of what was walked over.  False where no plan is for any size."""
-    copy(f, d)
-    f.low = 0x452821E638D01377
-    f.high = 0xBE5466CF34E90C6C
+    start(f, 0x452821E638D01377, 0xBE5466CF34E90C6C)
+    f.count = d.count
     return walk.n_calls == 0 and mix_families(f)
 
 

@@ -12,7 +12,7 @@ is looked at from outside is told by its references, less those that pending rea
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, likely, local, native, ptr, u32, u64, u128, unlikely, void
+from ..native import Struct, i32, i64, native, ptr, u32, u64, u128, unlikely, void
 from . import recording_objects as py
 from .recording_entries import (
     CHEAP,
@@ -22,7 +22,6 @@ from .recording_entries import (
     PENDING,
     READ,
     ROOT,
-    WIDE,
     LeafPlace,
     Met,
     entry_of,
@@ -33,13 +32,11 @@ from .recording_structs import RawLeaf, RawNode, RawRich, body_of, count_of, inp
 
 
 class Digest(Struct):
-    """The hash so far, and how many nodes have a place; where entries are (see `Hot`)."""
+    """The hash so far, and how many nodes have a place."""
 
     low: u64
     high: u64
     count: u64
-    met: ptr[Met]
-    order: ptr[u32]
 
 
 @native(inline=True)
@@ -48,15 +45,6 @@ def start(d: ptr[Digest], low: u64, high: u64) -> void:
     d.low = low
     d.high = high
     d.count = 0
-
-
-@native(inline=True)
-def copy(to: ptr[Digest], of: ptr[Digest]) -> void:
-    to.low = of.low
-    to.high = of.high
-    to.count = of.count
-    to.met = of.met
-    to.order = of.order
 
 
 @native(inline=True)
@@ -119,7 +107,7 @@ def note_version(e: ptr[Met], at: u64) -> void:
 
 @native(inline=True)
 def take_place(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
-    d.order[d.count] = u32(at)
+    walk.order[d.count] = u32(at)
     e.place = i32(d.count)
     d.count += 1
 
@@ -127,13 +115,13 @@ def take_place(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
 @native(inline=True)
 def take_given(d: ptr[Digest], at: u64) -> void:
     """Place a node that has a value and is not gone through, where it is first used."""
-    e = d.met[at]
+    e = walk.met[at]
     take_place(d, e, at)
     e.flags |= CHEAP
 
 
 @native(inline=True)
-def body_of_wide(e: ptr[Met]) -> i64:
+def body_of_own(e: ptr[Met]) -> i64:
     """The number of the input that has a boundary's value, where nothing else of it is gone through; else -1."""
     n = e.node
     if n.type is tape.plain_type or e.flags & PAST != 0:
@@ -141,20 +129,14 @@ def body_of_wide(e: ptr[Met]) -> i64:
     return body_of(ptr[RawRich](n), count_of(n))
 
 
-@native(inline=False)
+@native
 def take_inputs(d: ptr[Digest], at: u64) -> void:
     """Place those inputs of a node that have no place yet."""
-    e = d.met[at]
-    if e.flags & WIDE == 0:
-        if d.met[e.first].place < 0:
-            take_given(d, u64(e.first))
-        if d.met[e.second].place < 0:
-            take_given(d, u64(e.second))
-        return
-    body = body_of_wide(e)
+    e = walk.met[at]
+    body = body_of_own(e)
     for i in range(count_of(e.node)):
         read = input_at(e.node, i).mark
-        if (body < 0 or i == body) and d.met[read].place < 0:
+        if (body < 0 or i == body) and walk.met[read].place < 0:
             take_given(d, read)
 
 
@@ -167,37 +149,13 @@ def is_several(e: ptr[Met]) -> bool:
     return r.call is not tape.none and r.body is tape.none
 
 
-@native(inline=True)
-def decide(e: ptr[Met], cheap: u32, tracks: bool, is_stored: bool) -> void:
+@native
+def decide(e: ptr[Met], tracks: bool) -> void:
     """Decide if a node is stored, and if it can be computed elementwise from what is stored.
 
-    cheap        `CHEAP` if all of its inputs can be
-    tracks       a heavy result is stored where it tracks gradients
-    is_stored    it is in any case
+    tracks    a heavy result is stored where it tracks gradients
     """
     flags = e.flags
-    if unlikely(flags & (PENDING | ROOT) != PENDING):
-        e.flags = flags | (u32(CHEAP | KEPT) if flags & (PENDING | READ) == PENDING else u32(CHEAP))
-        return
-    n = e.node
-    kind = n.kind
-    held = walk.held if flags & PAST != 0 else u32(0)
-    if kind.heavy is not tape.true:
-        if cheap & CHEAP != 0:
-            flags |= CHEAP
-        elif n.references > e.links + held:
-            flags |= KEPT | CHEAP
-    elif n.references > e.links + held or (tracks and kind.tracks is tape.true):
-        flags |= KEPT | CHEAP
-    if is_stored:
-        flags |= KEPT | CHEAP
-    e.flags = flags
-
-
-@native(inline=False)
-def decide_wide(d: ptr[Digest], at: u64, tracks: bool) -> void:
-    """Decide that of any node."""
-    e = d.met[at]
     n = e.node
     r = ptr[RawRich](n)
     is_rich = n.type is not tape.plain_type
@@ -206,35 +164,38 @@ def decide_wide(d: ptr[Digest], at: u64, tracks: bool) -> void:
     cheap = u32(CHEAP)
     for i in range(count):
         if body < 0 or i == body:
-            cheap &= d.met[input_at(n, i).mark].flags
+            cheap &= walk.met[input_at(n, i).mark].flags
     if is_several(e):
         return
-    decide(e, cheap, tracks, is_rich and ptr(r.leaf) is not tape.none)
+    if unlikely(flags & (PENDING | ROOT) != PENDING):
+        e.flags = flags | (u32(CHEAP | KEPT) if flags & (PENDING | READ) == PENDING else u32(CHEAP))
+        return
+    held = walk.held if flags & PAST != 0 else u32(0)
+    if n.kind.heavy is not tape.true:
+        if cheap & CHEAP != 0:
+            flags |= CHEAP
+        elif n.references > e.links + held:
+            flags |= KEPT | CHEAP
+    elif n.references > e.links + held or (tracks and n.kind.tracks is tape.true):
+        flags |= KEPT | CHEAP
+    if is_rich and ptr(r.leaf) is not tape.none:
+        flags |= KEPT | CHEAP
+    e.flags = flags
 
 
 @native
 def take_places(d: ptr[Digest], own: u64, tracks: bool) -> void:
     """Give nodes their places, and decide what is stored."""
-    h = local(Digest, 1)[0]
-    copy(h, d)
     queue = walk.queue
     for i in range(own):
         at = u64(queue[i])
-        e = h.met[at]
-        is_wide = e.flags & WIDE != 0
-        if unlikely(is_wide or (h.met[e.first].place | h.met[e.second].place) < 0):
-            copy(d, h)
-            take_inputs(d, at)
-            if is_wide:
-                decide_wide(d, at, tracks)
-            copy(h, d)
-        if likely(not is_wide):
-            decide(e, h.met[e.first].flags & h.met[e.second].flags, tracks, False)
-        take_place(h, e, at)
+        e = walk.met[at]
+        take_inputs(d, at)
+        decide(e, tracks)
+        take_place(d, e, at)
     for i in range(walk.n_asked):
-        if h.met[walk.roots[i]].place < 0:
-            take_given(h, u64(walk.roots[i]))
-    copy(d, h)
+        if walk.met[walk.roots[i]].place < 0:
+            take_given(d, u64(walk.roots[i]))
 
 
 # ------------------------------------------------------------------ the hash
@@ -270,17 +231,17 @@ def mix_given(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
 def place_given(d: ptr[Digest], at: u64) -> void:
     """Place and add such a node."""
     take_given(d, at)
-    mix_given(d, d.met[at], at)
+    mix_given(d, walk.met[at], at)
 
 
-@native(inline=False)
-def mix_wide(d: ptr[Digest], at: u64) -> void:
+@native
+def mix_own(d: ptr[Digest], at: u64) -> void:
     """Add the kind, wires and state of any node."""
-    e = d.met[at]
+    e = walk.met[at]
     n = e.node
     r = ptr[RawRich](n)
     is_rich = n.type is not tape.plain_type
-    body = body_of_wide(e)
+    body = body_of_own(e)
     kind = n.kind
     has_leaf = is_rich and ptr(r.leaf) is not tape.none
     what = u64(kind)
@@ -314,21 +275,11 @@ def number(d: ptr[Digest], tracks: bool) -> void:
     make_room_for_versions()
     walk.n_leaves = 0
     own = put_in_order()
-    d.met = walk.met
-    d.order = walk.order
     take_places(d, own, tracks)
-    h = local(Digest, 1)[0]
-    copy(h, d)
-    for i in range(h.count):
-        at = u64(h.order[i])
-        e = h.met[at]
-        if likely(e.flags & (OWN | WIDE) == OWN):
-            wires = u64(h.met[e.first].place) | u64(h.met[e.second].place) << 32
-            mix(h, u64(e.node.kind) | state(e), wires)
-        elif e.flags & WIDE == 0:
-            mix_given(h, e, at)
+    for i in range(d.count):
+        at = u64(walk.order[i])
+        e = walk.met[at]
+        if e.flags & OWN != 0:
+            mix_own(d, at)
         else:
-            copy(d, h)
-            mix_wide(d, at)
-            copy(h, d)
-    copy(d, h)
+            mix_given(d, e, at)

@@ -15,7 +15,7 @@ threads may have some between.  The words have the hash so far, too: a walk over
 from __future__ import annotations
 
 from ..native import Struct, borrowed, i64, likely, local, native, obj, ptr, u32, u64, unlikely
-from .recording_entries import Hot, begin, has_room, load, walk
+from .recording_entries import begin, has_room, walk
 from .recording_hash import Digest, mix, start
 from .recording_objects import FEW, bytes_at, failed, inc, leave, object_of, room, tuple_item, tuple_of, tuple_size
 from .recording_run import settle
@@ -51,37 +51,34 @@ def piece_at(given: ptr) -> ptr[PieceBlock]:
 
 
 @native(inline=True)
-def meet(h: ptr[Hot], n: ptr[RawNode]) -> u64:
+def meet(n: ptr[RawNode]) -> u64:
     """The place of a node, which has one from now on."""
     if n is None:
         return 0
     at = n.mark
-    if at < h.count and h.met[at].node is n:
+    if at < walk.count and walk.met[at].node is n:
         return at
-    at = h.count
-    h.count = at + 1
+    at = walk.count
+    walk.count = at + 1
     n.mark = at
-    h.met[at].node = n
+    walk.met[at].node = n
     return at
 
 
 @native(inline=False)
-def meet_all(h: ptr[Hot], n: ptr[RawNode]) -> u64:
+def meet_all(n: ptr[RawNode]) -> u64:
     """A word for the inputs of a node, which have places from now on; 0 where there is no room for them."""
     count = count_of(n)
-    walk.count = h.count
-    is_there = has_room(count)
-    load(h)
-    if not is_there:
+    if not has_room(count):
         return 0
     wires = u64(0)
     if count <= 2:  # which were asked for in Python
         for i in range(count):
-            wires = wires | meet(h, input_at(n, i)) << u64(32 * i)
+            wires = wires | meet(input_at(n, i)) << u64(32 * i)
         return wires
     wires = u64(count)
     for i in range(count):
-        wires = wires * 0x2545F4914F6CDD1D + meet(h, input_at(n, i)) + 1
+        wires = wires * 0x2545F4914F6CDD1D + meet(input_at(n, i)) + 1
     return wires
 
 
@@ -91,18 +88,16 @@ def is_alike(p: ptr[PieceBlock], roots: ptr, is_new: bool) -> bool:
     begin()
     if i64(tuple_size(roots)) != p.roots or not has_room(i64(p.count) + p.roots + 4):
         return False
-    h = local(Hot, 1)[0]
-    load(h)
     for i in range(p.roots):
-        if meet(h, ptr[RawNode](tuple_item(roots, i))) != u64(i) + 1:
+        if meet(ptr[RawNode](tuple_item(roots, i))) != u64(i) + 1:
             return False
     d = local(Digest, 1)[0]
     start(d, 0x452821E638D01377, 0xBE5466CF34E90C6C)
     last = p.count
     words = p.words
     at = u64(1)
-    while at <= last and at < h.count:
-        n = h.met[at].node
+    while at <= last and at < walk.count:
+        n = walk.met[at].node
         word = words[at - 1]
         pending = u64(n.value is tape.none) << 60
         if likely(word & 1 != 0):
@@ -110,23 +105,23 @@ def is_alike(p: ptr[PieceBlock], roots: ptr, is_new: bool) -> bool:
                 return False
             wires = u64(0)
             if likely(n.inputs is None):
-                wires = meet(h, n.first)
-                wires = wires | meet(h, n.second) << 32
+                wires = meet(n.first)
+                wires = wires | meet(n.second) << 32
             else:
-                wires = meet_all(h, n)
+                wires = meet_all(n)
             mix(d, u64(n.kind) | pending | 1 << 59, wires)
         else:
             mix(d, u64(n.kind.out) | pending, 0x67)
         said = u32(d.low & 0xFFFFFFFE) | word & 1
-        if unlikely(h.count > last + 1 or (said != word and not is_new)):
+        if unlikely(walk.count > last + 1 or (said != word and not is_new)):
             return False
         words[at - 1] = said
         at += 1
-    mix(d, h.count, u64(p.roots))
+    mix(d, walk.count, u64(p.roots))
     if is_new:
         p.low = d.low
         p.high = d.high
-    return h.count == last + 1 and at == h.count and p.low == d.low and p.high == d.high
+    return walk.count == last + 1 and at == walk.count and p.low == d.low and p.high == d.high
 
 
 @native

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u32, u64, unlikely, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords
-from .recording_entries import READ, WIDE, Met, begin, put_in_order, walk
+from .recording_entries import READ, Met, begin, put_in_order, walk
 from .recording_hash import Digest, mix, start
 from .recording_steps import SIZE, runs_of
 from .recording_structs import RawKind, RawNode, RawRich, body_of, count_of, input_at, tape
@@ -182,7 +182,7 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
     room = i64(0)
     for i in range(own):
         e = walk.met[walk.queue[i]]
-        room += i64(2) if e.flags & WIDE == 0 else count_of(e.node)
+        room += count_of(e.node)
     n_met = i64(walk.count) + n_arguments
     size = u64(8 * i64(own) + 8 * n_met + 4 * (i64(own) + 1) + 4 * room + 4 * n_results)
     memory = py.allocated(size)

@@ -1,10 +1,9 @@
 """The backward pass over plain operations whose rules are programs, in native Python: `autodiff.transforms.reverse`.
 
-    begin_back(order, ...)     begin a pass, and go as far as Python is not needed, by falling number
-    go_back(order, ...)        go on so
+    go_back(order, ...)        go as far as Python is not needed, by falling number
 
 The state of a pass is Python's, by place in the history: its nodes, a list of their cotangents, bytes of flags, how
-they are wired (`recording_rules`).  So Python goes on at any node, and machine code behind it.
+they are wired (`recording_rules.begun`).  So Python goes on at any node, and machine code behind it.
 """
 
 # mypy: ignore-errors
@@ -18,24 +17,22 @@ from .recorder_nodes import NodeWords, new_step
 from .recording_program import StepsBlock
 from .recording_rules import (
     MASKED_BIT,
-    begun,
+    OPEN,
+    TARGET,
     bytes_of_array,
     drop_rule,
     is_operation,
     is_simple,
     note_used,
-    place_at,
-    place_in,
     put_rule,
     rule_of,
-    with_end,
 )
 from .recording_run import count_up
-from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, flow_of, is_filled, tape
+from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, is_filled, tape
 
-#: Of a node: gradients reach a target through it; its cotangent is masked; it gets nothing but the zeros of step
-#: functions; it is a target; it is a call, of which outputs have cotangents; its hooks have run.
-OPEN, MASKED, ZERO, TARGET, CALL, RAN = 1, 2, 4, 8, 16, 32
+#: Of a node, beside `OPEN` and `TARGET`: its cotangent is masked; it gets nothing but the zeros of step functions; it
+#: is a call, of which outputs have cotangents; its hooks have run.
+MASKED, ZERO, CALL, RAN = 2, 4, 16, 32
 
 
 class BackwardPass(Struct):
@@ -52,23 +49,6 @@ class BackwardPass(Struct):
     added: ptr
     hooked: ptr
     rules: i64
-
-
-@native
-def open_all(p: ptr[BackwardPass]) -> void:
-    """Note which nodes are open: targets, and all that lead to one."""
-    ends = local(i64, 3)
-    for i in range(py.list_size(p.order)):
-        n = ptr[RawNode](py.list_item(p.order, i))
-        inputs = i64(p.wires[i + 1] - p.wires[i])
-        flow_of(n, inputs, ends)
-        found = p.said[i] & (TARGET | OPEN) != 0
-        for k in range(ends[0], ends[1] if ends[1] < inputs else inputs):
-            at = i64(p.wires[i64(p.wires[i]) + k])
-            if at >= 0 and at < i:
-                found = found or p.said[at] & OPEN != 0
-        if found:
-            p.said[i] |= OPEN
 
 
 @native
@@ -243,54 +223,6 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
 
 
 @native
-def take_up(
-    p: ptr[BackwardPass], order: borrowed, made: borrowed, memo: borrowed, added: borrowed, hooked: borrowed
-) -> void:
-    """Take up the state of a pass."""
-    p.order = ptr(order)
-    p.wires = ptr[i32](py.bytes_at(py.list_item(ptr(made), 0)))
-    p.bars = py.list_item(ptr(made), 1)
-    p.said = bytes_of_array(py.list_item(ptr(made), 2))
-    p.memo = ptr(memo)
-    p.added = ptr(added)
-    p.hooked = ptr(hooked)
-    p.rules = 0
-
-
-@native
-def begin_back(
-    order: borrowed, seeds: borrowed, targets: borrowed, word: u64, used: borrowed, stamp: u64, memo: borrowed,
-    added: borrowed, hooked: borrowed,
-) -> obj:
-    """The state of a pass that was begun (`recording_rules.begun`, of targets), and behind it what `go_back` gives.
-
-    seeds         a list of tuples: a result, its cotangent, and perhaps true if that is masked
-    word, ...     see `go_back`
-    """
-    made = begun(order, targets)
-    count = py.list_size(ptr(order))
-    p = local(BackwardPass, 1)[0]
-    take_up(p, order, made, memo, added, hooked)
-    for i in range(py.tuple_size(ptr(targets))):
-        at = place_at(made, i)
-        if at >= 0:
-            p.said[at] = TARGET
-    open_all(p)
-    is_right = True
-    for i in range(py.list_size(ptr(seeds))):
-        seed = py.list_item(ptr(seeds), i)
-        is_masked = py.tuple_size(seed) > 2 and py.tuple_item(seed, 2) is tape.true
-        at = i64(place_in(ptr(order), count, ptr[RawNode](py.tuple_item(seed, 0))))
-        is_right = is_right and give(p, at, py.tuple_item(seed, 1), is_masked)
-    at = i64(-2)
-    if is_right:
-        at = go_on(p, count - 1, word, ptr(used), stamp)
-    if at == -2 or not count_up(ptr[ptr](tape.counts) + RULES, p.rules):
-        return py.failed()
-    return with_end(made, at)
-
-
-@native
 def go_back(
     order: borrowed, made: borrowed, first: i64, word: u64, used: borrowed, stamp: u64, memo: borrowed,
     added: borrowed, hooked: borrowed,
@@ -303,7 +235,14 @@ def go_back(
     hooked   hooked(node, bar) is the cotangent as the hooks of an operation leave it
     """
     p = local(BackwardPass, 1)[0]
-    take_up(p, order, made, memo, added, hooked)
+    p.order = ptr(order)
+    p.wires = ptr[i32](py.bytes_at(py.list_item(ptr(made), 0)))
+    p.bars = py.list_item(ptr(made), 1)
+    p.said = bytes_of_array(py.list_item(ptr(made), 2))
+    p.memo = ptr(memo)
+    p.added = ptr(added)
+    p.hooked = ptr(hooked)
+    p.rules = 0
     at = go_on(p, first, word, ptr(used), stamp)
     if at == -2 or not count_up(ptr[ptr](tape.counts) + RULES, p.rules):
         return py.failed()

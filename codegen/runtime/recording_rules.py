@@ -1,9 +1,8 @@
 """Rules as programs, and the passes that put them down, in native Python: see `autodiff.transforms.rule_programs`.
 
-    begun(order, asked)        the beginning of a pass: how its nodes are wired, what it finds, flags, places
-    rule_of(...)               the program of a node's rule
-    begin_forth(order, ...)    begin a pass forward, and go as far as Python is not needed, by rising number
-    go_forth(order, ...)       go on so
+    begun(order, targets, asked)    the state of a pass: how its nodes are wired, what it finds, flags; and places
+    rule_of(...)                    the program of a node's rule
+    go_forth(order, ...)            go forward, as far as Python is not needed, by rising number
 
 A pass back is in `recording_reverse`.
 
@@ -23,13 +22,15 @@ from ..native import borrowed, extern, i32, i64, likely, local, native, obj, ptr
 from . import recording_objects as py
 from .recorder_nodes import new_steps
 from .recording_program import StepsBlock
-from .recording_structs import RawNode, RawRich, count_of, input_at, is_filled, tape
+from .recording_structs import RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
 
 #: Of the word of a rule (`rule_programs`): the bit that says of a cotangent that it is masked; the first of those that
 #: say which inputs have tangents, and of how many inputs they say it.
 MASKED_BIT, FIRST_INPUT, MOST_INPUTS = 3, 8, 48
 #: The number of parts of a pass before the places of nodes.
 FIXED = 3
+#: Of a node: gradients reach a target through it; it is a target (see `recording_reverse`).
+OPEN, TARGET = 1, 8
 
 bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr, runs_python=False)
 new_bytearray = extern("PyByteArray_FromStringAndSize", ptr, ptr, i64, runs_python=False)
@@ -69,47 +70,56 @@ def wires_of_all(order: ptr) -> ptr:
 
 
 @native
-def begun(order: borrowed, asked: borrowed) -> obj:
-    """[wires, nothing for each node, a flag for each node, the places of the nodes of a tuple...]: a list.
+def open_all(order: ptr, wires: ptr[i32], said: ptr[u8]) -> void:
+    """Note which nodes are open: targets, and all that lead to one."""
+    ends = local(i64, 3)
+    for i in range(py.list_size(order)):
+        inputs = i64(wires[i + 1] - wires[i])
+        flow_of(ptr[RawNode](py.list_item(order, i)), inputs, ends)
+        found = said[i] & TARGET != 0
+        for k in range(ends[0], ends[1] if ends[1] < inputs else inputs):
+            at = i64(wires[i64(wires[i]) + k])
+            if at >= 0 and at < i:
+                found = found or said[at] & OPEN != 0
+        if found:
+            said[i] |= OPEN
 
-    A place is -1 for a node that is not in the pass.
+
+@native
+def begun(order: borrowed, targets: borrowed, asked: borrowed) -> obj:
+    """[wires, nothing for each node, a flag for each node, the places of nodes...]: a list.
+
+    targets   a tuple of nodes, whose places come first; of a pass forward none
+    asked     a tuple of others;  a place is -1 for a node that is not in the pass
     """
-    n_asked = py.tuple_size(ptr(asked))
+    n_targets = py.tuple_size(ptr(targets))
+    n_places = n_targets + py.tuple_size(ptr(asked))
     count = py.list_size(ptr(order))
     nearby = local(ptr, py.FEW)
-    parts = py.room(nearby, py.FEW, n_asked + FIXED)
+    parts = py.room(nearby, py.FEW, n_places + FIXED)
     if parts is None:
         return py.failed()
     parts[0] = wires_of_all(ptr(order))
-    for i in range(n_asked):
-        place = place_in(ptr(order), count, ptr[RawNode](py.tuple_item(ptr(asked), i)))
-        parts[FIXED + i] = py.int_of(i64(place))
+    parts[2] = new_bytearray(None, count)
+    said = bytes_of_array(parts[2]) if parts[2] is not None else ptr[u8](0)
+    if said is not None:
+        py.set_bytes(ptr(said), 0, u64(count))
+    for i in range(n_places):
+        n = py.tuple_item(ptr(targets), i) if i < n_targets else py.tuple_item(ptr(asked), i - n_targets)
+        place = i64(place_in(ptr(order), count, ptr[RawNode](n)))
+        if i < n_targets and place >= 0 and said is not None:
+            said[place] = TARGET
+        parts[FIXED + i] = py.int_of(place)
+    if n_targets > 0 and said is not None and parts[0] is not None:
+        open_all(ptr(order), ptr[i32](py.bytes_at(parts[0])), said)
     # Lists are made now: that may run any Python.
     parts[1] = py.new_list(count)
     for i in range(count if parts[1] is not None else i64(0)):
         py.inc(tape.none)
         py.set_list(parts[1], i, tape.none)
-    parts[2] = new_bytearray(None, count)
-    if parts[2] is not None:
-        py.set_bytes(ptr(bytes_of_array(parts[2])), 0, u64(count))
-    made = py.list_of(parts, n_asked + FIXED)
+    made = py.list_of(parts, n_places + FIXED)
     py.leave(parts, nearby)
     return py.object_of(made)
-
-
-@native(inline=True)
-def place_at(made: borrowed, i: i64) -> i64:
-    """The place of a node that was asked for when a pass began."""
-    return py.int_value(py.list_item(ptr(made), FIXED + i))
-
-
-@native
-def with_end(made: borrowed, at: i64) -> obj:
-    """The state of a pass, with the place at which Python has to go on behind it."""
-    end = py.object_of(py.int_of(at))
-    if py.append(ptr(made), ptr(end)) != 0:
-        return py.failed()
-    return made
 
 
 @native(inline=True)
@@ -215,15 +225,17 @@ def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[S
 
 
 @native
-def push_on(order: ptr, made: borrowed, first: i64, word: u64, used: ptr, stamp: u64) -> i64:
-    """Go through nodes: the first place, from one upwards, at which Python has to go on; their number at the end.
+def go_forth(order: borrowed, made: borrowed, first: i64, word: u64, used: borrowed, stamp: u64) -> obj:
+    """The first place, from one upwards, at which Python has to go on; the number of nodes at the end.
 
-    -1 with an exception.
+    made     the state: what there is for nodes in it fills
+    word     of rules of which no input has anything
+    used     a list of the programs that were used: it grows;  stamp: a number of this pass
     """
     words = ptr[i32](py.bytes_at(py.list_item(ptr(made), 0)))
     dots = py.list_item(ptr(made), 1)
     said = bytes_of_array(py.list_item(ptr(made), 2))
-    count = py.list_size(order)
+    count = py.list_size(ptr(order))
     outs = local(ptr, MOST_INPUTS)
     is_right = True
     i = first
@@ -233,7 +245,7 @@ def push_on(order: ptr, made: borrowed, first: i64, word: u64, used: ptr, stamp:
             continue
         inputs = words + i64(words[i])
         n_inputs = i64(words[i + 1] - words[i])
-        n = ptr[RawNode](py.list_item(order, i))
+        n = ptr[RawNode](py.list_item(ptr(order), i))
         if unlikely(not is_simple(n)):
             if n_inputs > 0:
                 break
@@ -263,46 +275,11 @@ def push_on(order: ptr, made: borrowed, first: i64, word: u64, used: ptr, stamp:
         rule = rule_of(n, word | which << FIRST_INPUT, outs, n_outs, given)
         if rule is None or n_inputs != count_of(n):
             break
-        if not note_used(rule, used, stamp):
+        if not note_used(rule, ptr(used), stamp):
             is_right = False
             break
         is_right = push_through(dots, i, n, inputs, rule)
         if not is_right:
             break
         i += 1
-    return i if is_right else i64(-1)
-
-
-@native
-def begin_forth(order: borrowed, asked: borrowed, dots: borrowed, word: u64, used: borrowed, stamp: u64) -> obj:
-    """The state of a pass that was begun, and behind it what `go_forth` gives.
-
-    asked        nodes: those for which something is found already, which is in `dots`, and others
-    word, ...    see `go_forth`
-    """
-    made = begun(order, asked)
-    found = py.list_item(ptr(made), 1)
-    for i in range(py.tuple_size(ptr(dots))):
-        at = place_at(made, i)
-        if at >= 0:
-            dot = py.tuple_item(ptr(dots), i)
-            py.inc(dot)
-            py.set_list(found, at, dot)
-    at = push_on(ptr(order), made, 0, word, ptr(used), stamp)
-    if at < 0:
-        return py.failed()
-    return with_end(made, at)
-
-
-@native
-def go_forth(order: borrowed, made: borrowed, first: i64, word: u64, used: borrowed, stamp: u64) -> obj:
-    """The first place, from one upwards, at which Python has to go on; the number of nodes at the end.
-
-    made     the state: what there is for nodes in it fills
-    word     of rules of which no input has anything
-    used     a list of the programs that were used: it grows;  stamp: a number of this pass
-    """
-    at = push_on(ptr(order), made, first, word, ptr(used), stamp)
-    if at < 0:
-        return py.failed()
-    return py.object_of(py.int_of(at))
+    return py.object_of(py.int_of(i)) if is_right else py.failed()

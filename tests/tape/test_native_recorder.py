@@ -171,12 +171,8 @@ def values(*shape, seed=0):
     return np.random.default_rng(seed).uniform(1.0, 2.0, shape)
 
 
-def test_what_is_gone_is_not_kept_among_small_results(native):
+def test_small_results_that_are_alive_are_noted(native):
     x = ad.tensor(values(3))
-    y = x + 1.0
-    for _ in range(200):
-        y = (y * 0.5 + x) * (x - 0.25)
-    assert len(state.now.small) < 20
     kept = [x * k for k in (2.0, 3.0, 4.0)]
     z = (x + 5.0) * (x + 6.0) * (x + 7.0)
     alive = [t for r in state.now.small if (t := r()) is not None]

@@ -33,7 +33,7 @@ from ...tape.walk import recorded_since
 from ...tensor import Tensor, handle
 from ..forward import push_call
 from ..hooks import run_hooks
-from ..reverse import Wires
+from ..reverse import Wires, begun
 from ..rule_programs import BATCH, RulePrograms
 from ..rule_values import flow_of
 from ..rules import call_rule
@@ -132,27 +132,28 @@ class OfAll:
 
     def _go_natively(self, order: Sequence[Node], ends: Sequence[Node], programs: RulePrograms) -> None:
         """Have machine code go through all nodes but those that need Python."""
-        given = {n: t.node for n, t in self.found.items()}
-        native, rules = programs.native, (programs.word | BATCH, programs.used, programs.stamp)
-        asked = (*given, *ends)
-        try:
-            begun = native.begin_forth(order, asked, tuple(given.values()), *rules)
-            words, made, flags, *places, at = begun
-            wires = Wires(words)
-            while at < len(order):
-                node = order[at]
-                for i, place in zip(node.inputs, wires.of(at), strict=True):
-                    if place >= 0 and made[place] is not None and i not in self.found:
-                        self.found[i] = handle(made[place])
-                if any([i in self.found for i in node.inputs]):
-                    self._visit(node)
-                    found = self.found.get(node)
-                    if found is not None:
-                        made[at] = found.node if isinstance(found, Tensor) else found
-                        flags[at] = 0 if isinstance(found, Tensor) else _LOOK
-                at = native.go_forth(order, begun, at + 1, *rules)
-        finally:
-            programs.note_used()
+        given = dict(self.found)
+        pass_ = begun(programs, order, (), (*given, *ends))
+        words, made, flags, *places = pass_
+        wires = Wires(words)
+        for place, t in zip(places, given.values(), strict=False):
+            if place >= 0:
+                made[place] = t.node
+
+        def visit(at: int) -> None:
+            node = order[at]
+            for i, place in zip(node.inputs, wires.of(at), strict=True):
+                if place >= 0 and made[place] is not None and i not in self.found:
+                    self.found[i] = handle(made[place])
+            if any([i in self.found for i in node.inputs]):
+                self._visit(node)
+                found = self.found.get(node)
+                if found is not None:
+                    made[at] = found.node if isinstance(found, Tensor) else found
+                    flags[at] = 0 if isinstance(found, Tensor) else _LOOK
+
+        rules = programs.word | BATCH, programs.used, programs.stamp
+        programs.go(programs.native.go_forth, order, pass_, range(len(order)), rules, visit)
         for node, at in zip(ends, places[len(given) :], strict=True):
             if at >= 0 and made[at] is not None and node not in self.found:
                 self.found[node] = noted(made[at])
