@@ -60,11 +60,9 @@ class RecordLayout:
 
 ASKS = (
     recording_keys.ask, recording_families.described, recording_structs.remember,
-    recording_walk.history_of, recording_walk.uncommon, recording_run.release,
-    recording_steps.scheduled, recording_interpret.interpreted,
+    recording_walk.history_of, recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
-    recording_program.placed, recording_program.digest_of,
-    recording_reverse.begin_back, recording_reverse.go_back,
+    recording_program.placed, recording_reverse.begin_back, recording_reverse.go_back,
     recording_rules.begin_forth, recording_rules.go_forth,
 )  # fmt: skip
 
