@@ -10,7 +10,7 @@ recording with an equal key.  What a rule did with watched numbers (`watched`) i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -279,13 +279,8 @@ def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Drawn:
     return Drawn(program, gather, tuple(store), tuple(copies), places)
 
 
-def build(
-    outputs: Iterable[Node], number: dict[Node, int], executable_of: Callable[[Program], Any] = executable_of
-) -> tuple[Plan, Drawn]:
-    """The plan that stores every output which has a number, and what was drawn for it.
-
-    executable_of    gives what runs a program
-    """
+def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, Drawn]:
+    """The plan that stores every output which has a number, and what was drawn for it: its executable is looked up."""
     drawn = draw(outputs, number)
     executable = executable_of(drawn.program) if drawn.program.outputs else None
     return Plan(executable, drawn.gather, drawn.store, drawn.copies), drawn

@@ -28,7 +28,7 @@ from ..tape.ask import Question, end_recording, evaluate, live_small, stored_alo
 from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
 from ..tape.misses import note
 from ..tape.node import Node, new_number
-from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, source
+from ..tape.plan import COUNTS, Drawn, Misfit, Plan, count, data, draw, source
 from ..tape.program import Program
 from ..tape.record import state
 from ..tape.sizes import Answer
@@ -241,9 +241,11 @@ class Gradients(Question):
 
     def _planned(self, gradients: list[Tensor | None], executable_of: Callable[[Program], Any]) -> tuple[Plan, Answer]:
         """The plan that computes these gradients."""
-        plan, drawn = build([*_with_old(gradients, self.ordered), *self.kept], self.number, executable_of)
+        drawn = draw([*_with_old(gradients, self.ordered), *self.kept], self.number)
         answer = _answer(drawn, gradients, self.seeds, self.kept, self.number)
-        plan.store, plan.grads, plan.computed = answer.drawn.store, answer.grads, answer.computed
+        executable = executable_of(drawn.program) if drawn.program.outputs else None
+        plan = Plan(executable, drawn.gather, answer.drawn.store, drawn.copies)
+        plan.grads, plan.computed = answer.grads, answer.computed
         return plan, answer
 
     def computed(self, wanted: Sequence[Node], runs_every_rule: bool) -> list[np.ndarray | None]:
