@@ -1,4 +1,4 @@
-"""A graph without its numbers, which are extents and the like; and a graph with others in their place.
+"""A graph without its numbers, which are extents and the like, or symbols; and a graph with others in their place.
 
     f(x: f64[9,4]) { a = exp(x)  b = reshape(a, (36,)) }         9, 4; 9, 4; 36; 36
 
@@ -17,11 +17,13 @@ from .ir.graph import Region
 from .lowering import Nest
 from .nested import starts
 from .runtime.disk import blake2b
-from .symbols import NotSymbolic, Symbol, as_float
+from .symbols import NotSymbolic, Symbol, SymbolicFloat, as_float
 
 #: Stand-ins for numbers: of no class that a parameter is of.
 _INT, _FLOAT = int, float
 
+#: Classes of numbers.
+_NUMBERS = frozenset((int, Symbol))
 #: Classes of parameters whose text says all.
 _PLAIN = frozenset((bool, float, str, type(None)))
 
@@ -89,7 +91,7 @@ class _Separated:
     def without(self, value: Any) -> Hashable:
         """A value of any kind without its numbers."""
         kind = type(value)
-        if kind is int:
+        if kind in _NUMBERS:
             self.numbers.append(value)
             return _INT
         if kind is tuple:
@@ -101,10 +103,16 @@ class _Separated:
     def constant(self, params: tuple) -> Hashable:
         """A constant without its number: a float that is a whole number may be the count of a mean."""
         value, dtype = params
-        if type(value) is float and value.is_integer() and value != 0:
-            self.numbers.append(int(value))
+        if _is_count(value):
+            self.numbers.append(value.count if type(value) is SymbolicFloat else int(value))
             return _FLOAT, dtype
+        if type(value) is Symbol:
+            return self.without(value), dtype
         return repr(value), dtype  # -0.0 is another constant than 0.0
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is SymbolicFloat or (type(value) is float and value.is_integer() and value != 0)
 
 
 def _is_part(node: Node) -> bool:
@@ -153,13 +161,15 @@ def _region(region: Region, numbers: Iterator[int], regions: dict[Region, Region
 
 
 def _filled(value: Any, numbers: Iterator[int]) -> Any:
-    if type(value) is int:
+    if type(value) in _NUMBERS:
         return next(numbers)
     return tuple([_filled(v, numbers) for v in value]) if type(value) is tuple else value
 
 
 def _constant(params: tuple, numbers: Iterator[int]) -> tuple:
     value, dtype = params
-    if type(value) is float and value.is_integer() and value != 0:
+    if _is_count(value):
         value = as_float(next(numbers))
+    elif type(value) is Symbol:
+        value = next(numbers)
     return value, dtype

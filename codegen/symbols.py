@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import operator
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -375,7 +375,7 @@ def common_factor(x: int, other: int) -> int:
     return math.gcd(other, *_terms(x).values()) if type(x) is Symbol else math.gcd(x, other)
 
 
-def evaluated(numbers: list[int], names: list[str]) -> Callable[..., tuple[int, ...]]:
+def evaluated(numbers: Sequence[int], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
     """A function of these symbols that gives all the numbers at once."""
     return _function(f"({', '.join([*map(formula, numbers), ''])})" if numbers else "()", names)
 
@@ -386,5 +386,5 @@ def checked(conditions: Conditions, names: list[str]) -> Callable[..., bool]:
     return _function(" and ".join(parts) or "True", names)
 
 
-def _function(expression: str, names: list[str]) -> Any:
+def _function(expression: str, names: Sequence[str]) -> Any:
     return defined("f", f"def f({', '.join(names)}): return {expression}", {"__name__": __name__})

@@ -240,14 +240,13 @@ def interned(
     is_pure = all([n.call is None or n.call.is_pure for n in order])
     if not is_pure or any(map(_hooks_of, arguments)) or any([n.hooks for n in order]):
         return Body(arguments, hidden, results, order)
-    key = (len(arguments), tuple(parts), tuple([number[n] for n in results]))
     lines = state.now.lines
-    table = lines.bodies if lines is not None and lines.is_whole else _bodies
-    found: Body | None = table.get(key)
+    key = (lines and lines.trace, len(arguments), tuple(parts), tuple([number[n] for n in results]))
+    found: Body | None = _bodies.get(key)
     if found is None or not found.has_rules_of(order, rules):
         found = Body(arguments, hidden, results, order)
         found.is_interned_itself = True
-        table.put(key, found)
+        _bodies.put(key, found)
     return found
 
 

@@ -43,11 +43,6 @@ class Ask(NamedTuple):
     also: tuple[Node, ...] = ()
     targets: tuple[Node, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The purpose as `ad.explain` says it."""
-        return "value" if self.purpose == VALUE else "backward"
-
 
 class Reading(NamedTuple):
     """A recording as machine code reads it, with its numbers and without.

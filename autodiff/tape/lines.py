@@ -21,7 +21,6 @@ import numpy as np
 from codegen import ir
 from codegen.ir import Origin
 from codegen.records import NamedTuple
-from codegen.runtime.cache import LRU
 
 from ..frames import UserLine, is_ours, nearest_code, short_name, user_lines
 from ..tensor import AbstractTensor, Tensor
@@ -98,12 +97,12 @@ class Lines:
     is_whole  all is told: rules run also where what they record is known, and functions that call each other are named
     is_lasting  of all that a thread records, not of one trace: no node is held, and nobody ends it
     labels    the user's names of nodes;  origins: of the graph that was made last
-    bodies    of loops, met in this trace: as they were recorded in it, if it `is_whole`
+    trace     the trace, if it `is_whole`: the bodies of its loops are its own, as they were recorded in it
     at        where what is recorded now belongs; None: to the present line
     stop      the frame at which the user's program ends, as far as it is traced
     """
 
-    __slots__ = ("_named", "at", "bodies", "is_lasting", "is_whole", "labels", "origins", "places", "stop")
+    __slots__ = ("_named", "at", "is_lasting", "is_whole", "labels", "origins", "places", "stop", "trace")
 
     def __init__(
         self, stop: FrameType | None = None, *, is_whole: bool = False, is_lasting: bool = False
@@ -111,7 +110,7 @@ class Lines:
         self.places: dict[float, Any] = {}
         self.labels: dict[float, str] = {}
         self.origins: Mapping[float, Origin] = {}
-        self.bodies = LRU(1024) if is_whole else None
+        self.trace = object() if is_whole else None
         self._named: tuple[Sequence[Node], Callable[[], Iterable[str]], CodeType | None] | None = None
         self.is_whole = is_whole
         self.is_lasting = is_lasting

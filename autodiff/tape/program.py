@@ -32,12 +32,6 @@ from .walk import needed, value_inputs
 _MANY = 1 << 20
 
 
-class _EquationsDigest(bytes):
-    """A hash of equations, which holds them: it was made of addresses."""
-
-    of: Sequence
-
-
 class Program:
     """Equations, in an order in which each follows what it reads.
 
@@ -47,7 +41,7 @@ class Program:
     lowered     the nodes of its graph, once there is one, by equation
     """
 
-    __slots__ = ("_graph", "_key", "_size", "_table", "equations", "inputs", "lowered", "outputs")
+    __slots__ = ("_graph", "_key", "_table", "equations", "inputs", "lowered", "outputs")
 
     def __init__(
         self, inputs: Sequence[Aval], equations: Sequence[tuple[Kind, tuple[int, ...]]], outputs: Sequence[int]
@@ -56,21 +50,13 @@ class Program:
         self._key: tuple | None = None
         self._graph: ir.Graph | None = None
         self._table = b""
-        self._size = -1
         self.lowered: list[ir.Node] = []
 
     @property
     def key(self) -> tuple:
         """Equal for programs that compute the same in the same order."""
         if self._key is None:
-            native = machine.asks
-            equations: Any
-            if native is None:
-                equations = tuple([(kind.told, *places) for kind, places in self.equations])
-            else:
-                found = native.digest_of(self.equations)
-                equations, (self._size,) = _EquationsDigest(found[:16]), struct.unpack_from("q", found, 16)
-                equations.of = self.equations
+            equations = tuple([(kind.told, *places) for kind, places in self.equations])
             self._key = (tuple([(aval.shape, aval.dtype) for aval in self.inputs]), equations, tuple(self.outputs))
         return self._key
 
@@ -84,9 +70,7 @@ class Program:
     @property
     def size(self) -> int:
         """The number of elements of all that is computed."""
-        if self.key and self._size < 0:  # the key counts them where machine code makes it
-            self._size = sum([kind.out.aval.size for kind, _ in self.equations])
-        return self._size
+        return sum([kind.out.aval.size for kind, _ in self.equations])
 
     @property
     def has_regions(self) -> bool:

@@ -99,7 +99,8 @@ class Size:
         if self.numbers in samples or len(samples) > _TRIES or is_decided_otherwise:
             return _nothing
         samples[self.numbers] = self.key
-        found = _for_any(self, samples, order, answer, again, choices) if len(samples) > 1 and _is_plain(order) else None
+        is_known_twice = len(samples) > 1 and _is_plain(order)
+        found = _for_any(self, samples, order, answer, again, choices) if is_known_twice else None
         if found is None:
             return _nothing
         _answer_all(form, found)

@@ -99,10 +99,6 @@ def _gone_through(
 
 def uncommon(past: list[Node]) -> list[Node]:
     """The nodes of a history with room for more (leaves, calls, those with hooks), released ones, and sources."""
-    native = machine.asks
-    if native is not None:
-        found: list[Node] = native.uncommon(past)
-        return found
     return [n for n in past if type(n) is not Node or n.kind.released or not n.inputs]
 
 

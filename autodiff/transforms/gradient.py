@@ -28,7 +28,8 @@ from ..tape.ask import Question, end_recording, evaluate, live_small, stored_alo
 from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
 from ..tape.misses import note
 from ..tape.node import Node, new_number
-from ..tape.plan import COUNTS, Drawn, Misfit, Plan, build, count, data, draw, source
+from ..tape.plan import COUNTS, Drawn, Misfit, Plan, count, data, draw, source
+from ..tape.program import Program
 from ..tape.record import state
 from ..tape.sizes import Answer
 from ..tape.walk import Said, history, needed, still_true, structure
@@ -183,12 +184,7 @@ class Gradients(Question):
         count(None)
         self.take(([], {n: i for i, n in enumerate(found.order)}, found.order, found.kept))
         gradients = emit(self.past, self.seeds, self.ordered, tracks=False)
-        drawn = draw([*_with_old(gradients, self.ordered), *self.kept], self.number)
-        answer = _answer(drawn, gradients, self.seeds, self.kept, self.number)
-        drawn = answer.drawn
-        executable = drawn.program if tier.is_evaluated(drawn.program) else tier.executable_of(drawn.program)
-        plan = Plan(executable, drawn.gather, drawn.store, drawn.copies)
-        plan.grads, plan.computed = answer.grads, answer.computed
+        plan, _ = self._planned(gradients, lambda made: made if tier.is_evaluated(made) else tier.executable_of(made))
         note("backward", "one new program comes after another: each is kept when it comes again")
         return plan
 
@@ -224,10 +220,8 @@ class Gradients(Question):
         known = not why
         for group in () if known else groups:
             group.old = None
-        plan, drawn = build([*_with_old(gradients, groups), *self.kept], number)
+        plan, answer = self._planned(gradients, tier.executable_of)
         plan.relied, plan.read, plan.leaves = relied, read, self.places
-        answer = _answer(drawn, gradients, seeds, self.kept, number)
-        plan.store, plan.grads, plan.computed = answer.drawn.store, answer.grads, answer.computed
         if known and still_true(key[1], self.order):
             if watches.by_node:
                 plan.formulas = watches.formulas(plan.gather, number)
@@ -243,6 +237,15 @@ class Gradients(Question):
         note("backward", why or key)
         self.note_size(plan)
         return plan
+
+    def _planned(self, gradients: list[Tensor | None], executable_of: Callable[[Program], Any]) -> tuple[Plan, Answer]:
+        """The plan that computes these gradients."""
+        drawn = draw([*_with_old(gradients, self.ordered), *self.kept], self.number)
+        answer = _answer(drawn, gradients, self.seeds, self.kept, self.number)
+        executable = executable_of(drawn.program) if drawn.program.outputs else None
+        plan = Plan(executable, drawn.gather, answer.drawn.store, drawn.copies)
+        plan.grads, plan.computed = answer.grads, answer.computed
+        return plan, answer
 
     def computed(self, wanted: Sequence[Node], runs_every_rule: bool) -> list[np.ndarray | None]:
         """The gradients where no plan can be kept: what hooks and rules record is computed as any recording is."""

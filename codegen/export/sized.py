@@ -25,6 +25,7 @@ import numpy as np
 
 from ..ir import Graph
 from ..kernel.mlir import print_module
+from ..numbers import apart
 from ..passes import optimize, plan
 from ..passes.storage import in_chains
 from ..program import BufferProgram
@@ -269,7 +270,7 @@ _OVERFLOW = [f"declare {{ i64, i1 }} @llvm.s{op}.with.overflow.i64(i64, i64)" fo
 def _text_of(found: ExportedSizes) -> Hashable:
     """Equal for programs that differ by the values of symbols alone."""
     hidden = [repr(x) if type(x) in (Symbol, SymbolicFloat) else np.asarray(x).tobytes() for x in found.hidden]
-    return text_of(found.graph), tuple(hidden), found.results
+    return text_of(apart(found.graph)), tuple(hidden), found.results
 
 
 def _near(

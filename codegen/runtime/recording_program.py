@@ -1,7 +1,6 @@
 """From nodes to programs and back, in native Python: see `autodiff.tape.program`.
 
     placed(outputs, arguments)      the program of pending nodes: [equations, inputs, places of the outputs]
-    digest_of(equations)            a hash of 128 bits: equal for equations that compute the same
 
 An equation is a kind, and where its inputs stand: an earlier equation, or (below 0) an input of the program.
 """
@@ -15,9 +14,7 @@ from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u32, u
 from . import recording_objects as py
 from .recorder_nodes import NodeWords
 from .recording_entries import READ, Met, begin, put_in_order, walk
-from .recording_hash import Digest, mix, start
-from .recording_steps import SIZE, runs_of
-from .recording_structs import RawKind, RawNode, RawRich, body_of, count_of, input_at, tape
+from .recording_structs import RawNode, RawRich, body_of, count_of, input_at, tape
 from .recording_walk import gather, roots
 
 
@@ -217,28 +214,3 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
     made = objects_of(d, results, n_results)
     py.free(memory)
     return py.object_of(made)
-
-
-@native
-def digest_of(equations: borrowed) -> obj:
-    """The hash of a list of equations, and the number of elements of all values, as 24 bytes.
-
-    It is made of the addresses of `Kind.told`, which the equations hold.
-    """
-    d = local(Digest, 1)[0]
-    start(d, 0x13198A2E03707344, 0xA4093822299F31D0)
-    elements = u64(0)
-    for i in range(py.list_size(ptr(equations))):
-        runs = runs_of(ptr(equations), i)
-        equation = py.list_item(ptr(equations), i)
-        kind = ptr[RawKind](py.tuple_item(equation, 0))
-        if runs is None:
-            return py.failed()
-        elements += u64(py.int_in(runs, SIZE))
-        places = py.tuple_item(equation, 1)
-        count = py.tuple_size(places)
-        mix(d, u64(kind.told), u64(count))
-        for k in range(count):
-            mix(d, u64(py.int_in(places, k)), u64(k))
-    d.count = elements
-    return py.object_of(py.new_bytes(ptr(d), 24))

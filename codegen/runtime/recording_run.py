@@ -1,7 +1,6 @@
 """A plan is run on the recording that was walked over, and its results are kept.
 
     run(answer, ...)       gather inputs, call the plan, give nodes their values and leaves their gradients
-    release(past)          a history is given up
 
 An answer is a block of words that says where a plan's inputs come from and where its results go, by places in canonical
 order.  While the plan runs, which may run any Python, all nodes that are written to afterwards are held.
@@ -110,28 +109,6 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
         n = ptr[RawNode](nodes[i])
         if n.value is not tape.none:
             drop_inputs(n)
-
-
-@native
-def release(past: borrowed) -> obj:
-    """Give up a list of nodes, but for leaves.  Gives True; None, and nothing is done, where a kind of these is new."""
-    nearby = local(ptr, 4 * py.FEW)
-    held = py.room(nearby, 4 * py.FEW, py.list_size(ptr(past)))
-    if held is None:
-        return py.failed()
-    is_known = True
-    count = i64(0)
-    for i in range(py.list_size(ptr(past))):
-        n = ptr[RawNode](py.list_item(ptr(past), i))
-        if is_plain_or_no_leaf(n):
-            held[count] = ptr(n)
-            count += 1
-            if n.kind.freed is None or ptr(n.kind.freed) is tape.none:
-                is_known = False
-    if is_known:
-        give_up(held, count)
-    py.leave(held, nearby)
-    return borrowed(tape.true if is_known else tape.none)
 
 
 @native

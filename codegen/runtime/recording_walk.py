@@ -8,7 +8,6 @@
 And lists of nodes for Python, without a hash:
 
     history_of(nodes, since)      those through which gradients flow, or all that were recorded after a number
-    uncommon(past)                those of a history that Python has to look at
 """
 
 # mypy: ignore-errors
@@ -180,18 +179,3 @@ def history_of(nodes: borrowed, since: u64) -> obj:
     made = py.list_of(held, i64(own))
     py.leave(held, nearby)
     return py.object_of(made)
-
-
-@native
-def uncommon(past: borrowed) -> obj:
-    """The nodes of a list that have room for more than an operation, that were given up, or that read nothing."""
-    found = py.new_list(0)
-    if found is None:
-        return py.failed()
-    for i in range(py.list_size(ptr(past))):
-        n = ptr[RawNode](py.list_item(ptr(past), i))
-        is_one = n.type is not tape.plain_type or n.kind.released is tape.true or count_of(n) == 0
-        if is_one and py.append(found, ptr(n)) != 0:
-            py.dec(found)
-            return py.failed()
-    return py.object_of(found)

@@ -165,22 +165,6 @@ def test_a_history_is_given_up_as_it_is_without_machine_code(native, monkeypatch
     assert any([any([is_released for is_released, _ in left]) for _, left in found])
 
 
-def test_a_history_of_many_new_kinds_is_looked_at_once(native, monkeypatch):
-    y = ad.tensor(np.ones(200), requires_grad=True)
-    for _ in range(100):
-        y = ad.sin(y[1:])
-    past, asked, found = history([y.node]), [], machine.asks
-
-    class Counting:
-        def release(self, past):
-            asked.append(len(past))
-            return found.release(past)
-
-    monkeypatch.setattr(machine, "asks", Counting())
-    release(past)
-    assert len(asked) == 1 and all([n.kind.released for n in past if n.leaf is None])
-
-
 def test_gradients_go_through_what_leads_to_their_targets(native):
     for seed in range(20):
         past = history([Program(seed, "nothing").result.node])

@@ -302,7 +302,7 @@ def test_forms_are_forgotten_and_hold_no_recording(varied):
         check(PROGRAMS["mean"], ROWS[:n], WEIGHTS)
     ad.clear_cache()
     gc.collect()
-    assert len(sizes._forms) == 0
+    assert len(families.forms) == 0
 
 
 # ---------------------------------------------------------------- every operation
