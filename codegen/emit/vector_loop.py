@@ -9,7 +9,6 @@ Partial results of reductions are combined as a tree: halves of the vector, halv
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
@@ -40,7 +39,7 @@ class VectorLoop(VectorMemory):
         self.rest = rest or block
         self.vectors: dict[Value, str] = {}
         self.hoisted: list[str] = []
-        self.mask, self.whole, self.active, self.is_from_zero = "", "", 0, False
+        self.mask, self.whole, self.active = "", "", 0
         self.late: set[Operation] = set()
         self.stores: dict[Operation, tuple[str, str]] = {}
         stored = {o.operands[1] for o in block.operations if o.name == "memref.store"}
@@ -143,7 +142,6 @@ class VectorLoop(VectorMemory):
         body.start(f"loop.{number}")
         header = len(body.lines)
         self.mask = self._mask(stop, counter) if phase.is_masked else ""
-        self.is_from_zero = start == "0"
         self.active = 0 if phase.is_masked else self.lanes
         results = self._iteration(counter, phis) if self.mask or plan.near is None else self._either(counter, phis)
         self.whole = ""
@@ -201,18 +199,9 @@ class VectorLoop(VectorMemory):
         body.names[self.counter] = counter
         for reduction, name in zip(plan.reductions, partial, strict=True):
             self.vectors[reduction.start] = name
-        early, between, last = self._ordered()
-        waiting: dict[Operation, tuple[str, str]] = {}
-        for operation in early:
-            if any([x.owner in waiting for x in operation.operands]):
-                self.load_rows(waiting)
-            body.tell(operation)
-            if row := self.branching_row(operation):
-                waiting[operation] = row
-            else:
-                self._operation(operation)
-        self.load_rows(waiting)
-        for operation in (*between, *last):
+        self.late = self._late() if self.whole else set()
+        is_last = {*self.late, *filter(self.goes_past_caches, self.block.operations)}
+        for operation in sorted(self.block.operations[:-1], key=is_last.__contains__):
             self._operation(operation)
         self.store_deferred()
         body.offsets = outside
@@ -222,28 +211,19 @@ class VectorLoop(VectorMemory):
             for r, end, before in zip(plan.reductions, ends, partial, strict=True)
         ]
 
-    def _ordered(self) -> tuple[list[Operation], list[Operation], list[Operation]]:
-        """The operations of an iteration: accesses that branch come first or last where nothing forbids it.
+    def _late(self) -> set[Operation]:
+        """Stores of memory that nothing reads behind them in an iteration: at its end they share a branch.
 
-        Arithmetic is one block between them then: of a product and a sum in two no fused one is made.  And LLVM's time
+        Arithmetic is one block before it then: of a product and a sum in two no fused one is made.  And LLVM's time
         grows with the product of values and blocks: with a branch for each of 1,700 accesses it took 7.5 s.
         """
-        operations = self.block.operations[:-1]
-        stores = Counter(o.operands[1] for o in operations if o.name == "memref.store")
-        self.late = {
-            o for o in operations
-            if o.name == "memref.store" and (self.whole or self.goes_past_caches(o))
-            and o.operands[1] not in self.updated and stores[o.operands[1]] == 1
-        }  # fmt: skip
-        early: dict[Operation, None] = {}
-        pending = {r for o in operations for r in o.results} if self.whole else set()
-        for o in operations if self.whole else ():
-            is_load = o.name == "memref.load" and o.operands[0] not in stores
-            if pending.isdisjoint(o.operands) and (is_load or (len(o.results) == 1 and o.result.type is INDEX)):
-                early[o] = None
-                pending.discard(o.result)
-        moved = {*early, *self.late}
-        return list(early), [o for o in operations if o not in moved], [o for o in operations if o in self.late]
+        found, is_read = set(), set()
+        for o in reversed(self.block.operations):
+            if o.name == "memref.load":
+                is_read.add(o.operands[0])
+            elif o.name == "memref.store" and o.operands[1] not in is_read:
+                found.add(o)
+        return found
 
     def _either(self, counter: str, partial: list[str]) -> list[str]:
         """The same, written for iterations away from edges too."""
