@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
+from ..kernel.nest import I1, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
 from .operations import BEYOND, SCALAR, extreme
 from .phases import RUN, SEARCHED, Phase, is_long, is_open, may_be_known
@@ -24,19 +24,12 @@ from .vector_values import is_by_doubles, quotient
 if TYPE_CHECKING:
     from .body import BodyWriter
 
-#: Lines from which on an iteration is so long that instructions for its places do not count (see `BodyWriter.stepped`).
-_LONG = 100
-
 
 class VectorLoop(VectorMemory):
     """Writes one planned loop into a body."""
 
-    def __init__(
-        self, body: BodyWriter, block: Block, counter: Value, plan: LoopPlan, rest: Block | None = None
-    ) -> None:
+    def __init__(self, body: BodyWriter, block: Block, counter: Value, plan: LoopPlan) -> None:
         self.body, self.block, self.counter, self.plan = body, block, counter, plan
-        #: The writer of the iterations that are left over, one by one.
-        self.rest = rest or block
         self.vectors: dict[Value, str] = {}
         self.hoisted: list[str] = []
         self.mask, self.whole, self.active = "", "", 0
@@ -82,7 +75,7 @@ class VectorLoop(VectorMemory):
         """Elements that no vector holds, one by one; floats by themselves: in the sum each would be rounded."""
         self.body.calls = self.plan.is_large
         first = self._identities(1) if is_apart else initial
-        found = self.body.loop(self.rest, self.counter, lower, upper, "1", first)
+        found = self.body.loop(self.block, self.counter, lower, upper, "1", first)
         self.body.calls = False
         return combined(self, self.plan.reductions, initial, found) if is_apart else found
 
@@ -146,8 +139,7 @@ class VectorLoop(VectorMemory):
         results = self._iteration(counter, phis) if self.mask or plan.near is None else self._either(counter, phis)
         self.whole = ""
         lines = body.lines
-        is_short = len(lines) - header <= _LONG
-        lines += body.stepped(number, counter, phase.lanes, is_seen=is_short and not phase.is_masked)
+        lines.append(f"  {after} = add nsw i64 {counter}, {phase.lanes}")
         lines.append(f"  %more.{number} = icmp slt i64 {after}, {stop}")
         lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %done.{number}")
         lines[header:header] = self.phis([counter, *phis], [start, *partial], before, [after, *results], body.label)
