@@ -19,7 +19,7 @@ from typing import Any
 from .emit.nests import leaves
 from .ir import Aval, Graph
 from .passes import optimize, plan
-from .passes.storage import in_chains, is_beyond_caches
+from .passes.storage import is_beyond_caches
 from .program import Branch, Buffer, BufferProgram, Gemm, Kernel, Loop, Run, Step, While
 from .records import record, replace
 from .runtime.executable import Pieces
@@ -136,7 +136,7 @@ def sized_program(
 
 def _planned(example: Graph) -> SizedProgram:
     """Plan a graph for an example.  Raises NotSymbolic where no text says what it is."""
-    program = plan.plan(optimize(example), pack=in_chains)
+    program = plan.plan(optimize(example))
     pieces = Pieces.of(program)
     text: list[Hashable] = []
     symbolic: dict[int, Any] = {}

@@ -30,7 +30,7 @@ from .loop_plan import plan_loop
 from .math import Need, named
 from .operations import SCALAR, MemoryWriter
 from .phases import phases, write_in_runs
-from .short_rows import is_long, pays, unrolled, write_held
+from .short_rows import pays, unrolled, write_held
 from .target import Target
 from .tiles import write_tiles
 from .types import llvm_type
@@ -83,7 +83,6 @@ class BodyWriter(MemoryWriter):
         self.multiples = {self.names[a]: multiple for a, multiple in function.multiples.items()}
         self.offsets: dict[tuple, str] = {}  # (extents, indices) -> name of the linear index, where it dominates
         self.label = "entry"
-        self.loops = 0  # written so far
         self.calls = False  # whether elementary functions are called rather than inlined
         self.goes_past_caches = False
         self.count = 0
@@ -177,8 +176,7 @@ class BodyWriter(MemoryWriter):
         lower, upper, step, *initial = operands
         (block,) = operation.regions
         apart = "apart" in operation.attributes
-        is_few = "few" in operation.attributes
-        if not initial and step == "1" and write_held(self, block, lower, upper, is_few=is_few):
+        if not initial and step == "1" and write_held(self, block, lower, upper):
             return
         results = self._innermost(block, block.arguments[0], lower, upper, step, initial, independent=apart)
         if results is None:
@@ -215,7 +213,6 @@ class BodyWriter(MemoryWriter):
     ) -> list[str] | None:
         """The loop in vectors; gives what it carried, or None if it cannot be."""
         carried = block.arguments[1:] if initial else []
-        rest = block
         plan = plan_loop(block, counter, carried, independent=independent) if step == "1" else None
         if plan is None and step == "1" and (written := unrolled(block)) is not None:
             flat, before = written
@@ -223,12 +220,12 @@ class BodyWriter(MemoryWriter):
             if plan is None or not pays(plan):
                 return None
             self._straight(before)
-            block, rest = flat, block if is_long(plan) else flat
+            block = flat
         if plan is None:
             return None
         trips = max(0, int(upper) - int(lower)) if upper.isdigit() and lower.isdigit() else None
         covering = phases(plan, trips, self.target, multiple=math.gcd(self._multiple(lower), self._multiple(upper)))
-        return VectorLoop(self, block, counter, plan, rest).write(lower, upper, initial, covering)
+        return VectorLoop(self, block, counter, plan).write(lower, upper, initial, covering)
 
     def _tiles(self, block: Block, counter: Value, lower: str, upper: str, step: str, *, independent: bool) -> bool:
         """The loop and the one in it by tiles, if that pays."""
@@ -249,12 +246,11 @@ class BodyWriter(MemoryWriter):
         write: Callable[..., list[str]] | None = None,
         *,
         types: Sequence[str] | None = None,
-        is_seen: bool = True,
     ) -> list[str]:
         """A loop over one of the block's arguments; gives what it carried.
 
         `write(*carried)` writes its body and gives the names carried on; by default it is the block.  The carried
-        values are the arguments behind the counter, or others of these types.  `is_seen`: see `stepped`.
+        values are the arguments behind the counter, or others of these types.
         """
         number, before = self.next_number(), self.label
         variable, after = f"%i.{number}", f"%next.{number}"
@@ -267,7 +263,7 @@ class BodyWriter(MemoryWriter):
 
         self.lines.append(f"  br label %loop.{number}")
         self.start(f"loop.{number}")
-        loops, header = self.loops, len(self.lines)
+        header = len(self.lines)
         self.lines += [""] * (1 + len(phis))  # the phis: what the body carries on is not known yet
         self.lines.append(f"  %more.{number} = icmp slt i64 {variable}, {upper}")
         self.lines.append(f"  br i1 %more.{number}, label %body.{number}, label %done.{number}")
@@ -277,8 +273,7 @@ class BodyWriter(MemoryWriter):
         # negative stays so.
         wraps = " nsw" if step == "1" else ""
         wraps = f" nuw{wraps}" if wraps and lower.isdigit() else wraps
-        # Of loops around others LLVM looks at the counter in vain.
-        self.lines += self.stepped(number, variable, step, wraps, is_seen=is_seen and self.loops == loops)
+        self.lines.append(f"  {after} = add{wraps} i64 {variable}, {step}")
         self.lines.append(f"  br label %loop.{number}")
         self.lines[header] = f"  {variable} = phi i64 [ {lower}, %{before} ], [ {after}, %{self.label} ]"
         for j, (type, first, last) in enumerate(zip(types, initial, yielded, strict=True)):
@@ -287,21 +282,6 @@ class BodyWriter(MemoryWriter):
             )
         self.start(f"done.{number}")
         return phis
-
-    def stepped(
-        self, number: int, counter: str, step: int | str, wraps: str = " nsw", *, is_seen: bool = True
-    ) -> list[str]:
-        """The counter's next value, `%next.number`; LLVM sees that it grows by steps where that `is_seen`.
-
-        Where it does, it makes the places in memory that a loop goes to anew: in loops that run much that saves
-        instructions, in others it costs a fifth of code generation.  `llvm.expect` is a name for what it is given.
-        """
-        here, said = counter, []
-        if not is_seen:
-            here = f"%here.{number}"
-            expect = self.declare("llvm.expect.i64", "i64", ("i64", "i64"))
-            said = [f"  {here} = call i64 {expect}(i64 {counter}, i64 0)"]
-        return [*said, f"  %next.{number} = add{wraps} i64 {here}, {step}"]
 
     def _if(self, operation: Operation, operands: list[str]) -> None:
         then, otherwise = operation.regions
@@ -323,7 +303,6 @@ class BodyWriter(MemoryWriter):
     def start(self, label: str) -> None:
         """A new block of LLVM's."""
         self.label = label
-        self.loops += label.startswith("loop.")
         self.lines.append(f"{label}:")
 
     _structured: ClassVar[dict[str, Callable]] = {

@@ -42,7 +42,6 @@ _A_LOOP, _A_SEARCH, _A_FUNCTION, _MOST = 6, 6, 6, 16
 #: The same where the rows are written: each element by itself, which only functions outweigh, or that something is
 #: added up over rows as well, which one by one wait for each other.
 _STORED, _STORED_CHEAP, _ADDED = 12, 4, 7
-_LONG = 160
 #: The cost that a row must have for each element that it looks up by a number: the label of a cross-entropy, us of
 #: 66,666 rows of 3 floats, 28,571 of 7, 20,000 of 10, value and gradient: 1,212, 700, 470; side by side 232, 173, 166.
 _A_GATHER = 40
@@ -72,11 +71,6 @@ def pays(plan: LoopPlan) -> bool:
     """True if memory is walked through by known steps, but for few loads."""
     found = [o for o, place in plan.places.items() if not isinstance(place, int)]
     return all(o.name == "memref.load" for o in found) and len(found) * _A_GATHER <= plan.cost
-
-
-def is_long(plan: LoopPlan) -> bool:
-    """True if the code is better not written twice: then the rest of the elements runs the loops as they were."""
-    return plan.cost > _LONG
 
 
 def _worth(block: Block, loops: list[Operation]) -> int:
@@ -212,18 +206,15 @@ class _Rows:
         return self.inner.regions[0]
 
 
-def write_held(body: BodyWriter, block: Block, lower: str, upper: str, *, is_few: bool) -> bool:
-    """Write a loop of step 1 with its rows in registers; False if it has none.
-
-    is_few    whether its iterations would not fill a vector, where their number is not known
-    """
+def write_held(body: BodyWriter, block: Block, lower: str, upper: str) -> bool:
+    """Write a loop of step 1 with its rows in registers; False if it has none."""
     counter = block.arguments[0]
     found = _rows(block, counter)
     if found is None:
         return False
     trips = known_integer(found.inner.operands[1])
     assert trips is not None, "a row has a known length"
-    is_few |= lower.isdigit() and upper.isdigit() and int(upper) - int(lower) <= _LONG_AROUND
+    is_few = lower.isdigit() and upper.isdigit() and int(upper) - int(lower) <= _LONG_AROUND
     phase, *others = phases(found.plan, trips, body.target)
     if others or not phase.is_straight or phase.lanes < 2 or (trips <= _SHORT and not is_few):
         return False

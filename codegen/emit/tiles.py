@@ -205,9 +205,7 @@ class _Tiles(VectorLoop):
         self.lanes, self.mask, self.active = self.size, "", self.size
 
         def column() -> list[str]:
-            body.loop(
-                self.outer, self.outer_counter, first, last, str(self.size), [], self._tile, is_seen=False
-            )
+            body.loop(self.outer, self.outer_counter, first, last, str(self.size), [], self._tile)
             return []
 
         body.loop(self.block, self.counter, "0", columns_end, str(self.size), [], column)

@@ -9,10 +9,9 @@ Partial results of reductions are combined as a tree: halves of the vector, halv
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
+from ..kernel.nest import I1, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
 from .operations import BEYOND, SCALAR, extreme
 from .phases import RUN, SEARCHED, Phase, is_long, is_open, may_be_known
@@ -25,22 +24,15 @@ from .vector_values import is_by_doubles, quotient
 if TYPE_CHECKING:
     from .body import BodyWriter
 
-#: Lines from which on an iteration is so long that instructions for its places do not count (see `BodyWriter.stepped`).
-_LONG = 100
-
 
 class VectorLoop(VectorMemory):
     """Writes one planned loop into a body."""
 
-    def __init__(
-        self, body: BodyWriter, block: Block, counter: Value, plan: LoopPlan, rest: Block | None = None
-    ) -> None:
+    def __init__(self, body: BodyWriter, block: Block, counter: Value, plan: LoopPlan) -> None:
         self.body, self.block, self.counter, self.plan = body, block, counter, plan
-        #: The writer of the iterations that are left over, one by one.
-        self.rest = rest or block
         self.vectors: dict[Value, str] = {}
         self.hoisted: list[str] = []
-        self.mask, self.whole, self.active, self.is_from_zero = "", "", 0, False
+        self.mask, self.whole, self.active = "", "", 0
         self.late: set[Operation] = set()
         self.stores: dict[Operation, tuple[str, str]] = {}
         stored = {o.operands[1] for o in block.operations if o.name == "memref.store"}
@@ -83,7 +75,7 @@ class VectorLoop(VectorMemory):
         """Elements that no vector holds, one by one; floats by themselves: in the sum each would be rounded."""
         self.body.calls = self.plan.is_large
         first = self._identities(1) if is_apart else initial
-        found = self.body.loop(self.rest, self.counter, lower, upper, "1", first)
+        found = self.body.loop(self.block, self.counter, lower, upper, "1", first)
         self.body.calls = False
         return combined(self, self.plan.reductions, initial, found) if is_apart else found
 
@@ -143,13 +135,11 @@ class VectorLoop(VectorMemory):
         body.start(f"loop.{number}")
         header = len(body.lines)
         self.mask = self._mask(stop, counter) if phase.is_masked else ""
-        self.is_from_zero = start == "0"
         self.active = 0 if phase.is_masked else self.lanes
         results = self._iteration(counter, phis) if self.mask or plan.near is None else self._either(counter, phis)
         self.whole = ""
         lines = body.lines
-        is_short = len(lines) - header <= _LONG
-        lines += body.stepped(number, counter, phase.lanes, is_seen=is_short and not phase.is_masked)
+        lines.append(f"  {after} = add nsw i64 {counter}, {phase.lanes}")
         lines.append(f"  %more.{number} = icmp slt i64 {after}, {stop}")
         lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %done.{number}")
         lines[header:header] = self.phis([counter, *phis], [start, *partial], before, [after, *results], body.label)
@@ -201,18 +191,9 @@ class VectorLoop(VectorMemory):
         body.names[self.counter] = counter
         for reduction, name in zip(plan.reductions, partial, strict=True):
             self.vectors[reduction.start] = name
-        early, between, last = self._ordered()
-        waiting: dict[Operation, tuple[str, str]] = {}
-        for operation in early:
-            if any([x.owner in waiting for x in operation.operands]):
-                self.load_rows(waiting)
-            body.tell(operation)
-            if row := self.branching_row(operation):
-                waiting[operation] = row
-            else:
-                self._operation(operation)
-        self.load_rows(waiting)
-        for operation in (*between, *last):
+        self.late = self._late() if self.whole else set()
+        is_last = {*self.late, *filter(self.goes_past_caches, self.block.operations)}
+        for operation in sorted(self.block.operations[:-1], key=is_last.__contains__):
             self._operation(operation)
         self.store_deferred()
         body.offsets = outside
@@ -222,28 +203,19 @@ class VectorLoop(VectorMemory):
             for r, end, before in zip(plan.reductions, ends, partial, strict=True)
         ]
 
-    def _ordered(self) -> tuple[list[Operation], list[Operation], list[Operation]]:
-        """The operations of an iteration: accesses that branch come first or last where nothing forbids it.
+    def _late(self) -> set[Operation]:
+        """Stores of memory that nothing reads behind them in an iteration: at its end they share a branch.
 
-        Arithmetic is one block between them then: of a product and a sum in two no fused one is made.  And LLVM's time
+        Arithmetic is one block before it then: of a product and a sum in two no fused one is made.  And LLVM's time
         grows with the product of values and blocks: with a branch for each of 1,700 accesses it took 7.5 s.
         """
-        operations = self.block.operations[:-1]
-        stores = Counter(o.operands[1] for o in operations if o.name == "memref.store")
-        self.late = {
-            o for o in operations
-            if o.name == "memref.store" and (self.whole or self.goes_past_caches(o))
-            and o.operands[1] not in self.updated and stores[o.operands[1]] == 1
-        }  # fmt: skip
-        early: dict[Operation, None] = {}
-        pending = {r for o in operations for r in o.results} if self.whole else set()
-        for o in operations if self.whole else ():
-            is_load = o.name == "memref.load" and o.operands[0] not in stores
-            if pending.isdisjoint(o.operands) and (is_load or (len(o.results) == 1 and o.result.type is INDEX)):
-                early[o] = None
-                pending.discard(o.result)
-        moved = {*early, *self.late}
-        return list(early), [o for o in operations if o not in moved], [o for o in operations if o in self.late]
+        found, is_read = set(), set()
+        for o in reversed(self.block.operations):
+            if o.name == "memref.load":
+                is_read.add(o.operands[0])
+            elif o.name == "memref.store" and o.operands[1] not in is_read:
+                found.add(o)
+        return found
 
     def _either(self, counter: str, partial: list[str]) -> list[str]:
         """The same, written for iterations away from edges too."""

@@ -35,16 +35,14 @@ class VectorMemory(VectorValues):
     mask      of the lanes in use, "" for all
     whole     whether all lanes are in use, where asking costs less than the mask; "" elsewhere
     active    how many lanes are in use, the first ones; 0 where only the run knows
-    is_from_zero   True if the present loop begins at element 0
     updated   memory that the loop both reads and writes
-    late      stores that may come at the end of an iteration, where they share the branch by `whole`
+    late      stores that come at the end of an iteration, where they share the branch by `whole`
     """
 
     counter: Value
     mask: str
     whole: str
     active: int
-    is_from_zero: bool
     updated: set[Value]
     late: set[Operation]
     stores: dict[Operation, tuple[str, str]]
@@ -115,45 +113,15 @@ class VectorMemory(VectorValues):
         """Adjacent elements."""
         type, alignment = self.spelled(element), ALIGNMENT[element]
         address = self._row_address(memory, element, indices, stride)
-        if not self.mask or self._has_room(memory, indices):
+        if not self.mask:
             return self._turned(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
         if stride == 1 and memory in self.updated and self._is_in_pieces(memory, element):
             return self._load_pieces(element, address)
         mask = self._turned(self.mask, self.spelled(I1), stride)
-        return self._turned(self._masked_load(type, element, address, mask), type, stride)
-
-    def branching_row(self, operation: Operation) -> tuple[str, str] | None:
-        """The load of adjacent elements without the mask and under it, where the loop branches by that; else None."""
-        if operation.name != "memref.load" or operation in self.plan.in_memory:
-            return None
-        memory, *indices = operation.operands
-        if self.plan.places[operation] != 1 or self._has_room(memory, indices):
-            return None
-        element = memory.type.element
-        type, address = self.spelled(element), self._row_address(memory, element, indices, 1)
-        without = f"load {type}, ptr {address}, align {ALIGNMENT[element]}"
-        return without, self._masked(type, element, address, self.mask)
-
-    def load_rows(self, rows: dict[Operation, tuple[str, str]]) -> None:
-        """Load all of them behind one branch."""
-        if not rows:
-            return
-        found: dict[str, list[str]] = {}
-
-        def load(each: Iterable[str]) -> None:
-            names = found[self.body.label] = []
-            for operation, one in zip(rows, each, strict=True):
-                self.body.tell(operation)
-                names.append(self.value(one))
-
-        without, under = zip(*rows.values(), strict=True)
-        self.either_way("whole", self.whole, lambda: load(without), lambda: load(under))
-        for operation, *names in zip(rows, *found.values(), strict=True):
-            self.body.tell(operation)
-            ways = ", ".join([f"[ {name}, %{label} ]" for name, label in zip(names, found, strict=True)])
-            result = operation.result
-            self.vectors[result] = self.value(f"phi {self.spelled(result.type)} {ways}")
-        rows.clear()
+        bits = self.spelled(I1)
+        callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
+        passed = f"ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer"
+        return self._turned(self.value(f"call {type} {callee}({passed})"), type, stride)
 
     def either_way(self, name: str, test: str, then: Callable[[], Any], otherwise: Callable[[], Any]) -> list[str]:
         """Write one or the other, by a test; gives what a phi takes of both."""
@@ -168,14 +136,6 @@ class VectorMemory(VectorValues):
             self.line(f"br label %on.{number}")
         body.start(f"on.{number}")
         return found
-
-    def _masked_load(self, type: str, element: ScalarType, address: str, mask: str) -> str:
-        return self.value(self._masked(type, element, address, mask))
-
-    def _masked(self, type: str, element: ScalarType, address: str, mask: str) -> str:
-        bits = self.spelled(I1)
-        callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
-        return f"call {type} {callee}(ptr {address}, i32 {ALIGNMENT[element]}, {bits} {mask}, {type} zeroinitializer)"
 
     def _row_address(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
         """Of the lowest of the adjacent elements."""
@@ -234,7 +194,7 @@ class VectorMemory(VectorValues):
             return
         address = self._row_address(memory, element, indices, stride)
         name = self._turned(name, type, stride)
-        if not self.mask or self._has_room(memory, indices):
+        if not self.mask:
             self._store_all(operation, element, name, address)
             return
         if stride == 1 and self._is_in_pieces(memory, element):
@@ -246,8 +206,6 @@ class VectorMemory(VectorValues):
         without = f"store {type} {name}, ptr {address}, align {alignment}"
         if operation in self.late:
             self.stores[operation] = without, under
-        elif self.whole:
-            self.either_way("whole", self.whole, lambda: self.line(without), lambda: self.line(under))
         else:
             self.line(under)
 
@@ -281,13 +239,6 @@ class VectorMemory(VectorValues):
     def goes_past_caches(self, operation: Operation) -> bool:
         """True if a store is asked to go past the caches, and its loop waits for memory."""
         return "nontemporal" in operation.attributes and self.plan.cost < DEAR and not self.mask
-
-    def _has_room(self, memory: Value, indices: list[Value]) -> bool:
-        """True if a loop that branches by its mask may access scratch without it: the scratch holds whole vectors."""
-        if not (self.whole and self.is_from_zero and indices == [self.counter]):
-            return False
-        extent = memory.type.shape[-1]
-        return isinstance(memory.owner, Operation) and isinstance(extent, int) and extent % self.lanes == 0
 
     def _is_in_pieces(self, memory: Value, element: ScalarType) -> bool:
         """True if the rest of a register is stored as one vector or two rather than under a mask.

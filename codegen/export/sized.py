@@ -27,7 +27,6 @@ from ..ir import Graph
 from ..kernel.mlir import print_module
 from ..numbers import apart
 from ..passes import optimize, plan
-from ..passes.storage import in_chains
 from ..program import BufferProgram
 from ..records import NamedTuple
 from ..sized import text_of
@@ -223,7 +222,7 @@ class _SizedWriter:
         with watched() as conditions:
             conditions.update(own)
             try:
-                program = plan.plan(optimize(found.graph), pack=in_chains)
+                program = plan.plan(optimize(found.graph))
                 with writer.data.within(numbers):
                     described, inputs, outputs = writer.described(program, found.hidden)
             except NotSymbolic as error:

@@ -21,8 +21,7 @@ from .nest import I1, I8, I32, INDEX, Block, MemRef, Operation, ScalarType, Stat
 @record(eq=False, slots=True)
 class OpenLoop:
     """An open loop: its counter as an index, the values it carries; about how often it runs, if only the run knows;
-    whether its iterations meet in nothing but what it carries (`apart`), in whatever many places of a memory they are;
-    whether there are too few to fill a vector (`few`), as far as is known.
+    whether its iterations meet in nothing but what it carries (`apart`), in whatever many places of a memory they are.
     """
 
     block: Block
@@ -32,7 +31,6 @@ class OpenLoop:
     parallel: bool
     about: int | None
     apart: bool = False
-    few: bool = False
 
 
 class FunctionBuilder:
@@ -178,8 +176,6 @@ class FunctionBuilder:
                 attributes["independent"] = True
             if loop.apart:
                 attributes["apart"] = True
-            if loop.few:
-                attributes["few"] = True
             operation = Operation("scf.for", loop.operands, [r.type for r in results], attributes, [block])
         return self.effect(operation).results
 

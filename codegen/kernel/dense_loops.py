@@ -265,7 +265,7 @@ def _solve_rows(
 def substitute(f: Reals, n: int, a: Matrix, x: Matrix, columns: int, *, lower: bool, unit: bool = False) -> None:
     """The solution of a triangular system in place of its right-hand side."""
     if columns == 1:
-        (_by_sums if a.column == 1 else _by_columns)(f, n, a, x, lower=lower, unit=unit)
+        _by_sums(f, n, a, x, lower=lower, unit=unit)
         return
 
     def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
@@ -295,29 +295,6 @@ def _by_sums(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool)
         total = f.joined(fold(f.k, 0 if lower else after, i if lower else n, zero, term))
         value = f.minus(x.get(i, 0), total)
         x.put(value if unit else f.over(value, a.get(i, i)), i, 0)
-
-
-def _by_columns(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool) -> None:
-    """One right-hand side, of a matrix whose columns lie in memory: what four take from all others is added up."""
-    taken = Matrix(f, f.k.scratch(n * f.width, f.type), at(0), 1)
-    with each(f.k, 0, n, apart=True) as t:
-        taken.put(f.number(0.0), t, 0)
-
-    def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
-        pivots = [first.plus(at(p)) for p in (range(width) if lower else reversed(range(width)))]
-        known: list[Any] = []
-        for r, i in enumerate(pivots):
-            total = _sum(f, taken.get(i, 0), [a.get(i, p) for p in pivots[:r]], known)
-            value = f.minus(x.get(i, 0), total)
-            known.append(value if unit else f.over(value, a.get(i, i)))
-        for i, value in zip(pivots, known, strict=True):
-            x.put(value, i, 0)
-        low, high = (first.plus(at(width)), at(n)) if lower else (at(0), first)
-        with each(f.k, low, high, apart=True) as t:
-            taken.put(_sum(f, taken.get(t, 0), [a.get(t, p) for p in pivots], known), t, 0)
-        return carried
-
-    _panels(f, n, [], panel, rising=lower)
 
 
 # ---------------------------------------------------------------- Cholesky

@@ -270,9 +270,6 @@ _FULL, _FULL_COUNT = 32, 4
 #: Rows of so many elements fill a vector: accumulators are loaded from where vectors of the same size were stored.
 _FILLS = 16
 
-#: The number of iterations that fill a vector.
-_FEW = 8
-
 #: Rows that are longer are many vectors: what the next one waits for is there long since, and lies in the cache.
 _LONGEST = 2048
 
@@ -329,7 +326,6 @@ def _loops(
     # Also a loop that runs once today has a counter, if it may run twice tomorrow.
     extent = k.literal(length.constant, INDEX, varies=True) if length.is_constant else k.value_of(length)
     outer = k.open_loop(extent, high=max(length.high - 1, 0))
-    outer.few = typical(length.high) < _FEW
     inner = k.open_loop(columns.length(k), high=columns.extent - 1)
     # Each column has its own accumulators, and each element its own place.
     inner.apart = True

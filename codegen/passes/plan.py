@@ -20,7 +20,7 @@ from .pipeline import optimize
 from .prepare import prepare
 from .recur import separate
 from .rewrites import choose, inner
-from .storage import Pack, place_buffers
+from .storage import place_buffers
 from .stored_parts import needs_parts, seen
 
 if TYPE_CHECKING:
@@ -54,15 +54,13 @@ def rewritten(graph: Graph) -> list[tuple[str, Graph]]:
 
 
 def plan(
-    graph: Graph, prefix: str = "k", *, is_body: bool = False, bodies: dict[Any, BufferProgram] | None = None,
-    pack: Pack | None = None,
+    graph: Graph, prefix: str = "k", *, is_body: bool = False, bodies: dict[Any, BufferProgram] | None = None
 ) -> BufferProgram:
     """The program that computes a graph.  Nodes that no output needs are not computed.
 
     prefix    names of kernels begin with it, also those of the bodies of loops
     is_body   it runs inside of a step, perhaps often
     bodies    those that are planned, by shape: the derivative of loops within loops has many a body several times
-    pack      see `place_buffers`
     """
     graph = original = inherit(graph, Graph.of(graph.inputs, graph.outputs, graph.name), {})
     for _, rewrite in REWRITES:
@@ -78,7 +76,7 @@ def plan(
     ends = prepared.graph
     avals: dict[Hashable, Aval] = {v: v.aval for v in (*ends.inputs, *ends.outputs)}
     avals.update({v: v.aval for _, values in steps for v in values})
-    buffers, numbers, size = place_buffers(ends, avals, [values for _, values in steps], pack)
+    buffers, numbers, size = place_buffers(ends, avals, [values for _, values in steps])
     return BufferProgram(
         name=original.name,
         buffers=buffers,

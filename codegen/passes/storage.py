@@ -11,9 +11,7 @@ neither.  It pays where what a kernel reads and writes does not fit in the cache
 
 from __future__ import annotations
 
-from bisect import bisect
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from heapq import heappop, heappush
+from collections.abc import Hashable, Iterable, Sequence
 
 from ..ir import MOST_BYTES, Aval, Graph
 from ..kernel.nest import NestFunction, every
@@ -25,19 +23,16 @@ ALIGNMENT = 64
 
 #: The first and the last step that uses a temporary, and its bytes.
 Span = tuple[int, int, int]
-#: Gives spans their offsets, and says how many bytes all take.
-Pack = Callable[[Sequence[Span]], tuple[list[int], int]]
 
 
 def place_buffers(
-    graph: Graph, avals: dict[Hashable, Aval], uses: Sequence[Sequence[Hashable]], pack: Pack | None = None
+    graph: Graph, avals: dict[Hashable, Aval], uses: Sequence[Sequence[Hashable]]
 ) -> tuple[tuple[Buffer, ...], dict[Hashable, int], int]:
     """Buffers; the number of each value's buffer; the bytes of the workspace.
 
     graph   its inputs and outputs have buffers of their own
     avals   everything that is in memory at some time, inputs and outputs too, in a fixed order
     uses    for each step, what it reads and writes
-    pack    gives temporaries their places; by default as low as the living allow
 
     Raises MemoryError for a workspace whose size does not fit 64 bits.
     """
@@ -48,7 +43,7 @@ def place_buffers(
         places[node] = ("output", j)
     first, last = _lives(uses)
     temporaries = [v for v in avals if v not in places]
-    offsets, size = (pack or _pack)([(first.get(v, 0), last.get(v, 0), avals[v].nbytes) for v in temporaries])
+    offsets, size = _in_chains([(first.get(v, 0), last.get(v, 0), avals[v].nbytes) for v in temporaries])
     for value, offset in zip(temporaries, offsets, strict=True):
         places[value] = ("temporary", offset)
     if int(size) > MOST_BYTES:  # int: of a symbol it is no condition
@@ -72,8 +67,8 @@ def _lives(uses: Iterable[Iterable[Hashable]]) -> tuple[dict[Hashable, int], dic
     return first, last
 
 
-def in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
-    """Offsets for spans whose bytes are symbols, and the bytes of all.
+def _in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
+    """Offsets for spans, whose bytes may be symbols, and the bytes of all.
 
     Those that lie in one place, one after the other, do not depend on sizes; it is as large as the largest of them.
     """
@@ -92,44 +87,6 @@ def in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
             offsets[number] = total
         total += aligned(most(*[spans[number][2] for number in place]))
     return offsets, total
-
-
-def _pack(spans: Sequence[Span]) -> tuple[list[int], int]:
-    """Offsets for (first step, last step, bytes), and the bytes of all: as low as the living allow."""
-    offsets = [0] * len(spans)
-    ending: list[tuple[int, int, int]] = []  # last step, offset, size: a heap
-    free: list[tuple[int, int]] = []  # offset, size: by offset, never touching each other
-    total = 0
-    sizes = [-(-size // ALIGNMENT) * ALIGNMENT for _, _, size in spans]
-    for number in sorted(range(len(spans)), key=lambda j: (spans[j][0], -sizes[j], j)):
-        first, last, size = *spans[number][:2], sizes[number]
-        while ending and ending[0][0] < first:
-            _, offset, length = heappop(ending)
-            _release(free, offset, length)
-        at = next((j for j, (_, room) in enumerate(free) if room >= size), None)
-        if at is not None:
-            offset, room = free[at]
-            free[at : at + 1] = [(offset + size, room - size)] if room > size else []
-        else:
-            # The last gap, if it ends where everything ends, grows.
-            offset = free.pop()[0] if free and sum(free[-1]) == total else total
-            total = offset + size
-        offsets[number] = offset
-        if size:
-            heappush(ending, (last, offset, size))
-    return offsets, total
-
-
-def _release(free: list[tuple[int, int]], offset: int, size: int) -> None:
-    """Give memory back, joined with what is free on either side."""
-    at = bisect(free, (offset, 0))
-    if at < len(free) and free[at][0] == offset + size:
-        size += free.pop(at)[1]
-    if at and sum(free[at - 1]) == offset:
-        at -= 1
-        before, room = free.pop(at)
-        offset, size = before, size + room
-    free.insert(at, (offset, size))
 
 
 # ---------------------------------------------------------------- past the caches

@@ -3,7 +3,6 @@
 The oracle is the loop run by the interpreter, one iteration after the other.
 """
 
-import functools
 import re
 
 import numpy as np
@@ -361,21 +360,6 @@ def test_arrays_of_any_alignment_will_do(features, rng):
 def test_the_text_of_small_loops(golden):
     golden(emit_module([reduction("arith.addf", F64, 0.0, 1000, SUM)], MACHINES["masks"]))
     golden(emit_module([elementwise("scale", "arith.mulf", [F32, F32], F32)], MACHINES["plain"]))
-
-
-@pytest.mark.parametrize("picked, unseen", [(2, 0), (20, 1)])
-def test_llvm_does_not_see_the_counter_of_a_long_iteration(picked, unseen):
-    nest = Nest("picks", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX)
-
-    def row(i):
-        start = nest.op("arith.muli", i, nest.constant(100))
-        loads = [nest.load(nest.x, nest.op("arith.addi", start, nest.constant(3 * k))) for k in range(picked)]
-        nest.store(functools.reduce(lambda a, b: nest.op("arith.addf", a, b), loads), nest.y, i)
-
-    nest.loop(nest.n, body=row)
-    text = emit_module([nest.end()], "+avx512f")
-    assert text.count("= phi i64") == 2  # the vectors' loop, and what is left
-    assert text.count("= call i64 @llvm.expect.i64(") == unseen
 
 
 def test_a_kernel_that_calls_one_function_very_often_keeps_it_apart(rng):
