@@ -219,12 +219,7 @@ def _vectors() -> None:
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
 
-    usual = engine._Compiler._pipeline
-
-    def pipeline(compiler: Any, passes: tuple[str, ...]) -> Any:
-        return partial(usual_passes, compiler.machine(2)) if passes == engine._VECTORS else usual(compiler, passes)
-
-    _replace(engine._Compiler, "_pipeline", pipeline)
+    _replace(engine._Compiler, "_pipeline", property(lambda compiler: partial(usual_passes, compiler.machine)))
     _replace("codegen.emit.body", "plan_loop", lambda *args, **keywords: None)
 
 

@@ -182,7 +182,7 @@ def run_function(function, arrays, indices=()) -> int:
 
 def run_emitted(function, arrays, indices=()) -> int:
     """Compile one kernel as the compiler does and call it on packed arrays; its status."""
-    code = engine.compile(emit_module([function]), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([function]))
     pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
     extents = (ctypes.c_int64 * len(indices))(*indices)
     native = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(code.address(function.name))

@@ -9,21 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import autodiff
-from exported import PROGRAMS, called, cube, needs_gcc, normal
+from exported import PROGRAMS, called, needs_gcc, normal
 from mlir_tools import verify_with_mlir_opt
 
 import autodiff as ad
-
-
-@cube.forward(ad.Tensor)
-def _(ctx, x):
-    ctx.save_for_backward(x=x)
-    return x * x * x
-
-
-@cube.backward(ad.Tensor)
-def _(ctx, grad_output):
-    return grad_output * 3.0 * ctx.saved_variables.x ** 2
 
 
 @needs_gcc

@@ -19,7 +19,7 @@ def test_the_text_of_llvm_makes_the_same_results(tmp_path):
     f, args = PROGRAMS["a custom function"]
     made = ad.export(f, *args, out=tmp_path, name="loss")
     before = called(made, tmp_path, args)[1]
-    data, _ = engine.object_of(made.files[1].read_text(), engine.Passes.INLINE)
+    data, _ = engine.object_of(made.files[1].read_text())
     made.files[0].write_bytes(data)
     (tmp_path / "again").mkdir()
     assert [a.tobytes() for a in called(made, tmp_path / "again", args)[1]] == [a.tobytes() for a in before]
@@ -51,7 +51,7 @@ def test_numbers_are_computed_as_python_does(tmp_path):
     text = "\n  ".join(["define i64 @numbers(i64 %n, i64 %m, ptr %out) {", *writer.lines, *stores,
                         f"%held = zext i1 {holds} to i64", "ret i64 %held"])  # fmt: skip
     (tmp_path / "numbers.o").write_bytes(
-        engine.object_of("\n".join([*declared, text, "}", ""]), engine.Passes.INLINE)[0])  # fmt: skip
+        engine.object_of("\n".join([*declared, text, "}", ""]))[0])  # fmt: skip
     function = linked(tmp_path / "numbers.o", tmp_path).numbers
     function.restype = ctypes.c_int64
     at, hold = evaluated(numbers, ["n", "m"]), checked(conditions, ["n", "m"])

@@ -433,6 +433,6 @@ def test_a_processor_that_is_not_known_is_named(monkeypatch):
 def test_the_text_for_every_processor_is_llvm_s(processor):
     run = [sys.executable, "-c", TEXT, processor or "riscv64"]
     text = subprocess.run(run, check=True, capture_output=True, text=True).stdout
-    found = engine.optimized_text(text, engine.Passes.VECTORS)
+    found = engine.optimized_text(text)
     names = {"x86_64": "llvm.x86.sse.ldmxcsr", "aarch64": "llvm.aarch64.set.fpcr"}
     assert [name for name in names if names[name] in found] == [processor] * bool(processor)

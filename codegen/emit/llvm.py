@@ -94,8 +94,7 @@ def _exported(function: NestFunction) -> str:
         passed.append(f"{type} {name}")
     lines.append(f"  %.status = call i32 @{function.name}.body({', '.join(passed)})")
     lines.append("  ret i32 %.status")
-    # There is nothing to optimise: of the MLP of `benchmarks/rows/start.py`, 17 ms of LLVM become 16.
-    head = f'define i32 @{function.name}(ptr %.pointers, ptr %.extents) noinline nounwind "spare" {{'
+    head = f"define i32 @{function.name}(ptr %.pointers, ptr %.extents) noinline nounwind {{"
     return "\n".join([head, *lines, "}\n"])
 
 

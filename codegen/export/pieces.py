@@ -16,7 +16,6 @@ from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, Step,
 from ..records import NamedTuple
 from ..runtime import c_calls, engine, orders, product_steps, products
 from ..runtime import share as shares
-from ..runtime.engine import Passes
 from ..runtime.executable import SlotLayout
 from ..runtime.launcher import Share
 from ..runtime.loops import outside, whole
@@ -84,7 +83,7 @@ class ExportWriter:
         self.data = Data(name)
         self._refused: list[tuple[str, str]] = []
         self._kernels: dict[str, Emitted] = {}
-        self._modules: dict[str, tuple[Passes, dict[str, str]]] = {}
+        self._modules: dict[str, dict[str, str]] = {}
         self._share = Label("@run_in_turn")
 
     # ------------------------------------------------------------ steps
@@ -113,7 +112,7 @@ class ExportWriter:
                 return self.nest(nest, slots)
             case HostCall(node):
                 if orders.is_native(node):
-                    names = self.module(orders.text_of(node, Translation()), Passes.VECTORS)
+                    names = self.module(orders.text_of(node, Translation()))
                     return [self._ordered(names("order"), slots, orders.order_step(node))]
                 self._refused.append((_called(node), _needs(node)))
         return []
@@ -130,7 +129,7 @@ class ExportWriter:
     def product(self, gemm: Gemm, slots: tuple[int, ...]) -> StepWords:
         a, b, c = slots
         is_swapped, extents, text, words = products.form_of(gemm)
-        step, names = self.module(product_steps.step_text(), Passes.VECTORS), self.module(text, Passes.VECTORS)
+        step, names = self.module(product_steps.step_text()), self.module(text)
         tile = self.data.words([names(word) if isinstance(word, str) else word for word in words])
         return StepWords(step("product"), (b, a, c) if is_swapped else slots, (tile, *extents), None)
 
@@ -162,19 +161,19 @@ class ExportWriter:
             known = self._kernels[function.text] = function.named(f"{self.name}.k{len(self._kernels)}")
         return self.data.function(known.name)
 
-    def module(self, text: str, passes: Passes) -> Callable[[str], Label]:
+    def module(self, text: str) -> Callable[[str], Label]:
         """A module of the runtime, by its text; gives the symbols of its functions."""
         names = {name: f"{self.name}.m{len(self._modules)}.{name}" for name in engine.exported_names(text)}
-        _, names = self._modules.setdefault(text, (passes, names))
+        names = self._modules.setdefault(text, names)
         return lambda name: self.data.function(names[name])
 
-    def modules(self) -> list[tuple[str, Passes, dict[str, str]]]:
-        """All modules but the main one: text, passes, new names of functions."""
+    def modules(self) -> list[tuple[str, dict[str, str]]]:
+        """All modules but the main one: text, new names of functions."""
         features = engine.target_features()
-        found = [(text, passes, names) for text, (passes, names) in self._modules.items()]
+        found = [*self._modules.items()]
         if self._kernels:
-            found.append((emit.module_of(list(self._kernels.values()), features), Passes.VECTORS, {}))
-        return [*found, (stand_ins.text(Translation()), Passes.VECTORS, {})]
+            found.append((emit.module_of(list(self._kernels.values()), features), {}))
+        return [*found, (stand_ins.text(Translation()), {})]
 
     def described(self, program: BufferProgram, hidden: Sequence[Any]) -> tuple[Label, int, int]:
         """A program as `call_program` reads it, and how many arguments and results it has.
@@ -205,7 +204,7 @@ class ExportWriter:
         module = Translation()
         module.beside(declared + self.data.text() + entrances)
         main = module.text([c_calls.call_program, run_steps])
-        data, text, calls = engine.joined([*self.modules(), (main, Passes.VECTORS, {})], names)
+        data, text, calls = engine.joined([*self.modules(), (main, {})], names)
         missing = [call for call in calls if call not in C_FUNCTIONS]
         if missing:
             raise NotExportable([(call, "a function that is in no C library") for call in missing])

@@ -19,7 +19,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from enum import Enum
 from typing import Any, TypeVar
 
 from ..forks import held_over_fork, renewed_in_child
@@ -38,25 +37,10 @@ _lock = held_over_fork(threading.RLock())
 _library_numbers = itertools.count()
 
 
-class Passes(Enum):
-    """Passes of LLVM over a module before it generates code.
-
-    VECTORS   for loops written as vectors: inline, share, simplify.  A tenth of the time of LLVM's usual
-              passes, and the same code or better: gradient of the chain of FACTS 9, 26 ms against 4
-    INLINE    the text has nothing to optimise: functions marked so are inlined, no more
-    QUICK     the same, and code is generated in a fifth of the time: where it hardly ever runs
-    """
-
-    VECTORS = "vectors"
-    INLINE = "inline"
-    QUICK = "quick"
-
-
-_CODE_GENERATION = {Passes.VECTORS: 2, Passes.INLINE: 2, Passes.QUICK: 0}
-
-_INLINE = ("AlwaysInliner",)
+#: The passes of LLVM over a module, whose loops are written as vectors: inline, share, simplify.  They take a tenth of
+#: the time of LLVM's usual passes, for the same code or better: gradient of the chain of FACTS 9, 26 ms against 4.
 #: NewGVN: functions inlined side by side, sin and cos of one number say, have steps in common.
-_VECTORS = (*_INLINE, "SROA", "InstCombine", "NewGVN", "SimplifyCFG")
+_PASSES = ("AlwaysInliner", "SROA", "InstCombine", "NewGVN", "SimplifyCFG")
 
 
 class CompileError(RuntimeError):
@@ -79,11 +63,10 @@ class MachineCode:
     size   of the object file in bytes
     """
 
-    __slots__ = ("__weakref__", "_addresses", "_loaded", "_passes", "size", "text")
+    __slots__ = ("__weakref__", "_addresses", "_loaded", "size", "text")
 
-    def __init__(self, text: str, size: int, loaded: Any, passes: Passes) -> None:
+    def __init__(self, text: str, size: int, loaded: Any) -> None:
         self.text = text
-        self._passes = passes
         self.size = size
         self._loaded = loaded  # when it goes, the code is unloaded
         self._addresses: dict[str, int] = loaded.addresses
@@ -100,15 +83,15 @@ class MachineCode:
     @property
     def optimized(self) -> str:
         """The module as LLVM text after the pass pipeline."""
-        return optimized_text(self.text, self._passes) if self.text else ""
+        return optimized_text(self.text) if self.text else ""
 
     @property
     def assembly(self) -> str:
         """The module as assembly of this machine."""
-        return assembly_text(self.text, self._passes) if self.text else ""
+        return assembly_text(self.text) if self.text else ""
 
 
-def compile(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.VECTORS) -> MachineCode:
+def compile(text: str, imports: Mapping[str, int] | None = None) -> MachineCode:
     """Machine code of a module of LLVM IR text.
 
     `imports` gives the addresses of functions that the text only declares; others are looked for
@@ -117,19 +100,19 @@ def compile(text: str, imports: Mapping[str, int] | None = None, passes: Passes 
 
     Raises CompileError, also for a declared function that is nowhere.
     """
-    object_bytes, exports = object_of(text, passes)
-    return link(text, object_bytes, exports, imports, passes)
+    object_bytes, exports = object_of(text)
+    return link(text, object_bytes, exports, imports)
 
 
-def object_of(text: str, passes: Passes = Passes.VECTORS) -> tuple[bytes, tuple[str, ...]]:
+def object_of(text: str) -> tuple[bytes, tuple[str, ...]]:
     """The object file of a module, and the names of the functions that it exports."""
-    return deeply(_object_of, text, passes)
+    return deeply(_object_of, text)
 
 
-def _object_of(text: str, passes: Passes) -> tuple[bytes, tuple[str, ...]]:
-    with _compiler.lock, closing(_compiler.optimized(text, passes)) as module:
+def _object_of(text: str) -> tuple[bytes, tuple[str, ...]]:
+    with _compiler.lock, closing(_compiler.optimized(text)) as module:
         try:
-            found = library().emitted(_compiler.machine(_CODE_GENERATION[passes]), module)
+            found = library().emitted(_compiler.machine, module)
         except RuntimeError as error:
             raise CompileError("generate code for", str(error), text) from error
     return found, exported_names(text)
@@ -140,7 +123,6 @@ def link(
     object_bytes: bytes,
     exports: Iterable[str],
     imports: Mapping[str, int] | None = None,
-    passes: Passes = Passes.VECTORS,
     *,
     keeps_text: bool = True,
 ) -> MachineCode:
@@ -153,7 +135,7 @@ def link(
         loaded = elf.linked(object_bytes, imports or {}, exports)
     if loaded is None:
         loaded = deeply(_linked_by_llvm, text, object_bytes, imports or {}, exports)
-    return MachineCode(text if keeps_text else "", len(object_bytes), loaded, passes)
+    return MachineCode(text if keeps_text else "", len(object_bytes), loaded)
 
 
 def _linked_by_llvm(text: str, object_bytes: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> Any:
@@ -168,37 +150,33 @@ def _linked_by_llvm(text: str, object_bytes: bytes, imports: Mapping[str, int], 
 
 
 def joined(
-    modules: Sequence[tuple[str, Passes, Mapping[str, str]]], exports: Sequence[str]
+    modules: Sequence[tuple[str, Mapping[str, str]]], exports: Sequence[str]
 ) -> tuple[bytes, str, list[str]]:
     """One object file of several modules, its text after the passes, and the functions that it calls elsewhere.
 
-    modules   of each its text, its passes, and new names of functions
+    modules   of each its text, and new names of functions
     exports   the functions that others may call
     """
-    given = [
-        (text, _VECTORS if passes is Passes.VECTORS else _INLINE, _spared(text), names)
-        for text, passes, names in modules
-    ]
-    found: tuple[bytes, str, list[str]] = deeply(library().joined, given, target_features(), exports)
+    found: tuple[bytes, str, list[str]] = deeply(library().joined, modules, _PASSES, target_features(), exports)
     return found
 
 
-def optimized_text(text: str, passes: Passes = Passes.VECTORS) -> str:
+def optimized_text(text: str) -> str:
     """A module's LLVM text after the passes."""
 
     def made() -> str:
-        with _compiler.lock, closing(_compiler.optimized(text, passes)) as module:
+        with _compiler.lock, closing(_compiler.optimized(text)) as module:
             return library().text(module)
 
     return deeply(made)
 
 
-def assembly_text(text: str, passes: Passes = Passes.VECTORS) -> str:
+def assembly_text(text: str) -> str:
     """A module's assembly for this machine."""
 
     def made() -> str:
-        with _compiler.lock, closing(_compiler.optimized(text, passes)) as module:
-            return library().emitted(_compiler.machine(_CODE_GENERATION[passes]), module, is_object=False).decode()
+        with _compiler.lock, closing(_compiler.optimized(text)) as module:
+            return library().emitted(_compiler.machine, module, is_object=False).decode()
 
     return deeply(made)
 
@@ -221,24 +199,14 @@ def _asked() -> tuple[str, ...]:
     return (f"llvmlite {version()}", f"LLVM {llvm.llvm_version}", llvm.triple(), llvm.cpu(), llvm.features())
 
 
-def _definitions(text: str) -> list[tuple[str, str]]:
-    """The name of each function that a module defines, and the line that this is in, from its linkage or type on.
+def exported_names(text: str) -> tuple[str, ...]:
+    """The functions of a module that have an address: those that say nothing of their linkage.
 
     Asking LLVM, or a pattern, takes ten times as long.
     """
     lines = [rest.partition("\n")[0] for rest in f"\n{text}".split("\ndefine ")[1:]]
-    return [(line.partition("@")[2].partition("(")[0], line) for line in lines]
-
-
-def exported_names(text: str) -> tuple[str, ...]:
-    """The functions of a module that have an address: those that say nothing of their linkage."""
-    return tuple([name for name, line in _definitions(text) if not line.startswith(("internal ", "private "))])
-
-
-def _spared(text: str) -> list[str]:
-    """The functions with the attribute "spare", written as they should run: LLVM takes a third of the time for them,
-    and they are as fast."""
-    return [name for name, line in _definitions(text) if '"spare"' in line]
+    exported = [line for line in lines if not line.startswith(("internal ", "private "))]
+    return tuple([line.partition("@")[2].partition("(")[0] for line in exported])
 
 
 class _Compiler:
@@ -246,8 +214,6 @@ class _Compiler:
 
     def __init__(self) -> None:
         self.lock = held_over_fork(threading.RLock())
-        self._machines: dict[int, Any] = {}
-        self._pipelines: dict[tuple[str, ...], Any] = {}
 
     @functools.cached_property
     def target(self) -> tuple[str, ...]:
@@ -268,29 +234,24 @@ class _Compiler:
             return found
         return tuple(entry.object_bytes.decode().split("\n"))
 
-    def machine(self, effort: int) -> Any:
-        """Code generation for this very processor, made once per effort: 0 is fast, 2 makes fast code."""
-        if effort not in self._machines:
-            model = "small" if _IS_NEAR else "jitdefault"
-            self._machines[effort] = library().machine(effort, model, target_features())
-        return self._machines[effort]
+    @functools.cached_property
+    def machine(self) -> Any:
+        """Code generation for this very processor."""
+        return library().machine("small" if _IS_NEAR else "jitdefault", target_features())
 
-    def optimized(self, text: str, passes: Passes) -> Any:
+    @functools.cached_property
+    def _pipeline(self) -> Callable[[Any], None]:
+        """The passes.  Made once: llvmlite never frees 10 KB of each."""
+        return library().pipeline(_PASSES, self.machine)
+
+    def optimized(self, text: str) -> Any:
         """Parse, verify, run the passes."""
-        machine = self.machine(2)
         try:
-            module = library().parsed(text, machine)
+            module = library().parsed(text, self.machine)
         except RuntimeError as error:
             raise CompileError("read", str(error), text) from error
-        self._pipeline(_VECTORS if passes is Passes.VECTORS else _INLINE)(module)
-        library().spare(module, _spared(text))
+        self._pipeline(module)
         return module
-
-    def _pipeline(self, passes: tuple[str, ...]) -> Any:
-        """Made once: llvmlite never frees 10 KB of each."""
-        if passes not in self._pipelines:
-            self._pipelines[passes] = library().pipeline(passes, self.machine(2))
-        return self._pipelines[passes]
 
 
 _compiler = _Compiler()
@@ -311,8 +272,8 @@ def _present_linker() -> Any:
     holds its linker, which goes with the last of them.
     """
     if next(_linked) % _PER_LINKER == 0:
-        machine = _compiler.machine(2)  # asked for its target only, which may be done while it is in use
-        _linkers[:] = [library().linker(machine, is_near=_IS_NEAR)]
+        # The machine is asked for its target only, which may be done while it is in use.
+        _linkers[:] = [library().linker(_compiler.machine, is_near=_IS_NEAR)]
     return _linkers[0]
 
 

@@ -20,7 +20,6 @@ from ..records import record
 from . import engine, objects
 from .cache import LRU
 from .disk import DiskCache
-from .engine import Passes
 
 if TYPE_CHECKING:
     from .. import emit
@@ -83,7 +82,7 @@ class KernelTable:
                 emitted = emit.emit_function(emit.nameless(function), features)
             else:
                 emitted = emit.emit_function(emit.nameless(function, function.name), features, told)
-            key = keys[id(function)] = objects.key_of(emit.module_of([emitted], features), Passes.VECTORS)
+            key = keys[id(function)] = objects.key_of(emit.module_of([emitted], features))
             of_form[form] = key
             if key in found or key in missing:
                 continue
@@ -97,7 +96,7 @@ class KernelTable:
             self._from_disk(disk, missing, found)
         if missing:
             text = emit.module_of(list(missing.values()), features)
-            self._keep(objects.made(list(missing), text, disk, None, Passes.VECTORS), found)
+            self._keep(objects.made(list(missing), text, disk, None), found)
             self.compiled_modules += 1
         return {number: found[key] for number, key in keys.items()}
 
@@ -111,7 +110,7 @@ class KernelTable:
         """Move what is on disk from `missing` to `found`.  An object brings all its kernels with it."""
         for key in list(missing):
             if key in missing:
-                code = objects.loaded(key, disk, None, Passes.VECTORS)
+                code = objects.loaded(key, disk, None)
                 if code is not None:
                     self.disk_objects += 1
                     self._keep(code, found)
@@ -124,7 +123,7 @@ class KernelTable:
         for key in keys:
             native = found.get(key) or self._known(key)
             if native is None:
-                code = objects.loaded(key, disk, None, Passes.VECTORS)
+                code = objects.loaded(key, disk, None)
                 if code is None:
                     return None
                 self.disk_objects += 1

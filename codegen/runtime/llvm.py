@@ -1,7 +1,7 @@
 """LLVM, through `llvmlite.binding`, as far as `engine` needs it.
 
     llvm = library()
-    machine = llvm.machine(effort, "small", features)
+    machine = llvm.machine("small", features)
     module = llvm.parsed(text, machine)                 RuntimeError, saying what is wrong with it
     llvm.pipeline(PASSES, machine)(module)
     object = llvm.emitted(machine, module)
@@ -14,11 +14,10 @@ known to be.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from ctypes import string_at
 from typing import TYPE_CHECKING, Any
 
@@ -103,12 +102,12 @@ class Library:
         """The features of this processor, by name: "+fma,-sse4a"."""
         return llvm.get_host_cpu_features().flatten()
 
-    def machine(self, effort: int, model: str, features: str) -> Any:
-        """Code generation for this very processor: effort 0 is fast, 2 makes fast code."""
+    def machine(self, model: str, features: str) -> Any:
+        """Code generation for this very processor, at level 2."""
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         return llvm.Target.from_default_triple().create_target_machine(
-            cpu=llvm.get_host_cpu_name(), features=features, opt=effort, reloc="pic", codemodel=model, jit=True
+            cpu=llvm.get_host_cpu_name(), features=features, opt=2, reloc="pic", codemodel=model, jit=True
         )
 
     def parsed(self, text: str, machine: Any) -> Any:
@@ -132,13 +131,6 @@ class Library:
         run = _beside_others(llvm.ffi.lib.LLVMPY_RunNewModulePassManager)
         return lambda module: run(manager, module, builder)
 
-    def spare(self, module: Any, names: Iterable[str]) -> None:
-        """Have code generated quickly for these functions, which have `noinline`: said in the text, passes would write
-        to stderr that they leave such a function out."""
-        for name in names:
-            with contextlib.suppress(NameError):
-                module.get_function(name).add_function_attribute("optnone")
-
     def emitted(self, machine: Any, module: Any, *, is_object: bool = True) -> bytes:
         """The object file of a module, or its assembly."""
         library = llvm.ffi.lib
@@ -153,21 +145,20 @@ class Library:
             library.LLVMPY_DisposeMemoryBuffer(buffer)
 
     def joined(
-        self, modules: Sequence[tuple[str, Sequence[str], Sequence[str], Mapping[str, str]]], features: str,
+        self, modules: Sequence[tuple[str, Mapping[str, str]]], passes: Sequence[str], features: str,
         exports: Collection[str],
     ) -> tuple[bytes, str, list[str]]:  # fmt: skip
         """One object file of several modules, its text, and the functions that it declares and does not define.
 
-        modules   of each its text, its passes, the functions to `spare`, and new names of functions
+        modules   of each its text, and new names of functions
         exports   the functions that others may call; all else becomes internal
         """
-        machine, context, whole = self.machine(2, "default", features), llvm.create_context(), None
-        for text, passes, spared, names in modules:
+        machine, context, whole = self.machine("default", features), llvm.create_context(), None
+        for text, names in modules:
             module = llvm.parse_assembly(text, context)
             module.triple, module.data_layout = machine.triple, str(machine.target_data)
             module.verify()
             self.pipeline(passes, machine)(module)
-            self.spare(module, spared)
             for old, new in names.items():
                 module.get_function(old).name = new
             if whole is None:

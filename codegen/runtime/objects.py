@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from . import engine
 from .disk import FORMAT, DiskCache, blake2b, default
-from .engine import CompileError, MachineCode, Passes
+from .engine import CompileError, MachineCode
 from .machine import package_identity
 
 if TYPE_CHECKING:
@@ -31,23 +31,20 @@ _named: dict[tuple, dict[str, MachineCode]] = {}
 VERSION = 2
 
 
-def key_of(text: str, passes: Passes) -> str:
+def key_of(text: str) -> str:
     """The identity of code: its text, how it is compiled and kept, LLVM's version, the target."""
-    parts = (text, str(VERSION), str(FORMAT), passes.value, *engine.target_key())
+    parts = (text, str(VERSION), str(FORMAT), *engine.target_key())
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def compiled(text: str, imports: Mapping[str, int] | None = None, passes: Passes = Passes.VECTORS) -> MachineCode:
+def compiled(text: str, imports: Mapping[str, int] | None = None) -> MachineCode:
     """Code of a module."""
-    disk, key = default(), key_of(text, passes)
-    return loaded(key, disk, imports, passes, text) or made([key], text, disk, imports, passes)
+    disk, key = default(), key_of(text)
+    return loaded(key, disk, imports, text) or made([key], text, disk, imports)
 
 
 def named(
-    words: Mapping[str, str],
-    write: Callable[[Sequence[str]], str],
-    passes: Passes = Passes.VECTORS,
-    imports: Mapping[str, int] | None = None,
+    words: Mapping[str, str], write: Callable[[Sequence[str]], str], imports: Mapping[str, int] | None = None
 ) -> dict[str, MachineCode]:
     """The code that has each of these functions, made once in a process; those that are on disk nowhere are made
     together.
@@ -55,26 +52,26 @@ def named(
     words   for each function, by name, what says all of it
     write   the text of a module of such functions
     """
-    key = (*words.items(), passes, _has_checks())
-    return _named.get(key) or _named.setdefault(key, _found(words, write, passes, imports))
+    key = (*words.items(), _has_checks())
+    return _named.get(key) or _named.setdefault(key, _found(words, write, imports))
 
 
 def _found(
-    words: Mapping[str, str], write: Callable[[Sequence[str]], str], passes: Passes, imports: Mapping[str, int] | None
+    words: Mapping[str, str], write: Callable[[Sequence[str]], str], imports: Mapping[str, int] | None
 ) -> dict[str, MachineCode]:
     """The code of functions, from disk or from LLVM."""
     disk = default()
     identity = package_identity("codegen") if disk else None
     if disk is None or identity is None:
-        return dict.fromkeys(words, compiled(write(list(words)), imports, passes))
+        return dict.fromkeys(words, compiled(write(list(words)), imports))
     identity += " with checks" if _has_checks() else ""
-    keys = {name: key_of(f"{said} of {identity}", passes) for name, said in words.items()}
+    keys = {name: key_of(f"{said} of {identity}") for name, said in words.items()}
     found: dict[str, MachineCode] = {}
     for name, key in keys.items():
-        if name not in found and (code := loaded(key, disk, imports, passes)):
+        if name not in found and (code := loaded(key, disk, imports)):
             found.update({other: code for other in words if other in code.names})
     if missing := [name for name in words if name not in found]:
-        code = made([keys[name] for name in missing], write(missing), disk, imports, passes)
+        code = made([keys[name] for name in missing], write(missing), disk, imports)
         found.update(dict.fromkeys(missing, code))
     return found
 
@@ -82,7 +79,6 @@ def _found(
 def typed(
     name: str,
     write: Callable[[Translation], str],
-    passes: Passes = Passes.VECTORS,
     imports: Mapping[str, int] | None = None,
     words: str = "in native Python",
 ) -> MachineCode:
@@ -92,7 +88,7 @@ def typed(
     write   the text of the module
     words   what tells it from others of that name
     """
-    return named({name: f"{name} {words}"}, lambda _: write(native_module()), passes, imports)[name]
+    return named({name: f"{name} {words}"}, lambda _: write(native_module()), imports)[name]
 
 
 def native_module() -> Translation:
@@ -107,24 +103,24 @@ def _has_checks() -> bool:
 
 
 def loaded(
-    key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, passes: Passes, text: str = ""
+    key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, text: str = ""
 ) -> MachineCode | None:
     """Code of the object that was kept for a key."""
     entry = disk.load(key) if disk else None
     if entry is None:
         return None
     try:
-        return engine.link(text, entry.object_bytes, entry.exports, imports, passes, keeps_text=False)
+        return engine.link(text, entry.object_bytes, entry.exports, imports, keeps_text=False)
     except CompileError:
         return None  # sound, but not for this process: it is made again
 
 
 def made(
-    keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None, passes: Passes
+    keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None
 ) -> MachineCode:
     """Code of a module from LLVM, kept for these keys.  Raises CompileError."""
-    object_bytes, exports = engine.object_of(text, passes)
-    code = engine.link(text, object_bytes, exports, imports, passes, keeps_text=False)
+    object_bytes, exports = engine.object_of(text)
+    code = engine.link(text, object_bytes, exports, imports, keeps_text=False)
     if disk:
         disk.store(keys, object_bytes, exports)
     return code

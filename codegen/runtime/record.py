@@ -193,7 +193,7 @@ def _made() -> engine.MachineCode | None:
         return None
     functions = {"new_view": VIEW, "new_copy": NEW_COPY, "set_handler": SET_HANDLER}
     imports = {name: numpy_function(number) for name, number in functions.items()}
-    return objects.typed(_NAME, _text, engine.Passes.VECTORS, imports)
+    return objects.typed(_NAME, _text, imports)
 
 
 def _text(module: Translation) -> str:

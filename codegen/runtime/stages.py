@@ -105,7 +105,7 @@ class Stages:
         if stage == "llvm":
             return shown_llvm(text, names)
         if stage == "llvm-opt":
-            return shown_llvm(engine.optimized_text(text, engine.Passes.VECTORS), names)
+            return shown_llvm(engine.optimized_text(text), names)
         return shown_assembly(engine.assembly_text(text), names)
 
     @cached_property

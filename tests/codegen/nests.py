@@ -114,7 +114,7 @@ def call(code, function, arguments):
 
 def run(function, *arguments):
     """Compile and run; gives the status."""
-    code = engine.compile(emit_module([function], engine.target_features()), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([function], engine.target_features()))
     return call(code, function, arguments)
 
 

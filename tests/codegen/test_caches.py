@@ -37,7 +37,7 @@ def doubled(type, sizes=(1 << 40, 1 << 40)):
 def test_what_goes_past_the_caches_is_what_is_stored(type, n, features, rng):
     function = doubled(type)
     text = emit_module([function], features)
-    code = engine.compile(text, passes=engine.Passes.VECTORS)
+    code = engine.compile(text)
     assert "!nontemporal" in text and "fence" in text
     for shift in range(4):  # of so many elements from where a register may begin
         x = rng.integers(0, 2, size=n).astype(DTYPES[type])

@@ -10,7 +10,7 @@ import pytest
 from codegen.program import Gemm
 from codegen.runtime import engine, executable, objects, orders, products
 from codegen.runtime.disk import DiskCache
-from codegen.runtime.engine import Passes, deeply
+from codegen.runtime.engine import deeply
 
 
 def text_of(number):
@@ -57,9 +57,9 @@ def in_threads(works):
 
 def test_threads_compile_the_same_objects_as_one_alone():
     texts = [text_of(number) for number in range(12)]
-    alone = [engine.object_of(text, Passes.VECTORS) for text in texts]
+    alone = [engine.object_of(text) for text in texts]
     assert [exports for _, exports in alone] == [(f"f{number}",) for number in range(12)]
-    assert in_threads([lambda text=text: engine.object_of(text, Passes.VECTORS) for text in texts]) == alone
+    assert in_threads([lambda text=text: engine.object_of(text) for text in texts]) == alone
 
 
 def test_functions_are_made_once_in_a_process_and_found_on_disk_by_the_next(monkeypatch, tmp_path):

@@ -80,9 +80,9 @@ OUTSIDE = ctypes.c_double(2.5)
 IMPORTS = {"given": ctypes.cast(GIVEN, ctypes.c_void_p).value, "outside": ctypes.addressof(OUTSIDE)}
 
 
-@pytest.fixture(params=engine.Passes)
-def data(request):
-    return engine.object_of(TEXT, request.param)[0]
+@pytest.fixture
+def data():
+    return engine.object_of(TEXT)[0]
 
 
 def function(loaded, name, result, *arguments):

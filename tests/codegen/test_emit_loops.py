@@ -27,7 +27,7 @@ LENGTHS = (0, 1, 2, 3, 5, 8, 16, 17, 31, 32, 33, 64, 100, 129)
 
 
 def compiled(function, features):
-    return engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    return engine.compile(emit_module([function], features))
 
 
 def check(function, features, arrays, extents=(), rtol=0.0):

@@ -45,7 +45,7 @@ def test_rows_of_every_length_are_added_up_and_nothing_else_is_written(type, fea
     dtype = DTYPES[type]
     for columns, rows in itertools.product((2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 40), (None, 3, 12)):
         function = added(type, columns, rows=rows)
-        code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+        code = engine.compile(emit_module([function], features))
         for m, n in itertools.product((1, 3), (0, 1, 2, 11) if rows is None else (rows,)):
             x, w, y = (rng.integers(-9, 9, size).astype(dtype) for size in ((n, columns), (n,), (m, columns)))
             found = np.append(y.ravel(), np.full(70, 7, dtype))

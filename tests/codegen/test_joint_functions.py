@@ -28,7 +28,7 @@ def both(type):
 
 
 def run(function, features, *arrays):
-    code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([function], features))
     assert call(code, function, (*arrays, arrays[0].size)) == 0
 
 
@@ -212,7 +212,7 @@ def test_a_long_chain_takes_four_vectors_at_a_time_and_what_has_work_side_by_sid
 def test_functions_are_called_in_a_large_loop_and_inlined_in_a_small_one(features, rng):
     large, small = (replace(chain(depth, 1), name=name) for name, depth in (("large", 24), ("small", 2)))
     assert ".called(" in emit_module([large], features) and ".called(" not in emit_module([small], features)
-    code = engine.compile(emit_module([large, small], features), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([large, small], features))
     for n in (1, 5, 40):
         x = rng.normal(size=n)
         x[0] = 1e300  # libm's, in both

@@ -63,7 +63,7 @@ def compiled(machine):
         for type in TYPES:
             functions[name, type] = elementwise(f"{name}_{type}", operation, [type] * (1 + (name in OF_TWO)), type)
     text = emit_module(list(functions.values()), MACHINES[machine])
-    return functions, engine.compile(text, passes=engine.Passes.VECTORS)
+    return functions, engine.compile(text)
 
 
 def run(name, type, *arrays, machine="widest"):

@@ -134,7 +134,7 @@ def test_stores_of_a_masked_loop_share_a_branch_where_masks_are_dear(features):
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 16, 33, 63, 64])
 def test_scratch_of_a_masked_loop_holds_what_was_stored(n, features, rng):
     function = several(3, 64)
-    code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([function], features))
     xs = rng.normal(size=(3, n + 8))
     ours, right = np.full((3, n + 8), 9.0), np.full((3, n + 8), 9.0)
     interpret(function, [*xs[:, :n], *right[:, :n], n])
@@ -147,7 +147,7 @@ def test_scratch_of_a_masked_loop_holds_what_was_stored(n, features, rng):
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 9, 15, 16, 17, 100])
 def test_a_dear_loop_writes_its_own_elements_only(n, features, type, rng):
     function = program(6, 1, type)
-    code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([function], features))
     dtype = {F64: np.float64, F32: np.float32}[type]
     x = rng.normal(size=n + 40).astype(dtype)
     ours, right = ([x, np.full(n + 40, 9, dtype), np.full(1, 9, dtype)] for _ in range(2))
@@ -161,7 +161,7 @@ def test_a_dear_loop_writes_its_own_elements_only(n, features, type, rng):
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 31, 32, 33, 64, 65, 100, 1000])
 def test_a_chain_of_any_length_of_arrays_is_right(n, depth, rng):
     function = program(1, depth)
-    code = engine.compile(emit_module([function], engine.target_features()), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([function], engine.target_features()))
     x = rng.normal(size=n)
     ours, right = ([x, np.full(n, 9.0), np.full(1, 9.0)] for _ in range(2))
     interpret(function, [*right, n])

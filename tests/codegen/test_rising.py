@@ -71,7 +71,7 @@ def expected(x, n, a, b):
 @pytest.mark.parametrize("is_summed", [False, True])
 def test_windows_at_any_place(type, features, is_summed, rng):
     function = windows(type, is_summed=is_summed)
-    code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([function], features))
     for n, m in itertools.product((0, 1, 64, 257), (1, 31, 200)):
         x = rng.integers(-8, 9, m).astype(DTYPES[type])
         places = [(0, 0), (5, -3), (40, 100), (500, -500), (n - m, n - 1)]
@@ -93,7 +93,7 @@ def test_a_counter_that_is_a_number_is_held_back_too(name):
         nest.store(nest.load(nest.x, within(nest, i, nest.a, nest.m, is_turned=False)[1]), nest.y, i)
         nest.store(nest.op(name, nest.op("arith.index_cast", i, type=I64), nest.constant(90, I64)), nest.z, i)
     function = nest.end()
-    code = engine.compile(emit_module([function], engine.target_features()), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([function], engine.target_features()))
     x, y, z = np.arange(200.0), np.zeros(257), np.zeros(257, np.int64)
     assert call(code, function, (x, y, z, 257, 200, 10)) == 0
     bounded = {"arith.maxsi": np.maximum, "arith.minsi": np.minimum}[name]

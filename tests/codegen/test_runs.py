@@ -40,7 +40,7 @@ def result(code, function, x, *extents):
 
 
 def compiled(function, features):
-    return engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    return engine.compile(emit_module([function], features))
 
 
 @EACH_MACHINE

@@ -34,7 +34,7 @@ def every(step, first):
 def test_every_few_elements_are_read_and_nothing_behind_them(step, features, rng):
     for first in (0, step - 1):
         function = every(step, first)
-        code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+        code = engine.compile(emit_module([function], features))
         for n in (0, 1, 7, 8, 31, 32, 33, 100):
             # The last element read is the last one there is.
             x, y = rng.normal(size=max(0, step * (n - 1) + 1) + first), np.zeros(n)
@@ -143,7 +143,7 @@ def weighted(places, step):
 ])  # fmt: skip
 def test_columns_are_read_in_any_order_and_not_all_of_them(places, step, features, rng):
     function = weighted(places, step)
-    code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([function], features))
     for n in (1, 8, 33, 100):
         x, y = rng.normal(size=step * (n - 1) + max(places) + 1), np.zeros(n)
         assert call(code, function, (x, y, n)) == 0
@@ -193,7 +193,7 @@ def test_places_that_may_be_one_are_added_to_one_by_one(q, features, rng):
     function = adding(("p", 0), ("q", 0))
     text = emit_module([function], features)
     assert "fadd <" not in text
-    code = engine.compile(text, passes=engine.Passes.VECTORS)
+    code = engine.compile(text)
     x, a, expected = rng.normal(size=37), np.zeros(4), np.zeros(4)
     assert call(code, function, (x, a, 37, 1, q)) == 0
     np.add.at(expected, [1, q], [x.sum(), 2.0 * x.sum()])
@@ -205,7 +205,7 @@ def test_places_at_a_known_distance_have_lanes_of_their_own(features, rng):
     function = adding(("p", 0), ("p", 1), ("p", 2))
     text = emit_module([function], features)
     assert "fadd <" in text
-    code = engine.compile(text, passes=engine.Passes.VECTORS)
+    code = engine.compile(text)
     for n in (0, 1, 5, 8, 37):
         x, a = rng.normal(size=n), np.ones(5)
         assert call(code, function, (x, a, n, 1)) == 0

@@ -35,7 +35,7 @@ def apart(type, times=1, twice=False):
 @pytest.mark.parametrize("times,twice", [(1, False), (-3, False), (1, True)])
 def test_a_step_that_only_the_run_knows(type, times, twice, features, rng):
     function = apart(type, times, twice)
-    code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([function], features))
     dtype = {F64: np.float64, F32: np.float32}[type]
     for n, step in itertools.product((0, 1, 3, 8, 16, 17, 63, 64, 100), (0, 1, 2, 7, 50)):
         # Nothing before the first or behind the last element that is read belongs to the array.

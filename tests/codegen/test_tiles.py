@@ -47,7 +47,7 @@ def across(type, *, between=False):
 @pytest.mark.parametrize("type", [F64, F32, I64], ids=str)
 def test_every_size_is_read_across_and_nothing_else_is_written(type, between, features, rng):
     function = across(type, between=between)
-    code = engine.compile(emit_module([function], features), passes=engine.Passes.VECTORS)
+    code = engine.compile(emit_module([function], features))
     dtype = DTYPES[type]
     for m, n in itertools.product(SIZES, SIZES):
         k = 3 if between else 1

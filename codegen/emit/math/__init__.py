@@ -184,7 +184,7 @@ def _far(names: list[str], callee: str, suffix: str, lanes: int, target: Target)
         chosen.append(k.select(is_far, k.append(f"call {k.float} @{libm}({passed})", k.float), near).name)
     lines, inputs, type = "\n".join(k.lines), [p.name for p in (*parameters, *nears)], vector_type(k.float, lanes)
     if lanes == 1:
-        return _spared(callee, type, inputs, f"{lines}\n", chosen), k.declarations
+        return _apart(callee, type, inputs, f"{lines}\n", chosen), k.declarations
     # By way of memory: LLVM is slow at lanes whose number is not constant.
     given = [f"%in.{j}" for j in range(len(inputs))]
     memory = "\n".join(
@@ -211,7 +211,7 @@ loop:
 done:
 {results}
 """
-    return _spared(callee, type, given, text, [f"%result.{j}" for j in places]), k.declarations
+    return _apart(callee, type, given, text, [f"%result.{j}" for j in places]), k.declarations
 
 
 def _bell_far(_names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
@@ -220,20 +220,14 @@ def _bell_far(_names: list[str], callee: str, suffix: str, lanes: int, target: T
     x, near = k.argument("x"), k.argument("near")
     chosen = k.select(_FAR["bell"](k, x), FUNCTIONS["exp"](k, -(x * x)), near)
     lines = "\n".join(["entry:", *k.lines, ""])
-    return _spared(callee, k.spelled(k.float), [x.name, near.name], lines, [chosen.name]), k.declarations
+    return _apart(callee, k.spelled(k.float), [x.name, near.name], lines, [chosen.name]), k.declarations
 
 
-def _spared(callee: str, type: str, names: list[str], body: str, results: list[str]) -> str:
-    """A function that hardly ever runs, so LLVM spends little on it.
-
-    Of the gradient of the chain of FACTS 9, 18 ms of LLVM become 15.  Each takes 1.3 ms still, however short.
-    """
+def _apart(callee: str, type: str, names: list[str], body: str, results: list[str]) -> str:
+    """A function of its own, for what hardly ever runs."""
     head = ", ".join(f"{type} {name}" for name in names)
     whole = struct_type(type, len(results))
-    return (
-        f'define internal {whole} @{callee}({head}) noinline cold nounwind "spare" {{\n'
-        f"{body}{returned(type, results)}}}\n"
-    )
+    return f"define internal {whole} @{callee}({head}) noinline cold nounwind {{\n{body}{returned(type, results)}}}\n"
 
 
 # ---------------------------------------------------------------- functions of one number together
