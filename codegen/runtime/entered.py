@@ -64,7 +64,7 @@ class EnteredCall:
     def __init__(self, plan: LaunchPlan | None, call: CallForm) -> None:
         block = None
         if plan is not None:
-            steps = StepTable(plan.steps, is_long=plan.is_long)
+            steps = StepTable(plan.steps)
             block = PlanBlock(plan, steps, raise_status, has_scalars=call.has_scalars, arrays=call.arrays)
         checks = [
             word

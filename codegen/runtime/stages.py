@@ -37,7 +37,6 @@ from . import engine
 from .cost import operations_of
 from .fourier import is_native as is_transformed
 from .loops import outside, whole
-from .numpy_loops import is_native as is_decomposed
 from .orders import is_native
 from .told import Comments, Names, located, place_of_node, shown_assembly, shown_llvm
 
@@ -147,7 +146,6 @@ class Stages:
             "loops": works[Loop] + works[While],
             "branches": works[Branch],
             "orders": native["order"],
-            "decompositions": native["lapack"],
             "transforms": native["fourier"],
             "host calls": native["host"],
             "inputs": f"{roles['input']}, {given} bytes",
@@ -245,11 +243,9 @@ def _step_text(step: Step, names: list[str]) -> str:
 
 
 def kind_of_call(node: Node) -> str:
-    """The kind of code that runs a call: order, lapack, fourier or host."""
+    """The kind of code that runs a call: order, fourier or host."""
     if is_native(node):
         return "order"
-    if is_decomposed(node):
-        return "lapack"
     return "fourier" if is_transformed(node) else "host"
 
 
@@ -312,21 +308,13 @@ def _functions(program: BufferProgram) -> list[NestFunction]:
     for step in program.steps:
         if isinstance(step.work, Kernel):
             found[step.work.function.name] = step.work.function
-        elif inside := bodies(step.work):
-            nest = whole(step.work, len(step.buffers))
-            if nest is None:
-                found.update({f.name: f for _, body, _ in inside for f in _functions(body)})
-            else:
-                works = [s.work for s in outside(step.work, nest).values()]
-                found.update({w.function.name: w.function for w in works if isinstance(w, Kernel)})
+        elif isinstance(step.work, Loop | Branch | While):
+            works = [s.work for s in outside(step.work, whole(step.work, len(step.buffers))).values()]
+            found.update({w.function.name: w.function for w in works if isinstance(w, Kernel)})
     return list(found.values())
 
 
 def _nests(program: BufferProgram, place_of: PlaceOf | None) -> list[tuple[Step, NestText]]:
     """The loops and branches that are one function each."""
-    found: list[tuple[Step, NestText]] = []
-    for step in program.steps:
-        if inside := bodies(step.work):
-            nest = whole(step.work, len(step.buffers), place_of)
-            found += [(step, nest)] if nest else [n for _, body, _ in inside for n in _nests(body, place_of)]
-    return found
+    works = [(step, step.work) for step in program.steps if isinstance(step.work, Loop | Branch | While)]
+    return [(step, whole(work, len(step.buffers), place_of)) for step, work in works]
