@@ -77,6 +77,7 @@ class Executable:
     __slots__ = ("__weakref__", "call", "hosts", "inputs", "name", "outputs", "plan")
 
     call: Callable[..., tuple[np.ndarray, ...]]
+    plan: LaunchPlan | None
 
     def __init__(
         self,
