@@ -61,8 +61,6 @@ WORK: dict[str, list[tuple[str, str]]] = {
     ],
     "native transforms": [("spectral", "1 signal of 1,000, f64"), ("spectral", "200 signals of 512, f32")],
     "native orders": [("ordering", "10,000 rows of 32, f32"), ("ordering", "1 row of 1,000,000, f32")],
-    "native loops": [("steps", ""), ("recurrent", "f32")],
-    "whole loops": [("control_flow", "logistic map, one number"), ("control_flow", "cell of 4 units, batch 1, f32")],
     "blocks of elements": [("control_flow", "x * 0.99 + a, 10,000 numbers")],
 }  # fmt: skip
 

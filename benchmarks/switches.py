@@ -235,24 +235,6 @@ def _orders() -> None:
     _replace("codegen.runtime.orders", "is_native", lambda node: False)
 
 
-@_switch("native loops")
-def _loops() -> None:
-    """Python drives the steps of scan, fori_loop and while_loop, and chooses branches."""
-    executable = importlib.import_module("codegen.runtime.executable")
-
-    def by_python(work: Any, slots: Any, code: Any) -> Any:
-        runs = [executable.Executable(body, code.table).call for _, body, _ in executable.bodies(work)]
-        return executable._Host(executable._driven(work, runs), slots, len(slots) - work.reads)
-
-    _replace(executable, "_nested_step", by_python)
-
-
-@_switch("whole loops")
-def _whole() -> None:
-    """Loops of kernels alone are run step by step, as those with products are."""
-    _replace("codegen.runtime.loops", "whole", lambda *_: None)
-
-
 @_switch("blocks of elements")
 def _blocks() -> None:
     """Each step of a loop goes over all elements."""

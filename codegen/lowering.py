@@ -10,9 +10,8 @@ Indices are values of type `index`, one per dimension, made with the same builde
     Scan      a running monoid along one axis: cumsum
     Contract  a batched matrix product of inputs[..., m, k] and inputs[..., k, n]
     Scatter   zeros, then out[where(j)] += updates[j] for all j, in index order
-    Call      the NumPy reference is called: fuses with nothing (host rules)
+    Call      the NumPy reference is called: fuses with nothing (host rules, eigh, qr, svd)
     Dense     linear algebra, matrix by matrix: natively where that is as fast, else the reference is called
-    Decompose eigh, qr, svd of each matrix: by LAPACK, natively where it can be reached, else the reference is called
     Order     the numbers of elements in order along one axis, or the elements: argsort
     Fourier   a Fourier transform along one axis
     Nest      graphs of its own run: loops and branches, natively where all of them can
@@ -125,16 +124,6 @@ def apart_in_cache(columns: int) -> int:
 
 
 @record(frozen=True)
-class Decompose(Call):
-    """A routine of NumPy's LAPACK (eigh, qr, svd), for each matrix of a batch.
-
-    The reference decides on matrices that the routine refuses (nan, no convergence): it raises, or gives the value.
-    """
-
-    routine: str
-
-
-@record(frozen=True)
 class Order(Call):
     """The numbers of the elements along the parameter `axis` in rising order, or falling where `descending` is true,
     equal ones as they stand; nan is above all.  Machine code does it."""
@@ -166,4 +155,4 @@ class Nest(Call):
     control: Callable[..., Nested]
 
 
-Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Dense | Decompose | Order | Fourier | Nest
+Lowering = Map | Move | Reduce | Scan | Contract | Scatter | Call | Dense | Order | Fourier | Nest

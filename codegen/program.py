@@ -73,8 +73,8 @@ class Gemm:
 @record(frozen=True)
 class HostCall:
     """The NumPy reference of `node`, called by Python; buffers (*inputs, output).  The step names
-    them in the order of `node.inputs`.  For what is lowered by `Order`, `Decompose`
-    or `Fourier` machine code may stand ready instead."""
+    them in the order of `node.inputs`.  For what is lowered by `Order` or `Fourier` machine code may stand ready
+    instead."""
 
     node: Node
 

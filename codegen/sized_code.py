@@ -132,7 +132,7 @@ def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> Sized
     bind = defined("bind", f"def bind({arrays}):\n{places} def fill({values}):\n  {lines}\n return fill", env)
 
     def made(slow: Callable[..., Any]) -> tuple[Callable, Callable]:
-        block = PlanBlock(template.plan, StepTable(template.plan.steps, is_long=False), slow)
+        block = PlanBlock(template.plan, StepTable(template.plan.steps), slow)
         return bind(*_arrays_of(block)), builtin_of(template.plan.name, block)
 
     return SizedCode(checked(conditions, [*names]), made, [i.dtype for i in template.plan.inputs])

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from driven import driven
 
 from codegen.emit import emit_module
 from codegen.kernel.mlir import print_module
 from codegen.kernel.nest import Extent, MemRef
 from codegen.program import Gemm, HostCall, Kernel, bodies
 from codegen.runtime import engine
-from codegen.runtime.segmented import driven
 
 #: To LLVM's dialect.  What is not an intrinsic of LLVM is called in libm.
 LOWERING = (

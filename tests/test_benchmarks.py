@@ -370,7 +370,7 @@ SWITCHES = [
     "reductions in a shared sweep", "long sweeps cut", "parts added up by themselves", "parts stored where they go",
     "small products as loops", "in-place storage",
     "run-time extents", "vector math", "explicit vectors", "native transforms", "native orders",
-    "native loops", "whole loops", "blocks of elements",
+    "blocks of elements",
 ]  # fmt: skip
 
 

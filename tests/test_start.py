@@ -15,7 +15,7 @@ LATER = (
     "autodiff.inspection", "autodiff.ops.linalg", "autodiff.ops.recorder",
     "autodiff.structured", "autodiff.testing", "autodiff.transforms.batch", "autodiff.transforms.forward",
     "autodiff.transforms.second_order", "codegen.families", "codegen.ir.text", "codegen.kernel.mlir",
-    "codegen.passes.nests", "codegen.runtime.segmented",
+    "codegen.passes.nests", "codegen.runtime.host_steps",
     "codegen.runtime.loops",
     "codegen.runtime.products", "codegen.runtime.stages", "codegen.runtime.shared_blocks",
 )  # fmt: skip

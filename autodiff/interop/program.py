@@ -297,8 +297,8 @@ def entry(f: Callable, *args: Any) -> Entry:
 
 
 def can_enter(executable: Any) -> bool:
-    """True if a program is one of native steps only."""
-    return executable is not None and executable.plan is not None
+    """True if a program runs nothing of the user's in Python."""
+    return executable is not None and executable.plan is not None and "host" not in executable.hosts
 
 
 def c_entry(found: Any) -> CEntry:

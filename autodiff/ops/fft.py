@@ -10,8 +10,8 @@
 They record three operations: of complex numbers either way, of real ones, back to real ones.  Each is the transpose of
 another: the first of itself in the other direction; the second and third of each other, but that a number for two
 frequencies of opposite sign counts twice.  Nothing is divided by anything there.  float32 stays float32.  Machine code
-computes them for any extent (`codegen.runtime.fourier`), by NumPy's loops where it has large prime factors; where
-something is not finite, NumPy does.
+computes those of rows whose extents have small factors (`codegen.runtime.fourier`), NumPy all others, and what is not
+finite.
 """
 
 from __future__ import annotations

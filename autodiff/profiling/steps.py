@@ -191,17 +191,6 @@ class Steps:
         clock, overhead = self._clock, self._overhead
         name = f"{times.program} {times.name}"
         is_first, times.pieces = not times.pieces, times.pieces + 1
-        if hasattr(piece, "run"):  # in Python
-            run = piece.run
-
-            def host(*arrays: Any) -> None:
-                begin = clock.begin()
-                try:
-                    run(*arrays)
-                finally:
-                    times.add(clock.end(name, "running", begin), is_first)
-
-            return piece._replace(run=host)
         native = piece.step
         call = _call_of(native)
 

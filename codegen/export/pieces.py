@@ -10,9 +10,9 @@ import numpy as np
 from .. import emit
 from ..emit import Emitted
 from ..ir import Node
-from ..lowering import Decompose, Fourier
+from ..lowering import Fourier
 from ..native import Translation
-from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While, bodies
+from ..program import Branch, BufferProgram, Gemm, HostCall, Kernel, Loop, Step, While
 from ..records import NamedTuple
 from ..runtime import c_calls, engine, orders, product_steps, products
 from ..runtime import share as shares
@@ -114,7 +114,7 @@ class ExportWriter:
                 if orders.is_native(node):
                     names = self.module(orders.text_of(node, Translation()))
                     return [self._ordered(names("order"), slots, orders.order_step(node))]
-                self._refused.append((_called(node), _needs(node)))
+                self._refused.append((node.op.name, _needs(node)))
         return []
 
     def kernel(self, part: shares.KernelPiece, slots: tuple[int, ...], extents: tuple[int, ...]) -> StepWords:
@@ -139,12 +139,8 @@ class ExportWriter:
         return StepWords(address, slots, (*order.extents, 0, order.share.total), None)
 
     def nest(self, work: Loop | Branch | While, slots: tuple[int, ...]) -> list[StepWords]:
-        """A loop or branch; none if it is refused."""
+        """A loop or branch."""
         found = whole(work, len(slots))
-        if found is None:
-            for _, body, _ in bodies(work):
-                self.laid_out(body)  # which says the reasons
-            return []
         words = {}
         for k, step in outside(work, found).items():
             pieces = self.pieces(step, tuple(range(len(step.buffers))))
@@ -231,14 +227,9 @@ def called(described: Label, inputs: int, outputs: int) -> tuple[list[str], list
     return [*given, *made, "%workspace"], lines
 
 
-def _called(node: Any) -> str:
-    lower = node.op.lower
-    return lower.routine if isinstance(lower, Decompose) else node.op.name
-
-
 def _needs(node: Any) -> str:
     """The reason why a step cannot leave Python."""
-    if isinstance(node.op.lower, Decompose):
+    if node.op.name in ("eigh", "qr", "svd"):
         return "LAPACK"
     if isinstance(node.op.lower, Fourier):
         return "tables of the Fourier transform that are made in Python"

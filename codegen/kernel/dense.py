@@ -8,7 +8,7 @@ Linear algebra on the matrices of a batch as one kernel: what an operation with 
       the program of one matrix, which says whether it is refused: singular, not positive definite
     status = whether any is
 
-A matrix that is refused makes the kernel give REFUSED: then the operation's reference decides (`runtime.segmented`).
+A matrix that is refused makes the kernel give REFUSED: then the operation's reference decides (`runtime.host_steps`).
 Complex numbers lie in memory as pairs, and the same programs compute with both parts (`matrices`).
 """
 

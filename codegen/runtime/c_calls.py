@@ -24,7 +24,7 @@ INTERNAL_ERROR = 13
 class DescribedProgram(Struct):
     """A program as `c_entries` writes it for these functions.
 
-    run        `run_program` of the launcher
+    run        `run_for_c` of `run_steps`, or in an object file `run_steps`
     hidden     inputs after the arguments, whose values are fixed, and where they are
     messages   a text for each status
     """

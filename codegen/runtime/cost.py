@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..kernel.instructions import is_function
 from ..kernel.nest import MemRef, NestFunction, Operation, Value
-from ..lowering import Decompose, Fourier, Order
+from ..lowering import Fourier, Order
 from ..program import UNKNOWN_TRIPS, Branch, BufferProgram, Gemm, HostCall, Kernel, every_step
 from ..symbols import is_sure, most, smaller, typical
 
@@ -24,9 +24,6 @@ ELEMENTARY = 8
 #: The cost of an element that finds its place in an order.
 ORDERED = 100
 
-#: The cost of an element of a decomposition for each of its columns: eigh of 60 rows takes .4 ms.
-DECOMPOSED = 4
-
 
 def operations_of(program: BufferProgram) -> int:
     """Scalar operations of one run, host calls not counted (they hold the lock in any case)."""
@@ -39,8 +36,6 @@ def operations_of(program: BufferProgram) -> int:
                 total += times * gemm.batch * gemm.m * gemm.n * gemm.k
             case HostCall(node) if isinstance(node.op.lower, Order):
                 total += times * ORDERED * node.aval.size
-            case HostCall(node) if isinstance(node.op.lower, Decompose):
-                total += times * DECOMPOSED * node.aval.size * node.aval.shape[-1]
             case HostCall(node) if isinstance(node.op.lower, Fourier):
                 n = node.aval.shape[node.keywords["axis"]]
                 total += times * transformed(n, node.aval.size // max(1, n))

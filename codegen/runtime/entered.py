@@ -64,7 +64,7 @@ class EnteredCall:
     def __init__(self, plan: LaunchPlan | None, call: CallForm) -> None:
         block = None
         if plan is not None:
-            steps = StepTable(plan.steps, is_long=plan.is_long)
+            steps = StepTable(plan.steps)
             block = PlanBlock(plan, steps, raise_status, has_scalars=call.has_scalars, arrays=call.arrays)
         checks = [
             word
@@ -77,15 +77,12 @@ class EnteredCall:
             word = ctypes.addressof(_TRUTHS) if name == "truth" else word
             result += [call_objects.PUT_TOGETHER.index(name), word]
         inputs = [int(number) for pair in call.inputs for number in pair]
-        holds = any(is_handle for _, is_handle in call.inputs)
-        is_flat = not holds and [register for register, _ in call.inputs] == [*range(call.given)]
-        is_flat = is_flat and 0 < call.given == call.registers and plan is not None
         tables = [words(t) for t in (checks, inputs, [*result, 0, 0])]
         values = dict(
             given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
             check_count=len(call.checks), checks=ctypes.addressof(tables[0]),
             input_count=len(call.inputs), inputs=ctypes.addressof(tables[1]),
-            holds=int(holds), is_flat=int(is_flat), plan=0 if block is None else block.address,
+            plan=0 if block is None else block.address,
             then=id(call.then), depth=len(call.result) + 1, result=ctypes.addressof(tables[2]),
         )  # fmt: skip
         self._block = words([values[name] for name in plan_words.ENTRY])

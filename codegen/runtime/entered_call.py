@@ -167,33 +167,18 @@ def value_of(x: ptr) -> ptr:
 
 @native(inline=False)
 def run_packed(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> ptr:
-    """Run a plan on inputs that it did not take, with arrays that do not lie packed copied: MISS if there is none."""
-    packed = local(ptr, count)
-    for i in range(count):
-        packed[i] = inputs[i]
-        inc(packed[i])  # copying lets other threads run
+    """Run a plan on inputs that it did not take, those copied that do not lie packed: MISS if there are none."""
     copies = i64(0)
-    result = ptr(MISS)
     for i in range(count):
-        given = packed[i]
+        given = inputs[i]
         if class_of(given) is entering.array_type and ptr[RawArray](given).flags & PACKED != PACKED:
             copy = new_copy(given, 0)  # NPY_CORDER
             if copy is None:
-                result = None
-                break
-            packed[i] = copy
+                return None
+            inputs[i] = copy
             dec(given)
             copies += 1
-    if copies != 0 and result is not None:
-        result = run_plan(entry.plan, packed, entry)
-    let_go(packed, count)
-    return result
-
-
-@native(inline=True)
-def run_entry(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> ptr:
-    result = run_plan(entry.plan, inputs, entry)
-    return run_packed(entry, inputs, count) if unlikely(result is ptr(MISS)) else result
+    return run_plan(entry.plan, inputs, entry) if copies != 0 else ptr(MISS)
 
 
 @native(inline=True)
@@ -230,19 +215,19 @@ def run_registers(entry: ptr[EntryWords], registers: ptr[ptr]) -> ptr:
                 return ptr(MISS)
     if entry.plan is None:
         return run_then(entry, inputs, count)
-    if entry.holds == 0:
-        return run_entry(entry, inputs, count)
     # Somebody may give a handle another node while this runs.
     for k in range(count):
         inc(inputs[k])
-    result = run_entry(entry, inputs, count)
+    result = run_plan(entry.plan, inputs, entry)
+    if unlikely(result is ptr(MISS)):
+        result = run_packed(entry, inputs, count)
     let_go(inputs, count)
     return result
 
 
 @native(inline=False)
-def tried_apart(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
-    """`tried` for arguments that are taken apart, or with further inputs."""
+def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
+    """The result of an entry for these arguments; MISS where they do not fit."""
     registers = local(ptr, entry.registers)
     given = entry.given
     for a in range(given):
@@ -260,14 +245,6 @@ def tried_apart(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> p
         result = None
     let_go(registers + given, held)
     return result
-
-
-@native(inline=True)
-def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
-    """The result of an entry for these arguments; MISS where they do not fit."""
-    if entry.is_flat == 0:
-        return tried_apart(entry, arguments, keywords)
-    return run_entry(entry, arguments, entry.input_count) if passes(entry, arguments) else ptr(MISS)
 
 
 @native(inline=True)

@@ -7,10 +7,8 @@
 new arrays; 0-d outputs are 0-d arrays.  It never returns memory of its inputs, keeps nothing between
 calls, and may be called by several threads at once and from within a host call.
 
-Steps become native steps where they can: kernels, and products of matrices.  A program of native steps
-only is called by the native launcher itself, with no Python in between.  Where a step needs NumPy (a host
-call), Python runs the native segments between such steps one after the other.  A loop or branch is a native
-step when all steps inside are; else Python calls the executables of its bodies.
+Steps become native steps: kernels, products of matrices, loops and branches.  The native launcher runs them, with no
+Python in between.  A step that needs NumPy (a host call) is one that calls Python.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir import Graph, evaluate
+from ..ir import Graph, Node, evaluate
 from ..lazily import imported, later
-from ..lowering import Decompose, Fourier
+from ..lowering import Fourier
 from ..modes import modes
 from ..program import (
     Branch,
@@ -36,7 +34,6 @@ from ..program import (
     Loop,
     Step,
     While,
-    bodies,
     every_step,
     observers,
 )
@@ -45,26 +42,25 @@ from ..symbols import typical
 from . import kept
 from .early import call_of
 from .kernels import KernelTable, NativeKernel
-from .launcher import LaunchPlan, NativeStep, Share, StepTable
+from .launcher import LaunchPlan, NativeStep, Share, StepTable, launcher
 
 if TYPE_CHECKING:
     from ..emit.nests import NestText
-    from . import cost, fourier, loops, numpy_loops, orders, products, segmented
+    from . import cost, fourier, host_steps, loops, orders, products
     from . import share as shares
     from .share import KernelPiece
 
     _Owner = (
-        NativeKernel | products.ProductStep | orders.OrderStep | numpy_loops.LoopStep | fourier.FourierStep
-        | StepTable
+        NativeKernel | products.ProductStep | orders.OrderStep | fourier.FourierStep | StepTable
+        | Callable[[int], None]
     )
 else:
     cost = later("codegen.runtime.cost")
     fourier = later("codegen.runtime.fourier")
+    host_steps = later("codegen.runtime.host_steps")
     loops = later("codegen.runtime.loops")
-    numpy_loops = later("codegen.runtime.numpy_loops")
     orders = later("codegen.runtime.orders")
     products = later("codegen.runtime.products")
-    segmented = later("codegen.runtime.segmented")
     shares = later("codegen.runtime.share")
 
 
@@ -74,12 +70,14 @@ class Executable:
     call        call(*inputs) -> tuple of arrays.  May be kept without the executable; look it up at each call, since
                 the first may be another than those after it
     name, inputs, outputs   of its program, which itself is not kept: it is many times as large
-    plan        its steps in machine code; None when Python has to take part
+    plan        its steps; None for one that NumPy evaluates
+    hosts       the names of operations that Python computes
     """
 
-    __slots__ = ("__weakref__", "call", "inputs", "name", "outputs", "plan")
+    __slots__ = ("__weakref__", "call", "hosts", "inputs", "name", "outputs", "plan")
 
     call: Callable[..., tuple[np.ndarray, ...]]
+    plan: LaunchPlan | None
 
     def __init__(
         self,
@@ -91,37 +89,31 @@ class Executable:
         """`loaded`: its kernels, where they are known; `keep` is given what may be kept of it on disk."""
         self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
         found = loaded or Pieces.of(program).loaded(kernels)
-        layout, pieces = _laid_out(program, _Code(found, kernels), [observe(program) for observe in observers])
-        steps = tuple([piece.step for piece in pieces if isinstance(piece, _Owning)])
-        owns = tuple(dict.fromkeys([owner for piece in pieces if isinstance(piece, _Owning) for owner in piece.owners]))
+        layout, pieces = _laid_out(program, found, [observe(program) for observe in observers])
+        steps = tuple([piece.step for piece in pieces])
+        owns = tuple(dict.fromkeys([owner for piece in pieces for owner in piece.owners]))
         operations = cost.operations_of(program)
-        plan = LaunchPlan(
+        plan = self.plan = LaunchPlan(
             program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes, steps,
             operations >= cost.LONG, owns,
         )  # fmt: skip
-        hosts = [piece for piece in pieces if not isinstance(piece, _Owning)]
-        self.plan = None if hosts else plan
-        if hosts:
-            avals = {slot: buffer.aval for slot, buffer in layout.buffers.items()}
-            steps_or_hosts = [None if isinstance(piece, _Owning) else piece for piece in pieces]
-            self.call = segmented.Segmented(plan, steps_or_hosts, avals)
-        else:
-            self.call = call_of(plan, operations, weakref.ref(self))
-        refuses = any(_refuses(s.work) for s, _, _ in every_step(program))
+        works = [step.work for step, _, _ in every_step(program)]
+        called = [work.node for work in works if isinstance(work, HostCall)]
+        self.hosts = tuple([node.op.name for node in called if not _is_native(node)])
+        refuses = any(map(_refuses, works))
+        owner: Any = host_steps.Decided(program.graph) if refuses else self
+        owner.call = call_of(plan, operations, weakref.ref(owner)) if not self.hosts else launcher(plan)
         if refuses:
-            decides = segmented.Decided(program.graph)
-            decides.call = self.call if hosts else call_of(plan, operations, weakref.ref(decides))
-            self.call = decides
+            self.call = owner
         if keep and not refuses and all(isinstance(step.work, Kernel | Gemm) for step in program.steps):
-            owners = [piece.owners[0] for piece in pieces if isinstance(piece, _Owning)]
-            keep(kept.Found(plan, operations), owners)
+            keep(kept.Found(plan, operations), [piece.owners[0] for piece in pieces])
 
     @classmethod
     def of(cls, found: kept.Found) -> Executable:
         """The executable of a program that was kept on disk."""
         self = cls.__new__(cls)
         plan = self.plan = found.plan
-        self.name, self.inputs, self.outputs = plan.name, plan.inputs, plan.outputs
+        self.name, self.inputs, self.outputs, self.hosts = plan.name, plan.inputs, plan.outputs, ()
         self.call = call_of(plan, found.operations, weakref.ref(self))
         return self
 
@@ -130,6 +122,7 @@ class Executable:
         """An executable that NumPy evaluates, without any machine code."""
         self = cls.__new__(cls)
         self.name, self.plan, self.call = name, None, partial(evaluate, graph)
+        self.hosts = tuple([node.op.name for node in graph.nodes])
         self.inputs, self.outputs = (tuple([node.aval for node in nodes]) for nodes in (graph.inputs, graph.outputs))
         return self
 
@@ -142,7 +135,6 @@ class SlotLayout:
     """Slots of buffers in the pointer table: inputs, outputs, then temporaries.
 
     offsets     of each temporary in the workspace
-    buffers     by slot
     slots       by the program's numbers
     """
 
@@ -150,7 +142,6 @@ class SlotLayout:
         inputs, outputs = len(program.inputs), len(program.outputs)
         slots: list[int] = []
         temporaries: list[Buffer] = []
-        by_slot: dict[int, Buffer] = {}
         for buffer in program.buffers:
             if buffer.role == "input":
                 slot = buffer.place
@@ -163,10 +154,8 @@ class SlotLayout:
                 slot = inputs + outputs + len(temporaries)
                 temporaries.append(buffer)
             slots.append(slot)
-            by_slot[slot] = buffer
         self.slots = tuple(slots)
         self.offsets = tuple([buffer.place for buffer in temporaries])
-        self.buffers = by_slot
         written = {slots[b] for step in program.steps for b in step.buffers}
         for place, aval in enumerate(program.outputs):
             is_written = not aval.size or inputs + place in written
@@ -199,17 +188,10 @@ class Pieces(NamedTuple):
                 found.parts[id(work)] = shares.shared(work.function, work.extents)
             elif isinstance(work, Loop | Branch | While):
                 told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
-                nest = loops.whole(work, len(step.buffers), told)
-                if nest is not None:
-                    found.nests[id(work)] = nest
-                    for inner in loops.outside(work, nest).values():
-                        if isinstance(kernel := inner.work, Kernel):
-                            found.parts[id(kernel)] = shares.shared(kernel.function, kernel.extents)
-                    continue
-                for _, body, _ in bodies(work):
-                    inside = cls.of(body)
-                    found.parts.update(inside.parts)
-                    found.nests.update(inside.nests)
+                nest = found.nests[id(work)] = loops.whole(work, len(step.buffers), told)
+                for inner in loops.outside(work, nest).values():
+                    if isinstance(kernel := inner.work, Kernel):
+                        found.parts[id(kernel)] = shares.shared(kernel.function, kernel.extents)
         return found
 
     def loaded(self, kernels: KernelTable) -> Pieces:
@@ -220,16 +202,9 @@ class Pieces(NamedTuple):
         return self._replace(native=native)
 
 
-class _Code(NamedTuple):
-    """Compiled code, and the table in which further kernels are found."""
-
-    found: Pieces
-    table: KernelTable
-
-
 def _laid_out(
-    program: BufferProgram, code: _Code, exchanges: Sequence[Callable[[Step, Any], Any]] = ()
-) -> tuple[SlotLayout, list[_Owning | segmented.Host]]:
+    program: BufferProgram, code: Pieces, exchanges: Sequence[Callable[[Step, Any], Any]] = ()
+) -> tuple[SlotLayout, list[_Owning]]:
     """The places of a program's buffers, and its steps as they will run."""
     layout, pieces = SlotLayout(program), []
     for step in program.steps:
@@ -240,12 +215,12 @@ def _laid_out(
     return layout, pieces
 
 
-def _pieces(step: Step, slots: tuple[int, ...], code: _Code) -> list[_Owning | segmented.Host]:
+def _pieces(step: Step, slots: tuple[int, ...], code: Pieces) -> list[_Owning]:
     """The step as it will run on these slots: a kernel may be several native steps."""
     match step.work:
         case Kernel(_, extents) as work:
-            parts, native = code.found.parts[id(work)], code.found.native
-            return [_kernel_step(part, native[id(part.function)], slots, extents) for part in parts]
+            parts = code.parts[id(work)]
+            return [_kernel_step(part, code.native[id(part.function)], slots, extents) for part in parts]
         case Gemm() as gemm:
             product = products.product_step(gemm)
             a, b, c = slots
@@ -257,14 +232,17 @@ def _pieces(step: Step, slots: tuple[int, ...], code: _Code) -> list[_Owning | s
             if orders.is_native(node):
                 order = orders.order_step(node)
                 return [_Owning(NativeStep(order.code.address("order"), slots, order.extents, order.share), (order,))]
-            if isinstance(node.op.lower, Decompose) and numpy_loops.is_native(node):
-                found = numpy_loops.decomposition_of(node)
-                return [_Owning(NativeStep(found.code.address("decompose"), slots, found.extents), (found,))]
-            if isinstance(node.op.lower, Fourier) and fourier.is_native(node):
+            if fourier.is_native(node):
                 made = fourier.fourier_of(node)
                 return [_Owning(NativeStep(made.code.address("fourier"), slots, made.extents, made.share), (made,))]
-            return [segmented.reference_step(node, slots)]
+            called, function = host_steps.host_step(node, slots)
+            return [_Owning(called, (function,))]
     raise AssertionError(f"a step of unknown work {step.work!r}")
+
+
+def _is_native(node: Node) -> bool:
+    """True if a call is in machine code."""
+    return orders.is_native(node) or fourier.is_native(node)
 
 
 def _refuses(work: Any) -> bool:
@@ -273,7 +251,7 @@ def _refuses(work: Any) -> bool:
         case Kernel(function, _):
             return function.refuses
         case HostCall(node):
-            return isinstance(node.op.lower, Decompose | Fourier)
+            return isinstance(node.op.lower, Fourier) and fourier.is_native(node)
     return False
 
 
@@ -283,19 +261,14 @@ def _kernel_step(part: KernelPiece, kernel: NativeKernel, slots: tuple[int, ...]
     return _Owning(NativeStep(kernel.address, own, numbers, share), (kernel,))
 
 
-def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: _Code) -> _Owning | segmented.Host:
-    """A loop or branch in machine code if all steps in it are, else one that calls its bodies from Python."""
-    nest = code.found.nests.get(id(work))
-    if nest is None:
-        runs = [Executable(body, code.table).call for _, body, _ in bodies(work)]
-        return segmented.Host(segmented.driven(work, runs), slots, len(slots) - work.reads)
-    kernel = code.found.native[id(work)]
+def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: Pieces) -> _Owning:
+    """A loop or branch, a function in machine code."""
+    nest, kernel = code.nests[id(work)], code.native[id(work)]
     owners: list[_Owner] = [kernel]
     words = {}
     for k, step in loops.outside(work, nest).items():
         pieces = _pieces(step, tuple(range(len(step.buffers))), code)
-        native = [piece for piece in pieces if isinstance(piece, _Owning)]
-        table = StepTable([piece.step for piece in native], is_long=False)
-        words[k] = table.address, len(native)
-        owners += [table, *[owner for piece in native for owner in piece.owners]]
+        table = StepTable([piece.step for piece in pieces])
+        words[k] = table.address, len(pieces)
+        owners += [table, *[owner for piece in pieces for owner in piece.owners]]
     return _Owning(NativeStep(kernel.address, slots, nest.filled(loops.addresses(), words)), tuple(owners))

@@ -2,7 +2,7 @@
 
 Rows whose extents have no factors but those of `RADICES` are transformed some side by side, or one by one where they
 are few, or long (`fourier_rows`); both by passes (`fourier_passes`) that read tables of roots, as exact as they can be,
-in pairs of a real part and an imaginary one.  All others are done by NumPy's own loops (`numpy_loops`).
+in pairs of a real part and an imaginary one.  All others are NumPy's, between two native segments.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from ..ir import Node, dtype_name
 from ..lazily import later
 from ..lowering import LANES
 from ..records import record
-from . import memory, numpy_loops, objects
+from . import memory, objects
 from .cost import transformed
 from .engine import MachineCode
 from .launcher import Share
-from .numpy_loops import ALL
 
 if TYPE_CHECKING:
     from ..native import Translation
@@ -31,8 +30,7 @@ else:
     fourier_passes = later("codegen.runtime.fourier_passes")
     fourier_rows = later("codegen.runtime.fourier_rows")
 
-#: The radices of passes that are written out, the first that fits: 8 is the largest that keeps its elements in
-#: registers.
+#: The radices of passes, of which the first that fits is taken.
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
 
 #: The number of angles that are cheaper than their combination.
@@ -49,6 +47,9 @@ _BLOCK_BYTES = 1 << 19
 _FEW = 4
 #: The longest column of a block.
 _LONGEST = 1 << 20
+
+#: The rows that lie one behind the other, where all do.
+_ALL = 1 << 40
 
 _KINDS = ("complex", "half", "whole")
 
@@ -87,7 +88,7 @@ class _WordsOfPlan:
             first = []
             for count, near in zip(counts, nears, strict=True):
                 first += [count, 2 * inner, near, 2 * inner * count, is_inverse]
-            first += [n, inner if inner > 1 else ALL, _KINDS.index(kind), self._passes(n), halves_at, 0]
+            first += [n, inner if inner > 1 else _ALL, _KINDS.index(kind), self._passes(n), halves_at, 0]
             second = [0] * 16
         last = [4 * LANES * (columns + 1), n if is_long else 0, _KINDS.index(kind), halves_at, *[2 * c for c in counts]]
         self.words = np.array([*first, *second, *last], np.int64)
@@ -117,9 +118,7 @@ def _text_of_pass(name: str, radix: int, module: Translation) -> str:
 
 def is_native(node: Node) -> bool:
     """True if a call is a transform that machine code does: of some elements."""
-    if not isinstance(node.op.lower, lowering.Fourier) or not node.aval.size or not _whole_extent(node):
-        return False
-    return _extent_of_passes(node) > 0 or numpy_loops.has_transform(node)
+    return isinstance(node.op.lower, lowering.Fourier) and node.aval.size > 0 and _extent_of_passes(node) > 0
 
 
 def _whole_extent(node: Node) -> int:
@@ -146,30 +145,24 @@ def fourier_of(node: Node) -> FourierStep:
 
     The tables of a long row are as large as the row: room for the result is asked for before they are computed.
     """
-    owned: object
     memory.new(node.aval)
-    shape, kind, n = node.aval.shape, node.op.lower.kind, _extent_of_passes(node)
+    shape, kind, n, inner = node.aval.shape, node.op.lower.kind, _extent_of_passes(node), _inner(node)
     rows = node.aval.size // shape[node.keywords["axis"]]
-    if n:
-        size = node.aval.dtype.itemsize // (2 if node.aval.dtype.kind == "c" else 1)
-        dtype, inner = np.dtype(f"f{size}"), _inner(node)
-        is_short = rows > _FEW and 4 * LANES * size * n <= _BLOCK_BYTES
-        is_long = inner == 1 and not is_short and parts(n) is not None
-        is_inverse = kind == "whole" or (kind == "complex" and node.keywords["inverse"])
-        plan = _WordsOfPlan(n, inner, kind, dtype, int(is_inverse), is_long=is_long)
-        name, owned, words = dtype_name(dtype), plan, plan.words
-        code = objects.typed("fourier", lambda module: module.text([fourier_rows.rows_of(name)]), words=f"rows {name}")
-    else:
-        n = _whole_extent(node)
-        found = numpy_loops.transform_of(node, n)
-        code, owned, words = found.code, found, found.plan
-    extents, work = (memory.address_of(words),), transformed(n, 1)
+    size = node.aval.dtype.itemsize // (2 if node.aval.dtype.kind == "c" else 1)
+    dtype = np.dtype(f"f{size}")
+    is_short = rows > _FEW and 4 * LANES * size * n <= _BLOCK_BYTES
+    is_long = inner == 1 and not is_short and parts(n) is not None
+    is_inverse = kind == "whole" or (kind == "complex" and node.keywords["inverse"])
+    plan = _WordsOfPlan(n, inner, kind, dtype, int(is_inverse), is_long=is_long)
+    name = dtype_name(dtype)
+    code = objects.typed("fourier", lambda module: module.text([fourier_rows.rows_of(name)]), words=f"rows {name}")
+    extents, work = (memory.address_of(plan.words),), transformed(n, 1)
     if rows > 1 and work * rows >= _SHARED:
         chunk = max(1, min(_CHUNK // work, rows // 2))
         if rows >= 2 * LANES:  # blocks stay whole
             chunk = -(-chunk // LANES) * LANES
-        return FourierStep(code, extents, Share(rows, chunk), owned)
-    return FourierStep(code, (*extents, 0, rows), None, owned)
+        return FourierStep(code, extents, Share(rows, chunk), plan)
+    return FourierStep(code, (*extents, 0, rows), None, plan)
 
 
 # ------------------------------------------------------------ extents
@@ -201,12 +194,10 @@ def parts(n: int) -> tuple[int, int] | None:
 
 
 def factors(radix: int, m: int, dtype: np.dtype) -> np.ndarray:
-    """Numbers that a pass reads: of an odd radix the roots of its butterfly, then w^(p k) for p = 1, 2, .."""
-    p, k = np.ogrid[1:m, 1:radix]
+    """Numbers that a pass reads: the roots of its butterfly, then w^(p k) for p = 0, 1, .."""
+    p, k = np.ogrid[:m, 1:radix]
     turned = roots(p * k, m * radix, dtype)
-    if radix % 2 == 0:
-        return turned
-    k, j = np.ogrid[1 : radix // 2 + 1, 1 : radix // 2 + 1]
+    k, j = np.ogrid[1 : (radix + 1) // 2, 1 : (radix + 1) // 2]
     return np.concatenate([roots(k * j % radix, radix, dtype).reshape(-1), turned.reshape(-1)])
 
 

@@ -92,9 +92,9 @@ class StepTable:
     table     the words of each step      numbers   of each its slots, then its extents
     """
 
-    __slots__ = ("_is_long", "_run", "address", "numbers", "scratch", "table")
+    __slots__ = ("address", "numbers", "scratch", "table")
 
-    def __init__(self, steps: Sequence[NativeStep], *, is_long: bool) -> None:
+    def __init__(self, steps: Sequence[NativeStep]) -> None:
         self.scratch = max((len(step.slots) for step in steps), default=0)
         self.numbers: list[ctypes.Array] = []
         words: list[int] = []
@@ -104,66 +104,34 @@ class StepTable:
             words += (sharing(), len(step.extents) + 2, share.blocks, share.chunk, share.total) if share else (0,) * 5
         self.table = memory.words(words)
         self.address = ctypes.addressof(self.table)
-        self._is_long = is_long
-        #: Tables of steps in loops are read by these alone, and make no launcher.
-        self._run: Callable[..., int] | None = None
 
     def _keep(self, numbers: Sequence[int]) -> int:
         array = memory.words(numbers)
         self.numbers.append(array)
         return ctypes.addressof(array)
 
-    def run(self, first: int, stop: int, slots: ctypes.Array) -> None:
-        """Run the steps [first, stop) on a `memory.pointer_table`.  Raises what their status says."""
-        start = self.address + first * 8 * plan_words.STEP_WORDS
-        scratch = ctypes.addressof(slots) + 8 * (len(slots) - self.scratch)
-        run = self._run
-        if run is None:
-            code = native()
-            run = self._run = code.run_program_unlocked if self._is_long else code.run_program
-        if status := run(start, stop - first, slots, scratch):
-            raise_status(status)
-
 
 class PackedCall:
     """`f(*arguments)` by ctypes.  Converts what the launcher would not take; raises what is wrong."""
 
-    __slots__ = ("__weakref__", "_plan", "_storage", "steps")
+    __slots__ = ("__weakref__", "_plan", "steps")
 
     def __init__(self, plan: LaunchPlan) -> None:
         self._plan = plan
-        self._storage: Callable[[], tuple[tuple[np.ndarray, ...], np.ndarray]] | None = None
-        self.steps = StepTable(plan.steps, is_long=plan.is_long)
+        self.steps = StepTable(plan.steps)
 
     def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
         plan = self._plan
         inputs = checked_arguments(arguments, plan.inputs, plan.name)
-        if self._storage is None:  # most executables never come here
-            self._storage = storage(plan)
-        outputs, space = self._storage()
-        arrays, base = (*inputs, *outputs), memory.address_of(space)
-        addresses = [*map(memory.address_of, arrays), *[base + offset for offset in plan.offsets]]
-        self._run(arrays, space, memory.pointer_table(addresses, self.steps.scratch))
+        outputs, space = tuple([memory.new(a) for a in plan.outputs]), memory.workspace(plan.workspace_bytes)
+        base = memory.address_of(space)
+        addresses = [*map(memory.address_of, (*inputs, *outputs)), *[base + offset for offset in plan.offsets]]
+        run = native().run_program_unlocked if plan.is_long else native().run_program
+        slots = (ctypes.c_void_p * (len(addresses) + self.steps.scratch))(*addresses)
+        scratch = ctypes.addressof(slots) + 8 * len(addresses)
+        if status := run(self.steps.address, len(plan.steps), slots, scratch):
+            raise_status(status)
         return outputs
-
-    def _run(self, arrays: Sequence[np.ndarray], space: np.ndarray, slots: ctypes.Array) -> None:
-        self.steps.run(0, len(self._plan.steps), slots)
-
-
-def storage(plan: LaunchPlan) -> Callable[[], tuple[tuple[np.ndarray, ...], np.ndarray]]:
-    """A function that makes the outputs of one call, and its workspace, aligned: from the pool if there is one."""
-    size = plan.workspace_bytes
-    if not is_native():
-        return lambda: (tuple([memory.new(a) for a in plan.outputs]), memory.workspace(size))
-    # A program that does nothing has its outputs made all the same.
-    nothing = LaunchPlan(plan.name, (), (*plan.outputs, Aval((size,), np.bool_)), (), 0, (), False)
-    make = builtin_of(plan.name, PlanBlock(nothing, StepTable((), is_long=False), raise_status))
-
-    def made() -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-        *outputs, space = make()
-        return tuple(outputs), space.view(np.uint8)
-
-    return made
 
 
 def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str) -> list[np.ndarray]:
@@ -177,7 +145,7 @@ def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str
 
 
 class Refused(ArithmeticError):
-    """A kernel has no result for these numbers: the references decide (`segmented`)."""
+    """A kernel has no result for these numbers: the references decide (`host_steps`)."""
 
 
 def raise_status(code: int, size: int = 0) -> None:

@@ -16,33 +16,27 @@ from ..emit.nests import NestText, emit_nest, leaves
 from ..kernel.nest import Operation, Value
 from ..lazily import later
 from ..modes import FLUSHING, modes
-from ..program import Branch, HostCall, Kernel, Loop, Step, While
+from ..program import Branch, Kernel, Loop, Step, While
 from ..symbols import typical
 from . import engine, objects
 from .cost import work_of
 from .share import ELEMENTS, is_shared, shared
 
 if TYPE_CHECKING:
-    from . import fourier, numpy_loops, orders, run_steps
+    from . import run_steps
 else:
-    fourier = later("codegen.runtime.fourier")
-    numpy_loops = later("codegen.runtime.numpy_loops")
-    orders = later("codegen.runtime.orders")
     run_steps = later("codegen.runtime.run_steps")
 
 #: Kernels of one function: LLVM's time grows with it.
 _MOST = 64
 
 
-def whole(work: object, buffers: int, place_of: PlaceOf | None = None) -> NestText | None:
-    """The function for a loop or branch on so many buffers; None where a step in it needs Python.
+def whole(work: Loop | Branch | While, buffers: int, place_of: PlaceOf | None = None) -> NestText:
+    """The function for a loop or branch on so many buffers.
 
     place_of   the places of nodes, for debug info
     """
-    steps = leaves(work)
-    if not isinstance(work, Loop | Branch | While) or any(not is_native(step.work) for step in steps):
-        return None
-    kernels = [step.work for step in steps if isinstance(step.work, Kernel)]
+    kernels = [step.work for step in leaves(work) if isinstance(step.work, Kernel)]
     parts = {}
     for kernel in kernels:
         pieces = shared(kernel.function, kernel.extents)
@@ -60,14 +54,6 @@ def outside(work: object, nest: NestText) -> dict[int, Step]:
     """The steps of a function that are code of their own, by their numbers."""
     steps = leaves(work)
     return {k: steps[k] for k in nest.outside}
-
-
-def is_native(work: object) -> bool:
-    """True if a step is machine code, or several such."""
-    if not isinstance(work, HostCall):
-        return True
-    found = orders.is_native, numpy_loops.is_native, fourier.is_native
-    return any(is_one(work.node) for is_one in found)
 
 
 #: Bytes of all arrays of a loop that one block takes: half of the first cache.  From twice as many on there are blocks.
@@ -115,8 +101,8 @@ def _only_at(operations: Sequence[Operation], memory: set[Value], index: Value) 
 
 def addresses() -> dict[str, int]:
     """The addresses of what the functions call, good to the end of the process."""
-    functions = [run_steps.loop_account, run_steps.run_steps]
+    functions = [run_steps.loop_account, run_steps.run_steps, run_steps.call_host, run_steps.run_for_c]
     code = objects.typed(
         "loop_account", lambda module: module.text(functions), imports={FLUSHING: modes.flushing_at}
     )
-    return {"account": code.address("loop_account"), "run_steps": code.address("run_steps")}
+    return {"account": code.address("loop_account")} | {f.name: code.address(f.name) for f in functions}

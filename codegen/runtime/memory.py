@@ -1,7 +1,7 @@
 """Memory of one run, and arguments made fit for native code.
 
-Everything here is for the Python side: the slow path of a call, the ctypes path, and programs that
-stop in Python between native segments.  The fast path does the same in `launch`.
+Everything here is for the Python side: the slow path of a call, and the ctypes path.  The fast path does the same in
+`launch`.
 """
 
 from __future__ import annotations
@@ -54,11 +54,6 @@ def _is_quick_right() -> bool:
 address_of = _quick_address_of if _is_quick_right() else _documented_address_of
 
 
-def pointer_table(addresses: Sequence[int], scratch: int) -> ctypes.Array:
-    """One pointer per slot, followed by room for the pointers of one step."""
-    return (ctypes.c_void_p * (len(addresses) + scratch))(*addresses)
-
-
 def words(values: Sequence[int]) -> ctypes.Array:
     """Numbers as consecutive 64-bit words.  Raises MemoryError where one does not fit: what has that size is too large.
     """
@@ -84,11 +79,6 @@ def workspace(size: int) -> np.ndarray:
         raise MemoryError(f"no memory for {size} bytes of temporaries{avals.place()}") from None
     start = -address_of(memory) % ALIGNMENT
     return memory[start : start + max(size, 1)]
-
-
-def view(memory: np.ndarray, offset: int, aval: Aval) -> np.ndarray:
-    """The array of this aval that lies at byte `offset` of a workspace."""
-    return memory[offset : offset + aval.nbytes].view(aval.dtype).reshape(aval.shape)
 
 
 def as_argument(value: Any, aval: Aval, place: int, name: str) -> np.ndarray:

@@ -115,8 +115,6 @@ class EntryWords(Struct):
     """A known call: its arguments and its result.
 
     registers    how many there are: arguments, then the dict of keywords, then parts of these and constants
-    holds        True if some inputs are values of nodes, which somebody else may let go
-    is_flat      True if the arguments are the inputs as they are
     plan         null where a function of Python's, `then`, gets the inputs; it gives None for a miss
     depth        of the stack that the instructions of the result need
     """
@@ -128,8 +126,6 @@ class EntryWords(Struct):
     checks: ptr[Check]
     input_count: i64
     inputs: ptr[InputWords]
-    holds: i64
-    is_flat: i64
     plan: ptr[PlanWords]
     then: ptr
     depth: i64

@@ -5,6 +5,7 @@
     leave_flushing() -> u64, return_flushing(it)    around what is not ours and runs between two steps: handlers of
                                                     signals, LAPACK
     account(work)                                   a long loop's business after each run of its body
+    call_host(pointers, extents)                    a step in Python
 
 The word that says whether subnormal numbers become zero is the process's and is read once per call: to switch compiles
 nothing.  While a thread flushes, it keeps under the key beside that word what its control register held before: it may
@@ -31,6 +32,7 @@ from ..native import (
     external,
     i32,
     i64,
+    local,
     native,
     ptr,
     static,
@@ -41,6 +43,7 @@ from ..native import (
 )
 from . import system_calls as system
 from .plan_words import KernelCallWords
+from .recording_objects import call, clear_error, dec, int_of
 from .system_calls import FLUSH, control, set_control
 
 #: Added to what a thread keeps: a register may hold 0, and what is not kept is 0.  No register has this bit.
@@ -100,6 +103,25 @@ def run_steps(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch:
     return 0
 
 
+@native
+def call_host(pointers: ptr, extents: ptr[ptr]) -> i32:
+    """Call a function of Python's with the address of a step's pointers; the program raises what it raises."""
+    inside = leave_flushing()
+    state = take_lock()
+    given = local(ptr, 1)
+    given[0] = int_of(i64(pointers))
+    status = i32(Status.INTERRUPTED.value)
+    if given[0] is not None:
+        found = call(extents[0], given, 1, None)
+        dec(given[0])
+        if found is not None:
+            dec(found)
+            status = i32(0)
+    give_lock(state)
+    return_flushing(inside)
+    return status
+
+
 # ------------------------------------------------------------ subnormal numbers
 
 
@@ -134,6 +156,17 @@ def run_program_unlocked(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr
     thread = let_others()
     status = run_program(steps, count, slots, scratch)
     take_lock_again(thread)
+    return status
+
+
+@native
+def run_for_c(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
+    """Run a program for a caller that sees its status, and no exception."""
+    status = run_program(steps, count, slots, scratch)
+    if u32(status) == Status.INTERRUPTED.value:
+        state = take_lock()
+        clear_error()
+        give_lock(state)
     return status
 
 

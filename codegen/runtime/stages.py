@@ -150,7 +150,6 @@ class Stages:
             "loops": kinds["loop"] + kinds["while"],
             "branches": kinds["branch"],
             "orders": kinds["order"],
-            "decompositions": kinds["lapack"],
             "transforms": kinds["fourier"],
             "host calls": kinds["host"],
             "inputs": f"{roles['input']}, {given} bytes",
@@ -280,16 +279,12 @@ def _names(program: BufferProgram) -> dict[Node, str]:
 def _coded(program: BufferProgram, place_of: PlaceOf | None) -> Iterator[tuple[Step, NestText | None]]:
     """The steps that are a function each: kernels, and loops and branches, with the text of these.
 
-    A loop that is no function has the steps of its body in its place; one that is has those which it calls behind it.
+    Behind a loop stand the kernels that it calls.
     """
     for step in program.steps:
         if isinstance(step.work, Kernel):
             yield step, None
-        elif inside := bodies(step.work):
+        elif isinstance(step.work, Loop | Branch | While):
             nest = whole(step.work, len(step.buffers), place_of)
-            if nest is None:
-                for _, body, _ in inside:
-                    yield from _coded(body, place_of)
-            else:
-                yield step, nest
-                yield from [(s, None) for s in outside(step.work, nest).values() if isinstance(s.work, Kernel)]
+            yield step, nest
+            yield from [(s, None) for s in outside(step.work, nest).values() if isinstance(s.work, Kernel)]

@@ -23,7 +23,6 @@ from ..program import Branch, Buffer, BufferProgram, Gemm, HostCall, Kernel, Loo
 from ..records import NamedTuple
 from .cost import operations_of
 from .fourier import is_native as is_transformed
-from .numpy_loops import is_native as is_decomposed
 from .orders import is_native as is_ordered
 
 #: As many values as a comment names.
@@ -160,10 +159,10 @@ def _reads_writes(step: Step) -> tuple[list[int], list[int]]:
 
 
 def kind_of_step(work: object) -> str:
-    """The kind of a step: kernel, gemm, loop, branch, while; of a call order, lapack, fourier, or host for Python's."""
+    """The kind of a step: kernel, gemm, loop, branch, while; of a call order, fourier, or host for Python's."""
     if not isinstance(work, HostCall):
         return type(work).__name__.lower()
-    for is_native, kind in ((is_ordered, "order"), (is_decomposed, "lapack"), (is_transformed, "fourier")):
+    for is_native, kind in ((is_ordered, "order"), (is_transformed, "fourier")):
         if is_native(work.node):
             return kind
     return "host"

@@ -60,16 +60,6 @@ def loops_of(reference: Any) -> bytes | None:
     ])
 
 
-def loop_of(reference: Any, types: str) -> tuple[int, int] | None:
-    """The loop of a ufunc for such types ("dd->d"), also of one of rows or matrices, and its last argument."""
-    if types not in reference.types:
-        return None
-    raw, k = _UFunc.from_address(id(reference)), reference.types.index(types)
-    if (raw.count, raw.arguments, raw.name) != (reference.ntypes, reference.nargs, reference.__name__.encode()):
-        return None
-    return raw.loops[k] or 0, (raw.data[k] or 0) if raw.data else 0
-
-
 def _table(loops: Sequence[tuple[str, int, int]]) -> bytes:
     """A table of loops.   loops: the letters of operands and result, the loop, its last argument"""
     words: list[int] = []

@@ -11,8 +11,8 @@ from codegen.compiler import compile_graph, make_program
 from codegen.ir import OPS, Aval, Graph, apply, evaluate, input_node
 from codegen.lowering import DENSE_ROWS
 from codegen.program import HostCall, Kernel, Loop, every_step
+from codegen.runtime.host_steps import Decided
 from codegen.runtime.launcher import Refused
-from codegen.runtime.segmented import Decided
 from codegen.runtime.share import shared
 
 #: (operation, parameters, how many right-hand sides it takes: None for none)

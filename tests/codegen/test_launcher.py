@@ -366,7 +366,7 @@ def test_dropping_a_launcher_frees_everything_without_the_collector(make):
 
 def leaving_to(slow, plan):
     """The native launcher of a plan, with a function that gets what does not fit."""
-    return launcher.builtin_of("f", launcher.PlanBlock(plan, launcher.StepTable(plan.steps, is_long=False), slow))
+    return launcher.builtin_of("f", launcher.PlanBlock(plan, launcher.StepTable(plan.steps), slow))
 
 
 def test_a_miss_calls_the_given_function_with_the_same_arguments(code):

@@ -166,11 +166,11 @@ def test_an_index_out_of_range_raises(table):
     assert executable.call(3.0)[0] == 3.0
 
 
-def test_native_segments_and_host_calls_take_turns(table, rng):
+def test_native_steps_and_host_calls_take_turns(table, rng):
     executable = Executable(host_program(), table)
     x, y = rng.standard_normal((2, 8))
     np.testing.assert_allclose(executable.call(x, y[::-1])[0], 2 * x + 1 + y[::-1] + 1)
-    assert executable.plan is None
+    assert len(executable.hosts) == 1
 
 
 def test_host_calls_alone_make_a_program(table):
@@ -267,14 +267,9 @@ def test_only_long_programs_release_the_lock(table):
     assert Executable(affine_program(1_000_000), table).plan.is_long
 
 
-def test_a_workspace_is_aligned_and_its_views_are_apart():
+def test_a_workspace_is_aligned():
     for size in (0, 1, 100, 4096):
         assert memory.address_of(memory.workspace(size)) % 64 == 0
-    space = memory.workspace(192)
-    views = [memory.view(space, place, Aval((2, 3), dtype)) for place, dtype in ((0, "f8"), (64, "?"), (128, "i4"))]
-    for number, view in enumerate(views):
-        view[...] = number
-    assert [set(v.ravel().tolist()) for v in views] == [{0.0}, {True}, {2}]
 
 
 def test_a_table_forgets_what_was_used_longest_ago():

@@ -153,15 +153,6 @@ def test_a_large_workspace_comes_from_the_pool_and_calls_may_be_nested_in_thread
     assert not wrong and free_bytes() > 8 * n
 
 
-def test_the_slow_path_uses_the_pool_too(pool, table):
-    call = call_of(table, 1000)
-    y = call(np.ones(2000)[::2])[0]
-    assert y.flags.owndata and (y == 3.0).all()
-    place = y.ctypes.data
-    del y
-    assert call(np.ones(2000)[::2])[0].ctypes.data == place
-
-
 def test_blocks_in_use_never_overlap(pool):
     sizes = [0, 1, 8, 16, 17, 128, 129, 160, 161, 255, 257, 1000, 20_000]
     makers = [

@@ -56,6 +56,8 @@ PROGRAMS = {
     "a loop of products": (products, (20, 20)),
     "sorting": (lambda x: ad.sort(x), (1000,)),
     "solve": (lambda x: ad.linalg.solve(x @ x.T + 40 * ad.eye(40), x), (40, 40)),
+    "eigenvalues": (lambda x: ad.linalg.eigvalsh(x @ x.T), (4, 4)),
+    "a transform by NumPy": (lambda x: ad.abs(ad.fft.rfft(x)), (17,)),
     "integers and truth": (lambda x: (ad.argmax(x), x > 0.0, 7), (30,)),
     "nested": (lambda x: {"a": [x, (2.0 * x,)]}, (3, 4)),
     "no elements": (lambda x: (x * 2.0, ad.sum(x)), (0, 3)),

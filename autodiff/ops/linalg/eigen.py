@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Call, Decompose
+from codegen.lowering import Call
 from codegen.records import NamedTuple
 
 from ...errors import located
@@ -258,7 +258,7 @@ _eigh = of_matrices(
     infer=shaped("eigh", lambda n, _: (n + 1, n), is_square=True),
     vjp=_vjp,
     jvp=_jvp,
-    lower=Decompose("eigh"),
+    lower=Call(),
 )
 
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from codegen.lowering import Call, Decompose, Dense
+from codegen.lowering import Call, Dense
 from codegen.records import NamedTuple
 
 from ...errors import DispatchError, GradientError, located
@@ -138,7 +138,7 @@ _qr = of_matrices(
     lambda a: np.concatenate(np.linalg.qr(a), axis=-2),
     infer=shaped("qr", lambda m, n: (m + n, n)),
     vjp=_qr_vjp,
-    lower=Decompose("qr"),
+    lower=Call(),
 )
 
 

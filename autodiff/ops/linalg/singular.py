@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.lowering import Call, Decompose
+from codegen.lowering import Call
 
 from ...errors import ShapeError, located
 from ...tape import record
@@ -128,7 +128,7 @@ _svd = of_matrices(
     infer=shaped("svd", lambda m, n: (m + 1 + n, min(m, n))),
     vjp=_vjp,
     jvp=_jvp,
-    lower=Decompose("svd"),
+    lower=Call(),
 )
 
 
