@@ -122,6 +122,15 @@ class Form:
 
 #: By their keys, and by the hash of their family.
 forms = namespace("form")
+_is_any_named = False  # by the hash of its family, in any session
+
+
+def name_family(family: bytes, form: Form, weight: int) -> None:
+    """Find a form that has plans for any size by the hash of its family, too."""
+    global _is_any_named
+    forms.put(family, form, weight)
+    _is_any_named = True
+
 
 # ---------------------------------------------------------------- keys without numbers
 
@@ -193,7 +202,7 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
     found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
     if type(found) is list and type(found[0]) is bytes:
         found = _with_calls(ask, now, small, tracks, is_released, found)
-    if found is None:
+    if found is None and _is_any_named:  # else one more walk at each miss would find nothing
         found = _answered_at_any_size(ask, now, small, tracks, is_released)
     if found is not None and now is not None and now.lent:
         give_back(now.lent)
@@ -211,7 +220,6 @@ def _with_calls(
     computed = known.computed(entry, nodes)
     if computed is None:
         return None
-    plans.put(key, entry)
     del nodes, found
     purpose, results, seeds, also, targets = ask
     given = entry, key, computed

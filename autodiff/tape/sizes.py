@@ -30,7 +30,7 @@ from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, wa
 from ..config import config
 from ..dispatch import observed
 from ..session import plans
-from .families import Answer, AnyPlans, Form, forms, is_count, without_numbers
+from .families import Answer, AnyPlans, Form, forms, is_count, name_family, without_numbers
 from .known import Ask, Reading, is_only_run, plan_of
 from .machine import note_repeated
 from .node import CONSTANT, LEAF, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
@@ -77,7 +77,7 @@ class Size:
         number = {node: place for place, node in enumerate(order)}
         form.past = None if given_up is None else [number[node] for node in given_up]
         form.leaves, form.ranks = plan.leaves, ranks
-        forms.put(family, form, len(order))
+        name_family(family, form, len(order))
 
     def learn(
         self,
