@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.tape import machine
+from autodiff.tape import families, known, machine
 
 
 class Spied:
@@ -167,6 +167,25 @@ def test_one_gradient_for_two_leaves_is_in_two_places(way):
         ad.sum((a + b) * 3.0).backward()
     assert a.grad.tolist() == b.grad.tolist() == [3.0] * 3
     assert not np.shares_memory(a.grad.numpy(), b.grad.numpy())
+
+
+def test_an_ask_that_machine_code_leaves_to_python_is_walked_over_twice_where_no_sizes_vary(native, monkeypatch):
+    """By the ask, and by what Python reads of it: a form can be found by its hash once there is one of any size."""
+    walks = []
+
+    def described(*given):
+        walks.append(given)
+        return machine_described(*given)
+
+    machine_described = known.described
+    monkeypatch.setattr(known, "described", described)
+    monkeypatch.setattr(families, "_is_any_named", False)
+    w, b, g = leaf(), leaf(), ad.tensor(np.ones(3))
+    for _ in range(5):
+        w.grad = b.grad = None
+        walks.clear()
+        (ad.sin(w) + b).backward(g)  # the gradient of b is no result of its own
+    assert len(walks) == 1 and b.grad.tolist() == [1.0] * 3
 
 
 def test_gradients_of_one_leaf_from_several_threads_add_up(way):
