@@ -28,6 +28,7 @@ from .forms import further
 from .gathering import gathered, index_tensor
 from .joining import concatenate
 from .primitive import spread_to
+from .reductions import summed
 from .shaping import flipped, moveaxis, reshaped, spread
 from .slicing import embedded, part, updated_slice
 from .statistics import mean
@@ -75,6 +76,8 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
         return another(x)
     starts, steps = [constant(widths[axis][0], "i64") for axis in axes], (1,) * len(axes)
     shape = tuple([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)])
+    if not x.size and x.dtype.kind in "fc":  # there is nothing to put anywhere, but the history of x is the result's
+        return subtract(spread_to(value, shape), summed(x, tuple(range(x.ndim))))
     if is_zero:
         return embedded(x, starts, axes, steps, shape)
     return updated_slice(spread_to(value, shape), x, starts, axes, steps)

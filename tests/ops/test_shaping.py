@@ -46,6 +46,17 @@ def test_what_does_not_fit_is_refused_at_the_users_line(x, call, message):
     assert "test_shaping.py" in str(error.value)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("value", [0, 2.5])
+def test_a_padded_tensor_without_elements_has_a_gradient_without_elements(dtype, value):
+    x = ad.zeros((0, 2), dtype=dtype).requires_grad_()
+    y = ad.pad(x, ((1, 2), (0, 1)), constant_values=value)
+    np.testing.assert_array_equal(y.detach().numpy(), np.full((3, 3), value, dtype))
+    ad.sum(ad.real(y)).backward()
+    assert x.grad.shape == (0, 2)
+    assert ad.vmap(lambda x: ad.pad(x, 1, constant_values=value))(ad.zeros((4, 0, 2), dtype=dtype)).shape == (4, 2, 4)
+
+
 def test_unknown_modes_of_pad_are_refused_by_name(x):
     with pytest.raises(ValueError, match="mode 'mirror' is none of 'constant', 'edge'"):
         ad.pad(x, 1, mode="mirror")
