@@ -252,7 +252,7 @@ def _transposed(
         if not seeds:
             return None
         past = history([b for b, _ in seeds])
-        (dot,) = Pull(past, seeds, (u.node,), True).ends()
+        (dot,) = Pull(past, seeds, (u.node,), True, is_users=False).ends()
         return None if dot is None else noted(dot)
 
 

@@ -40,7 +40,7 @@ from ..tape.plan import COUNTS
 from ..tape.record import noted, record, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
-from .anomaly import watch
+from .anomaly import is_watching, watch
 from .hooks import run_hooks
 from .rule_programs import MASKED, RulePrograms, missing_rule
 from .rules import again, call_rule, watching_at
@@ -114,16 +114,17 @@ class Pull:
 
     def __init__(
         self, order: list[Node], seeds: Sequence[Seed], targets: tuple[Node, ...], tracks: bool,
-        many: Many | None = None,
+        many: Many | None = None, is_users: bool = True,
     ) -> None:  # fmt: skip
         """Go through the history of results, `order`, from their cotangents.
 
         tracks    what rules record is tape;  many: what cotangents are many
+        is_users  its cotangents are gradients to the user, in which anomalies may be looked for
         """
         self.many, self.order, self.tracks = many, order, tracks
         self.slots: dict[int, dict[int, Node]] = {}
         self.programs = programs = RulePrograms.now(tracks, many is not None)
-        self.watch = watch if programs is None and MODE.get().anomalies and not state.now.tracing else None
+        self.watch = watch if programs is None and is_users and is_watching() else None
         made = begun(programs, order, targets, tuple([seed[0] for seed in seeds]))
         words, self.bars, self.flags, *places = made
         self.wires, self._places = Wires(words), places[: len(targets)]

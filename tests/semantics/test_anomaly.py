@@ -223,6 +223,15 @@ def test_a_tangent_that_is_no_number_is_found(transformed):
         assert ad.jvp(branch, (np.array([0.0, 1.0]),), (np.ones(2),))[1] == 1.0
 
 
+def test_a_tangent_by_the_rule_of_the_gradient_is_told_as_a_tangent_of_its_operation():
+    """Operations without a rule forward use that of the gradient: nobody went backward."""
+    with ad.detect_anomaly():
+        told = r"derivative of log_abs_det made nan in the tangent of its result(.|\n)*test_anomaly.py:\d+, in <lambda>"
+        with pytest.raises(ad.GradientError, match=told) as raised:
+            ad.jvp(lambda a: ad.linalg.slogdet(a).logabsdet, (np.array([[1.0, 2.0], [2.0, 4.0]]),), (np.ones((2, 2)),))
+        assert "backward" not in str(raised.value)
+
+
 def _step(x):
     return ad.sqrt(x) * 2.0
 
