@@ -225,13 +225,13 @@ def _vectors() -> None:
 
 @_switch("native transforms")
 def _transforms() -> None:
-    """NumPy computes Fourier transforms, between two native segments."""
+    """NumPy computes Fourier transforms."""
     _replace("codegen.runtime.fourier", "is_native", lambda node: False)
 
 
 @_switch("native orders")
 def _orders() -> None:
-    """NumPy sorts, between two native segments."""
+    """NumPy sorts."""
     _replace("codegen.runtime.orders", "is_native", lambda node: False)
 
 

@@ -97,7 +97,7 @@ class Scatter:
 
 @record(frozen=True)
 class Call:
-    """The operation's NumPy reference is called between two native segments."""
+    """The operation's NumPy reference is called by Python (`runtime.host_steps`)."""
 
 
 @record(frozen=True)

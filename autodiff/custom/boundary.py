@@ -20,7 +20,7 @@ that a host rule computes, and whatever is made of a value that a rule has asked
 too, and lists what it may depend on (`without_history`); to differentiate through that node is an error, never a silent
 zero.  Not to is fine: the first derivative of a host rule never meets it.
 
-A host call is one operation of a graph that Python computes each time, between compiled segments:
+A host call is one operation of a graph that Python computes each time:
 
     host(inputs)  ->  one array, or all of them packed into words of 64 bits
     host_part(packed)  ->  each of them
@@ -244,7 +244,7 @@ def _batch(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[bool,
     return record(_HOST, xs, (run, (aval.with_shape((size, *aval.shape)),)))
 
 
-#: run(*arrays) -> arrays of `avals`: called by Python each time, between native segments.
+#: run(*arrays) -> arrays of `avals`: called by Python each time (`codegen.runtime.host_steps`).
 _HOST = Primitive(
     "host", infer=_packed_aval, reference=_packed_reference, params=("run", "avals"), lower=HostLowering(),
     discrete=True, heavy=True, batch=_batch, traits=("host",),

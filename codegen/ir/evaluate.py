@@ -7,7 +7,6 @@ at compile time (`codegen.passes.rewrites`) and while debugging.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -79,18 +78,32 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _evaluated(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    assert node.op.reference is not None, f"{node.op.name} has no reference"
-    try:
-        if ANY_LAYOUT.isdisjoint(node.op.traits):
-            arrays = [np.asarray(array, order="C") for array in arrays]
-        params = dict(zip(node.op.params, node.params, strict=True)) if node.params else {}
-        value = node.op.reference(*arrays, **params)
-    except Exception as error:
-        told = refused(error, node.op, node.aval)
-        if told is not None:
-            raise told from None
-        raise
-    return _as_aval(node, value)
+    if ANY_LAYOUT.isdisjoint(node.op.traits):
+        arrays = [np.asarray(array, order="C") for array in arrays]
+    return bound(node)(*arrays)
+
+
+def bound(node: Node) -> Callable[..., np.ndarray]:
+    """The function that gives a node's value for packed values of its inputs, of exactly its aval."""
+    op, aval, keywords = node.op, node.aval, node.op.keywords(node.params)
+    reference, shape, dtype = op.reference, aval.shape, aval.dtype
+    assert reference is not None, f"{op.name} has no reference"
+
+    def value(*arrays: np.ndarray) -> np.ndarray:
+        try:
+            found = reference(*arrays, **keywords)
+        except Exception as error:
+            told = refused(error, op, aval)
+            if told is not None:
+                raise told from None
+            raise
+        array = np.asarray(found, dtype)
+        assert array.shape == shape, (
+            f"{op.name}: the shape rule says {aval}, the reference gave {aval_of(np.asarray(found))}"
+        )
+        return array
+
+    return value
 
 
 def refused(error: Exception, op: Op, aval: Aval) -> Exception | None:
@@ -101,15 +114,6 @@ def refused(error: Exception, op: Op, aval: Aval) -> Exception | None:
         what = f"{aval.nbytes} bytes of {aval}, the result of {op.name}"
         return MemoryError(f"no memory for {what}{avals.place()}")
     return None
-
-
-def _as_aval(node: Node, value: Any) -> np.ndarray:
-    aval = node.aval
-    array = np.asarray(value, aval.dtype)
-    assert array.shape == aval.shape, (
-        f"{node.op.name}: the shape rule says {aval}, the reference gave {aval_of(np.asarray(value))}"
-    )
-    return array
 
 
 def _checked(graph: Graph, arrays: Sequence) -> list[np.ndarray]:

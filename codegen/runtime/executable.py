@@ -48,11 +48,12 @@ if TYPE_CHECKING:
     from ..emit.nests import NestText
     from . import cost, fourier, host_steps, loops, orders, products
     from . import share as shares
+    from .launcher import Specs
     from .share import KernelPiece
 
     _Owner = (
-        NativeKernel | products.ProductStep | orders.OrderStep | fourier.FourierStep | StepTable
-        | Callable[[int], None]
+        NativeKernel | products.ProductStep | orders.OrderStep | fourier.FourierStep | StepTable | Specs
+        | Callable[..., np.ndarray]
     )
 else:
     cost = later("codegen.runtime.cost")
@@ -235,8 +236,7 @@ def _pieces(step: Step, slots: tuple[int, ...], code: Pieces) -> list[_Owning]:
             if fourier.is_native(node):
                 made = fourier.fourier_of(node)
                 return [_Owning(NativeStep(made.code.address("fourier"), slots, made.extents, made.share), (made,))]
-            called, function = host_steps.host_step(node, slots)
-            return [_Owning(called, (function,))]
+            return [_Owning(*host_steps.host_step(node, slots))]
     raise AssertionError(f"a step of unknown work {step.work!r}")
 
 

@@ -2,7 +2,7 @@
 
 Rows whose extents have no factors but those of `RADICES` are transformed some side by side, or one by one where they
 are few, or long (`fourier_rows`); both by passes (`fourier_passes`) that read tables of roots, as exact as they can be,
-in pairs of a real part and an imaginary one.  All others are NumPy's, between two native segments.
+in pairs of a real part and an imaginary one.  All others are NumPy's (`host_steps`).
 """
 
 from __future__ import annotations

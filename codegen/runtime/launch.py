@@ -23,11 +23,11 @@ is called, which raises (unless the status says that something was raised).
 from __future__ import annotations
 
 from ..kernel.nest import Status
-from ..native import borrowed, extern, i32, i64, local, native, ptr, u8, u32, u64, unlikely
+from ..native import borrowed, i32, i64, local, native, ptr, u8, u32, u64, unlikely
 from .call_objects import data_of, put_together, row_of
 from .plan_words import MISS, EntryWords, PlanWords, Spec
 from .pool import from_pool, to_pool
-from .recording_objects import HEAD, RawArray, RawSelf, call, dec, inc, int_of, let_go
+from .recording_objects import HEAD, RawArray, RawSelf, call, dec, inc, int_of, let_go, new_array
 from .run_steps import let_others, run_program, take_lock_again
 
 #: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
@@ -36,8 +36,6 @@ STACK_BYTES = 16384
 NEW_FLAGS, OWNS = 0x501, 0x4
 #: Status and step of memory that is not there: of a result, of a frame.
 NO_RESULT, NO_FRAME = Status.NO_MEMORY.value, 1 << 32 | Status.NO_MEMORY.value
-
-new_array = extern("new_array", ptr, ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 
 
 @native(inline=False)

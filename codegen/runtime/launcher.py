@@ -208,8 +208,8 @@ class PlanBlock:
     ) -> None:  # fmt: skip
         numbers = [(0, 0) if i in arrays else _number(aval) for i, aval in enumerate(plan.inputs)]
         scalars = [_scalar(aval) if has_scalars else (0, 0) for aval in plan.outputs]
-        self.input_specs = input_specs = _Specs(plan.inputs, numbers)
-        self.output_specs = output_specs = _Specs(plan.outputs, scalars)
+        self.input_specs = input_specs = Specs(plan.inputs, numbers)
+        self.output_specs = output_specs = Specs(plan.outputs, scalars)
         self.offsets = offsets = memory.words(plan.offsets)
         self.steps = steps
         slots = len(plan.inputs) + len(plan.outputs) + len(plan.offsets)
@@ -261,7 +261,7 @@ _TP_ALLOC = 47
 _slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyType_GetSlot", ctypes.pythonapi))
 
 
-class _Specs:
+class Specs:
     """Specifications that arguments are compared with, and outputs made from: the shape of each, a table of all."""
 
     __slots__ = ("_dtypes", "shapes", "table")

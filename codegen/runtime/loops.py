@@ -20,6 +20,7 @@ from ..program import Branch, Kernel, Loop, Step, While
 from ..symbols import typical
 from . import engine, objects
 from .cost import work_of
+from .native import COPY_INTO, NEW_FROM_DESCR, numpy_function
 from .share import ELEMENTS, is_shared, shared
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _only_at(operations: Sequence[Operation], memory: set[Value], index: Value) 
 def addresses() -> dict[str, int]:
     """The addresses of what the functions call, good to the end of the process."""
     functions = [run_steps.loop_account, run_steps.run_steps, run_steps.call_host, run_steps.run_for_c]
-    code = objects.typed(
-        "loop_account", lambda module: module.text(functions), imports={FLUSHING: modes.flushing_at}
-    )
+    imports = {FLUSHING: modes.flushing_at, "new_array": numpy_function(NEW_FROM_DESCR)}
+    imports["copy_into"] = numpy_function(COPY_INTO)
+    code = objects.typed("loop_account", lambda module: module.text(functions), imports=imports)
     return {"account": code.address("loop_account")} | {f.name: code.address(f.name) for f in functions}

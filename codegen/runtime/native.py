@@ -56,7 +56,7 @@ class Native:
 
     def __init__(self) -> None:
         is_known = _is_known()
-        functions = {"new_array": _NEW_FROM_DESCR, "new_copy": NEW_COPY}
+        functions = {"new_array": NEW_FROM_DESCR, "new_copy": NEW_COPY}
         imports = {name: numpy_function(number) for name, number in functions.items()} if is_known else {}
         imports[FLUSHING] = modes.flushing_at
         # It is there to the end of the process: arrays give memory back to it.
@@ -125,8 +125,8 @@ def _text(module: Translation) -> str:
 #: NumPy's name for the capsules of its allocators.
 _CAPSULE_NAME = b"mem_handler"
 
-#: PyArray_NewCopy and PyArray_NewFromDescr in NumPy's table.
-NEW_COPY, _NEW_FROM_DESCR = 85, 94
+#: PyArray_CopyInto, PyArray_NewCopy and PyArray_NewFromDescr in NumPy's table.
+COPY_INTO, NEW_COPY, NEW_FROM_DESCR = 50, 85, 94
 
 
 def numpy_function(number: int) -> int:

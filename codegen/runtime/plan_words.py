@@ -53,6 +53,18 @@ class KernelCallWords(Struct):
     total: i64
 
 
+class HostWords(Struct):
+    """The extents of a step in Python: its function, NumPy's class of arrays, the specs of its pointers.
+
+    inputs    how many of them the function is given; the last one is of its result
+    """
+
+    function: ptr
+    array_type: ptr
+    specs: ptr[Spec]
+    inputs: i64
+
+
 class PlanWords(Struct):
     """A program that may be run.
 

@@ -112,6 +112,8 @@ resized = extern("PyMem_RawRealloc", ptr, ptr, u64, runs_python=False)
 free = extern("PyMem_RawFree", void, ptr, runs_python=False)
 thread_state = extern("PyThreadState_Get", ptr, runs_python=False)
 set_bytes = extern("memset", ptr, ptr, i32, u64, runs_python=False)
+new_array = extern("new_array", ptr, ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
+copy_into = extern("copy_into", i32, ptr, ptr)
 
 
 @native

@@ -5,7 +5,7 @@
     leave_flushing() -> u64, return_flushing(it)    around what is not ours and runs between two steps: handlers of
                                                     signals, LAPACK
     account(work)                                   a long loop's business after each run of its body
-    call_host(pointers, extents)                    a step in Python
+    call_host(pointers, host)                       a step in Python
 
 The word that says whether subnormal numbers become zero is the process's and is read once per call: to switch compiles
 nothing.  While a thread flushes, it keeps under the key beside that word what its control register held before: it may
@@ -42,12 +42,15 @@ from ..native import (
     void,
 )
 from . import system_calls as system
-from .plan_words import KernelCallWords
-from .recording_objects import call, clear_error, dec, int_of
+from .plan_words import HostWords, KernelCallWords
+from .recording_objects import call, clear_error, copy_into, dec, inc, let_go, new_array
 from .system_calls import FLUSH, control, set_control
 
 #: Added to what a thread keeps: a register may hold 0, and what is not kept is 0.  No register has this bit.
 KEPT = 1 << 62
+
+#: C-contiguous and aligned; and writeable.
+READS, WRITES = 0x101, 0x501
 
 #: Scalar operations (some 0.1 ns each) after which a loop that holds the interpreter's lock looks up, and one that
 #: does not.  Taking the lock can cost 5 ms, the switch interval, when another thread computes in Python.
@@ -104,22 +107,43 @@ def run_steps(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch:
 
 
 @native
-def call_host(pointers: ptr, extents: ptr[ptr]) -> i32:
-    """Call a function of Python's with the address of a step's pointers; the program raises what it raises."""
+def call_host(pointers: ptr[ptr], host: ptr[HostWords]) -> i32:
+    """Call a function of Python's on arrays, and copy the one that it gives; the program raises what it raises."""
     inside = leave_flushing()
     state = take_lock()
-    given = local(ptr, 1)
-    given[0] = int_of(i64(pointers))
-    status = i32(Status.INTERRUPTED.value)
-    if given[0] is not None:
-        found = call(extents[0], given, 1, None)
-        dec(given[0])
-        if found is not None:
-            dec(found)
-            status = i32(0)
+    has_failed = host_failed(pointers, host)
     give_lock(state)
     return_flushing(inside)
-    return status
+    return i32(Status.INTERRUPTED.value) if has_failed else i32(0)
+
+
+@native
+def host_failed(pointers: ptr[ptr], host: ptr[HostWords]) -> bool:
+    """The same, with the lock: true with an exception."""
+    inputs = host.inputs
+    arrays = local(ptr, inputs)
+    for j in range(inputs):
+        arrays[j] = array_at(pointers[j], host, j, READS)
+        if arrays[j] is None:
+            let_go(arrays, j)
+            return True
+    found = call(host.function, arrays, u64(inputs), None)
+    let_go(arrays, inputs)
+    if found is None:
+        return True
+    result = array_at(pointers[inputs], host, inputs, WRITES)
+    has_failed = result is None or copy_into(result, found) != 0
+    dec(found)
+    dec(result)
+    return has_failed
+
+
+@native
+def array_at(data: ptr, host: ptr[HostWords], place: i64, flags: i64) -> ptr:
+    """An array over the memory of a step, which it does not own; null with an exception."""
+    spec = host.specs[place]
+    inc(spec.descr)  # the next call takes this reference
+    return new_array(host.array_type, spec.descr, i32(spec.rank), spec.extents, None, data, i32(flags), None)
 
 
 # ------------------------------------------------------------ subnormal numbers

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import traceback
 import weakref
 from pathlib import Path
 
@@ -197,6 +198,25 @@ def test_host_code_gets_read_only_arrays_and_its_errors_keep_their_type(table):
     with pytest.raises(ValueError, match=r"argument 0 should be f64\[3\]"):
         executable.call(np.ones(4))
     np.testing.assert_array_equal(executable.call(x)[0], x)
+
+
+def test_an_error_of_a_reference_holds_no_memory_of_the_program(table):
+    """Its frames may live longer, and a debugger shows their arrays."""
+
+    def reference(x):
+        raise KeyError("mine")
+
+    steps = [host_step(np.negative, (f64(3),), f64(3), (0, 2)), host_step(reference, (f64(3),), f64(3), (2, 1))]
+    executable = Executable(program([f64(3)], [f64(3)], [f64(3)], steps), table)
+    with pytest.raises(KeyError, match="mine") as raised:
+        executable.call(np.ones(3))
+    assert raised.value.__context__ is None
+    arrays = []
+    for frame, _ in traceback.walk_tb(raised.tb):
+        for value in frame.f_locals.values():
+            arrays += [x for x in (value if isinstance(value, tuple) else (value,)) if isinstance(x, np.ndarray)]
+    assert arrays and all(array.flags.owndata for array in arrays)
+    np.testing.assert_array_equal(arrays[-1], -np.ones(3))
 
 
 def test_a_failing_kernel_between_host_calls_raises(table):

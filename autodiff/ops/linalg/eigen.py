@@ -216,7 +216,7 @@ def moved_by_singular_values(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -
 
 def _reference(a: np.ndarray) -> np.ndarray:
     w, v = np.linalg.eigh(a)
-    return np.concatenate([w[..., None, :].astype(a.dtype), v], axis=-2)
+    return np.concatenate([w[..., None, :], v], axis=-2)
 
 
 def _apart(y: Tensor, _: object = None) -> tuple[Tensor, Tensor, Tensor]:

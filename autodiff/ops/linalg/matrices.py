@@ -149,9 +149,9 @@ def refusing(
 
 def of_finite(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
     """The value of `run` for finite matrices, nan for the others, of which LAPACK would find nothing."""
-    is_finite = np.logical_and.reduce([np.isfinite(x).all((-1, -2), keepdims=True) for x in arrays])
-    if is_finite.all():
+    if all([np.isfinite(x).all() for x in arrays]):
         return run(*arrays)
+    is_finite = np.logical_and.reduce([np.isfinite(x).all((-1, -2), keepdims=True) for x in arrays])
     found = run(*[np.where(is_finite, x, x.dtype.type(0)) for x in arrays])
     return np.where(is_finite, found, found.dtype.type(np.nan))
 

@@ -54,7 +54,7 @@ from .matrices import adjoint, given_hermitian, identity, matrices, of_finite, o
 
 def _stacked(a: np.ndarray) -> np.ndarray:
     u, s, vh = np.linalg.svd(a, full_matrices=False)
-    return np.concatenate([u, s[..., None, :].astype(a.dtype), vh.swapaxes(-1, -2).conj()], axis=-2)
+    return np.concatenate([u, s[..., None, :], vh.swapaxes(-1, -2).conj()], axis=-2)
 
 
 def apart(y: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
