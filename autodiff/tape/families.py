@@ -214,7 +214,8 @@ def _with_calls(
 ) -> Any:
     """Answer an ask where keys of calls belong to the key: the calls are asked for them here."""
     key, nodes = found
-    entry = plans.get((key, known.keys_of(nodes)))
+    keys = known.keys_of(nodes)
+    entry = None if keys is None else plans.get((key, keys))
     if entry is None or type(entry) is Plan or not entry.plan.valid:
         return None
     computed = known.computed(entry, nodes)

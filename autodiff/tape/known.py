@@ -122,6 +122,8 @@ def read(ask: Ask, live: Sequence[Node], tracks: bool) -> Reading | None:
     if nodes:
         place = {n: i for i, n in enumerate(order)}
         key, calls = (key, keys_of(nodes)), [place[n] for n in nodes]
+        if key[1] is None:
+            return None
     return Reading(key, order, calls, *rest)
 
 
@@ -131,9 +133,11 @@ def plan_of(entry: Any) -> Plan:
     return plan
 
 
-def keys_of(nodes: Sequence[Node]) -> tuple:
+def keys_of(nodes: Sequence[Node]) -> tuple | None:
+    """The keys of calls; None where one of them does not say everything: of an object that has changed, say."""
     met: dict[int, tuple] = {}
-    return tuple([n.call.key(met) for n in nodes])
+    keys = tuple([n.call.key(met) for n in nodes])
+    return keys if all([n.call.is_pure for n in nodes]) else None
 
 
 def computed(answer: Any, nodes: Sequence[Node]) -> tuple | None:

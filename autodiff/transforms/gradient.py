@@ -254,7 +254,8 @@ class Gradients(Question):
         # Of the hooks of a loss it is said once: all that is recorded between them is known then.
         is_known = not runs_every_rule and ask is not None and all([s is None for s in ask.seeds])
         is_known = is_known and all([n.call is None or n.call.is_pure for n in self.past])
-        gradients = [None if t is None else t.node for t in emit(self.past, self.seeds, self.groups, tracks=False)]
+        with Paused():  # as in `solve`
+            gradients = [None if t is None else t.node for t in emit(self.past, self.seeds, self.groups, tracks=False)]
         for group in self.groups:
             group.old = None
         # Arrays that a function returns are the caller's own; a hook may hold the tensor that it gave.
