@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from codegen.ir import Aval, Graph
-from codegen.lowering import Call, Dense, Nest, Order
+from codegen.ir import Aval
 from codegen.runtime.c_entries import CEntry
 from codegen.runtime.launcher import raise_status
 
@@ -289,7 +288,7 @@ def entry(f: Callable, *args: Any) -> Entry:
     found = LeafProgram(flat).entry(avals)
     if not can_enter(found.executable):
         raise DispatchError(located(
-            f"interop.entry: {flat.__name__} needs Python for {_in_python(found.graph)}",
+            f"interop.entry: {flat.__name__} needs Python for {_in_python(found)}",
             "a C entry is of machine code only: compute that part outside, and pass it as an argument",
         ))
     given, made = found.graph.inputs[: len(avals)], found.graph.outputs
@@ -306,13 +305,8 @@ def c_entry(found: Any) -> CEntry:
     return CEntry(found.executable, [np.asarray(present(h)) for h in found.hidden])
 
 
-def _in_python(graph: Graph) -> str:
-    """The operations for which a program needs Python."""
-    if not graph.outputs:
+def _in_python(found: Any) -> str:
+    """What a program that cannot be entered needs Python for."""
+    if not found.graph.outputs:
         return "nothing: it returns no array"
-    names = [n.op.name for n in graph.nodes if isinstance(n.op.lower, Call) and not isinstance(n.op.lower, _NATIVE)]
-    names = ["a host function" if name == "host" else name for name in names if name != "host_part"]
-    return ", ".join(dict.fromkeys(names)) or "what a loop or branch of it does"
-
-
-_NATIVE = (Dense, Order, Nest)
+    return "a host function" if "host" in found.executable.hosts else "all of it"

@@ -126,9 +126,6 @@ class Frame(Struct):
 
 allocated = extern("PyMem_RawMalloc", u64, u64, runs_python=False)
 free = extern("PyMem_RawFree", void, u64, runs_python=False)
-take_lock = extern("PyGILState_Ensure", i32)
-give_lock = extern("PyGILState_Release", void, i32)
-forget_exception = extern("PyErr_Clear", void)
 
 
 @native
@@ -183,10 +180,6 @@ def xla_call(frame: ptr[Frame]) -> ptr:
     if status == 0:
         return None
     kind = status & 0xFFFFFFFF
-    if kind == Status.INTERRUPTED.value:
-        state = take_lock()
-        forget_exception()
-        give_lock(state)
     error = local(NewError, 1)
     error.size = 32
     error.extension = None

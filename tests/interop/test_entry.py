@@ -135,6 +135,12 @@ def test_programs_that_need_python_are_refused_by_name():
     says = r"(?s)needs Python for a host function\n.*test_entry\.py.*machine code only"
     with pytest.raises(ad.DispatchError, match=says):
         ad.interop.entry(lambda x: 2.0 * mine(x), np.ones(3))
+    for f in (
+        lambda x: mine(ad.linalg.svdvals(x)),
+        lambda x: ad.scan(lambda c, _: (mine(c), None), x, length=3)[0],
+    ):
+        with pytest.raises(ad.DispatchError, match=r"needs Python for a host function\n"):
+            ad.interop.entry(f, np.ones((3, 3)))
     with pytest.raises(ad.DispatchError, match="takes a function, got 3"):
         ad.interop.entry(3)
 
