@@ -43,7 +43,19 @@ from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
-from .body import Body, filled, float_places, has_rule, keeping, known, mode_of, placed, tracks_of, until_stable
+from .body import (
+    Body,
+    filled,
+    float_places,
+    has_rule,
+    keeping,
+    known,
+    mode_of,
+    placed,
+    tracks_of,
+    unchanging,
+    until_stable,
+)
 from .regions import Regions, called, run_of
 from .trace import (
     Like,
@@ -373,10 +385,14 @@ def looped(
     body: Body, states: Sequence[Tensor], scanned: Sequence[Tensor], hidden: Sequence[Tensor], length: int,
     reverse: bool,
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """The last states and what steps gave."""
+    """The last states and what steps gave.  What no step changes is computed before."""
     carried = len(states)
-    loop = Recurrence(body, carried, len(scanned), length, reverse)
+    parts: tuple[Body, Body] | None = body.once(unchanging, carried + len(scanned)) if length > 1 else None
     with mode_of(body):
+        if parts is not None:
+            once, body = parts
+            hidden = [*hidden, *once.apply(hidden)]
+        loop = Recurrence(body, carried, len(scanned), length, reverse)
         # A loop without results has no effect, so it is left out.
         found = _recorded(loop, [*states, *scanned, *hidden]) if body.results else ()
     return found[:carried], found[carried : len(body.results)]
