@@ -25,7 +25,7 @@ from driven import driven
 from codegen.emit import emit_module
 from codegen.kernel.mlir import print_module
 from codegen.kernel.nest import Extent, MemRef
-from codegen.program import Gemm, HostCall, Kernel, bodies
+from codegen.program import Gemm, HostCall, Kernel, bodies, every_step
 from codegen.runtime import engine
 
 #: To LLVM's dialect.  What is not an intrinsic of LLVM is called in libm.
@@ -180,13 +180,29 @@ def run_function(function, arrays, indices=()) -> int:
     return Loaded(text).call(function.name, arrays, indices)
 
 
+class Emitted:
+    """Kernels as the compiler makes them."""
+
+    def __init__(self, functions, target_features=""):
+        self._code = engine.compile(emit_module(list({f.name: f for f in functions}.values()), target_features))
+
+    def call(self, name, arrays, indices=()) -> int:
+        """Call a kernel with packed arrays and indices; its status."""
+        pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+        extents = (ctypes.c_int64 * len(indices))(*indices)
+        native = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(self._code.address(name))
+        return native(ctypes.addressof(pointers), ctypes.addressof(extents))
+
+
 def run_emitted(function, arrays, indices=()) -> int:
     """Compile one kernel as the compiler does and call it on packed arrays; its status."""
-    code = engine.compile(emit_module([function]))
-    pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
-    extents = (ctypes.c_int64 * len(indices))(*indices)
-    native = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(code.address(function.name))
-    return native(ctypes.addressof(pointers), ctypes.addressof(extents))
+    return Emitted([function]).call(function.name, arrays, indices)
+
+
+def run_in_steps(program, inputs) -> list[np.ndarray]:
+    """Run a program with its loops and branches in Python: its kernels by machine code, all else by NumPy."""
+    kernels = [step.work.function for step, _, _ in every_step(program) if isinstance(step.work, Kernel)]
+    return _run_body(program, Emitted(kernels, engine.target_features()), inputs)
 
 
 def run_program(program, inputs) -> list[np.ndarray]:
