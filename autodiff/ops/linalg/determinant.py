@@ -13,9 +13,10 @@ from codegen.records import NamedTuple
 from ...tape import DETACH, record
 from ...tensor import Tensor
 from ..arithmetic import conjugated, imaginary_part, negative, real_aval
+from ..batching import with_examples
 from ..conversion import cast_to
 from ..joining import joined
-from ..primitive import OwnPrimitive, spread_to, zeros_of
+from ..primitive import OwnPrimitive, spread_to, sum_to, zeros_of
 from ..reductions import summed
 from ..shaping import expand_dims, flipped_axes, reshaped
 from ..slicing import part
@@ -94,15 +95,30 @@ def _bordered(x: Tensor, column: Tensor, row: Tensor) -> Tensor:
     return joined((joined((x, column), axis + 1), joined((row, corner), axis + 1)), axis)
 
 
+def _change_vjp(y_bar, y, a, e):
+    def of_a():
+        return sum_to(_change_of_change(spread_to(adjoint(a), e.shape), adjoint(e), y_bar), a.shape)
+
+    return of_a, lambda: record(_adjugate_change, (adjoint(a), y_bar))
+
+
+def _change_batch(op, size, xs, mapped):
+    """A matrix that is the same for all examples, or for several changes, is factorised once."""
+    if not mapped[0]:
+        return record(op, tuple(xs))
+    a, e = with_examples(size, xs, mapped)
+    return record(op, (reshaped(a, (size, *(1,) * (e.ndim - a.ndim), *a.shape[1:])), e))
+
+
 #: The change of the adjugate of a with a change of a: cofactors of cofactors, which every matrix has.  Linear in it.
+#: a: [..., n, n], e: [..., n, n], perhaps with more axes in front: several changes of a matrix
 _adjugate_change: OwnPrimitive = of_matrices(
     "adjugate_change",
     lambda a, e: of_finite(_change_reference, a, e),
-    infer=lambda a, e: square_aval("adjugate_change", a),
-    vjp=lambda y_bar, y, a, e: (
-        lambda: _change_of_change(adjoint(a), adjoint(e), y_bar), lambda: record(_adjugate_change, (adjoint(a), y_bar)),
-    ),
+    infer=lambda a, e: square_aval("adjugate_change", e),
+    vjp=_change_vjp,
     lower=Call(),
+    batch=_change_batch,
 )
 
 #: det(a) · a⁻¹, which every matrix has.
