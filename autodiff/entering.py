@@ -44,7 +44,7 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     given = [x.given for x in signed.leaves if x.value is not None and isinstance(x.given, AbstractTensor)]
     if not all([isinstance(x, Tensor) and type(x) is x.node.kind.out.cls and not x.masked for x in given]):
         return None
-    form = _Form(signed, bool(given))
+    form = _LeavesForm(signed, bool(given))
     if any([x.node.kind.out.requires_grad for x in given]):
         form.then = _recording(entry, [x.value for x in signed.leaves])
         if form.then is None:
@@ -107,7 +107,7 @@ def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Te
     return record
 
 
-class _Form(CallForm):
+class _LeavesForm(CallForm):
     """Instructions of a call.  Registers are in the order of `tree.flatten` on each level."""
 
     def __init__(self, signed: Signed, are_tensors: bool) -> None:

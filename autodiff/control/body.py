@@ -303,7 +303,7 @@ def _kept(body: Body, carried: int) -> list[Node]:
 
     Reductions are not: they are computed again along with what is elementwise.
     """
-    fresh: set[Node] = {*body.results[:carried], *_recomputed(body.order)}
+    fresh: set[Node] = {*body.results[:carried], *recomputed(body.order)}
     readers = Counter([i for node in body.order for i in node.inputs] + body.results[:carried])
     plain: set[Node] = {*body.arguments, *body.hidden}
     kept: set[Node] = set()
@@ -339,58 +339,21 @@ def known(body: Body, carried: int) -> list[Node]:
     return [*hooked, *[n for n in _kept(body, carried) if n in body.results[carried:]]]
 
 
-def unchanging(body: Body, changing: int) -> tuple[Body, Body] | None:
-    """A body of what no step changes, from hidden inputs alone, and the rest, to which that is hidden; None: all does.
-
-    changing    so many arguments differ between steps
-
-    What stays in a step: moves, which are free there; what is larger than all that it is computed from, as reading it
-    may cost more; the inside of a call, which goes nowhere without it; hooks, calls of the host, and what a backward
-    pass computes again.
-    """
-    differ = {*body.arguments[:changing], *_recomputed(body.order)}
-    inside = _inside_calls(body.order, lambda call: not call.transparent)
-    found: set[Node] = set()
-    for node in body.order:
-        op = node.kind.op
-        stays = node.hooks or op.name == "barrier" or (node.call is not None and node.call.token is not None)
-        if stays or node in differ or not differ.isdisjoint(node.inputs):
-            differ.add(node)
-        elif node.inputs and node not in inside and (node.call is None or node.body is not None):
-            is_free = isinstance(op.lower, Move) and "part" not in op.traits
-            if not (is_free or op.has_regions) and _bytes_of(node) <= max(map(_bytes_of, node.inputs)):
-                found.add(node)
-    read = reached(body.results, lambda node: () if node in found else node.inputs)
-    once = [n for n in body.order if n in found and n in read]
-    if not once:
-        return None
-    before = _inside(once, set(body.hidden))
-    return (
-        interned([], body.hidden, once, [n for n in body.order if n in before]),
-        interned(body.arguments, [*body.hidden, *once], body.results,
-                 [n for n in body.order if n in read and n not in found]),
-    )  # fmt: skip
-
-
-def _bytes_of(node: Node) -> float:
-    return node.kind.out.aval.nbytes
-
-
-def _recomputed(order: Sequence[Node]) -> set[Node]:
+def recomputed(order: Sequence[Node]) -> set[Node]:
     """The nodes between the inputs and the outputs of such calls: a backward pass computes them again."""
-    return _inside_calls(order, lambda call: call.function in RECOMPUTED)
+    return inside_calls(order, lambda call: call.function in RECOMPUTED)
 
 
-def _inside_calls(order: Sequence[Node], is_one: Callable[[Any], bool]) -> set[Node]:
+def inside_calls(order: Sequence[Node], is_one: Callable[[Any], bool]) -> set[Node]:
     """The nodes between the inputs and the outputs of calls."""
     found: set[Node] = set()
     for node in order:
         if isinstance(node, RichNode) and node.call is not None and is_one(node.call):
-            found |= _inside(node.inputs, set(gradient_inputs(node)))
+            found |= inside(node.inputs, set(gradient_inputs(node)))
     return found
 
 
-def _inside(results: Sequence[Node], starts: set[Node]) -> set[Node]:
+def inside(results: Sequence[Node], starts: set[Node]) -> set[Node]:
     """The nodes that results are computed from, after `starts`."""
     return reached(results, lambda node: () if node in starts else node.inputs) - starts
 

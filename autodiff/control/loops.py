@@ -43,19 +43,7 @@ from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
 from ..transforms.batch.walk import CALLS
-from .body import (
-    Body,
-    filled,
-    float_places,
-    has_rule,
-    keeping,
-    known,
-    mode_of,
-    placed,
-    tracks_of,
-    unchanging,
-    until_stable,
-)
+from .body import Body, filled, float_places, has_rule, keeping, known, mode_of, placed, tracks_of, until_stable
 from .regions import Regions, called, run_of
 from .trace import (
     Like,
@@ -70,6 +58,7 @@ from .trace import (
     valued,
     where_differing,
 )  # fmt: skip
+from .unchanging import unchanging
 
 #: Tensors of one purpose each.
 Groups = Sequence[Sequence[Tensor]]

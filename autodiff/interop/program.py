@@ -306,7 +306,7 @@ def c_entry(found: Any) -> CEntry:
 
 
 def _in_python(found: Any) -> str:
-    """What a program that cannot be entered needs Python for."""
+    """The part, in words, for which a program that cannot be entered needs Python."""
     if not found.graph.outputs:
         return "nothing: it returns no array"
     return "a host function" if "host" in found.executable.hosts else "all of it"

@@ -279,3 +279,32 @@ def test_the_gradient_of_a_loop_runs_in_mlir():
     inputs = inputs_of(graph)
     for a, b in zip(mlir_tools.run_program(program, inputs), executable.call(*inputs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("derived", [lambda f: f, ad.grad], ids=["values", "gradients"])
+def test_what_no_step_changes_is_computed_before_the_loop(derived):
+    def looped(a, h):
+        return ad.sum(ad.fori_loop(0, 5, lambda i, h: ad.tanh(ad.linalg.inv(a) @ h) + h, h))
+
+    def unrolled(a, h):
+        for _ in range(5):
+            h = ad.tanh(ad.linalg.inv(a) @ h) + h
+        return ad.sum(h)
+
+    a, h = np.cos(np.arange(16.0)).reshape(4, 4) + 3.0 * np.eye(4), np.arange(4.0)
+    ad.clear_cache()
+    with compiler.recorded() as graphs:
+        found = ad.jit(derived(looped))(a, h)
+    np.testing.assert_allclose(found, derived(unrolled)(a, h), rtol=1e-12)
+    assert [node.op.name for node in graphs[-1].nodes].count("inv") == 1
+
+
+def test_the_inside_of_a_checkpoint_stays_in_its_step():
+    def looped(a, h):
+        return ad.sum(ad.scan(ad.checkpoint(lambda h, _: (ad.tanh(ad.linalg.inv(a) @ h), None)), h, length=3)[0])
+
+    a, h = np.cos(np.arange(16.0)).reshape(4, 4) + 3.0 * np.eye(4), np.arange(4.0)
+    ad.clear_cache()
+    with compiler.recorded() as graphs:
+        ad.jit(ad.grad(looped))(a, h)
+    assert "inv" not in [node.op.name for node in graphs[-1].nodes]

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from codegen import compiler
 
 RNG = np.random.default_rng(5)
 STEPS, BATCH, N, M = 6, 8, 24, 20
@@ -158,32 +157,3 @@ def test_a_checkpointed_step_has_the_gradient_of_its_steps_one_by_one():
         return ad.checkpoint(lambda p, h, x: cell(p, h, x)[0])(p, h, x), None
 
     leaves_close(*[ad.grad(f(checkpointed))(PARAMETERS, H, XS) for f in (by_scan, by_hand)])
-
-
-@pytest.mark.parametrize("derived", [lambda f: f, ad.grad], ids=["values", "gradients"])
-def test_what_no_step_changes_is_computed_before_the_loop(derived):
-    def looped(a, h):
-        return ad.sum(ad.fori_loop(0, 5, lambda i, h: ad.tanh(ad.linalg.inv(a) @ h) + h, h))
-
-    def unrolled(a, h):
-        for _ in range(5):
-            h = ad.tanh(ad.linalg.inv(a) @ h) + h
-        return ad.sum(h)
-
-    a, h = W[:4, :4] + 3.0 * np.eye(4), H[0, :4]
-    ad.clear_cache()
-    with compiler.recorded() as graphs:
-        found = ad.jit(derived(looped))(a, h)
-    np.testing.assert_allclose(found, derived(unrolled)(a, h), rtol=1e-12)
-    assert [node.op.name for node in graphs[-1].nodes].count("inv") == 1
-
-
-def test_the_inside_of_a_checkpoint_stays_in_its_step():
-    def looped(a, h):
-        return ad.sum(ad.scan(ad.checkpoint(lambda h, _: (ad.tanh(ad.linalg.inv(a) @ h), None)), h, length=3)[0])
-
-    a, h = W[:4, :4] + 3.0 * np.eye(4), H[0, :4]
-    ad.clear_cache()
-    with compiler.recorded() as graphs:
-        ad.jit(ad.grad(looped))(a, h)
-    assert "inv" not in [node.op.name for node in graphs[-1].nodes]
