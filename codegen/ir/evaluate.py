@@ -55,7 +55,7 @@ def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
             if node not in last:
                 continue
             try:
-                values[node] = _evaluated(node, [values[i] for i in node.inputs])
+                values[node] = bound(node)(*[values[i] for i in node.inputs])
             except Exception as error:
                 error.add_note(f"while evaluating {node_text(node, node_names(graph))}")
                 raise
@@ -74,24 +74,20 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
     value of a node then depends on nothing but the values of its inputs.
     """
     with ignoring(all="ignore"):
-        return _evaluated(node, arrays)
-
-
-def _evaluated(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    if ANY_LAYOUT.isdisjoint(node.op.traits):
-        arrays = [np.asarray(array, order="C") for array in arrays]
-    return bound(node)(*arrays)
+        return bound(node)(*arrays)
 
 
 def bound(node: Node) -> Callable[..., np.ndarray]:
-    """The function that gives a node's value for packed values of its inputs, of exactly its aval."""
+    """The function that gives a node's value for values of its inputs, of exactly its aval."""
     op, aval, keywords = node.op, node.aval, node.op.keywords(node.params)
     reference, shape, dtype = op.reference, aval.shape, aval.dtype
     assert reference is not None, f"{op.name} has no reference"
+    wants_packed = ANY_LAYOUT.isdisjoint(op.traits)
 
     def value(*arrays: np.ndarray) -> np.ndarray:
         try:
-            found = reference(*arrays, **keywords)
+            given = [np.asarray(array, order="C") for array in arrays] if wants_packed else arrays
+            found = reference(*given, **keywords)
         except Exception as error:
             told = refused(error, op, aval)
             if told is not None:
