@@ -162,7 +162,7 @@ class _Named(type):
         own |= {"__slots__": (), "__match_args__": names, "_fields": names, "_field_defaults": defaults}
         made = type(name, (tuple,), _OF_TUPLES | body | own)
         new = _renamed(_maker(len(names)), names, tuple(defaults.values()), made, _new=tuple.__new__)
-        made.__new__ = new  # type: ignore[method-assign]
+        made.__new__ = new  # type: ignore[method-assign]  # as a class body would
         return made
 
 

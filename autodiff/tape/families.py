@@ -19,7 +19,7 @@ from codegen.garbage import Paused
 from codegen.records import NamedTuple, record
 from codegen.symbols import LEAST
 
-from ..session import namespace, plans
+from ..session import namespace, owned, plans
 from . import known, machine
 from .known import Ask
 from .loans import give_back
@@ -122,14 +122,22 @@ class Form:
 
 #: By their keys, and by the hash of their family.
 forms = namespace("form")
-_is_any_named = False  # by the hash of its family, in any session
+
+
+class _Named:
+    """True of `any`: a form is found by the hash of its family; else a walk without numbers would find nothing."""
+
+    def __init__(self) -> None:
+        self.any = False
+
+
+_named: _Named = owned(_Named, _Named.__init__)
 
 
 def name_family(family: bytes, form: Form, weight: int) -> None:
     """Find a form that has plans for any size by the hash of its family, too."""
-    global _is_any_named
     forms.put(family, form, weight)
-    _is_any_named = True
+    _named.any = True
 
 
 # ---------------------------------------------------------------- keys without numbers
@@ -202,7 +210,7 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
     found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
     if type(found) is list and type(found[0]) is bytes:
         found = _with_calls(ask, now, small, tracks, is_released, found)
-    if found is None and _is_any_named:  # else one more walk at each miss would find nothing
+    if found is None and _named.any:
         found = _answered_at_any_size(ask, now, small, tracks, is_released)
     if found is not None and now is not None and now.lent:
         give_back(now.lent)

@@ -61,7 +61,8 @@ class NestText(NamedTuple):
 
     def filled(self, addresses: Mapping[str, Any], words: Mapping[int, tuple[Any, int]]) -> tuple[Any, ...]:
         """The numbers, with these addresses, and the words of each leaf."""
-        known = addresses | {(k, j): x for k, found in words.items() for j, x in enumerate(found)}  # type: ignore[operator]
+        known: dict[Any, Any] = {(k, j): x for k, found in words.items() for j, x in enumerate(found)}
+        known.update(addresses)
         return tuple([known[x] if isinstance(x, str | tuple) else x for x in self.numbers])
 
 

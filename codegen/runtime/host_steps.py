@@ -9,6 +9,7 @@ References raise what says which matrix is singular, and where; or they give the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from contextvars import Context
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..ir import Graph, Node, bound, evaluate
 from ..ir.evaluate import failing
 from . import loops
 from .launcher import NativeStep, Refused, Specs, checked_arguments
+from .native import pooled
 
 
 class Decided:
@@ -76,12 +78,18 @@ def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Cal
 
 
 def _copies(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Read-only copies."""
-    copies = tuple([array.copy() for array in arrays])
+    """Read-only copies, in memory of the pool, which is there already, if they are large."""
+    is_large = sum([array.nbytes for array in arrays]) > _LARGE
+    with pooled() if is_large else nullcontext():
+        copies = tuple([array.copy() for array in arrays])
     for copy in copies:
         copy.flags.writeable = False
     return copies
 
+
+#: Bytes of copies, from which on new pages of the system's cost more than finding the pool: see
+#: `recorder_arrays.POOLED`.
+_LARGE = 1 << 16
 
 #: The context in which NumPy warns of nothing: to run in a copy of it takes .1 us, `ignoring` 2 to 4.
 _quiet = Context()

@@ -15,6 +15,8 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,7 +141,21 @@ def numpy_function(number: int) -> int:
 
 
 _NDARRAY = 2
-_GET_HANDLER = 305
+#: PyDataMem_SetHandler and PyDataMem_GetHandler.
+SET_HANDLER, _GET_HANDLER = 304, 305
+
+
+@contextmanager
+def pooled() -> Iterator[None]:
+    """New arrays of NumPy's have memory of the pool inside, where there is one."""
+    allocator = native().allocator
+    set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(numpy_function(SET_HANDLER))
+    usual = None if allocator is None else set_handler(allocator)
+    try:
+        yield
+    finally:
+        if usual is not None:
+            set_handler(usual)
 
 
 #: The places in objects that the launcher's structs read: the same in every Python that `_is_tried` lets through.

@@ -32,10 +32,10 @@ from . import (
     recording_keys,
 )
 from .launcher import method_definition, new_builtin
-from .native import NEW_COPY, Self, native, numpy_function
+from .native import NEW_COPY, SET_HANDLER, Self, native, numpy_function
 from .record_table import RecordedProgram, RecordTable
 from .recorder_sites import COUNTS, FIRST, SITE_WORDS, SITES
-from .recording_asks import ASKS, SET_HANDLER, VIEW, Asks, RecordLayout, is_as_known
+from .recording_asks import ASKS, VIEW, Asks, RecordLayout, is_as_known
 from .slots import attribute, life_of, method, wrapper
 
 _BUILTINS = (

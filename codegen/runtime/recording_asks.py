@@ -38,12 +38,12 @@ from . import (
     recording_structs,
     recording_walk,
 )
-from .native import OFFSETS, Self, native, numpy_function
+from .native import OFFSETS, SET_HANDLER, Self, native, numpy_function
 from .slots import life_of, offset_of
 from .ufunc_loops import use_loops
 
-#: PyArray_View and PyDataMem_SetHandler in NumPy's table.
-VIEW, SET_HANDLER = 137, 304
+#: PyArray_View in NumPy's table.
+VIEW = 137
 
 
 @record(frozen=True)
