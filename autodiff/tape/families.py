@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
@@ -122,16 +123,8 @@ class Form:
 
 #: By their keys, and by the hash of their family.
 forms = namespace("form")
-
-
-class _Named:
-    """True of `any`: a form is found by the hash of its family; else a walk without numbers would find nothing."""
-
-    def __init__(self) -> None:
-        self.any = False
-
-
-_named: _Named = owned(_Named, _Named.__init__)
+#: `any`: a form is found by the hash of its family; else a walk without numbers would find nothing.
+_named = owned(lambda: SimpleNamespace(any=False), lambda named: named.__init__(any=False))
 
 
 def name_family(family: bytes, form: Form, weight: int) -> None:
