@@ -310,10 +310,9 @@ def deeply(make: Callable[..., _Made], *arguments: Any) -> _Made:
     if isinstance(me, _Deep) or me is threading.main_thread():
         try:
             return make(*arguments)
-        except BaseException:
+        finally:
             if is_loaded():
                 give_back()
-            raise
     made: list[_Made] = []
     raised: list[BaseException] = []
 
