@@ -38,7 +38,7 @@ from .template import ITEMS, NONE, of_examples, static
 #: The arguments of a site that are operands, the others being static: so many in front, or all; see also `ITEMS`.
 ALL = 0
 #: The number of things that are remembered after they were met once.
-_MET = 64
+_MET = 256
 #: The number of sorts of operands that a site learns at once; a later sort is learnt when it is met again.
 _AT_ONCE = 64
 
@@ -46,7 +46,7 @@ _AT_ONCE = 64
 class Room:
     """Room for what is met first; where many things were met, for those that come again.
 
-    Of arrays that grow at each step to learn an operation takes as long as to record it.  Known are the last 64 things
+    Of arrays that grow at each step to learn an operation takes as long as to record it.  Known are the last 256 things
     met, at least: of two that come by turns neither drives out the other.
 
     at_once    room for what is met first
@@ -235,24 +235,25 @@ START = leaf_kind(out_of(Aval((), I64)))
 
 def learn_subscript(
     function: Function, table: RecordTable, age: int, room: Room, words_of: Callable[[Any, Any], Sequence[int] | None],
-    run: Callable[..., Tensor], x: Tensor, key: Any, *more: Any,
+    run: Callable[..., Tensor], made: Kind, x: Tensor, key: Any, *more: Any,
 ) -> None:  # fmt: skip
     """Remember the recording of run(x, key, *more), for a key of this pattern and operands of these kinds, unless a
     user's method of the function serves them.
 
     words_of    the pattern of a key, as machine code reads it (`recorder_subscripts.key_words`)
+    made        the kind of what this recording gave: patterns that give others are others
     """
     operands = [x, *more, *filter(_is_index, key if type(key) is tuple else (key,))]
     keys = [key_of(operand) for operand in operands]  # it teaches machine code the kinds of arrays
+    if not room.is_left((*keys, made)):
+        return
     outs = [_out_of(x, key) for key in keys]
     read = words_of(x, key) if _is_real([x]) and None not in outs and not state.now.literal else None
     if read is None or len(keys) > MOST_OPERANDS:
         return
     n_starts, n_indices, *words = read
     count, pairs = len(more), tuple(zip(words[n_indices::2], words[n_indices + 1 :: 2], strict=True))
-    if len(keys) != 1 + count + n_indices or not room.is_left((*keys, pairs)):
-        return
-    if not _runs_own(function, (x, key, *more)):
+    if len(keys) != 1 + count + n_indices or not _runs_own(function, (x, key, *more)):
         return
 
     def on_examples(x: Tensor, *given: Tensor) -> Tensor:

@@ -151,7 +151,7 @@ class Front:
             age = table.age
             y = python(x, key)
             if not MODE.get().watching and key_of(x) is not None:
-                learn_subscript(getitem, table, age, room, words_of, selected, x, key)
+                learn_subscript(getitem, table, age, room, words_of, selected, y.node.kind, x, key)
             return y
 
         # The one class of Python's whose slot wrapper is that of mappings alone.
@@ -177,7 +177,7 @@ class Front:
             # Under no_grad the part of a result that stays keeps its derivative: Python records that.
             is_whole = MODE.get().tracks or not old.requires_grad
             if is_whole and not MODE.get().careful and key_of(old):
-                learn_subscript(index_update, table, age, room, words_of, assigned, old, key, value)
+                learn_subscript(index_update, table, age, room, words_of, assigned, x.node.kind, old, key, value)
 
         address = self.recorder.site("assign", table, slow, unknown)
         return native.wrapper(Tensor, vars(dict)["__setitem__"], "__setitem__", address)
