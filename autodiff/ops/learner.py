@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
+from codegen.runtime.cache import Room
 from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, RecordTable
 from codegen.symbols import Symbol
 
@@ -37,36 +38,6 @@ from .template import ITEMS, NONE, of_examples, static
 
 #: The arguments of a site that are operands, the others being static: so many in front, or all; see also `ITEMS`.
 ALL = 0
-#: The number of things that are remembered after they were met once.
-_MET = 256
-#: The number of sorts of operands that a site learns at once; a later sort is learnt when it is met again.
-_AT_ONCE = 64
-
-
-class Room:
-    """Room for what is met first; where many things were met, for those that come again.
-
-    Of arrays that grow at each step to learn an operation takes as long as to record it.  Known are the last 256 things
-    met, at least: of two that come by turns neither drives out the other.
-
-    at_once    room for what is met first
-    """
-
-    def __init__(self, at_once: bool = True) -> None:
-        self._at_once = at_once
-        self._met: set[Any] = set()
-        self._before: set[Any] = set()
-        self._new = 0
-
-    def is_left(self, what: Any) -> bool:
-        """True if this is to be learnt."""
-        if what in self._met or what in self._before:
-            return True
-        if len(self._met) >= _MET:
-            self._before, self._met = self._met, set()
-        self._met.add(what)
-        self._new += 1
-        return self._at_once and self._new <= _AT_ONCE
 
 
 class Learner:

@@ -18,6 +18,7 @@ from weakref import WeakSet
 from codegen.forks import held_over_fork
 from codegen.garbage import Paused
 from codegen.records import NamedTuple, record
+from codegen.runtime.cache import Room
 from codegen.symbols import LEAST
 
 from ..session import namespace, owned, plans
@@ -72,13 +73,13 @@ class AnyPlans:
         """True if these numbers follow from the unknown ones among them."""
         return self.expected(*self.unknown(numbers)) == numbers
 
-    def at(self, numbers: tuple[int, ...]) -> AtSize | None:
+    def at(self, numbers: tuple[int, ...], lasts: bool = True) -> AtSize | None:
         """The thing that runs these numbers; None where a plan would be wrong."""
         values = self.unknown(numbers)
         if min(values) < LEAST or self.expected(*values) != numbers or not self.is_fit(*values):
             return None
         fitting = [tier for tier in self.tiers if tier.fits(values)]
-        return AtSize(fitting[0] if fitting else self.tiers[max(values) < SMALL], values)
+        return AtSize(fitting[0] if fitting else self.tiers[max(values) < SMALL], values, lasts)
 
     def plan(self, numbers: tuple[int, ...]) -> Plan | None:
         """The plan for these numbers; None as above."""
@@ -108,9 +109,11 @@ class Form:
     any        plans for any numbers
     leaves, past, ranks    of an ask, as plans and `known.answer_of` have them; the places of what is given up, None: of
                            all of the history
+    answer     of machine code to such an ask, with the plan that was named last
+    room       for numbers that get plans of their own: the first ones, and those that come again
     """
 
-    __slots__ = ("__weakref__", "any", "key", "leaves", "past", "ranks", "samples")
+    __slots__ = ("__weakref__", "answer", "any", "key", "leaves", "past", "ranks", "room", "samples")
 
     def __init__(self, key: tuple) -> None:
         self.key = key
@@ -119,6 +122,8 @@ class Form:
         self.leaves: tuple[int, ...] = ()
         self.past: Sequence[int] | None = None
         self.ranks: Sequence[int] = ()
+        self.answer: Any = None
+        self.room = Room()
 
 
 #: By their keys, and by the hash of their family.
@@ -224,30 +229,40 @@ def _with_calls(
         return None
     del nodes, found
     purpose, results, seeds, also, targets = ask
-    given = entry, key, computed
+    given = entry, key, None, computed
     return machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
 
 
 def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool) -> Any:
-    if not _is_named(ask, small, tracks):
+    given = _at_size(ask, small, tracks)
+    if given is None:
         return None
     purpose, results, seeds, also, targets = ask
-    return machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
+    return machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
 
 
-def _is_named(ask: Ask, small: list | None, tracks: bool) -> bool:
-    """True if a recording has a plan for any size, which its hash names from now on.
+def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
+    """The answer to a recording that has a plan for any size, its hash, and what is run; None where it has none.
 
-    What is held meanwhile counts as something that may be asked for.
+    A size that is expected again gets a plan of its own, which its hash names from now on.  What is held meanwhile
+    counts as something that may be asked for.
     """
     found = known.described(ask, small, (), tracks, 0)
     form: Form | None = None if found is None or found[6] is None else forms.get(found[6])
-    plan = None if form is None or form.any is None else form.any.plan(found[7])
-    if plan is None:
-        return False
-    assert form is not None
-    exact, order = found[:2]
-    plan.leaves, plan.parts, plan.keys = form.leaves, [node.kind for node in order], (exact,)
-    given_up = None if form.past is None else [order[place] for place in form.past]
-    plans.put(exact, known.answer_of(plan, ask, order, (), given_up, form.ranks))
-    return True
+    if form is None or form.any is None:
+        return None
+    exact, order, numbers = found[0], found[1], found[7]
+    given_up = order if form.past is None else [order[place] for place in form.past]
+    if form.answer is None or not form.answer.plan.valid or form.room.is_left(numbers):
+        plan = form.any.plan(numbers)
+        if plan is None:
+            return None
+        plan.leaves, plan.parts, plan.keys = form.leaves, [node.kind for node in order], (exact,)
+        form.answer = known.answer_of(plan, ask, order, (), form.past and given_up, form.ranks)
+        plans.put(exact, form.answer)
+        return form.answer, exact, None, None
+    run = form.any.at(numbers, lasts=False)
+    if run is None:
+        return None
+    known.note_kinds(order, form.leaves if ask.purpose == known.BACKWARD else (), given_up)
+    return form.answer, exact, run, None

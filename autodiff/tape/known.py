@@ -193,6 +193,19 @@ def is_only_run(plan: Plan, ask: Ask) -> bool:
     return all([place is None or is_result for place, is_result in zip(plan.grads, plan.computed, strict=True)])
 
 
+def note_kinds(order: Sequence[Node], leaves: Sequence[int], given_up: Sequence[Node]) -> None:
+    """Make the kinds that an answer gives: of gradients of leaves, and of what is given up.  Machine code finds them.
+
+    leaves    their places in the order
+    """
+    for place in leaves:
+        out = order[place].kind.out
+        out.gradient = out.gradient or leaf_kind(out_of(out.aval))
+    for node in given_up:
+        if node.kind.out.requires_grad and node.leaf is None:
+            released(node.kind)
+
+
 def answer_of(
     plan: Plan, ask: Ask, order: Sequence[Node], calls: Sequence[int], given_up: Sequence[Node] | None,
     ranks: Sequence[int],
@@ -210,13 +223,11 @@ def answer_of(
         for k, g in enumerate(plan.gather)
     ]
     stored = [(number, position, drops_inputs(order[number])) for number, position in plan.store]
-    groups = []
-    for place, position in zip(plan.leaves, plan.grads, strict=True) if ask.purpose == BACKWARD else ():
-        kind = leaf_kind(out_of(order[place].kind.out.aval))
-        groups.append((place, -1 if position is None else position, kind, kind.out.cls))
-    for node in order if given_up is None else given_up:
-        if node.kind.out.requires_grad and node.leaf is None:
-            released(node.kind)  # machine code finds it there
+    groups = [
+        (place, -1 if position is None else position)
+        for place, position in zip(plan.leaves, plan.grads, strict=True)
+    ] if ask.purpose == BACKWARD else []
+    note_kinds(order, [place for place, _ in groups], order if given_up is None else given_up)
     numbers = {n: i for i, n in enumerate(order)} if given_up is not None else {}
     past = None if given_up is None else [numbers[n] for n in given_up]
     answer = machine.asks.answer(plan, arguments, stored, groups, past, None not in plan.grads)

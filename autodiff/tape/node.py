@@ -45,10 +45,13 @@ class Out:
     """Aval, and whether gradients are tracked.  Interned: compare with `is`.
 
     as_leaf the kind of an update of a leaf of this aval, once there was one; None, too, where gradients are tracked
+    gradient the kind of a gradient of a leaf of this aval, once there was one
     weak    a number that was an argument of a traced function, or made of such: it takes the dtype of what it meets
     """
 
-    __slots__ = ("__weakref__", "as_leaf", "aval", "cls", "flows", "requires_grad", "shape", "small", "weak")
+    __slots__ = (
+        "__weakref__", "as_leaf", "aval", "cls", "flows", "gradient", "requires_grad", "shape", "small", "weak",
+    )  # fmt: skip
 
     def __init__(self, aval: Aval, requires_grad: bool, weak: bool, number: bool = False) -> None:
         self.aval = aval
@@ -56,6 +59,7 @@ class Out:
         self.requires_grad = requires_grad
         self.weak = weak
         self.as_leaf: Kind | None = None
+        self.gradient: Kind | None = None
         self.small = int(aval.size) <= SMALL  # a symbol's example decides: it is no condition
         self.flows = aval.dtype.kind in "fc"  # a bool or integer decides, but nothing flows from it
         is_number = (weak or number) and not aval.shape

@@ -110,7 +110,7 @@ class Size:
 
 def _answer_all(form: Form, found: AnyPlans) -> None:
     """Plans for any numbers are known: those that NumPy evaluates are run by what runs any size."""
-    form.any = found
+    form.any, form.answer = found, None
     for numbers, name in form.samples.items():
         entry = plans.get(name)
         plan = None if entry is None else plan_of(entry)

@@ -114,6 +114,38 @@ class LRU:
         return len(self._entries)
 
 
+#: The number of things that are remembered after they were met once.
+MET = 256
+#: The number of things that are learnt at once; a later one is learnt when it is met again.
+AT_ONCE = 64
+
+
+class Room:
+    """Room for what is met first; where many things were met, for those that come again.
+
+    Of arrays that grow at each step to learn an operation takes as long as to record it.  Known are the last 256 things
+    met, at least: of two that come by turns neither drives out the other.
+
+    at_once    room for what is met first
+    """
+
+    def __init__(self, at_once: bool = True) -> None:
+        self._at_once = at_once
+        self._met: set[Any] = set()
+        self._before: set[Any] = set()
+        self._new = 0
+
+    def is_left(self, what: Any) -> bool:
+        """True if this is to be learnt."""
+        if what in self._met or what in self._before:
+            return True
+        if len(self._met) >= MET:
+            self._before, self._met = self._met, set()
+        self._met.add(what)
+        self._new += 1
+        return self._at_once and self._new <= AT_ONCE
+
+
 class Namespace:
     """The entries of one word in a table that others share: they have one bound, and the latest used of all stay."""
 

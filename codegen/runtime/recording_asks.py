@@ -66,8 +66,8 @@ ASKS = (
     recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,
 )  # fmt: skip
 
-#: Per group: place of its leaf, position of its gradient or -1, kind and class of what is made of it.
-Group = tuple[int, int, Any, Any]
+#: Per group: place of its leaf, position of its gradient or -1.
+Group = tuple[int, int]
 
 
 class NativeAnswer(Self):
@@ -252,11 +252,11 @@ class Asks:
         tables = {
             "argument_table": [w for place, what in arguments for w in (place, what if place == -2 else id(what))],
             "stored_table": [int(word) for one in stored for word in one],
-            "group_table": [w for place, position, *what in groups for w in (place, position, *map(id, what))],
+            "group_table": [word for group in groups for word in group],
             "past_table": past or (),
         }
         made = _made(
-            NativeAnswer, recording_run.AnswerBlock, tables, tuple(arguments), tuple(groups), valid=valid,
+            NativeAnswer, recording_run.AnswerBlock, tables, tuple(arguments), valid=valid,
             executable=executable, arguments=len(arguments), stored=len(stored), groups=len(groups),
             past=-1 if past is None else len(past), is_whole=int(is_whole),
         )  # fmt: skip

@@ -160,7 +160,7 @@ def ask(
     """Answer an ask if it is known.
 
     now      the recording that ends with it; None: none does
-    given    None; or what Python has looked up for calls: answer, hash, inputs computed from their numbers (see `run`)
+    given    None; or what Python has looked up: answer, hash, what is run, inputs computed from calls (see `run`)
 
     Gives True; of gradients that are asked for [a plan's results, the answer]; of leaves with hooks that are due these;
     [hash, calls] where keys of calls belong to the key; None where it is not known.
@@ -175,7 +175,10 @@ def ask(
         a = ptr[AnswerBlock](py.bytes_at(answer)[0])
         if told[0] != d.low or told[1] != d.high or a.valid[0] is not tape.true:
             return borrowed(tape.none)
-        return run(answer, py.tuple_item(ptr(given), 2), d, purpose, ptr(now), is_released)
+        executable = py.tuple_item(ptr(given), 2)
+        if executable is tape.none:
+            executable = None
+        return run(answer, executable, py.tuple_item(ptr(given), 3), d, purpose, ptr(now), is_released)
     key = key_object(d)
     if key is None:
         return py.failed()
@@ -185,7 +188,7 @@ def ask(
     py.dec(key)
     if known is None:
         return borrowed(tape.none)
-    return run(known, None, d, purpose, ptr(now), is_released)
+    return run(known, None, None, d, purpose, ptr(now), is_released)
 
 
 @native
@@ -203,4 +206,4 @@ def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> ob
             py.clear_error()
     if known is None:
         return borrowed(tape.none)
-    return run(known, None, d, VALUE, ptr(now), False)
+    return run(known, None, None, d, VALUE, ptr(now), False)

@@ -33,7 +33,6 @@ from .recording_structs import (
     TENSORS,
     VALUE,
     RawHandle,
-    RawKind,
     RawLeaf,
     RawNode,
     RawRich,
@@ -54,7 +53,7 @@ class AnswerBlock(Struct):
     valid, executable    where the plan has them
     argument_table   per input: (place, 0), (-1, object) or (-2, which of the numbers that are computed for it)
     stored_table     per node: place, position among the results, whether it drops its inputs
-    group_table      per group: place of its leaf, position or -1, kind and class of the gradient
+    group_table      per group: place of its leaf, position or -1
     is_whole    1 if all targets are reached;   own: the object that has this block
     past, past_table    how many nodes are given up, and their places; -1: all of the history
     """
@@ -141,10 +140,11 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
     found = i64(1)
     for i in range(count):
         groups[GROUP * i + 2] = None
-        position = table[4 * i + 1]
+        position = table[2 * i + 1]
         if position >= 0 and found == 1:
             value = py.tuple_item(results, position)
-            groups[GROUP * i + 2] = ptr(new_leaf(ptr[RawKind](table[4 * i + 2]), ptr(table[4 * i + 3]), value))
+            out = ptr[RawNode](groups[GROUP * i + 3]).kind.out
+            groups[GROUP * i + 2] = ptr(new_leaf(out.gradient, out.cls, value))
             if groups[GROUP * i + 2] is None:
                 found = -1
     if found == 1 and not called(tape.acquire_name):
@@ -211,10 +211,13 @@ def begin_another(now: ptr, purpose: u64) -> bool:
 
 
 @native(inline=False)
-def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool) -> obj:
+def run(
+    known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool
+) -> obj:
     """Run the plan on the recording that was walked over, keep its results, and give what `ask` gives.
 
     known       the answer
+    executable  what is run; null: that of its plan
     computed    a tuple of the inputs that are computed from the numbers of calls; null without calls
 
     The outcome in it: 1 all is kept;  0 Python has to do it (an index is outside, a `.grad` has changed);  -1 an
@@ -232,7 +235,7 @@ def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_re
         py.dec(known)
         return py.failed()
     values = local(ptr, a.arguments + 1)
-    values[0] = a.executable[0]
+    values[0] = a.executable[0] if executable is None else executable
     py.inc(values[0])
     for i in range(a.arguments):
         which = a.argument_table[2 * i]
@@ -249,7 +252,7 @@ def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_re
     groups = held + a.stored
     due = i64(0)
     for i in range(a.groups):
-        node = walk.met[walk.order[a.group_table[4 * i]]].node
+        node = walk.met[walk.order[a.group_table[2 * i]]].node
         leaf = ptr[RawRich](node).leaf
         due += i64(is_filled(leaf.after))
         py.inc(ptr(leaf))

@@ -23,7 +23,8 @@ def words(name: str, names: str, **kinds: str) -> type[Struct]:
     return type(name, (Struct,), {"__annotations__": fields, "__module__": __name__})
 
 
-RawOut = words("RawOut", "head as_leaf aval cls flows requires_grad shape small weak", as_leaf="ptr[RawKind]")
+RawOut = words("RawOut", "head as_leaf aval cls flows gradient requires_grad shape small weak", as_leaf="ptr[RawKind]",
+               gradient="ptr[RawKind]")
 RawKind = words(
     "RawKind", "head freed heavy op out params released rules runs told tracks", freed="ptr[RawKind]", out="ptr[RawOut]"
 )

@@ -153,3 +153,32 @@ def test_a_cotangent_of_another_kind_is_another_question(accepted):
                     (x * x).backward(wrong)
                 with pytest.raises(ad.Error):
                     ad.grad(x * x, [x], grad_outputs=wrong)
+
+
+def test_only_sizes_that_come_again_get_plans_of_their_own(native, patience):
+    """Data that grows by a row at each step, and a leaf of another shape for each pass over it."""
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(140, 12)), rng.normal(size=140)
+
+    def slopes(rows, columns):
+        w = rng.normal(size=(columns, 5))
+        a, b = ad.tensor(w, requires_grad=True), ad.tensor(np.ones(5), requires_grad=True)
+        apart = ad.tanh(ad.tensor(x[:rows, :columns]) @ a) @ b - y[:rows]
+        (apart * apart).mean().backward()
+        h = np.tanh(x[:rows, :columns] @ w)
+        bar = (h.sum(axis=1) - y[:rows]) * (2 / rows)
+        np.testing.assert_allclose(a.grad.numpy(), x[:rows, :columns].T @ (bar[:, None] * (1 - h * h)), atol=1e-12)
+        np.testing.assert_allclose(b.grad.numpy(), h.T @ bar, atol=1e-12)
+        assert a.grad.shape == (columns, 5)
+
+    def plans_after(columns):
+        for rows in range(20, 140):
+            slopes(rows, columns)
+        return len(session.plans)
+
+    ad.clear_cache()
+    new = [plans_after(columns) for columns in (7, 8, 9)]
+    assert new[0] < 100 and new[2] - new[0] < 20, "plans are kept of sizes that are new"
+    again = [plans_after(9) for _ in range(2)]
+    assert again[0] - new[2] >= 100, "sizes that came again have none"
+    assert again[1] == again[0]
