@@ -1,7 +1,6 @@
 """The memory of native Python: pointers, structs and arrays, each with a stand-in that plain Python runs on.
 
-    ptr[T]         a pointer that is not counted
-    obj            a Python object with a reference of its own; `borrowed`: without one
+    ptr[T]         a pointer; `ptr`: to anything, an object of Python's say.  Nothing counts references unasked
     array[T, n]    n values in place
     fn[R, A, B]    a pointer to a function      overlay("number", T)     the bytes of the field `number`, as a T
 
@@ -25,13 +24,12 @@ from .numbers import Float, Vector, is_integer
 
 @record(frozen=True)
 class Reference:
-    """`ptr`, `obj` or `borrowed`, and what it points to."""
+    """`ptr`, and what it points to."""
 
-    word: str
     target: Any = None
 
     def __getitem__(self, target: Any) -> Reference:
-        return Reference(self.word, target)
+        return Reference(target)
 
     def __call__(self, value: Any) -> Any:
         """A conversion, in plain Python."""
@@ -41,10 +39,10 @@ class Reference:
 
     @property
     def __name__(self) -> str:
-        return f"{self.word}[{self.target.__name__}]" if self.target else self.word
+        return f"ptr[{self.target.__name__}]" if self.target else "ptr"
 
 
-ptr, obj, borrowed = (Reference(word) for word in ("ptr", "obj", "borrowed"))
+ptr = Reference()
 
 
 @record(frozen=True)
@@ -94,11 +92,6 @@ def is_struct(kind: Any) -> bool:
 
 def is_pointer(kind: Any) -> bool:
     return isinstance(kind, (Reference, FunctionPointer))
-
-
-def is_object(kind: Any) -> bool:
-    """True for a pointer to a Python object."""
-    return kind in (obj, borrowed)
 
 
 def size_of(kind: Any) -> int:

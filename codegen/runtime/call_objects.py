@@ -34,10 +34,10 @@ NUMBER_KINDS = {"f64": F64, "f32": F32, "i64": I64, "i32": I32, "bool": BOOL, "c
 #: NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED.
 PACKED = 0x101
 
-real_of = extern("PyComplex_RealAsDouble", f64, ptr, runs_python=False)
-imaginary_of = extern("PyComplex_ImagAsDouble", f64, ptr, runs_python=False)
-integer_of = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr, runs_python=False)
-is_true = extern("PyObject_IsTrue", i32, ptr, runs_python=False)
+real_of = extern("PyComplex_RealAsDouble", f64, ptr)
+imaginary_of = extern("PyComplex_ImagAsDouble", f64, ptr)
+integer_of = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr)
+is_true = extern("PyObject_IsTrue", i32, ptr)
 
 
 @native(inline=True)

@@ -46,15 +46,15 @@ PAYLOAD = RawSelf.fields()["payload"].offset
 #: Py_EQ.
 EQUAL = 2
 
-dict_next = extern("PyDict_Next", i32, ptr, ptr, ptr, ptr, runs_python=False)
+dict_next = extern("PyDict_Next", i32, ptr, ptr, ptr, ptr)
 compared = extern("PyObject_RichCompareBool", i32, ptr, ptr, i32)
 new_copy = extern("new_copy", ptr, ptr, i32)
-occurred = extern("PyErr_Occurred", ptr, runs_python=False)
+occurred = extern("PyErr_Occurred", ptr)
 
 
 @native
 def entering_words() -> ptr:
-    return ptr(entering)
+    return entering
 
 
 @native
@@ -266,7 +266,7 @@ def enter(self: ptr, args: ptr, keywords: ptr) -> ptr:
         if keywords is not None and dict_size(keywords) != 0:
             is_named = 1
         inc(site)
-        entries = ptr[ptr[EntryWords]](ptr(site) + PAYLOAD)
+        entries = ptr[ptr[EntryWords]](site + PAYLOAD)
         count = ptr[RawTuple](args).size
         for e in range(ptr[RawSelf](site).size >> 3):
             entry = entries[e]

@@ -316,8 +316,8 @@ def rows_of(dtype):
     number = FLOATS[dtype]
     some, split, join = side_by_side(number), pair_of(number, number, True), pair_of(number, number, False)
     size, refused, no_memory = number.bits // 8, int(Status.REFUSED), int(Status.NO_MEMORY)
-    new = extern("PyMem_RawMalloc", ptr, u64, runs_python=False, plain=lambda count: local(number, count // size))
-    free = extern("PyMem_RawFree", void, ptr, runs_python=False, plain=lambda room: None)
+    new = extern("PyMem_RawMalloc", ptr, u64, plain=lambda count: local(number, count // size))
+    free = extern("PyMem_RawFree", void, ptr, plain=lambda room: None)
 
     @native(inline=False)
     def matrix(x: ptr[number], y: ptr[number], plan: ptr[TransformPlan], room: ptr[number]) -> bool:

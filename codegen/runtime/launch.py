@@ -23,7 +23,7 @@ is called, which raises (unless the status says that something was raised).
 from __future__ import annotations
 
 from ..kernel.nest import Status
-from ..native import borrowed, i32, i64, local, native, ptr, u8, u32, u64, unlikely
+from ..native import i32, i64, local, native, ptr, u8, u32, u64, unlikely
 from .call_objects import data_of, put_together, row_of
 from .plan_words import MISS, EntryWords, PlanWords, Spec
 from .pool import from_pool, to_pool
@@ -148,7 +148,7 @@ def run_plan(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords]) 
 
 
 @native
-def launch(self: borrowed, arguments: ptr[ptr], count: i64) -> ptr:
+def launch(self: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     plan = ptr[PlanWords](ptr[RawSelf](self).payload)
     if count == plan.inputs:
         result = run_plan(plan, arguments, None)

@@ -27,8 +27,8 @@ KEPT = 16384
 DEEPEST = 16
 
 new_object = extern("PyType_GenericAlloc", ptr, ptr, i64)
-track = extern("PyObject_GC_Track", void, ptr, runs_python=False)
-untrack = extern("PyObject_GC_UnTrack", void, ptr, runs_python=False)
+track = extern("PyObject_GC_Track", void, ptr)
+untrack = extern("PyObject_GC_UnTrack", void, ptr)
 delete = extern("PyObject_GC_Del", void, ptr)
 clear_references = extern("PyObject_ClearWeakRefs", void, ptr)
 
@@ -99,8 +99,8 @@ def used_or_new(kept: ptr[Kept], cls: ptr) -> ptr:
     found.count = 1
     found.type = cls
     py.inc(cls)
-    track(ptr(found))
-    return ptr(found)
+    track(found)
+    return found
 
 
 @native(inline=True)
@@ -117,7 +117,7 @@ def new_rich() -> ptr[RawRich]:
 def new_handle(cls: ptr) -> ptr[RawHandle]:
     """A handle; its class is adopted when the first of it is made here."""
     dealloc = ptr[ptr](cls + DEALLOC)
-    if unlikely(dealloc[0] is not ptr(handle_dealloc)):
+    if unlikely(dealloc[0] is not handle_dealloc):
         if dealloc[0] is not life.usual_dealloc:
             return ptr[RawHandle](new_object(cls, 0))
         dealloc[0] = ptr(handle_dealloc)
@@ -183,7 +183,7 @@ def free_rich(n: ptr[RawNode]) -> void:
         for word in range(FIRST_RICH, LAST_RICH):
             clear_word(ptr[ptr](n), word)
     clear_node(n)
-    put_away(ptr(n), is_exact, kept_rich)
+    put_away(n, is_exact, kept_rich)
 
 
 @native
@@ -201,7 +201,7 @@ def free_in_turn(thing: ptr) -> void:
     while True:
         if n.type is tape.plain_type:
             clear_node(n)
-            put_away(ptr(n), True, kept_nodes)
+            put_away(n, True, kept_nodes)
         else:
             free_rich(n)
         following = dying.first
@@ -240,7 +240,7 @@ def handle_dealloc(thing: ptr) -> void:
     clear_word(ptr[ptr](thing), NODE)
     clear_word(ptr[ptr](thing), MASKED)
     dealloc = ptr[ptr](py.class_of(thing) + DEALLOC)
-    put_away(thing, dealloc[0] is ptr(handle_dealloc), kept_handles)
+    put_away(thing, dealloc[0] is handle_dealloc, kept_handles)
 
 
 # ------------------------------------------------------------------ the collector of cycles

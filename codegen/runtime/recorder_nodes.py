@@ -31,7 +31,7 @@ TYPES = 256
 #: The number of no node: all are older.
 LATEST = (1 << 63) - 1
 
-bad_argument = extern("PyErr_BadArgument", i32, runs_python=False)
+bad_argument = extern("PyErr_BadArgument", i32)
 
 
 class Counter(Struct):
@@ -77,7 +77,7 @@ def node_of(x: ptr) -> ptr[RawNode]:
 @native(inline=True)
 def kind_of(n: ptr[RawNode]) -> ptr[RawKind]:
     """The kind of a node; null where there is none."""
-    if n.kind is None or py.class_of(ptr(n.kind)) is not tape.kind_type:
+    if n.kind is None or py.class_of(n.kind) is not tape.kind_type:
         return None
     return n.kind
 
@@ -114,7 +114,7 @@ def new_node(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
     n = new_plain()
     if n is None:
         return None
-    py.inc(ptr(kind))
+    py.inc(kind)
     n.kind = kind
     py.inc(value)
     n.value = value
@@ -126,7 +126,7 @@ def new_node(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
 def picked(step: ptr[NodeWords], i: i64, nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
     """A new reference to an input of a step."""
     found = nodes[step.inputs[i]]
-    py.inc(ptr(found))
+    py.inc(found)
     return found
 
 
@@ -144,10 +144,10 @@ def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
         return n
     inputs = py.new_tuple(step.count)
     if inputs is None:
-        py.dec(ptr(n))
+        py.dec(n)
         return None
     for i in range(step.count):
-        py.set_tuple(inputs, i, ptr(picked(step, i, nodes)))
+        py.set_tuple(inputs, i, picked(step, i, nodes))
     n.inputs = inputs
     return n
 
@@ -172,7 +172,7 @@ def new_leaf(kind: ptr[RawKind], cls: ptr, value: ptr) -> ptr[RawHandle]:
         return None
     handle = new_handle(cls)
     if handle is None:
-        py.dec(ptr(n))
+        py.dec(n)
         return None
     handle.node = n
     py.inc(tape.false)
@@ -195,9 +195,9 @@ def inputs_of(n: ptr[RawNode]) -> ptr:
             py.dec(made)  # memory was asked for: what ran has dropped or moved them
             continue
         if count > 0:
-            py.set_tuple(made, 0, ptr(n.first))
+            py.set_tuple(made, 0, n.first)
         if count > 1:
-            py.set_tuple(made, 1, ptr(n.second))
+            py.set_tuple(made, 1, n.second)
         n.first = None
         n.second = None
         n.inputs = made
@@ -222,8 +222,8 @@ def set_inputs(n: ptr[RawNode], value: ptr, unused: ptr) -> i32:
     n.inputs = value
     n.first = None
     n.second = None
-    py.dec(ptr(first))
-    py.dec(ptr(second))
+    py.dec(first)
+    py.dec(second)
     py.dec(old)
     return 0
 
@@ -255,7 +255,7 @@ def set_number(n: ptr[RawNode], value: ptr, unused: ptr) -> i32:
 
 # ------------------------------------------------------------------ the recording of this thread
 
-thread_number = extern("PyThreadState_GetID", i64, ptr, runs_python=False)
+thread_number = extern("PyThreadState_GetID", i64, ptr)
 
 
 class ThreadRecording(Struct):

@@ -37,13 +37,13 @@ def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
     """Remember the handle of a small pending result, weakly.  -1 with an exception."""
     has_list = now.small is not None and py.class_of(now.small) is tape.list_type
     if has_list and py.list_size(now.small) < int_or(now.limit, 0):
-        reference = new_reference(ptr(y), None)
+        reference = new_reference(y, None)
         if reference is None:
             return -1
         status = py.append(now.small, reference)  # it may be another list by now
         py.dec(reference)
         return status
-    return done_with_two(tape.note_small, ptr(now), ptr(y))
+    return done_with_two(tape.note_small, now, y)
 
 
 class StaticArgument(Struct):
@@ -84,9 +84,9 @@ assert [word_of(ProgramWords, name) for name in ("statics", "first_step")] == [F
 #: NumPy's C_CONTIGUOUS, OWNDATA and ALIGNED.
 OWN_MEMORY = 0x1 | 0x4 | 0x100
 
-int_as_float = extern("PyLong_AsDouble", f64, ptr, runs_python=False)
-float_of = extern("PyFloat_FromDouble", ptr, f64, runs_python=False)
-error_set = extern("PyErr_Occurred", ptr, runs_python=False)
+int_as_float = extern("PyLong_AsDouble", f64, ptr)
+float_of = extern("PyFloat_FromDouble", ptr, f64)
+error_set = extern("PyErr_Occurred", ptr)
 
 
 @native
@@ -118,9 +118,9 @@ def node_holding(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
 def held_by_python(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
     """The leaf of an array that may be lent (`autodiff.tape.loans`); null with an exception."""
     arguments = local(ptr, 3)
-    arguments[0] = ptr(a)
-    arguments[1] = ptr(kind)
-    arguments[2] = ptr(now)
+    arguments[0] = a
+    arguments[1] = kind
+    arguments[2] = now
     return ptr[RawNode](py.call(tape.held, arguments, 3, None))
 
 
@@ -156,7 +156,7 @@ def hold_operands(
     arrays = i64(0)
     for i in range(count):
         # All that are there, before memory is asked for: what runs then may leave a handle with another node.
-        py.inc(ptr(nodes[i]))  # null, for a number or an array, is fine
+        py.inc(nodes[i])  # null, for a number or an array, is fine
         arrays += i64(nodes[i] is None)
     found = i64(1)
     if unlikely(arrays > 0):
@@ -223,7 +223,7 @@ def named(
     y = new_handle(program.cls)
     if y is None:
         return None
-    py.inc(ptr(n))
+    py.inc(n)
     y.node = n
     masked = tape.false
     if unlikely(now.body is not tape.zero) and is_inside_masked(xs, count):
@@ -231,10 +231,10 @@ def named(
     py.inc(masked)
     y.masked = masked
     if program.is_small != 0 and note(now, y) < 0:
-        py.dec(ptr(y))
+        py.dec(y)
         return None
     if unlikely(number_of(n) > int_or(now.look_at, 0)) and not looked_at(n, now):
-        py.dec(ptr(y))
+        py.dec(y)
         return None
     return y
 
@@ -245,7 +245,7 @@ def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
     inputs = inputs_of(n)
     if inputs is None:
         return False
-    status = done_with_two(tape.look_at, ptr(now), inputs)
+    status = done_with_two(tape.look_at, now, inputs)
     py.dec(inputs)
     return status == 0
 
@@ -288,6 +288,6 @@ def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     xs = arguments + 1
     for i in range(count - 1):
         nodes[i] = node_of(xs[i])
-        py.inc(ptr(nodes[i]))
+        py.inc(nodes[i])
     py.inc(own)
-    return ptr(put_down(program, own, ptr[RawRecording](arguments[0]), xs, nodes, count - 1))
+    return put_down(program, own, ptr[RawRecording](arguments[0]), xs, nodes, count - 1)

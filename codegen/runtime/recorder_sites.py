@@ -33,7 +33,7 @@ COUNTS = {
 FIRST = dict(zip(COUNTS, accumulate(COUNTS.values(), initial=0), strict=False))
 COMPARE, POWER, SUBSCRIPT, ASSIGN, CALLED, *_ = list(FIRST.values())[2:]
 
-dict_next = extern("PyDict_Next", i32, ptr, ptr[i64], ptr[ptr], ptr[ptr], runs_python=False)
+dict_next = extern("PyDict_Next", i32, ptr, ptr[i64], ptr[ptr], ptr[ptr])
 call_with = extern("PyObject_VectorcallDict", ptr, ptr, ptr[ptr], u64, ptr)
 
 

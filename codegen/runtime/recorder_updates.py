@@ -33,16 +33,16 @@ def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> ptr:
     """The node that a handle on a leaf gets, of the same leaf, with the value of another node: as `contents`."""
     leaf = old.leaf
     kind = value.kind.out.as_leaf
-    if mode is not tape.false or leaf is None or py.class_of(ptr(leaf)) is not tape.leaf_type or kind is None:
+    if mode is not tape.false or leaf is None or py.class_of(leaf) is not tape.leaf_type or kind is None:
         return ptr(PYTHON)
-    if py.class_of(ptr(kind)) is not tape.kind_type or kind.out is not old.kind.out:
+    if py.class_of(kind) is not tape.kind_type or kind.out is not old.kind.out:
         return ptr(PYTHON)
     n = new_rich()
     if n is None:
         return None
-    py.inc(ptr(kind))
-    py.inc(ptr(leaf))
-    py.inc(ptr(value))
+    py.inc(kind)
+    py.inc(leaf)
+    py.inc(value)
     py.inc(tape.none)
     n.kind = kind
     n.leaf = leaf
@@ -54,7 +54,7 @@ def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> ptr:
             py.inc(tape.none)
             words[word] = tape.none
     n.number = next_number()
-    return ptr(n)
+    return n
 
 
 @native
@@ -72,8 +72,8 @@ def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
         return updated_leaf(ptr[RawRich](found[1]), found[0], mode)
     if y_key is not t_key or is_captured(found[1], now):
         return ptr(PYTHON)
-    py.inc(ptr(found[0]))
-    return ptr(found[0])
+    py.inc(found[0])
+    return found[0]
 
 
 @native
@@ -106,7 +106,7 @@ def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
     if is_small:
         status = note(now, ptr[RawHandle](t))
     elif not is_plain:
-        status = done_with_two(tape.note_updated, ptr(now), t)
+        status = done_with_two(tape.note_updated, now, t)
     if status != 0:
         return None
     py.inc(t)

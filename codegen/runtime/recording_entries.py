@@ -215,7 +215,7 @@ def note_own(e: ptr[Met]) -> void:
 def hold(held: ptr[ptr], entries: ptr[u32], count: u64) -> void:
     """Hold the nodes of so many entries."""
     for i in range(count):
-        held[i] = ptr(walk.met[entries[i]].node)
+        held[i] = walk.met[entries[i]].node
         py.inc(held[i])
 
 
@@ -226,8 +226,8 @@ def number_word(n: ptr[RawNode]) -> u64:
         return n.number
     thing = ptr[py.RawObject](n.number)
     if thing.type is tape.int_type:
-        return u64(2 * py.int_value(ptr(thing)) + 1)
-    return u64(i64(2.0 * py.float_value(ptr(thing)))) + 1
+        return u64(2 * py.int_value(thing) + 1)
+    return u64(i64(2.0 * py.float_value(thing))) + 1
 
 
 @native(inline=False)
@@ -261,7 +261,7 @@ def put_in_order() -> u64:
         if unlikely(width > 4 * walk.own + 64):
             width = 4 * walk.own + 64
         first = walk.most - 2 * (width - 1)
-        py.set_bytes(ptr(walk.window), 0, width * 4)
+        py.set_bytes(walk.window, 0, width * 4)
     n_dated = u64(0)
     met = walk.met
     window = walk.window

@@ -67,14 +67,14 @@ def make_room_for_versions() -> void:
         while size < 2 * walk.n_versions:
             size *= 2
         walk.identity_mask = size - 1
-        py.set_bytes(ptr(walk.identities), 0, size * 16)
+        py.set_bytes(walk.identities, 0, size * 16)
 
 
 @native(inline=True)
 def version_place(leaf: ptr[RawLeaf]) -> ptr[LeafPlace]:
     """The place of a leaf in the table of identities, or the free one where it belongs."""
     at = (u64(leaf) >> 4) * 0x9E3779B97F4A7C15 >> 20 & walk.identity_mask
-    while walk.identities[at].leaf is not None and walk.identities[at].leaf is not ptr(leaf):
+    while walk.identities[at].leaf is not None and walk.identities[at].leaf is not leaf:
         at = at + 1 & walk.identity_mask
     return walk.identities[at]
 
@@ -94,7 +94,7 @@ def note_version(e: ptr[Met], at: u64) -> void:
     leaf = ptr[RawRich](e.node).leaf
     found = version_place(leaf)
     if found.leaf is None:
-        found.leaf = ptr(leaf)
+        found.leaf = leaf
         found.identity = i64(e.place)
     e.identity = i32(found.identity)
     if e.identity == e.place and e.flags & PAST != 0:
@@ -178,7 +178,7 @@ def decide(e: ptr[Met], tracks: bool) -> void:
             flags |= KEPT | CHEAP
     elif n.references > e.links + held or (tracks and n.kind.tracks is tape.true):
         flags |= KEPT | CHEAP
-    if is_rich and ptr(r.leaf) is not tape.none:
+    if is_rich and r.leaf is not tape.none:
         flags |= KEPT | CHEAP
     e.flags = flags
 
@@ -243,7 +243,7 @@ def mix_own(d: ptr[Digest], at: u64) -> void:
     is_rich = n.type is not tape.plain_type
     body = body_of_own(e)
     kind = n.kind
-    has_leaf = is_rich and ptr(r.leaf) is not tape.none
+    has_leaf = is_rich and r.leaf is not tape.none
     what = u64(kind)
     if e.flags & PENDING == 0 and is_rich and (has_leaf or kind.op is tape.leaf_op):
         what = u64(kind.out)

@@ -14,7 +14,7 @@ are compared and exchanged under the lock of commits, all or none.
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i64, local, native, obj, ptr, u64, void
+from ..native import Struct, i64, local, native, ptr, u64, void
 from . import recording_objects as py
 from .recorder_nodes import new_leaf
 from .recording_entries import PAST, walk
@@ -40,6 +40,7 @@ from .recording_structs import (
     drop_inputs,
     is_filled,
     is_plain_or_no_leaf,
+    nothing,
     old_of,
     tape,
 )
@@ -96,7 +97,7 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
     for i in range(count):
         n = ptr[RawNode](nodes[i])
         kind = n.kind
-        if kind.freed is None or ptr(kind.freed) is tape.none:
+        if kind.freed is None or kind.freed is tape.none:
             continue  # given up meanwhile
         freed = kind.freed
         freed.head.references += 1
@@ -104,7 +105,7 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
         if kind.head.references > 1:
             kind.head.references -= 1
         else:
-            py.dec(ptr(kind))
+            py.dec(kind)
     for i in range(count):
         n = ptr[RawNode](nodes[i])
         if n.value is not tape.none:
@@ -144,7 +145,7 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
         position = table[4 * i + 1]
         if position >= 0 and found == 1:
             value = py.tuple_item(results, position)
-            groups[GROUP * i + 2] = ptr(new_leaf(ptr[RawKind](table[4 * i + 2]), ptr(table[4 * i + 3]), value))
+            groups[GROUP * i + 2] = new_leaf(ptr[RawKind](table[4 * i + 2]), ptr(table[4 * i + 3]), value)
             if groups[GROUP * i + 2] is None:
                 found = -1
     if found == 1 and not called(tape.acquire_name):
@@ -153,13 +154,13 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
         # From here to the last exchange nothing is allocated or freed: nobody sees some of the gradients only.
         for i in range(count):
             leaf = ptr[RawLeaf](groups[GROUP * i])
-            if groups[GROUP * i + 2] is not None and ptr(old_of(leaf)) is not groups[GROUP * i + 1]:
+            if groups[GROUP * i + 2] is not None and old_of(leaf) is not groups[GROUP * i + 1]:
                 found = 0
         if found == 1:
             for i in range(count):
                 if groups[GROUP * i + 2] is not None:
                     leaf = ptr[RawLeaf](groups[GROUP * i])
-                    old = ptr(leaf.grad)
+                    old = leaf.grad
                     leaf.grad = ptr[RawHandle](groups[GROUP * i + 2])
                     groups[GROUP * i + 2] = old
         if not called(tape.release_name):
@@ -211,7 +212,7 @@ def begin_another(now: ptr, purpose: u64) -> bool:
 
 
 @native(inline=False)
-def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool) -> obj:
+def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool) -> ptr:
     """Run the plan on the recording that was walked over, keep its results, and give what `ask` gives.
 
     known       the answer
@@ -222,7 +223,7 @@ def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_re
     """
     a = ptr[AnswerBlock](py.bytes_at(known)[0])
     if purpose == TENSORS and a.is_whole == 0:
-        return borrowed(tape.none)  # it is refused
+        return nothing()  # it is refused
     py.inc(known)  # while the plan runs, another thread may forget it
     n_past = (a.past if a.past >= 0 else i64(d.count)) if is_released else i64(0)
     total = a.stored + GROUP * a.groups + n_past
@@ -230,7 +231,7 @@ def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_re
     held = py.room(nearby, py.FEW, total)
     if held is None:
         py.dec(known)
-        return py.failed()
+        return None
     values = local(ptr, a.arguments + 1)
     values[0] = a.executable[0]
     py.inc(values[0])
@@ -252,20 +253,20 @@ def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_re
         node = walk.met[walk.order[a.group_table[4 * i]]].node
         leaf = ptr[RawRich](node).leaf
         due += i64(is_filled(leaf.after))
-        py.inc(ptr(leaf))
-        groups[GROUP * i] = ptr(leaf)
-        old = ptr(old_of(leaf))
+        py.inc(leaf)
+        groups[GROUP * i] = leaf
+        old = old_of(leaf)
         py.inc(old)
         groups[GROUP * i + 1] = old
         groups[GROUP * i + 2] = None
-        groups[GROUP * i + 3] = ptr(node)
-        py.inc(ptr(node))
+        groups[GROUP * i + 3] = node
+        py.inc(node)
     past = groups + GROUP * a.groups
     k = i64(0)
     for i in range(n_past):
         e = walk.met[walk.order[a.past_table[i] if a.past >= 0 else i64(i)]]
         if e.flags & PAST != 0 and is_plain_or_no_leaf(e.node):
-            past[k] = ptr(e.node)
+            past[k] = e.node
             e.node.references += 1
             k += 1
     n_past = k
@@ -309,5 +310,5 @@ def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_re
     py.dec(known)
     if outcome < 0:
         py.dec(answer)
-        return py.failed()
-    return py.object_of(answer)
+        return None
+    return answer

@@ -13,7 +13,7 @@ others, are left out.  `recording_asks.has_known_slots` compares fields and slot
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i64, likely, native, ptr, static, u32, u64, unlikely, void
+from ..native import Struct, i64, likely, native, ptr, static, u32, u64, unlikely, void
 from . import recording_objects as py
 
 
@@ -101,11 +101,18 @@ tape = static(Tape)
 
 
 @native
-def remember(objects: borrowed) -> void:
+def remember(objects: ptr) -> void:
     """Keep the objects of a tuple in `tape`: they live as long as the process."""
     words = ptr[ptr](tape)
-    for i in range(py.tuple_size(ptr(objects))):
-        words[i] = py.tuple_item(ptr(objects), i)
+    for i in range(py.tuple_size(objects)):
+        words[i] = py.tuple_item(objects, i)
+
+
+@native
+def nothing() -> ptr:
+    """None, a new reference: the result of a builtin."""
+    py.inc(tape.none)
+    return tape.none
 
 
 @native(inline=True)
@@ -143,8 +150,8 @@ def drop_inputs(n: ptr[RawNode]) -> void:
     n.first = None
     n.second = None
     n.inputs = None
-    py.dec(ptr(first))
-    py.dec(ptr(second))
+    py.dec(first)
+    py.dec(second)
     py.dec(inputs)
 
 
@@ -165,7 +172,7 @@ def body_of(r: ptr[RawRich], count: i64) -> i64:
 @native(inline=True)
 def old_of(leaf: ptr[RawLeaf]) -> ptr[RawNode]:
     """The node of the gradient that a leaf has; null for none."""
-    if leaf.grad is None or ptr(leaf.grad) is tape.none:
+    if leaf.grad is None or leaf.grad is tape.none:
         return None
     return leaf.grad.node
 
@@ -182,7 +189,7 @@ def flow_of(n: ptr[RawNode], count: i64, ends: ptr[i64]) -> void:
     ends[1] = count
     if unlikely(n.type is not tape.plain_type):
         r = ptr[RawRich](n)
-        if ptr(r.leaf) is not tape.none:
+        if r.leaf is not tape.none:
             ends[1] = 0
         elif r.flow is not tape.none:
             py.slice_ends(r.flow, ends, ends + 1, ends + 2)

@@ -15,7 +15,7 @@ And lists of nodes for Python, without a hash:
 
 from __future__ import annotations
 
-from ..native import borrowed, i64, likely, local, native, obj, ptr, u32, u64, unlikely, void
+from ..native import i64, likely, local, native, ptr, u32, u64, unlikely, void
 from . import recording_objects as py
 from .recording_entries import (
     DONE,
@@ -33,7 +33,7 @@ from .recording_entries import (
     reach,
     walk,
 )
-from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, tape
+from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, nothing, tape
 
 
 @native(inline=True)
@@ -54,7 +54,7 @@ def look_at(at: u64) -> void:
     e = walk.met[at]
     past = e.flags & PAST
     pending = e.flags & PENDING != 0
-    has_leaf = is_rich and ptr(r.leaf) is not tape.none
+    has_leaf = is_rich and r.leaf is not tape.none
     walk.n_versions += u64(has_leaf and e.flags & DONE == 0)
     if is_rich and past != 0 and e.flags & NOTED == 0:
         e.flags |= NOTED
@@ -153,19 +153,19 @@ def follow_all(since: u64) -> void:
 
 
 @native
-def history_of(nodes: borrowed, since: u64) -> obj:
+def history_of(nodes: ptr, since: u64) -> ptr:
     """The nodes that lead to those of a tuple, by creation: a list; None where there is no memory.
 
     since    0: through which gradients flow;  a number: all that were recorded after it
     """
     begin()
-    count = py.tuple_size(ptr(nodes))
+    count = py.tuple_size(nodes)
     held = ptr[ptr](None)
     nearby = local(ptr, py.FEW)
     own = u64(0)
     if has_room(count):
         for i in range(count):
-            go_to(ptr[RawNode](py.tuple_item(ptr(nodes), i)), since)
+            go_to(ptr[RawNode](py.tuple_item(nodes, i)), since)
         follow_all(since)
         if not walk.is_full:
             own = put_in_order()
@@ -173,9 +173,9 @@ def history_of(nodes: borrowed, since: u64) -> obj:
             if held is None:
                 py.clear_error()
     if held is None:
-        return borrowed(tape.none)
+        return nothing()
     hold(held, walk.queue, own)
     # A list is made now: that may run any Python.
     made = py.list_of(held, i64(own))
     py.leave(held, nearby)
-    return py.object_of(made)
+    return made

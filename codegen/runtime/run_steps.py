@@ -64,11 +64,11 @@ KEEPS_NS = 10_000_000
 #: Elsewhere no clock is known that only goes forward, and the lock is given back at every look.
 HAS_CLOCK = sys.platform in ("linux", "darwin")
 
-kept_of = extern("PyThread_tss_get", u64, ptr, runs_python=False)
-keep = extern("PyThread_tss_set", i32, ptr, u64, runs_python=False)
+kept_of = extern("PyThread_tss_get", u64, ptr)
+keep = extern("PyThread_tss_set", i32, ptr, u64)
 let_others = extern("PyEval_SaveThread", ptr)
 take_lock_again = extern("PyEval_RestoreThread", void, ptr)
-holds_lock = extern("PyGILState_Check", i32, runs_python=False)
+holds_lock = extern("PyGILState_Check", i32)
 take_lock = extern("PyGILState_Ensure", i32)
 give_lock = extern("PyGILState_Release", void, i32)
 handle_signals = extern("PyErr_CheckSignals", i32)
