@@ -213,7 +213,7 @@ def answer_of(
     groups = []
     for place, position in zip(plan.leaves, plan.grads, strict=True) if ask.purpose == BACKWARD else ():
         kind = leaf_kind(out_of(order[place].kind.out.aval))
-        groups.append((place, -1 if position is None else position, kind, kind.out.cls))
+        groups.append((place, -1 if position is None else position, kind))
     for node in order if given_up is None else given_up:
         if node.kind.out.requires_grad and node.leaf is None:
             released(node.kind)  # machine code finds it there

@@ -13,7 +13,7 @@ put there, which are held until the call ends.  Where no entry fits, or the mode
 
 from __future__ import annotations
 
-from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely, void
+from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely
 from .call_objects import PACKED, items_of
 from .launch import run_plan
 from .plan_words import MISS, Check, EntryWords, entering
@@ -55,12 +55,6 @@ occurred = extern("PyErr_Occurred", ptr)
 @native
 def entering_words() -> ptr:
     return entering
-
-
-@native
-def set_items_at(place: i64) -> void:
-    """Say where tuples have their items, which results are put into before anybody enters."""
-    entering.items_at = place
 
 
 @native(inline=False)

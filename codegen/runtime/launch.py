@@ -25,7 +25,7 @@ from __future__ import annotations
 from ..kernel.nest import Status
 from ..native import i32, i64, local, native, ptr, u8, u32, u64, unlikely
 from .call_objects import data_of, put_together, row_of
-from .plan_words import MISS, EntryWords, PlanWords, Spec
+from .plan_words import MISS, EntryWords, PlanWords, Spec, entering
 from .pool import from_pool, to_pool
 from .recording_objects import HEAD, RawArray, RawSelf, call, dec, inc, int_of, let_go, new_array
 from .run_steps import let_others, run_program, take_lock_again
@@ -64,14 +64,14 @@ def output(plan: ptr[PlanWords], spec: ptr[Spec], slot: ptr[ptr]) -> ptr:
     if data is None:
         return fail(plan, NO_RESULT, spec.bytes)
     inc(spec.descr)  # the next call takes this reference
-    array = new_array(plan.array_type, spec.descr, i32(spec.rank), spec.extents, None, data, NEW_FLAGS, None)
+    array = new_array(entering.array_type, spec.descr, i32(spec.rank), spec.extents, None, data, NEW_FLAGS, None)
     if array is None:
         to_pool(data)
         return None
     # From here on the array gives its memory back to the pool when it dies.
-    inc(plan.allocator)
+    inc(entering.allocator)
     raw = ptr[RawArray](array)
-    raw.allocator = plan.allocator
+    raw.allocator = entering.allocator
     raw.flags = raw.flags | OWNS
     slot[0] = data
     return array
@@ -86,7 +86,7 @@ def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], sl
     numbers = objects - 2 * inputs
     specs = plan.input_specs
     for i in range(inputs):
-        data = data_of(plan, arguments[i], specs[i], ptr(numbers + 2 * i))
+        data = data_of(arguments[i], specs[i], ptr(numbers + 2 * i))
         if unlikely(data is None):
             return ptr(MISS)
         slots[i] = data

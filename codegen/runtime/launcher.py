@@ -230,12 +230,6 @@ class PlanBlock:
             step_table=steps.address,
             slow=id(slow),
             fail=id(raise_status),
-            array_type=id(np.ndarray),
-            float_type=id(float),
-            int_type=id(int),
-            bool_type=id(bool),
-            complex_type=id(complex),
-            allocator=id(native().allocator),
         )
         self.words = memory.words([values[word] for word in plan_words.PLAN])
         self._owned = (plan, slow, raise_status, native())

@@ -88,12 +88,6 @@ class PlanWords(Struct):
     step_table: ptr[KernelCallWords]
     slow: ptr
     fail: ptr
-    array_type: ptr
-    float_type: ptr
-    int_type: ptr
-    bool_type: ptr
-    complex_type: ptr
-    allocator: ptr
 
 
 class Check(Struct):
@@ -145,9 +139,10 @@ class EntryWords(Struct):
 
 
 class Entering(Struct):
-    """Whatever is the same for all calls.
+    """Whatever is the same for all plans, and for all calls of Python objects.
 
     items_at      where tuples have their items
+    allocator     by which arrays find the pool's `free`
     mode          the ContextVar of the mode;   careful_at: where that has the flag of care, which is not `false` then
     site_at       where objects have their site;   site_type: the class of sites
     slow          slow(self, args, kwargs or None) is called otherwise
@@ -157,6 +152,12 @@ class Entering(Struct):
     """
 
     items_at: i64
+    array_type: ptr
+    float_type: ptr
+    int_type: ptr
+    bool_type: ptr
+    complex_type: ptr
+    allocator: ptr
     mode: ptr
     careful_at: i64
     false: ptr
@@ -169,9 +170,6 @@ class Entering(Struct):
     value_at: i64
     kind_at: i64
     out_at: i64
-    array_type: ptr
-    int_type: ptr
-    float_type: ptr
     str_type: ptr
     error_type: ptr
 

@@ -121,7 +121,7 @@ def copy_leaf(a: ptr) -> ptr:
     value = own_copy(ptr[py.RawArray](a))
     if value is not None:
         set_writeable(ptr[py.RawArray](value), False)
-        made = new_leaf(kind, kind.out.cls, value)
+        made = new_leaf(kind, value)
         py.dec(value)
     py.dec(kind)
     return made

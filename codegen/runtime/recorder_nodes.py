@@ -165,12 +165,12 @@ def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[ptr[RawNode]], held: 
 
 
 @native
-def new_leaf(kind: ptr[RawKind], cls: ptr, value: ptr) -> ptr[RawHandle]:
+def new_leaf(kind: ptr[RawKind], value: ptr) -> ptr[RawHandle]:
     """A handle on a new node that has this value; null with an exception."""
     n = new_node(kind, value)
     if n is None:
         return None
-    handle = new_handle(cls)
+    handle = new_handle(kind.out.cls)
     if handle is None:
         py.dec(n)
         return None

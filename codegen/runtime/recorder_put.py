@@ -64,8 +64,6 @@ class ProgramWords(Struct):
     """The words of `record_table.RecordedProgram`."""
 
     count: i64
-    cls: ptr
-    is_small: i64
     number_kind: ptr[RawKind]
     operands: i64
     n_keyed: i64
@@ -216,11 +214,10 @@ def is_inside_masked(xs: ptr[ptr], count: i64) -> bool:
 
 
 @native(inline=True)
-def named(
-    n: ptr[RawNode], program: ptr[ProgramWords], now: ptr[RawRecording], xs: ptr[ptr], count: i64
-) -> ptr[RawHandle]:
+def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> ptr[RawHandle]:
     """The handle on the result of a program; null with an exception."""
-    y = new_handle(program.cls)
+    out = n.kind.out
+    y = new_handle(out.cls)
     if y is None:
         return None
     py.inc(n)
@@ -230,7 +227,7 @@ def named(
         masked = tape.true
     py.inc(masked)
     y.masked = masked
-    if program.is_small != 0 and note(now, y) < 0:
+    if out.small is tape.true and note(now, y) < 0:
         py.dec(y)
         return None
     if unlikely(number_of(n) > int_or(now.look_at, 0)) and not looked_at(n, now):
@@ -271,7 +268,7 @@ def put_down(
         held = new_steps(program.first_step, program.count, nodes, operands)
         is_good = held == operands + program.count
     if likely(is_good):
-        y = named(nodes[held - 1], program, now, xs, operands)
+        y = named(nodes[held - 1], now, xs, operands)
     py.let_go(ptr[ptr](nodes), held)
     py.dec(owner)
     return y

@@ -66,8 +66,8 @@ ASKS = (
     recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,
 )  # fmt: skip
 
-#: Per group: place of its leaf, position of its gradient or -1, kind and class of what is made of it.
-Group = tuple[int, int, Any, Any]
+#: Per group: place of its leaf, position of its gradient or -1, kind of what is made of it.
+Group = tuple[int, int, Any]
 
 
 class NativeAnswer(Self):
@@ -252,7 +252,7 @@ class Asks:
         tables = {
             "argument_table": [w for place, what in arguments for w in (place, what if place == -2 else id(what))],
             "stored_table": [int(word) for one in stored for word in one],
-            "group_table": [w for place, position, *what in groups for w in (place, position, *map(id, what))],
+            "group_table": [w for place, position, kind in groups for w in (place, position, id(kind))],
             "past_table": past or (),
         }
         made = _made(

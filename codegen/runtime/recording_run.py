@@ -55,7 +55,7 @@ class AnswerBlock(Struct):
     valid, executable    where the plan has them
     argument_table   per input: (place, 0), (-1, object) or (-2, which of the numbers that are computed for it)
     stored_table     per node: place, position among the results, whether it drops its inputs
-    group_table      per group: place of its leaf, position or -1, kind and class of the gradient
+    group_table      per group: place of its leaf, position or -1, kind of the gradient
     is_whole    1 if all targets are reached;   own: the object that has this block
     past, past_table    how many nodes are given up, and their places; -1: all of the history
     """
@@ -142,10 +142,10 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
     found = i64(1)
     for i in range(count):
         groups[GROUP * i + 2] = None
-        position = table[4 * i + 1]
+        position = table[3 * i + 1]
         if position >= 0 and found == 1:
             value = py.tuple_item(results, position)
-            groups[GROUP * i + 2] = new_leaf(ptr[RawKind](table[4 * i + 2]), ptr(table[4 * i + 3]), value)
+            groups[GROUP * i + 2] = new_leaf(ptr[RawKind](table[3 * i + 2]), value)
             if groups[GROUP * i + 2] is None:
                 found = -1
     if found == 1 and not called(tape.acquire_name):
@@ -250,7 +250,7 @@ def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_re
     groups = held + a.stored
     due = i64(0)
     for i in range(a.groups):
-        node = walk.met[walk.order[a.group_table[4 * i]]].node
+        node = walk.met[walk.order[a.group_table[3 * i]]].node
         leaf = ptr[RawRich](node).leaf
         due += i64(is_filled(leaf.after))
         py.inc(leaf)
