@@ -104,7 +104,7 @@ class Front:
             yield from _slots(AbstractTensor, (name, mirrored), address)
             if word != "pow":
                 python = vars(Tensor)[update]
-                yield from _slots(Tensor, (update,), recorder.in_place(address, python, python.rebound))
+                yield from _slots(Tensor, (update,), recorder.site("in_place", None, python, python.rebound))
         for word, function in (COMPARISONS | PREFIX).items():
             name, sort = f"__{word}__", "compare" if word in COMPARISONS else "unary"
             learner = self._learner(function, _table(function), vars(AbstractTensor)[name])

@@ -65,13 +65,13 @@ from .routines import (
     unlikely,
     void,
 )  # fmt: skip
-from .structs import Struct, array, fn, overlay, ptr
+from .structs import Struct, array, fn, ptr
 from .translation import NotNative
 
 __all__ = [
     "BuiltinLibrary", "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
     "atomic_store", "bit_cast", "compare_exchange", "constants", "extern", "external", "f32", "f64",
     "fence", "fn", "i8", "i16", "i32", "i64", "lane_bits", "likely", "local", "masked_load", "masked_store", "native",
-    "overlay", "ptr", "select", "shuffle", "static", "u8", "u16", "u32", "u64", "u128", "unlikely",
+    "ptr", "select", "shuffle", "static", "u8", "u16", "u32", "u64", "u128", "unlikely",
     "vector", "void",
 ]  # fmt: skip

@@ -318,7 +318,7 @@ class ExpressionWriter(TextWriter):
         number = self.convert(self.expr(e.slice, i64), i64, e)
         if self.module.checks and p.length:
             self.check(self.let(f"icmp ult i64 {number.text}, {p.length}"), e, "out of bounds")
-        return self.element(p.text, target, number.text), Field("", target, 0, "")
+        return self.element(p.text, target, number.text), Field("", target, 0)
 
     def read(self, at: str, field: Field) -> Computed:
         """The value at a place."""

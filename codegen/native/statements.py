@@ -89,7 +89,7 @@ class RoutineWriter(CallWriter):
         """Give a value to a local or a place in memory."""
         if isinstance(target, ast.Name):
             at, kind = self._local(target, value, s)
-            field = Field("", kind, 0, "")
+            field = Field("", kind, 0)
         elif isinstance(target, (ast.Attribute, ast.Subscript)):
             at, field = self.place(target)
             kind = field.kind

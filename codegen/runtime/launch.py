@@ -23,7 +23,7 @@ is called, which raises (unless the status says that something was raised).
 from __future__ import annotations
 
 from ..kernel.nest import Status
-from ..native import i32, i64, local, native, ptr, u8, u32, u64, unlikely
+from ..native import fn, i32, i64, local, native, ptr, u8, u32, u64, unlikely
 from .call_objects import data_of, put_together, row_of
 from .plan_words import MISS, EntryWords, PlanWords, Spec, entering
 from .pool import from_pool, to_pool
@@ -36,6 +36,9 @@ STACK_BYTES = 16384
 NEW_FLAGS, OWNS = 0x501, 0x4
 #: Status and step of memory that is not there: of a result, of a frame.
 NO_RESULT, NO_FRAME = Status.NO_MEMORY.value, 1 << 32 | Status.NO_MEMORY.value
+
+#: `tp_alloc` of a class of NumPy's scalars.
+MakeScalar = fn[ptr, ptr, i64]
 
 
 @native(inline=False)
@@ -56,8 +59,8 @@ def fail(plan: ptr[PlanWords], status: i64, size: i64) -> ptr:
 @native(inline=True)
 def output(plan: ptr[PlanWords], spec: ptr[Spec], slot: ptr[ptr]) -> ptr:
     """A new object for an output, and in a slot where its data are; null with an exception."""
-    if spec.make is not None:
-        made = spec.make(spec.scalar, 0)
+    if spec.kind != 0:
+        made = MakeScalar(ptr(spec.kind))(spec.scalar, 0)
         slot[0] = made + HEAD
         return made
     data = from_pool(u64(spec.bytes))

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from ..native import Struct, fn, i32, i64, overlay, ptr, static, u64
+from ..native import Struct, fn, i32, i64, ptr, static, u64
 
 #: In place of a result: arguments are not as expected.
 MISS = 1
@@ -20,8 +20,8 @@ MISS = 1
 class Spec(Struct):
     """An input or an output.
 
-    kind      of an input: how a Python number is written for it (`call_objects.NUMBER_KINDS`)
-    make      of an output: the function that makes a NumPy scalar; null for an array
+    kind      of an input: how a Python number is written for it (`call_objects.NUMBER_KINDS`);  of an output: the
+              address of the function that makes a NumPy scalar, 0 for an array
     scalar    the class of NumPy's scalars
     """
 
@@ -29,7 +29,6 @@ class Spec(Struct):
     rank: i64
     extents: ptr[i64]
     kind: u64
-    make: overlay("kind", fn[ptr, ptr, i64])
     scalar: ptr
     bytes: i64
 
@@ -179,8 +178,7 @@ entering = static(Entering)
 
 def _words(struct: type[Struct]) -> tuple[str, ...]:
     """The names of the words of a struct, in order."""
-    fields = struct.fields().items()
-    return tuple([name for name, field in fields if field.home == name])
+    return tuple(struct.fields())
 
 
 PLAN, ENTRY, WORDS = _words(PlanWords), _words(EntryWords), _words(Entering)

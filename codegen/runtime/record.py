@@ -110,7 +110,9 @@ class Recorder:
     ) -> int:
         """The address of a C function that records from a table; 0 when there are no more of its sort.
 
-        sort    of `recorder_sites.COUNTS`: comparisons, which share a function, in the order <, <=, ==, !=, >, >=
+        sort    of `recorder_sites.COUNTS`: comparisons, which share a function, in the order <, <=, ==, !=, >, >=; each
+                operator in place after its binary one: slow(handle, operand) updates instead, and
+                unknown(handle, result) gives the handle what the operator gave
         """
         number = next(self._free[sort], None)
         if number is None:
@@ -120,21 +122,6 @@ class Recorder:
             self._sites[number * SITE_WORDS + i] = word
         is_one = sort == "compare" or COUNTS[sort] == 1
         return self._code.address(sort if is_one else f"{sort}_{number - FIRST[sort]}")
-
-    def in_place(self, operator: int, slow: Callable, rebind: Callable) -> int:
-        """The address of a C function of two operands whose first one is updated (`recorder_updates`).
-
-        operator    what `site` gave: the operator itself
-        slow        slow(handle, operand) updates instead;  rebind(handle, result) gives it what the operator gave
-        """
-        for number in range(COUNTS["binary"]):
-            if operator and self._code.address(f"binary_{number}") == operator:
-                self._held.append((slow, rebind))
-                site = ctypes.addressof(self._sites) + number * SITE_WORDS * 8
-                for i, word in enumerate((site, id(slow), id(rebind))):
-                    self._sites[(FIRST["in_place"] + number) * SITE_WORDS + i] = word
-                return self._code.address(f"in_place_{number}")
-        return 0
 
     def reads(self, cls: type) -> dict[str, Any]:
         """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name."""

@@ -15,7 +15,7 @@ Chains of nodes are long: a node that is let go of amid a few others waits on a 
 
 from __future__ import annotations
 
-from ..native import Struct, extern, fn, i32, i64, native, overlay, ptr, static, u64, unlikely, void
+from ..native import Struct, extern, fn, i32, i64, native, ptr, static, u64, unlikely, void
 from . import recording_objects as py
 from .recording_structs import RawHandle, RawNode, RawRich, drop_inputs, tape, word_of
 from .slots import DEALLOC
@@ -37,7 +37,6 @@ class Freed(Struct):
     """An object that nobody has, linked by the word of its refcount."""
 
     behind: ptr[Freed]
-    count: overlay("behind", u64)
     type: ptr
 
 
@@ -96,7 +95,7 @@ def used_or_new(kept: ptr[Kept], cls: ptr) -> ptr:
         return new_object(cls, 0)
     kept.first = found.behind
     kept.room += 1
-    found.count = 1
+    ptr[u64](found)[0] = 1
     found.type = cls
     py.inc(cls)
     track(found)
@@ -208,7 +207,7 @@ def free_in_turn(thing: ptr) -> void:
         if following is None:
             break
         dying.first = following.behind
-        following.count = 0
+        following.behind = None
         n = ptr[RawNode](following)
     dying.depth = depth
 

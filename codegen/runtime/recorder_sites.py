@@ -18,7 +18,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any
 
-from ..native import Struct, array, extern, i32, i64, likely, local, native, overlay, ptr, static, u64
+from ..native import Struct, array, extern, i32, i64, likely, local, native, ptr, static, u64
 from . import recording_objects as py
 from .record_table import MOST_OPERANDS, MOST_STATICS
 from .recorder_put import StaticArgument
@@ -42,15 +42,15 @@ class RecordingSite(Struct):
 
     table      the address of its table's cell;   slow: who is called in circumstances;   unknown: for an unknown key
     operands   which of its arguments are operands
-    operator, rebind    of what is in place: the site of the operator, who gives a handle its result
+
+    Of what is in place `slow` updates instead, and `unknown` gives a handle the result of the operator, whose site has
+    the same number among those of binary ones.
     """
 
     table: ptr[ptr[ProgramEntry]]
     slow: ptr
     unknown: ptr
     operands: i64
-    operator: overlay("table", ptr[RecordingSite])
-    rebind: overlay("unknown", ptr)
 
 
 SITE_WORDS = RecordingSite.size() // 8

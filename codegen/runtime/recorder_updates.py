@@ -4,7 +4,7 @@
     updated_leaf  a leaf that wants gradients stays one: the node of its update is a rich one of the same leaf
 
 The kind of such a node is what the Out of the result knows of once Python has made one (`as_leaf`).  Where the aval
-changes, gradients are recorded, or the node has more than a leaf, `rebind` of Python is asked.
+changes, gradients are recorded, or the node has more than a leaf, Python's `unknown` of the site is called.
 """
 
 # mypy: ignore-errors
@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..native import i32, local, native, ptr
+from ..native import i32, i64, local, native, ptr
 from . import recording_objects as py
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number, recording_now
 from .recorder_put import done_with_two, note
-from .recorder_sites import RecordingSite, at_site, named_sites, sites
+from .recorder_sites import FIRST, at_site, named_sites, sites
 from .recorder_tables import is_miss, key_of
 from .recording_structs import RawHandle, RawNode, RawRecording, RawRich, tape, word_of
 
 NODE = word_of(RawHandle, "node")
+#: The first site of binary operators, and of those in place.
+OPERATORS, UPDATES = FIRST["binary"], FIRST["in_place"]
 #: In place of a node: Python is to give the handle one.
 PYTHON = 1
 
@@ -77,12 +79,13 @@ def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
 
 
 @native
-def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
-    """`t += x`: the handle, a new reference; null with an exception."""
+def update(number: i64, t: ptr, x: ptr) -> ptr:
+    """`t += x`: the handle, a new reference; null with an exception.   number: of the site, and of the operator's"""
+    site = sites + (UPDATES + number)
     mode = local(ptr, 1)
     if recording_now(mode) is None:
         return py.call_two(site.slow, t, x)
-    y = at_site(site.operator, t, x)
+    y = at_site(sites + (OPERATORS + number), t, x)
     if y is tape.not_implemented:
         py.dec(y)
         return py.call_two(site.slow, t, x)
@@ -91,7 +94,7 @@ def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
     now = recording_now(mode)  # Python may have run meanwhile
     made = ptr(PYTHON) if now is None else contents(t, y, now, mode[0])
     if made is ptr(PYTHON):
-        rebound = py.call_two(site.rebind, t, y)
+        rebound = py.call_two(site.unknown, t, y)
         py.dec(y)
         return rebound
     if made is None:
@@ -116,7 +119,7 @@ def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
 def _in_place(number: int) -> Any:
     @native
     def in_place(t: ptr, x: ptr) -> ptr:
-        return update(sites + number, t, x)
+        return update(number - UPDATES, t, x)
 
     return in_place
 

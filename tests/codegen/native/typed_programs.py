@@ -37,7 +37,6 @@ from codegen.native import (
     masked_load,
     masked_store,
     native,
-    overlay,
     ptr,
     select,
     shuffle,
@@ -139,13 +138,13 @@ def loops(n: u8, stop: i64) -> i64:
 
 
 class Cell(Struct):
-    """Bytes that are read as another type, arrays, a struct within."""
+    """Numbers of several widths, arrays, a struct within."""
 
     flags: u8
     count: u16
     last: u16
     number: i64
-    other: overlay("number", ptr[Cell])
+    other: ptr[Cell]
     items: array[i32, 4]
 
 
