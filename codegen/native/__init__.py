@@ -10,7 +10,7 @@
     def next_number(least: u64) -> u64:
         # The number, or the least one.
         number = atomic_add(job, "number", 1)
-        if unlikely(number < least):
+        if number < least:
             return least
         return number
 
@@ -28,7 +28,7 @@ tested against itself.  The language:
   are closures: a function of types that returns a native one.
 - `None` is the null pointer.  `p.field`, `p[i]`, `p + n`; a field or element that is a struct or array is a pointer.
 - Objects of Python's are pointers, and references are counted by the calls that a function makes (`Py_IncRef`).
-- Words of `routines`: static, constants, local, likely, select, shuffle, masked_load, the atomic operations, fence.
+- Words of `routines`: static, constants, local, select, shuffle, masked_load, the atomic operations, fence.
 
 Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
 `expressions`, `calls` (one method for each kind of syntax node), `writer` (blocks, checks).
@@ -40,7 +40,7 @@ an object shows source and instructions, and `add-symbol-file OBJECT START` name
 START is the address of a function in the process less that in the object.
 """
 
-from .exports import BuiltinLibrary, Translation
+from .exports import Translation
 from .numbers import f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, u128, vector
 from .routines import (
     atomic_add,
@@ -53,8 +53,6 @@ from .routines import (
     extern,
     external,
     fence,
-    lane_bits,
-    likely,
     local,
     masked_load,
     masked_store,
@@ -62,16 +60,14 @@ from .routines import (
     select,
     shuffle,
     static,
-    unlikely,
     void,
 )  # fmt: skip
 from .structs import Struct, array, fn, ptr
 from .translation import NotNative
 
 __all__ = [
-    "BuiltinLibrary", "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
-    "atomic_store", "bit_cast", "compare_exchange", "constants", "extern", "external", "f32", "f64",
-    "fence", "fn", "i8", "i16", "i32", "i64", "lane_bits", "likely", "local", "masked_load", "masked_store", "native",
-    "ptr", "select", "shuffle", "static", "u8", "u16", "u32", "u64", "u128", "unlikely",
-    "vector", "void",
+    "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
+    "atomic_store", "bit_cast", "compare_exchange", "constants", "extern", "external", "f32", "f64", "fence", "fn",
+    "i8", "i16", "i32", "i64", "local", "masked_load", "masked_store", "native", "ptr", "select", "shuffle", "static",
+    "u8", "u16", "u32", "u64", "u128", "vector", "void",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from .expressions import ExpressionWriter
-from .numbers import Float, Integer, Vector, i64, is_integer, u64, vector
+from .numbers import Float, Integer, Vector, i64, is_integer, vector
 from .routines import INTRINSICS, Routine, void
 from .structs import Field, FunctionPointer, Reference, is_pointer, ptr, size_of
 from .translation import Computed, spelled
@@ -105,13 +105,6 @@ class CallWriter(ExpressionWriter):
             named = ast.Attribute(owner, key.value, ast.Load())
         return self.place(ast.copy_location(named, e))
 
-    def word_likely(self, e: ast.Call, expected: int = 1) -> Computed:
-        expect = self.module.declared("llvm.expect.i1", "i1", "i1", "i1")
-        return Computed(self.let(f"call i1 {expect}(i1 {self.truth(e.args[0])}, i1 {expected})"), bool)
-
-    def word_unlikely(self, e: ast.Call) -> Computed:
-        return self.word_likely(e, 0)
-
     def word_select(self, e: ast.Call) -> Computed:
         mask, yes, no = [self.expr(a) for a in e.args]
         lanes = [getattr(value.kind, "lanes", 0) for value in (mask, yes)]
@@ -129,14 +122,6 @@ class CallWriter(ExpressionWriter):
         kind, listed = spelled(a.kind), ", ".join([f"i32 {place}" for place in places])
         text = self.let(f"shufflevector {kind} {a.text}, {kind} {b.text}, <{len(places)} x i32> <{listed}>")
         return Computed(text, vector[a.kind.item, len(places)])
-
-    def word_lane_bits(self, e: ast.Call) -> Computed:
-        mask = self.expr(e.args[0])
-        lanes = getattr(mask.kind, "lanes", 0)
-        if not 0 < lanes <= 64 or mask.kind.item is not bool:
-            raise self.refuse(e, f"{_named(mask.kind)} is no vector of bool")
-        text = self.let(f"bitcast {spelled(mask.kind)} {mask.text} to i{lanes}")
-        return Computed(self.let(f"zext i{lanes} {text} to i64") if lanes < 64 else text, u64)
 
     def word_masked_load(self, e: ast.Call) -> Computed:
         place, mask, kind = self._masked(e)

@@ -12,13 +12,10 @@ checks    asserts, bounds of arrays, null pointers, divisions and shifts are loo
           the file, the line and the expression
 
 CPython is called through functions of its limited API only.
-
-    BuiltinLibrary(code, builtins=[count]).count(3)        of a module that is machine code; a builtin holds it
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -110,36 +107,3 @@ def _word(kind: Any) -> str:
     if kind is bool:
         return "bool"
     return "f64" if issubclass(kind, Float) else "i64" if kind.signed else "u64"
-
-
-# ---------------------------------------------------------------- libraries
-
-
-_METH_FASTCALL = 0x80
-
-
-class _Definition(ctypes.Structure):
-    """PyMethodDef, which the limited API has."""
-
-    _fields_ = (("name", ctypes.c_char_p), ("f", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
-
-
-_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
-    ("PyCFunction_NewEx", ctypes.pythonapi)
-)
-
-
-class BuiltinLibrary:
-    """The builtins of a module as attributes.  `code` has `address(name)`."""
-
-    def __init__(self, code: Any, builtins: Sequence[Routine] = ()) -> None:
-        self._code = code
-        for routine in builtins:
-            setattr(self, routine.name, self._builtin(routine.name, code.address(f"{routine.name}.builtin")))
-
-    def __getattr__(self, name: str) -> Any:  # the builtins, to type checkers
-        raise AttributeError(name)
-
-    def _builtin(self, name: str, address: int) -> Any:
-        definition = _Definition(name.encode(), address, _METH_FASTCALL, None)
-        return _new_builtin(ctypes.addressof(definition), (self._code, definition), None)

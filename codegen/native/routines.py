@@ -10,9 +10,8 @@
     constants(T, [1, 2])        numbers in memory that nobody changes
 
 `bit_cast(u64, x)` is the bits of a number.  Of vectors: `select(lanes, a, b)` chooses from two, `shuffle(a, b, (0, 5))`
-takes lanes of both by number, which are known while compiling, `lane_bits(lanes)` is a number that has a bit for each.
-`masked_load(p, lanes)` reads these lanes of the vector at p, the others are zero; `masked_store(p, lanes, x)` writes
-them.
+takes lanes of both by number, which are known while compiling.  `masked_load(p, lanes)` reads these lanes of the
+vector at p, the others are zero; `masked_store(p, lanes, x)` writes them.
 
 Two arguments name a place: an owner and a field in quotes, or an array and a number.
 
@@ -32,7 +31,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..records import record
-from .numbers import Float, Vector, u64, vector
+from .numbers import Float, Vector, vector
 from .structs import Pointer, Reference, Struct, array, evaluated, ptr, zero
 
 
@@ -184,14 +183,6 @@ def local(kind: Any, count: int) -> Pointer:
     return Pointer([None] * (int(count) * getattr(kind, "lanes", 1)), 0, kind)
 
 
-def likely(truth: Any) -> Any:
-    return truth
-
-
-def unlikely(truth: Any) -> Any:
-    return truth
-
-
 def select(choice: Any, yes: Any, no: Any) -> Any:
     """Of two vectors the lanes that a vector of bool chooses; a bool chooses one of any two without a branch."""
     if isinstance(choice, bool):
@@ -203,11 +194,6 @@ def shuffle(a: Any, b: Any, places: Sequence[int]) -> Any:
     """Lanes of two vectors by their numbers; those of the second come after those of the first."""
     both = [*a.values, *b.values]
     return vector[a.item, len(places)]([both[place] for place in places])
-
-
-def lane_bits(choice: Any) -> Any:
-    """The number whose bits are a vector of bool."""
-    return u64(sum(bool(lane) << place for place, lane in enumerate(choice.values)))
 
 
 def masked_load(place: Any, choice: Any) -> Any:
@@ -293,7 +279,7 @@ def fence(ordering: str = "seq_cst") -> None:
 INTRINSICS: dict[Any, str] = {
     f: f.__name__
     for f in (
-        local, likely, unlikely, select, shuffle, lane_bits, masked_load, masked_store, bit_cast, fence,
+        local, select, shuffle, masked_load, masked_store, bit_cast, fence,
         atomic_load, atomic_store, atomic_add, atomic_max, compare_exchange,
     )
 }  # fmt: skip

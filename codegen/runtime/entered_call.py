@@ -13,7 +13,7 @@ put there, which are held until the call ends.  Where no entry fits, or the mode
 
 from __future__ import annotations
 
-from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely
+from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64
 from .call_objects import PACKED, items_of
 from .launch import run_plan
 from .plan_words import MISS, Check, EntryWords, entering
@@ -213,7 +213,7 @@ def run_registers(entry: ptr[EntryWords], registers: ptr[ptr]) -> ptr:
     for k in range(count):
         inc(inputs[k])
     result = run_plan(entry.plan, inputs, entry)
-    if unlikely(result is ptr(MISS)):
+    if result is ptr(MISS):
         result = run_packed(entry, inputs, count)
     let_go(inputs, count)
     return result

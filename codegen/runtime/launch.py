@@ -23,7 +23,7 @@ is called, which raises (unless the status says that something was raised).
 from __future__ import annotations
 
 from ..kernel.nest import Status
-from ..native import fn, i32, i64, local, native, ptr, u8, u32, u64, unlikely
+from ..native import fn, i32, i64, local, native, ptr, u8, u32, u64
 from .call_objects import data_of, put_together, row_of
 from .plan_words import MISS, EntryWords, PlanWords, Spec, entering
 from .pool import from_pool, to_pool
@@ -90,13 +90,13 @@ def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], sl
     specs = plan.input_specs
     for i in range(inputs):
         data = data_of(arguments[i], specs[i], ptr(numbers + 2 * i))
-        if unlikely(data is None):
+        if data is None:
             return ptr(MISS)
         slots[i] = data
     specs = plan.output_specs
     for o in range(outputs):
         objects[o] = output(plan, specs[o], slots + (inputs + o))
-        if unlikely(objects[o] is None):
+        if objects[o] is None:
             let_go(objects, o)
             return None
     workspace = ptr(slots) + plan.frame_bytes
@@ -113,11 +113,11 @@ def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], sl
         thread = let_others()
         status = run_program(plan.step_table, plan.steps, slots, scratch)
         take_lock_again(thread)
-    if unlikely(status != 0):
+    if status != 0:
         let_go(objects, outputs)
         return not_run(plan, status, entry is not None)
     result = row_of(objects, outputs) if entry is None else put_together(entry, objects)
-    if unlikely(result is None):
+    if result is None:
         let_go(objects, outputs)
     return result
 

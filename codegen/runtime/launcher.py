@@ -173,22 +173,26 @@ def launcher(plan: LaunchPlan) -> Callable[..., tuple[np.ndarray, ...]]:
 
 
 _METH_FASTCALL = 0x80
-new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
+_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
 )
 
 
-def method_definition(name: str, address: int) -> ctypes.Structure:
-    """The definition that makes a builtin of the METH_FASTCALL function at an address; it must live as long."""
-    return MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
+def builtin(name: str, address: int, payload: int, *owned: Any) -> Callable[..., Any]:
+    """A builtin function of Python's.
+
+    address    of its code, a METH_FASTCALL function whose `self` has the address `payload`
+    owned      all that must live as long
+    """
+    definition = MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
+    self = Self(struct.pack("P", payload))
+    self.owned = (definition, *owned)
+    return _new_builtin(ctypes.addressof(definition), self, None)
 
 
 def builtin_of(name: str, block: PlanBlock) -> Callable[..., Any]:
     """A builtin function whose code is `launch` and whose `self` is a plan in memory."""
-    method = method_definition(name, native().launch)
-    self = Self(struct.pack("P", block.address))
-    self.owned = (block, method)
-    return new_builtin(ctypes.addressof(method), self, None)
+    return builtin(name, native().launch, block.address, block)
 
 
 class PlanBlock:

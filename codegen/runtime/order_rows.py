@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from ..emit.target import Target
 from ..kernel.nest import Status
-from ..native import constants, extern, i8, i32, i64, lane_bits, local, native, ptr, select, u32, u64, vector, void
+from ..native import constants, extern, i8, i32, i64, local, native, ptr, select, u32, u64, vector, void
 
 #: Elements as they are in memory, and if they are floats.
 KINDS = {"f32": (i32, True), "f64": (i64, True), "i32": (i32, False), "i64": (i64, False), "bool": (i8, False)}
@@ -59,6 +59,9 @@ def words_of(dtype, V):
     least_lane, most_lane = (
         extern(f"llvm.vector.reduce.{word}.v{lanes}i64", i64, V, plain=lambda x, of=of: of(x.values))
         for word, of in (("smin", min), ("smax", max))
+    )
+    any_lane = extern(
+        f"llvm.vector.reduce.or.v{lanes}i1", bool, vector[bool, lanes], plain=lambda x: any(x.values)
     )
     zeros = extern("llvm.ctlz.i64", u64, u64, bool, plain=lambda x, _: u64(64 - int(x).bit_length()))
 
@@ -115,7 +118,7 @@ def words_of(dtype, V):
             end = begin + 1
             if begin + lanes < n:
                 found = words(ptr[V](out + begin)[0] ^ ptr[V](out + end)[0]) < words(1 << 32)
-                if lane_bits(found) == 0:
+                if not any_lane(found):
                     begin += lanes
                     continue
             while end < n and u64(out[begin] ^ out[end]) >> 32 == 0:

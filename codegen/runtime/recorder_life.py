@@ -15,7 +15,7 @@ Chains of nodes are long: a node that is let go of amid a few others waits on a 
 
 from __future__ import annotations
 
-from ..native import Struct, extern, fn, i32, i64, native, ptr, static, u64, unlikely, void
+from ..native import Struct, extern, fn, i32, i64, native, ptr, static, u64, void
 from . import recording_objects as py
 from .recording_structs import RawHandle, RawNode, RawRich, drop_inputs, tape, word_of
 from .slots import DEALLOC
@@ -88,7 +88,7 @@ def set_life(usual_dealloc: u64, handle_references: i64, rich_references: i64) -
 def used_or_new(kept: ptr[Kept], cls: ptr) -> ptr:
     """An object of a class: one that is kept, as if it were new, or a new one; null with an exception."""
     found = kept.first
-    if unlikely(found is None):
+    if found is None:
         if kept.grown < KEPT:
             kept.grown += 1
             kept.room += 1
@@ -116,7 +116,7 @@ def new_rich() -> ptr[RawRich]:
 def new_handle(cls: ptr) -> ptr[RawHandle]:
     """A handle; its class is adopted when the first of it is made here."""
     dealloc = ptr[ptr](cls + DEALLOC)
-    if unlikely(dealloc[0] is not handle_dealloc):
+    if dealloc[0] is not handle_dealloc:
         if dealloc[0] is not life.usual_dealloc:
             return ptr[RawHandle](new_object(cls, 0))
         dealloc[0] = ptr(handle_dealloc)
@@ -144,7 +144,7 @@ def clear_number(n: ptr[RawNode]) -> void:
     """Let go of a number that is an object."""
     word = n.number
     n.number = 0
-    if unlikely(word & 1 == 0):
+    if word & 1 == 0:
         py.dec(ptr(word))
 
 

@@ -20,7 +20,7 @@ attributes (`get_inputs`, ...); where it asks for inputs, these move to a tuple.
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, likely, local, native, ptr, static, u64, unlikely
+from ..native import Struct, array, extern, i32, i64, local, native, ptr, static, u64
 from . import recording_objects as py
 from .record_table import MOST_NODES
 from .recorder_life import clear_number, new_handle, new_plain
@@ -47,7 +47,7 @@ handle_classes = static(array[ptr, TYPES])
 @native(inline=True)
 def number_of(n: ptr[RawNode]) -> i64:
     """The number of a node; -1 where it is none that was counted."""
-    if likely(n.number & 1 != 0):
+    if n.number & 1 != 0:
         return i64(n.number) >> 1
     return int_or(ptr(n.number), -1)
 
@@ -64,7 +64,7 @@ def node_of(x: ptr) -> ptr[RawNode]:
     """The node of a handle; null for anything else."""
     cls = py.class_of(x)
     place = (u64(cls) >> 4 ^ u64(cls) >> 12) & TYPES - 1
-    if unlikely(handle_classes[place] is not cls):
+    if handle_classes[place] is not cls:
         if py.is_subtype(cls, tape.handle_type) == 0:
             return None
         handle_classes[place] = cls  # classes of handles live as long as the process
@@ -136,7 +136,7 @@ def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
     n = new_node(step.kind, step.value)
     if n is None:
         return None
-    if likely(step.count <= 2):
+    if step.count <= 2:
         if step.count > 0:
             n.first = picked(step, 0, nodes)
         if step.count > 1:
@@ -157,7 +157,7 @@ def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[ptr[RawNode]], held: 
     """The nodes of so many steps, behind those that are held: how many there are then; fewer with an exception."""
     for _k in range(count):
         nodes[held] = new_step(step, nodes)
-        if unlikely(nodes[held] is None):
+        if nodes[held] is None:
             return held
         held += 1
         step = ptr[NodeWords](step.inputs + step.count)

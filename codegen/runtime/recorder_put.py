@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, f64, i32, i64, likely, local, native, ptr, u64, unlikely
+from ..native import Struct, array, extern, f64, i32, i64, local, native, ptr, u64
 from . import recording_objects as py
 from .record_table import FIRST_STATIC, MOST_BOUNDS, MOST_KNOWN, MOST_NODES, MOST_OPERANDS, MOST_STATICS, PROGRAM_WORDS
 from .recorder_arrays import own_copy, set_writeable, size_of
@@ -157,7 +157,7 @@ def hold_operands(
         py.inc(nodes[i])  # null, for a number or an array, is fine
         arrays += i64(nodes[i] is None)
     found = i64(1)
-    if unlikely(arrays > 0):
+    if arrays > 0:
         found = hold_arrays(now, keys, xs, nodes, count)
     for i in range(program.n_bounds):
         if found > 0 and not is_within(nodes[program.bounds[i].operand], program.bounds[i].extent):
@@ -223,14 +223,14 @@ def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> 
     py.inc(n)
     y.node = n
     masked = tape.false
-    if unlikely(now.body is not tape.zero) and is_inside_masked(xs, count):
+    if now.body is not tape.zero and is_inside_masked(xs, count):
         masked = tape.true
     py.inc(masked)
     y.masked = masked
     if out.small is tape.true and note(now, y) < 0:
         py.dec(y)
         return None
-    if unlikely(number_of(n) > int_or(now.look_at, 0)) and not looked_at(n, now):
+    if number_of(n) > int_or(now.look_at, 0) and not looked_at(n, now):
         py.dec(y)
         return None
     return y
@@ -259,15 +259,15 @@ def put_down(
     held = operands
     is_good = True
     for i in range(operands):
-        if unlikely(nodes[i] is None):
+        if nodes[i] is None:
             nodes[i] = number_node(xs[i], program.number_kind)
             is_good = nodes[i] is not None
             if not is_good:
                 break
-    if likely(is_good):
+    if is_good:
         held = new_steps(program.first_step, program.count, nodes, operands)
         is_good = held == operands + program.count
-    if likely(is_good):
+    if is_good:
         y = named(nodes[held - 1], now, xs, operands)
     py.let_go(ptr[ptr](nodes), held)
     py.dec(owner)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any
 
-from ..native import Struct, array, extern, i32, i64, likely, local, native, ptr, static, u64
+from ..native import Struct, array, extern, i32, i64, local, native, ptr, static, u64
 from . import recording_objects as py
 from .record_table import MOST_OPERANDS, MOST_STATICS
 from .recorder_put import StaticArgument
@@ -76,7 +76,7 @@ def call_site(site: ptr[RecordingSite], missed: ptr, arguments: ptr[ptr], count:
 @native(inline=True)
 def answer_of(found: ptr, site: ptr[RecordingSite], arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
     """The result of a site; of a miss that of the function which the site has for it, with these arguments."""
-    if likely(not is_miss(found)) or found is None:
+    if not is_miss(found) or found is None:
         return found
     return call_site(site, found, arguments, count, names)
 

@@ -15,7 +15,7 @@ Arbitrary Python may run wherever something is allocated: an object that is look
 
 from __future__ import annotations
 
-from ..native import Struct, bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely
+from ..native import Struct, bit_cast, extern, i32, i64, local, native, ptr, u64
 from . import recording_objects as py
 from .record_table import ENTRY_WORDS, MOST_NODES, MOST_OPERANDS, SETS, SPREAD, WAYS
 from .recorder_arrays import UNKNOWN, kind_of_array
@@ -109,7 +109,7 @@ def key_of(x: ptr, now: ptr[RawRecording], found: ptr[ptr[RawNode]]) -> ptr:
         return cls
     n = node_of(x)
     found[0] = n
-    if unlikely(n is None):
+    if n is None:
         return kind_of_array(ptr[py.RawArray](x))
     kind = kind_of(n)
     if kind is None:
@@ -227,7 +227,7 @@ def recorded(
     i = i64(0)
     while i < count:
         keys[i] = key_of(xs[i], now, nodes + i)
-        if unlikely(is_miss(keys[i])):
+        if is_miss(keys[i]):
             if keys[i] is ptr(UNKNOWN):
                 return ptr(UNKNOWN)
             if keys[i] is ptr(NOT_NOW) or was_evaluated:
@@ -245,9 +245,9 @@ def recorded(
         else:
             i += 1
     program = program_for(table, keys, count, mode[0], statics, n_statics, False, owner)
-    if unlikely(is_miss(program)):
+    if is_miss(program):
         return program
     held = hold_operands(program, owner[0], now, keys, xs, nodes, count)
-    if unlikely(held <= 0):
+    if held <= 0:
         return ptr(CIRCUMSTANCE) if held == 0 else None
     return put_down(program, owner[0], now, xs, nodes, count)

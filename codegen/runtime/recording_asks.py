@@ -15,13 +15,14 @@ import ctypes
 import os
 import struct
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ending import write_files_at_the_end
 from ..ir import OutOfRange
-from ..native import BuiltinLibrary, Struct
+from ..native import Struct
 from ..records import record
 from . import (
     engine,
@@ -220,7 +221,7 @@ class Asks:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __init__(self, layout: RecordLayout, code: engine.MachineCode, library: BuiltinLibrary) -> None:
+    def __init__(self, layout: RecordLayout, code: engine.MachineCode, library: SimpleNamespace) -> None:
         self._held = (layout, code)
         write_files_at_the_end()
         for routine in ASKS:

@@ -16,7 +16,7 @@ Numbers are odd words, or objects where a node was put between two others; those
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, native, ptr, static, u32, u64, unlikely, void
+from ..native import Struct, i32, i64, native, ptr, static, u32, u64, void
 from . import recording_objects as py
 from .recording_structs import RawNode, tape
 
@@ -132,7 +132,7 @@ def grow() -> void:
 @native(inline=True)
 def has_room(more: i64) -> bool:
     """Make room for so many more entries."""
-    while unlikely(walk.count + u64(more) > walk.capacity):
+    while walk.count + u64(more) > walk.capacity:
         grow()
         if walk.is_full:
             return False
@@ -178,7 +178,7 @@ def reach(n: ptr[RawNode], flags: u32) -> u64:
     at = n.mark
     if at < walk.count and walk.met[at].node is n:
         e = walk.met[at]
-        if unlikely(flags & ~e.flags & PAST != 0):
+        if flags & ~e.flags & PAST != 0:
             walk.queue[walk.tail] = u32(at)
             walk.tail += 1
         e.flags |= flags
@@ -204,7 +204,7 @@ def note_own(e: ptr[Met]) -> void:
     if e.flags & OWN == 0:
         word = e.node.number
         walk.own += 1
-        if unlikely(word & 1 == 0):
+        if word & 1 == 0:
             walk.is_dated = True
         walk.most = word if word > walk.most else walk.most
         walk.least = word if word < walk.least else walk.least
@@ -258,7 +258,7 @@ def put_in_order() -> u64:
     first = u64(0)
     if not walk.is_dated and walk.own > 0:
         width = (walk.most - walk.least >> 1) + 1
-        if unlikely(width > 4 * walk.own + 64):
+        if width > 4 * walk.own + 64:
             width = 4 * walk.own + 64
         first = walk.most - 2 * (width - 1)
         py.set_bytes(walk.window, 0, width * 4)
@@ -269,7 +269,7 @@ def put_in_order() -> u64:
         e = met[i]
         if e.flags & OWN == 0:
             continue
-        if unlikely(width == 0 or e.node.number < first):
+        if width == 0 or e.node.number < first:
             walk.dated[n_dated].number = number_word(e.node)
             walk.dated[n_dated].at = u64(i)
             n_dated += 1

@@ -12,7 +12,7 @@ is looked at from outside is told by its references, less those that pending rea
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, native, ptr, u32, u64, u128, unlikely, void
+from ..native import Struct, i32, i64, native, ptr, u32, u64, u128, void
 from . import recording_objects as py
 from .recording_entries import (
     CHEAP,
@@ -167,7 +167,7 @@ def decide(e: ptr[Met], tracks: bool) -> void:
             cheap &= walk.met[input_at(n, i).mark].flags
     if is_several(e):
         return
-    if unlikely(flags & (PENDING | ROOT) != PENDING):
+    if flags & (PENDING | ROOT) != PENDING:
         e.flags = flags | (u32(CHEAP | KEPT) if flags & (PENDING | READ) == PENDING else u32(CHEAP))
         return
     held = walk.held if flags & PAST != 0 else u32(0)
@@ -222,7 +222,7 @@ def mix_given(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
     """Add a node that has a value and is not gone through."""
     past = e.flags & PAST
     mix(d, u64(e.node.kind.out) | u64(past) << 48, 0x67)
-    if unlikely(past != 0):
+    if past != 0:
         note_version(e, at)
         mix(d, u64(e.identity) << 1 | u64(is_filled(ptr[RawRich](e.node).hooks)), 0x71)
 

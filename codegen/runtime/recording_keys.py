@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from ..native import i64, local, native, ptr, u32, u64, unlikely, void
+from ..native import i64, local, native, ptr, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import PAST, READ, begin, entry_of, hold, walk
 from .recording_hash import Digest, known_identity, mix, number, place_given, start
@@ -180,7 +180,7 @@ def ask(
     key = key_object(d)
     if key is None:
         return None
-    if unlikely(walk.n_calls > 0):
+    if walk.n_calls > 0:
         return py.list_of_two(key, calls_met())
     known = looked_up(key)
     py.dec(key)

@@ -14,7 +14,7 @@ threads may have some between.  The words have the hash so far, too: a walk over
 
 from __future__ import annotations
 
-from ..native import Struct, i64, likely, local, native, ptr, u32, u64, unlikely
+from ..native import Struct, i64, local, native, ptr, u32, u64
 from .recording_entries import begin, has_room, walk
 from .recording_hash import Digest, mix, start
 from .recording_objects import FEW, bytes_at, inc, leave, room, tuple_item, tuple_of, tuple_size
@@ -100,11 +100,11 @@ def is_alike(p: ptr[PieceBlock], roots: ptr, is_new: bool) -> bool:
         n = walk.met[at].node
         word = words[at - 1]
         pending = u64(n.value is tape.none) << 60
-        if likely(word & 1 != 0):
-            if unlikely(n.type is not tape.plain_type):
+        if word & 1 != 0:
+            if n.type is not tape.plain_type:
                 return False
             wires = u64(0)
-            if likely(n.inputs is None):
+            if n.inputs is None:
                 wires = meet(n.first)
                 wires = wires | meet(n.second) << 32
             else:
@@ -113,7 +113,7 @@ def is_alike(p: ptr[PieceBlock], roots: ptr, is_new: bool) -> bool:
         else:
             mix(d, u64(n.kind.out) | pending, 0x67)
         said = u32(d.low & 0xFFFFFFFE) | word & 1
-        if unlikely(walk.count > last + 1 or (said != word and not is_new)):
+        if walk.count > last + 1 or (said != word and not is_new):
             return False
         words[at - 1] = said
         at += 1

@@ -10,7 +10,7 @@ An equation is a kind, and where its inputs stand: an earlier equation, or (belo
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, local, native, ptr, u32, u64, unlikely, void
+from ..native import Struct, i32, i64, local, native, ptr, u32, u64, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords
 from .recording_entries import READ, Met, begin, put_in_order, walk
@@ -88,7 +88,7 @@ def add_wire(d: ptr[Draft], e: ptr[Met]) -> void:
 def other_of(e: ptr[Met]) -> i64:
     """The number of the input that has the same value, for a node that only passes it on; else -1."""
     n = e.node
-    if unlikely(n.type is not tape.plain_type):
+    if n.type is not tape.plain_type:
         body = body_of(ptr[RawRich](n), count_of(n))
         if body >= 0:
             return body
@@ -107,7 +107,7 @@ def drawn(d: ptr[Draft], own: u64) -> bool:
         n = e.node
         if e.place != -1:
             continue  # an argument
-        if unlikely(n.kind.op is tape.argument_op):
+        if n.kind.op is tape.argument_op:
             return False
         other = other_of(e)
         if other >= 0:

@@ -11,7 +11,7 @@ they are wired (`recording_rules.begun`).  So Python goes on at any node, and ma
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, local, native, ptr, u8, u64, unlikely, void
+from ..native import Struct, i32, i64, local, native, ptr, u8, u64, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords, new_step
 from .recording_program import StepsBlock
@@ -185,12 +185,12 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
                     note_zero(p, i64(p.wires[k]))
             i -= 1
             continue
-        if unlikely(not is_plain) and is_operation(n):
+        if not is_plain and is_operation(n):
             is_right = run_hooks(p, i, n)
             if not is_right:
                 break
             continue
-        if unlikely(not is_plain):
+        if not is_plain:
             r = ptr[RawRich](n)
             if r.leaf is tape.none or is_filled(r.hooks):
                 break

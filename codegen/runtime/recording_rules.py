@@ -18,7 +18,7 @@ What a pass forward finds for a node is its tangent (`autodiff.transforms.forwar
 
 from __future__ import annotations
 
-from ..native import extern, i32, i64, likely, local, native, ptr, u8, u64, unlikely, void
+from ..native import extern, i32, i64, local, native, ptr, u8, u64, void
 from . import recording_objects as py
 from .recorder_nodes import new_steps
 from .recording_program import StepsBlock
@@ -40,7 +40,7 @@ new_bytearray = extern("PyByteArray_FromStringAndSize", ptr, ptr, i64)
 def place_in(order: ptr, count: i64, q: ptr[RawNode]) -> i32:
     """The place of a node in a list, each node of which has its place as its mark; -1 for none."""
     at = i64(q.mark)
-    if likely(q.mark < u64(count)) and py.list_item(order, at) is q:
+    if q.mark < u64(count) and py.list_item(order, at) is q:
         return i32(at)
     return -1
 
@@ -135,7 +135,7 @@ def is_operation(n: ptr[RawNode]) -> bool:
 @native(inline=True)
 def is_simple(n: ptr[RawNode]) -> bool:
     """True for a node that rules go through as if it were plain: an operation without hooks."""
-    return likely(n.type is tape.plain_type) or (is_operation(n) and not is_filled(ptr[RawRich](n).hooks))
+    return n.type is tape.plain_type or (is_operation(n) and not is_filled(ptr[RawRich](n).hooks))
 
 
 @native
@@ -150,12 +150,12 @@ def rule_of(n: ptr[RawNode], word: u64, outs: ptr[ptr], n_outs: i64, given: i64)
     table = ptr[i64](py.bytes_at(rules)[0])
     for i in range(table[0]):
         p = ptr[StepsBlock](table[i + 1])
-        if unlikely(p.word != word or p.outs != n_outs or p.given != given):
+        if p.word != word or p.outs != n_outs or p.given != given:
             continue
         is_it = True
         for k in range(n_outs):
             is_it = is_it and p.out_table[k] is outs[k]
-        if likely(is_it):
+        if is_it:
             return p
     return None
 
@@ -163,7 +163,7 @@ def rule_of(n: ptr[RawNode], word: u64, outs: ptr[ptr], n_outs: i64, given: i64)
 @native(inline=True)
 def note_used(p: ptr[StepsBlock], used: ptr, stamp: u64) -> bool:
     """Have a pass hold a program: the list of those that it has used does.  False with an exception."""
-    if likely(p.stamp == stamp):
+    if p.stamp == stamp:
         return True
     p.stamp = stamp
     return py.append(used, p.own) == 0
@@ -246,7 +246,7 @@ def go_forth(order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64
         inputs = words + i64(words[i])
         n_inputs = i64(words[i + 1] - words[i])
         n = ptr[RawNode](py.list_item(order, i))
-        if unlikely(not is_simple(n)):
+        if not is_simple(n):
             if n_inputs > 0:
                 break
             i += 1

@@ -13,7 +13,7 @@ one.
 
 from __future__ import annotations
 
-from ..native import Struct, array, fn, i64, local, native, ptr, u64, unlikely, void
+from ..native import Struct, array, fn, i64, local, native, ptr, u64, void
 from . import recording_objects as py
 from .recording_structs import RawKind, tape
 
@@ -106,7 +106,7 @@ TABLE_BYTES, STEP_BYTES, SEEN_BYTES = [struct.size() for struct in (ArrayLoops, 
 def runs_of(equations: ptr, i: i64) -> ptr:
     """The way a kind of an equation is computed (`Kind.runs`); null with an exception."""
     kind = ptr[RawKind](py.tuple_item(py.list_item(equations, i), 0))
-    if unlikely(kind.runs is tape.none):
+    if kind.runs is tape.none:
         arguments = local(ptr, 1)
         arguments[0] = kind
         py.dec(py.call_method(tape.run_as_name, arguments, 1, None))

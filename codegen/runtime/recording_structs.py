@@ -13,7 +13,7 @@ others, are left out.  `recording_asks.has_known_slots` compares fields and slot
 
 from __future__ import annotations
 
-from ..native import Struct, i64, likely, native, ptr, static, u32, u64, unlikely, void
+from ..native import Struct, i64, native, ptr, static, u32, u64, void
 from . import recording_objects as py
 
 
@@ -129,14 +129,14 @@ def int_or(value: ptr, otherwise: i64) -> i64:
 @native(inline=True)
 def count_of(n: ptr[RawNode]) -> i64:
     """The number of a node's inputs."""
-    if likely(n.inputs is None):
+    if n.inputs is None:
         return i64(n.first is not None) + i64(n.second is not None)
     return py.tuple_size(n.inputs)
 
 
 @native(inline=True)
 def input_at(n: ptr[RawNode], i: i64) -> ptr[RawNode]:
-    if likely(n.inputs is None):
+    if n.inputs is None:
         return n.first if i == 0 else n.second
     return ptr[RawNode](py.tuple_item(n.inputs, i))
 
@@ -187,7 +187,7 @@ def flow_of(n: ptr[RawNode], count: i64, ends: ptr[i64]) -> void:
     """The inputs that gradients of a node flow to: from `ends[0]` up to `ends[1]`; there is room for a third number."""
     ends[0] = 0
     ends[1] = count
-    if unlikely(n.type is not tape.plain_type):
+    if n.type is not tape.plain_type:
         r = ptr[RawRich](n)
         if r.leaf is not tape.none:
             ends[1] = 0

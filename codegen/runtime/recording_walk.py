@@ -15,7 +15,7 @@ And lists of nodes for Python, without a hash:
 
 from __future__ import annotations
 
-from ..native import i64, likely, local, native, ptr, u32, u64, unlikely, void
+from ..native import i64, local, native, ptr, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import (
     DONE,
@@ -49,7 +49,7 @@ def look_at(at: u64) -> void:
     r = ptr[RawRich](n)
     is_rich = n.type is not tape.plain_type
     count = count_of(n)
-    if unlikely(not has_room(count)):
+    if not has_room(count):
         return
     e = walk.met[at]
     past = e.flags & PAST
@@ -88,7 +88,7 @@ def look_at(at: u64) -> void:
 @native
 def root(n: ptr[RawNode], flags: u32) -> void:
     """Meet a node that is asked for, or read; with PAST where gradients are asked of it and it tracks them."""
-    if unlikely(not has_room(1)):
+    if not has_room(1):
         return
     e = entry_of(n)
     is_new = e is None or e.flags & ROOT == 0
@@ -121,7 +121,7 @@ def leads(q: ptr[RawNode], since: u64) -> bool:
     """True if the walk goes through a node: gradients flow through it, or it is newer than a number, if that is one."""
     if since == 0:
         return q.kind.tracks is tape.true
-    word = q.number if likely(q.number & 1 != 0) else number_word(q)
+    word = q.number if q.number & 1 != 0 else number_word(q)
     return word > 2 * since + 1
 
 

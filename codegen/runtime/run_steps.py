@@ -38,7 +38,6 @@ from ..native import (
     static,
     u32,
     u64,
-    unlikely,
     void,
 )
 from . import system_calls as system
@@ -169,7 +168,7 @@ def return_flushing(inside: u64) -> void:
 @native(inline=True)
 def run_program(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
     """Run steps in the mode that the user chose."""
-    if unlikely(atomic_load(ptr[Flushing](flushing), "is_on", "monotonic") != 0):
+    if atomic_load(ptr[Flushing](flushing), "is_on", "monotonic") != 0:
         return run_flushing(steps, count, slots, scratch)
     return run_steps(steps, count, slots, scratch)
 

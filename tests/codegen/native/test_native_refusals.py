@@ -17,7 +17,6 @@ from codegen.native import (
     f64,
     i32,
     i64,
-    lane_bits,
     local,
     masked_load,
     native,
@@ -244,12 +243,6 @@ def lanes(x: f64) -> f64:
 def other_lanes(x: f64) -> f64:
     a = vector[f64, 2](x)
     return shuffle(a, a, (0, 4))[0]
-
-
-@refused("vector[f64, 2] is no vector of bool", "lane_bits(vector[f64, 2](x))")
-@native
-def no_bits(x: f64) -> u64:
-    return lane_bits(vector[f64, 2](x))
 
 
 @refused("ptr[vector[f64, 2]] has no lanes vector[f64, 2]", "masked_load(p, vector[f64, 2](1.0))")
