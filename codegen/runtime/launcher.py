@@ -121,17 +121,29 @@ class PackedCall:
         self.steps = StepTable(plan.steps)
 
     def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
-        plan = self._plan
-        inputs = checked_arguments(arguments, plan.inputs, plan.name)
-        outputs, space = tuple([memory.new(a) for a in plan.outputs]), memory.workspace(plan.workspace_bytes)
-        base = memory.address_of(space)
-        addresses = [*map(memory.address_of, (*inputs, *outputs)), *[base + offset for offset in plan.offsets]]
-        run = native().run_program_unlocked if plan.is_long else native().run_program
+        return run_by(self._run, self._plan, arguments)
+
+    def _run(self, addresses: Sequence[int]) -> int:
+        run = native().run_program_unlocked if self._plan.is_long else native().run_program
         slots = (ctypes.c_void_p * (len(addresses) + self.steps.scratch))(*addresses)
         scratch = ctypes.addressof(slots) + 8 * len(addresses)
-        if status := run(self.steps.address, len(plan.steps), slots, scratch):
-            raise_status(status)
-        return outputs
+        status: int = run(self.steps.address, len(self._plan.steps), slots, scratch)
+        return status
+
+
+def run_by(
+    run: Callable[[Sequence[int]], int], plan: LaunchPlan, arguments: Sequence[Any]
+) -> tuple[np.ndarray, ...]:
+    """The results of a plan on any arguments, in fresh memory.
+
+    run    given the addresses of all slots it gives a status, as `run_program` does
+    """
+    inputs = checked_arguments(arguments, plan.inputs, plan.name)
+    outputs, space = tuple([memory.new(a) for a in plan.outputs]), memory.workspace(plan.workspace_bytes)
+    base = memory.address_of(space)
+    if status := run([*map(memory.address_of, (*inputs, *outputs)), *[base + offset for offset in plan.offsets]]):
+        raise_status(status)
+    return outputs
 
 
 def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str) -> list[np.ndarray]:

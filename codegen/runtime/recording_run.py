@@ -56,7 +56,7 @@ class AnswerBlock(Struct):
     argument_table   per input: (place, 0), (-1, object) or (-2, which of the numbers that are computed for it)
     stored_table     per node: place, position among the results, whether it drops its inputs
     group_table      per group: place of its leaf, position or -1, kind of the gradient
-    is_whole    1 if all targets are reached;   own: the object that has this block
+    is_whole    1 if all targets are reached
     past, past_table    how many nodes are given up, and their places; -1: all of the history
     """
 
@@ -71,7 +71,6 @@ class AnswerBlock(Struct):
     past: i64
     past_table: ptr[i64]
     is_whole: i64
-    own: ptr
 
 
 # ------------------------------------------------------------------ what is kept
