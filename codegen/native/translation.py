@@ -60,13 +60,16 @@ def constant(value: Any, kind: Any) -> str:
     return str(int(value))
 
 
+#: The first number of metadata.
+_FIRST_METADATA = 1000
+
+
 class ModuleText:
     """A module's text in the making; `written` gives the text of a function."""
 
-    def __init__(self, *, checks: bool = False, first_metadata: int = 1000) -> None:
+    def __init__(self, *, checks: bool = False) -> None:
         self.checks = checks
         self.texts: list[str] = []
-        self._first = first_metadata
         self._metadata: list[str] = []
         self._version = self.metadata('!{i32 2, !"Debug Info Version", i32 3}')
         self._files: dict[str, tuple[str, str, str]] = {}
@@ -167,7 +170,7 @@ class ModuleText:
 
     def metadata(self, text: str) -> str:
         """The number of a new piece of metadata."""
-        name = f"!{self._first + len(self._metadata)}"
+        name = f"!{_FIRST_METADATA + len(self._metadata)}"
         self._metadata.append(f"{name} = {text}")
         return name
 

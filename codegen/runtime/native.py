@@ -90,7 +90,7 @@ class Native:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_CAPSULE_NAME))
         return new_capsule(handler, _CAPSULE_NAME, None)
 
-    def remember(self, words: Mapping[str, int | None]) -> None:
+    def remember(self, words: Mapping[str, Any]) -> None:
         """Write fields of `plan_words.Entering`."""
         address = self.call("entering_words")
         for name, word in words.items():

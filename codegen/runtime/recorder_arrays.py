@@ -25,8 +25,8 @@ from .recording_structs import RawKind, nothing, tape
 POOLED = 8192
 #: Kinds of leaves are found in a table of so many places.
 LEAVES = 512
-#: NPY_ARRAY_WRITEABLE.
-WRITEABLE = 0x400
+#: NPY_ARRAY_WRITEABLE; C_CONTIGUOUS and ALIGNED; these with OWNDATA.
+WRITEABLE, PACKED, OWN_MEMORY = 0x400, 0x1 | 0x100, 0x1 | 0x4 | 0x100
 #: In place of the kind of an array that nobody has told.
 UNKNOWN = 2
 

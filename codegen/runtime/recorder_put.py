@@ -14,7 +14,7 @@ from __future__ import annotations
 from ..native import Struct, array, extern, f64, i32, i64, local, native, ptr, u64
 from . import recording_objects as py
 from .record_table import FIRST_STATIC, MOST_BOUNDS, MOST_KNOWN, MOST_NODES, MOST_OPERANDS, MOST_STATICS, PROGRAM_WORDS
-from .recorder_arrays import own_copy, set_writeable, size_of
+from .recorder_arrays import OWN_MEMORY, own_copy, set_writeable, size_of
 from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape, word_of
@@ -78,9 +78,6 @@ class ProgramWords(Struct):
 assert [word_of(ProgramWords, name) for name in ("statics", "first_step")] == [FIRST_STATIC, PROGRAM_WORDS]
 
 # ------------------------------------------------------------------ leaves of operands
-
-#: NumPy's C_CONTIGUOUS, OWNDATA and ALIGNED.
-OWN_MEMORY = 0x1 | 0x4 | 0x100
 
 int_as_float = extern("PyLong_AsDouble", f64, ptr)
 float_of = extern("PyFloat_FromDouble", ptr, f64)

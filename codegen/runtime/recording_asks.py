@@ -41,7 +41,7 @@ from . import (
 )
 from .native import OFFSETS, SET_HANDLER, Self, native, numpy_function
 from .slots import life_of, offset_of
-from .ufunc_loops import use_loops
+from .ufunc_loops import loops_of, use_loops
 
 #: PyArray_View in NumPy's table.
 VIEW = 137
@@ -196,7 +196,7 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
         "answer_type": NativeAnswer, "rules_type": NativeRules, "out_of_range": OutOfRange, "new_array": np.empty,
         "call_name": "call", "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as",
-        "item_name": "item", "allocator": native().allocator,
+        "item_name": "item", "allocator": native().allocator, "add_loops": loops_of(np.add) or bytes(8),
         "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
         **{f"{name}_type": cls for name, cls in layout.classes.items()}, **layout.objects,
     }  # fmt: skip

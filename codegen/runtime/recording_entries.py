@@ -20,10 +20,10 @@ from ..native import Struct, i32, i64, native, ptr, static, u32, u64, void
 from . import recording_objects as py
 from .recording_structs import RawNode, tape
 
-#: Of an entry: gradients go through it; asked for; only read by what is asked (a cotangent, an old gradient).
+#: Of an entry: gradients go through it; asked for; only read by what is asked (a cotangent).
 PAST, ROOT, READ = 1, 2, 4
-#: Its inputs were looked at; it has a place by its number; a leaf that was noted.
-DONE, OWN, NOTED = 8, 16, 32
+#: Its inputs were looked at; it has a place by its number.
+DONE, OWN = 8, 16
 #: It is stored; it can be computed elementwise from what is stored.
 KEPT, CHEAP = 64, 128
 #: It has no value.
@@ -64,10 +64,8 @@ class WalkWords(Struct):
 
     queue      entries whose inputs are to be looked at; later those with a place by their number, in order
     order      entries by place
-    leaves, bodies, roots    entries: leaves of the history, pending boundaries, what was asked for; once nodes have
-                             places, the first version of each leaf, by place
+    bodies, roots    entries: pending boundaries, what was asked for
     calls        the calls of the history, by place
-    n_asked      of the roots: the first, which take a place even where nothing reads them
     n_versions   at most how many leaves have an identity
     most, least    the largest number and the smallest;   own: how many have a place by their number
     held       how often the caller holds each node of the history
@@ -82,8 +80,6 @@ class WalkWords(Struct):
     head: u64
     tail: u64
     order: ptr[u32]
-    leaves: ptr[u32]
-    n_leaves: u64
     n_versions: u64
     calls: ptr[u32]
     n_calls: u64
@@ -91,7 +87,6 @@ class WalkWords(Struct):
     n_bodies: u64
     roots: ptr[u32]
     n_roots: u64
-    n_asked: u64
     window: ptr[u32]
     dated: ptr[Dated]
     identities: ptr[LeafPlace]
@@ -110,7 +105,7 @@ walk = static(WalkWords)
 
 #: The words of `walk` that have the addresses of its tables, and the bytes that each has for an entry.
 TABLES = tuple([(WalkWords.fields()[name].offset // 8, size) for name, size in (
-    ("met", 24), ("queue", 8), ("order", 4), ("leaves", 4), ("calls", 4), ("bodies", 4), ("roots", 4), ("window", 16),
+    ("met", 24), ("queue", 8), ("order", 4), ("calls", 4), ("bodies", 4), ("roots", 4), ("window", 16),
     ("dated", 16), ("identities", 32),
 )])  # fmt: skip
 
@@ -150,12 +145,10 @@ def begin() -> void:
         walk.count = 1
     walk.head = 0
     walk.tail = 0
-    walk.n_leaves = 0
     walk.n_versions = 0
     walk.n_calls = 0
     walk.n_bodies = 0
     walk.n_roots = 0
-    walk.n_asked = 0
     walk.most = 0
     walk.least = ~u64(0)
     walk.own = 0

@@ -89,17 +89,14 @@ def known_identity(leaf: ptr[RawLeaf]) -> i64:
 
 
 @native(inline=False)
-def note_version(e: ptr[Met], at: u64) -> void:
-    """Note the identity of a leaf, the place of the first node that is a version of it, and that of the history."""
+def note_version(e: ptr[Met]) -> void:
+    """Note the identity of a leaf, the place of the first node that is a version of it."""
     leaf = ptr[RawRich](e.node).leaf
     found = version_place(leaf)
     if found.leaf is None:
         found.leaf = leaf
         found.identity = i64(e.place)
     e.identity = i32(found.identity)
-    if e.identity == e.place and e.flags & PAST != 0:
-        walk.leaves[walk.n_leaves] = u32(at)
-        walk.n_leaves += 1
 
 
 # ------------------------------------------------------------------ places
@@ -193,7 +190,7 @@ def take_places(d: ptr[Digest], own: u64, tracks: bool) -> void:
         take_inputs(d, at)
         decide(e, tracks)
         take_place(d, e, at)
-    for i in range(walk.n_asked):
+    for i in range(walk.n_roots):
         if walk.met[walk.roots[i]].place < 0:
             take_given(d, u64(walk.roots[i]))
 
@@ -218,20 +215,13 @@ def wires_of(n: ptr[RawNode], body: i64) -> u64:
 
 
 @native(inline=True)
-def mix_given(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
+def mix_given(d: ptr[Digest], e: ptr[Met]) -> void:
     """Add a node that has a value and is not gone through."""
     past = e.flags & PAST
     mix(d, u64(e.node.kind.out) | u64(past) << 48, 0x67)
     if past != 0:
-        note_version(e, at)
+        note_version(e)
         mix(d, u64(e.identity) << 1 | u64(is_filled(ptr[RawRich](e.node).hooks)), 0x71)
-
-
-@native(inline=True)
-def place_given(d: ptr[Digest], at: u64) -> void:
-    """Place and add such a node."""
-    take_given(d, at)
-    mix_given(d, walk.met[at], at)
 
 
 @native
@@ -252,7 +242,7 @@ def mix_own(d: ptr[Digest], at: u64) -> void:
         return
     e.identity = -1
     if has_leaf:
-        note_version(e, at)
+        note_version(e)
     is_called = r.call is not tape.none and e.flags & PAST != 0
     if is_called:
         walk.calls[walk.n_calls] = u32(at)
@@ -273,7 +263,6 @@ def number(d: ptr[Digest], tracks: bool) -> void:
             if e is not None:
                 e.links += 1
     make_room_for_versions()
-    walk.n_leaves = 0
     own = put_in_order()
     take_places(d, own, tracks)
     for i in range(d.count):
@@ -282,4 +271,4 @@ def number(d: ptr[Digest], tracks: bool) -> void:
         if e.flags & OWN != 0:
             mix_own(d, at)
         else:
-            mix_given(d, e, at)
+            mix_given(d, e)

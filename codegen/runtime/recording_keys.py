@@ -13,10 +13,9 @@ from __future__ import annotations
 from ..native import i64, local, native, ptr, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import PAST, READ, begin, entry_of, hold, walk
-from .recording_hash import Digest, known_identity, mix, number, place_given, start
+from .recording_hash import Digest, known_identity, mix, number, start
 from .recording_run import AnswerBlock, run
 from .recording_structs import (
-    BACKWARD,
     CLOCK,
     NODES,
     SOME,
@@ -28,7 +27,6 @@ from .recording_structs import (
     RawRich,
     is_plain_or_no_leaf,
     nothing,
-    old_of,
     tape,
 )
 from .recording_walk import gather, root, roots
@@ -49,20 +47,12 @@ def mix_asked(d: ptr[Digest], purpose: u64, results: ptr, seeds: ptr, targets: p
     if purpose != VALUE:
         for i in range(py.tuple_size(results)):
             mix(d, place_of(py.tuple_item(results, i)), place_of(py.tuple_item(seeds, i)))
-    if purpose == BACKWARD:
-        for i in range(walk.n_leaves):
-            e = walk.met[walk.leaves[i]]
-            old = old_of(ptr[RawRich](e.node).leaf)
-            if old is not None and walk.met[old.mark].place < 0:
-                place_given(d, old.mark)
-            mix(d, u64(e.place), place_of(old) if old is not None else u64(0))
-    else:
-        for i in range(py.tuple_size(targets)):
-            n = ptr[RawNode](py.tuple_item(targets, i))
-            version = i64(-1)
-            if purpose != NODES and not is_plain_or_no_leaf(n):
-                version = known_identity(ptr[RawRich](n).leaf)
-            mix(d, place_of(n), u64(version + 1))
+    for i in range(py.tuple_size(targets)):
+        n = ptr[RawNode](py.tuple_item(targets, i))
+        version = i64(-1)
+        if purpose != NODES and not is_plain_or_no_leaf(n):
+            version = known_identity(ptr[RawRich](n).leaf)
+        mix(d, place_of(n), u64(version + 1))
     hashed = purpose if purpose != SOME else u64(TENSORS)
     mix(d, d.count, hashed | u64(py.tuple_size(targets)) << 8)
 
@@ -92,16 +82,6 @@ def walked(
             if n.value is tape.none:
                 root(n, 0)
     gather()
-    walk.n_asked = walk.n_roots
-    if purpose == BACKWARD:
-        for i in range(walk.n_leaves):
-            leaf = ptr[RawRich](walk.met[walk.leaves[i]].node).leaf
-            old = old_of(leaf)
-            if old is not None:
-                if py.is_subtype(leaf.grad.head.type, tape.handle_type) == 0:
-                    return False
-                root(old, READ)
-        gather()
     if walk.is_full or (walk.is_hooked and purpose != VALUE):
         return False
     number(d, tracks)

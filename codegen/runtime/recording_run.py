@@ -14,11 +14,13 @@ are compared and exchanged under the lock of commits, all or none.
 
 from __future__ import annotations
 
-from ..native import Struct, i64, local, native, ptr, u64, void
+from ..native import Struct, i64, local, native, ptr, u32, u64, void
 from . import recording_objects as py
+from .recorder_arrays import OWN_MEMORY, PACKED, WRITEABLE, size_of
 from .recorder_nodes import new_leaf
 from .recording_entries import PAST, walk
 from .recording_hash import Digest
+from .recording_steps import LOOPS_WORDS, MOST, Loop
 from .recording_structs import (
     ASKED,
     BACKWARD,
@@ -133,19 +135,56 @@ def called(name: ptr) -> bool:
 
 
 @native
-def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
-    """Give each leaf its gradient: all or none.  1: done, 0: a `.grad` is another than was read, -1: an exception.
+def add_in_place(old: ptr[RawNode], value: ptr) -> bool:
+    """Add the gradient that a leaf has to another one, where nobody else has that, by a loop of NumPy's.
 
-    groups    per group its leaf, the node of its old gradient (null: none), room for the new one, and its node
+    False where none does, or the leaf's is pending.
+    """
+    a = ptr[py.RawArray](old.value)
+    b = ptr[py.RawArray](value)
+    if py.class_of(old.value) is not tape.array_type or py.class_of(value) is not tape.array_type:
+        return False
+    own = u32(OWN_MEMORY | WRITEABLE)
+    if b.head.references > 1 or b.flags & own != own or a.flags & PACKED != PACKED or size_of(a) != size_of(b):
+        return False
+    count = local(i64, 1)
+    count[0] = size_of(b)
+    words = py.bytes_at(tape.add_loops) + 1
+    for _ in range(py.bytes_at(tape.add_loops)[0]):
+        if ptr(words[0]) is b.descr and ptr(words[1]) is b.descr and ptr(words[MOST]) is b.descr:
+            operands = local(ptr, 3)
+            strides = local(i64, 3)
+            for k in range(3):
+                operands[k] = b.data
+                strides[k] = i64(words[MOST + 1])
+            operands[0] = a.data
+            Loop(ptr(words[MOST + 2]))(operands, count, strides, ptr(words[MOST + 3]))
+            return True
+        words = words + LOOPS_WORDS
+    return False
+
+
+@native
+def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
+    """Add to the gradient of each leaf: all or none.  1: done, 0: a `.grad` has changed meanwhile, -1: an exception.
+
+    groups    per group its leaf, room for the node of the gradient that it has and for the new one, and its node
     """
     found = i64(1)
     for i in range(count):
-        groups[GROUP * i + 2] = None
+        old = old_of(ptr[RawLeaf](groups[GROUP * i]))
+        py.inc(old)
+        groups[GROUP * i + 1] = old
         position = table[3 * i + 1]
         if position >= 0 and found == 1:
             value = py.tuple_item(results, position)
-            groups[GROUP * i + 2] = new_leaf(ptr[RawKind](table[3 * i + 2]), value)
-            if groups[GROUP * i + 2] is None:
+            made = ptr(None)
+            if old is None or add_in_place(old, value):
+                made = new_leaf(ptr[RawKind](table[3 * i + 2]), value)
+            else:
+                made = py.call_two(tape.accumulated, old, value)
+            groups[GROUP * i + 2] = made
+            if made is None:
                 found = -1
     if found == 1 and not called(tape.acquire_name):
         found = -1
@@ -159,9 +198,9 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
             for i in range(count):
                 if groups[GROUP * i + 2] is not None:
                     leaf = ptr[RawLeaf](groups[GROUP * i])
-                    old = leaf.grad
+                    given_up = leaf.grad
                     leaf.grad = ptr[RawHandle](groups[GROUP * i + 2])
-                    groups[GROUP * i + 2] = old
+                    groups[GROUP * i + 2] = given_up
         if not called(tape.release_name):
             found = -1
     for i in range(count):
@@ -254,9 +293,7 @@ def run(known: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_re
         due += i64(is_filled(leaf.after))
         py.inc(leaf)
         groups[GROUP * i] = leaf
-        old = old_of(leaf)
-        py.inc(old)
-        groups[GROUP * i + 1] = old
+        groups[GROUP * i + 1] = None
         groups[GROUP * i + 2] = None
         groups[GROUP * i + 3] = node
         py.inc(node)

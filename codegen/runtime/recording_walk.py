@@ -19,7 +19,6 @@ from ..native import i64, local, native, ptr, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import (
     DONE,
-    NOTED,
     PAST,
     PENDING,
     ROOT,
@@ -56,15 +55,10 @@ def look_at(at: u64) -> void:
     pending = e.flags & PENDING != 0
     has_leaf = is_rich and r.leaf is not tape.none
     walk.n_versions += u64(has_leaf and e.flags & DONE == 0)
-    if is_rich and past != 0 and e.flags & NOTED == 0:
-        e.flags |= NOTED
-        if is_filled(r.hooks) or r.retained is not tape.none:
-            walk.is_hooked = True
-        if has_leaf:
-            walk.leaves[walk.n_leaves] = u32(at)
-            walk.n_leaves += 1
-            if is_filled(r.leaf.hooks):
-                walk.is_hooked = True
+    if is_rich and past != 0 and (
+        is_filled(r.hooks) or r.retained is not tape.none or (has_leaf and is_filled(r.leaf.hooks))
+    ):
+        walk.is_hooked = True
     if has_leaf and not pending:
         return
     body = body_of(r, count) if is_rich else i64(-1)
