@@ -37,7 +37,7 @@ def exact_key(ask, small, tracks):
         for node in past:
             if node.leaf is not None:
                 leaves.setdefault(node.leaf, []).append(node)
-        groups = [Group(tuple(n), None, None if leaf.grad is None else leaf.grad.node) for leaf, n in leaves.items()]
+        groups = [Group(tuple(nodes)) for nodes in leaves.values()]
     else:
         are_one = ask.purpose != NODES
         groups = [

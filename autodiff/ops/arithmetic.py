@@ -22,12 +22,17 @@ from typing import Any
 
 import numpy as np
 
+from codegen.garbage import ignoring
 from codegen.ir import Aval
 from codegen.lowering import Call, Map
 
 from ..custom.function import Function
 from ..tape import another, constant, record
-from ..tensor import Tensor
+from ..tape.leaves import leaf
+from ..tape.modes import no_grad
+from ..tape.node import Node
+from ..tape.plan import data
+from ..tensor import Tensor, handle
 from .arrays import on_arrays, on_elements
 from .cancelling import by_side, by_size, divided
 from .conditions import isinf, logical_and, where
@@ -69,6 +74,17 @@ add = binary("add", accepts="fic", partials=lambda y, a, b: (1, 1), traits=("com
     [[11. 21.]
      [12. 22.]]
     """)
+
+
+def accumulated(present: Node, value: np.ndarray) -> Tensor:
+    """The sum of a `.grad`, which is on this node, and a gradient: at once, but for a pending `.grad`."""
+    if present.value is None:
+        with no_grad():
+            return add(handle(present), leaf(value))
+    with ignoring(all="ignore"):
+        return leaf(np.asarray(np.add(data(present), value)))
+
+
 subtract = binary("sub", called="subtract", accepts="fic", partials=lambda y, a, b: (1, -1),
     doc="""x1 - x2.   T[...], T[...]  →  T[...]
 

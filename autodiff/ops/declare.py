@@ -254,9 +254,7 @@ class OneNode:
                 number_kind = i.kind
             else:
                 return None
-        out = node.kind.out
-        step = node.kind, None, tuple(range(len(args)))
-        return RecordedProgram(len(args), (step,), out.cls, is_small=out.small, number_kind=number_kind)
+        return RecordedProgram(len(args), ((node.kind, None, tuple(range(len(args)))),), number_kind=number_kind)
 
 
 def is_simple(tensor: type, number: type) -> bool:

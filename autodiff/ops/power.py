@@ -148,10 +148,10 @@ def _natively(args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
     x1, x2 = args
     if not (isinstance(x1, Tensor) and is_simple(type(x1), type(x2))):
         return _of_tensors(args, y, keywords)
-    node, out = y.node, y.node.kind.out
+    node = y.node
     if node.kind.op is not _power_static or node.inputs != (x1.node,):
         return None
-    return RecordedProgram(1, ((node.kind, None, (0,)),), out.cls, is_small=out.small)
+    return RecordedProgram(1, ((node.kind, None, (0,)),))
 
 
 _of_tensors = OneNode(_power)

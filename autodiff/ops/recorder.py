@@ -52,6 +52,7 @@ from ..tape.record import (
 )
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import border
+from .arithmetic import accumulated
 from .indexing import assigned, getitem, index_update, selected
 from .learner import ALL, START, Learner, Room, key_of, learn_subscript
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
@@ -104,7 +105,7 @@ class Front:
             yield from _slots(AbstractTensor, (name, mirrored), address)
             if word != "pow":
                 python = vars(Tensor)[update]
-                yield from _slots(Tensor, (update,), recorder.in_place(address, python, python.rebound))
+                yield from _slots(Tensor, (update,), recorder.site("in_place", None, python, python.rebound))
         for word, function in (COMPARISONS | PREFIX).items():
             name, sort = f"__{word}__", "compare" if word in COMPARISONS else "unary"
             learner = self._learner(function, _table(function), vars(AbstractTensor)[name])
@@ -315,7 +316,7 @@ def _set_up() -> Any:
         "aliases": tuple(ALIASES), "pending_limit": PENDING_LIMIT, "first_limit": SMALL_LIMIT,
         "few": FEW, "held": held, "python_numpy": python["numpy"], "python_array": python["__array__"],
         "python_item": python["item"], "python_float": python["__float__"], "python_bool": python["__bool__"],
-        "python_set_grad": python["grad"].fset,
+        "python_set_grad": python["grad"].fset, "accumulated": accumulated,
     }  # fmt: skip
     return native.set_up(native.RecordLayout(classes, objects))
 

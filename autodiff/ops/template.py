@@ -91,11 +91,7 @@ class Template:
         """
         if not fits(operands, self.steps) or len(bounds) > MOST_BOUNDS:
             return None
-        out = self.steps[-1][0].out
-        return RecordedProgram(
-            operands, self.steps, out.cls, is_small=out.small, number_kind=number_kind, bounds=bounds,
-            choices=self.choices,
-        )  # fmt: skip
+        return RecordedProgram(operands, self.steps, number_kind=number_kind, bounds=bounds, choices=self.choices)
 
     def put(self, now: Recording, tensors: tuple) -> Tensor:
         """Put the nodes down again behind these tensors."""

@@ -130,8 +130,6 @@ class Question:
     def known(self) -> Plan | None:
         """The plan that answers; None where it is to be made, or none can be kept."""
         found = None if self.ask is None else read(self.ask, self.live, self.tracks)
-        if found is not None and not self.is_current():
-            found = None
         self.found = found
         plan = None if found is None else self.still_right(found.plan)
         if found is not None and plan is not None:
@@ -161,10 +159,6 @@ class Question:
         """Have machine code answer such an ask at other sizes, too."""
         if self.ask is not None and self.size is not None:
             self.size.note_answered(plan, self.ask, self.order, self.given_up, self.ranks)
-
-    def is_current(self) -> bool:
-        """True if what was read of leaves before is as machine code has read it."""
-        return True
 
     @property
     def given_up(self) -> Sequence[Node] | None:

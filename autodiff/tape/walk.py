@@ -123,13 +123,12 @@ def _followed(node: Node, past: AbstractSet[Node]) -> tuple[Node, ...]:
 
 
 def structure(
-    order: Sequence[Node], roots: Sequence[Node], past: AbstractSet[Node] = frozenset(),
-    apart: AbstractSet[Node] = frozenset(),
+    order: Sequence[Node], roots: Sequence[Node], past: AbstractSet[Node] = frozenset()
 ) -> tuple[list, dict[Node, int], list[Node]]:  # fmt: skip
     """The nodes that `needed` found for `roots`, made comparable: (key parts, numbers of nodes, canonical order).
 
     Pending and history nodes are numbered by creation, other inputs, leaves and roots by first use: in which order a
-    loop made its buffers is an accident; in which it uses them is the program.  What is `apart` has no number but that.
+    loop made its buffers is an accident; in which it uses them is the program.
     """
     number: dict[Node, int] = {}
     for node in order:
@@ -141,8 +140,7 @@ def structure(
     for node in roots:
         number.setdefault(node, len(number))
     for node in order:  # others where another thread has evaluated some meanwhile
-        if node not in apart:
-            number.setdefault(node, len(number))
+        number.setdefault(node, len(number))
     leaves: dict[Leaf, int] = {}
     parts: list = []
     for n in number:

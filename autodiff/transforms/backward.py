@@ -10,19 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from codegen.garbage import ignoring
 from codegen.ir import Aval, dtype_name
 
 from ..errors import GradientDTypeError, GradientError, GradientShapeError, located, with_article
 from ..mode import MODE
 from ..ops import add, as_tensor, spread_to
+from ..ops.arithmetic import accumulated
 from ..tape.ask import live_small
 from ..tape.families import answered
 from ..tape.known import BACKWARD, Ask
 from ..tape.leaves import constant, leaf
-from ..tape.modes import no_grad
 from ..tape.node import Leaf, Node, released
-from ..tape.plan import commit_lock, data
+from ..tape.plan import commit_lock
 from ..tape.record import Recording, state
 from ..tape.walk import gradient_inputs, history, uncommon
 from ..tensor import Tensor, handle
@@ -82,23 +81,14 @@ def backward(
         leaves = _leaves(rare, inputs)
         del rare  # a list beside the history counts as somebody who may need the values of its nodes
         due = _due_after(leaves)
+        groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
         if create_graph:
-            groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
             _commit_recorded(leaves, recorded(past, seeds, groups))
         else:
             if any(nodes[0].leaf is None for nodes in leaves.values()):
                 ask = None  # what is known writes the .grad of leaves only
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
-            olds = [None if identity.grad is None else identity.grad.node for identity in leaves]
-            # The sum with an existing `.grad` is computed in the same run.  Where rules or hooks may touch that `.grad`
-            # themselves, `solve` leaves it out: then the addition is done at the commit.
-            groups = [Group(tuple(nodes), identity.hooks or None, old)
-                      for (identity, nodes), old in zip(leaves.items(), olds, strict=True)]
-            values = solve(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask)
-            while not write(leaves, values, [group.old for group in groups]):
-                for group in groups:
-                    group.old = None
-                values = solve(seeds, groups, retain=retain_graph, past=past)
+            write(leaves, solve(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask))
             if not retain_graph:
                 release(past if inputs is None else [past[k] for k in through])
         if due:
@@ -247,28 +237,13 @@ def _commit_recorded(leaves: Iterable[Leaf], gradients: Sequence[Tensor | None])
 # ---------------------------------------------------------------- the commit
 
 
-def write(leaves: Iterable[Leaf], values: Sequence[np.ndarray | None], olds: Sequence[Node | None]) -> bool:
-    """Set each `.grad`, if those that values were added to (`olds`) are still there; other values are added here.
-
-    At once: to a gradient that is itself pending (create_graph left it) the sum is recorded.
-    """
+def write(leaves: Iterable[Leaf], values: Sequence[np.ndarray | None]) -> None:
+    """Add to each `.grad`, all or none."""
     with commit_lock:
-        there = list(zip(leaves, values, olds, strict=True))
-        if any([old is not None and (x.grad is None or x.grad.node is not old) for x, _, old in there]):
-            return False
-        for identity, value, old in there:
-            present = identity.grad
-            if value is None:
-                continue
-            if old is not None or present is None:
-                identity.grad = leaf(value)
-            elif present.node.value is not None:
-                with ignoring(all="ignore"):
-                    identity.grad = leaf(np.asarray(np.add(data(present.node), value)))
-            else:
-                with no_grad():
-                    identity.grad = add(present, leaf(value))
-        return True
+        pairs = [(x, value) for x, value in zip(leaves, values, strict=True) if value is not None]
+        made = [leaf(value) if x.grad is None else accumulated(x.grad.node, value) for x, value in pairs]
+        for (identity, _), grad in zip(pairs, made, strict=True):
+            identity.grad = grad
 
 
 def passed(past: list[Node], targets: Iterable[Node]) -> list[int]:

@@ -28,7 +28,6 @@ from ..mode import MODE
 from ..ops import add
 from ..ops.arithmetic import mul0
 from ..ops.primitive import zeros_of
-from ..tape.ask import evaluate
 from ..tape.families import answered
 from ..tape.known import SOME, TENSORS, Ask
 from ..tape.node import Node, data_node, leaf_kind, out_of
@@ -45,17 +44,12 @@ from .reverse import Many, Pull, recording_rules
 
 
 class Group:
-    """The nodes whose cotangents add up to one gradient; hooks on the sum; what the sum is added to.
+    """The nodes whose cotangents add up to one gradient; hooks on the sum."""
 
-    `solve` sets `old` to None when it did not add it: rules or hooks ran that may have changed it.
-    """
+    __slots__ = ("hooks", "nodes")
 
-    __slots__ = ("hooks", "nodes", "old")
-
-    def __init__(
-        self, nodes: tuple[Node, ...], hooks: dict[Any, Callable] | None = None, old: Node | None = None
-    ) -> None:
-        self.nodes, self.hooks, self.old = nodes, hooks, old
+    def __init__(self, nodes: tuple[Node, ...], hooks: dict[Any, Callable] | None = None) -> None:
+        self.nodes, self.hooks = nodes, hooks
 
 
 def group_of(node: Node) -> Group:
@@ -196,14 +190,12 @@ def in_parts(
     if found is None:
         return None
     parts, bars = found
-    olds = [group.old for group in groups if group.old is not None]
-    evaluate(olds, ends_recording=False)
     keep(parts)
     return _sums(bars, groups)
 
 
 def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndarray | None]:
-    """The sum of the cotangents of each group, and of its old gradient; each in memory of its own."""
+    """The sum of the cotangents of each group, in memory of its own."""
     taken: set[int] = set()
     found: list[np.ndarray | None] = []
     for group in groups:
@@ -211,8 +203,6 @@ def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndar
         if not terms:
             found.append(None)
             continue
-        if group.old is not None:
-            terms.append(data(group.old))
         with ignoring(all="ignore"):
             total = reduce(lambda a, b: np.asarray(np.add(a, b)), terms)
         found.append(total.copy() if id(total) in taken else total)

@@ -22,7 +22,6 @@ from codegen.garbage import Paused
 from ..custom.keys import reading, users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
-from ..ops import add
 from ..tape import tier
 from ..tape.ask import Question, end_recording, evaluate, live_small, stored_along
 from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
@@ -33,9 +32,8 @@ from ..tape.program import Program
 from ..tape.record import state
 from ..tape.sizes import Answer
 from ..tape.walk import Said, history, needed, still_true, structure
-from ..tensor import Tensor, handle
+from ..tensor import Tensor
 from .backward_pass import Group, emit, in_order, in_parts, separate
-from .reverse import recording_rules
 from .rules import Watches, found_out
 
 
@@ -107,14 +105,7 @@ class Gradients(Question):
                 self.implicit.add(seed)
             else:
                 self.given.append(seed)
-        self.olds = [g.old for g in groups if g.old is not None]
         self.asked = [*[r for r, _ in seeds], *self.given, *also]
-
-    def is_current(self) -> bool:
-        if self.ask is None or self.ask.purpose != BACKWARD:
-            return True  # nothing is added to a `.grad`
-        grads = [(None if leaf is None else leaf.grad, g.old) for g in self.groups for leaf in [g.nodes[0].leaf]]
-        return all([(None if grad is None else grad.node) is old for grad, old in grads])
 
     @property
     def given_up(self) -> Sequence[Node] | None:
@@ -136,22 +127,16 @@ class Gradients(Question):
 
     def said(self) -> Said:
         inside = frozenset(self.past)
-        roots = list(dict.fromkeys([*self.asked, *self.live, *self.olds]))
+        roots = list(dict.fromkeys([*self.asked, *self.live]))
         order = needed(roots, inside)
         along = stored_along(order, roots, self.tracks, inside)
-        read = {*self.given, *self.olds}
-        kept = [n for n in roots if n.value is None and n not in read] + along
-        return *structure(order, [*self.asked, *self.live], inside, frozenset(self.olds)), kept
+        kept = [n for n in roots if n.value is None and n not in self.given] + along
+        return *structure(order, [*self.asked, *self.live], inside), kept
 
     def take(self, said: Said) -> None:
         self.parts, self.number, self.order, self.kept = said
         number = self.number
         self._rank(number)
-        for old in [g.old for g in self.ordered]:
-            if old is not None and old not in number:
-                number[old] = len(number)
-                self.parts.append(old.kind.out)
-                self.order.append(old)
         for node in self.implicit:
             number[node] = len(number)
 
@@ -218,8 +203,6 @@ class Gradients(Question):
         keys = watches.keys() if watches.calls else {}
         key = _with_calls(key, keys, number) if keys else key
         known = not why
-        for group in () if known else groups:
-            group.old = None
         plan, answer = self._planned(gradients, tier.executable_of)
         plan.relied, plan.read, plan.leaves = relied, read, self.places
         if known and still_true(key[1], self.order):
@@ -240,7 +223,7 @@ class Gradients(Question):
 
     def _planned(self, gradients: list[Tensor | None], executable_of: Callable[[Program], Any]) -> tuple[Plan, Answer]:
         """The plan that computes these gradients."""
-        drawn = draw([*_with_old(gradients, self.ordered), *self.kept], self.number)
+        drawn = draw([*[g.node for g in gradients if g is not None], *self.kept], self.number)
         answer = _answer(drawn, gradients, self.seeds, self.kept, self.number)
         executable = executable_of(drawn.program) if drawn.program.outputs else None
         plan = Plan(executable, drawn.gather, answer.drawn.store, drawn.copies)
@@ -256,8 +239,6 @@ class Gradients(Question):
         is_known = is_known and all([n.call is None or n.call.is_pure for n in self.past])
         with Paused():  # as in `solve`
             gradients = [None if t is None else t.node for t in emit(self.past, self.seeds, self.groups, tracks=False)]
-        for group in self.groups:
-            group.old = None
         # Arrays that a function returns are the caller's own; a hook may hold the tensor that it gave.
         shares = ask is None or ask.purpose != NODES
         there = [n for n in gradients if n is not None]
@@ -277,22 +258,12 @@ class Gradients(Question):
     def _answer_again(self, new: dict[Node, Node]) -> Answer:
         """The answer to a recording in which others stand for its nodes: the rules run on these."""
         seeds = [(new[r], new.get(s, s)) for r, s in self.seeds]  # one stays what it is
-        groups = [Group(tuple([new.get(n, n) for n in g.nodes]), None, g.old and new[g.old]) for g in self.ordered]
+        groups = [Group(tuple([new.get(n, n) for n in g.nodes])) for g in self.ordered]
         kept = [new[n] for n in self.kept]
         number = {new.get(n, n): i for n, i in self.number.items()}
         gradients = emit([new[n] for n in self.past], seeds, groups, tracks=False)
-        drawn = draw([*_with_old(gradients, groups), *kept], number)
+        drawn = draw([*[g.node for g in gradients if g is not None], *kept], number)
         return _answer(drawn, gradients, seeds, kept, number)
-
-
-def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[Node]:
-    """Add each gradient to what its group says; the nodes of those that are there."""
-    if any([group.old is not None for group in groups]):
-        with recording_rules(False):
-            for i, (group, g) in enumerate(zip(groups, gradients, strict=True)):
-                if g is not None and group.old is not None:
-                    gradients[i] = add(handle(group.old), g)
-    return [g.node for g in gradients if g is not None]
 
 
 def _answer(
@@ -338,5 +309,4 @@ def _reads_unnamed(call: Any) -> str:
 
 
 def _group_key(group: Group, number: dict[Node, int]) -> tuple:
-    old = -1 if group.old is None else number[group.old]
-    return (old, bool(group.hooks), *sorted([number.get(n, -1) for n in group.nodes]))
+    return (bool(group.hooks), *sorted([number.get(n, -1) for n in group.nodes]))

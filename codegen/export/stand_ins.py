@@ -13,9 +13,9 @@ from ..modes import FLUSHING
 from ..native import Translation, extern, fn, i32, native, ptr, u32, u64, void
 from ..runtime.worker_threads import run_block
 
-malloc = extern("malloc", u64, u64, runs_python=False)
-realloc = extern("realloc", u64, u64, u64, runs_python=False)
-free = extern("free", void, u64, runs_python=False)
+malloc = extern("malloc", u64, u64)
+realloc = extern("realloc", u64, u64, u64)
+free = extern("free", void, u64)
 
 
 @native

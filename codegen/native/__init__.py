@@ -10,7 +10,7 @@
     def next_number(least: u64) -> u64:
         # The number, or the least one.
         number = atomic_add(job, "number", 1)
-        if unlikely(number < least):
+        if number < least:
             return least
         return number
 
@@ -23,17 +23,15 @@ tested against itself.  The language:
   `u64(0)`.  What keeps a value is done unasked (u8 to i32), all else is a conversion: `u8(x)`.  `//` and `%` round as
   Python's.  Mind Python's precedence: `flags & ROOT != 0` is right here, and wrong in C.
 - A local gets its type from its first value.  `if`, `while`, `for i in range`, `break`, `continue`, early `return`,
-  `a if c else b`, `and`, `or`, `not`, `assert`, `raise ValueError("text")`.  An `if` on constants of the module
-  compiles only the part that is taken.  `for a, b in PAIRS`, a name that is known while compiling, is written once for
-  each turn.  Generic functions are closures: a function of types that returns a native one.
+  `a if c else b`, `and`, `or`, `not`, `assert`.  An `if` on constants of the module compiles only the part that is
+  taken.  `for a, b in PAIRS`, a name that is known while compiling, is written once for each turn.  Generic functions
+  are closures: a function of types that returns a native one.
 - `None` is the null pointer.  `p.field`, `p[i]`, `p + n`; a field or element that is a struct or array is a pointer.
-- Objects: an `obj` that is read from memory or made by a call has a reference, which the compiler gives back on every
-  way out.  A local of type `borrowed` holds nothing, and is refused after Python code may have run.  Parameters are the
-  caller's.
-- Words of `routines`: static, constants, local, likely, select, shuffle, masked_load, the atomic operations, fence.
+- Objects of Python's are pointers, and references are counted by the calls that a function makes (`Py_IncRef`).
+- Words of `routines`: static, constants, local, select, shuffle, masked_load, the atomic operations, fence.
 
 Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
-`expressions`, `calls` (one method for each kind of syntax node), `writer` (counts, blocks, checks).
+`expressions`, `calls` (one method for each kind of syntax node), `writer` (blocks, checks).
 
 To debug: run the function as plain Python with the same arguments; build with checks (AUTODIFF_NATIVE_CHECKS=1 for the
 runtime's), which ends the process at the file, line and expression that is wrong; or look at the text, where each
@@ -42,7 +40,7 @@ an object shows source and instructions, and `add-symbol-file OBJECT START` name
 START is the address of a function in the process less that in the object.
 """
 
-from .exports import BuiltinLibrary, Translation
+from .exports import Translation
 from .numbers import f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, u128, vector
 from .routines import (
     atomic_add,
@@ -55,8 +53,6 @@ from .routines import (
     extern,
     external,
     fence,
-    lane_bits,
-    likely,
     local,
     masked_load,
     masked_store,
@@ -64,17 +60,14 @@ from .routines import (
     select,
     shuffle,
     static,
-    status,
-    unlikely,
     void,
 )  # fmt: skip
-from .structs import Struct, array, borrowed, fn, obj, overlay, ptr
+from .structs import Struct, array, fn, ptr
 from .translation import NotNative
 
 __all__ = [
-    "BuiltinLibrary", "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
-    "atomic_store", "bit_cast", "borrowed", "compare_exchange", "constants", "extern", "external", "f32", "f64",
-    "fence", "fn", "i8", "i16", "i32", "i64", "lane_bits", "likely", "local", "masked_load", "masked_store", "native",
-    "obj", "overlay", "ptr", "select", "shuffle", "static", "status", "u8", "u16", "u32", "u64", "u128", "unlikely",
-    "vector", "void",
+    "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
+    "atomic_store", "bit_cast", "compare_exchange", "constants", "extern", "external", "f32", "f64", "fence", "fn",
+    "i8", "i16", "i32", "i64", "local", "masked_load", "masked_store", "native", "ptr", "select", "shuffle", "static",
+    "u8", "u16", "u32", "u64", "u128", "vector", "void",
 ]  # fmt: skip

@@ -6,10 +6,10 @@ import ast
 from typing import Any
 
 from .expressions import ExpressionWriter
-from .numbers import Float, Integer, Vector, i64, is_integer, u64, vector
-from .routines import INTRINSICS, Routine, status, void
-from .structs import Field, FunctionPointer, Reference, borrowed, is_pointer, obj, ptr, size_of
-from .translation import Computed, constant, spelled
+from .numbers import Float, Integer, Vector, i64, is_integer, vector
+from .routines import INTRINSICS, Routine, void
+from .structs import Field, FunctionPointer, Reference, is_pointer, ptr, size_of
+from .translation import Computed, spelled
 
 _ORDERINGS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
 _CHANGES = {"atomic_add": "add", "atomic_max": "max"}
@@ -22,7 +22,7 @@ class CallWriter(ExpressionWriter):
         if e.keywords:
             raise self.refuse(e, "arguments by keyword are not in the language")
         if not isinstance(e.func, ast.Subscript) and self.is_in_memory(e.func):
-            pointer = self.expr(e.func, borrowed)
+            pointer = self.expr(e.func)
             if not isinstance(pointer.kind, FunctionPointer):
                 raise self.refuse(e, f"{ast.unparse(e.func)} is no function")
             return self.call(e, pointer.kind, pointer.text)
@@ -44,95 +44,17 @@ class CallWriter(ExpressionWriter):
 
     def call(self, e: ast.Call, function: Routine | FunctionPointer, target: str) -> Computed:
         """A call of a function at an address."""
-        is_known = isinstance(function, Routine)
         kinds: list[Any] = [k for _, k in function.params] if isinstance(function, Routine) else list(function.params)
-        result = function.result
-        fails: Any = function.fails if isinstance(function, Routine) else result in (obj, status)
-        if fails and not self.routine.fails:
-            raise self.refuse(e, f"{self.routine.name} cannot fail, and this call can: return obj or status")
-        runs_python = self.module.runs_python(function)
-        arguments = self._arguments(e, kinds, runs_python)
-        self.line = e.lineno
-        text = ", ".join(f"{spelled(kind)} {a.text}" for a, kind in zip(arguments, kinds, strict=True))
-        spelling = f"call {spelled(result)} {target}({text})"
-        if self.module.faults and fails and isinstance(function, Routine) and not function.is_native:
-            found = self._or_fault(function, spelling)
-        elif result is void:
-            self.emit(spelling)
-            found = ""
-        else:
-            found = self.let(spelling)
-        if runs_python:
-            self.note("python", e.lineno)
-        for argument in arguments:
-            self.done(argument)
-        if fails:
-            self.fail_if(self._failed(found, result, fails))
-        if result in (void, status):
-            return Computed("", void)
-        is_new = result == obj and (not is_known or function.new)  # type: ignore[union-attr]  # known: a function
-        return self.temporary(found) if is_new else Computed(found, borrowed if result == obj else result)
-
-    def _arguments(self, e: ast.Call, kinds: list[Any], runs_python: bool) -> list[Computed]:
-        """The arguments.  A borrowed one is held while Python code may run: in the call, or in arguments after it."""
         if len(e.args) != len(kinds):
             raise self.refuse(e, f"{len(kinds)} arguments are asked, {len(e.args)} are given")
-        found = []
-        for place, (part, kind) in enumerate(zip(e.args, kinds, strict=True)):
-            value = self.fit(self.expr(part, kind), kind, part)
-            is_parameter = isinstance(part, ast.Name) and part.id in self.params
-            is_risky = runs_python or not all(isinstance(a, (ast.Name, ast.Constant)) for a in e.args[place + 1 :])
-            if value.kind == borrowed and is_risky and not is_parameter and not self._is_constant(part):
-                self.hold(value.text)
-                value = self.temporary(value.text)
-            found.append(value)
-        return found
-
-    def _is_constant(self, part: ast.expr) -> bool:
-        """True for a class of exceptions, which is always there, and for null."""
-        return isinstance(part, ast.Constant) or (isinstance(part, ast.Name) and part.id not in self.variables)
-
-    def _failed(self, found: str, result: Any, fails: Any) -> str:
-        """The condition under which a call has failed."""
-        if is_pointer(result):
-            return self.let(f"icmp eq ptr {found}, null")
-        if fails != "occurred":
-            return self.let(f"icmp slt {spelled(result)} {found}, 0")
-        cell = self.cell(bool)
-        ask, go = self.labels("ask", "go")
-        self.emit(f"store i1 0, ptr {cell}")
-        equal = "fcmp oeq" if issubclass(result, Float) else "icmp eq"
-        self.branch(self.let(f"{equal} {spelled(result)} {found}, {failure(result)}"), ask, go, is_rare=True)
-        self.begin(ask)
-        error = self.let(f"call ptr {self.module.declared('PyErr_Occurred', 'ptr')}()")
-        self.emit(f"store i1 {self.let(f'icmp ne ptr {error}, null')}, ptr {cell}")
-        self.jump(go)
-        self.begin(go)
-        return self.let(f"load i1, ptr {cell}")
-
-    def _or_fault(self, function: Routine, spelling: str) -> str:
-        """A call in a build for tests: the one whose turn it is fails without being made."""
-        kind = spelled(function.result)
-        cell = self.cell(function.result)
-        fault, go, out = self.labels("fault", "go", "called")
-        left = self.let(f"sub i64 {self.let('load i64, ptr @faults.left')}, 1")
-        self.emit(f"store i64 {left}, ptr @faults.left")
-        self.branch(self.let(f"icmp eq i64 {left}, 0"), fault, go)
-        self.begin(fault)
-        self.raise_error("MemoryError", f"{function.name}, line {self.line}")
-        self.emit(f"store {kind} {failure(function.result)}, ptr {cell}")
-        self.jump(out)
-        self.begin(go)
-        self.emit(f"store {kind} {self.let(spelling)}, ptr {cell}")
-        self.jump(out)
-        self.begin(out)
-        return self.let(f"load {kind}, ptr {cell}")
-
-    def raise_error(self, name: str, text: str) -> None:
-        """Set an exception."""
-        kind = self.let(f"load ptr, ptr {self.module.variable(f'PyExc_{name}')}")
-        set_string = self.module.declared("PyErr_SetString", "void", "ptr", "ptr")
-        self.emit(f"call void {set_string}(ptr {kind}, ptr {self.module.string(text)})")
+        arguments = [self.fit(self.expr(part, kind), kind, part) for part, kind in zip(e.args, kinds, strict=True)]
+        self.line = e.lineno
+        text = ", ".join(f"{spelled(kind)} {a.text}" for a, kind in zip(arguments, kinds, strict=True))
+        spelling = f"call {spelled(function.result)} {target}({text})"
+        if function.result is void:
+            self.emit(spelling)
+            return Computed("", void)
+        return Computed(self.let(spelling), function.result)
 
     # ------------------------------------------------------------ conversions
 
@@ -150,7 +72,7 @@ class CallWriter(ExpressionWriter):
                 return self.literal(value, kind, e)
             return Computed(self.let(f"inttoptr i64 {value.text} to ptr"), kind)
         if is_pointer(a) and is_pointer(kind):
-            return Computed(value.text, a if value.owned else kind, value.owned)
+            return Computed(value.text, kind)
         if is_pointer(a) or is_pointer(kind):
             word = "ptrtoint" if is_pointer(a) else "inttoptr"
             return Computed(self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}"), kind)
@@ -183,17 +105,10 @@ class CallWriter(ExpressionWriter):
             named = ast.Attribute(owner, key.value, ast.Load())
         return self.place(ast.copy_location(named, e))
 
-    def word_likely(self, e: ast.Call, expected: int = 1) -> Computed:
-        expect = self.module.declared("llvm.expect.i1", "i1", "i1", "i1")
-        return Computed(self.let(f"call i1 {expect}(i1 {self.truth(e.args[0])}, i1 {expected})"), bool)
-
-    def word_unlikely(self, e: ast.Call) -> Computed:
-        return self.word_likely(e, 0)
-
     def word_select(self, e: ast.Call) -> Computed:
         mask, yes, no = [self.expr(a) for a in e.args]
         lanes = [getattr(value.kind, "lanes", 0) for value in (mask, yes)]
-        if yes.kind != no.kind or yes.kind == obj or (mask.kind is not bool and lanes[0] != lanes[1]):
+        if yes.kind != no.kind or (mask.kind is not bool and lanes[0] != lanes[1]):
             raise self.refuse(e, f"{mask.kind.__name__}, {yes.kind.__name__}, {no.kind.__name__} do not fit")
         kind = spelled(yes.kind)
         text = self.let(f"select {spelled(mask.kind)} {mask.text}, {kind} {yes.text}, {kind} {no.text}")
@@ -207,14 +122,6 @@ class CallWriter(ExpressionWriter):
         kind, listed = spelled(a.kind), ", ".join([f"i32 {place}" for place in places])
         text = self.let(f"shufflevector {kind} {a.text}, {kind} {b.text}, <{len(places)} x i32> <{listed}>")
         return Computed(text, vector[a.kind.item, len(places)])
-
-    def word_lane_bits(self, e: ast.Call) -> Computed:
-        mask = self.expr(e.args[0])
-        lanes = getattr(mask.kind, "lanes", 0)
-        if not 0 < lanes <= 64 or mask.kind.item is not bool:
-            raise self.refuse(e, f"{_named(mask.kind)} is no vector of bool")
-        text = self.let(f"bitcast {spelled(mask.kind)} {mask.text} to i{lanes}")
-        return Computed(self.let(f"zext i{lanes} {text} to i64") if lanes < 64 else text, u64)
 
     def word_masked_load(self, e: ast.Call) -> Computed:
         place, mask, kind = self._masked(e)
@@ -252,8 +159,6 @@ class CallWriter(ExpressionWriter):
     def word_local(self, e: ast.Call) -> Computed:
         """Room on the stack.  Of a number that is not known while compiling only outside of loops, where it adds up."""
         kind = self.evaluated(e.args[0])
-        if kind == obj:
-            raise self.refuse(e, "an array of objects that hold references: take locals")
         name = self.fresh("%local")
         if any(isinstance(n, ast.Name) and n.id in self.variables for n in ast.walk(e.args[1])):
             if self.loops or self.routine.inline:
@@ -281,7 +186,7 @@ class CallWriter(ExpressionWriter):
             self.emit(f"fence {ordering}")
             return Computed("", void)
         at, field = self.part(e)
-        if field.kind is bool or not (is_integer(field.kind) or is_pointer(field.kind)) or field.kind == obj:
+        if field.kind is bool or not (is_integer(field.kind) or is_pointer(field.kind)):
             raise self.refuse(e, f"no atomic operation of {field.kind.__name__}")
         values = [self.fit(self.expr(a, field.kind), field.kind, a).text for a in e.args[2:count]]
         kind, align = spelled(field.kind), f"align {size_of(field.kind)}"
@@ -298,11 +203,6 @@ class CallWriter(ExpressionWriter):
         if change == "max" and not field.kind.signed:
             change = "umax"
         return Computed(self.let(f"atomicrmw {change} ptr {at}, {kind} {values[0]} {ordering}"), field.kind)
-
-
-def failure(kind: Any) -> str:
-    """The result that says that an exception is set."""
-    return "null" if is_pointer(kind) else "-1" if kind is status else constant(-1, kind)
 
 
 def _named(kind: Any) -> str:

@@ -4,42 +4,44 @@
     text = translation.text([run_blocks], builtins=[count])
 
 `run_blocks` is exported by its name; for `count` the function `count.builtin` is, as CPython's METH_FASTCALL has it:
-it takes its arguments apart, looks at their number, types and ranges, and makes an object of the result.  These are
-native Python themselves, so the compiler sees to their references, too.  All else is internal.
+it takes its arguments apart, looks at their number, types and ranges, and makes an object of the result.  An argument
+of type `ptr` is the object itself, which the caller holds, and such a result a new reference, or null with an
+exception.  All else is internal.
 
 checks    asserts, bounds of arrays, null pointers, divisions and shifts are looked at; a fault ends the process with
           the file, the line and the expression
-faults    for tests: calls of other libraries that may fail count down from `set_faults(k)`; the k-th fails, unmade
 
 CPython is called through functions of its limited API only.
-
-    BuiltinLibrary(code, builtins=[count]).count(3)        of a module that is machine code; a builtin holds it
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import numbers, structs
 from .numbers import Float, f64, i32, i64, u64
-from .routines import Routine, extern, external, from_source, status, void
+from .routines import Routine, extern, external, from_source, void
 from .statements import RoutineWriter
-from .structs import borrowed, is_object, is_pointer, obj
+from .structs import is_pointer, ptr
 from .translation import ModuleText, NotNative
 
 _PYTHON = {
-    "as_i64": extern("PyLong_AsLongLong", i64, borrowed, fails="occurred"),
-    "as_u64": extern("PyLong_AsUnsignedLongLong", u64, borrowed, fails="occurred"),
-    "as_f64": extern("PyFloat_AsDouble", f64, borrowed, fails="occurred"),
-    "as_bool": extern("PyObject_IsTrue", i32, borrowed, fails=True),
-    "of_i64": extern("PyLong_FromLongLong", obj, i64, fails=True, runs_python=False),
-    "of_u64": extern("PyLong_FromUnsignedLongLong", obj, u64, fails=True, runs_python=False),
-    "of_f64": extern("PyFloat_FromDouble", obj, f64, fails=True, runs_python=False),
-    "of_bool": extern("PyBool_FromLong", obj, i64, fails=True, runs_python=False),
+    "as_i64": extern("PyLong_AsLongLong", i64, ptr),
+    "as_u64": extern("PyLong_AsUnsignedLongLong", u64, ptr),
+    "as_f64": extern("PyFloat_AsDouble", f64, ptr),
+    "as_bool": extern("PyObject_IsTrue", i32, ptr),
+    "of_i64": extern("PyLong_FromLongLong", ptr, i64),
+    "of_u64": extern("PyLong_FromUnsignedLongLong", ptr, u64),
+    "of_f64": extern("PyFloat_FromDouble", ptr, f64),
+    "of_bool": extern("PyBool_FromLong", ptr, i64),
+    "occurred": extern("PyErr_Occurred", ptr),
+    "set_error": extern("PyErr_SetString", void, ptr, ptr),
+    "inc": extern("Py_IncRef", void, ptr),
     "none": external("_Py_NoneStruct"),
 }
+#: What a conversion gives where it has failed, or may have.
+_FAILED = {"i64": "i64(-1)", "u64": "~u64(0)", "f64": "f64(-1.0)", "bool": "i32(-1)"}
 
 
 class Translation(ModuleText):
@@ -56,11 +58,8 @@ class Translation(ModuleText):
 def builtin(routine: Routine) -> Routine:
     """`routine.builtin(self, arguments, count)`, as CPython calls a builtin function."""
     count = len(routine.params)
-    lines = [
-        "def builtin(self: borrowed, arguments: ptr[borrowed], count: i64) -> obj:",
-        f"if count != {count}:",
-        f"    raise TypeError({f'{routine.name}() takes {count} arguments'!r})",
-    ]
+    lines = ["def builtin(self: ptr, arguments: ptr[ptr], count: i64) -> ptr:"]
+    lines += _refused(f"count != {count}", "TypeError", f"{routine.name}() takes {count} arguments")
     scope = {**_PYTHON, **vars(structs), **vars(numbers), "call": routine}
     given = [_taken(routine, place, name, kind, lines, scope) for place, (name, kind) in enumerate(routine.params)]
     lines += _result(routine, f"call({', '.join(given)})")
@@ -69,30 +68,36 @@ def builtin(routine: Routine) -> Routine:
     return found
 
 
+def _refused(condition: str, error: str, said: str) -> list[str]:
+    """The lines that leave with an exception under a condition."""
+    return [f"if {condition}:", f"    set_error({error}, {said!r})", "    return None"]
+
+
 def _taken(routine: Routine, place: int, name: str, kind: Any, lines: list[str], scope: dict[str, Any]) -> str:
     """The expression of an argument; lines that look at it come before."""
     scope[f"T{place}"] = kind
     here, own = f"arguments[{place}]", f"a{place}"
-    if is_object(kind):
+    if kind == ptr:
         return here
     if isinstance(kind, structs.Array) or getattr(kind, "bits", 64) > 64:
         raise NotNative(f"{routine.file}: in {routine.name}: {name}: {kind.__name__} is no argument of a builtin")
     word = _word(kind)
-    lines.append(f"{own} = as_{word}({here})")
+    lines += [f"{own} = as_{word}({here})", f"if {own} == {_FAILED[word]} and occurred() is not None:"]
+    lines.append("    return None")
     if word in ("i64", "u64") and getattr(kind, "bits", 64) < 64:
         least, most = (-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1) if kind.signed else (0, (1 << kind.bits) - 1)
         said = f"{routine.name}(): {name} does not fit into {kind.__name__}"
-        lines += [f"if {own} < {least} or {own} > {most}:", f"    raise OverflowError({said!r})"]
+        lines += _refused(f"{own} < {least} or {own} > {most}", "OverflowError", said)
     return f"T{place}({own})"
 
 
 def _result(routine: Routine, call: str) -> list[str]:
     """The lines that give the result."""
     kind = routine.result
-    if kind in (void, status):
-        return [call, "return none"]
+    if kind is void:
+        return [call, "inc(none)", "return none"]
     word = _word(kind)
-    return [f"return {call}" if kind == obj else f"return of_{word}({'i64' if word == 'bool' else word}({call}))"]
+    return [f"return {call}" if kind == ptr else f"return of_{word}({'i64' if word == 'bool' else word}({call}))"]
 
 
 def _word(kind: Any) -> str:
@@ -102,36 +107,3 @@ def _word(kind: Any) -> str:
     if kind is bool:
         return "bool"
     return "f64" if issubclass(kind, Float) else "i64" if kind.signed else "u64"
-
-
-# ---------------------------------------------------------------- libraries
-
-
-_METH_FASTCALL = 0x80
-
-
-class _Definition(ctypes.Structure):
-    """PyMethodDef, which the limited API has."""
-
-    _fields_ = (("name", ctypes.c_char_p), ("f", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
-
-
-_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
-    ("PyCFunction_NewEx", ctypes.pythonapi)
-)
-
-
-class BuiltinLibrary:
-    """The builtins of a module as attributes.  `code` has `address(name)`."""
-
-    def __init__(self, code: Any, builtins: Sequence[Routine] = ()) -> None:
-        self._code = code
-        for routine in builtins:
-            setattr(self, routine.name, self._builtin(routine.name, code.address(f"{routine.name}.builtin")))
-
-    def __getattr__(self, name: str) -> Any:  # the builtins, to type checkers
-        raise AttributeError(name)
-
-    def _builtin(self, name: str, address: int) -> Any:
-        definition = _Definition(name.encode(), address, _METH_FASTCALL, None)
-        return _new_builtin(ctypes.addressof(definition), (self._code, definition), None)

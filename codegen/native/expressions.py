@@ -1,7 +1,6 @@
 """Expressions of native Python: numbers, names, places in memory, comparisons, choices.
 
-`want` is the type that the surroundings ask for.  A literal takes it; `borrowed` says that an object is only looked at,
-so that reading it from memory counts nothing.
+`want` is the type that the surroundings ask for: a literal takes it.
 """
 
 from __future__ import annotations
@@ -17,11 +16,8 @@ from .structs import (
     Field,
     FunctionPointer,
     Reference,
-    borrowed,
-    is_object,
     is_pointer,
     is_struct,
-    obj,
     ptr,
     size_of,
 )  # fmt: skip
@@ -90,8 +86,6 @@ class ExpressionWriter(TextWriter):
     def _points_alike(a: Any, b: Any) -> bool:
         if isinstance(a, FunctionPointer) or isinstance(b, FunctionPointer):
             return False
-        if is_object(a) or is_object(b):
-            return is_object(a) and is_object(b)
         return a.target is None or b.target is None or a.target is b.target
 
     def literal(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
@@ -146,9 +140,9 @@ class ExpressionWriter(TextWriter):
             kind = FunctionPointer(found.result, tuple([k for _, k in found.params]))
             return Computed(self.module.use(found), kind)
         if isinstance(found, External):
-            return Computed(self.module.variable(found.name), borrowed)
+            return Computed(self.module.variable(found.name), ptr)
         if isinstance(found, type) and issubclass(found, BaseException):
-            return Computed(self.let(f"load ptr, ptr {self.module.variable(f'PyExc_{found.__name__}')}"), borrowed)
+            return Computed(self.let(f"load ptr, ptr {self.module.variable(f'PyExc_{found.__name__}')}"), ptr)
         return self.constant(found, want, e)
 
     # ------------------------------------------------------------ arithmetic
@@ -216,7 +210,7 @@ class ExpressionWriter(TextWriter):
         return Computed(self.let(f"add {t} {self.let(f'sdiv {t} {a}, {b}')}, {less}"), kind)
 
     def _moved_pointer(self, e: ast.BinOp, a: Computed, b: Computed) -> Computed:
-        if not isinstance(e.op, (ast.Add, ast.Sub)) or is_object(a.kind) or not is_pointer(a.kind):
+        if not isinstance(e.op, (ast.Add, ast.Sub)) or not isinstance(a.kind, Reference):
             raise self.refuse(e, "not an operation of pointers")
         number = self.convert(b, i64, e).text
         if isinstance(e.op, ast.Sub):
@@ -243,7 +237,9 @@ class ExpressionWriter(TextWriter):
         word = _COMPARISONS.get(type(e.ops[0]))
         if len(e.ops) > 1 or word is None:
             raise self.refuse(e, "one comparison at a time, of numbers or pointers")
-        a, b, kind = self.both(e.left, e.comparators[0], e, borrowed)
+        a, b, kind = self.both(e.left, e.comparators[0], e, ptr)
+        if is_pointer(a.kind) != is_pointer(b.kind):
+            raise self.refuse(e, f"{_name(a.kind)} and {_name(b.kind)}: convert one")
         if kind is int:
             kind = i64
         if _is_float(kind):
@@ -252,25 +248,19 @@ class ExpressionWriter(TextWriter):
             is_plain = word in ("eq", "ne")
             condition = f"icmp {word if is_plain else ('s' if getattr(_item(kind), 'signed', False) else 'u') + word}"
         found = self.let(f"{condition} {spelled(kind)} {a.text}, {b.text}")
-        self.done(a)
-        self.done(b)
         lanes = getattr(kind, "lanes", 0)
         return Computed(found, vector[bool, lanes] if lanes else bool)
 
     def truth(self, e: ast.expr) -> str:
         """An expression as a condition."""
-        value = self.expr(e, borrowed)
+        value = self.expr(e, ptr)
         if value.kind is int:
             return str(int(value.text != "0"))
-        if is_object(value.kind):
-            raise self.refuse(e, "the truth of an object: call what decides it")
         if value.kind is bool:
             return value.text
         if is_pointer(value.kind) or is_integer(value.kind):
             zero = "null" if is_pointer(value.kind) else "0"
-            found = self.let(f"icmp ne {spelled(value.kind)} {value.text}, {zero}")
-            self.done(value)
-            return found
+            return self.let(f"icmp ne {spelled(value.kind)} {value.text}, {zero}")
         raise self.refuse(e, f"the truth of {_name(value.kind)}: compare it")
 
     def on_BoolOp(self, e: ast.BoolOp, want: Any) -> Computed:
@@ -293,24 +283,15 @@ class ExpressionWriter(TextWriter):
         a = self.expr(e.body, want)
         if a.kind in _LITERALS:
             raise self.refuse(e, "which type? say i64(...)")
-        counts = a.owned or (a.kind == obj and want != borrowed)
         cell = self.cell(a.kind)
-        self._choose(a, cell, counts)
+        self.emit(f"store {spelled(a.kind)} {a.text}, ptr {cell}")
         self.jump(out)
         self.begin(no)
         b = self.fit(self.expr(e.orelse, a.kind), a.kind, e.orelse)
-        if b.owned and not counts:
-            raise self.refuse(e.orelse, "a new reference where it is not kept")
-        self._choose(b, cell, counts)
+        self.emit(f"store {spelled(a.kind)} {b.text}, ptr {cell}")
         self.jump(out)
         self.begin(out)
-        text = self.let(f"load {spelled(a.kind)}, ptr {cell}")
-        return self.temporary(text) if counts else Computed(text, a.kind)
-
-    def _choose(self, value: Computed, cell: str, counts: bool) -> None:
-        if counts:
-            self.moved(value)
-        self.emit(f"store {spelled(value.kind)} {value.text}, ptr {cell}")
+        return Computed(self.let(f"load {spelled(a.kind)}, ptr {cell}"), a.kind)
 
     # ------------------------------------------------------------ places in memory
 
@@ -323,7 +304,7 @@ class ExpressionWriter(TextWriter):
 
     def place(self, e: ast.Attribute | ast.Subscript, base: Computed | None = None) -> tuple[str, Field]:
         """The address of `p.field` or `p[i]`, and what is there."""
-        p = base or self.expr(e.value, borrowed)
+        p = base or self.expr(e.value)
         if not isinstance(p.kind, Reference) or p.kind.target is None:
             raise self.refuse(e, f"{_name(p.kind)} has no parts")
         target = p.kind.target
@@ -337,27 +318,21 @@ class ExpressionWriter(TextWriter):
         number = self.convert(self.expr(e.slice, i64), i64, e)
         if self.module.checks and p.length:
             self.check(self.let(f"icmp ult i64 {number.text}, {p.length}"), e, "out of bounds")
-        return self.element(p.text, target, number.text), Field("", target, 0, "")
+        return self.element(p.text, target, number.text), Field("", target, 0)
 
-    def read(self, at: str, field: Field, want: Any) -> Computed:
-        """The value at a place: an object is held, unless it is only looked at."""
+    def read(self, at: str, field: Field) -> Computed:
+        """The value at a place."""
         kind = field.kind
         if isinstance(kind, Array):
             return Computed(at, ptr[kind.item], length=kind.length)
         if is_struct(kind):
             return Computed(at, ptr[kind])
-        text = self.loaded(at, kind)
-        if kind == obj:
-            if want == borrowed:
-                return Computed(text, borrowed)
-            self.hold(text)
-            return self.temporary(text)
-        return Computed(text, kind)
+        return Computed(self.loaded(at, kind), kind)
 
     def on_Attribute(self, e: ast.Attribute, want: Any) -> Computed:
         if not self.is_in_memory(e):
             return self.constant(self.evaluated(e), want, e)
-        return self.read(*self.place(e), want)
+        return self.read(*self.place(e))
 
     def is_in_memory(self, e: ast.expr) -> bool:
         """False for `module.NAME` and its like, which is known while compiling."""
@@ -366,13 +341,13 @@ class ExpressionWriter(TextWriter):
         return not isinstance(e, ast.Name) or e.id in self.variables or of_static(self.known(e.id, e)) is not None
 
     def on_Subscript(self, e: ast.Subscript, want: Any) -> Computed:
-        base = self.expr(e.value, borrowed)
+        base = self.expr(e.value)
         lanes = getattr(base.kind, "lanes", 0)
         if lanes:
             number = self.convert(self.expr(e.slice, i64), i64, e).text
             text = self.let(f"extractelement {spelled(base.kind)} {base.text}, i64 {number}")
             return Computed(text, base.kind.item)
-        return self.read(*self.place(e, base), want)
+        return self.read(*self.place(e, base))
 
     def evaluated(self, e: ast.expr) -> Any:
         """An expression that is computed while compiling.  Raises NotNative."""

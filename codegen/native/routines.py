@@ -9,13 +9,9 @@
     local(T, n)                 n values on the stack
     constants(T, [1, 2])        numbers in memory that nobody changes
 
-A function can fail if it returns `obj` or `status`: the result NULL or -1 says that an exception is set, and the caller
-leaves with it.  Only a function that can fail may call one that can.
-
 `bit_cast(u64, x)` is the bits of a number.  Of vectors: `select(lanes, a, b)` chooses from two, `shuffle(a, b, (0, 5))`
-takes lanes of both by number, which are known while compiling, `lane_bits(lanes)` is a number that has a bit for each.
-`masked_load(p, lanes)` reads these lanes of the vector at p, the others are zero; `masked_store(p, lanes, x)` writes
-them.
+takes lanes of both by number, which are known while compiling.  `masked_load(p, lanes)` reads these lanes of the
+vector at p, the others are zero; `masked_store(p, lanes, x)` writes them.
 
 Two arguments name a place: an owner and a field in quotes, or an array and a number.
 
@@ -35,37 +31,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..records import record
-from .numbers import Float, Vector, u64, vector
-from .structs import Pointer, Struct, array, evaluated, obj, zero
+from .numbers import Float, Vector, vector
+from .structs import Pointer, Reference, Struct, array, evaluated, ptr, zero
 
 
 class void:
     """The result of a function that gives nothing."""
 
 
-class status:
-    """The result of a function that gives nothing but may fail."""
-
-    bits = 32
-    signed = True
-
-
 class Routine:
-    """A function of native Python, or one of another library.
-
-    fails      True: NULL or a negative result says that an exception is set; "occurred": -1 may say so
-    new        a result that is an object is a new reference
-    runs_python   may run any Python code; None: found out when it is compiled
-    """
+    """A function of native Python, or one of another library."""
 
     result: Any
     params: list[tuple[str, Any]]
-    fails: Any
     scope: Mapping[str, Any]
     tree: ast.FunctionDef
     annotations: Mapping[str, str]
-    new = True
-    runs_python: bool | None = None
     is_native = contract = False
     inline: bool | None = None
     file = ""
@@ -79,10 +60,10 @@ class Routine:
             raise AttributeError(name)
         if name == "tree":
             self.tree = _definition(self.file, self.plain.__code__.co_firstlineno)
-        elif name in ("result", "params", "fails"):
+        elif name in ("result", "params"):
             kinds = {name: evaluated(a, self.scope) for name, a in self.annotations.items()}
             self.result = kinds.pop("return", void) or void
-            self.params, self.fails = list(kinds.items()), self.result in (obj, status)
+            self.params = list(kinds.items())
         return object.__getattribute__(self, name)
 
     def __call__(self, *arguments: Any) -> Any:
@@ -94,27 +75,14 @@ class Routine:
 
 
 def _converted(kind: Any, value: Any) -> Any:
-    is_converted = isinstance(kind, type) and kind not in (void, status)
-    return kind(value) if value is not None and (is_converted or getattr(kind, "word", "") == "ptr") else value
+    is_converted = isinstance(kind, Reference) or (isinstance(kind, type) and kind is not void)
+    return kind(value) if value is not None and is_converted else value
 
 
-def extern(
-    name: str,
-    result: Any,
-    *params: Any,
-    fails: Any = False,
-    new: bool = True,
-    runs_python: bool = True,
-    plain: Callable[..., Any] | None = None,
-) -> Routine:
-    """A function of another library.
-
-    runs_python   False for one that runs no Python code, and lets no object go
-    plain         what stands for it in plain Python
-    """
+def extern(name: str, result: Any, *params: Any, plain: Callable[..., Any] | None = None) -> Routine:
+    """A function of another library.   plain: what stands for it in plain Python"""
     found = Routine(name, plain)
     found.result, found.params = result, [(f"a{i}", kind) for i, kind in enumerate(params)]
-    found.fails, found.new, found.runs_python = fails, new, runs_python
     return found
 
 
@@ -155,7 +123,7 @@ def from_source(source: str, scope: Mapping[str, Any], like: Routine) -> Routine
             node.lineno = node.end_lineno = like.tree.lineno
     found = Routine(tree.name)
     found.params = [(a.arg, evaluated(ast.unparse(a.annotation), scope)) for a in tree.args.args if a.annotation]
-    found.result, found.fails, found.is_native = obj, True, True
+    found.result, found.is_native = ptr, True
     found.scope, found.file, found.tree = scope, like.file, tree
     return found
 
@@ -215,14 +183,6 @@ def local(kind: Any, count: int) -> Pointer:
     return Pointer([None] * (int(count) * getattr(kind, "lanes", 1)), 0, kind)
 
 
-def likely(truth: Any) -> Any:
-    return truth
-
-
-def unlikely(truth: Any) -> Any:
-    return truth
-
-
 def select(choice: Any, yes: Any, no: Any) -> Any:
     """Of two vectors the lanes that a vector of bool chooses; a bool chooses one of any two without a branch."""
     if isinstance(choice, bool):
@@ -234,11 +194,6 @@ def shuffle(a: Any, b: Any, places: Sequence[int]) -> Any:
     """Lanes of two vectors by their numbers; those of the second come after those of the first."""
     both = [*a.values, *b.values]
     return vector[a.item, len(places)]([both[place] for place in places])
-
-
-def lane_bits(choice: Any) -> Any:
-    """The number whose bits are a vector of bool."""
-    return u64(sum(bool(lane) << place for place, lane in enumerate(choice.values)))
 
 
 def masked_load(place: Any, choice: Any) -> Any:
@@ -324,7 +279,7 @@ def fence(ordering: str = "seq_cst") -> None:
 INTRINSICS: dict[Any, str] = {
     f: f.__name__
     for f in (
-        local, likely, unlikely, select, shuffle, lane_bits, masked_load, masked_store, bit_cast, fence,
+        local, select, shuffle, masked_load, masked_store, bit_cast, fence,
         atomic_load, atomic_store, atomic_add, atomic_max, compare_exchange,
     )
 }  # fmt: skip

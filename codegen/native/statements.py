@@ -1,23 +1,16 @@
-"""Statements of native Python, and the frame of a function: its way out, and its way out with an exception.
-
-Locals that are counted are let go on every way out; a local that is returned is moved.  A parameter is the caller's,
-who holds it as long as the call takes.
-
-No local is used before it has a value, and no borrowed one after Python code, which may let its owner go (it is stale).
-"""
+"""Statements of native Python, and the frame of a function.  No local is used before it has a value."""
 
 from __future__ import annotations
 
 import ast
 import copy
-import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .calls import CallWriter, failure
+from .calls import CallWriter
 from .numbers import i64
-from .routines import status, void
-from .structs import Field, borrowed, evaluated, is_object, obj
+from .routines import void
+from .structs import Field, evaluated
 from .translation import Computed, spelled
 
 
@@ -29,8 +22,6 @@ class RoutineWriter(CallWriter):
         routine, result = self.routine, self.routine.result
         if result is not void:
             self.heads.append(f"  %.result = alloca {spelled(result)}")
-        if result is status:
-            self.heads.append("  store i32 0, ptr %.result")
         for name, kind in routine.params:
             if not self.given[name]:
                 self.variables[name], self.values[name] = ("", kind), f"%{name}"
@@ -38,35 +29,19 @@ class RoutineWriter(CallWriter):
             self.heads += [f"  %{name}.at = alloca {spelled(kind)}", f"  store {spelled(kind)} %{name}, ptr %{name}.at"]
             self.variables[name] = (f"%{name}.at", kind)
         self.block(self.tree.body)
-        if not self.is_closed and result not in (void, status):
+        if not self.is_closed and result is not void:
             raise self.refuse(self.tree.body[-1], "the end of the function without a result")
         self.jump("leave")
         self.line = self.tree.end_lineno or self.line
-        self._write_ends()
-        names = {name for name, (_, kind) in self.variables.items() if kind == borrowed and name not in self.params}
-        refuse_wrong_uses(self.happenings, self.ways, names, self.refuse)
-        if routine.runs_python is None:
-            routine.runs_python = any(what == "python" for found in self.happenings.values() for what, _ in found)
+        self.begin("leave")
+        text = "" if result is void else self.let(f"load {spelled(result)}, ptr %.result")
+        self.emit("ret void" if result is void else f"ret {spelled(result)} {text}")
+        refuse_unset(self.happenings, self.ways, self.refuse)
         attributes = {True: " alwaysinline", False: " noinline", None: ""}[routine.inline]
         linkage = "" if routine in self.module.exported else "internal "
         params = ", ".join(f"{spelled(kind)} %{name}" for name, kind in routine.params)
         head = f"define {linkage}{spelled(result)} {self.module.use(routine)}({params}){attributes}"
         return "\n".join([f"{head} !dbg {self._subprogram} {{", ".entry:", *self.heads, *self.lines, "}"])
-
-    def _write_ends(self) -> None:
-        """The ways out."""
-        result = self.routine.result
-        if self.can_fail_here:
-            self.begin("failed")
-            if result is not void:
-                self.emit(f"store {spelled(result)} {failure(result)}, ptr %.result")
-            self.jump("leave")
-        self.begin("leave")
-        for name, (at, kind) in self.variables.items():
-            if kind == obj and name not in self.params:
-                self.let_go(self.let(f"load ptr, ptr {at}"))
-        text = "" if result is void else self.let(f"load {spelled(result)}, ptr %.result")
-        self.emit("ret void" if result is void else f"ret {spelled(result)} {text}")
 
     # ------------------------------------------------------------ statements
 
@@ -79,14 +54,13 @@ class RoutineWriter(CallWriter):
             if method is None:
                 raise self.refuse(statement, f"{type(statement).__name__} is not in the language")
             method(statement)
-            assert not self.temporaries or self.is_closed, f"line {self.line}: temporaries are left"
 
     def on_Pass(self, s: ast.Pass) -> None:
         pass
 
     def on_Expr(self, s: ast.Expr) -> None:
         if not (isinstance(s.value, ast.Constant) and isinstance(s.value.value, str)):
-            self.done(self.expr(s.value))
+            self.expr(s.value)
 
     def on_Assign(self, s: ast.Assign) -> None:
         if len(s.targets) > 1:
@@ -115,40 +89,28 @@ class RoutineWriter(CallWriter):
         """Give a value to a local or a place in memory."""
         if isinstance(target, ast.Name):
             at, kind = self._local(target, value, s)
-            field = Field("", kind, 0, "")
+            field = Field("", kind, 0)
         elif isinstance(target, (ast.Attribute, ast.Subscript)):
             at, field = self.place(target)
             kind = field.kind
         else:
             raise self.refuse(s, f"{type(target).__name__} is no target")
         value = self.fit(value, kind, s)
-        if kind == obj:
-            self.moved(value)
-            old = self.let(f"load ptr, ptr {at}")
-            self.emit(f"store ptr {value.text}, ptr {at}")
-            self.let_go(old)
-        elif value.owned:
-            raise self.refuse(s, "a new reference where it is not kept")
-        elif isinstance(target, ast.Name):
+        if isinstance(target, ast.Name):
             if target.id not in self.values:
                 self.emit(f"store {spelled(kind)} {value.text}, ptr {at}")
+            self.note("set", target.id)
         else:
             self.kept(value.text, kind, at)
-        if isinstance(target, ast.Name):
-            self.note("set", target.id)
 
     def _local(self, target: ast.Name, value: Computed, s: ast.stmt) -> tuple[str, Any]:
         """The place of a local, which the first value gives its type."""
-        if target.id in self.params and self.variables[target.id][1] == obj:
-            raise self.refuse(s, "a parameter is the caller's: take a local")
         kind = value.kind
         if target.id not in self.variables:
             if kind in (int, float):
                 raise self.refuse(s, "which number? say i64(...)")
             if kind is void:
                 raise self.refuse(s, "no value")
-            if is_object(kind) and not value.owned:
-                kind = obj  # who wants it borrowed says so
         if value.length and self.given[target.id] == 1:
             self.lengths[target.id] = value.length
             if value.text.startswith(("%local", "@")):
@@ -270,37 +232,13 @@ class RoutineWriter(CallWriter):
         if self.module.checks:
             self.check(self.truth(s.test), s, "assertion failed")
 
-    def on_Raise(self, s: ast.Raise) -> None:
-        if not self.routine.fails:
-            raise self.refuse(s, f"{self.routine.name} cannot fail: return obj or status")
-        if not re.fullmatch(r"\w+\('.*'\)", ast.unparse(s.exc) if s.exc else ""):
-            raise self.refuse(s, "an exception is a class of Python's and one text")
-        call: Any = s.exc
-        self.raise_error(call.func.id, call.args[0].value)
-        self.can_fail_here = True
-        self.jump("failed")
-
-    def _is_counted_local(self, name: str) -> bool:
-        return name in self.variables and name not in self.params and self.variables[name][1] == obj
-
     def on_Return(self, s: ast.Return) -> None:
         result, e = self.routine.result, s.value
-        if e is None or result in (void, status):
-            if e is not None or result not in (void, status):
+        if e is None or result is void:
+            if e is not None or result is not void:
                 raise self.refuse(s, f"{self.routine.name} gives {result.__name__}")
-        elif isinstance(e, ast.Name) and self._is_counted_local(e.id):
-            at, kind = self.variables[e.id]
-            if result != obj:
-                raise self.refuse(s, "a counted local that nothing would hold any more")
-            text = self.fit(Computed(self.let(f"load ptr, ptr {at}"), kind), result, s).text
-            self.emit(f"store ptr null, ptr {at}")
-            self.emit(f"store ptr {text}, ptr %.result")
         else:
             value = self.fit(self.expr(e, result), result, s)
-            if result == obj:
-                self.moved(value)
-            elif value.owned:
-                raise self.refuse(s, "a new reference where it is not kept")
             self.emit(f"store {spelled(result)} {value.text}, ptr %.result")
         self.jump("leave")
 
@@ -308,51 +246,32 @@ class RoutineWriter(CallWriter):
 # ---------------------------------------------------------------- ways through a function
 
 
-#: For each local that has a value: 0, or the line since which it is stale.
-_State = dict[str, int]
-
-
-def refuse_wrong_uses(
+def refuse_unset(
     happenings: Mapping[str, Sequence[tuple[str, Any]]],
     ways: Mapping[str, Sequence[str]],
-    borrowed: Set[str],
     refuse: Callable[[ast.AST, str], Exception],
 ) -> None:
-    """Raise what `refuse` makes for the first wrong use.  Blocks are followed until nothing changes: in front of each
-    stand the locals that have a value on every way to it, and since when they are stale on one of them.
+    """Raise what `refuse` makes for the first use of a local without a value.  Blocks are followed until nothing
+    changes: in front of each stand the locals that have a value on every way to it.
 
-    happenings   by block, in order: ("set", name), ("use", the node of a name), ("python", the line that runs it)
+    happenings   by block, in order: ("set", name), ("use", the node of a name)
     ways         the blocks that may follow a block
     """
-    before: dict[str, _State] = {".entry": {}}
+    before: dict[str, set[str]] = {".entry": set()}
     changed = [".entry"]
     while changed:
         block = changed.pop()
-        after = _through(happenings[block], dict(before[block]), borrowed)
+        after = before[block].union([about for what, about in happenings[block] if what == "set"])
         for following in ways[block]:
-            old = before.get(following, after)
-            met = {name: line or after[name] for name, line in old.items() if name in after}
-            if following not in before or met != old:
+            old = before.get(following)
+            met = after if old is None else old & after
+            if met != old:
                 before[following] = met
                 changed.append(following)
-    for block, state in before.items():
-        _through(happenings[block], dict(state), borrowed, refuse)
-
-
-def _through(
-    happenings: Sequence[tuple[str, Any]],
-    state: _State,
-    borrowed: Set[str],
-    refuse: Callable[[ast.AST, str], Exception] | None = None,
-) -> _State:
-    """The state behind a block."""
-    for what, about in happenings:
-        if what == "set":
-            state[about] = 0
-        elif what == "python":
-            state.update({name: about for name in borrowed if state.get(name) == 0})
-        elif refuse and about.id not in state:
-            raise refuse(about, f"{about.id} has no value on every way to here")
-        elif refuse and (line := state[about.id]):
-            raise refuse(about, f"{about.id} is borrowed, and line {line} may run Python code: hold it in a local")
-    return state
+    for block, names in before.items():
+        known = set(names)
+        for what, about in happenings[block]:
+            if what == "set":
+                known.add(about)
+            elif about.id not in known:
+                raise refuse(about, f"{about.id} has no value on every way to here")

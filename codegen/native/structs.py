@@ -1,9 +1,8 @@
 """The memory of native Python: pointers, structs and arrays, each with a stand-in that plain Python runs on.
 
-    ptr[T]         a pointer that is not counted
-    obj            a Python object with a reference of its own; `borrowed`: without one
+    ptr[T]         a pointer; `ptr`: to anything, an object of Python's say.  Nothing counts references unasked
     array[T, n]    n values in place
-    fn[R, A, B]    a pointer to a function      overlay("number", T)     the bytes of the field `number`, as a T
+    fn[R, A, B]    a pointer to a function
 
     class Node(Struct):
         number: u32
@@ -25,13 +24,12 @@ from .numbers import Float, Vector, is_integer
 
 @record(frozen=True)
 class Reference:
-    """`ptr`, `obj` or `borrowed`, and what it points to."""
+    """`ptr`, and what it points to."""
 
-    word: str
     target: Any = None
 
     def __getitem__(self, target: Any) -> Reference:
-        return Reference(self.word, target)
+        return Reference(target)
 
     def __call__(self, value: Any) -> Any:
         """A conversion, in plain Python."""
@@ -41,10 +39,10 @@ class Reference:
 
     @property
     def __name__(self) -> str:
-        return f"{self.word}[{self.target.__name__}]" if self.target else self.word
+        return f"ptr[{self.target.__name__}]" if self.target else "ptr"
 
 
-ptr, obj, borrowed = (Reference(word) for word in ("ptr", "obj", "borrowed"))
+ptr = Reference()
 
 
 @record(frozen=True)
@@ -58,12 +56,6 @@ class Array:
     @property
     def __name__(self) -> str:
         return f"array[{self.item.__name__}, {self.length}]"
-
-
-@record(frozen=True)
-class Overlay:
-    of: str
-    kind: Any
 
 
 @record(frozen=True)
@@ -85,7 +77,7 @@ class FunctionPointer:
 
 
 array: Any = Array  # its brackets hold a number
-overlay, fn = Overlay, FunctionPointer
+fn = FunctionPointer
 
 
 def is_struct(kind: Any) -> bool:
@@ -94,11 +86,6 @@ def is_struct(kind: Any) -> bool:
 
 def is_pointer(kind: Any) -> bool:
     return isinstance(kind, (Reference, FunctionPointer))
-
-
-def is_object(kind: Any) -> bool:
-    """True for a pointer to a Python object."""
-    return kind in (obj, borrowed)
 
 
 def size_of(kind: Any) -> int:
@@ -132,12 +119,11 @@ def evaluated(annotation: Any, scope: Mapping[str, Any]) -> Any:
 
 @record(frozen=True)
 class Field:
-    """The place of a value in a struct; `home`: the name of the field whose bytes these are."""
+    """The place of a value in a struct."""
 
     name: str
     kind: Any
     offset: int
-    home: str
 
 
 class Struct:
@@ -160,13 +146,9 @@ class Struct:
             classes = cls.__mro__[-3::-1]  # without this one and `object`; what a struct extends comes first
             for name, annotation in [pair for c in classes for pair in c.__annotations__.items()]:
                 kind = evaluated(annotation, cls._scope)
-                if isinstance(kind, Overlay):
-                    below = found[kind.of]
-                    found[name] = Field(name, kind.kind, below.offset, below.home)
-                else:
-                    start = -(-end // align_of(kind)) * align_of(kind)
-                    end = start + size_of(kind)
-                    found[name] = Field(name, kind, start, name)
+                start = -(-end // align_of(kind)) * align_of(kind)
+                end = start + size_of(kind)
+                found[name] = Field(name, kind, start)
             cls._fields = found
         return cls._fields
 
@@ -179,26 +161,13 @@ class Struct:
         field = type(self).fields().get(name)
         if field is None:
             raise AttributeError(name)
-        for other in self._overlaid(field):
-            stored = self.__dict__.pop(other)
-            if stored and not (isinstance(stored, Pointer) and not any(stored.items)):
-                self.__dict__[other] = stored
-                raise AttributeError(f"{type(self).__name__}.{name}: its bytes hold the field {other} now")
         value = zero(field.kind)
         if isinstance(field.kind, Array) or is_struct(field.kind):
             self.__dict__[name] = value
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        field = type(self).fields()[name]
-        for other in self._overlaid(field):
-            del self.__dict__[other]
-        self.__dict__[name] = stored(field.kind, value)
-
-    def _overlaid(self, field: Field) -> list[str]:
-        """The fields on the same bytes that hold something."""
-        fields = type(self).fields()
-        return [n for n in self.__dict__ if n != field.name and n in fields and fields[n].home == field.home]
+        self.__dict__[name] = stored(type(self).fields()[name].kind, value)
 
 
 def stored(kind: Any, value: Any) -> Any:

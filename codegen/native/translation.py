@@ -26,13 +26,11 @@ class NotNative(TypeError):
 class Computed:
     """A value in LLVM's text.
 
-    owned     an object that has a reference of its own, to be moved or let go
     length    of the array that it points to, where that is known
     """
 
     text: str
     kind: Any
-    owned: bool = False
     length: int = 0
 
 
@@ -62,44 +60,24 @@ def constant(value: Any, kind: Any) -> str:
     return str(int(value))
 
 
-_SET_FAULTS = """@faults.left = internal global i64 0
-define void @set_faults(i64 %k) {
-  store i64 %k, ptr @faults.left
-  ret void
-}
-define i64 @faults_left() {
-  %k = load i64, ptr @faults.left
-  ret i64 %k
-}"""
-
-_DROP = """define internal void @drop.object(ptr %x) alwaysinline {
-  %is.null = icmp eq ptr %x, null
-  br i1 %is.null, label %done, label %some
-some:
-  call void @Py_DecRef(ptr %x)
-  br label %done
-done:
-  ret void
-}"""
+#: The first number of metadata.
+_FIRST_METADATA = 1000
 
 
 class ModuleText:
     """A module's text in the making; `written` gives the text of a function."""
 
-    def __init__(self, *, checks: bool = False, faults: bool = False, first_metadata: int = 1000) -> None:
-        self.checks, self.faults = checks, faults
-        self.texts: list[str] = [_SET_FAULTS] if faults else []
-        self._first = first_metadata
+    def __init__(self, *, checks: bool = False) -> None:
+        self.checks = checks
+        self.texts: list[str] = []
         self._metadata: list[str] = []
         self._version = self.metadata('!{i32 2, !"Debug Info Version", i32 3}')
-        self.rare = self.metadata('!{!"branch_weights", i32 1, i32 4000}')
         self._files: dict[str, tuple[str, str, str]] = {}
         self.exported: list[Routine] = []
         self._known: dict[Any, str] = {}
         self._taken: set[str] = set()
         self._waiting: list[Routine] = []
         self._written: set[int] = set()
-        self._begun: list[Routine] = []
 
     def whole(self, exports: Iterable[Routine]) -> str:
         """The text of these functions and of all that they call."""
@@ -174,23 +152,7 @@ class ModuleText:
             self.texts.append(f'{self._known[text]} = private constant [{len(data)} x i8] c"{quoted}"')
         return self._known[text]
 
-    def dropper(self) -> str:
-        """The function that counts one holder of an object less, or of null."""
-        self.declared("Py_DecRef", "void", "ptr")
-        return self._once("drop.object", _DROP)
-
     # ------------------------------------------------------------ functions
-
-    def runs_python(self, routine: Any) -> bool:
-        """True if a call may run any Python code, by which what is borrowed may be gone."""
-        if not isinstance(routine, Routine):
-            return True
-        self.use(routine)
-        if routine in self._begun:  # it calls itself
-            return True
-        # Written now whatever is known of it, so that a text says nothing of those that were written before.
-        self._write(routine)
-        return routine.runs_python is not False
 
     def written(self, routine: Routine) -> str:
         raise NotImplementedError
@@ -200,9 +162,7 @@ class ModuleText:
             return
         self._written.add(id(routine))
         if routine.is_native:
-            self._begun.append(routine)
             self.texts.append(self.written(routine))
-            self._begun.pop()
         else:
             self.declared(routine.name, spelled(routine.result), *[spelled(kind) for _, kind in routine.params])
 
@@ -210,7 +170,7 @@ class ModuleText:
 
     def metadata(self, text: str) -> str:
         """The number of a new piece of metadata."""
-        name = f"!{self._first + len(self._metadata)}"
+        name = f"!{_FIRST_METADATA + len(self._metadata)}"
         self._metadata.append(f"{name} = {text}")
         return name
 

@@ -1,7 +1,7 @@
-"""Lines of LLVM's text of one function: instructions, blocks, the source line of each, checks, and counts.
+"""Lines of LLVM's text of one function: instructions, blocks, the source line of each, and checks.
 
-Locals are followed here as well: `happenings` has for each block, in order, where one is set and used and where Python
-code may run; `statements` reads it.
+Locals are followed here as well: `happenings` has for each block, in order, where one is set and used; `statements`
+reads it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from .routines import Routine
-from .structs import obj
-from .translation import Computed, ModuleText, NotNative, in_memory, spelled
+from .translation import ModuleText, NotNative, in_memory, spelled
 
 
 class TextWriter:
     """The text of a function in the making.
 
     variables   the address and type of each local and parameter
-    temporaries objects with a reference that nothing holds yet: a call that fails lets go of them
     lengths     of the arrays that locals point to, where a local is given a value once
     values      of parameters that are given no other, and of locals that are an array: they need no place
     scope       names that are known while compiling, first of all those of unrolled loops
@@ -32,7 +30,6 @@ class TextWriter:
         self.module, self.routine, self.tree = module, routine, routine.tree
         self.params = {name for name, _ in routine.params}
         self.variables: dict[str, tuple[str, Any]] = {}
-        self.temporaries: dict[str, None] = {}
         self.lengths: dict[str, int] = {}
         self.values: dict[str, str] = {}
         self.turn: dict[str, Any] = {}
@@ -43,7 +40,7 @@ class TextWriter:
         self.lines: list[str] = []
         self.heads: list[str] = []
         self.line = self.tree.lineno
-        self.is_closed = self.can_fail_here = False
+        self.is_closed = False
         self.happenings: dict[str, list[tuple[str, Any]]] = {".entry": []}
         self.ways: dict[str, list[str]] = {".entry": []}
         self._block = ".entry"
@@ -93,16 +90,13 @@ class TextWriter:
             self.emit(f"br label %{label}")
         self.is_closed = True
 
-    def branch(self, truth: str, yes: str, no: str, *, is_rare: bool = False) -> None:
+    def branch(self, truth: str, yes: str, no: str) -> None:
         self.ways[self._block] += (yes, no)
-        weights = ""
-        if is_rare:
-            weights = f", !prof {self.module.rare}"
-        self.emit(f"br i1 {truth}, label %{yes}, label %{no}{weights}")
+        self.emit(f"br i1 {truth}, label %{yes}, label %{no}")
         self.is_closed = True
 
     def note(self, what: str, about: Any) -> None:
-        """Something that happens to locals: "set" or "use" of one, or "python" runs."""
+        """Something that happens to a local: "set" with its name, "use" with the node of it."""
         self.happenings[self._block].append((what, about))
 
     def refuse(self, node: Any, why: str) -> NotNative:
@@ -124,11 +118,9 @@ class TextWriter:
     # ------------------------------------------------------------ locals
 
     def slot(self, name: str, kind: Any) -> tuple[str, Any]:
-        """The place of a local, null at first if it holds a reference."""
+        """The place of a local."""
         if name not in self.variables:
             self.heads.append(f"  %{name}.at = alloca {spelled(kind)}")
-            if kind == obj:
-                self.heads.append(f"  store ptr null, ptr %{name}.at")
             self.variables[name] = (f"%{name}.at", kind)
         return self.variables[name]
 
@@ -144,56 +136,3 @@ class TextWriter:
             text = self.let(f"zext i1 {text} to i8")
         align = f", align {kind.item.bits // 8}" if hasattr(kind, "lanes") else ""
         self.emit(f"store {in_memory(kind)} {text}, ptr {at}{align}")
-
-    # ------------------------------------------------------------ counts
-
-    def hold(self, text: str) -> None:
-        """Count one holder of an object more, unless it is null."""
-        if text == "null":
-            return
-        some, out = self.labels("some", "held")
-        self.branch(self.let(f"icmp eq ptr {text}, null"), out, some)
-        self.begin(some)
-        self.emit(f"call void {self.module.declared('Py_IncRef', 'void', 'ptr')}(ptr {text})")
-        self.jump(out)
-        self.begin(out)
-
-    def let_go(self, text: str) -> None:
-        """Count one holder of an object less, unless it is null; the last one frees it."""
-        if text == "null":
-            return
-        self.emit(f"call void {self.module.dropper()}(ptr {text})")
-        self.note("python", self.line)
-
-    def temporary(self, text: str) -> Computed:
-        """An object with a reference of its own."""
-        self.temporaries[text] = None
-        return Computed(text, obj, owned=True)
-
-    def done(self, value: Computed) -> None:
-        """The end of a value that was only read."""
-        if value.owned:
-            del self.temporaries[value.text]
-            self.let_go(value.text)
-
-    def moved(self, value: Computed) -> None:
-        """The reference of an object passes on; an object that has none gets one."""
-        if value.owned:
-            del self.temporaries[value.text]
-        else:
-            self.hold(value.text)
-
-    def fail_if(self, bad: str) -> None:
-        """Leave with the exception that is set; temporaries are let go."""
-        good = self.fresh("good")
-        self.can_fail_here = True
-        if not self.temporaries:
-            self.branch(bad, "failed", good, is_rare=True)
-        else:
-            fail = self.fresh("fail")
-            self.branch(bad, fail, good, is_rare=True)
-            self.begin(fail)
-            for text in self.temporaries:
-                self.let_go(text)
-            self.jump("failed")
-        self.begin(good)

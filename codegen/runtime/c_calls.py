@@ -124,8 +124,8 @@ class Frame(Struct):
     attributes: Attributes
 
 
-allocated = extern("PyMem_RawMalloc", u64, u64, runs_python=False)
-free = extern("PyMem_RawFree", void, u64, runs_python=False)
+allocated = extern("PyMem_RawMalloc", u64, u64)
+free = extern("PyMem_RawFree", void, u64)
 
 
 @native

@@ -10,7 +10,7 @@ Python number whose kind it can hold is written to a cell of sixteen bytes in th
 from __future__ import annotations
 
 from ..native import extern, f32, f64, i32, i64, local, native, ptr, u8, u32, u64
-from .plan_words import EntryWords, PlanWords, Spec, entering
+from .plan_words import EntryWords, Spec, entering
 from .recording_objects import (
     HEAD,
     RawArray,
@@ -34,21 +34,21 @@ NUMBER_KINDS = {"f64": F64, "f32": F32, "i64": I64, "i32": I32, "bool": BOOL, "c
 #: NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED.
 PACKED = 0x101
 
-real_of = extern("PyComplex_RealAsDouble", f64, ptr, runs_python=False)
-imaginary_of = extern("PyComplex_ImagAsDouble", f64, ptr, runs_python=False)
-integer_of = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr, runs_python=False)
-is_true = extern("PyObject_IsTrue", i32, ptr, runs_python=False)
+real_of = extern("PyComplex_RealAsDouble", f64, ptr)
+imaginary_of = extern("PyComplex_ImagAsDouble", f64, ptr)
+integer_of = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr)
+is_true = extern("PyObject_IsTrue", i32, ptr)
 
 
 @native(inline=True)
-def data_of(plan: ptr[PlanWords], argument: ptr, spec: ptr[Spec], cell: ptr) -> ptr:
+def data_of(argument: ptr, spec: ptr[Spec], cell: ptr) -> ptr:
     """The data of an argument that fits its spec, else null.  A number is written to the cell."""
     cls = class_of(argument)
-    if cls is plan.array_type:
+    if cls is entering.array_type:
         return data_of_array(ptr[RawArray](argument), spec)
     if cls is spec.scalar:
         return argument + HEAD
-    return written(plan, argument, spec.kind, cell)
+    return written(argument, spec.kind, cell)
 
 
 @native(inline=True)
@@ -69,10 +69,10 @@ def data_of_array(a: ptr[RawArray], spec: ptr[Spec]) -> ptr:
 
 
 @native
-def written(plan: ptr[PlanWords], number: ptr, kind: u64, cell: ptr) -> ptr:
+def written(number: ptr, kind: u64, cell: ptr) -> ptr:
     """The cell, where a Python number is written to it; null for what does not fit."""
     cls = class_of(number)
-    if cls is plan.float_type:
+    if cls is entering.float_type:
         if kind == F64:
             ptr[f64](cell)[0] = float_value(number)
             return cell
@@ -80,12 +80,12 @@ def written(plan: ptr[PlanWords], number: ptr, kind: u64, cell: ptr) -> ptr:
             ptr[f32](cell)[0] = f32(float_value(number))
             return cell
         return None
-    if cls is plan.int_type:
+    if cls is entering.int_type:
         return written_integer(number, kind, cell)
-    if cls is plan.bool_type and kind == BOOL:
+    if cls is entering.bool_type and kind == BOOL:
         ptr[u8](cell)[0] = u8(is_true(number))
         return cell
-    if cls is plan.complex_type:
+    if cls is entering.complex_type:
         real = real_of(number)
         imaginary = imaginary_of(number)
         if kind == C128:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..modes import modes
 from . import memory, native
-from .launcher import LaunchPlan, NativeStep, checked_arguments, launcher, raise_status
+from .launcher import LaunchPlan, launcher, run_by
 
 #: From this many scalar operations on (some 150 ms, vectorised) threads gain more than the launcher takes.
 _LONGEST = 1_000_000_000
@@ -56,35 +57,24 @@ class EarlyCall:
         is_needed = native.is_made() or modes.flush_subnormals  # which nothing but machine code does
         if not is_needed and not self._was_called:
             self._was_called = True
-            return _run(self._plan, arguments)
+            return run_by(partial(_run, self._plan), self._plan, arguments)
         if self._launcher is None:
             try:
                 self._launcher = launcher(self._plan)
             except native.NO_ROOM:
-                return _run(self._plan, arguments)
+                return run_by(partial(_run, self._plan), self._plan, arguments)
             owner = self._owner()
             if owner is not None:
                 owner.call = self._launcher
         return self._launcher(*arguments)
 
 
-def _run(plan: LaunchPlan, arguments: Sequence[Any]) -> tuple[np.ndarray, ...]:
-    """Run as the launcher's slow path does, without any code of its own."""
-    inputs = checked_arguments(arguments, plan.inputs, plan.name)
-    outputs = tuple([memory.new(a) for a in plan.outputs])
-    space = memory.workspace(plan.workspace_bytes)
-    base = memory.address_of(space)
-    addresses = [memory.address_of(array) for array in (*inputs, *outputs)]
-    addresses += [base + offset for offset in plan.offsets]
+def _run(plan: LaunchPlan, addresses: Sequence[int]) -> int:
+    """Run the steps as `run_program` does, without any code of its own, on one thread."""
     made = _unlocked if plan.is_long else _locked
     for number, step in enumerate(plan.steps):
         pointers = (ctypes.c_void_p * len(step.slots))(*[addresses[slot] for slot in step.slots])
-        extents = _whole(step)
+        extents = step.extents if step.share is None else (*step.extents, 0, step.share.total)
         if status := made(step.address)(pointers, memory.words(extents)):
-            raise_status(number << 32 | status)
-    return outputs
-
-
-def _whole(step: NativeStep) -> tuple[int, ...]:
-    """The extents of a step that one thread does all of."""
-    return step.extents if step.share is None else (*step.extents, 0, step.share.total)
+            return number << 32 | status
+    return 0

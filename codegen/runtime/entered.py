@@ -16,7 +16,7 @@ import numpy as np
 from ..lazily import later
 from .launcher import LaunchPlan, PlanBlock, StepTable, raise_status
 from .memory import words
-from .native import OFFSETS, Self, is_native, native
+from .native import Self, is_native, native
 from .slots import offset_of, wrapper
 
 if TYPE_CHECKING:
@@ -117,21 +117,18 @@ def install(
     variable, mode_type, flag = mode
     if not is_native():
         return False
-    fields = dict(site_at=offset_of(cls, slot), careful_at=offset_of(mode_type, flag), items_at=OFFSETS["ITEMS"])
+    fields = dict(site_at=offset_of(cls, slot), careful_at=offset_of(mode_type, flag))
     names = ("node_at", "value_at", "kind_at", "out_at")
     fields |= {name: offset_of(*place) for name, place in zip(names, handles, strict=True)}
     if None in fields.values():
         return False
     objects = dict(
-        mode=variable, false=False, site_type=Self, slow=slow, none=None, dict_type=dict,
-        array_type=np.ndarray, int_type=int, float_type=float, str_type=str, error_type=Exception,
+        mode=variable, false=False, site_type=Self, slow=slow, none=None, dict_type=dict, str_type=str,
+        error_type=Exception,
     )  # fmt: skip
-    values: dict[str, Any] = fields | {name: id(thing) for name, thing in objects.items()}
     # The code holds their addresses to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(objects))
-    code = native().code
-    address = ctypes.PYFUNCTYPE(ctypes.c_int64)(code.address("entering_words"))()
-    (ctypes.c_int64 * len(plan_words.WORDS)).from_address(address)[:] = [values[name] for name in plan_words.WORDS]
+    native().remember(fields | {name: id(thing) for name, thing in objects.items()})
     name = "__call__"
-    setattr(cls, name, wrapper(cls, vars(type)[name], name, code.address("enter")))
+    setattr(cls, name, wrapper(cls, vars(type)[name], name, native().code.address("enter")))
     return True

@@ -13,7 +13,7 @@ put there, which are held until the call ends.  Where no entry fits, or the mode
 
 from __future__ import annotations
 
-from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely, void
+from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64
 from .call_objects import PACKED, items_of
 from .launch import run_plan
 from .plan_words import MISS, Check, EntryWords, entering
@@ -46,21 +46,15 @@ PAYLOAD = RawSelf.fields()["payload"].offset
 #: Py_EQ.
 EQUAL = 2
 
-dict_next = extern("PyDict_Next", i32, ptr, ptr, ptr, ptr, runs_python=False)
+dict_next = extern("PyDict_Next", i32, ptr, ptr, ptr, ptr)
 compared = extern("PyObject_RichCompareBool", i32, ptr, ptr, i32)
 new_copy = extern("new_copy", ptr, ptr, i32)
-occurred = extern("PyErr_Occurred", ptr, runs_python=False)
+occurred = extern("PyErr_Occurred", ptr)
 
 
 @native
 def entering_words() -> ptr:
-    return ptr(entering)
-
-
-@native
-def set_items_at(place: i64) -> void:
-    """Say where tuples have their items, which results are put into before anybody enters."""
-    entering.items_at = place
+    return entering
 
 
 @native(inline=False)
@@ -219,7 +213,7 @@ def run_registers(entry: ptr[EntryWords], registers: ptr[ptr]) -> ptr:
     for k in range(count):
         inc(inputs[k])
     result = run_plan(entry.plan, inputs, entry)
-    if unlikely(result is ptr(MISS)):
+    if result is ptr(MISS):
         result = run_packed(entry, inputs, count)
     let_go(inputs, count)
     return result
@@ -266,7 +260,7 @@ def enter(self: ptr, args: ptr, keywords: ptr) -> ptr:
         if keywords is not None and dict_size(keywords) != 0:
             is_named = 1
         inc(site)
-        entries = ptr[ptr[EntryWords]](ptr(site) + PAYLOAD)
+        entries = ptr[ptr[EntryWords]](site + PAYLOAD)
         count = ptr[RawTuple](args).size
         for e in range(ptr[RawSelf](site).size >> 3):
             entry = entries[e]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ..kernel.nest import Status
 from ..lowering import LANES
-from ..native import Struct, extern, fn, i32, i64, lane_bits, local, native, ptr, shuffle, u64, vector, void
+from ..native import Struct, extern, fn, i32, i64, local, native, ptr, shuffle, u64, vector, void
 from .fourier_passes import FLOATS
 
 #: The kinds of transforms: of complex numbers, of real ones to the half of their spectrum, of that to real ones.
@@ -170,7 +170,8 @@ def _squares(d):
 def block_of(number):
     """The functions that load a block, store it, transform it: where the result is; and that look for what is not
     finite."""
-    element = vector[number, LANES]
+    element, truths = vector[number, LANES], vector[bool, LANES]
+    any_lane = extern(f"llvm.vector.reduce.or.v{LANES}i1", bool, truths, plain=lambda x: any(x.values))
 
     @native(inline=False)
     def transform(passes: ptr[Pass], block: ptr[element], other: ptr[element]) -> ptr[element]:
@@ -187,7 +188,7 @@ def block_of(number):
         sum_ = element(0.0)
         for i in range(2 * count):
             sum_ += block[i] * element(0.0)  # nan of what is not
-        return lane_bits(sum_ != element(0.0)) == 0
+        return not any_lane(sum_ != element(0.0))
 
     return move_of(number, True), move_of(number, False), transform, is_finite
 
@@ -316,8 +317,8 @@ def rows_of(dtype):
     number = FLOATS[dtype]
     some, split, join = side_by_side(number), pair_of(number, number, True), pair_of(number, number, False)
     size, refused, no_memory = number.bits // 8, int(Status.REFUSED), int(Status.NO_MEMORY)
-    new = extern("PyMem_RawMalloc", ptr, u64, runs_python=False, plain=lambda count: local(number, count // size))
-    free = extern("PyMem_RawFree", void, ptr, runs_python=False, plain=lambda room: None)
+    new = extern("PyMem_RawMalloc", ptr, u64, plain=lambda count: local(number, count // size))
+    free = extern("PyMem_RawFree", void, ptr, plain=lambda room: None)
 
     @native(inline=False)
     def matrix(x: ptr[number], y: ptr[number], plan: ptr[TransformPlan], room: ptr[number]) -> bool:

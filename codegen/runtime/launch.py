@@ -23,9 +23,9 @@ is called, which raises (unless the status says that something was raised).
 from __future__ import annotations
 
 from ..kernel.nest import Status
-from ..native import borrowed, i32, i64, local, native, ptr, u8, u32, u64, unlikely
+from ..native import fn, i32, i64, local, native, ptr, u8, u32, u64
 from .call_objects import data_of, put_together, row_of
-from .plan_words import MISS, EntryWords, PlanWords, Spec
+from .plan_words import MISS, EntryWords, PlanWords, Spec, entering
 from .pool import from_pool, to_pool
 from .recording_objects import HEAD, RawArray, RawSelf, call, dec, inc, int_of, let_go, new_array
 from .run_steps import let_others, run_program, take_lock_again
@@ -36,6 +36,9 @@ STACK_BYTES = 16384
 NEW_FLAGS, OWNS = 0x501, 0x4
 #: Status and step of memory that is not there: of a result, of a frame.
 NO_RESULT, NO_FRAME = Status.NO_MEMORY.value, 1 << 32 | Status.NO_MEMORY.value
+
+#: `tp_alloc` of a class of NumPy's scalars.
+MakeScalar = fn[ptr, ptr, i64]
 
 
 @native(inline=False)
@@ -56,22 +59,22 @@ def fail(plan: ptr[PlanWords], status: i64, size: i64) -> ptr:
 @native(inline=True)
 def output(plan: ptr[PlanWords], spec: ptr[Spec], slot: ptr[ptr]) -> ptr:
     """A new object for an output, and in a slot where its data are; null with an exception."""
-    if spec.make is not None:
-        made = spec.make(spec.scalar, 0)
+    if spec.kind != 0:
+        made = MakeScalar(ptr(spec.kind))(spec.scalar, 0)
         slot[0] = made + HEAD
         return made
     data = from_pool(u64(spec.bytes))
     if data is None:
         return fail(plan, NO_RESULT, spec.bytes)
     inc(spec.descr)  # the next call takes this reference
-    array = new_array(plan.array_type, spec.descr, i32(spec.rank), spec.extents, None, data, NEW_FLAGS, None)
+    array = new_array(entering.array_type, spec.descr, i32(spec.rank), spec.extents, None, data, NEW_FLAGS, None)
     if array is None:
         to_pool(data)
         return None
     # From here on the array gives its memory back to the pool when it dies.
-    inc(plan.allocator)
+    inc(entering.allocator)
     raw = ptr[RawArray](array)
-    raw.allocator = plan.allocator
+    raw.allocator = entering.allocator
     raw.flags = raw.flags | OWNS
     slot[0] = data
     return array
@@ -86,14 +89,14 @@ def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], sl
     numbers = objects - 2 * inputs
     specs = plan.input_specs
     for i in range(inputs):
-        data = data_of(plan, arguments[i], specs[i], ptr(numbers + 2 * i))
-        if unlikely(data is None):
+        data = data_of(arguments[i], specs[i], ptr(numbers + 2 * i))
+        if data is None:
             return ptr(MISS)
         slots[i] = data
     specs = plan.output_specs
     for o in range(outputs):
         objects[o] = output(plan, specs[o], slots + (inputs + o))
-        if unlikely(objects[o] is None):
+        if objects[o] is None:
             let_go(objects, o)
             return None
     workspace = ptr(slots) + plan.frame_bytes
@@ -110,11 +113,11 @@ def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], sl
         thread = let_others()
         status = run_program(plan.step_table, plan.steps, slots, scratch)
         take_lock_again(thread)
-    if unlikely(status != 0):
+    if status != 0:
         let_go(objects, outputs)
         return not_run(plan, status, entry is not None)
     result = row_of(objects, outputs) if entry is None else put_together(entry, objects)
-    if unlikely(result is None):
+    if result is None:
         let_go(objects, outputs)
     return result
 
@@ -148,7 +151,7 @@ def run_plan(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords]) 
 
 
 @native
-def launch(self: borrowed, arguments: ptr[ptr], count: i64) -> ptr:
+def launch(self: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     plan = ptr[PlanWords](ptr[RawSelf](self).payload)
     if count == plan.inputs:
         result = run_plan(plan, arguments, None)

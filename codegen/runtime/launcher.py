@@ -121,17 +121,29 @@ class PackedCall:
         self.steps = StepTable(plan.steps)
 
     def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
-        plan = self._plan
-        inputs = checked_arguments(arguments, plan.inputs, plan.name)
-        outputs, space = tuple([memory.new(a) for a in plan.outputs]), memory.workspace(plan.workspace_bytes)
-        base = memory.address_of(space)
-        addresses = [*map(memory.address_of, (*inputs, *outputs)), *[base + offset for offset in plan.offsets]]
-        run = native().run_program_unlocked if plan.is_long else native().run_program
+        return run_by(self._run, self._plan, arguments)
+
+    def _run(self, addresses: Sequence[int]) -> int:
+        run = native().run_program_unlocked if self._plan.is_long else native().run_program
         slots = (ctypes.c_void_p * (len(addresses) + self.steps.scratch))(*addresses)
         scratch = ctypes.addressof(slots) + 8 * len(addresses)
-        if status := run(self.steps.address, len(plan.steps), slots, scratch):
-            raise_status(status)
-        return outputs
+        status: int = run(self.steps.address, len(self._plan.steps), slots, scratch)
+        return status
+
+
+def run_by(
+    run: Callable[[Sequence[int]], int], plan: LaunchPlan, arguments: Sequence[Any]
+) -> tuple[np.ndarray, ...]:
+    """The results of a plan on any arguments, in fresh memory.
+
+    run    given the addresses of all slots it gives a status, as `run_program` does
+    """
+    inputs = checked_arguments(arguments, plan.inputs, plan.name)
+    outputs, space = tuple([memory.new(a) for a in plan.outputs]), memory.workspace(plan.workspace_bytes)
+    base = memory.address_of(space)
+    if status := run([*map(memory.address_of, (*inputs, *outputs)), *[base + offset for offset in plan.offsets]]):
+        raise_status(status)
+    return outputs
 
 
 def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str) -> list[np.ndarray]:
@@ -173,22 +185,26 @@ def launcher(plan: LaunchPlan) -> Callable[..., tuple[np.ndarray, ...]]:
 
 
 _METH_FASTCALL = 0x80
-new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
+_new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
 )
 
 
-def method_definition(name: str, address: int) -> ctypes.Structure:
-    """The definition that makes a builtin of the METH_FASTCALL function at an address; it must live as long."""
-    return MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
+def builtin(name: str, address: int, payload: int, *owned: Any) -> Callable[..., Any]:
+    """A builtin function of Python's.
+
+    address    of its code, a METH_FASTCALL function whose `self` has the address `payload`
+    owned      all that must live as long
+    """
+    definition = MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
+    self = Self(struct.pack("P", payload))
+    self.owned = (definition, *owned)
+    return _new_builtin(ctypes.addressof(definition), self, None)
 
 
 def builtin_of(name: str, block: PlanBlock) -> Callable[..., Any]:
     """A builtin function whose code is `launch` and whose `self` is a plan in memory."""
-    method = method_definition(name, native().launch)
-    self = Self(struct.pack("P", block.address))
-    self.owned = (block, method)
-    return new_builtin(ctypes.addressof(method), self, None)
+    return builtin(name, native().launch, block.address, block)
 
 
 class PlanBlock:
@@ -230,12 +246,6 @@ class PlanBlock:
             step_table=steps.address,
             slow=id(slow),
             fail=id(raise_status),
-            array_type=id(np.ndarray),
-            float_type=id(float),
-            int_type=id(int),
-            bool_type=id(bool),
-            complex_type=id(complex),
-            allocator=id(native().allocator),
         )
         self.words = memory.words([values[word] for word in plan_words.PLAN])
         self._owned = (plan, slow, raise_status, native())

@@ -15,18 +15,22 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..forks import held_over_fork
+from ..lazily import later
 from ..modes import FLUSHING, modes
 from . import engine, memory, objects
 
 if TYPE_CHECKING:
     from ..native import Translation
+    from . import plan_words
+else:
+    plan_words = later("codegen.runtime.plan_words")
 
 
 class Self(bytes):
@@ -66,8 +70,11 @@ class Native:
         self.launch = self.code.address("launch") if is_known else 0
         self.allocator = self._allocator() if is_known else None
         if is_known:
-            self.call("set_items_at", OFFSETS["ITEMS"])
             self.call("pool_set_limit", memory.POOL_BYTES)
+            self.remember(dict(
+                items_at=OFFSETS["ITEMS"], array_type=id(np.ndarray), float_type=id(float), int_type=id(int),
+                bool_type=id(bool), complex_type=id(complex), allocator=id(self.allocator),
+            ))  # fmt: skip
         signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
         # An error that a signal's handler raised in a loop is raised by these.
         self.run_program = ctypes.PYFUNCTYPE(*signature)(self.code.address("run_program"))
@@ -82,6 +89,12 @@ class Native:
         # Arrays outlive modules at the end of the process, and capsules do not own their name.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_CAPSULE_NAME))
         return new_capsule(handler, _CAPSULE_NAME, None)
+
+    def remember(self, words: Mapping[str, Any]) -> None:
+        """Write fields of `plan_words.Entering`."""
+        address = self.call("entering_words")
+        for name, word in words.items():
+            ctypes.c_int64.from_address(address + 8 * plan_words.WORDS.index(name)).value = word
 
     def call(self, name: str, *numbers: int) -> int:
         """One of the small functions of the module: numbers in, a number out (anything, if it gives none)."""
@@ -117,11 +130,11 @@ def _text(module: Translation) -> str:
 
     if not _is_known():
         return module.text([run_program, run_program_unlocked])
-    from .entered_call import enter, entering_words, set_items_at
+    from .entered_call import enter, entering_words
     from .launch import launch
     from .pool import POOL
 
-    return module.text([run_program, run_program_unlocked, launch, enter, entering_words, set_items_at, *POOL])
+    return module.text([run_program, run_program_unlocked, launch, enter, entering_words, *POOL])
 
 
 #: NumPy's name for the capsules of its allocators.

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from ..emit.target import Target
 from ..kernel.nest import Status
-from ..native import constants, extern, i8, i32, i64, lane_bits, local, native, ptr, select, u32, u64, vector, void
+from ..native import constants, extern, i8, i32, i64, local, native, ptr, select, u32, u64, vector, void
 
 #: Elements as they are in memory, and if they are floats.
 KINDS = {"f32": (i32, True), "f64": (i64, True), "i32": (i32, False), "i64": (i64, False), "bool": (i8, False)}
@@ -57,10 +57,13 @@ def words_of(dtype, V):
     last, most, infinity = E.bits - 1, (1 << E.bits - 1) - 1, {32: 0x7F800000, 64: 0x7FF0000000000000}.get(E.bits, 0)
     given, words, steps = vector[E, lanes], vector[u64, lanes], constants(i64, range(lanes))
     least_lane, most_lane = (
-        extern(f"llvm.vector.reduce.{word}.v{lanes}i64", i64, V, runs_python=False, plain=lambda x, of=of: of(x.values))
+        extern(f"llvm.vector.reduce.{word}.v{lanes}i64", i64, V, plain=lambda x, of=of: of(x.values))
         for word, of in (("smin", min), ("smax", max))
     )
-    zeros = extern("llvm.ctlz.i64", u64, u64, bool, runs_python=False, plain=lambda x, _: u64(64 - int(x).bit_length()))
+    any_lane = extern(
+        f"llvm.vector.reduce.or.v{lanes}i1", bool, vector[bool, lanes], plain=lambda x: any(x.values)
+    )
+    zeros = extern("llvm.ctlz.i64", u64, u64, bool, plain=lambda x, _: u64(64 - int(x).bit_length()))
 
     @native(inline=True)
     def keys_of(bits: given, flip: E) -> V:
@@ -115,7 +118,7 @@ def words_of(dtype, V):
             end = begin + 1
             if begin + lanes < n:
                 found = words(ptr[V](out + begin)[0] ^ ptr[V](out + end)[0]) < words(1 << 32)
-                if lane_bits(found) == 0:
+                if not any_lane(found):
                     begin += lanes
                     continue
             while end < n and u64(out[begin] ^ out[end]) >> 32 == 0:
@@ -175,7 +178,7 @@ def merged_pairs(n):
 def network_of(V):
     """`network(rows, n)`, which sorts the lanes of n vectors V, a multiple of BLOCK."""
     less, more = (
-        extern(f"llvm.{word}.v{V.lanes}i64", V, V, V, runs_python=False, plain=plain)
+        extern(f"llvm.{word}.v{V.lanes}i64", V, V, V, plain=plain)
         for word, plain in (("smin", lambda x, y: select(x < y, x, y)), ("smax", lambda x, y: select(x < y, y, x)))
     )
     half = BLOCK // 2
@@ -303,8 +306,8 @@ def order_of(dtype, features):
     E, lanes, refused = KINDS[dtype][0], V.lanes, int(Status.NO_MEMORY)
     prepare, finish = words_of(dtype, V)
     network = network_of(V)
-    allocated = extern("PyMem_RawMalloc", ptr, u64, runs_python=False)
-    free_memory = extern("PyMem_RawFree", void, ptr, runs_python=False)
+    allocated = extern("PyMem_RawMalloc", ptr, u64)
+    free_memory = extern("PyMem_RawFree", void, ptr)
 
     @native(inline=False)
     def beside(words: ptr[i64], n: u64, count: u64) -> void:

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from ..native import Struct, fn, i32, i64, overlay, ptr, static, u64
+from ..native import Struct, fn, i32, i64, ptr, static, u64
 
 #: In place of a result: arguments are not as expected.
 MISS = 1
@@ -20,8 +20,8 @@ MISS = 1
 class Spec(Struct):
     """An input or an output.
 
-    kind      of an input: how a Python number is written for it (`call_objects.NUMBER_KINDS`)
-    make      of an output: the function that makes a NumPy scalar; null for an array
+    kind      of an input: how a Python number is written for it (`call_objects.NUMBER_KINDS`);  of an output: the
+              address of the function that makes a NumPy scalar, 0 for an array
     scalar    the class of NumPy's scalars
     """
 
@@ -29,7 +29,6 @@ class Spec(Struct):
     rank: i64
     extents: ptr[i64]
     kind: u64
-    make: overlay("kind", fn[ptr, ptr, i64])
     scalar: ptr
     bytes: i64
 
@@ -88,12 +87,6 @@ class PlanWords(Struct):
     step_table: ptr[KernelCallWords]
     slow: ptr
     fail: ptr
-    array_type: ptr
-    float_type: ptr
-    int_type: ptr
-    bool_type: ptr
-    complex_type: ptr
-    allocator: ptr
 
 
 class Check(Struct):
@@ -145,9 +138,10 @@ class EntryWords(Struct):
 
 
 class Entering(Struct):
-    """Whatever is the same for all calls.
+    """Whatever is the same for all plans, and for all calls of Python objects.
 
     items_at      where tuples have their items
+    allocator     by which arrays find the pool's `free`
     mode          the ContextVar of the mode;   careful_at: where that has the flag of care, which is not `false` then
     site_at       where objects have their site;   site_type: the class of sites
     slow          slow(self, args, kwargs or None) is called otherwise
@@ -157,6 +151,12 @@ class Entering(Struct):
     """
 
     items_at: i64
+    array_type: ptr
+    float_type: ptr
+    int_type: ptr
+    bool_type: ptr
+    complex_type: ptr
+    allocator: ptr
     mode: ptr
     careful_at: i64
     false: ptr
@@ -169,9 +169,6 @@ class Entering(Struct):
     value_at: i64
     kind_at: i64
     out_at: i64
-    array_type: ptr
-    int_type: ptr
-    float_type: ptr
     str_type: ptr
     error_type: ptr
 
@@ -181,8 +178,7 @@ entering = static(Entering)
 
 def _words(struct: type[Struct]) -> tuple[str, ...]:
     """The names of the words of a struct, in order."""
-    fields = struct.fields().items()
-    return tuple([name for name, field in fields if field.home == name])
+    return tuple(struct.fields())
 
 
 PLAN, ENTRY, WORDS = _words(PlanWords), _words(EntryWords), _words(Entering)

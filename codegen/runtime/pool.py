@@ -37,9 +37,9 @@ COLOURED_BYTES, COLOURS, COLOUR_BYTES = 1 << 16, 6, 576
 #: The bytes of a header, and the largest size: nothing may be added to one of nearly 2^64.
 HEADER, MOST = 64, 1 << 62
 
-leading_zeros = extern("llvm.ctlz.i64", u64, u64, bool, runs_python=False)
-copy_bytes = extern("memcpy", ptr, ptr, ptr, u64, runs_python=False)
-advise = extern("madvise", i32, ptr, u64, i32, runs_python=False)
+leading_zeros = extern("llvm.ctlz.i64", u64, u64, bool)
+copy_bytes = extern("memcpy", ptr, ptr, ptr, u64)
+advise = extern("madvise", i32, ptr, u64, i32)
 
 
 class PoolBlock(Struct):

@@ -15,9 +15,10 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
-from ..native import BuiltinLibrary, Translation
+from ..native import Translation
 from . import (
     engine,
     objects,
@@ -31,7 +32,7 @@ from . import (
     recording_interpret,
     recording_keys,
 )
-from .launcher import method_definition, new_builtin
+from .launcher import builtin
 from .native import NEW_COPY, SET_HANDLER, Self, native, numpy_function
 from .record_table import RecordedProgram, RecordTable
 from .recorder_sites import COUNTS, FIRST, SITE_WORDS, SITES
@@ -65,7 +66,10 @@ class Recorder:
         words = SITE_WORDS * sum(COUNTS.values())
         self._sites = (ctypes.c_int64 * words).from_address(self._numbers("recorder_sites"))
         self._free: dict[str, Iterator[int]] = {}
-        self._library = BuiltinLibrary(code, _BUILTINS)
+        self._library = SimpleNamespace(**{
+            routine.name: builtin(routine.name, code.address(f"{routine.name}.builtin"), 0, code)
+            for routine in _BUILTINS
+        })
         self.asks = Asks(layout, code, self._library)
         self._take_over()
 
@@ -110,7 +114,9 @@ class Recorder:
     ) -> int:
         """The address of a C function that records from a table; 0 when there are no more of its sort.
 
-        sort    of `recorder_sites.COUNTS`: comparisons, which share a function, in the order <, <=, ==, !=, >, >=
+        sort    of `recorder_sites.COUNTS`: comparisons, which share a function, in the order <, <=, ==, !=, >, >=; each
+                operator in place after its binary one: slow(handle, operand) updates instead, and
+                unknown(handle, result) gives the handle what the operator gave
         """
         number = next(self._free[sort], None)
         if number is None:
@@ -120,21 +126,6 @@ class Recorder:
             self._sites[number * SITE_WORDS + i] = word
         is_one = sort == "compare" or COUNTS[sort] == 1
         return self._code.address(sort if is_one else f"{sort}_{number - FIRST[sort]}")
-
-    def in_place(self, operator: int, slow: Callable, rebind: Callable) -> int:
-        """The address of a C function of two operands whose first one is updated (`recorder_updates`).
-
-        operator    what `site` gave: the operator itself
-        slow        slow(handle, operand) updates instead;  rebind(handle, result) gives it what the operator gave
-        """
-        for number in range(COUNTS["binary"]):
-            if operator and self._code.address(f"binary_{number}") == operator:
-                self._held.append((slow, rebind))
-                site = ctypes.addressof(self._sites) + number * SITE_WORDS * 8
-                for i, word in enumerate((site, id(slow), id(rebind))):
-                    self._sites[(FIRST["in_place"] + number) * SITE_WORDS + i] = word
-                return self._code.address(f"in_place_{number}")
-        return 0
 
     def reads(self, cls: type) -> dict[str, Any]:
         """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name."""
@@ -164,10 +155,7 @@ class Recorder:
 
     def putter(self, program: RecordedProgram) -> Callable[..., Any]:
         """put(recording, *operands): the handle on what the program puts down for these."""
-        definition = method_definition("put_program", self._code.address("put_program"))
-        own = Self(struct.pack("P", program.address))
-        own.owned = (program, definition)
-        return new_builtin(ctypes.addressof(definition), own, None)
+        return builtin("put_program", self._code.address("put_program"), program.address, program)
 
     def key_words(self, x: Any, key: Any) -> Sequence[int] | None:
         """The words of a key of x: see `recorder_subscripts.key_words`."""

@@ -31,10 +31,10 @@ MOST_OPERANDS, MOST_STATICS = 16, 4
 MOST_EXTENTS = 4
 #: Index arrays of a program; elements that those have whose values are looked at.
 MOST_BOUNDS, MOST_KNOWN = 4, 256
-#: A program: steps, class, is small, kind of a number, operands, how many of these have keys, how many arguments are
-#: static, how many index arrays; all keys but the first; name and value of each static argument (or two words); of
-#: each index array which operand it is, for which extent; then the steps.
-KEYED, N_STATICS, FIRST_KEY = 5, 6, 8
+#: A program: steps, kind of a number, operands, how many of these have keys, how many arguments are static, how many
+#: index arrays; all keys but the first; name and value of each static argument (or two words); of each index array
+#: which operand it is, for which extent; then the steps.
+KEYED, N_STATICS, FIRST_KEY = 3, 4, 6
 FIRST_STATIC = FIRST_KEY + MOST_OPERANDS - 1
 FIRST_BOUND = FIRST_STATIC + 2 * MOST_STATICS
 PROGRAM_WORDS = FIRST_BOUND + 2 * MOST_BOUNDS
@@ -50,9 +50,8 @@ Step = tuple[Any, Any, tuple[int, ...]]
 
 
 class RecordedProgram:
-    """A recording for given operands: steps, and the class of the handle on the last one.
+    """A recording for given operands: steps, the last of which is the result.
 
-    is_small      the result is noted
     number_kind   of the leaf that is made of an operand that is a number: of its value as a float
     bounds        operands that are index arrays, with the extents they are for: if their values are known and
                   outside, nothing is recorded
@@ -65,16 +64,14 @@ class RecordedProgram:
         self,
         operands: int,
         steps: Sequence[Step],
-        cls: type,
         *,
-        is_small: bool,
         number_kind: Any = None,
         bounds: Sequence[tuple[int, int]] = (),
         choices: Any = None,
     ) -> None:
         if not fits(operands, steps):
             raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
-        words = [len(steps), id(cls), int(is_small), id(number_kind), operands, 0, 0, len(bounds)]
+        words = [len(steps), id(number_kind), operands, 0, 0, len(bounds)]
         words += [0] * (FIRST_BOUND - FIRST_KEY)
         words += [word for pair in bounds for word in pair]
         words += [0] * (PROGRAM_WORDS - len(words))
@@ -82,7 +79,7 @@ class RecordedProgram:
             words += [id(kind), id(value), len(inputs), *inputs]
         self.operands, self.choices = operands, choices
         self._keys: tuple = ()
-        self._held = (tuple(steps), cls, number_kind)
+        self._held = (tuple(steps), number_kind)
         self._words = (ctypes.c_int64 * len(words))(*words)
 
     @property

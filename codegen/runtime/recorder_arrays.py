@@ -14,19 +14,19 @@ more extents, of another class, or met where machine code may not record is left
 
 from __future__ import annotations
 
-from ..native import Struct, array, borrowed, extern, i32, i64, local, native, obj, ptr, static, u32, u64, void
+from ..native import Struct, array, extern, i32, i64, local, native, ptr, static, u32, u64, void
 from . import recording_objects as py
 from .record_table import MOST_EXTENTS
 from .recorder_nodes import new_leaf, recording_now
-from .recording_structs import RawKind, tape
+from .recording_structs import RawKind, nothing, tape
 
 #: Copies of more elements lie in memory of the pool.  Ten million doubles take 18 ms so, and 42 where the system hands
 #: out new pages for them; a hundred thousand take 25 us in either (two cores of a Zen 4, 2026-11).
 POOLED = 8192
 #: Kinds of leaves are found in a table of so many places.
 LEAVES = 512
-#: NPY_ARRAY_WRITEABLE.
-WRITEABLE = 0x400
+#: NPY_ARRAY_WRITEABLE; C_CONTIGUOUS and ALIGNED; these with OWNDATA.
+WRITEABLE, PACKED, OWN_MEMORY = 0x400, 0x1 | 0x100, 0x1 | 0x4 | 0x100
 #: In place of the kind of an array that nobody has told.
 UNKNOWN = 2
 
@@ -55,7 +55,7 @@ def set_writeable(a: ptr[py.RawArray], can: bool) -> void:
 @native(inline=True)
 def entry_of(a: ptr[py.RawArray]) -> ptr[LeafEntry]:
     """The place of an array in the table; null where it can have none."""
-    if py.class_of(ptr(a)) is not tape.array_type or a.nd > MOST_EXTENTS:
+    if py.class_of(a) is not tape.array_type or a.nd > MOST_EXTENTS:
         return None
     bits = (u64(a.descr) >> 4) + u64(a.nd)
     for i in range(a.nd):
@@ -90,11 +90,11 @@ def size_of(a: ptr[py.RawArray]) -> i64:
 def own_copy(a: ptr[py.RawArray]) -> ptr:
     """A packed copy of an array: a large one in memory of the pool, which is there already.  Null with an exception."""
     if size_of(a) <= POOLED:
-        return new_copy(ptr(a), 0)  # NPY_CORDER
+        return new_copy(a, 0)  # NPY_CORDER
     usual = set_handler(tape.allocator)
     if usual is None:
         return None
-    copy = new_copy(ptr(a), 0)
+    copy = new_copy(a, 0)
     pools = set_handler(usual)
     py.dec(usual)
     py.dec(pools)
@@ -108,22 +108,27 @@ def own_copy(a: ptr[py.RawArray]) -> ptr:
 
 
 @native
-def copy_leaf(a: borrowed) -> obj:
+def copy_leaf(a: ptr) -> ptr:
     """The handle on a leaf with a copy of an array; None where Python is to make it."""
     mode = local(ptr, 1)
     if recording_now(mode) is None:
-        return borrowed(tape.none)
+        return nothing()
     kind = kind_of_array(ptr[py.RawArray](a))
     if u64(kind) <= UNKNOWN:
-        return borrowed(tape.none)
-    held: obj = borrowed(kind)  # memory is asked for: the table may change meanwhile
-    value = py.object_of(own_copy(ptr[py.RawArray](a)))
-    set_writeable(ptr[py.RawArray](value), False)
-    return py.object_of(ptr(new_leaf(ptr[RawKind](held), kind.out.cls, ptr(value))))
+        return nothing()
+    py.inc(kind)  # memory is asked for: the table may change meanwhile
+    made = ptr(None)
+    value = own_copy(ptr[py.RawArray](a))
+    if value is not None:
+        set_writeable(ptr[py.RawArray](value), False)
+        made = new_leaf(kind, value)
+        py.dec(value)
+    py.dec(kind)
+    return made
 
 
 @native
-def learn_leaf(a: borrowed, kind: borrowed) -> void:
+def learn_leaf(a: ptr, kind: ptr) -> void:
     raw = ptr[py.RawArray](a)
     entry = entry_of(raw)
     if entry is None:
@@ -133,6 +138,6 @@ def learn_leaf(a: borrowed, kind: borrowed) -> void:
     for i in range(raw.nd):
         entry.extents[i] = raw.dims[i]
     old = entry.kind
-    py.inc(ptr(kind))
+    py.inc(kind)
     entry.kind = ptr[RawKind](kind)
-    py.dec(ptr(old))  # null, of an empty one, is fine
+    py.dec(old)  # null, of an empty one, is fine

@@ -15,7 +15,7 @@ Chains of nodes are long: a node that is let go of amid a few others waits on a 
 
 from __future__ import annotations
 
-from ..native import Struct, extern, fn, i32, i64, native, overlay, ptr, static, u64, unlikely, void
+from ..native import Struct, extern, fn, i32, i64, native, ptr, static, u64, void
 from . import recording_objects as py
 from .recording_structs import RawHandle, RawNode, RawRich, drop_inputs, tape, word_of
 from .slots import DEALLOC
@@ -27,8 +27,8 @@ KEPT = 16384
 DEEPEST = 16
 
 new_object = extern("PyType_GenericAlloc", ptr, ptr, i64)
-track = extern("PyObject_GC_Track", void, ptr, runs_python=False)
-untrack = extern("PyObject_GC_UnTrack", void, ptr, runs_python=False)
+track = extern("PyObject_GC_Track", void, ptr)
+untrack = extern("PyObject_GC_UnTrack", void, ptr)
 delete = extern("PyObject_GC_Del", void, ptr)
 clear_references = extern("PyObject_ClearWeakRefs", void, ptr)
 
@@ -37,7 +37,6 @@ class Freed(Struct):
     """An object that nobody has, linked by the word of its refcount."""
 
     behind: ptr[Freed]
-    count: overlay("behind", u64)
     type: ptr
 
 
@@ -89,18 +88,18 @@ def set_life(usual_dealloc: u64, handle_references: i64, rich_references: i64) -
 def used_or_new(kept: ptr[Kept], cls: ptr) -> ptr:
     """An object of a class: one that is kept, as if it were new, or a new one; null with an exception."""
     found = kept.first
-    if unlikely(found is None):
+    if found is None:
         if kept.grown < KEPT:
             kept.grown += 1
             kept.room += 1
         return new_object(cls, 0)
     kept.first = found.behind
     kept.room += 1
-    found.count = 1
+    ptr[u64](found)[0] = 1
     found.type = cls
     py.inc(cls)
-    track(ptr(found))
-    return ptr(found)
+    track(found)
+    return found
 
 
 @native(inline=True)
@@ -117,7 +116,7 @@ def new_rich() -> ptr[RawRich]:
 def new_handle(cls: ptr) -> ptr[RawHandle]:
     """A handle; its class is adopted when the first of it is made here."""
     dealloc = ptr[ptr](cls + DEALLOC)
-    if unlikely(dealloc[0] is not ptr(handle_dealloc)):
+    if dealloc[0] is not handle_dealloc:
         if dealloc[0] is not life.usual_dealloc:
             return ptr[RawHandle](new_object(cls, 0))
         dealloc[0] = ptr(handle_dealloc)
@@ -145,7 +144,7 @@ def clear_number(n: ptr[RawNode]) -> void:
     """Let go of a number that is an object."""
     word = n.number
     n.number = 0
-    if unlikely(word & 1 == 0):
+    if word & 1 == 0:
         py.dec(ptr(word))
 
 
@@ -183,7 +182,7 @@ def free_rich(n: ptr[RawNode]) -> void:
         for word in range(FIRST_RICH, LAST_RICH):
             clear_word(ptr[ptr](n), word)
     clear_node(n)
-    put_away(ptr(n), is_exact, kept_rich)
+    put_away(n, is_exact, kept_rich)
 
 
 @native
@@ -201,14 +200,14 @@ def free_in_turn(thing: ptr) -> void:
     while True:
         if n.type is tape.plain_type:
             clear_node(n)
-            put_away(ptr(n), True, kept_nodes)
+            put_away(n, True, kept_nodes)
         else:
             free_rich(n)
         following = dying.first
         if following is None:
             break
         dying.first = following.behind
-        following.count = 0
+        following.behind = None
         n = ptr[RawNode](following)
     dying.depth = depth
 
@@ -240,7 +239,7 @@ def handle_dealloc(thing: ptr) -> void:
     clear_word(ptr[ptr](thing), NODE)
     clear_word(ptr[ptr](thing), MASKED)
     dealloc = ptr[ptr](py.class_of(thing) + DEALLOC)
-    put_away(thing, dealloc[0] is ptr(handle_dealloc), kept_handles)
+    put_away(thing, dealloc[0] is handle_dealloc, kept_handles)
 
 
 # ------------------------------------------------------------------ the collector of cycles

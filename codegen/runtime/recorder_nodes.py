@@ -20,7 +20,7 @@ attributes (`get_inputs`, ...); where it asks for inputs, these move to a tuple.
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, likely, local, native, ptr, static, u64, unlikely
+from ..native import Struct, array, extern, i32, i64, local, native, ptr, static, u64
 from . import recording_objects as py
 from .record_table import MOST_NODES
 from .recorder_life import clear_number, new_handle, new_plain
@@ -31,7 +31,7 @@ TYPES = 256
 #: The number of no node: all are older.
 LATEST = (1 << 63) - 1
 
-bad_argument = extern("PyErr_BadArgument", i32, runs_python=False)
+bad_argument = extern("PyErr_BadArgument", i32)
 
 
 class Counter(Struct):
@@ -47,7 +47,7 @@ handle_classes = static(array[ptr, TYPES])
 @native(inline=True)
 def number_of(n: ptr[RawNode]) -> i64:
     """The number of a node; -1 where it is none that was counted."""
-    if likely(n.number & 1 != 0):
+    if n.number & 1 != 0:
         return i64(n.number) >> 1
     return int_or(ptr(n.number), -1)
 
@@ -64,7 +64,7 @@ def node_of(x: ptr) -> ptr[RawNode]:
     """The node of a handle; null for anything else."""
     cls = py.class_of(x)
     place = (u64(cls) >> 4 ^ u64(cls) >> 12) & TYPES - 1
-    if unlikely(handle_classes[place] is not cls):
+    if handle_classes[place] is not cls:
         if py.is_subtype(cls, tape.handle_type) == 0:
             return None
         handle_classes[place] = cls  # classes of handles live as long as the process
@@ -77,7 +77,7 @@ def node_of(x: ptr) -> ptr[RawNode]:
 @native(inline=True)
 def kind_of(n: ptr[RawNode]) -> ptr[RawKind]:
     """The kind of a node; null where there is none."""
-    if n.kind is None or py.class_of(ptr(n.kind)) is not tape.kind_type:
+    if n.kind is None or py.class_of(n.kind) is not tape.kind_type:
         return None
     return n.kind
 
@@ -114,7 +114,7 @@ def new_node(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
     n = new_plain()
     if n is None:
         return None
-    py.inc(ptr(kind))
+    py.inc(kind)
     n.kind = kind
     py.inc(value)
     n.value = value
@@ -126,7 +126,7 @@ def new_node(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
 def picked(step: ptr[NodeWords], i: i64, nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
     """A new reference to an input of a step."""
     found = nodes[step.inputs[i]]
-    py.inc(ptr(found))
+    py.inc(found)
     return found
 
 
@@ -136,7 +136,7 @@ def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
     n = new_node(step.kind, step.value)
     if n is None:
         return None
-    if likely(step.count <= 2):
+    if step.count <= 2:
         if step.count > 0:
             n.first = picked(step, 0, nodes)
         if step.count > 1:
@@ -144,10 +144,10 @@ def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
         return n
     inputs = py.new_tuple(step.count)
     if inputs is None:
-        py.dec(ptr(n))
+        py.dec(n)
         return None
     for i in range(step.count):
-        py.set_tuple(inputs, i, ptr(picked(step, i, nodes)))
+        py.set_tuple(inputs, i, picked(step, i, nodes))
     n.inputs = inputs
     return n
 
@@ -157,7 +157,7 @@ def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[ptr[RawNode]], held: 
     """The nodes of so many steps, behind those that are held: how many there are then; fewer with an exception."""
     for _k in range(count):
         nodes[held] = new_step(step, nodes)
-        if unlikely(nodes[held] is None):
+        if nodes[held] is None:
             return held
         held += 1
         step = ptr[NodeWords](step.inputs + step.count)
@@ -165,14 +165,14 @@ def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[ptr[RawNode]], held: 
 
 
 @native
-def new_leaf(kind: ptr[RawKind], cls: ptr, value: ptr) -> ptr[RawHandle]:
+def new_leaf(kind: ptr[RawKind], value: ptr) -> ptr[RawHandle]:
     """A handle on a new node that has this value; null with an exception."""
     n = new_node(kind, value)
     if n is None:
         return None
-    handle = new_handle(cls)
+    handle = new_handle(kind.out.cls)
     if handle is None:
-        py.dec(ptr(n))
+        py.dec(n)
         return None
     handle.node = n
     py.inc(tape.false)
@@ -195,9 +195,9 @@ def inputs_of(n: ptr[RawNode]) -> ptr:
             py.dec(made)  # memory was asked for: what ran has dropped or moved them
             continue
         if count > 0:
-            py.set_tuple(made, 0, ptr(n.first))
+            py.set_tuple(made, 0, n.first)
         if count > 1:
-            py.set_tuple(made, 1, ptr(n.second))
+            py.set_tuple(made, 1, n.second)
         n.first = None
         n.second = None
         n.inputs = made
@@ -222,8 +222,8 @@ def set_inputs(n: ptr[RawNode], value: ptr, unused: ptr) -> i32:
     n.inputs = value
     n.first = None
     n.second = None
-    py.dec(ptr(first))
-    py.dec(ptr(second))
+    py.dec(first)
+    py.dec(second)
     py.dec(old)
     return 0
 
@@ -255,7 +255,7 @@ def set_number(n: ptr[RawNode], value: ptr, unused: ptr) -> i32:
 
 # ------------------------------------------------------------------ the recording of this thread
 
-thread_number = extern("PyThreadState_GetID", i64, ptr, runs_python=False)
+thread_number = extern("PyThreadState_GetID", i64, ptr)
 
 
 class ThreadRecording(Struct):

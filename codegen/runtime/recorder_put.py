@@ -11,10 +11,10 @@
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, f64, i32, i64, likely, local, native, ptr, u64, unlikely
+from ..native import Struct, array, extern, f64, i32, i64, local, native, ptr, u64
 from . import recording_objects as py
 from .record_table import FIRST_STATIC, MOST_BOUNDS, MOST_KNOWN, MOST_NODES, MOST_OPERANDS, MOST_STATICS, PROGRAM_WORDS
-from .recorder_arrays import own_copy, set_writeable, size_of
+from .recorder_arrays import OWN_MEMORY, own_copy, set_writeable, size_of
 from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape, word_of
@@ -37,13 +37,13 @@ def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
     """Remember the handle of a small pending result, weakly.  -1 with an exception."""
     has_list = now.small is not None and py.class_of(now.small) is tape.list_type
     if has_list and py.list_size(now.small) < int_or(now.limit, 0):
-        reference = new_reference(ptr(y), None)
+        reference = new_reference(y, None)
         if reference is None:
             return -1
         status = py.append(now.small, reference)  # it may be another list by now
         py.dec(reference)
         return status
-    return done_with_two(tape.note_small, ptr(now), ptr(y))
+    return done_with_two(tape.note_small, now, y)
 
 
 class StaticArgument(Struct):
@@ -64,8 +64,6 @@ class ProgramWords(Struct):
     """The words of `record_table.RecordedProgram`."""
 
     count: i64
-    cls: ptr
-    is_small: i64
     number_kind: ptr[RawKind]
     operands: i64
     n_keyed: i64
@@ -81,12 +79,9 @@ assert [word_of(ProgramWords, name) for name in ("statics", "first_step")] == [F
 
 # ------------------------------------------------------------------ leaves of operands
 
-#: NumPy's C_CONTIGUOUS, OWNDATA and ALIGNED.
-OWN_MEMORY = 0x1 | 0x4 | 0x100
-
-int_as_float = extern("PyLong_AsDouble", f64, ptr, runs_python=False)
-float_of = extern("PyFloat_FromDouble", ptr, f64, runs_python=False)
-error_set = extern("PyErr_Occurred", ptr, runs_python=False)
+int_as_float = extern("PyLong_AsDouble", f64, ptr)
+float_of = extern("PyFloat_FromDouble", ptr, f64)
+error_set = extern("PyErr_Occurred", ptr)
 
 
 @native
@@ -118,9 +113,9 @@ def node_holding(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
 def held_by_python(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
     """The leaf of an array that may be lent (`autodiff.tape.loans`); null with an exception."""
     arguments = local(ptr, 3)
-    arguments[0] = ptr(a)
-    arguments[1] = ptr(kind)
-    arguments[2] = ptr(now)
+    arguments[0] = a
+    arguments[1] = kind
+    arguments[2] = now
     return ptr[RawNode](py.call(tape.held, arguments, 3, None))
 
 
@@ -156,10 +151,10 @@ def hold_operands(
     arrays = i64(0)
     for i in range(count):
         # All that are there, before memory is asked for: what runs then may leave a handle with another node.
-        py.inc(ptr(nodes[i]))  # null, for a number or an array, is fine
+        py.inc(nodes[i])  # null, for a number or an array, is fine
         arrays += i64(nodes[i] is None)
     found = i64(1)
-    if unlikely(arrays > 0):
+    if arrays > 0:
         found = hold_arrays(now, keys, xs, nodes, count)
     for i in range(program.n_bounds):
         if found > 0 and not is_within(nodes[program.bounds[i].operand], program.bounds[i].extent):
@@ -216,25 +211,24 @@ def is_inside_masked(xs: ptr[ptr], count: i64) -> bool:
 
 
 @native(inline=True)
-def named(
-    n: ptr[RawNode], program: ptr[ProgramWords], now: ptr[RawRecording], xs: ptr[ptr], count: i64
-) -> ptr[RawHandle]:
+def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> ptr[RawHandle]:
     """The handle on the result of a program; null with an exception."""
-    y = new_handle(program.cls)
+    out = n.kind.out
+    y = new_handle(out.cls)
     if y is None:
         return None
-    py.inc(ptr(n))
+    py.inc(n)
     y.node = n
     masked = tape.false
-    if unlikely(now.body is not tape.zero) and is_inside_masked(xs, count):
+    if now.body is not tape.zero and is_inside_masked(xs, count):
         masked = tape.true
     py.inc(masked)
     y.masked = masked
-    if program.is_small != 0 and note(now, y) < 0:
-        py.dec(ptr(y))
+    if out.small is tape.true and note(now, y) < 0:
+        py.dec(y)
         return None
-    if unlikely(number_of(n) > int_or(now.look_at, 0)) and not looked_at(n, now):
-        py.dec(ptr(y))
+    if number_of(n) > int_or(now.look_at, 0) and not looked_at(n, now):
+        py.dec(y)
         return None
     return y
 
@@ -245,7 +239,7 @@ def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
     inputs = inputs_of(n)
     if inputs is None:
         return False
-    status = done_with_two(tape.look_at, ptr(now), inputs)
+    status = done_with_two(tape.look_at, now, inputs)
     py.dec(inputs)
     return status == 0
 
@@ -262,16 +256,16 @@ def put_down(
     held = operands
     is_good = True
     for i in range(operands):
-        if unlikely(nodes[i] is None):
+        if nodes[i] is None:
             nodes[i] = number_node(xs[i], program.number_kind)
             is_good = nodes[i] is not None
             if not is_good:
                 break
-    if likely(is_good):
+    if is_good:
         held = new_steps(program.first_step, program.count, nodes, operands)
         is_good = held == operands + program.count
-    if likely(is_good):
-        y = named(nodes[held - 1], program, now, xs, operands)
+    if is_good:
+        y = named(nodes[held - 1], now, xs, operands)
     py.let_go(ptr[ptr](nodes), held)
     py.dec(owner)
     return y
@@ -288,6 +282,6 @@ def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     xs = arguments + 1
     for i in range(count - 1):
         nodes[i] = node_of(xs[i])
-        py.inc(ptr(nodes[i]))
+        py.inc(nodes[i])
     py.inc(own)
-    return ptr(put_down(program, own, ptr[RawRecording](arguments[0]), xs, nodes, count - 1))
+    return put_down(program, own, ptr[RawRecording](arguments[0]), xs, nodes, count - 1)

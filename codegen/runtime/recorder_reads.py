@@ -13,12 +13,12 @@ Whatever is otherwise (a pending value that is not known, an error, a trace) is 
 
 from __future__ import annotations
 
-from ..native import borrowed, extern, i32, i64, local, native, obj, ptr, u64
+from ..native import extern, i32, i64, local, native, ptr, u64
 from . import recording_objects as py
 from .recorder_arrays import new_view, set_writeable
 from .recorder_nodes import bad_argument, kind_of, node_of, recording_here, recording_now
 from .recording_run import count_up
-from .recording_structs import ASKED, LOOKED, RawLeaf, RawNode, RawRecording, RawRich, int_or, tape, word_of
+from .recording_structs import ASKED, LOOKED, RawLeaf, RawNode, RawRecording, RawRich, int_or, nothing, tape, word_of
 
 #: In place of an array or a number: Python is to be asked.
 PYTHON = 1
@@ -49,9 +49,9 @@ def answered(n: ptr[RawNode]) -> i32:
     now = recording_now(mode)
     if now is None or now.tracing is not tape.zero:
         return 0
-    py.inc(ptr(now))
+    py.inc(now)
     found = answer_value(now, n, mode[0] is tape.true)
-    py.dec(ptr(now))
+    py.dec(now)
     py.dec(found)
     if found is None:
         return -1
@@ -189,16 +189,16 @@ def leaf_of(x: ptr) -> ptr[RawLeaf]:
 
 
 @native
-def set_grad(x: borrowed, value: borrowed) -> obj:
+def set_grad(x: ptr, value: ptr) -> ptr:
     """Set `.grad`, which Python does for all but None.  Gives None."""
-    if ptr(value) is tape.none:
+    if value is tape.none:
         now = recording_here()
-        leaf = leaf_of(ptr(x))
+        leaf = leaf_of(x)
         if leaf is not None and now is not None and now.tracing is tape.zero and now.unseen is tape.zero:
             py.inc(tape.none)
             py.exchange(ptr[ptr](leaf) + GRAD, tape.none)
-            return borrowed(tape.none)
-    return py.object_of(py.call_two(tape.python_set_grad, ptr(x), ptr(value)))
+            return nothing()
+    return py.call_two(tape.python_set_grad, x, value)
 
 
 READS = [read_numpy, read_array, read_item, read_float, read_bool]

@@ -18,7 +18,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any
 
-from ..native import Struct, array, extern, i32, i64, likely, local, native, overlay, ptr, static, u64
+from ..native import Struct, array, extern, i32, i64, local, native, ptr, static, u64
 from . import recording_objects as py
 from .record_table import MOST_OPERANDS, MOST_STATICS
 from .recorder_put import StaticArgument
@@ -33,7 +33,7 @@ COUNTS = {
 FIRST = dict(zip(COUNTS, accumulate(COUNTS.values(), initial=0), strict=False))
 COMPARE, POWER, SUBSCRIPT, ASSIGN, CALLED, *_ = list(FIRST.values())[2:]
 
-dict_next = extern("PyDict_Next", i32, ptr, ptr[i64], ptr[ptr], ptr[ptr], runs_python=False)
+dict_next = extern("PyDict_Next", i32, ptr, ptr[i64], ptr[ptr], ptr[ptr])
 call_with = extern("PyObject_VectorcallDict", ptr, ptr, ptr[ptr], u64, ptr)
 
 
@@ -42,15 +42,15 @@ class RecordingSite(Struct):
 
     table      the address of its table's cell;   slow: who is called in circumstances;   unknown: for an unknown key
     operands   which of its arguments are operands
-    operator, rebind    of what is in place: the site of the operator, who gives a handle its result
+
+    Of what is in place `slow` updates instead, and `unknown` gives a handle the result of the operator, whose site has
+    the same number among those of binary ones.
     """
 
     table: ptr[ptr[ProgramEntry]]
     slow: ptr
     unknown: ptr
     operands: i64
-    operator: overlay("table", ptr[RecordingSite])
-    rebind: overlay("unknown", ptr)
 
 
 SITE_WORDS = RecordingSite.size() // 8
@@ -76,7 +76,7 @@ def call_site(site: ptr[RecordingSite], missed: ptr, arguments: ptr[ptr], count:
 @native(inline=True)
 def answer_of(found: ptr, site: ptr[RecordingSite], arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
     """The result of a site; of a miss that of the function which the site has for it, with these arguments."""
-    if likely(not is_miss(found)) or found is None:
+    if not is_miss(found) or found is None:
         return found
     return call_site(site, found, arguments, count, names)
 

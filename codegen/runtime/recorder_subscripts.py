@@ -14,20 +14,20 @@ axis.
 
 from __future__ import annotations
 
-from ..native import Struct, array, borrowed, extern, i32, i64, local, native, obj, ptr, u64, void
+from ..native import Struct, array, extern, i32, i64, local, native, ptr, u64, void
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_nodes import is_captured, is_masked, recording_now, recording_operations
 from .recorder_put import StaticArgument, hold_operands, node_holding, note, put_down
 from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for
-from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, tape, word_of
+from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, nothing, tape, word_of
 
 #: The first words of entries that are no slices.
 INT, NEW, REST, INDEX = u64(-1), u64(-2), u64(-3), u64(-4)
 NODE = word_of(RawHandle, "node")
 
-adjusted = extern("PySlice_AdjustIndices", i64, i64, ptr[i64], ptr[i64], i64, runs_python=False)
+adjusted = extern("PySlice_AdjustIndices", i64, i64, ptr[i64], ptr[i64], i64)
 
 
 class RawSlice(Struct):
@@ -89,7 +89,7 @@ def read_slice(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr[RawSlice]
     start = local(i64, 1)
     stop = local(i64, 1)
     step = local(i64, 1)
-    if py.slice_ends(ptr(one), start, stop, step) < 0:
+    if py.slice_ends(one, start, stop, step) < 0:
         py.clear_error()  # Python says what is wrong
         return False
     count = adjusted(extent, start, stop, step[0])
@@ -207,8 +207,8 @@ def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
         return ptr(status)
     keyed = r.count + r.n_indices
     program = program_for(site.table, r.keys, keyed, r.mode[0], r.pairs, r.n_pairs, True, r.owner)
-    if is_miss(ptr(program)):
-        return ptr(program)
+    if is_miss(program):
+        return program
     if program.operands != keyed + r.n_starts:
         return ptr(CIRCUMSTANCE)
     owner = r.owner[0]
@@ -223,7 +223,7 @@ def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
             return None
         r.nodes[keyed + k] = n
         r.xs[keyed + k] = tape.none  # no handle
-    return ptr(put_down(program, owner, r.now, r.xs, r.nodes, program.operands))
+    return put_down(program, owner, r.now, r.xs, r.nodes, program.operands)
 
 
 @native(inline=True)
@@ -238,17 +238,19 @@ def begin_reading(r: ptr[KeyReading], x: ptr) -> bool:
 
 
 @native
-def key_words(x: borrowed, key: borrowed) -> obj:
+def key_words(x: ptr, key: ptr) -> ptr:
     """The part of a key that decides what is recorded, as words; None for a key that machine code does not record.
 
     How many starts and index arrays there are, the extents of the axes of these, and a pair for each entry.
     """
     r = local(KeyReading, 1)[0]
     r.now = recording_operations(r.mode)
-    if not begin_reading(r, ptr(x)) or read_key(r, ptr[RawOut](r.keys[0]).shape, ptr(key)) != 0:
-        return borrowed(tape.none)
-    made = py.object_of(py.new_bytes(None, 8 * (2 + r.n_indices + 2 * r.n_pairs)))
-    words = py.bytes_at(ptr(made))
+    if not begin_reading(r, x) or read_key(r, ptr[RawOut](r.keys[0]).shape, key) != 0:
+        return nothing()
+    made = py.new_bytes(None, 8 * (2 + r.n_indices + 2 * r.n_pairs))
+    if made is None:
+        return None
+    words = py.bytes_at(made)
     words[0] = u64(r.n_starts)
     words[1] = u64(r.n_indices)
     for i in range(r.n_indices):
@@ -311,7 +313,7 @@ def assign(x: ptr, key: ptr, value: ptr) -> i32:
         return -1 if found is None else 0
     # The handle that was noted is about to go; this one is found at the next ask instead.
     n = ptr[RawHandle](found).node
-    py.inc(ptr(n))
-    py.exchange(ptr[ptr](x) + NODE, ptr(n))
+    py.inc(n)
+    py.exchange(ptr[ptr](x) + NODE, n)
     py.dec(found)
     return note(r.now, ptr[RawHandle](x)) if n.kind.out.small is tape.true else 0

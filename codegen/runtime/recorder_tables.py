@@ -15,7 +15,7 @@ Arbitrary Python may run wherever something is allocated: an object that is look
 
 from __future__ import annotations
 
-from ..native import Struct, bit_cast, extern, i32, i64, local, native, ptr, u64, unlikely
+from ..native import Struct, bit_cast, extern, i32, i64, local, native, ptr, u64
 from . import recording_objects as py
 from .record_table import ENTRY_WORDS, MOST_NODES, MOST_OPERANDS, SETS, SPREAD, WAYS
 from .recorder_arrays import UNKNOWN, kind_of_array
@@ -23,7 +23,7 @@ from .recorder_nodes import LATEST, kind_of, node_of, number_of, recording_opera
 from .recorder_put import ProgramWords, StaticArgument, hold_operands, put_down
 from .recording_structs import RawNode, RawRecording, int_or, tape
 
-long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32], runs_python=False)
+long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32])
 
 
 @native(inline=True)
@@ -109,14 +109,14 @@ def key_of(x: ptr, now: ptr[RawRecording], found: ptr[ptr[RawNode]]) -> ptr:
         return cls
     n = node_of(x)
     found[0] = n
-    if unlikely(n is None):
-        return ptr(kind_of_array(ptr[py.RawArray](x)))
+    if n is None:
+        return kind_of_array(ptr[py.RawArray](x))
     kind = kind_of(n)
     if kind is None:
         return None
     if n.value is tape.none and number_of(n) < int_or(now.start, LATEST):
         return ptr(OLD)
-    return ptr(kind.out)
+    return kind.out
 
 
 @native(inline=False)
@@ -125,7 +125,7 @@ def evaluate_old(now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> bool:
     found = local(ptr[RawNode], 1)
     for i in range(count):
         if key_of(xs[i], now, found) is ptr(OLD):
-            n = ptr(found[0])
+            n = found[0]
             py.inc(n)
             answer = py.call_one(tape.force, n)
             py.dec(n)
@@ -227,15 +227,15 @@ def recorded(
     i = i64(0)
     while i < count:
         keys[i] = key_of(xs[i], now, nodes + i)
-        if unlikely(is_miss(keys[i])):
+        if is_miss(keys[i]):
             if keys[i] is ptr(UNKNOWN):
                 return ptr(UNKNOWN)
             if keys[i] is ptr(NOT_NOW) or was_evaluated:
                 return ptr(CIRCUMSTANCE)
             # Once, then all is looked at again: what runs meanwhile may change anything.
-            py.inc(ptr(now))
+            py.inc(now)
             is_good = evaluate_old(now, xs, count)
-            py.dec(ptr(now))
+            py.dec(now)
             if not is_good:
                 return None
             if recording_operations(mode) is not now:
@@ -245,9 +245,9 @@ def recorded(
         else:
             i += 1
     program = program_for(table, keys, count, mode[0], statics, n_statics, False, owner)
-    if unlikely(is_miss(ptr(program))):
-        return ptr(program)
+    if is_miss(program):
+        return program
     held = hold_operands(program, owner[0], now, keys, xs, nodes, count)
-    if unlikely(held <= 0):
+    if held <= 0:
         return ptr(CIRCUMSTANCE) if held == 0 else None
-    return ptr(put_down(program, owner[0], now, xs, nodes, count))
+    return put_down(program, owner[0], now, xs, nodes, count)

@@ -4,7 +4,7 @@
     updated_leaf  a leaf that wants gradients stays one: the node of its update is a rich one of the same leaf
 
 The kind of such a node is what the Out of the result knows of once Python has made one (`as_leaf`).  Where the aval
-changes, gradients are recorded, or the node has more than a leaf, `rebind` of Python is asked.
+changes, gradients are recorded, or the node has more than a leaf, Python's `unknown` of the site is called.
 """
 
 # mypy: ignore-errors
@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..native import i32, local, native, ptr
+from ..native import i32, i64, local, native, ptr
 from . import recording_objects as py
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number, recording_now
 from .recorder_put import done_with_two, note
-from .recorder_sites import RecordingSite, at_site, named_sites, sites
+from .recorder_sites import FIRST, at_site, named_sites, sites
 from .recorder_tables import is_miss, key_of
 from .recording_structs import RawHandle, RawNode, RawRecording, RawRich, tape, word_of
 
 NODE = word_of(RawHandle, "node")
+#: The first site of binary operators, and of those in place.
+OPERATORS, UPDATES = FIRST["binary"], FIRST["in_place"]
 #: In place of a node: Python is to give the handle one.
 PYTHON = 1
 
@@ -33,16 +35,16 @@ def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> ptr:
     """The node that a handle on a leaf gets, of the same leaf, with the value of another node: as `contents`."""
     leaf = old.leaf
     kind = value.kind.out.as_leaf
-    if mode is not tape.false or leaf is None or py.class_of(ptr(leaf)) is not tape.leaf_type or kind is None:
+    if mode is not tape.false or leaf is None or py.class_of(leaf) is not tape.leaf_type or kind is None:
         return ptr(PYTHON)
-    if py.class_of(ptr(kind)) is not tape.kind_type or kind.out is not old.kind.out:
+    if py.class_of(kind) is not tape.kind_type or kind.out is not old.kind.out:
         return ptr(PYTHON)
     n = new_rich()
     if n is None:
         return None
-    py.inc(ptr(kind))
-    py.inc(ptr(leaf))
-    py.inc(ptr(value))
+    py.inc(kind)
+    py.inc(leaf)
+    py.inc(value)
     py.inc(tape.none)
     n.kind = kind
     n.leaf = leaf
@@ -54,7 +56,7 @@ def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> ptr:
             py.inc(tape.none)
             words[word] = tape.none
     n.number = next_number()
-    return ptr(n)
+    return n
 
 
 @native
@@ -72,17 +74,18 @@ def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
         return updated_leaf(ptr[RawRich](found[1]), found[0], mode)
     if y_key is not t_key or is_captured(found[1], now):
         return ptr(PYTHON)
-    py.inc(ptr(found[0]))
-    return ptr(found[0])
+    py.inc(found[0])
+    return found[0]
 
 
 @native
-def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
-    """`t += x`: the handle, a new reference; null with an exception."""
+def update(number: i64, t: ptr, x: ptr) -> ptr:
+    """`t += x`: the handle, a new reference; null with an exception.   number: of the site, and of the operator's"""
+    site = sites + (UPDATES + number)
     mode = local(ptr, 1)
     if recording_now(mode) is None:
         return py.call_two(site.slow, t, x)
-    y = at_site(site.operator, t, x)
+    y = at_site(sites + (OPERATORS + number), t, x)
     if y is tape.not_implemented:
         py.dec(y)
         return py.call_two(site.slow, t, x)
@@ -91,7 +94,7 @@ def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
     now = recording_now(mode)  # Python may have run meanwhile
     made = ptr(PYTHON) if now is None else contents(t, y, now, mode[0])
     if made is ptr(PYTHON):
-        rebound = py.call_two(site.rebind, t, y)
+        rebound = py.call_two(site.unknown, t, y)
         py.dec(y)
         return rebound
     if made is None:
@@ -106,7 +109,7 @@ def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
     if is_small:
         status = note(now, ptr[RawHandle](t))
     elif not is_plain:
-        status = done_with_two(tape.note_updated, ptr(now), t)
+        status = done_with_two(tape.note_updated, now, t)
     if status != 0:
         return None
     py.inc(t)
@@ -116,7 +119,7 @@ def update(site: ptr[RecordingSite], t: ptr, x: ptr) -> ptr:
 def _in_place(number: int) -> Any:
     @native
     def in_place(t: ptr, x: ptr) -> ptr:
-        return update(sites + number, t, x)
+        return update(number - UPDATES, t, x)
 
     return in_place
 

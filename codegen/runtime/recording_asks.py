@@ -15,13 +15,14 @@ import ctypes
 import os
 import struct
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ending import write_files_at_the_end
 from ..ir import OutOfRange
-from ..native import BuiltinLibrary, Struct
+from ..native import Struct
 from ..records import record
 from . import (
     engine,
@@ -40,7 +41,7 @@ from . import (
 )
 from .native import OFFSETS, SET_HANDLER, Self, native, numpy_function
 from .slots import life_of, offset_of
-from .ufunc_loops import use_loops
+from .ufunc_loops import loops_of, use_loops
 
 #: PyArray_View in NumPy's table.
 VIEW = 137
@@ -195,7 +196,7 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
         "answer_type": NativeAnswer, "rules_type": NativeRules, "out_of_range": OutOfRange, "new_array": np.empty,
         "call_name": "call", "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as",
-        "item_name": "item", "allocator": native().allocator,
+        "item_name": "item", "allocator": native().allocator, "add_loops": loops_of(np.add) or bytes(8),
         "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
         **{f"{name}_type": cls for name, cls in layout.classes.items()}, **layout.objects,
     }  # fmt: skip
@@ -220,7 +221,7 @@ class Asks:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __init__(self, layout: RecordLayout, code: engine.MachineCode, library: BuiltinLibrary) -> None:
+    def __init__(self, layout: RecordLayout, code: engine.MachineCode, library: SimpleNamespace) -> None:
         self._held = (layout, code)
         write_files_at_the_end()
         for routine in ASKS:

@@ -16,14 +16,14 @@ Numbers are odd words, or objects where a node was put between two others; those
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, native, ptr, static, u32, u64, unlikely, void
+from ..native import Struct, i32, i64, native, ptr, static, u32, u64, void
 from . import recording_objects as py
 from .recording_structs import RawNode, tape
 
-#: Of an entry: gradients go through it; asked for; only read by what is asked (a cotangent, an old gradient).
+#: Of an entry: gradients go through it; asked for; only read by what is asked (a cotangent).
 PAST, ROOT, READ = 1, 2, 4
-#: Its inputs were looked at; it has a place by its number; a leaf that was noted.
-DONE, OWN, NOTED = 8, 16, 32
+#: Its inputs were looked at; it has a place by its number.
+DONE, OWN = 8, 16
 #: It is stored; it can be computed elementwise from what is stored.
 KEPT, CHEAP = 64, 128
 #: It has no value.
@@ -64,10 +64,8 @@ class WalkWords(Struct):
 
     queue      entries whose inputs are to be looked at; later those with a place by their number, in order
     order      entries by place
-    leaves, bodies, roots    entries: leaves of the history, pending boundaries, what was asked for; once nodes have
-                             places, the first version of each leaf, by place
+    bodies, roots    entries: pending boundaries, what was asked for
     calls        the calls of the history, by place
-    n_asked      of the roots: the first, which take a place even where nothing reads them
     n_versions   at most how many leaves have an identity
     most, least    the largest number and the smallest;   own: how many have a place by their number
     held       how often the caller holds each node of the history
@@ -82,8 +80,6 @@ class WalkWords(Struct):
     head: u64
     tail: u64
     order: ptr[u32]
-    leaves: ptr[u32]
-    n_leaves: u64
     n_versions: u64
     calls: ptr[u32]
     n_calls: u64
@@ -91,7 +87,6 @@ class WalkWords(Struct):
     n_bodies: u64
     roots: ptr[u32]
     n_roots: u64
-    n_asked: u64
     window: ptr[u32]
     dated: ptr[Dated]
     identities: ptr[LeafPlace]
@@ -110,7 +105,7 @@ walk = static(WalkWords)
 
 #: The words of `walk` that have the addresses of its tables, and the bytes that each has for an entry.
 TABLES = tuple([(WalkWords.fields()[name].offset // 8, size) for name, size in (
-    ("met", 24), ("queue", 8), ("order", 4), ("leaves", 4), ("calls", 4), ("bodies", 4), ("roots", 4), ("window", 16),
+    ("met", 24), ("queue", 8), ("order", 4), ("calls", 4), ("bodies", 4), ("roots", 4), ("window", 16),
     ("dated", 16), ("identities", 32),
 )])  # fmt: skip
 
@@ -132,7 +127,7 @@ def grow() -> void:
 @native(inline=True)
 def has_room(more: i64) -> bool:
     """Make room for so many more entries."""
-    while unlikely(walk.count + u64(more) > walk.capacity):
+    while walk.count + u64(more) > walk.capacity:
         grow()
         if walk.is_full:
             return False
@@ -150,12 +145,10 @@ def begin() -> void:
         walk.count = 1
     walk.head = 0
     walk.tail = 0
-    walk.n_leaves = 0
     walk.n_versions = 0
     walk.n_calls = 0
     walk.n_bodies = 0
     walk.n_roots = 0
-    walk.n_asked = 0
     walk.most = 0
     walk.least = ~u64(0)
     walk.own = 0
@@ -178,7 +171,7 @@ def reach(n: ptr[RawNode], flags: u32) -> u64:
     at = n.mark
     if at < walk.count and walk.met[at].node is n:
         e = walk.met[at]
-        if unlikely(flags & ~e.flags & PAST != 0):
+        if flags & ~e.flags & PAST != 0:
             walk.queue[walk.tail] = u32(at)
             walk.tail += 1
         e.flags |= flags
@@ -204,7 +197,7 @@ def note_own(e: ptr[Met]) -> void:
     if e.flags & OWN == 0:
         word = e.node.number
         walk.own += 1
-        if unlikely(word & 1 == 0):
+        if word & 1 == 0:
             walk.is_dated = True
         walk.most = word if word > walk.most else walk.most
         walk.least = word if word < walk.least else walk.least
@@ -215,7 +208,7 @@ def note_own(e: ptr[Met]) -> void:
 def hold(held: ptr[ptr], entries: ptr[u32], count: u64) -> void:
     """Hold the nodes of so many entries."""
     for i in range(count):
-        held[i] = ptr(walk.met[entries[i]].node)
+        held[i] = walk.met[entries[i]].node
         py.inc(held[i])
 
 
@@ -226,8 +219,8 @@ def number_word(n: ptr[RawNode]) -> u64:
         return n.number
     thing = ptr[py.RawObject](n.number)
     if thing.type is tape.int_type:
-        return u64(2 * py.int_value(ptr(thing)) + 1)
-    return u64(i64(2.0 * py.float_value(ptr(thing)))) + 1
+        return u64(2 * py.int_value(thing) + 1)
+    return u64(i64(2.0 * py.float_value(thing))) + 1
 
 
 @native(inline=False)
@@ -258,10 +251,10 @@ def put_in_order() -> u64:
     first = u64(0)
     if not walk.is_dated and walk.own > 0:
         width = (walk.most - walk.least >> 1) + 1
-        if unlikely(width > 4 * walk.own + 64):
+        if width > 4 * walk.own + 64:
             width = 4 * walk.own + 64
         first = walk.most - 2 * (width - 1)
-        py.set_bytes(ptr(walk.window), 0, width * 4)
+        py.set_bytes(walk.window, 0, width * 4)
     n_dated = u64(0)
     met = walk.met
     window = walk.window
@@ -269,7 +262,7 @@ def put_in_order() -> u64:
         e = met[i]
         if e.flags & OWN == 0:
             continue
-        if unlikely(width == 0 or e.node.number < first):
+        if width == 0 or e.node.number < first:
             walk.dated[n_dated].number = number_word(e.node)
             walk.dated[n_dated].at = u64(i)
             n_dated += 1

@@ -13,15 +13,15 @@ its family.  The numbers are gathered in canonical order.  `autodiff.tape.famili
 
 from __future__ import annotations
 
-from ..native import bit_cast, borrowed, extern, f64, i64, local, native, obj, ptr, u8, u32, u64, void
+from ..native import bit_cast, extern, f64, i64, local, native, ptr, u8, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import KEPT, OWN, PAST, PENDING, Met, hold, walk
 from .recording_hash import Digest, mix, start, state, wires_of
 from .recording_keys import key_object, mix_asked, walked
-from .recording_structs import RawKind, RawOut, RawRich, count_of, input_at, is_filled, tape
+from .recording_structs import RawKind, RawOut, RawRich, count_of, input_at, is_filled, nothing, tape
 
-hash_of = extern("PyObject_Hash", i64, ptr, runs_python=False)  # of strings alone
-occurred = extern("PyErr_Occurred", ptr, runs_python=False)
+hash_of = extern("PyObject_Hash", i64, ptr)  # of strings alone
+occurred = extern("PyErr_Occurred", ptr)
 
 #: A constant that is larger is no count.
 MOST_COUNT = 2.0**53
@@ -34,7 +34,7 @@ def is_given(e: ptr[Met]) -> bool:
         return True
     r = ptr[RawRich](e.node)
     is_rich = e.node.type is not tape.plain_type
-    return e.flags & PENDING == 0 and is_rich and (ptr(r.leaf) is not tape.none or e.node.kind.op is tape.leaf_op)
+    return e.flags & PENDING == 0 and is_rich and (r.leaf is not tape.none or e.node.kind.op is tape.leaf_op)
 
 
 @native
@@ -202,9 +202,9 @@ def hold_things(held: ptr[ptr], count: u64) -> i64:
         e = walk.met[walk.order[i]]
         held[i] = tape.none
         if e.flags & (PENDING | PAST) == 0:
-            held[i] = ptr(e.node.kind.out)
+            held[i] = e.node.kind.out
         elif e.node.type is tape.plain_type:
-            held[i] = ptr(e.node.kind)
+            held[i] = e.node.kind
             n_wires += count_of(e.node)
         py.inc(held[i])
     return n_wires
@@ -227,9 +227,9 @@ def write_wires(words: ptr[u32], states: ptr[u8], count: u64) -> void:
 
 @native
 def described(
-    purpose: u64, small: borrowed, results: borrowed, seeds: borrowed, also: borrowed, targets: borrowed, tracks: bool,
+    purpose: u64, small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr, tracks: bool,
     held_by: u32,
-) -> obj:  # fmt: skip
+) -> ptr:  # fmt: skip
     """[key, nodes, calls, things, states, wires, family, numbers] of an ask; None where no key says all: hooks.
 
     small      as `ask` has it;  held_by: how often the caller holds each node of the history
@@ -242,12 +242,12 @@ def described(
     d = local(Digest, 1)[0]
     f = local(Digest, 1)[0]
     walk.held = held_by
-    if not walked(d, purpose, None, ptr(small), ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
-        return borrowed(tape.none)
+    if not walked(d, purpose, None, small, results, seeds, also, targets, tracks):
+        return nothing()
     has_family = mixed_families(f, d)
     n_numbers = i64(0)
     if has_family:
-        mix_asked(f, purpose, ptr(results), ptr(seeds), ptr(targets))
+        mix_asked(f, purpose, results, seeds, targets)
         for i in range(d.count):
             n_numbers = take_numbers_of(walk.met[walk.order[i]], None, n_numbers)
     count = i64(d.count)
@@ -255,7 +255,7 @@ def described(
     nearby = local(ptr, py.FEW)
     held = py.room(nearby, py.FEW, 2 * count + n_calls + n_numbers)
     if held is None:
-        return py.failed()
+        return None
     things = held + count
     calls = things + count
     numbers = calls + n_calls
@@ -282,4 +282,4 @@ def described(
         py.inc(tape.none)
     parts[7] = py.tuple_of(numbers, n_numbers)
     py.leave(held, nearby)
-    return py.object_of(py.list_of(parts, 8))
+    return py.list_of(parts, 8)

@@ -12,7 +12,7 @@ is looked at from outside is told by its references, less those that pending rea
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, native, ptr, u32, u64, u128, unlikely, void
+from ..native import Struct, i32, i64, native, ptr, u32, u64, u128, void
 from . import recording_objects as py
 from .recording_entries import (
     CHEAP,
@@ -67,14 +67,14 @@ def make_room_for_versions() -> void:
         while size < 2 * walk.n_versions:
             size *= 2
         walk.identity_mask = size - 1
-        py.set_bytes(ptr(walk.identities), 0, size * 16)
+        py.set_bytes(walk.identities, 0, size * 16)
 
 
 @native(inline=True)
 def version_place(leaf: ptr[RawLeaf]) -> ptr[LeafPlace]:
     """The place of a leaf in the table of identities, or the free one where it belongs."""
     at = (u64(leaf) >> 4) * 0x9E3779B97F4A7C15 >> 20 & walk.identity_mask
-    while walk.identities[at].leaf is not None and walk.identities[at].leaf is not ptr(leaf):
+    while walk.identities[at].leaf is not None and walk.identities[at].leaf is not leaf:
         at = at + 1 & walk.identity_mask
     return walk.identities[at]
 
@@ -89,17 +89,14 @@ def known_identity(leaf: ptr[RawLeaf]) -> i64:
 
 
 @native(inline=False)
-def note_version(e: ptr[Met], at: u64) -> void:
-    """Note the identity of a leaf, the place of the first node that is a version of it, and that of the history."""
+def note_version(e: ptr[Met]) -> void:
+    """Note the identity of a leaf, the place of the first node that is a version of it."""
     leaf = ptr[RawRich](e.node).leaf
     found = version_place(leaf)
     if found.leaf is None:
-        found.leaf = ptr(leaf)
+        found.leaf = leaf
         found.identity = i64(e.place)
     e.identity = i32(found.identity)
-    if e.identity == e.place and e.flags & PAST != 0:
-        walk.leaves[walk.n_leaves] = u32(at)
-        walk.n_leaves += 1
 
 
 # ------------------------------------------------------------------ places
@@ -167,7 +164,7 @@ def decide(e: ptr[Met], tracks: bool) -> void:
             cheap &= walk.met[input_at(n, i).mark].flags
     if is_several(e):
         return
-    if unlikely(flags & (PENDING | ROOT) != PENDING):
+    if flags & (PENDING | ROOT) != PENDING:
         e.flags = flags | (u32(CHEAP | KEPT) if flags & (PENDING | READ) == PENDING else u32(CHEAP))
         return
     held = walk.held if flags & PAST != 0 else u32(0)
@@ -178,7 +175,7 @@ def decide(e: ptr[Met], tracks: bool) -> void:
             flags |= KEPT | CHEAP
     elif n.references > e.links + held or (tracks and n.kind.tracks is tape.true):
         flags |= KEPT | CHEAP
-    if is_rich and ptr(r.leaf) is not tape.none:
+    if is_rich and r.leaf is not tape.none:
         flags |= KEPT | CHEAP
     e.flags = flags
 
@@ -193,7 +190,7 @@ def take_places(d: ptr[Digest], own: u64, tracks: bool) -> void:
         take_inputs(d, at)
         decide(e, tracks)
         take_place(d, e, at)
-    for i in range(walk.n_asked):
+    for i in range(walk.n_roots):
         if walk.met[walk.roots[i]].place < 0:
             take_given(d, u64(walk.roots[i]))
 
@@ -218,20 +215,13 @@ def wires_of(n: ptr[RawNode], body: i64) -> u64:
 
 
 @native(inline=True)
-def mix_given(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
+def mix_given(d: ptr[Digest], e: ptr[Met]) -> void:
     """Add a node that has a value and is not gone through."""
     past = e.flags & PAST
     mix(d, u64(e.node.kind.out) | u64(past) << 48, 0x67)
-    if unlikely(past != 0):
-        note_version(e, at)
+    if past != 0:
+        note_version(e)
         mix(d, u64(e.identity) << 1 | u64(is_filled(ptr[RawRich](e.node).hooks)), 0x71)
-
-
-@native(inline=True)
-def place_given(d: ptr[Digest], at: u64) -> void:
-    """Place and add such a node."""
-    take_given(d, at)
-    mix_given(d, walk.met[at], at)
 
 
 @native
@@ -243,7 +233,7 @@ def mix_own(d: ptr[Digest], at: u64) -> void:
     is_rich = n.type is not tape.plain_type
     body = body_of_own(e)
     kind = n.kind
-    has_leaf = is_rich and ptr(r.leaf) is not tape.none
+    has_leaf = is_rich and r.leaf is not tape.none
     what = u64(kind)
     if e.flags & PENDING == 0 and is_rich and (has_leaf or kind.op is tape.leaf_op):
         what = u64(kind.out)
@@ -252,7 +242,7 @@ def mix_own(d: ptr[Digest], at: u64) -> void:
         return
     e.identity = -1
     if has_leaf:
-        note_version(e, at)
+        note_version(e)
     is_called = r.call is not tape.none and e.flags & PAST != 0
     if is_called:
         walk.calls[walk.n_calls] = u32(at)
@@ -273,7 +263,6 @@ def number(d: ptr[Digest], tracks: bool) -> void:
             if e is not None:
                 e.links += 1
     make_room_for_versions()
-    walk.n_leaves = 0
     own = put_in_order()
     take_places(d, own, tracks)
     for i in range(d.count):
@@ -282,4 +271,4 @@ def number(d: ptr[Digest], tracks: bool) -> void:
         if e.flags & OWN != 0:
             mix_own(d, at)
         else:
-            mix_given(d, e, at)
+            mix_given(d, e)

@@ -12,10 +12,10 @@ and its looks at layouts, which cost more than a hundred elements do.
 
 from __future__ import annotations
 
-from ..native import borrowed, i64, local, native, obj, ptr, u8, u32, u64, void
+from ..native import i64, local, native, ptr, u8, u32, u64, void
 from . import recording_objects as py
 from .recording_steps import DTYPE, MOST, SHAPE, ArrayLoop, ArrayLoops
-from .recording_structs import RawKind, tape
+from .recording_structs import RawKind, nothing, tape
 
 
 @native(inline=True)
@@ -26,8 +26,8 @@ def data_of(values: ptr) -> ptr:
 
 @native
 def interpreted(
-    table: borrowed, equations: borrowed, values: borrowed, memory: borrowed, python: borrowed
-) -> obj:
+    table: ptr, equations: ptr, values: ptr, memory: ptr, python: ptr
+) -> ptr:
     """Evaluate a program.  Gives None.
 
     Loops of plain numbers raise nothing.  The interpreter's lock is held, and an interrupt waits: no longer than the
@@ -37,12 +37,12 @@ def interpreted(
     memory    an array of as many bytes as the table says, and of a word for each value behind them
     python    python(equation) -> its value, packed
     """
-    t = ptr[ArrayLoops](py.bytes_at(ptr(table)))
+    t = ptr[ArrayLoops](py.bytes_at(table))
     steps = ptr[ArrayLoop](t + 1)
-    shared = data_of(ptr(memory))
+    shared = data_of(memory)
     at = ptr[ptr](shared + t.memory)
     for k in range(t.given):
-        at[t.equations + k] = data_of(py.list_item(ptr(values), t.equations + k))
+        at[t.equations + k] = data_of(py.list_item(values, t.equations + k))
     fixed = ptr[i64](steps + t.steps)
     for k in range(t.constants):
         at[fixed[2 * k]] = ptr(fixed[2 * k + 1])
@@ -56,23 +56,23 @@ def interpreted(
         else:
             made = ptr(None)
             if s.loop is not None:
-                runs = ptr[RawKind](py.tuple_item(py.list_item(ptr(equations), s.equation), 0)).runs
+                runs = ptr[RawKind](py.tuple_item(py.list_item(equations, s.equation), 0)).runs
                 made = py.call_two(tape.new_array, py.tuple_item(runs, SHAPE), py.tuple_item(runs, DTYPE))
             else:
                 number = py.int_of(s.equation)
                 if number is not None:
-                    made = py.call_one(ptr(python), number)
+                    made = py.call_one(python, number)
                     py.dec(number)
             if made is None:
-                return py.failed()
+                return None
             at[made_at] = data_of(made)
-            py.set_list(ptr(values), s.equation, made)
+            py.set_list(values, s.equation, made)
         if s.loop is not None:
             for k in range(s.operands + 1):
                 operands[k] = at[s.places[k]]
             count[0] = s.count
             s.loop(operands, count, ptr[i64](s.strides), s.data)
-    return borrowed(tape.none)
+    return nothing()
 
 
 # ------------------------------------------------------------------ loops that NumPy has no ufunc for

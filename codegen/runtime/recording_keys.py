@@ -10,13 +10,12 @@
 
 from __future__ import annotations
 
-from ..native import borrowed, i64, local, native, obj, ptr, u32, u64, unlikely, void
+from ..native import i64, local, native, ptr, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import PAST, READ, begin, entry_of, hold, walk
-from .recording_hash import Digest, known_identity, mix, number, place_given, start
+from .recording_hash import Digest, known_identity, mix, number, start
 from .recording_run import AnswerBlock, run
 from .recording_structs import (
-    BACKWARD,
     CLOCK,
     NODES,
     SOME,
@@ -27,7 +26,7 @@ from .recording_structs import (
     RawRecording,
     RawRich,
     is_plain_or_no_leaf,
-    old_of,
+    nothing,
     tape,
 )
 from .recording_walk import gather, root, roots
@@ -48,20 +47,12 @@ def mix_asked(d: ptr[Digest], purpose: u64, results: ptr, seeds: ptr, targets: p
     if purpose != VALUE:
         for i in range(py.tuple_size(results)):
             mix(d, place_of(py.tuple_item(results, i)), place_of(py.tuple_item(seeds, i)))
-    if purpose == BACKWARD:
-        for i in range(walk.n_leaves):
-            e = walk.met[walk.leaves[i]]
-            old = old_of(ptr[RawRich](e.node).leaf)
-            if old is not None and walk.met[old.mark].place < 0:
-                place_given(d, old.mark)
-            mix(d, u64(e.place), place_of(ptr(old)) if old is not None else u64(0))
-    else:
-        for i in range(py.tuple_size(targets)):
-            n = ptr[RawNode](py.tuple_item(targets, i))
-            version = i64(-1)
-            if purpose != NODES and not is_plain_or_no_leaf(n):
-                version = known_identity(ptr[RawRich](n).leaf)
-            mix(d, place_of(ptr(n)), u64(version + 1))
+    for i in range(py.tuple_size(targets)):
+        n = ptr[RawNode](py.tuple_item(targets, i))
+        version = i64(-1)
+        if purpose != NODES and not is_plain_or_no_leaf(n):
+            version = known_identity(ptr[RawRich](n).leaf)
+        mix(d, place_of(n), u64(version + 1))
     hashed = purpose if purpose != SOME else u64(TENSORS)
     mix(d, d.count, hashed | u64(py.tuple_size(targets)) << 8)
 
@@ -91,16 +82,6 @@ def walked(
             if n.value is tape.none:
                 root(n, 0)
     gather()
-    walk.n_asked = walk.n_roots
-    if purpose == BACKWARD:
-        for i in range(walk.n_leaves):
-            leaf = ptr[RawRich](walk.met[walk.leaves[i]].node).leaf
-            old = old_of(leaf)
-            if old is not None:
-                if py.is_subtype(leaf.grad.head.type, tape.handle_type) == 0:
-                    return False
-                root(old, READ)
-        gather()
     if walk.is_full or (walk.is_hooked and purpose != VALUE):
         return False
     number(d, tracks)
@@ -114,7 +95,7 @@ def walked(
 @native
 def key_object(d: ptr[Digest]) -> ptr:
     """The hash as bytes, a new reference; null with an exception."""
-    return py.new_bytes(ptr(d), 16)
+    return py.new_bytes(d, 16)
 
 
 # ------------------------------------------------------------------ asks that are known
@@ -154,9 +135,9 @@ def calls_met() -> ptr:
 
 @native
 def ask(
-    purpose: u64, now: borrowed, small: borrowed, results: borrowed, seeds: borrowed, also: borrowed, targets: borrowed,
-    tracks: bool, is_released: bool, given: borrowed,
-) -> obj:
+    purpose: u64, now: ptr, small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr,
+    tracks: bool, is_released: bool, given: ptr,
+) -> ptr:
     """Answer an ask if it is known.
 
     now      the recording that ends with it; None: none does
@@ -167,32 +148,32 @@ def ask(
     """
     d = local(Digest, 1)[0]
     walk.held = 0
-    if not walked(d, purpose, None, ptr(small), ptr(results), ptr(seeds), ptr(also), ptr(targets), tracks):
-        return borrowed(tape.none)
-    if ptr(given) is not tape.none:
-        told = py.bytes_at(py.tuple_item(ptr(given), 1))
-        answer = py.tuple_item(ptr(given), 0)
+    if not walked(d, purpose, None, small, results, seeds, also, targets, tracks):
+        return nothing()
+    if given is not tape.none:
+        told = py.bytes_at(py.tuple_item(given, 1))
+        answer = py.tuple_item(given, 0)
         a = ptr[AnswerBlock](py.bytes_at(answer)[0])
         if told[0] != d.low or told[1] != d.high or a.valid[0] is not tape.true:
-            return borrowed(tape.none)
-        executable = py.tuple_item(ptr(given), 2)
+            return nothing()
+        executable = py.tuple_item(given, 2)
         if executable is tape.none:
             executable = None
-        return run(answer, executable, py.tuple_item(ptr(given), 3), d, purpose, ptr(now), is_released)
+        return run(answer, executable, py.tuple_item(given, 3), d, purpose, now, is_released)
     key = key_object(d)
     if key is None:
-        return py.failed()
-    if unlikely(walk.n_calls > 0):
-        return py.object_of(py.list_of_two(key, calls_met()))
+        return None
+    if walk.n_calls > 0:
+        return py.list_of_two(key, calls_met())
     known = looked_up(key)
     py.dec(key)
     if known is None:
-        return borrowed(tape.none)
-    return run(known, None, None, d, purpose, ptr(now), is_released)
+        return nothing()
+    return run(known, None, None, d, purpose, now, is_released)
 
 
 @native
-def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> obj:
+def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> ptr:
     """Compute a pending value if that is known: True or None."""
     d = local(Digest, 1)[0]
     known = ptr(None)
@@ -205,5 +186,5 @@ def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> ob
         else:
             py.clear_error()
     if known is None:
-        return borrowed(tape.none)
-    return run(known, None, None, d, VALUE, ptr(now), False)
+        return nothing()
+    return run(known, None, None, d, VALUE, now, False)

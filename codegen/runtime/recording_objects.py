@@ -1,7 +1,6 @@
 """Objects of Python's and NumPy's in native Python: their heads as structs, and the calls of CPython's that are shared.
 
     RawObject, RawArray, ...  their heads: `native.OFFSETS` is compared with live objects when the launcher is made
-    failed, object_of         the result of a builtin
     exchange, let_go          counts of references
     call_one, call_two        a function of Python's with one object, or two
     room, leave               memory for objects that are held for the length of a call
@@ -15,7 +14,7 @@ A function that makes an object may run any Python: the collector of cycles may 
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, extern, f64, i32, i64, local, native, obj, ptr, u32, u64, void
+from ..native import Struct, extern, f64, i32, i64, local, native, ptr, u32, u64, void
 
 
 class RawObject(Struct):
@@ -78,58 +77,41 @@ def class_of(thing: ptr) -> ptr:
 #: The number of objects that are held on the stack.
 FEW = 64
 
-inc = extern("Py_IncRef", void, ptr, runs_python=False)
+inc = extern("Py_IncRef", void, ptr)
 dec = extern("Py_DecRef", void, ptr)
-tuple_size = extern("PyTuple_Size", i64, ptr, runs_python=False, plain=len)
-tuple_item = extern("PyTuple_GetItem", ptr, ptr, i64, runs_python=False, plain=lambda t, i: t[i])
+tuple_size = extern("PyTuple_Size", i64, ptr, plain=len)
+tuple_item = extern("PyTuple_GetItem", ptr, ptr, i64, plain=lambda t, i: t[i])
 new_tuple = extern("PyTuple_New", ptr, i64)
 set_tuple = extern("PyTuple_SetItem", i32, ptr, i64, ptr)
-list_size = extern("PyList_Size", i64, ptr, runs_python=False)
-list_item = extern("PyList_GetItem", ptr, ptr, i64, runs_python=False)
+list_size = extern("PyList_Size", i64, ptr)
+list_item = extern("PyList_GetItem", ptr, ptr, i64)
 new_list = extern("PyList_New", ptr, i64)
 set_list = extern("PyList_SetItem", i32, ptr, i64, ptr)
 append = extern("PyList_Append", i32, ptr, ptr)
-dict_size = extern("PyDict_Size", i64, ptr, runs_python=False, plain=len)
-dict_item = extern("PyDict_GetItem", ptr, ptr, ptr, runs_python=False)
-new_bytes = extern("PyBytes_FromStringAndSize", ptr, ptr, i64, runs_python=False)
-bytes_at = extern("PyBytes_AsString", ptr[u64], ptr, runs_python=False)
-int_of = extern("PyLong_FromLongLong", ptr, i64, runs_python=False)
-int_value = extern("PyLong_AsLongLong", i64, ptr, runs_python=False, plain=int)
-float_value = extern("PyFloat_AsDouble", f64, ptr, runs_python=False, plain=float)
-slice_ends = extern("PySlice_Unpack", i32, ptr, ptr[i64], ptr[i64], ptr[i64], runs_python=False)
-referent = extern("PyWeakref_GetObject", ptr, ptr, runs_python=False)
-is_subtype = extern("PyType_IsSubtype", i32, ptr, ptr, runs_python=False)
-next_of = extern("PyIter_Next", ptr, ptr, runs_python=False)
+dict_size = extern("PyDict_Size", i64, ptr, plain=len)
+dict_item = extern("PyDict_GetItem", ptr, ptr, ptr)
+new_bytes = extern("PyBytes_FromStringAndSize", ptr, ptr, i64)
+bytes_at = extern("PyBytes_AsString", ptr[u64], ptr)
+int_of = extern("PyLong_FromLongLong", ptr, i64)
+int_value = extern("PyLong_AsLongLong", i64, ptr, plain=int)
+float_value = extern("PyFloat_AsDouble", f64, ptr, plain=float)
+slice_ends = extern("PySlice_Unpack", i32, ptr, ptr[i64], ptr[i64], ptr[i64])
+referent = extern("PyWeakref_GetObject", ptr, ptr)
+is_subtype = extern("PyType_IsSubtype", i32, ptr, ptr)
+next_of = extern("PyIter_Next", ptr, ptr)
 call_method = extern("PyObject_VectorcallMethod", ptr, ptr, ptr[ptr], u64, ptr)
-attribute = extern("PyObject_GetAttr", ptr, ptr, ptr)
 call = extern("PyObject_Vectorcall", ptr, ptr, ptr[ptr], u64, ptr)
-matches = extern("PyErr_ExceptionMatches", i32, ptr, runs_python=False)
+matches = extern("PyErr_ExceptionMatches", i32, ptr)
 clear_error = extern("PyErr_Clear", void)
-context_value = extern("PyContextVar_Get", i32, ptr, ptr, ptr[ptr], runs_python=False)
-no_memory = extern("PyErr_NoMemory", ptr, runs_python=False)
-allocated = extern("PyMem_RawMalloc", ptr, u64, runs_python=False)
-resized = extern("PyMem_RawRealloc", ptr, ptr, u64, runs_python=False)
-free = extern("PyMem_RawFree", void, ptr, runs_python=False)
-thread_state = extern("PyThreadState_Get", ptr, runs_python=False)
-set_bytes = extern("memset", ptr, ptr, i32, u64, runs_python=False)
+context_value = extern("PyContextVar_Get", i32, ptr, ptr, ptr[ptr])
+no_memory = extern("PyErr_NoMemory", ptr)
+allocated = extern("PyMem_RawMalloc", ptr, u64)
+resized = extern("PyMem_RawRealloc", ptr, ptr, u64)
+free = extern("PyMem_RawFree", void, ptr)
+thread_state = extern("PyThreadState_Get", ptr)
+set_bytes = extern("memset", ptr, ptr, i32, u64)
 new_array = extern("new_array", ptr, ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 copy_into = extern("copy_into", i32, ptr, ptr)
-
-
-@native
-def failed() -> obj:
-    """The result of a function that has failed, its exception being set."""
-    return None
-
-
-@native
-def object_of(given: ptr) -> obj:
-    """An object, the count of which comes along; where it is null, the function has failed."""
-    if given is None:
-        return failed()
-    found: obj = borrowed(given)
-    dec(given)
-    return found
 
 
 @native(inline=True)
@@ -187,7 +169,7 @@ def room(nearby: ptr[ptr], few: i64, count: i64) -> ptr[ptr]:
 @native(inline=True)
 def leave(held: ptr[ptr], nearby: ptr[ptr]) -> void:
     if held is not nearby:
-        free(ptr(held))
+        free(held)
 
 
 @native

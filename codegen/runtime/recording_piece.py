@@ -14,12 +14,12 @@ threads may have some between.  The words have the hash so far, too: a walk over
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i64, likely, local, native, obj, ptr, u32, u64, unlikely
+from ..native import Struct, i64, local, native, ptr, u32, u64
 from .recording_entries import begin, has_room, walk
 from .recording_hash import Digest, mix, start
-from .recording_objects import FEW, bytes_at, failed, inc, leave, object_of, room, tuple_item, tuple_of, tuple_size
+from .recording_objects import FEW, bytes_at, inc, leave, room, tuple_item, tuple_of, tuple_size
 from .recording_run import settle
-from .recording_structs import RawNode, count_of, input_at, tape
+from .recording_structs import RawNode, count_of, input_at, nothing, tape
 
 
 class PieceBlock(Struct):
@@ -100,11 +100,11 @@ def is_alike(p: ptr[PieceBlock], roots: ptr, is_new: bool) -> bool:
         n = walk.met[at].node
         word = words[at - 1]
         pending = u64(n.value is tape.none) << 60
-        if likely(word & 1 != 0):
-            if unlikely(n.type is not tape.plain_type):
+        if word & 1 != 0:
+            if n.type is not tape.plain_type:
                 return False
             wires = u64(0)
-            if likely(n.inputs is None):
+            if n.inputs is None:
                 wires = meet(n.first)
                 wires = wires | meet(n.second) << 32
             else:
@@ -113,7 +113,7 @@ def is_alike(p: ptr[PieceBlock], roots: ptr, is_new: bool) -> bool:
         else:
             mix(d, u64(n.kind.out) | pending, 0x67)
         said = u32(d.low & 0xFFFFFFFE) | word & 1
-        if unlikely(walk.count > last + 1 or (said != word and not is_new)):
+        if walk.count > last + 1 or (said != word and not is_new):
             return False
         words[at - 1] = said
         at += 1
@@ -125,9 +125,9 @@ def is_alike(p: ptr[PieceBlock], roots: ptr, is_new: bool) -> bool:
 
 
 @native
-def learn_piece(piece: borrowed, roots: borrowed) -> bool:
+def learn_piece(piece: ptr, roots: ptr) -> bool:
     """Keep the hash of what the roots end; False where it is no piece of so many nodes."""
-    return is_alike(piece_at(ptr(piece)), ptr(roots), True)
+    return is_alike(piece_at(piece), roots, True)
 
 
 @native
@@ -142,16 +142,16 @@ def tuples_of(p: ptr[PieceBlock], held: ptr[ptr]) -> ptr:
 
 
 @native
-def piece_of(piece: borrowed, roots: borrowed) -> obj:
+def piece_of(piece: ptr, roots: ptr) -> ptr:
     """(values, stored nodes, outer nodes) of what the roots end if it is the piece; else None."""
-    p = piece_at(ptr(piece))
-    if not is_alike(p, ptr(roots), False):
-        return borrowed(tape.none)
+    p = piece_at(piece)
+    if not is_alike(p, roots, False):
+        return nothing()
     total = p.values + p.stored + p.outer
     nearby = local(ptr, 4 * FEW)
     held = room(nearby, 4 * FEW, total)
     if held is None:
-        return failed()
+        return None
     met = walk.met
     for i in range(p.values):
         held[i] = met[p.places[i]].node.value
@@ -159,22 +159,22 @@ def piece_of(piece: borrowed, roots: borrowed) -> obj:
     for i in range(p.values, total):
         n = met[p.places[i]].node
         n.references += 1
-        held[i] = ptr(n)
+        held[i] = n
     found = tuples_of(p, held)
     leave(held, nearby)
-    return object_of(found)
+    return found
 
 
 @native
-def finish_piece(piece: borrowed, results: borrowed, stored: borrowed) -> obj:
+def finish_piece(piece: ptr, results: ptr, stored: ptr) -> ptr:
     """Give the stored nodes their values.  Gives None."""
-    p = piece_at(ptr(piece))
+    p = piece_at(piece)
     nearby = local(ptr, 4 * FEW)
     held = room(nearby, 4 * FEW, p.stored)
     if held is None:
-        return failed()
+        return None
     for i in range(p.stored):
-        held[i] = tuple_item(ptr(stored), i)
-    settle(held, p.stored, p.stored_table, ptr(results))
+        held[i] = tuple_item(stored, i)
+    settle(held, p.stored, p.stored_table, results)
     leave(held, nearby)
-    return borrowed(tape.none)
+    return nothing()

@@ -10,11 +10,11 @@ An equation is a kind, and where its inputs stand: an earlier equation, or (belo
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u32, u64, unlikely, void
+from ..native import Struct, i32, i64, local, native, ptr, u32, u64, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords
 from .recording_entries import READ, Met, begin, put_in_order, walk
-from .recording_structs import RawNode, RawRich, body_of, count_of, input_at, tape
+from .recording_structs import RawNode, RawRich, body_of, count_of, input_at, nothing, tape
 from .recording_walk import gather, roots
 
 
@@ -71,7 +71,7 @@ def stands(d: ptr[Draft], e: ptr[Met]) -> i32:
     """The place of a node: one that is met first here is an input."""
     if e.place == -1:
         e.place = i32(-2 - d.n_inputs)
-        d.inputs[d.n_inputs] = ptr(e.node)
+        d.inputs[d.n_inputs] = e.node
         d.n_inputs += 1
     return e.place
 
@@ -88,7 +88,7 @@ def add_wire(d: ptr[Draft], e: ptr[Met]) -> void:
 def other_of(e: ptr[Met]) -> i64:
     """The number of the input that has the same value, for a node that only passes it on; else -1."""
     n = e.node
-    if unlikely(n.type is not tape.plain_type):
+    if n.type is not tape.plain_type:
         body = body_of(ptr[RawRich](n), count_of(n))
         if body >= 0:
             return body
@@ -107,13 +107,13 @@ def drawn(d: ptr[Draft], own: u64) -> bool:
         n = e.node
         if e.place != -1:
             continue  # an argument
-        if unlikely(n.kind.op is tape.argument_op):
+        if n.kind.op is tape.argument_op:
             return False
         other = other_of(e)
         if other >= 0:
             e.place = stands(d, walk.met[input_at(n, other).mark])
             continue
-        d.kinds[d.n_equations] = ptr(n.kind)
+        d.kinds[d.n_equations] = n.kind
         d.starts[d.n_equations] = u32(d.n_wires)
         for k in range(count_of(n)):
             add_wire(d, walk.met[input_at(n, k).mark])
@@ -162,19 +162,19 @@ def objects_of(d: ptr[Draft], results: ptr[i32], n_results: i64) -> ptr:
 
 
 @native
-def placed(outputs: borrowed, arguments: borrowed) -> obj:
+def placed(outputs: ptr, arguments: ptr) -> ptr:
     """[equations, inputs, places of the outputs]; None where Python has to look: an argument's value is asked for.
 
     arguments    nodes that come first among the inputs, in order, used or not
     """
     begin()
-    n_results = py.tuple_size(ptr(outputs))
-    n_arguments = py.tuple_size(ptr(arguments))
-    roots(ptr(arguments), READ)
-    roots(ptr(outputs), 0)
+    n_results = py.tuple_size(outputs)
+    n_arguments = py.tuple_size(arguments)
+    roots(arguments, READ)
+    roots(outputs, 0)
     gather()
     if walk.is_full:
-        return borrowed(tape.none)
+        return nothing()
     own = put_in_order()
     room = i64(0)
     for i in range(own):
@@ -185,7 +185,7 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
     memory = py.allocated(size)
     if memory is None:
         py.no_memory()
-        return py.failed()
+        return None
     d = local(Draft, 1)[0]
     d.kinds = ptr[ptr](memory)
     d.inputs = d.kinds + own
@@ -196,15 +196,15 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
     d.n_inputs = 0
     d.n_wires = 0
     for i in range(n_arguments):
-        e = walk.met[ptr[RawNode](py.tuple_item(ptr(arguments), i)).mark]
-        d.inputs[i] = ptr(e.node)
+        e = walk.met[ptr[RawNode](py.tuple_item(arguments, i)).mark]
+        d.inputs[i] = e.node
         e.place = i32(-2 - i)
     d.n_inputs = n_arguments
     if not drawn(d, own):
         py.free(memory)
-        return borrowed(tape.none)
+        return nothing()
     for i in range(n_results):
-        at = stands(d, walk.met[ptr[RawNode](py.tuple_item(ptr(outputs), i)).mark])
+        at = stands(d, walk.met[ptr[RawNode](py.tuple_item(outputs, i)).mark])
         results[i] = at if at >= 0 else at + 1
     for i in range(d.n_equations):
         py.inc(d.kinds[i])
@@ -213,4 +213,4 @@ def placed(outputs: borrowed, arguments: borrowed) -> obj:
     # From here on objects are made, so other Python may run: nothing of the walk is read any more.
     made = objects_of(d, results, n_results)
     py.free(memory)
-    return py.object_of(made)
+    return made

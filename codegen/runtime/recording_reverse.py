@@ -11,7 +11,7 @@ they are wired (`recording_rules.begun`).  So Python goes on at any node, and ma
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i32, i64, local, native, obj, ptr, u8, u64, unlikely, void
+from ..native import Struct, i32, i64, local, native, ptr, u8, u64, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords, new_step
 from .recording_program import StepsBlock
@@ -65,7 +65,7 @@ def held_pair(first: ptr, second: ptr) -> ptr:
 @native
 def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     """A node for the sum of two cotangents, a new reference; null with an exception."""
-    outs = held_pair(ptr(old.kind.out), ptr(new.kind.out))
+    outs = held_pair(old.kind.out, new.kind.out)
     key = held_pair(outs, tape.empty) if outs is not None else ptr(None)
     py.dec(outs)
     if key is None:
@@ -73,10 +73,10 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     kind = py.dict_item(p.memo, key)
     py.dec(key)
     if kind is None:
-        return py.call_two(p.added, ptr(old), ptr(new))
+        return py.call_two(p.added, old, new)
     both = local(ptr, 2)
-    both[0] = ptr(old)
-    both[1] = ptr(new)
+    both[0] = old
+    both[1] = new
     step = local(NodeWords, 1)
     step.kind = ptr[RawKind](kind)
     step.value = tape.none
@@ -84,7 +84,7 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     step.inputs[0] = 0
     step.inputs[1] = 1
     py.inc(kind)  # making an object may run any Python
-    made = ptr(new_step(step, ptr[ptr[RawNode]](both)))
+    made = new_step(step, ptr[ptr[RawNode]](both))
     py.dec(kind)
     return made
 
@@ -125,7 +125,7 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
     nodes = py.room(nearby, py.FEW, rule.given + rule.steps)
     if nodes is None:
         return False
-    nodes[0] = ptr(bar)
+    nodes[0] = bar
     is_right = put_rule(rule, n, nodes, 1)
     for k in range(rule.results if is_right else i64(0)):
         place = rule.result_table[k]
@@ -143,7 +143,7 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
 def run_hooks(p: ptr[BackwardPass], i: i64, n: ptr[RawNode]) -> bool:
     """Run the hooks of a node on its cotangent.  False with an exception."""
     p.said[i] |= RAN
-    bar = py.call_two(p.hooked, ptr(n), py.list_item(p.bars, i))
+    bar = py.call_two(p.hooked, n, py.list_item(p.bars, i))
     if bar is None:
         return False
     py.set_list(p.bars, i, bar)
@@ -177,7 +177,7 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
         is_plain = is_simple(n) or (said & RAN != 0 and is_operation(n))
         if said & CALL != 0:
             break
-        if ptr(bar) is tape.none:
+        if bar is tape.none:
             if said & ZERO != 0:
                 if not is_plain:
                     break
@@ -185,14 +185,14 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
                     note_zero(p, i64(p.wires[k]))
             i -= 1
             continue
-        if unlikely(not is_plain) and is_operation(n):
+        if not is_plain and is_operation(n):
             is_right = run_hooks(p, i, n)
             if not is_right:
                 break
             continue
-        if unlikely(not is_plain):
+        if not is_plain:
             r = ptr[RawRich](n)
-            if ptr(r.leaf) is tape.none or is_filled(r.hooks):
+            if r.leaf is tape.none or is_filled(r.hooks):
                 break
             i -= 1  # a leaf keeps its cotangent
             continue
@@ -202,12 +202,12 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
             continue
         if n.kind.released is tape.true:
             break
-        outs[0] = ptr(bar.kind.out)
+        outs[0] = bar.kind.out
         given = 2 + i64(p.wires[i + 1] - p.wires[i])
         found = rule_of(n, word | (u64(said & MASKED != 0) << MASKED_BIT), outs, 1, given)
         if found is None or given != 2 + count_of(n):
             break
-        if not note_used(found, ptr(used), stamp):
+        if not note_used(found, used, stamp):
             is_right = False
             break
         rules += 1
@@ -224,9 +224,9 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
 
 @native
 def go_back(
-    order: borrowed, made: borrowed, first: i64, word: u64, used: borrowed, stamp: u64, memo: borrowed,
-    added: borrowed, hooked: borrowed,
-) -> obj:
+    order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64, memo: ptr,
+    added: ptr, hooked: ptr,
+) -> ptr:
     """The first place, from one downwards, at which Python has to go on; -1 at the end.   made: the state
 
     word     of rules whose cotangent is not masked
@@ -235,15 +235,15 @@ def go_back(
     hooked   hooked(node, bar) is the cotangent as the hooks of an operation leave it
     """
     p = local(BackwardPass, 1)[0]
-    p.order = ptr(order)
-    p.wires = ptr[i32](py.bytes_at(py.list_item(ptr(made), 0)))
-    p.bars = py.list_item(ptr(made), 1)
-    p.said = bytes_of_array(py.list_item(ptr(made), 2))
-    p.memo = ptr(memo)
-    p.added = ptr(added)
-    p.hooked = ptr(hooked)
+    p.order = order
+    p.wires = ptr[i32](py.bytes_at(py.list_item(made, 0)))
+    p.bars = py.list_item(made, 1)
+    p.said = bytes_of_array(py.list_item(made, 2))
+    p.memo = memo
+    p.added = added
+    p.hooked = hooked
     p.rules = 0
-    at = go_on(p, first, word, ptr(used), stamp)
+    at = go_on(p, first, word, used, stamp)
     if at == -2 or not count_up(ptr[ptr](tape.counts) + RULES, p.rules):
-        return py.failed()
-    return py.object_of(py.int_of(at))
+        return None
+    return py.int_of(at)

@@ -18,7 +18,7 @@ What a pass forward finds for a node is its tangent (`autodiff.transforms.forwar
 
 from __future__ import annotations
 
-from ..native import borrowed, extern, i32, i64, likely, local, native, obj, ptr, u8, u64, unlikely, void
+from ..native import extern, i32, i64, local, native, ptr, u8, u64, void
 from . import recording_objects as py
 from .recorder_nodes import new_steps
 from .recording_program import StepsBlock
@@ -32,15 +32,15 @@ FIXED = 3
 #: Of a node: gradients reach a target through it; it is a target (see `recording_reverse`).
 OPEN, TARGET = 1, 8
 
-bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr, runs_python=False)
-new_bytearray = extern("PyByteArray_FromStringAndSize", ptr, ptr, i64, runs_python=False)
+bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr)
+new_bytearray = extern("PyByteArray_FromStringAndSize", ptr, ptr, i64)
 
 
 @native
 def place_in(order: ptr, count: i64, q: ptr[RawNode]) -> i32:
     """The place of a node in a list, each node of which has its place as its mark; -1 for none."""
     at = i64(q.mark)
-    if likely(q.mark < u64(count)) and py.list_item(order, at) is ptr(q):
+    if q.mark < u64(count) and py.list_item(order, at) is q:
         return i32(at)
     return -1
 
@@ -86,32 +86,32 @@ def open_all(order: ptr, wires: ptr[i32], said: ptr[u8]) -> void:
 
 
 @native
-def begun(order: borrowed, targets: borrowed, asked: borrowed) -> obj:
+def begun(order: ptr, targets: ptr, asked: ptr) -> ptr:
     """[wires, nothing for each node, a flag for each node, the places of nodes...]: a list.
 
     targets   a tuple of nodes, whose places come first; of a pass forward none
     asked     a tuple of others;  a place is -1 for a node that is not in the pass
     """
-    n_targets = py.tuple_size(ptr(targets))
-    n_places = n_targets + py.tuple_size(ptr(asked))
-    count = py.list_size(ptr(order))
+    n_targets = py.tuple_size(targets)
+    n_places = n_targets + py.tuple_size(asked)
+    count = py.list_size(order)
     nearby = local(ptr, py.FEW)
     parts = py.room(nearby, py.FEW, n_places + FIXED)
     if parts is None:
-        return py.failed()
-    parts[0] = wires_of_all(ptr(order))
+        return None
+    parts[0] = wires_of_all(order)
     parts[2] = new_bytearray(None, count)
     said = bytes_of_array(parts[2]) if parts[2] is not None else ptr[u8](0)
     if said is not None:
-        py.set_bytes(ptr(said), 0, u64(count))
+        py.set_bytes(said, 0, u64(count))
     for i in range(n_places):
-        n = py.tuple_item(ptr(targets), i) if i < n_targets else py.tuple_item(ptr(asked), i - n_targets)
-        place = i64(place_in(ptr(order), count, ptr[RawNode](n)))
+        n = py.tuple_item(targets, i) if i < n_targets else py.tuple_item(asked, i - n_targets)
+        place = i64(place_in(order, count, ptr[RawNode](n)))
         if i < n_targets and place >= 0 and said is not None:
             said[place] = TARGET
         parts[FIXED + i] = py.int_of(place)
     if n_targets > 0 and said is not None and parts[0] is not None:
-        open_all(ptr(order), ptr[i32](py.bytes_at(parts[0])), said)
+        open_all(order, ptr[i32](py.bytes_at(parts[0])), said)
     # Lists are made now: that may run any Python.
     parts[1] = py.new_list(count)
     for i in range(count if parts[1] is not None else i64(0)):
@@ -119,7 +119,7 @@ def begun(order: borrowed, targets: borrowed, asked: borrowed) -> obj:
         py.set_list(parts[1], i, tape.none)
     made = py.list_of(parts, n_places + FIXED)
     py.leave(parts, nearby)
-    return py.object_of(made)
+    return made
 
 
 @native(inline=True)
@@ -127,7 +127,7 @@ def is_operation(n: ptr[RawNode]) -> bool:
     """True for a node that is no leaf, and no call or output of one."""
     r = ptr[RawRich](n)
     return n.type is tape.plain_type or (
-        ptr(r.leaf) is tape.none and r.call is tape.none and r.slot is tape.none and r.body is tape.none
+        r.leaf is tape.none and r.call is tape.none and r.slot is tape.none and r.body is tape.none
         and r.flow is tape.none
     )  # fmt: skip
 
@@ -135,7 +135,7 @@ def is_operation(n: ptr[RawNode]) -> bool:
 @native(inline=True)
 def is_simple(n: ptr[RawNode]) -> bool:
     """True for a node that rules go through as if it were plain: an operation without hooks."""
-    return likely(n.type is tape.plain_type) or (is_operation(n) and not is_filled(ptr[RawRich](n).hooks))
+    return n.type is tape.plain_type or (is_operation(n) and not is_filled(ptr[RawRich](n).hooks))
 
 
 @native
@@ -150,12 +150,12 @@ def rule_of(n: ptr[RawNode], word: u64, outs: ptr[ptr], n_outs: i64, given: i64)
     table = ptr[i64](py.bytes_at(rules)[0])
     for i in range(table[0]):
         p = ptr[StepsBlock](table[i + 1])
-        if unlikely(p.word != word or p.outs != n_outs or p.given != given):
+        if p.word != word or p.outs != n_outs or p.given != given:
             continue
         is_it = True
         for k in range(n_outs):
             is_it = is_it and p.out_table[k] is outs[k]
-        if likely(is_it):
+        if is_it:
             return p
     return None
 
@@ -163,7 +163,7 @@ def rule_of(n: ptr[RawNode], word: u64, outs: ptr[ptr], n_outs: i64, given: i64)
 @native(inline=True)
 def note_used(p: ptr[StepsBlock], used: ptr, stamp: u64) -> bool:
     """Have a pass hold a program: the list of those that it has used does.  False with an exception."""
-    if likely(p.stamp == stamp):
+    if p.stamp == stamp:
         return True
     p.stamp = stamp
     return py.append(used, p.own) == 0
@@ -179,12 +179,12 @@ def put_rule(p: ptr[StepsBlock], n: ptr[RawNode], nodes: ptr[ptr], beside: i64) 
 
     False with an exception.  `drop_rule` follows in any case.
     """
-    nodes[beside] = ptr(n)
+    nodes[beside] = n
     # Objects are made below, which may run any Python, and another thread may have a node give up its inputs.
     for k in range(p.reads):
         place = p.read_table[k]
         if place > beside:
-            nodes[place] = ptr(input_at(n, place - beside - 1))
+            nodes[place] = input_at(n, place - beside - 1)
             py.inc(nodes[place])
     made = new_steps(p.step_table, p.steps, ptr[ptr[RawNode]](nodes), p.given)
     for k in range(made, p.given + p.steps):
@@ -225,17 +225,17 @@ def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[S
 
 
 @native
-def go_forth(order: borrowed, made: borrowed, first: i64, word: u64, used: borrowed, stamp: u64) -> obj:
+def go_forth(order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64) -> ptr:
     """The first place, from one upwards, at which Python has to go on; the number of nodes at the end.
 
     made     the state: what there is for nodes in it fills
     word     of rules of which no input has anything
     used     a list of the programs that were used: it grows;  stamp: a number of this pass
     """
-    words = ptr[i32](py.bytes_at(py.list_item(ptr(made), 0)))
-    dots = py.list_item(ptr(made), 1)
-    said = bytes_of_array(py.list_item(ptr(made), 2))
-    count = py.list_size(ptr(order))
+    words = ptr[i32](py.bytes_at(py.list_item(made, 0)))
+    dots = py.list_item(made, 1)
+    said = bytes_of_array(py.list_item(made, 2))
+    count = py.list_size(order)
     outs = local(ptr, MOST_INPUTS)
     is_right = True
     i = first
@@ -245,8 +245,8 @@ def go_forth(order: borrowed, made: borrowed, first: i64, word: u64, used: borro
             continue
         inputs = words + i64(words[i])
         n_inputs = i64(words[i + 1] - words[i])
-        n = ptr[RawNode](py.list_item(ptr(order), i))
-        if unlikely(not is_simple(n)):
+        n = ptr[RawNode](py.list_item(order, i))
+        if not is_simple(n):
             if n_inputs > 0:
                 break
             i += 1
@@ -275,11 +275,11 @@ def go_forth(order: borrowed, made: borrowed, first: i64, word: u64, used: borro
         rule = rule_of(n, word | which << FIRST_INPUT, outs, n_outs, given)
         if rule is None or n_inputs != count_of(n):
             break
-        if not note_used(rule, ptr(used), stamp):
+        if not note_used(rule, used, stamp):
             is_right = False
             break
         is_right = push_through(dots, i, n, inputs, rule)
         if not is_right:
             break
         i += 1
-    return py.object_of(py.int_of(i)) if is_right else py.failed()
+    return py.int_of(i) if is_right else None

@@ -14,11 +14,13 @@ are compared and exchanged under the lock of commits, all or none.
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i64, local, native, obj, ptr, u64, void
+from ..native import Struct, i64, local, native, ptr, u32, u64, void
 from . import recording_objects as py
+from .recorder_arrays import OWN_MEMORY, PACKED, WRITEABLE, size_of
 from .recorder_nodes import new_leaf
 from .recording_entries import PAST, walk
 from .recording_hash import Digest
+from .recording_steps import LOOPS_WORDS, MOST, Loop
 from .recording_structs import (
     ASKED,
     BACKWARD,
@@ -39,6 +41,7 @@ from .recording_structs import (
     drop_inputs,
     is_filled,
     is_plain_or_no_leaf,
+    nothing,
     old_of,
     tape,
 )
@@ -54,7 +57,7 @@ class AnswerBlock(Struct):
     argument_table   per input: (place, 0), (-1, object) or (-2, which of the numbers that are computed for it)
     stored_table     per node: place, position among the results, whether it drops its inputs
     group_table      per group: place of its leaf, position or -1
-    is_whole    1 if all targets are reached;   own: the object that has this block
+    is_whole    1 if all targets are reached
     past, past_table    how many nodes are given up, and their places; -1: all of the history
     """
 
@@ -69,7 +72,6 @@ class AnswerBlock(Struct):
     past: i64
     past_table: ptr[i64]
     is_whole: i64
-    own: ptr
 
 
 # ------------------------------------------------------------------ what is kept
@@ -95,7 +97,7 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
     for i in range(count):
         n = ptr[RawNode](nodes[i])
         kind = n.kind
-        if kind.freed is None or ptr(kind.freed) is tape.none:
+        if kind.freed is None or kind.freed is tape.none:
             continue  # given up meanwhile
         freed = kind.freed
         freed.head.references += 1
@@ -103,7 +105,7 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
         if kind.head.references > 1:
             kind.head.references -= 1
         else:
-            py.dec(ptr(kind))
+            py.dec(kind)
     for i in range(count):
         n = ptr[RawNode](nodes[i])
         if n.value is not tape.none:
@@ -132,20 +134,56 @@ def called(name: ptr) -> bool:
 
 
 @native
-def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
-    """Give each leaf its gradient: all or none.  1: done, 0: a `.grad` is another than was read, -1: an exception.
+def add_in_place(old: ptr[RawNode], value: ptr) -> bool:
+    """Add the gradient that a leaf has to another one, where nobody else has that, by a loop of NumPy's.
 
-    groups    per group its leaf, the node of its old gradient (null: none), room for the new one, and its node
+    False where none does, or the leaf's is pending.
+    """
+    a = ptr[py.RawArray](old.value)
+    b = ptr[py.RawArray](value)
+    if py.class_of(old.value) is not tape.array_type or py.class_of(value) is not tape.array_type:
+        return False
+    own = u32(OWN_MEMORY | WRITEABLE)
+    if b.head.references > 1 or b.flags & own != own or a.flags & PACKED != PACKED or size_of(a) != size_of(b):
+        return False
+    count = local(i64, 1)
+    count[0] = size_of(b)
+    words = py.bytes_at(tape.add_loops) + 1
+    for _ in range(py.bytes_at(tape.add_loops)[0]):
+        if ptr(words[0]) is b.descr and ptr(words[1]) is b.descr and ptr(words[MOST]) is b.descr:
+            operands = local(ptr, 3)
+            strides = local(i64, 3)
+            for k in range(3):
+                operands[k] = b.data
+                strides[k] = i64(words[MOST + 1])
+            operands[0] = a.data
+            Loop(ptr(words[MOST + 2]))(operands, count, strides, ptr(words[MOST + 3]))
+            return True
+        words = words + LOOPS_WORDS
+    return False
+
+
+@native
+def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
+    """Add to the gradient of each leaf: all or none.  1: done, 0: a `.grad` has changed meanwhile, -1: an exception.
+
+    groups    per group its leaf, room for the node of the gradient that it has and for the new one, and its node
     """
     found = i64(1)
     for i in range(count):
-        groups[GROUP * i + 2] = None
+        old = old_of(ptr[RawLeaf](groups[GROUP * i]))
+        py.inc(old)
+        groups[GROUP * i + 1] = old
         position = table[2 * i + 1]
         if position >= 0 and found == 1:
             value = py.tuple_item(results, position)
-            out = ptr[RawNode](groups[GROUP * i + 3]).kind.out
-            groups[GROUP * i + 2] = ptr(new_leaf(out.gradient, out.cls, value))
-            if groups[GROUP * i + 2] is None:
+            made = ptr(None)
+            if old is None or add_in_place(old, value):
+                made = new_leaf(ptr[RawNode](groups[GROUP * i + 3]).kind.out.gradient, value)
+            else:
+                made = py.call_two(tape.accumulated, old, value)
+            groups[GROUP * i + 2] = made
+            if made is None:
                 found = -1
     if found == 1 and not called(tape.acquire_name):
         found = -1
@@ -153,15 +191,15 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
         # From here to the last exchange nothing is allocated or freed: nobody sees some of the gradients only.
         for i in range(count):
             leaf = ptr[RawLeaf](groups[GROUP * i])
-            if groups[GROUP * i + 2] is not None and ptr(old_of(leaf)) is not groups[GROUP * i + 1]:
+            if groups[GROUP * i + 2] is not None and old_of(leaf) is not groups[GROUP * i + 1]:
                 found = 0
         if found == 1:
             for i in range(count):
                 if groups[GROUP * i + 2] is not None:
                     leaf = ptr[RawLeaf](groups[GROUP * i])
-                    old = ptr(leaf.grad)
+                    given_up = leaf.grad
                     leaf.grad = ptr[RawHandle](groups[GROUP * i + 2])
-                    groups[GROUP * i + 2] = old
+                    groups[GROUP * i + 2] = given_up
         if not called(tape.release_name):
             found = -1
     for i in range(count):
@@ -213,7 +251,7 @@ def begin_another(now: ptr, purpose: u64) -> bool:
 @native(inline=False)
 def run(
     known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool
-) -> obj:
+) -> ptr:
     """Run the plan on the recording that was walked over, keep its results, and give what `ask` gives.
 
     known       the answer
@@ -225,7 +263,7 @@ def run(
     """
     a = ptr[AnswerBlock](py.bytes_at(known)[0])
     if purpose == TENSORS and a.is_whole == 0:
-        return borrowed(tape.none)  # it is refused
+        return nothing()  # it is refused
     py.inc(known)  # while the plan runs, another thread may forget it
     n_past = (a.past if a.past >= 0 else i64(d.count)) if is_released else i64(0)
     total = a.stored + GROUP * a.groups + n_past
@@ -233,7 +271,7 @@ def run(
     held = py.room(nearby, py.FEW, total)
     if held is None:
         py.dec(known)
-        return py.failed()
+        return None
     values = local(ptr, a.arguments + 1)
     values[0] = a.executable[0] if executable is None else executable
     py.inc(values[0])
@@ -255,20 +293,18 @@ def run(
         node = walk.met[walk.order[a.group_table[2 * i]]].node
         leaf = ptr[RawRich](node).leaf
         due += i64(is_filled(leaf.after))
-        py.inc(ptr(leaf))
-        groups[GROUP * i] = ptr(leaf)
-        old = ptr(old_of(leaf))
-        py.inc(old)
-        groups[GROUP * i + 1] = old
+        py.inc(leaf)
+        groups[GROUP * i] = leaf
+        groups[GROUP * i + 1] = None
         groups[GROUP * i + 2] = None
-        groups[GROUP * i + 3] = ptr(node)
-        py.inc(ptr(node))
+        groups[GROUP * i + 3] = node
+        py.inc(node)
     past = groups + GROUP * a.groups
     k = i64(0)
     for i in range(n_past):
         e = walk.met[walk.order[a.past_table[i] if a.past >= 0 else i64(i)]]
         if e.flags & PAST != 0 and is_plain_or_no_leaf(e.node):
-            past[k] = ptr(e.node)
+            past[k] = e.node
             e.node.references += 1
             k += 1
     n_past = k
@@ -312,5 +348,5 @@ def run(
     py.dec(known)
     if outcome < 0:
         py.dec(answer)
-        return py.failed()
-    return py.object_of(answer)
+        return None
+    return answer

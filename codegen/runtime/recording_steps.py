@@ -13,7 +13,7 @@ one.
 
 from __future__ import annotations
 
-from ..native import Struct, array, borrowed, fn, i64, local, native, obj, ptr, u64, unlikely, void
+from ..native import Struct, array, fn, i64, local, native, ptr, u64, void
 from . import recording_objects as py
 from .recording_structs import RawKind, tape
 
@@ -106,9 +106,9 @@ TABLE_BYTES, STEP_BYTES, SEEN_BYTES = [struct.size() for struct in (ArrayLoops, 
 def runs_of(equations: ptr, i: i64) -> ptr:
     """The way a kind of an equation is computed (`Kind.runs`); null with an exception."""
     kind = ptr[RawKind](py.tuple_item(py.list_item(equations, i), 0))
-    if unlikely(kind.runs is tape.none):
+    if kind.runs is tape.none:
         arguments = local(ptr, 1)
-        arguments[0] = ptr(kind)
+        arguments[0] = kind
         py.dec(py.call_method(tape.run_as_name, arguments, 1, None))
         if kind.runs is tape.none:
             return None
@@ -332,35 +332,35 @@ def fill_table(d: ptr[TableDraft], inputs: ptr, outputs: ptr) -> bool:
 
 
 @native
-def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
+def scheduled(equations: ptr, inputs: ptr, outputs: ptr) -> ptr:
     """The table of a program, as bytes that begin with the words of `ArrayLoops`.
 
     inputs    of each its dtype, the number of elements, the bytes of one
     """
-    count = py.list_size(ptr(equations))
+    count = py.list_size(equations)
     n_steps = i64(0)
     n_constants = i64(0)
     for i in range(count):
-        runs = runs_of(ptr(equations), i)
+        runs = runs_of(equations, i)
         if runs is None:
-            return py.failed()
+            return None
         n_steps += 1
         if is_written(runs):
             n_steps += py.tuple_size(py.tuple_item(py.tuple_item(runs, HAS_LOOPS), 0))
             n_constants += py.tuple_size(py.tuple_item(py.tuple_item(runs, HAS_LOOPS), 1))
-    values = count + py.list_size(ptr(inputs))
+    values = count + py.list_size(inputs)
     made = py.new_bytes(None, TABLE_BYTES + STEP_BYTES * n_steps + 16 * n_constants)
     seen = py.allocated(u64(SEEN_BYTES * (values + n_steps + n_constants + 1)))
     if made is None or seen is None:
         py.no_memory()
         py.free(seen)
         py.dec(made)
-        return py.failed()
+        return None
     t = ptr[ArrayLoops](py.bytes_at(made))
     t.steps = 0
     t.constants = 0
     t.equations = count
-    t.given = py.list_size(ptr(inputs))
+    t.given = py.list_size(inputs)
     t.values = values
     t.memory = 0
     t.elements = 0
@@ -370,12 +370,12 @@ def scheduled(equations: borrowed, inputs: borrowed, outputs: borrowed) -> obj:
     d.steps = ptr[ArrayLoop](t + 1)
     d.fixed = ptr[i64](d.steps + n_steps)
     d.seen = ptr[TableValue](seen)
-    d.equations = ptr(equations)
-    is_right = fill_table(d, ptr(inputs), ptr(outputs))
+    d.equations = equations
+    is_right = fill_table(d, inputs, outputs)
     for k in range(2 * t.constants):  # behind the last step
         ptr[i64](d.steps + t.steps)[k] = d.fixed[k]
     py.free(seen)
     if not is_right:
         py.dec(made)
-        return py.failed()
-    return py.object_of(made)
+        return None
+    return made

@@ -13,7 +13,7 @@ others, are left out.  `recording_asks.has_known_slots` compares fields and slot
 
 from __future__ import annotations
 
-from ..native import Struct, borrowed, i64, likely, native, ptr, static, u32, u64, unlikely, void
+from ..native import Struct, i64, native, ptr, static, u32, u64, void
 from . import recording_objects as py
 
 
@@ -94,7 +94,7 @@ Tape = words(
     "array_type float64_type float32_type int64_type int64_descr leaf_op constant_op argument_op aliases lock counter "
     "out_of_range first_limit pending_limit call_name acquire_name release_name run_as_name item_name new_array "
     "mode note_small note_updated look_at force held allocator few answers python_numpy python_array python_item "
-    "python_float python_bool python_set_grad plans counts start_kind",
+    "python_float python_bool python_set_grad accumulated add_loops plans counts start_kind",
     plans="ptr[RawTable]", counts="ptr[RawCounts]", start_kind="ptr[RawKind]",
 )  # fmt: skip
 
@@ -102,11 +102,18 @@ tape = static(Tape)
 
 
 @native
-def remember(objects: borrowed) -> void:
+def remember(objects: ptr) -> void:
     """Keep the objects of a tuple in `tape`: they live as long as the process."""
     words = ptr[ptr](tape)
-    for i in range(py.tuple_size(ptr(objects))):
-        words[i] = py.tuple_item(ptr(objects), i)
+    for i in range(py.tuple_size(objects)):
+        words[i] = py.tuple_item(objects, i)
+
+
+@native
+def nothing() -> ptr:
+    """None, a new reference: the result of a builtin."""
+    py.inc(tape.none)
+    return tape.none
 
 
 @native(inline=True)
@@ -123,14 +130,14 @@ def int_or(value: ptr, otherwise: i64) -> i64:
 @native(inline=True)
 def count_of(n: ptr[RawNode]) -> i64:
     """The number of a node's inputs."""
-    if likely(n.inputs is None):
+    if n.inputs is None:
         return i64(n.first is not None) + i64(n.second is not None)
     return py.tuple_size(n.inputs)
 
 
 @native(inline=True)
 def input_at(n: ptr[RawNode], i: i64) -> ptr[RawNode]:
-    if likely(n.inputs is None):
+    if n.inputs is None:
         return n.first if i == 0 else n.second
     return ptr[RawNode](py.tuple_item(n.inputs, i))
 
@@ -144,8 +151,8 @@ def drop_inputs(n: ptr[RawNode]) -> void:
     n.first = None
     n.second = None
     n.inputs = None
-    py.dec(ptr(first))
-    py.dec(ptr(second))
+    py.dec(first)
+    py.dec(second)
     py.dec(inputs)
 
 
@@ -166,7 +173,7 @@ def body_of(r: ptr[RawRich], count: i64) -> i64:
 @native(inline=True)
 def old_of(leaf: ptr[RawLeaf]) -> ptr[RawNode]:
     """The node of the gradient that a leaf has; null for none."""
-    if leaf.grad is None or ptr(leaf.grad) is tape.none:
+    if leaf.grad is None or leaf.grad is tape.none:
         return None
     return leaf.grad.node
 
@@ -181,9 +188,9 @@ def flow_of(n: ptr[RawNode], count: i64, ends: ptr[i64]) -> void:
     """The inputs that gradients of a node flow to: from `ends[0]` up to `ends[1]`; there is room for a third number."""
     ends[0] = 0
     ends[1] = count
-    if unlikely(n.type is not tape.plain_type):
+    if n.type is not tape.plain_type:
         r = ptr[RawRich](n)
-        if ptr(r.leaf) is not tape.none:
+        if r.leaf is not tape.none:
             ends[1] = 0
         elif r.flow is not tape.none:
             py.slice_ends(r.flow, ends, ends + 1, ends + 2)

@@ -15,11 +15,10 @@ And lists of nodes for Python, without a hash:
 
 from __future__ import annotations
 
-from ..native import borrowed, i64, likely, local, native, obj, ptr, u32, u64, unlikely, void
+from ..native import i64, local, native, ptr, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import (
     DONE,
-    NOTED,
     PAST,
     PENDING,
     ROOT,
@@ -33,7 +32,7 @@ from .recording_entries import (
     reach,
     walk,
 )
-from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, tape
+from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, nothing, tape
 
 
 @native(inline=True)
@@ -49,22 +48,17 @@ def look_at(at: u64) -> void:
     r = ptr[RawRich](n)
     is_rich = n.type is not tape.plain_type
     count = count_of(n)
-    if unlikely(not has_room(count)):
+    if not has_room(count):
         return
     e = walk.met[at]
     past = e.flags & PAST
     pending = e.flags & PENDING != 0
-    has_leaf = is_rich and ptr(r.leaf) is not tape.none
+    has_leaf = is_rich and r.leaf is not tape.none
     walk.n_versions += u64(has_leaf and e.flags & DONE == 0)
-    if is_rich and past != 0 and e.flags & NOTED == 0:
-        e.flags |= NOTED
-        if is_filled(r.hooks) or r.retained is not tape.none:
-            walk.is_hooked = True
-        if has_leaf:
-            walk.leaves[walk.n_leaves] = u32(at)
-            walk.n_leaves += 1
-            if is_filled(r.leaf.hooks):
-                walk.is_hooked = True
+    if is_rich and past != 0 and (
+        is_filled(r.hooks) or r.retained is not tape.none or (has_leaf and is_filled(r.leaf.hooks))
+    ):
+        walk.is_hooked = True
     if has_leaf and not pending:
         return
     body = body_of(r, count) if is_rich else i64(-1)
@@ -88,7 +82,7 @@ def look_at(at: u64) -> void:
 @native
 def root(n: ptr[RawNode], flags: u32) -> void:
     """Meet a node that is asked for, or read; with PAST where gradients are asked of it and it tracks them."""
-    if unlikely(not has_room(1)):
+    if not has_room(1):
         return
     e = entry_of(n)
     is_new = e is None or e.flags & ROOT == 0
@@ -121,7 +115,7 @@ def leads(q: ptr[RawNode], since: u64) -> bool:
     """True if the walk goes through a node: gradients flow through it, or it is newer than a number, if that is one."""
     if since == 0:
         return q.kind.tracks is tape.true
-    word = q.number if likely(q.number & 1 != 0) else number_word(q)
+    word = q.number if q.number & 1 != 0 else number_word(q)
     return word > 2 * since + 1
 
 
@@ -153,19 +147,19 @@ def follow_all(since: u64) -> void:
 
 
 @native
-def history_of(nodes: borrowed, since: u64) -> obj:
+def history_of(nodes: ptr, since: u64) -> ptr:
     """The nodes that lead to those of a tuple, by creation: a list; None where there is no memory.
 
     since    0: through which gradients flow;  a number: all that were recorded after it
     """
     begin()
-    count = py.tuple_size(ptr(nodes))
+    count = py.tuple_size(nodes)
     held = ptr[ptr](None)
     nearby = local(ptr, py.FEW)
     own = u64(0)
     if has_room(count):
         for i in range(count):
-            go_to(ptr[RawNode](py.tuple_item(ptr(nodes), i)), since)
+            go_to(ptr[RawNode](py.tuple_item(nodes, i)), since)
         follow_all(since)
         if not walk.is_full:
             own = put_in_order()
@@ -173,9 +167,9 @@ def history_of(nodes: borrowed, since: u64) -> obj:
             if held is None:
                 py.clear_error()
     if held is None:
-        return borrowed(tape.none)
+        return nothing()
     hold(held, walk.queue, own)
     # A list is made now: that may run any Python.
     made = py.list_of(held, i64(own))
     py.leave(held, nearby)
-    return py.object_of(made)
+    return made

@@ -38,7 +38,6 @@ from ..native import (
     static,
     u32,
     u64,
-    unlikely,
     void,
 )
 from . import system_calls as system
@@ -64,11 +63,11 @@ KEEPS_NS = 10_000_000
 #: Elsewhere no clock is known that only goes forward, and the lock is given back at every look.
 HAS_CLOCK = sys.platform in ("linux", "darwin")
 
-kept_of = extern("PyThread_tss_get", u64, ptr, runs_python=False)
-keep = extern("PyThread_tss_set", i32, ptr, u64, runs_python=False)
+kept_of = extern("PyThread_tss_get", u64, ptr)
+keep = extern("PyThread_tss_set", i32, ptr, u64)
 let_others = extern("PyEval_SaveThread", ptr)
 take_lock_again = extern("PyEval_RestoreThread", void, ptr)
-holds_lock = extern("PyGILState_Check", i32, runs_python=False)
+holds_lock = extern("PyGILState_Check", i32)
 take_lock = extern("PyGILState_Ensure", i32)
 give_lock = extern("PyGILState_Release", void, i32)
 handle_signals = extern("PyErr_CheckSignals", i32)
@@ -169,7 +168,7 @@ def return_flushing(inside: u64) -> void:
 @native(inline=True)
 def run_program(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
     """Run steps in the mode that the user chose."""
-    if unlikely(atomic_load(ptr[Flushing](flushing), "is_on", "monotonic") != 0):
+    if atomic_load(ptr[Flushing](flushing), "is_on", "monotonic") != 0:
         return run_flushing(steps, count, slots, scratch)
     return run_steps(steps, count, slots, scratch)
 

@@ -108,9 +108,9 @@ def method(cls: type, name: str, address: int, *, takes_arguments: bool = False,
     return _described("PyDescr_NewMethod", cls, definition)
 
 
-def attribute(cls: type, name: str, get: int, set_: int, doc: str | None = None) -> Any:
+def attribute(cls: type, name: str, get: int, set_: int) -> Any:
     """An attribute of a class by two C functions: get(self, NULL), set(self, value or NULL, NULL)."""
-    return _described("PyDescr_NewGetSet", cls, _Attribute(name.encode(), get, set_, (doc or "").encode(), None))
+    return _described("PyDescr_NewGetSet", cls, _Attribute(name.encode(), get, set_, None, None))
 
 
 def _described(function: str, cls: type, definition: ctypes.Structure) -> Any:

@@ -25,7 +25,7 @@ CLOCK_MONOTONIC = 1 if sys.platform == "linux" else 6
 
 
 def _system(name, result, *params):
-    return extern(name, result, *params, runs_python=False)
+    return extern(name, result, *params)
 
 
 getpid = _system("getpid", i32)

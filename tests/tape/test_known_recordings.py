@@ -59,7 +59,12 @@ def test_gradients_accumulate(answers):
     assert b.grad.tolist() == [7.0] * 3
     w.grad = None
     loss(w, b, x).backward()
-    assert not answers[-1] and b.grad.tolist() == [8.0] * 3
+    assert answers[-1] and b.grad.tolist() == [8.0] * 3
+    held = w.grad, b.grad
+    before = [g.tolist() for g in held]
+    loss(w, b, x).backward()
+    assert answers[-1] and b.grad.tolist() == [9.0] * 3
+    assert [g.tolist() for g in held] == before  # each sum is another tensor
 
 
 def test_other_leaves_are_accepted_and_the_same_leaf_twice_is_not(answers):

@@ -137,10 +137,7 @@ def asked(program, purpose, retain):
     seeds = [(root, ad.tensor(1.0).node)]
     if purpose == "backward":
         leaves = _leaves(past, None)
-        groups = [
-            Group(tuple(nodes), leaf.hooks or None, None if leaf.grad is None else leaf.grad.node)
-            for leaf, nodes in leaves.items()
-        ]
+        groups = [Group(tuple(nodes), leaf.hooks or None) for leaf, nodes in leaves.items()]
         ask = Ask(BACKWARD, (root,), (None,))
     else:
         targets = [t.node for t in program.targets]

@@ -27,7 +27,7 @@ def room(monkeypatch):
     """Room for the entries of a walk, and for what the C library would do."""
     tape.none, tape.true, tape.plain_type, tape.leaf_op = Objects.none, Objects.true, Objects.plain, Objects.leaf_op
     for name, kind in (
-        ("met", Met), ("queue", u32), ("order", u32), ("leaves", u32),
+        ("met", Met), ("queue", u32), ("order", u32),
         ("calls", u32), ("bodies", u32), ("roots", u32), ("window", u32),
         ("dated", Dated), ("identities", LeafPlace),
     ):  # fmt: skip
@@ -81,7 +81,6 @@ def walked(*roots, past=True, tracks=False):
     for node, flags in roots:
         walking.root(node, ROOT | flags | (PAST if past else 0))
     walking.gather()
-    walk.n_asked = walk.n_roots
     hashing.number(digest, tracks)
     return (digest.low, digest.high), [walk.met[walk.order[i]] for i in range(digest.count)]
 

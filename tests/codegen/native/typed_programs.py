@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from codegen.native import (
-    BuiltinLibrary,
     Struct,
     Translation,
     array,
@@ -31,13 +31,10 @@ from codegen.native import (
     i16,
     i32,
     i64,
-    lane_bits,
-    likely,
     local,
     masked_load,
     masked_store,
     native,
-    overlay,
     ptr,
     select,
     shuffle,
@@ -47,10 +44,10 @@ from codegen.native import (
     u32,
     u64,
     u128,
-    unlikely,
     vector,
 )
 from codegen.runtime import engine
+from codegen.runtime.launcher import builtin
 
 LIMIT, IS_SMALL = 40, True
 SEED = u64(0x9E3779B97F4A7C15)
@@ -139,13 +136,13 @@ def loops(n: u8, stop: i64) -> i64:
 
 
 class Cell(Struct):
-    """Bytes that are read as another type, arrays, a struct within."""
+    """Numbers of several widths, arrays, a struct within."""
 
     flags: u8
     count: u16
     last: u16
     number: i64
-    other: overlay("number", ptr[Cell])
+    other: ptr[Cell]
     items: array[i32, 4]
 
 
@@ -280,9 +277,9 @@ def unrolled(n: i32, place: u8) -> i64:
     x = ptr[mask_of](rows)[0]
     y = ptr[mask_of](PRIMES)[0]
     taken = vector[i64, 4](shuffle(x, y, TURNED)) << vector[i64, 4](33)
-    below = lane_bits(x < y)
+    below = x < y
     same = bit_cast(vector[i64, 4], x >> mask_of(3))
-    return taken[place % 4] + i64(below) + same[0]
+    return taken[place % 4] + i64(below[1]) + same[0]
 
 
 @native
@@ -315,11 +312,11 @@ def together(a: u32, b: i64) -> i64:
 @native
 def expected(a: i64) -> i64:
     assert a == a, "always"
-    if likely(a > 0):
+    if a > 0:
         return a
     if not IS_SMALL:
         return undefined_there(a)  # noqa: F821  (a branch that is never compiled)
-    return i64(unlikely(a < -100))
+    return i64(a < -100)
 
 
 STEPS = range(1, 7, 2)
@@ -370,9 +367,8 @@ def compiled(functions: list[Any], **options: bool) -> Any:
     """The machine code of functions as builtins: a library with its text and code."""
     text = Translation(**options).text([], builtins=functions)
     code = engine.compile(text)
-    library = BuiltinLibrary(code, functions)
-    library.text, library.code = text, code
-    return library
+    builtins = {f.name: builtin(f.name, code.address(f"{f.name}.builtin"), 0, code) for f in functions}
+    return SimpleNamespace(text=text, code=code, **builtins)
 
 
 def cases(seed: int, rounds: int) -> Iterator[tuple[Any, list[Any]]]:
