@@ -19,7 +19,7 @@ from codegen.runtime.cache import LRU
 
 from ..errors import DispatchError, check_callable, located
 from ..interop.foreign import Chain
-from .task import Sent, ShardOrder, forget, forget_later, load_shard, sent, work
+from .task import Sent, ShardOrder, load_shard, room_for_shards, sent, work
 
 
 class _Here:
@@ -49,7 +49,7 @@ class Shards:
         self._held: dict[int, Any] = {}
         self.programs = LRU(64)  # by f: a sum that is made again in a loop, or while tracing, is the known one
         self._sent: tuple[bool, Sent, list[Sent]] | None = None
-        forget_later(self, self.token)
+        self.kept = room_for_shards()  # those that are loaded in this process
 
     def __repr__(self) -> str:
         where = "here" if isinstance(self._executor, _Here) else f"on {type(self._executor or self._make).__name__}"
@@ -66,7 +66,7 @@ class Shards:
 
     def close(self) -> None:
         """Let the shards go, and shut down the executor if `on` was a function that made it."""
-        forget(self.token)
+        self.kept.clear()
         self._held.clear()
         if self._make:
             self._shut(wait=True)
@@ -134,6 +134,8 @@ class Shards:
         def start(place: int) -> Any:
             order = ShardOrder(self.token, place, keys[place], load, f, function, chain, self.memory)
             executor = self.executor
+            if self.is_here:
+                return executor.submit(work, order, parameters, cotangents, None, self.kept)
             if not self._is_dask:
                 return executor.submit(work, order, parameters, cotangents)
             if place not in self._held:

@@ -27,7 +27,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from weakref import KeyedRef
 
 import numpy as np
 
@@ -42,6 +41,7 @@ from ..custom.host import in_own_recording
 from ..errors import DispatchError, DTypeError, Error, located
 from ..interop.foreign import Chain, pulled, pushed, restricted
 from ..jit import Compiled, jit
+from ..session import namespace, programs
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import enable_grad, vjp
 
@@ -137,45 +137,29 @@ class Failed(NamedTuple):
 # ---------------------------------------------------------------- shards of this process
 
 _lock = held_over_fork(threading.RLock())
-#: By the token of `ad.shards` and the number of the key.
-_kept = LRU(1 << 30)
-_functions = LRU(64)
 
 
-def forget(shards: str) -> None:
-    """Drop the shards of one `ad.shards` that this process keeps."""
-    keys: Any = _kept
-    for place in [p for p in keys if p[0] == shards]:
-        _kept.pop(place)
+def room_for_shards() -> LRU:
+    """A table of loaded shards, by the token of `ad.shards` and the number of the key."""
+    return LRU(1 << 30)
 
 
-#: References to `ad.shards` objects of this process, by their tokens, and to those that are gone.
-_living: set[KeyedRef] = set()
-_gone: list[KeyedRef] = []
+#: Those of other processes' `ad.shards`; one of this process has its own.
+_kept = room_for_shards()
+#: By the token of a sum: f, and its summands.  It may close over much: so many of them fill the table.
+_functions, _WEIGHT = namespace("summands"), programs.most // 64
 
 
-def forget_later(shards: object, token: str) -> None:
-    """Drop what this process keeps for an object of `ad.shards` when a shard is loaded after it is gone."""
-    _living.add(KeyedRef(shards, _gone.append, token))
-
-
-def _shard(order: ShardOrder) -> LoadedShard:
-    """The shard, loaded if this process does not keep it.
-
-    Those of objects that are gone, then the ones that were not used for longest, make room.
-    """
-    found: LoadedShard | None = _kept.get((order.shards, order.place))
+def _shard(order: ShardOrder, kept: LRU) -> LoadedShard:
+    """The shard, loaded if it is not kept.  The ones that were not used for longest make room."""
+    found: LoadedShard | None = kept.get((order.shards, order.place))
     if found is not None:
         return found
     loaded = _load(order)
-    while _gone:
-        known = _gone.pop()
-        _living.discard(known)
-        forget(known.key)
-    _kept.most = math.inf if order.memory is None else order.memory
-    _kept.put((order.shards, order.place), loaded, loaded.nbytes)
-    if loaded.nbytes > _kept.most:
-        _kept.pop((order.shards, order.place))  # a table keeps its last entry, whatever that weighs
+    kept.most = math.inf if order.memory is None else order.memory
+    kept.put((order.shards, order.place), loaded, loaded.nbytes)
+    if loaded.nbytes > kept.most:
+        kept.pop((order.shards, order.place))  # a table keeps its last entry, whatever that weighs
     return loaded
 
 
@@ -213,8 +197,8 @@ def _function(order: ShardOrder) -> tuple[Callable, dict]:
     if found is None:
         made: tuple[Callable, dict] = order.f.get(), {}
         with _lock:
-            found = _functions.get(order.function, made)
-            _functions.put(order.function, found)
+            found = _functions.get(order.function) or made
+            _functions.put(order.function, found, _WEIGHT)
     return found
 
 
@@ -346,18 +330,19 @@ def load_shard(order: ShardOrder) -> LoadedShard | Failed:
 
 
 def work(
-    order: ShardOrder, parameters: tuple, cotangents: list, loaded: LoadedShard | Failed | None = None
-) -> Done | Failed:
+    order: ShardOrder, parameters: tuple, cotangents: list, loaded: LoadedShard | Failed | None = None,
+    kept: LRU = _kept,
+) -> Done | Failed:  # fmt: skip
     """Results for one shard.
 
     parameters   arrays in the user's nesting;  cotangents: arrays, for a chain with "pull" or "push"
-    loaded       the shard, if the executor keeps it
+    loaded       the shard, if the executor keeps it;  kept: where it is, or will be, otherwise
     """
     if isinstance(loaded, Failed):
         return loaded
     doing = "while loading"
     try:
-        shard = loaded or _shard(order)
+        shard = loaded or _shard(order, kept)
         doing = "while computing with"
         with in_own_recording(), enable_grad(), _deterministic():
             return _evaluated(_function(order), shard.arrays, order, parameters, cotangents)

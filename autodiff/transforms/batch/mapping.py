@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
+from types import NoneType
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -236,20 +237,12 @@ def _check(axes: Any, which: str, name: str) -> None:
 
 def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]:
     """For each leaf of such a structure the axis that a prefix of its nesting gives it."""
-    if axes is None or isinstance(axes, int):
-        return [axes] * structure.size
-    entries, prefix = tree.flatten(axes)
-    return list(_spread_over(tuple(entries), prefix, structure, what))
-
-
-@lru_cache(256)
-def _spread_over(
-    entries: tuple[int | None, ...], prefix: tree.Structure, structure: tree.Structure, what: str
-) -> list[int | None]:
-    """Spread a prefix of several entries over the leaves."""
-    parts = tree.flatten_up_to(prefix, tree.unflatten(structure, list(range(structure.size))), what)
-    found = {number: axis for axis, below in zip(entries, parts, strict=True) for number in tree.leaves(below)}
-    return [found.get(number) for number in range(structure.size)]
+    found = tree.aligned(structure, axes, what, (NoneType, int))
+    for k, axis in enumerate(found):
+        if not isinstance(axis, NoneType | int):
+            place = tree.names(structure, what)[k]
+            raise ShapeError(located(f"the trees differ at {place}: {type(axis).__name__} and one leaf"))
+    return found
 
 
 def _rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str) -> Any:
