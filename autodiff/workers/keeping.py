@@ -19,7 +19,7 @@ from codegen.runtime.cache import LRU
 
 from ..errors import DispatchError, check_callable, located
 from ..interop.foreign import Chain
-from .task import Sent, ShardOrder, load_shard, room_for_shards, sent, work
+from .task import Sent, ShardOrder, load_shard, room_for_shards, work
 
 
 class _Here:
@@ -48,7 +48,7 @@ class Shards:
         self._executor: Any = _Here() if on is None else None if self._make else on
         self._held: dict[int, Any] = {}
         self.programs = LRU(64)  # by f: a sum that is made again in a loop, or while tracing, is the known one
-        self._sent: tuple[bool, Sent, list[Sent]] | None = None
+        self._sent = Sent(load, "load"), [Sent(key, f"the key {key!r:.60}") for key in keys]
         self.kept = room_for_shards()  # those that are loaded in this process
 
     def __repr__(self) -> str:
@@ -125,11 +125,9 @@ class Shards:
 
     def started(self, f: Sent, function: str, chain: Chain, parameters: tuple, cotangents: list) -> Callable:
         """A function of a shard's number that starts its task and returns the future."""
-        by_value = not self.is_here
-        if self._sent is None or self._sent[0] != by_value:
-            keys = [sent(key, f"the key {key!r:.60}", by_value) for key in self.keys]
-            self._sent = by_value, sent(self.load, "load", by_value), keys
-        _, load, keys = self._sent
+        load, keys = self._sent
+        for part in () if self.is_here else (f, load, *keys):
+            part.pack()
 
         def start(place: int) -> Any:
             order = ShardOrder(self.token, place, keys[place], load, f, function, chain, self.memory)

@@ -49,47 +49,47 @@ _Flat = Callable[[Sequence[Any]], list[Any]]
 
 
 class Sent:
-    """A value on its way to a worker: bytes for another process, the value itself for a thread of this one."""
+    """A value on its way to a worker: the value itself for a thread of this process, bytes for another process.
 
-    __slots__ = ("data", "value")
+    what    the name of the value in messages;  has_arrived: the bytes alone are here
+    """
 
-    def __init__(self, value: Any, data: bytes | None) -> None:
-        self.value = value
-        self.data = data
+    __slots__ = ("data", "has_arrived", "value", "what")
+
+    def __init__(self, value: Any, what: str, data: bytes | None = None) -> None:
+        self.value, self.what, self.data = value, what, data
+        self.has_arrived = data is not None
 
     def __reduce__(self) -> tuple:
-        return Sent, (None, self.data)
+        return Sent, (None, self.what, self.data)
 
     def get(self) -> Any:
         """The value.  In another process this may raise whatever importing the user's module raises."""
-        return self.value if self.data is None else pickle.loads(self.data)
+        return pickle.loads(self.data) if self.has_arrived and self.data is not None else self.value
 
-
-def sent(value: Any, what: str, by_value: bool) -> Sent:
-    """The value for the workers.  Raises DispatchError, with the reason, for a value that no pickle takes.
-
-    what       the name of the value in messages
-    by_value   False: the worker is a thread of this process
-    """
-    if not by_value:
-        return Sent(value, None)
-    try:
-        cloudpickle: Any = importlib.import_module("cloudpickle")
-    except ImportError:
-        cloudpickle = None
-    reason: BaseException | None = None
-    for dumps in filter(None, [cloudpickle and cloudpickle.dumps, pickle.dumps]):
+    def pack(self) -> None:
+        """Make the bytes.  Raises DispatchError, with the reason, for a value that no pickle takes."""
+        if self.data is not None:
+            return
         try:
-            return Sent(None, dumps(value))
-        except Error as error:  # a tensor with a history says itself what to do
-            error.add_note(f"  while {what} was pickled for the workers")
-            raise
-        except Exception as error:
-            reason = reason or error
-    advice = "leave out what cannot be pickled: open files, locks, generators; load them in `load`"
-    if cloudpickle is None:
-        advice = "give it a def at the top of a file that the workers can import, or install cloudpickle"
-    raise DispatchError(located(f"sum_over: {what} cannot be sent to another process: {reason}", advice)) from reason
+            cloudpickle: Any = importlib.import_module("cloudpickle")
+        except ImportError:
+            cloudpickle = None
+        reason: BaseException | None = None
+        for dumps in filter(None, [cloudpickle and cloudpickle.dumps, pickle.dumps]):
+            try:
+                self.data = dumps(self.value)
+                return
+            except Error as error:  # a tensor with a history says itself what to do
+                error.add_note(f"  while {self.what} was pickled for the workers")
+                raise
+            except Exception as error:
+                reason = reason or error
+        advice = "leave out what cannot be pickled: open files, locks, generators; load them in `load`"
+        if cloudpickle is None:
+            advice = "give it a def at the top of a file that the workers can import, or install cloudpickle"
+        problem = f"sum_over: {self.what} cannot be sent to another process: {reason}"
+        raise DispatchError(located(problem, advice)) from reason
 
 
 class ShardOrder(NamedTuple):
@@ -147,7 +147,7 @@ def room_for_shards() -> LRU:
 #: Those of other processes' `ad.shards`; one of this process has its own.
 _kept = room_for_shards()
 #: By the token of a sum: f, and its summands.  It may close over much: so many of them fill the table.
-_functions, _WEIGHT = namespace("summands"), programs.most // 64
+_functions, _WEIGHT = namespace("summands"), int(programs.most) // 64
 
 
 def _shard(order: ShardOrder, kept: LRU) -> LoadedShard:
@@ -309,7 +309,7 @@ def _failed(error: Exception, order: ShardOrder, doing: str) -> Failed:
     except Exception:
         key = f"number {order.place}"
     error.add_note(f"  {doing} the shard with the key {key}")
-    if order.key.data is None:
+    if not order.key.has_arrived:
         return Failed(error)
     error.add_note("  in a worker:\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip())
     try:

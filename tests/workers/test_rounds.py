@@ -143,7 +143,7 @@ def test_arrays_of_a_shard_are_recorded_without_a_copy():
 
 
 def _order(load):
-    here = lambda value: task.Sent(value, None)  # noqa: E731  a stand-in
+    here = lambda value: task.Sent(value, "it")  # noqa: E731  a stand-in
     return task.ShardOrder("t", 0, here(0), here(load), here(None), "f", (), None)
 
 
