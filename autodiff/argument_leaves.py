@@ -35,6 +35,7 @@ from .ops import as_tensor
 from .tape.misses import changed_axes
 from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
+from .transforms.arguments import argument_names
 
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
 SCALAR = "scalar"
@@ -127,20 +128,6 @@ def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> 
     function = getattr(f, "__name__", "f")
     first, _, ways_out = reason.partition("\n")
     raise DispatchError(located(f"jit: argument {name} of {function} {first}", ways_out.removeprefix("  ")))
-
-
-def argument_names(f: Callable, structure: tree.Structure) -> list[str]:
-    """The names of the leaves of (args, kwargs) in Python: `x`, `params['w']`."""
-    args, kwargs = structure.children
-    try:
-        known = [*inspect.signature(f).parameters.values()]
-    except (TypeError, ValueError):
-        known = []
-    parameters = [p.name for p in known if p.kind < p.VAR_POSITIONAL]
-    several = next((p.name for p in known if p.kind == p.VAR_POSITIONAL), "args")
-    parameters += [f"{several}[{i}]" for i in range(len(args.children) - len(parameters))]
-    named = [*zip(parameters, args.children, strict=False), *zip(kwargs.rest or (), kwargs.children, strict=True)]
-    return [name for root, child in named for name in tree.names(child, root)]
 
 
 def _leaf_of(x: Any) -> ArgumentLeaf:

@@ -26,7 +26,7 @@ from codegen import compiler
 from codegen.ir import Aval, Graph, print_dot
 
 from . import explorer, tree
-from .argument_leaves import argument_names, aval_of
+from .argument_leaves import aval_of
 from .errors import DispatchError, Error, check_callable, check_path, in_short, located
 from .frames import user_frame
 from .inspected import STAGES, GraphText, inspected, lines_of_step, tape_text
@@ -41,7 +41,7 @@ from .tape.record import argument
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor
 from .tracebacks import border
-from .transforms.arguments import applied, checked_numbers
+from .transforms.arguments import applied, argument_names, checked_numbers
 from .transforms.functional import vjp
 
 

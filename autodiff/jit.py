@@ -12,7 +12,7 @@ onto the tape.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, update_wrapper
+from functools import update_wrapper
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -126,8 +126,9 @@ def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> A
         raise
 
 
-@cache
 def _enters() -> bool:
     """Let calls of jit functions go by machine code; true if they can."""
+    if not isinstance(vars(Compiled)["__call__"], FunctionType):
+        return True  # they do
     handles = ((Tensor, "node"), (Node, "value"), (Node, "kind"), (Kind, "out"))
     return entered.install(Compiled, "site", (MODE, Mode, "careful"), _called, handles)

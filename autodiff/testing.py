@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import tree
-from .argument_leaves import argument_names
 from .containers import unregistered
 from .custom.boundary import HistorylessError
 from .errors import DTypeError, GradientError, check_callable, located
@@ -29,7 +28,7 @@ from .tape.walk import history
 from .tensor import AbstractTensor, Tensor
 from .tracebacks import border
 from .transforms import jvp, vjp
-from .transforms.arguments import applied
+from .transforms.arguments import applied, argument_names
 
 __all__ = ["CheckFailed", "check_gradients"]
 

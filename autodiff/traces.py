@@ -36,7 +36,7 @@ from .tape.plan import located
 from .tape.record import argument, state
 from .tensor import AbstractTensor, Tensor
 from .transforms.anomaly import runs_as_written
-from .transforms.arguments import applied, copied_constant, own, plain_results
+from .transforms.arguments import applied, argument_names, copied_constant, own, plain_results
 
 if TYPE_CHECKING:
     from codegen.runtime import entered
@@ -288,8 +288,7 @@ class Traces:
             now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
             if has_own_lines or lines.is_whole:
                 are_given = [leaf.value is not None for leaf in leaves]  # no value is held until somebody looks
-                names = argument_leaves.argument_names
-                now.lines.name(arguments, lambda: [*compress(names(self.f, structure), are_given)], self.f)
+                now.lines.name(arguments, lambda: [*compress(argument_names(self.f, structure), are_given)], self.f)
             with observed() as choices:
                 result = applied(self.f, args, kwargs)
             name = getattr(self.f, "__name__", "f")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
+from types import NoneType
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -271,7 +272,7 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:  # the publ
         first, structure = flatten(tree)
         if not rest:
             return unflatten(structure, [function(leaf) for leaf in first])
-        columns = [_aligned(structure, other, "tree") for other in rest]
+        columns = [aligned(structure, other, "tree") for other in rest]
         return unflatten(structure, [function(*row) for row in zip(first, *columns, strict=True)])
     except Exception as error:
         shorten(error)
@@ -287,15 +288,15 @@ def flatten_up_to(structure: Structure, tree: Any, what: str = "tree") -> list[A
     >>> ad.tree.flatten_up_to(ad.tree.flatten({"w": 1, "b": (2, 3)})[1], {"b": None, "w": [10]})
     [[10], None, None]
     """
-    return _aligned(structure, tree, what, none_stands_for_all=True)
+    return aligned(structure, tree, what, (NoneType,))
 
 
-def _aligned(structure: Structure, tree: Any, place: str, none_stands_for_all: bool = False) -> list:
-    """The parts of `tree` where `structure` has its leaves."""
+def aligned(structure: Structure, tree: Any, place: str, spreads: tuple[type, ...] = ()) -> list:
+    """The parts of `tree` where `structure` has its leaves; one of the classes `spreads` stands for a whole subtree."""
+    if isinstance(tree, spreads):
+        return [tree] * structure.size
     if structure.cls is None:
         return [tree]
-    if tree is None and none_stands_for_all:
-        return [None] * structure.size
     container: Any = CONTAINERS[structure.cls]
     if type(tree) is not structure.cls:
         raise ShapeError(located(f"the trees differ at {place}: {structure.cls.__name__} and {type(tree).__name__}"))
@@ -309,5 +310,5 @@ def _aligned(structure: Structure, tree: Any, place: str, none_stands_for_all: b
     return [
         leaf
         for label, child in zip(own, structure.children, strict=True)
-        for leaf in _aligned(child, by_label[label], place + label, none_stands_for_all)
+        for leaf in aligned(child, by_label[label], place + label, spreads)
     ]

@@ -16,11 +16,12 @@ from codegen.ir import Aval, parse_aval
 
 from .. import tree
 from ..api import asarray
-from ..argument_leaves import argument_names, aval_of
+from ..argument_leaves import aval_of
 from ..errors import DispatchError, Error, check_callable, located
 from ..tensor import AbstractTensor
 from ..tracebacks import border
 from ..transforms import value_and_grad
+from ..transforms.arguments import argument_names
 from .header import CArray, header, is_reserved
 from .sizes import MOST_SIZES, SizedAval, parse_sized, plain_text, program, sized_program
 

@@ -6,6 +6,7 @@ NumPy arrays; every other call gets tensors.
 
 from __future__ import annotations
 
+import inspect
 import operator
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -87,6 +88,20 @@ def fitting(given: Any, like: Tensor, where: str, owner: str, name: str) -> Tens
 def leaf_name(structure: Any, root: str, function: str, number: int) -> str:
     """The words for one leaf of an argument: `argument 0['n'] of f`."""
     return f"{tree.names(structure, root)[number]} of {function}"
+
+
+def argument_names(f: Callable, structure: tree.Structure) -> list[str]:
+    """The names of the leaves of (args, kwargs) in Python: `x`, `params['w']`."""
+    args, kwargs = structure.children
+    try:
+        known = [*inspect.signature(f).parameters.values()]
+    except (TypeError, ValueError):
+        known = []
+    parameters = [p.name for p in known if p.kind < p.VAR_POSITIONAL]
+    several = next((p.name for p in known if p.kind == p.VAR_POSITIONAL), "args")
+    parameters += [f"{several}[{i}]" for i in range(len(args.children) - len(parameters))]
+    named = [*zip(parameters, args.children, strict=False), *zip(kwargs.rest or (), kwargs.children, strict=True)]
+    return [name for root, child in named for name in tree.names(child, root)]
 
 
 def _refuse_discrete(dtype: np.dtype, what: Callable[[], str]) -> None:

@@ -131,10 +131,11 @@ class Push:
             kinks = [kink for i in self.wires.of(at) for kink in self.kinks.get(i, ())]
 
             def rule(given: Sequence[Any]) -> list[Tensor | None]:
-                return [_tangent_by_rule(node, given[:n], given[n], given[n + 1 :])]
+                xs = [None if i is None else handle(i) for i in given]
+                return [_tangent_by_rule(node, xs[:n], xs[n], xs[n + 1 :])]
 
-            found = None if self.programs is None else self.programs.applied(node, node.inputs, dots, PUSH, rule)
-            (tangent,) = found or rule([None if i is None else handle(i) for i in (*dots, node, *node.inputs)])
+            given, programs = (*dots, node, *node.inputs), self.programs
+            (tangent,) = rule(given) if programs is None else programs.applied(node.kind, given, n, PUSH, rule)
             if tangent is not None and (kinks or "cancels" in node.kind.op.traits):
                 tangent, left = _smooth(node, tangent, near, kinks)
                 if left:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from .. import tree
-from ..custom import function
 from ..errors import DispatchError, GradientError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, zeros_like
@@ -219,9 +217,11 @@ def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:
 # ---------------------------------------------------------------- between tensors
 
 
-@function
-def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *, retain_graph=None, f=None,
-         argnums=None, has_aux=False):
+@border
+def grad(
+    y: Any = None, xs: Any = 0, grad_outputs: Any = None, create_graph: Any = False, allow_unused: Any = False, *,
+    retain_graph: bool | None = None, f: Callable | None = None, argnums: Any = None, has_aux: bool = False,
+) -> Any:  # fmt: skip
     """The gradient of a function, as a function; or the gradients of tensors.
 
     grad(f, argnums=0, has_aux=False)
@@ -241,7 +241,26 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
     >>> ad.grad(x * x, x)
     f64[] 4.0
     """
-    ys, given = asked_of(y, grad_outputs, "grad")
+    if y is None and not callable(f):
+        raise DispatchError(located(
+            "grad: no function and no tensor was given",
+            "write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function",
+        ))
+    if y is None or callable(y):
+        # The second and third places are here `argnums` and `has_aux`; what tensors take belongs to no function.
+        options = {
+            "grad_outputs": None if isinstance(grad_outputs, bool) else grad_outputs, "f": f if callable(y) else None,
+            "create_graph": create_graph or None, "allow_unused": allow_unused or None, "retain_graph": retain_graph,
+        }  # fmt: skip
+        surplus = [name for name, value in options.items() if value is not None]
+        if surplus:
+            raise DispatchError(located(
+                f"grad: {', '.join(surplus)} cannot be given for a function",
+                "write ad.grad(f, argnums=0, has_aux=False) for a function, ad.grad(y, xs, ...) for tensors",
+            ))
+        given: Any = f if y is None else y
+        return _derivative(given, xs if argnums is None else argnums, has_aux or bool(grad_outputs), "grad")
+    ys, starts = asked_of(y, grad_outputs, "grad")
     retain = bool(create_graph if retain_graph is None else retain_graph)
     targets, structure = tree.flatten(xs)
     live, ask = [], None
@@ -249,7 +268,7 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
         if state.now.unseen:
             state.now.see()  # a trace has no values to compute with
         if all([isinstance(x, Tensor) for x in targets]):
-            ask = ask_for(ys, targets, given, allow_unused)
+            ask = ask_for(ys, targets, starts, allow_unused)
             known = again(ask, retain, not retain)
             if known is not None:
                 return tree.unflatten(structure, _as_leaves(known))
@@ -261,7 +280,7 @@ def grad(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False
                 f"grad: the inputs are tensors that require grad, not {got}",
                 "write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function",
             ))
-    seeds = [(t.node, seed_for(t, g, "grad").node) for t, g in zip(ys, given, strict=True)]
+    seeds = [(t.node, seed_for(t, g, "grad").node) for t, g in zip(ys, starts, strict=True)]
     past = history([t.node for t in ys])
     rare = uncommon(past)
     groups = [_group_of(x.node, rare) for x in targets]
@@ -295,30 +314,3 @@ def _group_of(node: Node, rare: Sequence[Node]) -> Group:
     leaf = node.leaf
     found = () if leaf is None else tuple([n for n in rare if n.leaf is leaf])
     return Group(found, leaf.hooks or None) if leaf is not None and found else Group((node,))
-
-
-@grad.method(Callable)
-def _(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *, retain_graph=None, f=None,
-      argnums=None, has_aux=False):
-    # The second and third places are here `argnums` and `has_aux`; what tensors take belongs to no function.
-    options = {"grad_outputs": None if isinstance(grad_outputs, bool) else grad_outputs, "f": f,
-               "create_graph": create_graph or None, "allow_unused": allow_unused or None, "retain_graph": retain_graph}
-    surplus = [name for name, value in options.items() if value is not None]
-    if surplus:
-        raise DispatchError(located(
-            f"grad: {', '.join(surplus)} cannot be given for a function",
-            "write ad.grad(f, argnums=0, has_aux=False) for a function, ad.grad(y, xs, ...) for tensors",
-        ))
-    return _derivative(y, xs if argnums is None else argnums, has_aux or bool(grad_outputs), "grad")
-
-
-@grad.method(NoneType)
-def _(y=None, xs=0, grad_outputs=None, create_graph=False, allow_unused=False, *, retain_graph=None, f=None,
-      argnums=None, has_aux=False):
-    if not callable(f):
-        raise DispatchError(located(
-            "grad: no function and no tensor was given",
-            "write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function",
-        ))
-    return grad(f, xs, grad_outputs, create_graph, allow_unused,
-                retain_graph=retain_graph, argnums=argnums, has_aux=has_aux)

@@ -55,12 +55,9 @@ def solve(
         past = history(ends)
     if live is None:
         live = live_small(state.now, [*ends, *[bar for _, bar in seeds], *also])
-    mode = MODE.get()
-    runs_every_rule = mode.eager or (mode.anomalies and not state.now.tracing)
-    has_hooks = any([n.hooks for n in past]) or any([g.hooks for g in groups])
     question = Gradients(seeds, groups, retain, also, past, live, ask, through)
     plan = None
-    if not (runs_every_rule or has_hooks):
+    if question.why_unkept() is None:
         found = in_parts(ends[0], groups, [*also, *live]) if ask is not None and ask.seeds == (None,) else None
         if found is not None:
             end_recording(state.now)
@@ -70,7 +67,7 @@ def solve(
             if plan is None and question.is_kept:
                 plan = question.make()
     if plan is None:
-        return question.computed([*ends, *also, *live], runs_every_rule)
+        return question.computed([*ends, *also, *live])
     try:
         results = plan.run(question.order)
     except Misfit:
@@ -163,8 +160,7 @@ class Gradients(Question):
         return (lambda: "anomalies are looked for") if MODE.get().anomalies and not state.now.tracing else None
 
     def let_pass(self, found: Reading) -> Plan | None:
-        is_new = found.family is not None and tier.is_let_pass(found.family, COUNTS.hits)
-        if not is_new or self.why_unkept() is not None:
+        if found.family is None or not tier.is_let_pass(found.family, COUNTS.hits):
             return None
         count(None)
         self.take(([], {n: i for i, n in enumerate(found.order)}, found.order, found.kept))
@@ -230,12 +226,12 @@ class Gradients(Question):
         plan.grads, plan.computed = answer.grads, answer.computed
         return plan, answer
 
-    def computed(self, wanted: Sequence[Node], runs_every_rule: bool) -> list[np.ndarray | None]:
+    def computed(self, wanted: Sequence[Node]) -> list[np.ndarray | None]:
         """The gradients where no plan can be kept: what hooks and rules record is computed as any recording is."""
-        since, misses, ask = new_number(), COUNTS.misses, self.ask
+        since, misses, ask, mode = new_number(), COUNTS.misses, self.ask, MODE.get()
         why = self.why_unkept()  # before the rules run: a hook may remove itself
         # Of the hooks of a loss it is said once: all that is recorded between them is known then.
-        is_known = not runs_every_rule and ask is not None and all([s is None for s in ask.seeds])
+        is_known = not (mode.eager or mode.anomalies) and ask is not None and all([s is None for s in ask.seeds])
         is_known = is_known and all([n.call is None or n.call.is_pure for n in self.past])
         with Paused():  # as in `solve`
             gradients = [None if t is None else t.node for t in emit(self.past, self.seeds, self.groups, tracks=False)]

@@ -190,26 +190,22 @@ class Pull:
         COUNTS.rules += 1
         op, masked = node.kind.op, bool(said & _MASKED)
         is_kept = masked and op.keeps_mask
-        found: Sequence[Tensor | None] | None = None
         if "cancels" in op.traits:
             found = self._cancelled(node, inputs, bar, is_kept)
-        elif self.programs is not None:
-            rule = partial(self._by_rule, node.kind, is_kept)
-            found = self.programs.applied(node, inputs, (bar,), MASKED if masked else 0, rule)
-        if found is None and self.many is None:
-            found = pulled_by_rule(node.kind, is_kept, (bar, node, *inputs))
-        elif found is None:
-            found = self._by_rule(node.kind, is_kept, list(map(handle, (bar, node, *inputs))))
+        else:
+            given, programs = (bar, node, *inputs), self.programs
+            rule = partial(pulled_by_rule if self.many is None else self._by_rule, node.kind, is_kept)
+            word = MASKED if masked else 0
+            found = rule(given) if programs is None else programs.applied(node.kind, given, 1, word, rule)
         if not op.discrete and any([g is None for g in found]):
             self._note_zeros(self.wires.of(at))
         self._give_all(at, node, [bar], found, is_kept or op.masks)
 
-    def _by_rule(self, kind: Kind, masked: bool, given: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    def _by_rule(self, kind: Kind, masked: bool, given: Sequence[Node]) -> Sequence[Tensor | None]:
         """`pulled_by_rule`, done with each of many cotangents."""
-        bar, *beside = [t.node for t in given]
-        if self.many is None:
-            return pulled_by_rule(kind, masked, (bar, *beside))
-        return self.many.each(lambda bars: pulled_by_rule(kind, masked, (bars[0].node, *beside)), given[:1])
+        assert self.many is not None
+        bar, *beside = given
+        return self.many.each(lambda bars: pulled_by_rule(kind, masked, (bars[0].node, *beside)), [handle(bar)])
 
     def _hooked(self, node: Node, bar: Node) -> Node:
         """The cotangent of a node as its hooks leave it."""

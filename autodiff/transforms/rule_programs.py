@@ -71,22 +71,24 @@ class RuleProgram:
         self._native: Any = None
 
     def learn(
-        self, found: Sequence[Tensor | None], known: dict[Node, int], given: int, start: float, choices: Choices,
-        is_users: bool = False,
-    ) -> bool:  # fmt: skip
-        """Note what the rule recorded, from the number `start` on.  False where it cannot be put down again.
-
-        known    the places of nodes that it was given, of so many
-        """
-        made = recorded_between([t.node for t in found if t is not None], known)
-        if not all([is_repeatable(n, start) and _can_be_put_down(n, is_users) for n in made]):
-            return False
-        place = {**known, **{n: given + k for k, n in enumerate(made)}}
-        steps = [(n.kind, n.value, tuple([place[i] for i in n.inputs])) for n in made]
-        self.rich = {k: (n.body, n.flow, n.slot) for k, n in enumerate(made) if type(n) is not Node}
-        self.results, self.given, self.choices = [None if t is None else place[t.node] for t in found], given, choices
-        self.steps = steps
-        return True
+        self, run: Callable[[], Sequence[Any]], given: Sequence[Node | None], is_users: bool = False
+    ) -> Sequence[Any]:
+        """Run the rule on given nodes, and note what it records, if that can be put down again: its results."""
+        now = state.now
+        asked, start = now.asked, new_number()
+        with observed() as choices:
+            found = run()
+        if now.asked != asked or users_methods(choices) or not all([isinstance(t, Tensor | None) for t in found]):
+            return found
+        place = {n: k for k, n in enumerate(given) if n is not None}
+        made = recorded_between([t.node for t in found if t is not None], place)
+        if all([is_repeatable(n, start) and _can_be_put_down(n, is_users) for n in made]):
+            place |= {n: len(given) + k for k, n in enumerate(made)}
+            steps = [(n.kind, n.value, tuple([place[i] for i in n.inputs])) for n in made]
+            self.rich = {k: (n.body, n.flow, n.slot) for k, n in enumerate(made) if type(n) is not Node}
+            self.results, self.choices = [None if t is None else place[t.node] for t in found], choices
+            self.given, self.steps = len(given), steps
+        return found
 
     def for_machine(self, native: Any, op: Primitive) -> Any:
         """The program of an operation's rule as machine code knows it."""
@@ -153,19 +155,20 @@ class RulePrograms:
         return made
 
     def applied(
-        self, node: Node, inputs: Sequence[Node], beside: Sequence[Node | None], word: int,
+        self, kind: Kind, given: Sequence[Node | None], beside: int, word: int,
         rule: Callable[[Sequence[Any]], Sequence[Any]],
-    ) -> list[Tensor | None] | None:  # fmt: skip
-        """The results of the rule of a node of no call; None where it is to run.
+    ) -> Sequence[Any]:  # fmt: skip
+        """The results of the rule of a node of no call.
 
-        beside    given before the node: the cotangent, or for each input its tangent, or it for all examples, if any
+        given     so many `beside` the node: the cotangent, or for each input its tangent, or it for all examples, if
+                  any; then the node and its inputs
         word      bits that decide, beside those of the pass, and of which inputs have something beside
         rule      from what is given to its results
         """
-        if len(inputs) > _MOST_INPUTS:
-            return None
-        word |= self.word | (0 if word & 3 == _PULL else _which(beside))
-        kind, outs = node.kind, tuple([n.kind.out for n in beside if n is not None])
+        if len(given) - beside - 1 > _MOST_INPUTS:
+            return rule(given)
+        word |= self.word | (0 if word & 3 == _PULL else _which(given[:beside]))
+        outs = tuple([n.kind.out for n in given[:beside] if n is not None])
         if kind.rules is None:
             kind.rules = self.native.rules([], [])
         rules = kind.rules.programs
@@ -176,15 +179,13 @@ class RulePrograms:
             found = RuleProgram(word, outs)
             found.is_never = kind.op.has_regions
             rules.append(found)
-            return None
-        given = (*beside, node, *inputs)
-        if found.steps is None and not found.is_never:
+        elif found.steps is None and not found.is_never:
             _learn(found, given, rule)
             found.is_never = found.steps is None
             if found.steps is not None:
                 found.choices.on_change(partial(_forget, ref(kind), found))
                 _tell_machine(kind)
-        return None if found.steps is None else self.put(found, given)
+        return rule(given) if found.steps is None else self.put(found, given)
 
     def go(
         self, walk: Callable[..., int], order: Sequence[Node], made: list[Any], places: range, rules: tuple,
@@ -247,25 +248,19 @@ def _learn(
     """Run a rule on examples, and note what it records, if that can be put down again."""
     outs = [None if n is None else n.kind.out for n in given]
     examples = [
-        None if o is None else argument(o.aval, weak=o.weak, requires_grad=o.requires_grad) for o in outs
+        None if o is None else argument(o.aval, weak=o.weak, requires_grad=o.requires_grad).node for o in outs
     ]
-    number = {t.node: place for place, t in enumerate(examples) if t is not None}
     now = state.now
-    asked, start, literal = now.asked, new_number(), now.literal
-    with observed() as choices:
-        try:
-            now.literal = True
-            found = rule(examples)
-        except Exception:
-            return  # the rule says why when it runs
-        finally:
-            now.literal = literal
-    are_tensors = all([t is None or isinstance(t, Tensor) for t in found])
-    if not are_tensors or now.asked != asked or users_methods(choices):
-        return
-    if program.word & 3 == _PULL:
+    literal = now.literal
+    try:
+        now.literal = True
+        found = program.learn(lambda: rule(examples), examples)
+    except Exception:
+        return  # the rule says why when it runs
+    finally:
+        now.literal = literal
+    if program.word & 3 == _PULL and program.steps is not None:
         size = program.outs[0].shape[:1] if program.word & _MANY else ()
         ends = [o.aval.with_shape((*size, *o.shape)) for o in outs[2:] if o is not None]
         if any([t is not None and t.aval != aval for t, aval in zip(found, ends, strict=True)]):
-            return
-    program.learn(found, number, len(given), start, choices)
+            program.steps = None

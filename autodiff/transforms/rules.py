@@ -21,8 +21,7 @@ import numpy as np
 
 from codegen.lazily import later
 
-from ..custom.keys import users_methods
-from ..dispatch import note, observed
+from ..dispatch import note
 from ..errors import ConcretizationError, GradientError
 from ..mode import MODE
 from ..ops.primitive import zeros_of
@@ -30,7 +29,7 @@ from ..session import namespace
 from ..tape.ask import evaluate, value_of
 from ..tape.leaves import leaf
 from ..tape.misses import note as explained
-from ..tape.node import CONSTANT, Node, data_node, new_number
+from ..tape.node import CONSTANT, Node, data_node
 from ..tape.plan import Formulas, source
 from ..tape.record import state
 from ..tensor import Tensor, handle
@@ -318,21 +317,13 @@ def again(
         return programs.put(known, nodes)
     if known is None:
         _rules.put(key, True)
-    return _learnt(key, places, run) if known else run()
-
-
-def _learnt(
-    key: Any, places: dict[Node, int], run: Callable[[], Sequence[Tensor | None]]
-) -> Sequence[Tensor | None]:
-    """Run a rule, and keep what it records, if that can be put down again."""
-    asked, start = state.now.asked, new_number()
+    if not known:
+        return run()
     program = RuleProgram(0, ())
-    with observed() as choices:
-        found = run()
-    is_decided = state.now.asked == asked and not users_methods(choices)
-    if is_decided and program.learn(found, places, len(places), start, choices, is_users=True):
-        choices.on_change(lambda: _rules.pop(key))
-        _rules.put(key, program, len(places))
-    else:
+    found = program.learn(run, nodes, is_users=True)
+    if program.steps is None:
         _rules.put(key, False)
+    else:
+        program.choices.on_change(lambda: _rules.pop(key))
+        _rules.put(key, program, len(nodes))
     return found

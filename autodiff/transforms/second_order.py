@@ -18,7 +18,6 @@ from .. import tree
 from ..errors import ConcretizationError, GradientError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, concatenate, stack, zeros_like
-from ..ops.batching import with_examples
 from ..ops.shaping import reshaped, transposed
 from ..tape.ask import evaluate
 from ..tape.leaves import leaf
@@ -37,7 +36,7 @@ from .arguments import (
     tracks_outside,
 )
 from .backward_pass import pulled, untracked
-from .batch.walk import NoBatchRule, of_each
+from .batch.walk import NoBatchRule, each
 from .forward import moving, paired, pushed, pushed_to
 from .functional import gradients_with_history
 from .reverse import LooksAtCotangents, Many
@@ -163,13 +162,7 @@ def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> np
 
 def many(size: int) -> Many:
     """Cotangents or tangents, `size` of them at once."""
-    return Many(size, partial(_each, size))
-
-
-def _each(size: int, f: Callable[[list[Tensor]], Sequence[Any]], given: Sequence[Tensor]) -> list[Tensor | None]:
-    """f of each of so many tensors along axis 0 of the given ones."""
-    pairs = of_each(f, given, [True] * len(given), size)
-    return [None if t is None else with_examples(size, (t,), (differs,))[0] for t, differs in pairs]
+    return Many(size, lambda f, given: each(f, given, [True] * len(given), size))
 
 
 def _back(r: Tensor, a: Arguments, units: Tensor, many: Many | None) -> Sequence[Tensor | None]:

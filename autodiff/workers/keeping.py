@@ -19,7 +19,7 @@ from codegen.runtime.cache import LRU
 
 from ..errors import DispatchError, check_callable, located
 from ..interop.foreign import Chain
-from .task import Sent, ShardOrder, forget, forget_later, load_shard, sent, work
+from .task import Sent, ShardOrder, load_shard, room_for_shards, work
 
 
 class _Here:
@@ -48,8 +48,8 @@ class Shards:
         self._executor: Any = _Here() if on is None else None if self._make else on
         self._held: dict[int, Any] = {}
         self.programs = LRU(64)  # by f: a sum that is made again in a loop, or while tracing, is the known one
-        self._sent: tuple[bool, Sent, list[Sent]] | None = None
-        forget_later(self, self.token)
+        self._sent = Sent(load, "load"), [Sent(key, f"the key {key!r:.60}") for key in keys]
+        self.kept = room_for_shards()  # those that are loaded in this process
 
     def __repr__(self) -> str:
         where = "here" if isinstance(self._executor, _Here) else f"on {type(self._executor or self._make).__name__}"
@@ -66,7 +66,7 @@ class Shards:
 
     def close(self) -> None:
         """Let the shards go, and shut down the executor if `on` was a function that made it."""
-        forget(self.token)
+        self.kept.clear()
         self._held.clear()
         if self._make:
             self._shut(wait=True)
@@ -125,15 +125,15 @@ class Shards:
 
     def started(self, f: Sent, function: str, chain: Chain, parameters: tuple, cotangents: list) -> Callable:
         """A function of a shard's number that starts its task and returns the future."""
-        by_value = not self.is_here
-        if self._sent is None or self._sent[0] != by_value:
-            keys = [sent(key, f"the key {key!r:.60}", by_value) for key in self.keys]
-            self._sent = by_value, sent(self.load, "load", by_value), keys
-        _, load, keys = self._sent
+        load, keys = self._sent
+        for part in () if self.is_here else (f, load, *keys):
+            part.pack()
 
         def start(place: int) -> Any:
             order = ShardOrder(self.token, place, keys[place], load, f, function, chain, self.memory)
             executor = self.executor
+            if self.is_here:
+                return executor.submit(work, order, parameters, cotangents, None, self.kept)
             if not self._is_dask:
                 return executor.submit(work, order, parameters, cotangents)
             if place not in self._held:

@@ -23,7 +23,7 @@ from ..interop.foreign import Chain, Layout, wrapped
 from ..tape.leaks import is_traced
 from ..tracebacks import border
 from .keeping import Shards
-from .task import Done, Failed, Sent, sent
+from .task import Done, Failed, Sent
 
 #: Seconds after which a step is slow enough for a line on a terminal, and between two looks at the workers.
 _SLOW_S, _LOOK_S = 2.0, 1.0
@@ -218,15 +218,11 @@ class _Progress:
 
 def _summed(f: Callable, name: str, shards: Shards) -> Callable[..., tuple[Layout, list[np.ndarray]]]:
     """A function that runs f, or what a chain makes of it, over all shards: see `wrapped`."""
-    token = uuid.uuid4().hex
-    for_workers: dict[bool, Sent] = {}  # by value, or f itself
+    token, for_workers = uuid.uuid4().hex, Sent(f, f"f, {name:.60},")
 
     def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Layout, list[np.ndarray]]:
         parameters, cotangents = tree.unflatten(structure, leaves[: structure.size]), [*leaves[structure.size :]]
-        by_value = not shards.is_here
-        if by_value not in for_workers:
-            for_workers[by_value] = sent(f, f"f, {name:.60},", by_value)
-        start = shards.started(for_workers[by_value], token, chain, parameters, cotangents)
+        start = shards.started(for_workers, token, chain, parameters, cotangents)
         values, found, count = go_round(shards, start).result()
         has_rows = len(values) > count > 0
         numbers = tuple([i for i, v in enumerate(values[:count]) if has_rows and v.dtype.kind == "f"])

@@ -27,7 +27,6 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from weakref import KeyedRef
 
 import numpy as np
 
@@ -42,6 +41,7 @@ from ..custom.host import in_own_recording
 from ..errors import DispatchError, DTypeError, Error, located
 from ..interop.foreign import Chain, pulled, pushed, restricted
 from ..jit import Compiled, jit
+from ..session import namespace, programs
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import enable_grad, vjp
 
@@ -49,47 +49,47 @@ _Flat = Callable[[Sequence[Any]], list[Any]]
 
 
 class Sent:
-    """A value on its way to a worker: bytes for another process, the value itself for a thread of this one."""
+    """A value on its way to a worker: the value itself for a thread of this process, bytes for another process.
 
-    __slots__ = ("data", "value")
+    what    the name of the value in messages;  has_arrived: the bytes alone are here
+    """
 
-    def __init__(self, value: Any, data: bytes | None) -> None:
-        self.value = value
-        self.data = data
+    __slots__ = ("data", "has_arrived", "value", "what")
+
+    def __init__(self, value: Any, what: str, data: bytes | None = None) -> None:
+        self.value, self.what, self.data = value, what, data
+        self.has_arrived = data is not None
 
     def __reduce__(self) -> tuple:
-        return Sent, (None, self.data)
+        return Sent, (None, self.what, self.data)
 
     def get(self) -> Any:
         """The value.  In another process this may raise whatever importing the user's module raises."""
-        return self.value if self.data is None else pickle.loads(self.data)
+        return pickle.loads(self.data) if self.has_arrived and self.data is not None else self.value
 
-
-def sent(value: Any, what: str, by_value: bool) -> Sent:
-    """The value for the workers.  Raises DispatchError, with the reason, for a value that no pickle takes.
-
-    what       the name of the value in messages
-    by_value   False: the worker is a thread of this process
-    """
-    if not by_value:
-        return Sent(value, None)
-    try:
-        cloudpickle: Any = importlib.import_module("cloudpickle")
-    except ImportError:
-        cloudpickle = None
-    reason: BaseException | None = None
-    for dumps in filter(None, [cloudpickle and cloudpickle.dumps, pickle.dumps]):
+    def pack(self) -> None:
+        """Make the bytes.  Raises DispatchError, with the reason, for a value that no pickle takes."""
+        if self.data is not None:
+            return
         try:
-            return Sent(None, dumps(value))
-        except Error as error:  # a tensor with a history says itself what to do
-            error.add_note(f"  while {what} was pickled for the workers")
-            raise
-        except Exception as error:
-            reason = reason or error
-    advice = "leave out what cannot be pickled: open files, locks, generators; load them in `load`"
-    if cloudpickle is None:
-        advice = "give it a def at the top of a file that the workers can import, or install cloudpickle"
-    raise DispatchError(located(f"sum_over: {what} cannot be sent to another process: {reason}", advice)) from reason
+            cloudpickle: Any = importlib.import_module("cloudpickle")
+        except ImportError:
+            cloudpickle = None
+        reason: BaseException | None = None
+        for dumps in filter(None, [cloudpickle and cloudpickle.dumps, pickle.dumps]):
+            try:
+                self.data = dumps(self.value)
+                return
+            except Error as error:  # a tensor with a history says itself what to do
+                error.add_note(f"  while {self.what} was pickled for the workers")
+                raise
+            except Exception as error:
+                reason = reason or error
+        advice = "leave out what cannot be pickled: open files, locks, generators; load them in `load`"
+        if cloudpickle is None:
+            advice = "give it a def at the top of a file that the workers can import, or install cloudpickle"
+        problem = f"sum_over: {self.what} cannot be sent to another process: {reason}"
+        raise DispatchError(located(problem, advice)) from reason
 
 
 class ShardOrder(NamedTuple):
@@ -137,45 +137,29 @@ class Failed(NamedTuple):
 # ---------------------------------------------------------------- shards of this process
 
 _lock = held_over_fork(threading.RLock())
-#: By the token of `ad.shards` and the number of the key.
-_kept = LRU(1 << 30)
-_functions = LRU(64)
 
 
-def forget(shards: str) -> None:
-    """Drop the shards of one `ad.shards` that this process keeps."""
-    keys: Any = _kept
-    for place in [p for p in keys if p[0] == shards]:
-        _kept.pop(place)
+def room_for_shards() -> LRU:
+    """A table of loaded shards, by the token of `ad.shards` and the number of the key."""
+    return LRU(1 << 30)
 
 
-#: References to `ad.shards` objects of this process, by their tokens, and to those that are gone.
-_living: set[KeyedRef] = set()
-_gone: list[KeyedRef] = []
+#: Those of other processes' `ad.shards`; one of this process has its own.
+_kept = room_for_shards()
+#: By the token of a sum: f, and its summands.  It may close over much: so many of them fill the table.
+_functions, _WEIGHT = namespace("summands"), int(programs.most) // 64
 
 
-def forget_later(shards: object, token: str) -> None:
-    """Drop what this process keeps for an object of `ad.shards` when a shard is loaded after it is gone."""
-    _living.add(KeyedRef(shards, _gone.append, token))
-
-
-def _shard(order: ShardOrder) -> LoadedShard:
-    """The shard, loaded if this process does not keep it.
-
-    Those of objects that are gone, then the ones that were not used for longest, make room.
-    """
-    found: LoadedShard | None = _kept.get((order.shards, order.place))
+def _shard(order: ShardOrder, kept: LRU) -> LoadedShard:
+    """The shard, loaded if it is not kept.  The ones that were not used for longest make room."""
+    found: LoadedShard | None = kept.get((order.shards, order.place))
     if found is not None:
         return found
     loaded = _load(order)
-    while _gone:
-        known = _gone.pop()
-        _living.discard(known)
-        forget(known.key)
-    _kept.most = math.inf if order.memory is None else order.memory
-    _kept.put((order.shards, order.place), loaded, loaded.nbytes)
-    if loaded.nbytes > _kept.most:
-        _kept.pop((order.shards, order.place))  # a table keeps its last entry, whatever that weighs
+    kept.most = math.inf if order.memory is None else order.memory
+    kept.put((order.shards, order.place), loaded, loaded.nbytes)
+    if loaded.nbytes > kept.most:
+        kept.pop((order.shards, order.place))  # a table keeps its last entry, whatever that weighs
     return loaded
 
 
@@ -213,8 +197,8 @@ def _function(order: ShardOrder) -> tuple[Callable, dict]:
     if found is None:
         made: tuple[Callable, dict] = order.f.get(), {}
         with _lock:
-            found = _functions.get(order.function, made)
-            _functions.put(order.function, found)
+            found = _functions.get(order.function) or made
+            _functions.put(order.function, found, _WEIGHT)
     return found
 
 
@@ -325,7 +309,7 @@ def _failed(error: Exception, order: ShardOrder, doing: str) -> Failed:
     except Exception:
         key = f"number {order.place}"
     error.add_note(f"  {doing} the shard with the key {key}")
-    if order.key.data is None:
+    if not order.key.has_arrived:
         return Failed(error)
     error.add_note("  in a worker:\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip())
     try:
@@ -346,18 +330,19 @@ def load_shard(order: ShardOrder) -> LoadedShard | Failed:
 
 
 def work(
-    order: ShardOrder, parameters: tuple, cotangents: list, loaded: LoadedShard | Failed | None = None
-) -> Done | Failed:
+    order: ShardOrder, parameters: tuple, cotangents: list, loaded: LoadedShard | Failed | None = None,
+    kept: LRU = _kept,
+) -> Done | Failed:  # fmt: skip
     """Results for one shard.
 
     parameters   arrays in the user's nesting;  cotangents: arrays, for a chain with "pull" or "push"
-    loaded       the shard, if the executor keeps it
+    loaded       the shard, if the executor keeps it;  kept: where it is, or will be, otherwise
     """
     if isinstance(loaded, Failed):
         return loaded
     doing = "while loading"
     try:
-        shard = loaded or _shard(order)
+        shard = loaded or _shard(order, kept)
         doing = "while computing with"
         with in_own_recording(), enable_grad(), _deterministic():
             return _evaluated(_function(order), shard.arrays, order, parameters, cotangents)

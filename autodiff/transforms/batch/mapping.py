@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import Any, NamedTuple, NoReturn
+from functools import partial
+from types import NoneType
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -36,7 +36,17 @@ from ...tape.walk import history
 from ...tensor import AbstractTensor, Tensor
 from ...tracebacks import border
 from ..anomaly import is_watching
-from ..arguments import applied, constant_of, copied_constant, is_differentiable, is_plain, name_of, own, plain_results
+from ..arguments import (
+    applied,
+    argument_names,
+    constant_of,
+    copied_constant,
+    is_differentiable,
+    is_plain,
+    name_of,
+    own,
+    plain_results,
+)
 from .walk import of_each
 
 
@@ -75,18 +85,15 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     _check(out_axes, "out_axes", name)
 
     def of_all(*args: Any, **kwargs: Any) -> Any:
-        leaves = _leaves_of(args, kwargs, in_axes, name)
-        is_array = is_plain(leaves.values)
-        size = _size_of(f, leaves, name)
-        with tracking():  # moved under no_grad as well, an argument stays what it is
-            given = _Given(leaves, is_array, f"vmap of {name}")
+        given = _Given(f, args, kwargs, in_axes, f"vmap of {name}")
+        is_array, size = given.are_plain, given.size
         try:
-            found, structure = given.mapped(f, size)
+            found, structure = given.mapped()
         except Unlearnt:
             if state.now.tracing or not size:
                 raise  # the outermost trace has values
-            given.on_the_first(f)
-            found, structure = given.mapped(f, size)
+            given.on_the_first()
+            found, structure = given.mapped()
         axes = _spread(out_axes, structure, "out_axes")
 
         def named(k: int) -> str:
@@ -115,30 +122,87 @@ _MEND_EXAMPLE = "in_axes=None shares it; its unflatten puts an example together 
 
 
 class _Given:
-    """The arguments of one call: tensors that differ between examples, with these along axis 0, and the rest."""
+    """The arguments of one call: tensors that differ between examples, with these along axis 0, and the rest.
 
-    def __init__(self, leaves: _Leaves, is_array: bool, name: str) -> None:
-        self.name = name
-        self.structure = leaves.structure
-        self.mapped_at = [i for i, axis in enumerate(leaves.axes) if axis is not None]
-        self.values = [_shared(x, is_array) for x in leaves.values]
-        self.given = leaves.values
-        for i in self.mapped_at:
-            axis = leaves.axes[i]
-            assert axis is not None
-            t = self.values[i]
-            self.values[i] = to_front(t if isinstance(t, Tensor) else as_tensor(t), axis)
+    given, axes   their leaves, and for each the axis of the examples (None: it has none)
+    values        the leaves for all examples;  size: the number of these
+    are_plain     none of the leaves is a tensor, and the results are arrays
+    """
 
-    def mapped(self, f: Callable, size: int) -> tuple[list[tuple[Any, bool]], tree.Structure]:
+    def __init__(self, f: Callable, args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> None:
+        """Raises ShapeError where in_axes is no prefix of the arguments."""
+        self.f, self.name = f, name
+        if isinstance(in_axes, list):
+            in_axes = tuple(in_axes)
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ShapeError(located(
+                f"{name}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
+                "one for each positional argument; keyword arguments have their examples along axis 0",
+            ))
+        leaves, self.structure = tree.flatten((args, kwargs))
+        self.given = [numpys(x) for x in leaves]
+        places, _ = self.structure.children
+        self.axes = _spread(in_axes, places, "in_axes") + [0] * (self.structure.size - places.size)
+        self.are_plain = is_plain(self.given)
+        self.size = self._size()
+        self.mapped_at = [i for i, axis in enumerate(self.axes) if axis is not None]
+        with tracking():  # moved under no_grad as well, an argument stays what it is
+            self.values = [_shared(x, self.are_plain) for x in self.given]
+            for i in self.mapped_at:
+                axis, t = self.axes[i], self.values[i]
+                assert axis is not None
+                self.values[i] = to_front(t if isinstance(t, Tensor) else as_tensor(t), axis)
+
+    def _size(self) -> int:
+        """The number of examples along every mapped axis, counted from 0 then.  ShapeError where there is none."""
+        sizes: dict[int, int] = {}
+        for i, (x, axis) in enumerate(zip(self.given, self.axes, strict=True)):
+            if axis is None:
+                continue
+            if not (is_differentiable(x) or isinstance(x, (bool, np.bool_))):
+                self.axes[i] = None  # text, None, an object: handed on as it is
+                continue
+            _refuse_unregistered(x, self.name, "an argument")
+            shape = np.shape(x) if not isinstance(x, AbstractTensor) else x.shape
+            if not -len(shape) <= axis < len(shape):
+                self._refuse_axis(i, shape)
+            self.axes[i] = axis % len(shape)
+            sizes[i] = shape[axis]
+        if not sizes:
+            raise ShapeError(located(
+                f"{self.name}: no argument has examples: in_axes is None for all of them",
+                f"at least one array is mapped over{unregistered(self.given)}",
+            ))
+        if len(set(sizes.values())) > 1:
+            named = zip(argument_names(self.f, self.structure), self.given, strict=True)
+            described = [f"{x}, {_aval_of(v)}" for x, v in named]
+            told = [f"\n  {described[i]}: {n} along axis {self.axes[i]}" for i, n in sizes.items()]
+            raise ShapeError(located(
+                f"{self.name}: the arguments differ in the number of examples{''.join(told)}",
+                "in_axes says along which axis the examples are, None what all of them share",
+            ))
+        return next(iter(sizes.values()))
+
+    def _refuse_axis(self, i: int, shape: tuple[int, ...]) -> NoReturn:
+        x = argument_names(self.f, self.structure)[i]
+        is_listed = x[-2:-1].isdigit()
+        what = f"has no axis {self.axes[i]}" if shape else "has no axis to take examples from"
+        raise ShapeError(located(
+            f"{self.name}: {x}, {_aval_of(self.given[i])}, {what}",
+            "in_axes says along which axis the examples are, None what all of them share"
+            + ("; np.array(list) makes one array of numbers" if is_listed and not shape else ""),
+        ))
+
+    def mapped(self) -> tuple[list[tuple[Any, bool]], tree.Structure]:
         """The leaves of the result, each with whether it differs between examples; and their nesting."""
-        structure, since = tree.LEAF, new_number()
+        f, size, structure, since = self.f, self.size, tree.LEAF, new_number()
 
         def on_one(made: list[Tensor]) -> list[Any]:
             nonlocal structure
             now = state.now
             now.transforming += 1
             try:
-                result = self._call(f, made)
+                result = self._call(made)
                 results, structure = tree.flatten(result)
                 for x in results:
                     _refuse_unregistered(x, self.name, "a result")
@@ -152,15 +216,15 @@ class _Given:
             return _one_by_one(on_one, tensors, size), structure
         return of_each(on_one, tensors, [True] * len(tensors), size), structure
 
-    def _call(self, f: Callable, examples: list[Tensor]) -> Any:
+    def _call(self, examples: list[Tensor]) -> Any:
         mapped = dict(zip(self.mapped_at, examples, strict=True))
         values = [standing(mapped[i], self.given[i]) if i in mapped else own(x) for i, x in enumerate(self.values)]
         args, kwargs = _rebuilt(self.structure, values, f"an example of {self.name}", _MEND_EXAMPLE)
-        return applied(f, args, kwargs)
+        return applied(self.f, args, kwargs)
 
-    def on_the_first(self, f: Callable) -> None:
-        """Run f on the first example: a host forward tells by its values what it returns."""
-        self._call(f, _example([self.values[i] for i in self.mapped_at], 0))
+    def on_the_first(self) -> None:
+        """Run the function on the first example: a host forward tells by its values what it returns."""
+        self._call(_example([self.values[i] for i in self.mapped_at], 0))
 
 
 def _example(tensors: list[Tensor], i: int) -> list[Tensor]:
@@ -215,14 +279,6 @@ def _placed(x: Any, differs: bool, axis: int | None, size: int, what: Callable[[
 # ---------------------------------------------------------------- arguments and axes
 
 
-class _Leaves(NamedTuple):
-    """A nesting taken apart, and for each leaf the axis of the examples (None: it has none)."""
-
-    values: list[Any]
-    axes: list[int | None]
-    structure: tree.Structure
-
-
 def _check(axes: Any, which: str, name: str) -> None:
     """Raise DispatchError where `in_axes` or `out_axes` hold what is no axis."""
     for axis in tree.leaves(axes):
@@ -236,20 +292,12 @@ def _check(axes: Any, which: str, name: str) -> None:
 
 def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]:
     """For each leaf of such a structure the axis that a prefix of its nesting gives it."""
-    if axes is None or isinstance(axes, int):
-        return [axes] * structure.size
-    entries, prefix = tree.flatten(axes)
-    return list(_spread_over(tuple(entries), prefix, structure, what))
-
-
-@lru_cache(256)
-def _spread_over(
-    entries: tuple[int | None, ...], prefix: tree.Structure, structure: tree.Structure, what: str
-) -> list[int | None]:
-    """Spread a prefix of several entries over the leaves."""
-    parts = tree.flatten_up_to(prefix, tree.unflatten(structure, list(range(structure.size))), what)
-    found = {number: axis for axis, below in zip(entries, parts, strict=True) for number in tree.leaves(below)}
-    return [found.get(number) for number in range(structure.size)]
+    found = tree.aligned(structure, axes, what, (NoneType, int))
+    for k, axis in enumerate(found):
+        if not isinstance(axis, NoneType | int):
+            place = tree.names(structure, what)[k]
+            raise ShapeError(located(f"the trees differ at {place}: {type(axis).__name__} and one leaf"))
+    return found
 
 
 def _rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str) -> Any:
@@ -269,55 +317,6 @@ def _rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str)
         )) from error
 
 
-def _leaves_of(args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> _Leaves:
-    """The leaves of (args, kwargs).  Raises ShapeError where in_axes is no prefix of the arguments."""
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
-    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-        raise ShapeError(located(
-            f"vmap of {name}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
-            "one for each positional argument; keyword arguments have their examples along axis 0",
-        ))
-    values, structure = tree.flatten((args, kwargs))
-    places, _ = structure.children
-    axes = _spread(in_axes, places, "in_axes") + [0] * (structure.size - places.size)
-    return _Leaves([numpys(x) for x in values], axes, structure)
-
-
-# ---------------------------------------------------------------- sizes
-
-
-def _size_of(f: Callable, leaves: _Leaves, name: str) -> int:
-    """The number of examples along every mapped axis, counted from 0 then.  Raises ShapeError where there is none."""
-    sizes: dict[int, int] = {}
-    for i, (x, axis) in enumerate(zip(leaves.values, leaves.axes, strict=True)):
-        if axis is None:
-            continue
-        if not (is_differentiable(x) or isinstance(x, (bool, np.bool_))):
-            leaves.axes[i] = None  # text, None, an object: handed on as it is
-            continue
-        _refuse_unregistered(x, f"vmap of {name}", "an argument")
-        shape = np.shape(x) if not isinstance(x, AbstractTensor) else x.shape
-        if not -len(shape) <= axis < len(shape):
-            _refuse_axis(f, leaves, name, i, shape)
-        leaves.axes[i] = axis % len(shape)
-        sizes[i] = shape[axis]
-    if not sizes:
-        raise ShapeError(located(
-            f"vmap of {name}: no argument has examples: in_axes is None for all of them",
-            f"at least one array is mapped over{unregistered(leaves.values)}",
-        ))
-    if len(set(sizes.values())) > 1:
-        named = _names_of(f, leaves.structure)
-        described = [f"{x}, {_aval_of(v)}" for x, v in zip(named, leaves.values, strict=True)]
-        told = [f"\n  {described[i]}: {n} along axis {leaves.axes[i]}" for i, n in sizes.items()]
-        raise ShapeError(located(
-            f"vmap of {name}: the arguments differ in the number of examples{''.join(told)}",
-            "in_axes says along which axis the examples are, None what all of them share",
-        ))
-    return next(iter(sizes.values()))
-
-
 def _refuse_unregistered(x: Any, where: str, what: str) -> None:
     """Raise DispatchError for a structured value that is no tree: nobody knows what its examples are."""
     if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
@@ -328,35 +327,9 @@ def _refuse_unregistered(x: Any, where: str, what: str) -> None:
         ))
 
 
-def _refuse_axis(f: Callable, leaves: _Leaves, name: str, i: int, shape: tuple[int, ...]) -> NoReturn:
-    x = _names_of(f, leaves.structure)[i]
-    is_listed = x[-2:-1].isdigit()
-    what = f"has no axis {leaves.axes[i]}" if shape else "has no axis to take examples from"
-    raise ShapeError(located(
-        f"vmap of {name}: {x}, {_aval_of(leaves.values[i])}, {what}",
-        "in_axes says along which axis the examples are, None what all of them share"
-        + ("; np.array(list) makes one array of numbers" if is_listed and not shape else ""),
-    ))
-
-
 def _aval_of(x: Any) -> str:
     if isinstance(x, Tensor):
         return str(x.aval)
     if isinstance(x, (np.ndarray, np.generic)):
         return str(Aval(x.shape, x.dtype)) if x.dtype in DTYPES.values() else f"{x.dtype}{list(x.shape)}"
     return f"the {type(x).__name__} {x!r}"
-
-
-def _names_of(f: Callable, structure: tree.Structure) -> list[str]:
-    """The name of each leaf of (args, kwargs): by the parameters of f, where they are known."""
-    places, keywords = structure.children
-    try:
-        known = [p.name for p in inspect.signature(f).parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD]
-    except (TypeError, ValueError):
-        known = []
-    found = []
-    for i, child in enumerate(places.children):
-        found += tree.names(child, known[i] if i < len(known) else f"args[{i}]")
-    for key, child in zip(keywords.rest, keywords.children, strict=True):
-        found += tree.names(child, str(key))
-    return found

@@ -12,7 +12,6 @@ did.  The call of a custom function becomes the call for all examples, whose rul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from codegen.garbage import set_in_context
@@ -66,6 +65,14 @@ def of_each(
     with tracking():  # a node that was recorded under no_grad is cut
         walk.go(recorded_since(since, ends), ends)
     return [walk.of(r.node) if isinstance(r, Tensor) else (r, False) for r in results]
+
+
+def each(
+    f: Callable[[list[Tensor]], Sequence[Any]], given: Sequence[Tensor], mapped: Sequence[bool], size: int
+) -> list[Tensor | None]:
+    """`of_each`, with the results of all examples along axis 0; None where f gives none."""
+    found = of_each(f, given, mapped, size)
+    return [None if t is None else with_examples(size, (t,), (differs,))[0] for t, differs in found]
 
 
 def _example(t: Tensor) -> Tensor:
@@ -192,20 +199,24 @@ class OfAll:
                 f"state one where {op.name} is declared: batch=..., see autodiff.ops.batching",
             ))
         pairs = [self.of(i) for i in node.inputs]
-        if self._programs is not None:
-            beside = [x.node if m else None for x, m in pairs]
-            made = self._programs.applied(node, node.inputs, beside, BATCH, partial(self._by_rule, node))
-            if made is not None:
-                return made[0]
-        return self._by_rule(node, [*[x if m else None for x, m in pairs], None, *[x for x, _ in pairs]])[0]
+        programs, count = self._programs, len(pairs)
+        if programs is None:
+            return self._by_rule(node, [x if m else None for x, m in pairs], [x for x, _ in pairs])
 
-    def _by_rule(self, node: Node, given: Sequence[Any]) -> list[Any]:
-        """[a node for all examples] by the batch rule.   given: what differs between them, the node, its inputs"""
-        op, count = node.kind.op, len(node.inputs)
-        mapped = tuple([x is not None for x in given[:count]])
-        xs = tuple([g if m else x for g, m, x in zip(given, mapped, given[count + 1 :], strict=False)])
+        def rule(given: Sequence[Any]) -> list[Any]:
+            xs = [None if i is None else handle(i) for i in given]
+            return [self._by_rule(node, xs[:count], xs[count + 1 :])]
+
+        given = [*[x.node if m else None for x, m in pairs], node, *node.inputs]
+        (made,) = programs.applied(node.kind, given, count, BATCH, rule)
+        return made
+
+    def _by_rule(self, node: Node, differing: Sequence[Any], xs: Sequence[Any]) -> Any:
+        """A node for all examples, by the batch rule.   differing: what differs between them; None for other inputs"""
+        op, mapped = node.kind.op, tuple([x is not None for x in differing])
+        given = tuple([x if g is None else g for g, x in zip(differing, xs, strict=True)])
         assert op.batch is not None, op
-        return [op.batch(op, self.size, xs, mapped, **op.keywords(node.kind.params))]
+        return op.batch(op, self.size, given, mapped, **op.keywords(node.kind.params))
 
     def hooked(self, node: Node, found: Any) -> Any:
         """The value that was found, with the hooks of an example's tensor called for every example."""
@@ -257,8 +268,9 @@ class _HooksOfEach:
         self.size = size
 
     def __call__(self, g: Tensor) -> Tensor:
-        ((changed, differs),) = of_each(lambda one: [run_hooks(self.hooks, one[0])], [g], [True], self.size)
-        return with_examples(self.size, (changed,), (differs,))[0]
+        (changed,) = each(lambda one: [run_hooks(self.hooks, one[0])], [g], [True], self.size)
+        assert changed is not None
+        return changed
 
     def __str__(self) -> str:
         return " and ".join(map(str, self.hooks.values())) or "a hook that was removed"
@@ -276,17 +288,8 @@ def pull_each(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
         return call_rule(one, dict(zip(slots, made, strict=False)), places)
 
     given = [*[cotangents[slot] for slot in slots], *[handle(i) for i in node.inputs]]
-    found = of_each(rule, given, [*[True] * len(slots), *call.mapped], call.size)
-    return [_gathered(g, differs, call.mapped[p], call.size) for p, (g, differs) in zip(flow, found, strict=True)]
-
-
-def _gathered(g: Any, differs: bool, mapped: bool, size: int) -> Tensor | None:
-    """The gradient of an input, given that of each example."""
-    if g is None:
-        return None
-    if mapped:
-        return with_examples(size, (g,), (differs,))[0]
-    return _summed(with_examples(size, (g,), (differs,))[0])
+    found = each(rule, given, [*[True] * len(slots), *call.mapped], call.size)
+    return [g if g is None or call.mapped[p] else _summed(g) for p, g in zip(flow, found, strict=True)]
 
 
 def _summed(g: Tensor) -> Tensor:
@@ -317,8 +320,7 @@ def push_each(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
         return push_call(one, {one.inputs[p]: t for p, t in zip(places, made, strict=False)})
 
     given = [*[tangents[node.inputs[p]] for p in places], *[handle(i) for i in node.inputs]]
-    found = of_each(rule, given, [*[call.mapped[p] for p in places], *call.mapped], call.size)
-    return [None if t is None else with_examples(call.size, (t,), (differs,))[0] for t, differs in found]
+    return each(rule, given, [*[call.mapped[p] for p in places], *call.mapped], call.size)
 
 
 MappedCall.pull_each, MappedCall.push_each = pull_each, push_each
