@@ -27,7 +27,7 @@ from ..tracebacks import shorten
 from .declaration import Declaration, Shown, has_body, place_of
 from .method import RULES, Method, not_found
 from .registry import Registry
-from .reliance import OBSERVING, enter, note
+from .reliance import OBSERVERS, enter, note
 from .signature import dispatched, type_name
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class GenericFunction(Registry):
     def __call__(self, a: Any = OMITTED, b: Any = OMITTED, c: Any = OMITTED, /, *rest: Any, **keywords: Any) -> Any:
         """Run the most specific method: up to three arguments, written out, are called in half of the time."""
         try:
-            if not (rest or keywords or OBSERVING):
+            if not (rest or keywords or OBSERVERS.get()):
                 if c is not OMITTED:
                     if (run := self._cache.get((type(a), type(b), type(c)))) is not None:
                         return run(a, b, c)
@@ -164,7 +164,7 @@ class GenericFunction(Registry):
             args, keywords = bound
         if self.is_abstract:
             self.see_registered()
-        run = None if OBSERVING else self._cache.get(_key(args))
+        run = None if OBSERVERS.get() else self._cache.get(_key(args))
         if run is None:
             self._make_room()
             tail = () if len(args) == len(self.declaration.fixed) else self._tail(len(args))
@@ -232,8 +232,7 @@ class GenericFunction(Registry):
 
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
         """The function that runs arguments of exactly these classes."""
-        if OBSERVING:
-            note(self, "method", classes)
+        note(self, "method", classes)
         cache, key = self._cache, ("run", *classes)
         if key in cache:
             return cache[key]
