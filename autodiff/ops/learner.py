@@ -30,8 +30,9 @@ from ..mode import MODE
 from ..tape.leaves import known_kind, number_leaf
 from ..tape.node import Kind, leaf_kind, out_of
 from ..tape.record import state
-from ..tensor import Tensor
+from ..tensor import Tensor, handle
 from ..tracebacks import border, shorten
+from .indexing import index_update
 from .primitive import I64
 from .template import ITEMS, NONE, of_examples, static
 
@@ -228,55 +229,69 @@ def _is_real(xs: Sequence[Any]) -> bool:
     return not any([Symbol in map(type, x.node.kind.out.shape) for x in xs if isinstance(x, Tensor)])
 
 
-
 #: The kind of a leaf that says where a slice or an int starts.
 START = leaf_kind(out_of(Aval((), I64)))
 
 
-def learn_subscript(
-    function: Function, table: RecordTable, age: int, room: Room, words_of: Callable[[Any, Any], Sequence[int] | None],
-    run: Callable[..., Tensor], x: Tensor, key: Any, *more: Any,
-) -> None:  # fmt: skip
-    """Remember the recording of run(x, key, *more), for a key of this pattern and operands of these kinds, unless a
-    user's method of the function serves them.
+class SubscriptLearner(Learner):
+    """The learner of `x[key]` and of `x[key] = value`, which learns by the pattern of the key.
 
     words_of    the pattern of a key, as machine code reads it (`recorder_subscripts.key_words`)
     """
-    operands = [x, *more, *filter(_is_index, key if type(key) is tuple else (key,))]
-    keys = [key_of(operand) for operand in operands]  # it teaches machine code the kinds of arrays
-    outs = [_out_of(x, key) for key in keys]
-    read = words_of(x, key) if _is_real([x]) and None not in outs and not state.now.literal else None
-    if read is None or len(keys) > MOST_OPERANDS:
-        return
-    n_starts, n_indices, *words = read
-    count, pairs = len(more), tuple(zip(words[n_indices::2], words[n_indices + 1 :: 2], strict=True))
-    if len(keys) != 1 + count + n_indices or not room.is_left((*keys, pairs)):
-        return
-    if not _runs_own(function, (x, key, *more)):
-        return
 
-    def on_examples(x: Tensor, *given: Tensor) -> Tensor:
-        return run(x, _with_tensors(key, given[count:]), *given[:count])
+    def __init__(
+        self, attach: Callable[[], None], function: Function, table: RecordTable, run: Callable[..., Any],
+        words_of: Callable[[Any, Any], Sequence[int] | None],
+    ) -> None:  # fmt: skip
+        super().__init__(attach, function, table, run)
+        self.words_of = words_of
 
-    program, template = None, of_examples(on_examples, outs, n_starts)
-    if template is not None:
-        number_kind = leaf_kind(outs[1]) if more and type(more[0]) in _PYTHON else None
-        bounds = tuple(enumerate(words[:n_indices], 1 + count))
-        program = template.program(len(keys) + n_starts, number_kind, bounds)
-        template.choices.on_change(table.forget)
-    table.learn(age, keys, MODE.get().tracks, program, pairs, are_words=True)
+    def slow(self, x: Any, key: Any, *value: Any) -> Any:
+        """A call in circumstances where nothing is recorded natively; also `del x[key]`."""
+        if self.function is index_update and not value:
+            raise AttributeError("__delitem__")  # as Python says of a class that has none
+        return super().slow(x, key, *value)
 
+    @border
+    def unknown(self, x: Tensor, key: Any, *value: Any) -> Any:
+        """A call with a key, or operands, for which nothing is known."""
+        age, old = self.table.age, handle(x.node)
+        y = self.run(x, key, *value)
+        mode = MODE.get()
+        # Under no_grad the part of a result that stays keeps its derivative: Python records that.
+        is_usual = not value or (not mode.careful and (mode.tracks or not old.requires_grad))
+        if is_usual and not mode.watching and key_of(old) is not None:
+            self.learn_pattern(age, old, key, *value)
+        return y
 
-def _runs_own(function: Function, args: tuple) -> bool:
-    """True if such a call runs the function's own body, and nothing that a user registered."""
-    classes = []
-    for place, argument in enumerate(args):
-        kind = known_kind(argument) if type(argument) is np.ndarray else None
-        if kind is not None and function.names_class(place, np.ndarray):
-            return False
-        classes.append(type(argument) if kind is None else kind.out.cls)
-    method = function.table.find(tuple(classes))
-    return method is not None and function.implementation(method, tuple(classes)) is function.__wrapped__
+    def learn_pattern(self, age: int, x: Tensor, key: Any, *more: Any) -> None:
+        """Remember the recording for a key of this pattern and operands of these kinds, unless a user's method of the
+        function serves them.
+        """
+        operands = [x, *more, *filter(_is_index, key if type(key) is tuple else (key,))]
+        keys = [key_of(operand) for operand in operands]  # it teaches machine code the kinds of arrays
+        outs = [_out_of(x, key) for key in keys]
+        read = self.words_of(x, key) if _is_real([x]) and None not in outs and not state.now.literal else None
+        if read is None or len(keys) > MOST_OPERANDS:
+            return
+        n_starts, n_indices, *words = read
+        count, pairs = len(more), tuple(zip(words[n_indices::2], words[n_indices + 1 :: 2], strict=True))
+        if len(keys) != 1 + count + n_indices or not self.room.is_left((*keys, pairs)):
+            return
+        body, given = self.function.__wrapped__, self.adopted((x, key, *more), {})[0]
+        if self.function.served_by(given)[0] is not body:
+            return
+
+        def on_examples(x: Tensor, *given: Tensor) -> Any:
+            return body(x, _with_tensors(key, given[count:]), *given[:count])
+
+        program, template = None, of_examples(on_examples, outs, n_starts)
+        if template is not None:
+            number_kind = leaf_kind(outs[1]) if more and type(more[0]) in _PYTHON else None
+            bounds = tuple(enumerate(words[:n_indices], 1 + count))
+            program = template.program(len(keys) + n_starts, number_kind, bounds)
+            template.choices.on_change(self.table.forget)
+        self.table.learn(age, keys, MODE.get().tracks, program, pairs, are_words=True)
 
 
 def _out_of(x: Tensor, key: Any) -> Any:
