@@ -27,7 +27,7 @@ from codegen.records import NamedTuple
 from .. import tree
 from ..frames import UserLine
 from ..session import namespace
-from ..tape.node import Alive, kept
+from ..tape.node import Alive
 from ..tensor import Tensor
 from .keys import ReadsWalk, static_key
 from .reads import Path, is_fixed, standing
@@ -153,8 +153,7 @@ def classes_of(structure: tree.Structure | None) -> Iterator[type]:
             yield from classes_of(child)
 
 
-_SHAPES: dict[Any, CallShape] = {}
-#: All that are alive: keys of plans compare them, and this table may have been emptied since.
+#: All that are alive: keys of plans compare them.
 _ALIVE = Alive()
 
 
@@ -164,7 +163,8 @@ def shape_of(
 ) -> CallShape:  # fmt: skip
     """The one shape of a call of these parts: arguments, so many saved values, attributes, the result."""
     key = (tuple(parts), n_arguments, n_saved, materialize, closed, closed_at)
-    return _SHAPES.get(key) or kept(_SHAPES, key, _ALIVE.known(key) or _ALIVE.the_one(key, CallShape(*key)))
+    found: CallShape | None = _ALIVE.known(key)
+    return found or _ALIVE.the_one(key, CallShape(*key))
 
 
 class CustomCall:
