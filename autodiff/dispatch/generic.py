@@ -2,7 +2,9 @@
 
     call  →  bind to the declaration  →  classes of what dispatches  →  method  →  what runs it
 
-On the warm path that is one dictionary look-up from the types of the arguments to a callable.
+On the warm path that is one dictionary look-up from the types of the arguments to a callable, which serves the call,
+conversions included; beside them stands, by ("run", a given method if there is one, classes), what runs arguments of
+these classes, None where there is no method.
 Whatever needs more than the types is itself such a callable, so it slows nothing else down:
 
     adopt     before dispatch: an array is a constant tensor, unless a method names arrays
@@ -127,9 +129,6 @@ class GenericFunction(Registry):
         super()._forget()
         if self.learned is not None:
             self.learned.forget()
-        #: Types of the arguments as they come → what serves the call, conversions included;
-        #: ("run", a given method if there is one, classes) → what runs arguments of these classes, None: no method.
-        self._cache: dict[Any, Callable | None] = {}
         #: The registrations with abstract base classes (their token) when the choices were made.
         self._registered = get_cache_token()
 
@@ -152,7 +151,7 @@ class GenericFunction(Registry):
 
     def _make_room(self) -> None:
         """Forget all choices where there are too many."""
-        if len(self._cache) + len(self._answers) >= _CACHE_LIMIT:
+        if len(self._cache) >= _CACHE_LIMIT:
             self._forget()
 
     def _call(self, args: tuple, keywords: dict[str, Any]) -> Any:
