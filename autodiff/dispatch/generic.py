@@ -231,7 +231,8 @@ class GenericFunction(Registry):
 
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
         """The function that runs arguments of exactly these classes."""
-        note(self, "method", classes)
+        if OBSERVERS.get():
+            note(self, "method", classes)
         cache, key = self._cache, ("run", *classes)
         if key in cache:
             return cache[key]

@@ -128,7 +128,7 @@ class Learner:
         if wanted == ITEMS:
             items = [_adopted(function, x) for x in args[0]]
             return (type(args[0])(_with_leaves(items)), *args[1:]), keywords
-        if any([function.names_class(place, np.ndarray) for place in range(len(function.declaration.names))]):
+        if function.names_arrays:
             return args, keywords
         count = wanted if wanted else len(args)
         fresh = (*[_adopted(function, x) for x in args[:count]], *args[count:])

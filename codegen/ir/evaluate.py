@@ -79,7 +79,8 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 def bound(node: Node) -> Callable[..., np.ndarray]:
     """The function that gives a node's value for values of its inputs, of exactly its aval."""
-    op, aval, keywords = node.op, node.aval, node.op.keywords(node.params)
+    op, aval = node.op, node.aval
+    keywords = op.keywords(node.params) if node.params else {}
     reference, shape, dtype = op.reference, aval.shape, aval.dtype
     assert reference is not None, f"{op.name} has no reference"
     wants_packed = ANY_LAYOUT.isdisjoint(op.traits)
