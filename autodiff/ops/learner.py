@@ -34,7 +34,7 @@ from ..tensor import Tensor, handle
 from ..tracebacks import border, shorten
 from .indexing import index_update
 from .primitive import I64
-from .template import ITEMS, NONE, of_examples, static
+from .template import ITEMS, NONE, of_examples
 
 #: The arguments of a site that are operands, the others being static: so many in front, or all; see also `ITEMS`.
 ALL = 0
@@ -114,13 +114,13 @@ class Learner:
             args, keywords = self.adopted(args, keywords)
             given, _ = self.parted(args, keywords)
         y = self.run(*args, **keywords)
-        if isinstance(y, Tensor) and _is_real(given) and self.is_expected_again(keys or static(args, keywords)):
+        if isinstance(y, Tensor) and _is_real(given) and self.is_expected_again(keys):
             self.learn(age, keys, args, keywords, y)
         return y
 
-    def is_expected_again(self, keys: Sequence[Any] | None) -> bool:
-        """True if operands with these keys, or such static arguments where there are none, are worth learning."""
-        return keys is not None and (not config.patience or self.room.is_left(tuple(keys)))
+    def is_expected_again(self, keys: Sequence[Any]) -> bool:
+        """True if operands with these keys are worth learning."""
+        return not config.patience or self.room.is_left(tuple(keys))
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""
@@ -181,7 +181,18 @@ class Learner:
             return value in _SMALL_INTS or (-(1 << 63) <= value < 1 << 63 and self.statics.is_left(value))
         if type(value) is str:
             return sys.intern(value) is value
-        return static((value,), {}) is not None and self.statics.is_left(value)
+        return _is_plain(value) and self.statics.is_left(value)
+
+
+#: Classes of static arguments that are compared by value, and hold nothing else.
+_PLAIN = frozenset((bool, int, float, str, type(None)))
+
+
+def _is_plain(value: Any) -> bool:
+    """True of a static argument that is compared by value, a tuple of such included."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    return type(value) in _PLAIN or isinstance(value, (type, np.dtype))
 
 
 #: Axes and the like: worth remembering at once.
