@@ -13,6 +13,7 @@ output k, read back behind its boundary.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
@@ -204,8 +205,8 @@ class CustomCall:
 
     def with_statics(self, statics: Sequence[Any]) -> CustomCall:
         """A copy of the call with other values."""
-        other = CustomCall(self.site, self.shape, tuple(statics), self.avals, self.opaque, self.token, self.line)
-        other.reads = self.reads
+        other = copy.copy(self)
+        other.statics = tuple(statics)
         return other
 
     # ------------------------------------------------------------ what is shared

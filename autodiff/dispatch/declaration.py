@@ -227,8 +227,6 @@ def called() -> tuple[Any, tuple, dict[str, Any]] | None:
             case "autodiff.dispatch.generic", "__call__":
                 given = [local[name] for name in "abc" if local[name] is not frame.f_globals["OMITTED"]]
                 found = local["self"], (*given, *local["rest"]), local["keywords"]
-            case "autodiff.ops.creation", "run":
-                found = local["body"], local["args"], local["keywords"]
             case ("autodiff.ops.creation", "full") | ("autodiff.api", "tensor"):
                 function = vars(sys.modules[home])[code.co_name]
                 given = [local[name] for name in code.co_varnames[: code.co_argcount]]
