@@ -266,7 +266,7 @@ class SubscriptLearner(Learner):
     @border
     def unknown(self, x: Tensor, key: Any, *value: Any) -> Any:
         """A call with a key, or operands, for which nothing is known."""
-        age, old = self.table.age, handle(x.node)
+        age, old = self.table.age, handle(x.node) if value else x
         y = self.run(x, key, *value)
         mode = MODE.get()
         # Under no_grad the part of a result that stays keeps its derivative: Python records that.
