@@ -84,17 +84,17 @@ def functions() -> list[Any]:
 
 def note(function: Any, *question: Any) -> None:
     """Note a choice with everyone who observes here."""
-    waiting = OBSERVERS.get()
-    if not waiting:
+    observers = OBSERVERS.get()
+    asking = [choices for choices in observers if question not in choices.answers.get(function, ())]
+    if not asking:
         return
-    set_in_context(OBSERVERS, ())  # answering makes choices of its own
     try:
-        for choices in waiting:
-            if question not in choices.answers.get(function, ()):
-                answer = function.answer(question)
-                choices.answers.setdefault(function, {})[question] = answer
+        set_in_context(OBSERVERS, ())  # answering makes choices of its own
+        answer = function.answer(question)
     finally:
-        set_in_context(OBSERVERS, waiting)
+        set_in_context(OBSERVERS, observers)
+    for choices in asking:
+        choices.answers.setdefault(function, {})[question] = answer
 
 
 def is_observed() -> bool:
