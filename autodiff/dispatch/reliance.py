@@ -85,16 +85,14 @@ def functions() -> list[Any]:
 def note(function: Any, *question: Any) -> None:
     """Note a choice with everyone who observes here."""
     observers = OBSERVERS.get()
-    asking = [choices for choices in observers if question not in choices.answers.get(function, ())]
-    if not asking:
-        return
-    try:
-        set_in_context(OBSERVERS, ())  # answering makes choices of its own
-        answer = function.answer(question)
-    finally:
-        set_in_context(OBSERVERS, observers)
-    for choices in asking:
-        choices.answers.setdefault(function, {})[question] = answer
+    for choices in observers:
+        known = choices.answers.setdefault(function, {})
+        if question not in known:
+            set_in_context(OBSERVERS, ())  # answering makes choices of its own
+            try:
+                known[question] = function.answer(question)
+            finally:
+                set_in_context(OBSERVERS, observers)
 
 
 def is_observed() -> bool:
