@@ -120,9 +120,6 @@ LEAF = Structure(None, None, (), 1)
 # ---------------------------------------------------------------- apart and together
 
 _UNKNOWN: Any = object()
-#: Structures of containers that hold leaves only: most of what is met.
-_FLAT: dict[tuple, Structure] = {}
-_FLAT_LIMIT = 4096
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
@@ -162,23 +159,14 @@ def _flatten(tree: Any, container: Any, found: list) -> Structure:
         found.append(tree)
         return LEAF
     children, rest = container.split(tree)
-    get = CONTAINERS.get
-    if all([get(type(child), _UNKNOWN) is None for child in children]):
-        found.extend(children)
-        return _flat(cls, rest, len(children))
-    before = len(found)
-    structures = tuple([_flatten(child, get(type(child), _UNKNOWN), found) for child in children])
-    return Structure(cls, rest, structures, len(found) - before)
-
-
-def _flat(cls: type, rest: Hashable, count: int) -> Structure:
-    key = (cls, rest if type(rest) is int else exactly(rest), count)
-    structure = _FLAT.get(key)
-    if structure is None:
-        if len(_FLAT) >= _FLAT_LIMIT:
-            _FLAT.clear()
-        structure = _FLAT[key] = Structure(cls, rest, (LEAF,) * count, count)
-    return structure
+    before, get = len(found), CONTAINERS.get
+    structures = []
+    for child in children:
+        inner = get(type(child), _UNKNOWN)
+        if inner is None:
+            found.append(child)
+        structures.append(LEAF if inner is None else _flatten(child, inner, found))
+    return Structure(cls, rest, tuple(structures), len(found) - before)
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:

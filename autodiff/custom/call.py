@@ -13,6 +13,7 @@ output k, read back behind its boundary.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
@@ -27,7 +28,7 @@ from codegen.records import NamedTuple
 from .. import tree
 from ..frames import UserLine
 from ..session import namespace
-from ..tape.node import Alive, kept
+from ..tape.node import Alive
 from ..tensor import Tensor
 from .keys import ReadsWalk, static_key
 from .reads import Path, is_fixed, standing
@@ -153,8 +154,7 @@ def classes_of(structure: tree.Structure | None) -> Iterator[type]:
             yield from classes_of(child)
 
 
-_SHAPES: dict[Any, CallShape] = {}
-#: All that are alive: keys of plans compare them, and this table may have been emptied since.
+#: All that are alive: keys of plans compare them.
 _ALIVE = Alive()
 
 
@@ -164,7 +164,8 @@ def shape_of(
 ) -> CallShape:  # fmt: skip
     """The one shape of a call of these parts: arguments, so many saved values, attributes, the result."""
     key = (tuple(parts), n_arguments, n_saved, materialize, closed, closed_at)
-    return _SHAPES.get(key) or kept(_SHAPES, key, _ALIVE.known(key) or _ALIVE.the_one(key, CallShape(*key)))
+    found: CallShape | None = _ALIVE.known(key)
+    return found or _ALIVE.the_one(key, CallShape(*key))
 
 
 class CustomCall:
@@ -204,8 +205,8 @@ class CustomCall:
 
     def with_statics(self, statics: Sequence[Any]) -> CustomCall:
         """A copy of the call with other values."""
-        other = CustomCall(self.site, self.shape, tuple(statics), self.avals, self.opaque, self.token, self.line)
-        other.reads = self.reads
+        other = copy.copy(self)
+        other.statics = tuple(statics)
         return other
 
     # ------------------------------------------------------------ what is shared

@@ -8,12 +8,11 @@ its default.  Keyword-only parameters never dispatch and are passed on by name. 
 from __future__ import annotations
 
 import difflib
-import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable
 from opcode import hasconst, opmap
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 from ..errors import DispatchError, caller
@@ -26,35 +25,6 @@ _BY_POSITION = (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD)
 
 #: Ways to call one function that are remembered; only `**options` can make more.
 _PLAN_LIMIT = 1024
-
-
-_Parameters = tuple[tuple[str, ...], str | None, dict[str, Any], bool, tuple]
-
-
-def _parameters_of(source: Callable | inspect.Signature) -> _Parameters:
-    """The names before `*`, the name of `*xs`, keyword-only names with defaults, whether there is `**`, defaults.
-
-    A plain function's are read from its code: `inspect.signature` takes 25 times as long, 4 ms for all operations.
-    """
-    if not isinstance(source, inspect.Signature):
-        plain = inspect.unwrap(source, stop=lambda f: hasattr(f, "__signature__"))
-        if isinstance(plain, FunctionType) and not hasattr(plain, "__signature__"):
-            code, empty = plain.__code__, inspect.Parameter.empty
-            names, count, only = code.co_varnames, code.co_argcount, code.co_kwonlyargcount
-            variadic = names[count + only] if code.co_flags & inspect.CO_VARARGS else None
-            keywords = {name: (plain.__kwdefaults__ or {}).get(name, empty) for name in names[count : count + only]}
-            is_open = bool(code.co_flags & inspect.CO_VARKEYWORDS)
-            return names[:count], variadic, keywords, is_open, plain.__defaults__ or ()
-        source = inspect.signature(source)
-    found = list(source.parameters.values())
-    positional = [p for p in found if p.kind in _BY_POSITION]
-    return (
-        tuple([p.name for p in positional]),
-        next((p.name for p in found if p.kind is _Kind.VAR_POSITIONAL), None),
-        {p.name: p.default for p in found if p.kind is _Kind.KEYWORD_ONLY},
-        any([p.kind is _Kind.VAR_KEYWORD for p in found]),
-        tuple([p.default for p in positional if p.default is not p.empty]),
-    )
 
 
 class Declaration:
@@ -70,22 +40,19 @@ class Declaration:
     def __init__(self, name: str, source: Callable | inspect.Signature, place: str) -> None:
         self.name = name
         self.place = place
-        self._source = source
-        self.fixed, self.variadic, self.keywords, self.open, self.defaults = _parameters_of(source)
-        self.keyword_defaults = {k: v for k, v in self.keywords.items() if v is not inspect.Parameter.empty}
-        self._plans: dict[tuple, tuple | None] = {}
-
-    @functools.cached_property
-    def signature(self) -> inspect.Signature:
-        """The parameters as Python shows them."""
-        return self._source if isinstance(self._source, inspect.Signature) else inspect.signature(self._source)
-
-    @property
-    def parameters(self) -> list[inspect.Parameter]:
-        """The parameters that dispatch."""
+        #: The parameters as Python shows them.
+        self.signature = source if isinstance(source, inspect.Signature) else inspect.signature(source)
         found = list(self.signature.parameters.values())
         positional = [p for p in found if p.kind in _BY_POSITION]
-        return positional + [p for p in found if p.kind is _Kind.VAR_POSITIONAL]
+        #: The parameters that dispatch.
+        self.parameters = positional + [p for p in found if p.kind is _Kind.VAR_POSITIONAL]
+        self.fixed = tuple([p.name for p in positional])
+        self.variadic = next((p.name for p in found if p.kind is _Kind.VAR_POSITIONAL), None)
+        self.keywords = {p.name: p.default for p in found if p.kind is _Kind.KEYWORD_ONLY}
+        self.open = any([p.kind is _Kind.VAR_KEYWORD for p in found])
+        self.defaults = tuple([p.default for p in positional if p.default is not p.empty])
+        self.keyword_defaults = {k: v for k, v in self.keywords.items() if v is not inspect.Parameter.empty}
+        self._plans: dict[tuple, tuple | None] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -260,8 +227,6 @@ def called() -> tuple[Any, tuple, dict[str, Any]] | None:
             case "autodiff.dispatch.generic", "__call__":
                 given = [local[name] for name in "abc" if local[name] is not frame.f_globals["OMITTED"]]
                 found = local["self"], (*given, *local["rest"]), local["keywords"]
-            case "autodiff.ops.creation", "run":
-                found = local["body"], local["args"], local["keywords"]
             case ("autodiff.ops.creation", "full") | ("autodiff.api", "tensor"):
                 function = vars(sys.modules[home])[code.co_name]
                 given = [local[name] for name in code.co_varnames[: code.co_argcount]]

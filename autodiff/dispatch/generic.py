@@ -2,7 +2,9 @@
 
     call  →  bind to the declaration  →  classes of what dispatches  →  method  →  what runs it
 
-On the warm path that is one dictionary look-up from the types of the arguments to a callable.
+On the warm path that is one dictionary look-up from the types of the arguments to a callable, which serves the call,
+conversions included; beside them stands, by ("run", a given method if there is one, classes), what runs arguments of
+these classes, None where there is no method.
 Whatever needs more than the types is itself such a callable, so it slows nothing else down:
 
     adopt     before dispatch: an array is a constant tensor, unless a method names arrays
@@ -27,7 +29,7 @@ from ..tracebacks import shorten
 from .declaration import Declaration, Shown, has_body, place_of
 from .method import RULES, Method, not_found
 from .registry import Registry
-from .reliance import OBSERVING, enter, note
+from .reliance import OBSERVERS, enter, note
 from .signature import dispatched, type_name
 
 if TYPE_CHECKING:
@@ -127,16 +129,13 @@ class GenericFunction(Registry):
         super()._forget()
         if self.learned is not None:
             self.learned.forget()
-        #: Types of the arguments as they come → what serves the call, conversions included;
-        #: ("run", a given method if there is one, classes) → what runs arguments of these classes, None: no method.
-        self._cache: dict[Any, Callable | None] = {}
         #: The registrations with abstract base classes (their token) when the choices were made.
         self._registered = get_cache_token()
 
     def __call__(self, a: Any = OMITTED, b: Any = OMITTED, c: Any = OMITTED, /, *rest: Any, **keywords: Any) -> Any:
         """Run the most specific method: up to three arguments, written out, are called in half of the time."""
         try:
-            if not (rest or keywords or OBSERVING):
+            if not (rest or keywords or OBSERVERS.get()):
                 if c is not OMITTED:
                     if (run := self._cache.get((type(a), type(b), type(c)))) is not None:
                         return run(a, b, c)
@@ -152,7 +151,7 @@ class GenericFunction(Registry):
 
     def _make_room(self) -> None:
         """Forget all choices where there are too many."""
-        if len(self._cache) + len(self._answers) >= _CACHE_LIMIT:
+        if len(self._cache) >= _CACHE_LIMIT:
             self._forget()
 
     def _call(self, args: tuple, keywords: dict[str, Any]) -> Any:
@@ -164,7 +163,7 @@ class GenericFunction(Registry):
             args, keywords = bound
         if self.is_abstract:
             self.see_registered()
-        run = None if OBSERVING else self._cache.get(_key(args))
+        run = None if OBSERVERS.get() else self._cache.get(_key(args))
         if run is None:
             self._make_room()
             tail = () if len(args) == len(self.declaration.fixed) else self._tail(len(args))
@@ -232,7 +231,7 @@ class GenericFunction(Registry):
 
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
         """The function that runs arguments of exactly these classes."""
-        if OBSERVING:
+        if OBSERVERS.get():
             note(self, "method", classes)
         cache, key = self._cache, ("run", *classes)
         if key in cache:

@@ -231,12 +231,12 @@ class Registry:
         table = self.rules.get(kind)
         if kind in method.rules or not table:
             return method.rules.get(kind)
-        answers, key = self._answers, (kind, method, *classes)
-        if key in answers:
-            return answers[key]
+        cache, key = self._cache, (kind, method, *classes)
+        if key in cache:
+            return cache[key]
         is_plain = method.kind == "method"
         rules = [rule for rule in table if not is_plain or rule.signature <= method.signature]
-        found = answers[key] = most_specific(rules, classes)
+        found = cache[key] = most_specific(rules, classes)
         return found
 
     def ask(self, *question: Any) -> Any:
@@ -250,10 +250,10 @@ class Registry:
         ("method", classes) the method that runs, and its rules; ("run", method, classes) those of a given method,
         ("rules", method, classes) of one that ran before; ("named", place, class), ("pick", forms) conversions.
         """
-        answers = self._answers
-        if question not in answers:
-            answers[question] = self._answered(question)
-        return answers[question]
+        cache = self._cache
+        if question not in cache:
+            cache[question] = self._answered(question)
+        return cache[question]
 
     def _answered(self, question: tuple) -> Any:
         what, *rest = question
@@ -292,9 +292,9 @@ class Registry:
         return min(fits, key=sum) if fits else None
 
     def _forget(self) -> None:
-        """Drop every choice.  New dictionaries: a call resolved meanwhile must not write into them."""
-        #: Question → answer; (kind of rule, method, classes) → rule.
-        self._answers: dict[tuple, Any] = {}
+        """Drop every choice.  A new dictionary: a call resolved meanwhile must not write into it."""
+        #: Question → answer; (kind of rule, method, classes) → rule; and what calls look up: see `GenericFunction`.
+        self._cache: dict[Any, Any] = {}
 
 
 def _check_rule(implementation: Callable, where: str) -> None:

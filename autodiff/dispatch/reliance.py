@@ -7,43 +7,26 @@ deleted that changes one of the choices it was made with; then it is dropped, an
         graph = trace(f)                     # every call of a generic function in here is noted
     choices.on_change(lambda: entries.drop(key))
 
-While somebody observes, no thread answers a call from the warm path (`OBSERVING`), so every choice passes by.
+Where somebody observes (`OBSERVERS`), no call is answered from the warm path, so every choice passes by.
 """
 
 from __future__ import annotations
 
-import threading
 from abc import get_cache_token
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 from weakref import ref
 
-from codegen.forks import in_child
 from codegen.garbage import Paused, set_in_context
 
 from ..mode import MODE
 
 _functions: set[ref[Any]] = set()
-#: Choices that are being collected, in all threads.  What an interrupt kept from being taken out goes with its object.
-OBSERVING: set[ref[Any]] = set()
-
-
-class _Collecting(threading.local):
-    """The choices that this thread is collecting, innermost last."""
-
-    def __init__(self) -> None:
-        self.open: list[Choices] = []
-
-
-_collecting = _Collecting()
-
-
-@in_child
-def _forget_other_threads() -> None:
-    OBSERVING.clear()
-    OBSERVING.update([ref(choices, OBSERVING.discard) for choices in _collecting.open])
+#: The choices that are being collected in this context, innermost last.
+OBSERVERS: ContextVar[tuple[Choices, ...]] = ContextVar("autodiff_observers", default=())
 
 
 class Choices:
@@ -100,41 +83,38 @@ def functions() -> list[Any]:
 
 
 def note(function: Any, *question: Any) -> None:
-    """Note a choice with everyone who observes in this thread."""
-    if not _collecting.open:
-        return
-    waiting, _collecting.open = _collecting.open, []  # answering makes choices of its own
-    try:
-        for choices in waiting:
-            if question not in choices.answers.get(function, ()):
-                answer = function.answer(question)
-                choices.answers.setdefault(function, {})[question] = answer
-    finally:
-        _collecting.open = waiting
+    """Note a choice with everyone who observes here."""
+    observers = OBSERVERS.get()
+    for choices in observers:
+        known = choices.answers.setdefault(function, {})
+        if question not in known:
+            set_in_context(OBSERVERS, ())  # answering makes choices of its own
+            try:
+                known[question] = function.answer(question)
+            finally:
+                set_in_context(OBSERVERS, observers)
 
 
 def is_observed() -> bool:
-    """True if somebody collects the choices of this thread."""
-    return bool(_collecting.open)
+    """True if somebody collects the choices that are made here."""
+    return bool(OBSERVERS.get())
 
 
 def include(choices: Choices) -> None:
     """Note what something relies on that is used while somebody observes."""
-    for outer in _collecting.open:
+    for outer in OBSERVERS.get():
         for function, answers in choices.answers.items():
             outer.answers.setdefault(function, {}).update(answers)
 
 
 @contextmanager
 def observed() -> Iterator[Choices]:
-    """Collect every choice that dispatch makes for this thread inside."""
-    choices, opened, mode = Choices(), _collecting.open, MODE.get()
+    """Collect every choice that dispatch makes in this context inside."""
+    choices, before, mode = Choices(), OBSERVERS.get(), MODE.get()
     try:  # an interrupt may come at any call from here on
         set_in_context(MODE, mode.but("closely"))  # recording leaves its shortcuts
-        OBSERVING.add(ref(choices, OBSERVING.discard))
-        _collecting.open = [*opened, choices]
+        set_in_context(OBSERVERS, (*before, choices))
         yield choices
     finally:
-        _collecting.open = opened
+        set_in_context(OBSERVERS, before)
         set_in_context(MODE, mode)
-        OBSERVING.discard(ref(choices))

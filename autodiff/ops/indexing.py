@@ -249,11 +249,6 @@ def getitem(x, key):
     What a mask leaves out gets a gradient of exactly zero, as in `ad.where`.
     """
     x = as_tensor(x, "x[...]", "x")
-    return selected(x, key)
-
-
-def selected(x: Tensor, key: Any) -> Tensor:
-    """x[key] for any key."""
     chosen = _selection(x.aval, key)
     if chosen.indices and x.node.kind.out.requires_grad:
         x = _behind_masks(x, key)
@@ -305,11 +300,6 @@ def _updated(x: Tensor, key: Any, value: Tensor) -> Tensor:
     y = reshaped(sliced(x, chosen.starts, chosen.axes, chosen.steps, chosen.extents), chosen.shape)
     y = replaced(y, chosen.indices, value, chosen.index_axes, chosen.place)
     return updated_slice(x, reshaped(y, chosen.extents), chosen.starts, chosen.axes, chosen.steps)
-
-
-def assigned(x: Tensor, key: Any, value: Tensor) -> Tensor:
-    """`index_update` for any key but a mask with one value."""
-    return _updated(x, key, _assigned(x, value))
 
 
 @public()

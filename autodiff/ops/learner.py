@@ -31,10 +31,11 @@ from ..mode import MODE
 from ..tape.leaves import known_kind, number_leaf
 from ..tape.node import Kind, leaf_kind, out_of
 from ..tape.record import state
-from ..tensor import Tensor
+from ..tensor import Tensor, handle
 from ..tracebacks import border, shorten
+from .indexing import index_update
 from .primitive import I64
-from .template import ITEMS, NONE, of_examples, static
+from .template import ITEMS, NONE, of_examples
 
 #: The arguments of a site that are operands, the others being static: so many in front, or all; see also `ITEMS`.
 ALL = 0
@@ -84,13 +85,13 @@ class Learner:
             args, keywords = self.adopted(args, keywords)
             given, _ = self.parted(args, keywords)
         y = self.run(*args, **keywords)
-        if isinstance(y, Tensor) and _is_real(given) and self.is_expected_again(keys or static(args, keywords)):
+        if isinstance(y, Tensor) and _is_real(given) and self.is_expected_again(keys):
             self.learn(age, keys, args, keywords, y)
         return y
 
-    def is_expected_again(self, keys: Sequence[Any] | None) -> bool:
-        """True if operands with these keys, or such static arguments where there are none, are worth learning."""
-        return keys is not None and (not config.patience or self.room.is_left(tuple(keys)))
+    def is_expected_again(self, keys: Sequence[Any]) -> bool:
+        """True if operands with these keys are worth learning."""
+        return not config.patience or self.room.is_left(tuple(keys))
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""
@@ -98,7 +99,7 @@ class Learner:
         if wanted == ITEMS:
             items = [_adopted(function, x) for x in args[0]]
             return (type(args[0])(_with_leaves(items)), *args[1:]), keywords
-        if any([function.names_class(place, np.ndarray) for place in range(len(function.declaration.names))]):
+        if function.names_arrays:
             return args, keywords
         count = wanted if wanted else len(args)
         fresh = (*[_adopted(function, x) for x in args[:count]], *args[count:])
@@ -151,7 +152,18 @@ class Learner:
             return value in _SMALL_INTS or (-(1 << 63) <= value < 1 << 63 and self.statics.is_left(value))
         if type(value) is str:
             return sys.intern(value) is value
-        return static((value,), {}) is not None and self.statics.is_left(value)
+        return _is_plain(value) and self.statics.is_left(value)
+
+
+#: Classes of static arguments that are compared by value, and hold nothing else.
+_PLAIN = frozenset((bool, int, float, str, type(None)))
+
+
+def _is_plain(value: Any) -> bool:
+    """True of a static argument that is compared by value, a tuple of such included."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    return type(value) in _PLAIN or isinstance(value, (type, np.dtype))
 
 
 #: Axes and the like: worth remembering at once.
@@ -199,56 +211,73 @@ def _is_real(xs: Sequence[Any]) -> bool:
     return not any([Symbol in map(type, x.node.kind.out.shape) for x in xs if isinstance(x, Tensor)])
 
 
-
 #: The kind of a leaf that says where a slice or an int starts.
 START = leaf_kind(out_of(Aval((), I64)))
 
 
-def learn_subscript(
-    function: Function, table: RecordTable, age: int, room: Room, words_of: Callable[[Any, Any], Sequence[int] | None],
-    run: Callable[..., Tensor], made: Kind, x: Tensor, key: Any, *more: Any,
-) -> None:  # fmt: skip
-    """Remember the recording of run(x, key, *more), for a key of this pattern and operands of these kinds, unless a
-    user's method of the function serves them.
+class SubscriptLearner(Learner):
+    """The learner of `x[key]` and of `x[key] = value`, which learns by the pattern of the key.
 
     words_of    the pattern of a key, as machine code reads it (`recorder_subscripts.key_words`)
-    made        the kind of what this recording gave: patterns that give others are others
     """
-    operands = [x, *more, *filter(_is_index, key if type(key) is tuple else (key,))]
-    keys = [key_of(operand) for operand in operands]  # it teaches machine code the kinds of arrays
-    if not room.is_left((*keys, made)):
-        return
-    outs = [_out_of(x, key) for key in keys]
-    read = words_of(x, key) if _is_real([x]) and None not in outs and not state.now.literal else None
-    if read is None or len(keys) > MOST_OPERANDS:
-        return
-    n_starts, n_indices, *words = read
-    count, pairs = len(more), tuple(zip(words[n_indices::2], words[n_indices + 1 :: 2], strict=True))
-    if len(keys) != 1 + count + n_indices or not _runs_own(function, (x, key, *more)):
-        return
 
-    def on_examples(x: Tensor, *given: Tensor) -> Tensor:
-        return run(x, _with_tensors(key, given[count:]), *given[:count])
+    def __init__(
+        self, attach: Callable[[], None], function: Function, table: RecordTable, run: Callable[..., Any],
+        words_of: Callable[[Any, Any], Sequence[int] | None],
+    ) -> None:  # fmt: skip
+        super().__init__(attach, function, table, run)
+        self.words_of = words_of
 
-    program, template = None, of_examples(on_examples, outs, n_starts)
-    if template is not None:
-        number_kind = leaf_kind(outs[1]) if more and type(more[0]) in _PYTHON else None
-        bounds = tuple(enumerate(words[:n_indices], 1 + count))
-        program = template.program(len(keys) + n_starts, number_kind, bounds)
-        template.choices.on_change(table.forget)
-    table.learn(age, keys, MODE.get().tracks, program, pairs, are_words=True)
+    def slow(self, x: Any, key: Any, *value: Any) -> Any:
+        """A call in circumstances where nothing is recorded natively; also `del x[key]`."""
+        if self.function is index_update and not value:
+            raise AttributeError("__delitem__")  # as Python says of a class that has none
+        return super().slow(x, key, *value)
 
+    @border
+    def unknown(self, x: Tensor, key: Any, *value: Any) -> Any:
+        """A call with a key, or operands, for which nothing is known."""
+        age, old = self.table.age, handle(x.node) if value else x
+        y = self.run(x, key, *value)
+        mode = MODE.get()
+        # Under no_grad the part of a result that stays keeps its derivative: Python records that.
+        is_usual = not value or (not mode.careful and (mode.tracks or not old.requires_grad))
+        if is_usual and not mode.watching and key_of(old) is not None:
+            self.learn_pattern(age, (x if value else y).node.kind, old, key, *value)
+        return y
 
-def _runs_own(function: Function, args: tuple) -> bool:
-    """True if such a call runs the function's own body, and nothing that a user registered."""
-    classes = []
-    for place, argument in enumerate(args):
-        kind = known_kind(argument) if type(argument) is np.ndarray else None
-        if kind is not None and function.names_class(place, np.ndarray):
-            return False
-        classes.append(type(argument) if kind is None else kind.out.cls)
-    method = function.table.find(tuple(classes))
-    return method is not None and function.implementation(method, tuple(classes)) is function.__wrapped__
+    def learn_pattern(self, age: int, made: Kind, x: Tensor, key: Any, *more: Any) -> None:
+        """Remember the recording for a key of this pattern and operands of these kinds, unless a user's method of the
+        function serves them.
+
+        made    the kind of what this recording gave: patterns that give others are others
+        """
+        operands = [x, *more, *filter(_is_index, key if type(key) is tuple else (key,))]
+        keys = [key_of(operand) for operand in operands]  # it teaches machine code the kinds of arrays
+        if not self.room.is_left((*keys, made)):
+            return
+        outs = [_out_of(x, key) for key in keys]
+        read = self.words_of(x, key) if _is_real([x]) and None not in outs and not state.now.literal else None
+        if read is None or len(keys) > MOST_OPERANDS:
+            return
+        n_starts, n_indices, *words = read
+        count, pairs = len(more), tuple(zip(words[n_indices::2], words[n_indices + 1 :: 2], strict=True))
+        if len(keys) != 1 + count + n_indices:
+            return
+        body, given = self.function.__wrapped__, self.adopted((x, key, *more), {})[0]
+        if self.function.served_by(given)[0] is not body:
+            return
+
+        def on_examples(x: Tensor, *given: Tensor) -> Any:
+            return body(x, _with_tensors(key, given[count:]), *given[:count])
+
+        program, template = None, of_examples(on_examples, outs, n_starts)
+        if template is not None:
+            number_kind = leaf_kind(outs[1]) if more and type(more[0]) in _PYTHON else None
+            bounds = tuple(enumerate(words[:n_indices], 1 + count))
+            program = template.program(len(keys) + n_starts, number_kind, bounds)
+            template.choices.on_change(self.table.forget)
+        self.table.learn(age, keys, MODE.get().tracks, program, pairs, are_words=True)
 
 
 def _out_of(x: Tensor, key: Any) -> Any:

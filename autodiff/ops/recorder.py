@@ -50,11 +50,11 @@ from ..tape.record import (
     look_at_size,
     state,
 )
-from ..tensor import AbstractTensor, Tensor, handle
+from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import border
 from .arithmetic import accumulated
-from .indexing import assigned, getitem, index_update, selected
-from .learner import ALL, START, Learner, Room, key_of, learn_subscript
+from .indexing import getitem, index_update
+from .learner import ALL, START, Learner, SubscriptLearner
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
 from .template import NATIVE, WHEN_DECLARED
 
@@ -79,7 +79,7 @@ class Front:
         self._learner = functools.partial(Learner, attach)
         recorder.begin_sites()
         reads = [(Tensor, name, made) for name, made in recorder.reads(Tensor).items()]
-        self._made = [*self._operators(), *self._methods(), *reads]
+        self._made = [*self._operators(), *self._methods(), *self._subscripts(), *reads]
 
     def put(self) -> None:
         """Put all of it in front of Python."""
@@ -124,7 +124,7 @@ class Front:
             function.site = self.recorder.function_site(learner.table, learner.slow, learner.unknown, wanted)
 
     def _methods(self) -> Iterator[Place]:
-        """Methods that call functions which have something to learn, and `x[key]`."""
+        """Methods that call functions which have something to learn."""
         for name, (function, canonical) in METHODS.items():
             if not isinstance(function, Function) or not _learns(function):
                 continue
@@ -135,53 +135,17 @@ class Front:
             made = self.recorder.method(table, learner.slow, learner.unknown, wanted, AbstractTensor, name)
             if made:
                 yield AbstractTensor, name, made
-        yield AbstractTensor, "__getitem__", self._subscript()
-        yield Tensor, "__setitem__", self._assignment()
 
-    def _subscript(self) -> Any:
-        """`x[key]`, which learns by the pattern of the key."""
-        python, table = vars(AbstractTensor)["__getitem__"], _table(getitem)
-        room, words_of = Room(), self.recorder.key_words
-
-        def slow(x: Any, key: Any) -> Any:
-            if not MODE.get().watching:
-                self.attach()
-            return python(x, key)
-
-        def unknown(x: Tensor, key: Any) -> Any:
-            age = table.age
-            y = python(x, key)
-            if not MODE.get().watching and key_of(x) is not None:
-                learn_subscript(getitem, table, age, room, words_of, selected, y.node.kind, x, key)
-            return y
-
-        # The one class of Python's whose slot wrapper is that of mappings alone.
-        example = vars(MappingProxyType)["__getitem__"]
-        address = self.recorder.site("subscript", table, slow, unknown)
-        return native.wrapper(AbstractTensor, example, "__getitem__", address)
-
-    def _assignment(self) -> Any:
-        """`x[key] = value`, in the same way."""
-        python, table = vars(Tensor)["__setitem__"], _table(index_update)
-        room, words_of = Room(), self.recorder.key_words
-
-        def slow(x: Tensor, key: Any, *value: Any) -> None:
-            if not value:
-                raise AttributeError("__delitem__")  # as Python says of a class that has none
-            if not MODE.get().careful:
-                self.attach()
-            python(x, key, *value)
-
-        def unknown(x: Tensor, key: Any, value: Any) -> None:
-            age, old = table.age, handle(x.node)
-            python(x, key, value)
-            # Under no_grad the part of a result that stays keeps its derivative: Python records that.
-            is_whole = MODE.get().tracks or not old.requires_grad
-            if is_whole and not MODE.get().careful and key_of(old):
-                learn_subscript(index_update, table, age, room, words_of, assigned, x.node.kind, old, key, value)
-
-        address = self.recorder.site("assign", table, slow, unknown)
-        return native.wrapper(Tensor, vars(dict)["__setitem__"], "__setitem__", address)
+    def _subscripts(self) -> Iterator[Place]:
+        """`x[key]` and `x[key] = value`.  Of Python's classes one has a slot wrapper of mappings alone."""
+        for sort, cls, name, function, example in (
+            ("subscript", AbstractTensor, "__getitem__", getitem, MappingProxyType),
+            ("assign", Tensor, "__setitem__", index_update, dict),
+        ):
+            table, run = _table(function), vars(cls)[name]
+            learner = SubscriptLearner(self.attach, function, table, run, self.recorder.key_words)
+            address = self.recorder.site(sort, table, learner.slow, learner.unknown)
+            yield cls, name, native.wrapper(cls, vars(example)[name], name, address)
 
 
 at_reset(forget_all)  # what operations record for operands of known kinds

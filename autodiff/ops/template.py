@@ -14,10 +14,7 @@ of them drops it.  Values are in no template, so only bodies that ask for none c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import copysign
 from typing import Any
-
-import numpy as np
 
 from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, fits
 
@@ -188,33 +185,3 @@ class _Natively:
             return None
         bounds = () if self._bounds is None else self._bounds(*args, **keywords)
         return template.program(len(xs), number_kind, bounds)
-
-
-#: Classes of static arguments that are compared by value, and hold nothing else.
-_PLAIN = frozenset((bool, int, float, str, type(None)))
-#: The number that equals 0.0 and is another one.
-_MINUS_ZERO = "-0.0"
-
-
-def static(rest: tuple, keywords: dict[str, Any]) -> tuple | None:
-    """Static arguments with their types: 0 and False, 1 and 1.0 are not the same axis.  None: not comparable."""
-    if len(rest) == 1 and not keywords and type(rest[0]) in _PLAIN and type(rest[0]) is not float:
-        return (type(rest[0]), rest[0])
-    parts: list[Any] = []
-    for value in (*rest, *keywords.values()) if keywords else rest:
-        kinds = _kinds_of_static(value)
-        if kinds is None:
-            return None
-        parts += (kinds, value)
-    return (*parts, *keywords)
-
-
-def _kinds_of_static(value: Any) -> Any:
-    """The type of a static argument, of a tuple those of its items; None for one that is not compared."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return _MINUS_ZERO if kind is float and not value and copysign(1.0, value) < 0 else kind
-    if kind is tuple:
-        kinds = tuple([_kinds_of_static(item) for item in value])
-        return None if None in kinds else kinds
-    return kind if isinstance(value, (type, np.dtype)) else None

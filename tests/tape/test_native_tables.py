@@ -29,7 +29,7 @@ def test_natively_from_the_fourth_time_on(native, monkeypatch):
 
     for _ in range(4):
         run()
-    monkeypatch.setattr(indexing, "selected", None)
+    monkeypatch.setattr(indexing, "_selection", None)
     monkeypatch.setattr(indexing, "_updated", None)
     monkeypatch.setattr(ad.take, "_call", None)
     assert [y.shape for y in run()] == [(2, 4, 2), (3, 2, 2), (3, 2, 2)]
