@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Container, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,8 +96,9 @@ class Program:
         Raises what evaluating the graph raises.
         """
         arrays = [np.asarray(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
+        native = machine.asks
         try:
-            found = None if machine.asks is None else self._filled(machine.asks, arrays)
+            found = self._by_references(arrays) if native is None else self._filled(native, arrays)
         except Exception:
             found = None  # all over again: the graph says where
         if found is None:
@@ -109,8 +109,18 @@ class Program:
     #: As an executable is run.
     call = evaluate
 
+    def _by_references(self, arrays: Sequence[np.ndarray]) -> list[Any] | None:
+        """The values of all equations, and behind them the inputs; None where they want much memory."""
+        if self.size > _MANY:
+            return None
+        values = [*[None] * len(self.equations), *arrays[::-1]]
+        with ignoring(all="ignore"), one_thread():
+            for place, (kind, places) in enumerate(self.equations):
+                values[place] = _value(kind, [values[p] for p in places])
+        return values
+
     def _filled(self, native: Any, arrays: Sequence[np.ndarray]) -> list[Any] | None:
-        """The values of all equations that are arrays, and behind them the inputs; None where they want much memory.
+        """The same, all of them arrays, or with an address in memory that they share.
 
         Machine code calls NumPy's loops, and the rest is done here.
         """
@@ -123,26 +133,32 @@ class Program:
             return None
         values = [*[None] * count, *map(_packed, arrays[::-1])]
         memory = np.empty(shared + 8 * total, np.uint8)
+
+        def value(place: int) -> np.ndarray:
+            """The value of an equation that NumPy has no loop for, its elements one after the other."""
+            kind, places = self.equations[place]
+            return _packed(_value(kind, [values[p] for p in places]))
+
         if not by_python:  # loops of plain numbers raise nothing
             native.interpreted(self._table, self.equations, values, memory, None)
             return values
         with ignoring(all="ignore"), one_thread():
-            native.interpreted(self._table, self.equations, values, memory, partial(self._value, values))
+            native.interpreted(self._table, self.equations, values, memory, value)
         return values
 
-    def _value(self, values: Sequence[Any], place: int) -> np.ndarray:
-        """The value of an equation that NumPy has no loop for, its elements one after the other."""
-        kind, places = self.equations[place]
-        reference, keywords, packs, dtype, shape, *_ = kind.runs or kind.run_as()
-        given = [values[p] for p in places]
-        if packs:
-            given = [np.asarray(array, order="C") for array in given]
-        value = reference(*given, **keywords)
-        if type(value) is not np.ndarray or value.dtype is not dtype:
-            value = np.asarray(value, dtype)
-        if value.shape != shape:  # machine code reads as many elements as the kind says
-            raise ValueError(f"{kind} was evaluated to {value.shape}")
-        return _packed(value)
+
+def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
+    """The value of an operation on these."""
+    op, aval = kind.op, kind.out.aval
+    assert op.reference is not None, f"{op.name} has no reference"
+    if ir.ANY_LAYOUT.isdisjoint(op.traits):
+        given = [np.asarray(array, order="C") for array in given]
+    value = op.reference(*given, **dict(zip(op.params, kind.params, strict=True)))
+    if type(value) is not np.ndarray or value.dtype is not aval.dtype:
+        value = np.asarray(value, aval.dtype)
+    if value.shape != aval.shape:  # machine code reads as many elements as the kind says
+        raise ValueError(f"{kind} was evaluated to {value.shape}")
+    return value
 
 
 def _packed(array: np.ndarray) -> np.ndarray:
