@@ -53,12 +53,15 @@ def _compile_anew(config: Config, name: str, flag: bool) -> None:
         config.forget()
 
 
-def _check_blas(_config: Config, _name: str, flag: bool) -> None:
+def _become_deterministic(config: Config, _name: str, flag: bool) -> None:
     if flag and not blas.is_settable():
         raise ValueError(
             "config.deterministic: the threads of the BLAS that NumPy uses here cannot be set\n"
             "  start the program with one thread of it instead: OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1, ..."
         )
+    config.turns = 0
+    if not flag:
+        del config.turns  # it is what it is when somebody asks
 
 
 class Config:
@@ -106,10 +109,13 @@ class Config:
     >>> ad.config.eager = False
     """
 
-    __slots__ = ("_flags", "_patience", "forgetting", "transforming")
+    __slots__ = ("_flags", "_patience", "forgetting", "transforming", "turns")
+
+    turns: int
 
     # For the library itself:
     #
+    # turns          the patience that holds: 0 where all is deterministic, too
     # transforming   functions that are being differentiated, in whatever thread: what they call gets tensors
 
     def __init__(self) -> None:
@@ -134,25 +140,30 @@ class Config:
     flush_subnormals = _Flag("True if compiled code takes subnormal numbers for zeros.")
     fast_math = _Flag("True if arithmetic may be put in another order.", _compile_anew)
     debug_info = _Flag("True if kernels are compiled with the user's lines.", _compile_anew)
-    deterministic = _Flag("True if NumPy's results have the same bits for any number of threads.", _check_blas)
+    deterministic = _Flag("True if NumPy's results have the same bits on any number of threads.", _become_deterministic)
 
     @property
     def patience(self) -> int:
         """The number of programs up to which a turn of a loop is seen as one; 0: every program is compiled at once."""
-        if modes.deterministic:
-            return 0
+        return self.turns
+
+    def __getattr__(self, name: str) -> int:
+        if name != "turns":
+            raise AttributeError(f"'Config' object has no attribute {name!r}", name=name, obj=self)
         if self._patience is None:  # looked up when somebody asks: an import does not fail
             given = os.environ.get("AUTODIFF_PATIENCE", "8")
             if not given.isdecimal() or int(given) > 64:
                 raise ValueError(f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {given!r}")
             self._patience = int(given)
-        return self._patience
+        self.turns = 0 if modes.deterministic else self._patience
+        return self.turns
 
     @patience.setter
     def patience(self, count: int) -> None:
         if not isinstance(count, int) or not 0 <= count <= 64:
             raise ValueError(f"config.patience is a number from 0 to 64, not {count!r}")
         self._patience = count
+        self.turns = 0 if modes.deterministic else count
 
     def forget(self) -> None:
         """Drop all compiled programs, those of `jit` functions too."""

@@ -130,7 +130,7 @@ def observed() -> Iterator[Choices]:
     """Collect every choice that dispatch makes for this thread inside."""
     choices, opened, mode = Choices(), _collecting.open, MODE.get()
     try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.but("closely"))  # recording leaves its shortcuts
+        set_in_context(MODE, mode.others["closely", True])  # recording leaves its shortcuts
         OBSERVING.add(ref(choices, OBSERVING.discard))
         _collecting.open = [*opened, choices]
         yield choices

@@ -331,6 +331,11 @@ def elementwise_aval(
     return infer
 
 
+def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without some of its axes."""
+    return tuple([n for i, n in enumerate(shape) if i not in axes])
+
+
 _KIND_NAMES = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}
 
 

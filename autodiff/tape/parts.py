@@ -75,7 +75,7 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
     tracks    whether gradients go through it
     length    how many nodes were made since the recording began; negative: it is an earlier one
     """
-    if 0 <= length < SHORTEST or not config.patience or config.eager:
+    if 0 <= length < SHORTEST or not config.turns or config.eager:
         return None
     # The operation that puts a list of every length together is of another kind each time.
     key = (roots[0].kind if len(roots[0].inputs) < _MANY_INPUTS else roots[0].kind.op, tracks)

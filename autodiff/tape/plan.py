@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +24,13 @@ from codegen.records import NamedTuple
 
 from ..config import config
 from ..errors import caller
-from ..session import owned, tiers
+from ..session import owned
 from .lines import Lines, give_origins
 from .machine import note_repeated
 from .node import Node
 from .program import Program, data, placed, program_of
 from .record import ALIASES, state
-from .tier import AtSize, Tier, executable_of
+from .tier import AtSize, Tier
 from .walk import value_inputs
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def count(plan: Plan | None) -> None:
     else:
         COUNTS.hits += 1
     is_compiled = plan is not None and not isinstance(plan.executable, Tier | AtSize)
-    note_repeated(is_compiled or len(tiers) > config.patience > 0)
+    if is_compiled or COUNTS.misses > config.turns > 0:
+        note_repeated()
 
 
 #: Held while `.grad` of several leaves is compared and written: never while anything is computed.
@@ -279,11 +281,37 @@ def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Drawn:
     return Drawn(program, gather, tuple(store), tuple(copies), places)
 
 
-def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, Drawn]:
-    """The plan that stores every output which has a number, and what was drawn for it: its executable is looked up."""
+class Answer(NamedTuple):
+    """An answer to a recording: its program; the places of gradients, and which are computed (see `Plan`)."""
+
+    drawn: Drawn
+    grads: tuple = ()
+    computed: tuple = ()
+
+    def plan(self, executable: Any) -> Plan:
+        """The plan that runs this."""
+        _, gather, store, copies, _ = self.drawn
+        plan = Plan(executable, gather, store, copies)
+        plan.grads, plan.computed = self.grads, self.computed
+        return plan
+
+
+def draw_gradients(
+    gradients: Sequence[Node | None], outputs: Iterable[Node], number: dict[Node, int], own: AbstractSet[int]
+) -> Answer:
+    """The answer that computes some outputs, and gradients which are among them, or known.
+
+    own    numbers of nodes in which nothing is kept
+    """
     drawn = draw(outputs, number)
-    executable = executable_of(drawn.program) if drawn.program.outputs else None
-    return Plan(executable, drawn.gather, drawn.store, drawn.copies), drawn
+    if any([n in own for n, _ in drawn.store]):
+        drawn = drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own]))
+    places = drawn.places
+    return Answer(
+        drawn,
+        tuple([None if g is None else places.get(g, number.get(g, g)) for g in gradients]),
+        tuple([g is not None and g in places for g in gradients]),
+    )
 
 
 def freeze(

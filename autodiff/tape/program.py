@@ -38,9 +38,11 @@ class Program:
     equations   (kind, places)
     outputs     places
     lowered     the nodes of its graph, once there is one, by equation
+    size        the number of elements of all that is computed
+    has_regions   True if loops or branches are among the operations
     """
 
-    __slots__ = ("_graph", "_key", "_table", "equations", "inputs", "lowered", "outputs")
+    __slots__ = ("_graph", "_key", "_table", "equations", "has_regions", "inputs", "lowered", "outputs", "size")
 
     def __init__(
         self, inputs: Sequence[Aval], equations: Sequence[tuple[Kind, tuple[int, ...]]], outputs: Sequence[int]
@@ -50,6 +52,9 @@ class Program:
         self._graph: ir.Graph | None = None
         self._table = b""
         self.lowered: list[ir.Node] = []
+        kinds = [kind for kind, _ in equations]
+        self.size = sum([kind.out.aval.size for kind in kinds])
+        self.has_regions = any([kind.op.has_regions for kind in kinds])
 
     @property
     def key(self) -> tuple:
@@ -65,16 +70,6 @@ class Program:
         if self._graph is None:
             self._graph = self._made()
         return self._graph
-
-    @property
-    def size(self) -> int:
-        """The number of elements of all that is computed."""
-        return sum([kind.out.aval.size for kind, _ in self.equations])
-
-    @property
-    def has_regions(self) -> bool:
-        """True if loops or branches are among the operations."""
-        return any([op.has_regions for op in {kind.op for kind, _ in self.equations}])
 
     def _made(self) -> ir.Graph:
         inputs, count = [ir.input_node(aval) for aval in self.inputs], len(self.equations)

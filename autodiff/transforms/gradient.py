@@ -24,15 +24,14 @@ from ..dispatch import Choices, observed
 from ..mode import MODE
 from ..ops import add
 from ..tape import tier
-from ..tape.ask import Question, end_recording, evaluate, live_small, stored_along
+from ..tape.ask import Question, end_recording, evaluate, live_small
 from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
 from ..tape.misses import note
 from ..tape.node import Node, new_number
-from ..tape.plan import COUNTS, Drawn, Misfit, Plan, count, data, draw, source
+from ..tape.plan import COUNTS, Answer, Misfit, Plan, count, data, draw_gradients, source
 from ..tape.program import Program
 from ..tape.record import state
-from ..tape.sizes import Answer
-from ..tape.walk import Said, history, needed, still_true, structure
+from ..tape.walk import Said, history, still_true
 from ..tensor import Tensor, handle
 from .backward_pass import Group, emit, in_order, in_parts, separate
 from .reverse import recording_rules
@@ -134,15 +133,6 @@ class Gradients(Question):
         self.places = tuple([places[i] for i in self.ranks])
         self.ordered = [self.groups[i] for i in self.ranks]
 
-    def said(self) -> Said:
-        inside = frozenset(self.past)
-        roots = list(dict.fromkeys([*self.asked, *self.live, *self.olds]))
-        order = needed(roots, inside)
-        along = stored_along(order, roots, self.tracks, inside)
-        read = {*self.given, *self.olds}
-        kept = [n for n in roots if n.value is None and n not in read] + along
-        return *structure(order, [*self.asked, *self.live], inside, frozenset(self.olds)), kept
-
     def take(self, said: Said) -> None:
         self.parts, self.number, self.order, self.kept = said
         number = self.number
@@ -184,14 +174,15 @@ class Gradients(Question):
         count(None)
         self.take(([], {n: i for i, n in enumerate(found.order)}, found.order, found.kept))
         gradients = emit(self.past, self.seeds, self.ordered, tracks=False)
-        plan, _ = self._planned(gradients, lambda made: made if tier.is_evaluated(made) else tier.executable_of(made))
+        answer = _drawn(gradients, self.ordered, self.seeds, self.kept, self.number)
+        plan = _plan(answer, lambda made: made if tier.is_evaluated(made) else tier.executable_of(made))
         note("backward", "one new program comes after another: each is kept when it comes again")
         return plan
 
     def make(self, why: str = "") -> Plan:
         """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
         past, seeds, groups, number = self.past, self.seeds, self.ordered, self.number
-        key, size = self.key(), None if why else self.size
+        key = self.key()
         asked = state.now.asked
         watches = Watches(past if not why else ())
         # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
@@ -217,35 +208,20 @@ class Gradients(Question):
         why = why or unnamed
         keys = watches.keys() if watches.calls else {}
         key = _with_calls(key, keys, number) if keys else key
-        known = not why
-        for group in () if known else groups:
+        for group in groups if why else ():
             group.old = None
-        plan, answer = self._planned(gradients, tier.executable_of)
+        answer = _drawn(gradients, groups, seeds, self.kept, number)
+        plan = _plan(answer, tier.executable_of)
         plan.relied, plan.read, plan.leaves = relied, read, self.places
-        if known and still_true(key[1], self.order):
+        if not why and still_true(key[1], self.order):
             if watches.by_node:
                 plan.formulas = watches.formulas(plan.gather, number)
                 plan.gather = watches.let_go(plan.gather)
-            found = self.found
-            self.name(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
+            self.found = self.found and self.found.with_calls({number[n]: call for n, call in keys.items()})
             plan.choices = choices
-            known_plan = ref(plan)
-            forget_size: Callable[[], None] | None = None
-            choices.on_change(lambda: _drop(known_plan(), forget_size))
-            if size is not None and not relied:
-                forget_size = size.learn(self.order, answer, self._answer_again, choices)
+            choices.on_change(partial(_drop, ref(plan), self.name(plan, key, None if relied else answer, choices)))
         note("backward", why or key)
-        self.note_size(plan)
         return plan
-
-    def _planned(self, gradients: list[Tensor | None], executable_of: Callable[[Program], Any]) -> tuple[Plan, Answer]:
-        """The plan that computes these gradients."""
-        drawn = draw([*_with_old(gradients, self.ordered), *self.kept], self.number)
-        answer = _answer(drawn, gradients, self.seeds, self.kept, self.number)
-        executable = executable_of(drawn.program) if drawn.program.outputs else None
-        plan = Plan(executable, drawn.gather, answer.drawn.store, drawn.copies)
-        plan.grads, plan.computed = answer.grads, answer.computed
-        return plan, answer
 
     def computed(self, wanted: Sequence[Node], runs_every_rule: bool) -> list[np.ndarray | None]:
         """The gradients where no plan can be kept: what hooks and rules record is computed as any recording is."""
@@ -274,15 +250,29 @@ class Gradients(Question):
             own.discard(node)
         return values
 
-    def _answer_again(self, new: dict[Node, Node]) -> Answer:
-        """The answer to a recording in which others stand for its nodes: the rules run on these."""
+    def answer_again(self, new: dict[Node, Node]) -> Answer:
+        # The rules run on these.
         seeds = [(new[r], new.get(s, s)) for r, s in self.seeds]  # one stays what it is
         groups = [Group(tuple([new.get(n, n) for n in g.nodes]), None, g.old and new[g.old]) for g in self.ordered]
-        kept = [new[n] for n in self.kept]
         number = {new.get(n, n): i for n, i in self.number.items()}
         gradients = emit([new[n] for n in self.past], seeds, groups, tracks=False)
-        drawn = draw([*_with_old(gradients, groups), *kept], number)
-        return _answer(drawn, gradients, seeds, kept, number)
+        return _drawn(gradients, groups, seeds, [new[n] for n in self.kept], number)
+
+
+def _drawn(
+    gradients: list[Tensor | None], groups: Sequence[Group], seeds: Sequence[tuple[Node, Node]], kept: Sequence[Node],
+    number: dict[Node, int],
+) -> Answer:  # fmt: skip
+    """The answer to a recording by its gradients, which are added to what their groups say, and what is kept."""
+    outputs = [*_with_old(gradients, groups), *kept]
+    # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
+    own = {number[s] for _, s in seeds} - {number[n] for n in kept}
+    return draw_gradients([None if g is None else g.node for g in gradients], outputs, number, own)
+
+
+def _plan(answer: Answer, executable_of: Callable[[Program], Any]) -> Plan:
+    program = answer.drawn.program
+    return answer.plan(executable_of(program) if program.outputs else None)
 
 
 def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[Node]:
@@ -295,23 +285,6 @@ def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[N
     return [g.node for g in gradients if g is not None]
 
 
-def _answer(
-    drawn: Drawn, gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Node]], kept: Sequence[Node],
-    number: dict[Node, int],
-) -> Answer:  # fmt: skip
-    """The answer to a recording by what was drawn of its gradients, and of what is kept."""
-    # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
-    own = {number[s] for _, s in seeds} - {number[n] for n in kept}
-    if any([n in own for n, _ in drawn.store]):
-        drawn = drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own]))
-    places = drawn.places
-    return Answer(
-        drawn,
-        tuple([None if g is None else places.get(g.node, number.get(g.node, g.node)) for g in gradients]),
-        tuple([g is not None and g.node in places for g in gradients]),
-    )
-
-
 def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> tuple:
     """A key with other keys of its calls: rules were seen to look at numbers that they read."""
     purpose, parts, *rest = key
@@ -322,13 +295,11 @@ def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> 
     return (purpose, tuple(parts), *rest)
 
 
-def _drop(plan: Plan | None, forget_size: Callable[[], None] | None) -> None:
+def _drop(plan: ref[Plan], forget_size: Callable[[], None]) -> None:
     """A method was registered that changes what the rules behind this plan would record."""
-    if forget_size is not None:
-        forget_size()
-    if plan is not None:
-        plan.valid = False
-        forget(plan)  # not another that was made under its key since
+    forget_size()
+    if (found := plan()) is not None:
+        forget(found)
 
 
 def _reads_unnamed(call: Any) -> str:
