@@ -59,9 +59,7 @@ def _become_deterministic(config: Config, _name: str, flag: bool) -> None:
             "config.deterministic: the threads of the BLAS that NumPy uses here cannot be set\n"
             "  start the program with one thread of it instead: OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1, ..."
         )
-    config.turns = 0
-    if not flag:
-        del config.turns  # it is what it is when somebody asks
+    config._count_turns(flag)
 
 
 class Config:
@@ -112,6 +110,7 @@ class Config:
     __slots__ = ("_flags", "_patience", "forgetting", "transforming", "turns")
 
     turns: int
+    _patience: int | None
 
     # For the library itself:
     #
@@ -122,7 +121,9 @@ class Config:
         self.transforming: dict[object, int] = {}
         self.forgetting: list[Callable[[], object]] = []  # by those who keep what is compiled
         self._flags = {name: is_set(f"AUTODIFF_{name.upper()}") for name in ("eager", "full_tracebacks")}
-        self._patience: int | None = None
+        # One that is no number is told of when somebody asks: an import does not fail.
+        given = os.environ.get("AUTODIFF_PATIENCE", "8")
+        self._patience = int(given) if given.isdecimal() and int(given) <= 64 else None
         self.deterministic = modes.deterministic
         self.debug_info = modes.debug_info
 
@@ -150,20 +151,20 @@ class Config:
     def __getattr__(self, name: str) -> int:
         if name != "turns":
             raise AttributeError(f"'Config' object has no attribute {name!r}", name=name, obj=self)
-        if self._patience is None:  # looked up when somebody asks: an import does not fail
-            given = os.environ.get("AUTODIFF_PATIENCE", "8")
-            if not given.isdecimal() or int(given) > 64:
-                raise ValueError(f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {given!r}")
-            self._patience = int(given)
-        self.turns = 0 if modes.deterministic else self._patience
-        return self.turns
+        raise ValueError(f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {os.environ['AUTODIFF_PATIENCE']!r}")
 
     @patience.setter
     def patience(self, count: int) -> None:
         if not isinstance(count, int) or not 0 <= count <= 64:
             raise ValueError(f"config.patience is a number from 0 to 64, not {count!r}")
         self._patience = count
-        self.turns = 0 if modes.deterministic else count
+        self._count_turns(modes.deterministic)
+
+    def _count_turns(self, is_deterministic: bool) -> None:
+        if is_deterministic:
+            self.turns = 0
+        elif self._patience is not None:
+            self.turns = self._patience
 
     def forget(self) -> None:
         """Drop all compiled programs, those of `jit` functions too."""

@@ -126,11 +126,12 @@ def include(choices: Choices) -> None:
 
 
 @contextmanager
-def observed() -> Iterator[Choices]:
-    """Collect every choice that dispatch makes for this thread inside."""
+def observed(tracks: bool = True) -> Iterator[Choices]:
+    """Collect every choice that dispatch makes for this thread inside; unless it `tracks`, gradients are off there."""
     choices, opened, mode = Choices(), _collecting.open, MODE.get()
     try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.others["closely", True])  # recording leaves its shortcuts
+        closely = mode.others["closely", True]  # recording leaves its shortcuts
+        set_in_context(MODE, closely if tracks else closely.off)
         OBSERVING.add(ref(choices, OBSERVING.discard))
         _collecting.open = [*opened, choices]
         yield choices

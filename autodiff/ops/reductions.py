@@ -88,7 +88,7 @@ _sum = linear(
     "sum",
     lambda x, *, axis: np.add.reduce(x, axis, x.dtype),  # np.sum, which takes as long again to come to it
     infer=reduced_aval("sum", "fic"),
-    transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.shape),),
+    transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.node.kind.out.shape),),
     lower=Reduce("add"),
     heavy=True,
     batch=along("axis"),

@@ -31,7 +31,7 @@ from .plan import Answer, Plan, count, data, draw, located, settle, source
 from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
 from .sizes import learn, nothing
 from .tier import executable_of
-from .walk import Said, needed, said, still_true
+from .walk import Said, needed, said
 
 
 def value_of(node: Node) -> np.ndarray:
@@ -217,6 +217,16 @@ class Question:
         return None
 
 
+def still_true(parts: Sequence, order: Sequence[Node]) -> bool:
+    """True if no node has got a value, or been released, since `walk.structure` described it."""
+    for n, part in zip(order, parts, strict=True):
+        if type(part) is tuple:
+            kind, pending, *_ = part
+            if pending is not (n.value is None) or (kind is not n.kind and kind is not n.kind.out):
+                return False
+    return True
+
+
 class _Values(Question):
     """An ask for values.   why: what says why a backward records them each time"""
 
@@ -236,8 +246,7 @@ class _Values(Question):
     def make(self) -> Plan:
         key = self.key()
         answer = Answer(draw(self.kept, self.number))
-        program = answer.drawn.program
-        plan = answer.plan(executable_of(program) if program.outputs else None)
+        plan = answer.plan(executable_of)
         if still_true(self.parts, self.order):
             self.name(plan, key, answer)
         note(*(("value", key) if self.why is None else ("backward", self.why())))

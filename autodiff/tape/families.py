@@ -79,7 +79,7 @@ class AnyPlans:
         run = self.at(numbers)
         if run is None:
             return None
-        plan = self.answer.plan(run)
+        plan = self.answer.plan(lambda _: run)
         plan.choices = self.choices
         with Paused(), _lock:
             self.made.add(plan)

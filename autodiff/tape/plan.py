@@ -10,10 +10,11 @@ recording with an equal key.  What a rule did with watched numbers (`watched`) i
 from __future__ import annotations
 
 import threading
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -154,7 +155,7 @@ class Plan:
         """Call this from now on."""
         self.executable = executable
         if isinstance(executable, Tier):
-            executable.note_user(self)
+            executable.users.add(ref(self, executable.users.discard))
 
     def exchange(self, tier: Tier, compiled: Any) -> None:
         """There is an executable in the place of a tier, which this may have run."""
@@ -181,6 +182,21 @@ class Plan:
             return self.executable.call(*values)
         except OutOfRange as error:
             raise located_at(error, [order[number] for number, _ in self.store]) from None
+
+    def gradients(self, results: tuple, ranks: Sequence[int], order: Sequence[Node] = ()) -> list[np.ndarray | None]:
+        """The gradients among the results of a run on a recording, each in memory of its own.
+
+        ranks    which group each is of: they are given in the order of the groups
+        """
+        taken: set[int] = set()
+        found: list[np.ndarray | None] = [None] * len(ranks)
+        for rank, place, computed in zip(ranks, self.grads, self.computed, strict=True):
+            if computed:
+                found[rank] = results[place] if place not in taken else results[place].copy()
+                taken.add(place)
+            elif place is not None:
+                found[rank] = data(order[place] if type(place) is int else place).copy()
+        return found
 
     def commit(self, order: Sequence[Node], results: tuple) -> None:
         """Keep the values that belong to nodes."""
@@ -288,10 +304,10 @@ class Answer(NamedTuple):
     grads: tuple = ()
     computed: tuple = ()
 
-    def plan(self, executable: Any) -> Plan:
-        """The plan that runs this."""
-        _, gather, store, copies, _ = self.drawn
-        plan = Plan(executable, gather, store, copies)
+    def plan(self, executable_of: Callable[[Program], Any]) -> Plan:
+        """The plan that runs this, by the executable of a program, or what stands for it."""
+        program, gather, store, copies, _ = self.drawn
+        plan = Plan(executable_of(program) if program.outputs else None, gather, store, copies)
         plan.grads, plan.computed = self.grads, self.computed
         return plan
 

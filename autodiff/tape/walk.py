@@ -15,7 +15,7 @@ loop, with other data in other nodes, has an equal key.
 
 Another thread may evaluate the same pending nodes meanwhile.  A node gets its value once, and lets go of its
 inputs afterwards; so whoever reads the inputs first and then looks for the value sees one of its two states,
-and a key is true of each node.  What was made for a key later is kept only if the key is `still_true`.
+and a key is true of each node.  What was made for a key later is kept only if that is so still (`ask.still_true`).
 """
 
 from __future__ import annotations
@@ -253,13 +253,3 @@ def said(
 def is_given(node: Node) -> bool:
     """True for a node of a history that is the same whatever it was computed by: a leaf, an argument of `grad`."""
     return node.value is not None and (node.leaf is not None or node.kind.op is LEAF)
-
-
-def still_true(parts: Sequence, order: Sequence[Node]) -> bool:
-    """True if no node has got a value, or been released, since `structure` described it."""
-    for n, part in zip(order, parts, strict=True):
-        if type(part) is tuple:
-            kind, pending, *_ = part
-            if pending is not (n.value is None) or (kind is not n.kind and kind is not n.kind.out):
-                return False
-    return True

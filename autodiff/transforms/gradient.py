@@ -11,30 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from codegen.garbage import Paused
+from codegen.garbage import Paused, ignoring
 
 from ..custom.keys import reading, users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
 from ..ops import add
 from ..tape import tier
-from ..tape.ask import Question, end_recording, evaluate, live_small
+from ..tape.ask import Question, end_recording, evaluate, live_small, still_true
 from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
 from ..tape.misses import note
-from ..tape.node import Node, new_number
+from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
+from ..tape.parts import SHORTEST, keep, run_in_parts
 from ..tape.plan import COUNTS, Answer, Misfit, Plan, count, data, draw_gradients, source
-from ..tape.program import Program
 from ..tape.record import state
-from ..tape.walk import Said, history, still_true
+from ..tape.segment import GIVEN, Ruled, Segment, Unfit
+from ..tape.walk import Said, history
 from ..tensor import Tensor, handle
-from .backward_pass import Group, emit, in_order, in_parts, separate
-from .reverse import recording_rules
+from .backward_pass import Group, emit
+from .reverse import Pull, recording_rules
 from .rules import Watches, found_out
 
 
@@ -79,8 +80,9 @@ def solve(
         plan = question.make("a rule cannot compute with a number as it did before")
         results = plan.run(question.order)
     plan.commit(question.order, results)
+    found = plan.gradients(results, question.ranks, question.order)
     end_recording(state.now)
-    return in_order(separate(plan, results, question.order), question.ranks)
+    return found
 
 
 class Gradients(Question):
@@ -175,7 +177,7 @@ class Gradients(Question):
         self.take(([], {n: i for i, n in enumerate(found.order)}, found.order, found.kept))
         gradients = emit(self.past, self.seeds, self.ordered, tracks=False)
         answer = _drawn(gradients, self.ordered, self.seeds, self.kept, self.number)
-        plan = _plan(answer, lambda made: made if tier.is_evaluated(made) else tier.executable_of(made))
+        plan = answer.plan(lambda made: made if tier.is_evaluated(made) else tier.executable_of(made))
         note("backward", "one new program comes after another: each is kept when it comes again")
         return plan
 
@@ -186,7 +188,7 @@ class Gradients(Question):
         asked = state.now.asked
         watches = Watches(past if not why else ())
         # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
-        with watches.open(), nullcontext(Choices()) if why else observed() as choices:
+        with watches.open(), nullcontext(Choices()) if why else observed(tracks=False) as choices:
             try:
                 gradients = emit(past, seeds, groups, tracks=False)
             except Exception:
@@ -211,9 +213,9 @@ class Gradients(Question):
         for group in groups if why else ():
             group.old = None
         answer = _drawn(gradients, groups, seeds, self.kept, number)
-        plan = _plan(answer, tier.executable_of)
+        plan = answer.plan(tier.executable_of)
         plan.relied, plan.read, plan.leaves = relied, read, self.places
-        if not why and still_true(key[1], self.order):
+        if not why and still_true(self.parts, self.order):
             if watches.by_node:
                 plan.formulas = watches.formulas(plan.gather, number)
                 plan.gather = watches.let_go(plan.gather)
@@ -270,11 +272,6 @@ def _drawn(
     return draw_gradients([None if g is None else g.node for g in gradients], outputs, number, own)
 
 
-def _plan(answer: Answer, executable_of: Callable[[Program], Any]) -> Plan:
-    program = answer.drawn.program
-    return answer.plan(executable_of(program) if program.outputs else None)
-
-
 def _with_old(gradients: list[Tensor | None], groups: Sequence[Group]) -> list[Node]:
     """Add each gradient to what its group says; the nodes of those that are there."""
     if any([group.old is not None for group in groups]):
@@ -311,3 +308,61 @@ def _reads_unnamed(call: Any) -> str:
 def _group_key(group: Group, number: dict[Node, int]) -> tuple:
     old = -1 if group.old is None else number[group.old]
     return (old, bool(group.hooks), *sorted([number.get(n, -1) for n in group.nodes]))
+
+
+# ---------------------------------------------------------------- in parts (`tape.parts`)
+
+
+def in_parts(root: Node, groups: Sequence[Group], beside: Sequence[Node]) -> list[np.ndarray | None] | None:
+    """The gradients of one number, and values `beside`, if its recording falls into segments; else None."""
+    now, out = state.now, root.kind.out
+    length = root.number - now.began
+    targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
+    if 0 <= length < SHORTEST or now.tracing or out.aval.size != 1 or out.aval.dtype.kind != "f":
+        return None
+    if any([n.inputs for n in targets]):
+        return None  # gradients end at targets: they may not be needed before one
+    found = run_in_parts([root, *beside], [root], length, targets, _segment_rules)
+    if found is None:
+        return None
+    parts, bars = found
+    olds = [group.old for group in groups if group.old is not None]
+    evaluate(olds, ends_recording=False)
+    keep(parts)
+    return _sums(bars, groups)
+
+
+def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndarray | None]:
+    """The sum of the cotangents of each group, and of its old gradient; each in memory of its own."""
+    taken: set[int] = set()
+    found: list[np.ndarray | None] = []
+    for group in groups:
+        terms = [bars[n] for n in group.nodes if n in bars]
+        if not terms:
+            found.append(None)
+            continue
+        if group.old is not None:
+            terms.append(data(group.old))
+        with ignoring(all="ignore"):
+            total = reduce(lambda a, b: np.asarray(np.add(a, b)), terms)
+        found.append(total.copy() if id(total) in taken else total)
+        taken.add(id(total))
+    return found
+
+
+def _segment_rules(segment: Segment, pattern: tuple[int, ...]) -> Ruled:
+    """Run the rules of a segment.  Raises Unfit where one is the user's, which may read anything."""
+    given: list[Node | None] = []
+    seeds = []
+    targets = tuple(segment.tracked.values())
+    with observed() as choices:
+        for node, flag in zip([*segment.roots, *targets], pattern, strict=True):
+            bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
+            given.append(bar)
+            if bar is not None:
+                seeds.append((node, bar, flag == 2))
+        order = [n for n in segment.nodes if n.kind.out.requires_grad]
+        found = {node: (bar, 1 + is_masked) for node, bar, is_masked in Pull(order, seeds, targets, False).reached()}
+    if users_methods(choices):
+        raise Unfit
+    return Ruled(given, found, choices)
