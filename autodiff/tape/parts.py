@@ -82,7 +82,8 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
     if ending is None:
         _endings.put(key, Ending(_size_of(roots, tracks)))
         return None
-    machine.note_repeated(length > LARGEST)  # it is machine code that finds parts, and Python is slow with long ones
+    if length > LARGEST:  # it is machine code that finds parts, and Python is slow with long ones
+        machine.note_repeated()
     return ending if machine.asks is not None and ending.is_to_be_tried(roots, tracks) else None
 
 

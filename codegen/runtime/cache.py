@@ -140,7 +140,8 @@ class Namespace:
             self.pop(key)
 
     def __iter__(self) -> Iterator[Hashable]:
-        return iter([key for word, key in self._table if word == self._word])
+        entries: Any = self._table
+        return iter([key for word, key in entries if word == self._word])
 
     def __contains__(self, key: Hashable) -> bool:
         return (self._word, key) in self._table
