@@ -148,17 +148,17 @@ class Config:
         """The number of programs up to which a turn of a loop is seen as one; 0: every program is compiled at once."""
         return self.turns
 
-    def __getattr__(self, name: str) -> int:
-        if name != "turns":
-            raise AttributeError(f"'Config' object has no attribute {name!r}", name=name, obj=self)
-        raise ValueError(f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {os.environ['AUTODIFF_PATIENCE']!r}")
-
     @patience.setter
     def patience(self, count: int) -> None:
         if not isinstance(count, int) or not 0 <= count <= 64:
             raise ValueError(f"config.patience is a number from 0 to 64, not {count!r}")
         self._patience = count
         self._count_turns(modes.deterministic)
+
+    def __getattr__(self, name: str) -> int:
+        if name != "turns":
+            raise AttributeError(f"'Config' object has no attribute {name!r}", name=name, obj=self)
+        raise ValueError(f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {os.environ['AUTODIFF_PATIENCE']!r}")
 
     def _count_turns(self, is_deterministic: bool) -> None:
         if is_deterministic:

@@ -108,7 +108,7 @@ class Program:
         """The values of all equations, and behind them the inputs; None where they want much memory."""
         if self.size > _MANY:
             return None
-        values = [*[None] * len(self.equations), *arrays[::-1]]
+        values: list[Any] = [*[None] * len(self.equations), *arrays[::-1]]
         with ignoring(all="ignore"), one_thread():
             for place, (kind, places) in enumerate(self.equations):
                 values[place] = _value(kind, [values[p] for p in places])
@@ -126,7 +126,7 @@ class Program:
         *_, count, _, total, shared, elements, by_python = struct.unpack_from("8q", self._table)
         if elements > _MANY or shared > 8 * _MANY:
             return None
-        values = [*[None] * count, *map(_packed, arrays[::-1])]
+        values: list[Any] = [*[None] * count, *map(_packed, arrays[::-1])]
         memory = np.empty(shared + 8 * total, np.uint8)
 
         def value(place: int) -> np.ndarray:
