@@ -155,16 +155,19 @@ class Config:
         self._patience = count
         self._count_turns(modes.deterministic)
 
+    def _count_turns(self, is_deterministic: bool) -> None:
+        self.turns = 0
+        if not is_deterministic:
+            if self._patience is None:
+                del self.turns
+            else:
+                self.turns = self._patience
+
     def __getattr__(self, name: str) -> int:
         if name != "turns":
             raise AttributeError(f"'Config' object has no attribute {name!r}", name=name, obj=self)
-        raise ValueError(f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {os.environ['AUTODIFF_PATIENCE']!r}")
-
-    def _count_turns(self, is_deterministic: bool) -> None:
-        if is_deterministic:
-            self.turns = 0
-        elif self._patience is not None:
-            self.turns = self._patience
+        given = os.environ.get("AUTODIFF_PATIENCE")
+        raise ValueError(f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {given!r}")
 
     def forget(self) -> None:
         """Drop all compiled programs, those of `jit` functions too."""
