@@ -154,8 +154,9 @@ class Question:
             if self.why_unkept() is not None:
                 self.is_kept = False
                 return None
-            self.size = size_of(key, found)
-            plan = None if self.size is None else self.size.plan()
+            self.size = size = size_of(key, found)
+            if size is not None and size.form.any is not None:
+                plan = size.form.any.plan(size.numbers)
         count(plan)
         if plan is not None:
             self.name(plan, key)

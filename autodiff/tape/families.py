@@ -120,12 +120,6 @@ forms = namespace("form")
 _named = owned(lambda: SimpleNamespace(any=False), lambda named: named.__init__(any=False))
 
 
-def name_family(family: bytes, form: Form, weight: int) -> None:
-    """Find a form that has plans for any size by the hash of its family, too."""
-    forms.put(family, form, weight)
-    _named.any = True
-
-
 # ---------------------------------------------------------------- keys without numbers
 
 
@@ -189,11 +183,6 @@ class Size:
     numbers: tuple[int, ...]
     family: bytes | None
 
-    def plan(self) -> Plan | None:
-        """Its plan, if there is one for any size."""
-        found = self.form.any
-        return None if found is None else found.plan(self.numbers)
-
     def note_answered(
         self, plan: Plan, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None, ranks: Sequence[int]
     ) -> None:
@@ -208,7 +197,8 @@ class Size:
         number = {node: place for place, node in enumerate(order)}
         form.past = None if given_up is None else [number[node] for node in given_up]
         form.leaves, form.ranks = plan.leaves, ranks
-        name_family(family, form, len(order))
+        forms.put(family, form, len(order))
+        _named.any = True
 
 
 def size_of(key: tuple, found: Reading | None = None) -> Size | None:
@@ -222,10 +212,11 @@ def size_of(key: tuple, found: Reading | None = None) -> Size | None:
     if not numbers:
         return None
     form: Form | None = forms.get(left)
+    family = found.family if found is not None and found.numbers == numbers else None
+    size = Size(key, form or Form(left), numbers, family)
     if form is None:
-        form = Form(left)
-        forms.put(left, form, len(key[1]))
-    return Size(key, form, numbers, found.family if found is not None and found.numbers == numbers else None)
+        forms.put(left, size.form, len(key[1]))
+    return size
 
 
 # ---------------------------------------------------------------- by machine code
