@@ -53,12 +53,13 @@ def _compile_anew(config: Config, name: str, flag: bool) -> None:
         config.forget()
 
 
-def _check_blas(_config: Config, _name: str, flag: bool) -> None:
+def _become_deterministic(config: Config, _name: str, flag: bool) -> None:
     if flag and not blas.is_settable():
         raise ValueError(
             "config.deterministic: the threads of the BLAS that NumPy uses here cannot be set\n"
             "  start the program with one thread of it instead: OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1, ..."
         )
+    config._count_turns(flag)
 
 
 class Config:
@@ -106,17 +107,23 @@ class Config:
     >>> ad.config.eager = False
     """
 
-    __slots__ = ("_flags", "_patience", "forgetting", "transforming")
+    __slots__ = ("_flags", "_patience", "forgetting", "transforming", "turns")
+
+    turns: int
+    _patience: int | None
 
     # For the library itself:
     #
+    # turns          the patience that holds: 0 where all is deterministic, too
     # transforming   functions that are being differentiated, in whatever thread: what they call gets tensors
 
     def __init__(self) -> None:
         self.transforming: dict[object, int] = {}
         self.forgetting: list[Callable[[], object]] = []  # by those who keep what is compiled
         self._flags = {name: is_set(f"AUTODIFF_{name.upper()}") for name in ("eager", "full_tracebacks")}
-        self._patience: int | None = None
+        # One that is no number is told of when somebody asks: an import does not fail.
+        given = os.environ.get("AUTODIFF_PATIENCE", "8")
+        self._patience = int(given) if given.isdecimal() and int(given) <= 64 else None
         self.deterministic = modes.deterministic
         self.debug_info = modes.debug_info
 
@@ -134,25 +141,33 @@ class Config:
     flush_subnormals = _Flag("True if compiled code takes subnormal numbers for zeros.")
     fast_math = _Flag("True if arithmetic may be put in another order.", _compile_anew)
     debug_info = _Flag("True if kernels are compiled with the user's lines.", _compile_anew)
-    deterministic = _Flag("True if NumPy's results have the same bits for any number of threads.", _check_blas)
+    deterministic = _Flag("True if NumPy's results have the same bits on any number of threads.", _become_deterministic)
 
     @property
     def patience(self) -> int:
         """The number of programs up to which a turn of a loop is seen as one; 0: every program is compiled at once."""
-        if modes.deterministic:
-            return 0
-        if self._patience is None:  # looked up when somebody asks: an import does not fail
-            given = os.environ.get("AUTODIFF_PATIENCE", "8")
-            if not given.isdecimal() or int(given) > 64:
-                raise ValueError(f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {given!r}")
-            self._patience = int(given)
-        return self._patience
+        return self.turns
 
     @patience.setter
     def patience(self, count: int) -> None:
         if not isinstance(count, int) or not 0 <= count <= 64:
             raise ValueError(f"config.patience is a number from 0 to 64, not {count!r}")
         self._patience = count
+        self._count_turns(modes.deterministic)
+
+    def _count_turns(self, is_deterministic: bool) -> None:
+        self.turns = 0
+        if not is_deterministic:
+            if self._patience is None:
+                del self.turns
+            else:
+                self.turns = self._patience
+
+    def __getattr__(self, name: str) -> int:
+        if name != "turns":
+            raise AttributeError(f"'Config' object has no attribute {name!r}", name=name, obj=self)
+        given = os.environ.get("AUTODIFF_PATIENCE")
+        raise ValueError(f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {given!r}")
 
     def forget(self) -> None:
         """Drop all compiled programs, those of `jit` functions too."""

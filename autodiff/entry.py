@@ -260,7 +260,7 @@ def run_unseen(f: Callable, signed: Signed) -> Any:
     is_plain = not now.transforming and not any([isinstance(x.value, Tensor) for x in signed.leaves])
     lends = now.lends
     try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.but("lightly"))
+        set_in_context(MODE, mode.others["lightly", True])
         now.unseen, now.lends = new_number(), lends or is_plain
         leaves, structure = tree.flatten(run_as_written(f, signed, shares=is_plain))
         leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]

@@ -24,7 +24,7 @@ class Mode:
     closely    somebody wants to know all that is recorded: a trace, who observes dispatch, who keeps lines
     lightly    somebody wants the nodes alone, and no values: of examples, and of bodies of loops
 
-    on, off    the same with and without tracking
+    on, off    the same with and without tracking;  others[flag, value]: the mode that differs in one flag
 
     With the settings of the process:
 
@@ -51,10 +51,6 @@ class Mode:
             setattr(self, name, flag)
         self.careful = self.watching = self.eager = self.keeps_lines = self.rich = False
         self.others: dict[tuple[str, bool], Mode] = {}
-
-    def but(self, flag: str, value: bool = True) -> Mode:
-        """The mode that differs in one flag."""
-        return self.others[flag, value]
 
     def __reduce__(self) -> str:
         raise TypeError("a mode belongs to a context of its process")

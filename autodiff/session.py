@@ -65,8 +65,8 @@ def _fill(owner: Any, contents: dict[str, Any]) -> None:
 #: here, an exact key and a hash.
 plans: LRU = owned(lambda: LRU(512), LRU.clear)
 
-#: By namespace and key; recordings of so many nodes in all.
-programs: LRU = owned(lambda: LRU(2048, most=200_000), LRU.clear)
+#: By namespace and key; recordings of so many nodes in all, some 300 bytes each.
+programs: LRU = owned(lambda: LRU(3072, most=384_000), LRU.clear)
 
 
 def namespace(word: str) -> Namespace:
@@ -74,8 +74,9 @@ def namespace(word: str) -> Namespace:
     return Namespace(programs, word)
 
 
-#: By what they compute; with what evaluating it needs, a program takes a KB an operation.
-tiers: LRU = owned(lambda: LRU(1024, most=100_000), LRU.clear)
+#: By what they compute; with what evaluating it needs, a program takes a KB an operation: it weighs `OPERATION`.
+tiers = namespace("tier")
+OPERATION = 3
 
 _owned.append(_Belonging(compiler.store, compiler.Store, compiler.Store.clear))
 

@@ -283,7 +283,7 @@ class Traces:
         has_own_lines = lines is None or lines.is_lasting
         mode = MODE.get()
         try:  # an interrupt may come at any call from here on
-            set_in_context(MODE, mode.but("closely"))
+            set_in_context(MODE, mode.others["closely", True])
             now.captures, now.fixed, now.outside, now.inside = {}, {}, now.outside if depth else before, before
             now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
             if has_own_lines or lines.is_whole:

@@ -108,11 +108,12 @@ def include(choices: Choices) -> None:
 
 
 @contextmanager
-def observed() -> Iterator[Choices]:
-    """Collect every choice that dispatch makes in this context inside."""
+def observed(tracks: bool = True) -> Iterator[Choices]:
+    """Collect every choice that dispatch makes in this context inside; unless it `tracks`, gradients are off there."""
     choices, before, mode = Choices(), OBSERVERS.get(), MODE.get()
     try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.but("closely"))  # recording leaves its shortcuts
+        closely = mode.others["closely", True]  # recording leaves its shortcuts
+        set_in_context(MODE, closely if tracks else closely.off)
         set_in_context(OBSERVERS, (*before, choices))
         yield choices
     finally:

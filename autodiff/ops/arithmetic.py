@@ -47,7 +47,6 @@ from .primitive import (
     OwnPrimitive,
     added,
     adjoint_of,
-    dtype_name_of,
     elementwise,
     elementwise_aval,
     expect,
@@ -223,7 +222,7 @@ def _complex_aval(name: str, gives_real: bool = True) -> Callable[[Aval], Aval]:
 
 def _imaginary(x: Tensor, like: Tensor) -> Tensor:
     """i times a real x, in the dtype of `like`."""
-    return cast_to(x, like.dtype) * constant(1j, dtype_name_of(like))
+    return cast_to(x, like.dtype) * constant(1j, like.dtype)
 
 
 def _part(

@@ -31,7 +31,7 @@ from ..tape import Node, Primitive, constant, record
 from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
-from .primitive import added, dtype_name_of, named, spread_to, times, zeros_of
+from .primitive import added, named, spread_to, times, zeros_of
 
 #: Operations between a cotangent and the size, at most.
 DEPTH = 12
@@ -210,7 +210,7 @@ def _split(node: Node, is_size: _Is, depth: int) -> _Split:
     t, op = handle(node), node.kind.op
     is_met = is_size(node)
     if is_met is not False:
-        one = spread_to(constant(1.0, dtype_name_of(t)), t.shape)
+        one = spread_to(constant(1.0, t.dtype), t.shape)
         if is_met is True:
             return one, None
         zero = zeros_of(t.aval)
@@ -280,7 +280,7 @@ def _odd(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _
     if c is None or rest is not None:
         return None, t
     assert op.push is not None
-    one = spread_to(constant(1.0, dtype_name_of(z)), z.shape)
+    one = spread_to(constant(1.0, z.dtype), z.shape)
     is_zero = named("equal")(z, zeros_of(z.aval))
     quotient = named("div")(t, named("where")(is_zero, one, z))
     return named("mul")(c, named("where")(is_zero, op.push((one,), t, (z,), node.kind.params), quotient)), None

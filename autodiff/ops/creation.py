@@ -71,7 +71,7 @@ def extent_of(name: str, number: Any) -> int:
 @public(0)
 def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
     """A number that the graph knows, everywhere."""
-    return spread_to(constant(dtype.type(number).item(), dtype_name(dtype)), shape)
+    return spread_to(constant(dtype.type(number).item(), dtype), shape)
 
 
 def _constant(name: str, number: int, told: str, example: str) -> Any:

@@ -139,16 +139,6 @@ def shape_of(function: str, shape: Any) -> tuple[int, ...]:
         ) from None
 
 
-def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without some of its axes."""
-    return tuple([n for i, n in enumerate(shape) if i not in axes])
-
-
-def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape with some of its axes of extent 1: that of a reduction with `keepdims`."""
-    return tuple([1 if i in axes else n for i, n in enumerate(shape)])
-
-
 def check_known(index: Tensor, *, name: str, extent: int) -> None:
     """Raise IndexError for indices outside of an axis of this extent, if they are known and few."""
     known = index.node.value

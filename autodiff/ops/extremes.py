@@ -31,11 +31,11 @@ from .arithmetic import imaginary_part, mul0, real_part
 from .batching import along
 from .conditions import isfinite, maximum, where
 from .conversion import as_tensor, cast_to
-from .declare import axes_of, documented, integer, kept
+from .declare import axes_of, documented, integer
 from .joining import joined
 from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
 from .reductions import all_, any_, recurrence, reduction, scan, summed, unreduced
-from .shaping import on_axis, spread
+from .shaping import kept, on_axis, spread
 from .slicing import part
 from .template import public
 

@@ -27,8 +27,8 @@ from .batching import to_front, up, with_examples
 from .conditions import equal, maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .creation import iota
-from .declare import axis_of, check_known, reduced_shape
-from .primitive import I64, OwnPrimitive, broadcast_avals, linear, spread_to, zero_of, zeros_of
+from .declare import axis_of, check_known
+from .primitive import I64, OwnPrimitive, broadcast_avals, linear, reduced_shape, spread_to, zero_of, zeros_of
 from .shaping import on_axis, reshaped, transposed
 from .template import public
 

@@ -23,14 +23,14 @@ from .arithmetic import add, multiply
 from .conditions import clip, isnan
 from .conditions import where as choose
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import axes_of, axis_of, common, composed, documented, kept
+from .declare import axes_of, axis_of, common, composed, documented
 from .elementwise import ceil, floor, rint
 from .extremes import argmax, argmin, max_, min_
 from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, spread_of
 from .primitive import F64, I64, spread_to
 from .reductions import all_, any_, cumprod, cumsum, prod, sum_, summed
 from .rows import argsort, sort, take_along_axis
-from .shaping import moveaxis, reshaped, rows_along
+from .shaping import kept, moveaxis, reshaped, rows_along
 from .statistics import root_of_squares, std, var
 from .template import public
 

@@ -25,7 +25,7 @@ from .conditions import where as choose
 from .contraction import matmul
 from .conversion import as_tensor, astype, cast_to, dtype_of
 from .creation import empty_like, full, full_like, linspace, ones_like, zeros_like
-from .declare import axes_of, axis_of, kept
+from .declare import axes_of, axis_of
 from .diagonals import trace
 from .einsum import einsum, spelled
 from .extremes import max_, min_
@@ -34,7 +34,7 @@ from .joining import concatenate, joined, stack
 from .primitive import BOOL, spread_to
 from .rearranging import meshgrid, open_grid
 from .reductions import all_, any_, prod, sum_
-from .shaping import moveaxis, ravel, reshape, reshaped, rows_along, transpose
+from .shaping import kept, moveaxis, ravel, reshape, reshaped, rows_along, transpose
 from .statistics import floating, mean, root_of_squares, squared_size, std, var
 
 # ---------------------------------------------------------------- layouts

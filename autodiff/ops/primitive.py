@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from codegen.ir import DTYPES, OPS, Aval, define, dtype_name
+from codegen.ir import DTYPES, OPS, Aval, define
 from codegen.lowering import Lowering, Map
 
 from ..errors import DTypeError, ShapeError, caller, located
@@ -268,11 +268,6 @@ def added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     return b if a is None else a if b is None else named("add")(a, b)
 
 
-def dtype_name_of(x: Tensor) -> str:
-    """The short name of a tensor's dtype."""
-    return dtype_name(x.dtype)
-
-
 def times(g: Tensor, p: Tensor, masked: bool) -> Tensor:
     """The product of a cotangent and a partial derivative of the same dtype; a zero in a masked g is strong."""
     return record(named("mul0" if masked else "mul"), (g, p))
@@ -280,7 +275,7 @@ def times(g: Tensor, p: Tensor, masked: bool) -> Tensor:
 
 def number_of(value: Any, dtype: np.dtype) -> Tensor:
     """A 0-d number of a dtype, as a constant of the graph."""
-    return constant(value, dtype_name(dtype))
+    return constant(value, dtype)
 
 
 def zero_of(dtype: np.dtype) -> Tensor:
@@ -329,6 +324,11 @@ def elementwise_aval(
         return aval if dtype is None and aval.shape == shape else Aval(shape, dtype or aval.dtype)
 
     return infer
+
+
+def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without some of its axes."""
+    return tuple([n for i, n in enumerate(shape) if i not in axes])
 
 
 _KIND_NAMES = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}

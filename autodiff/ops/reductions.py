@@ -25,7 +25,7 @@ from ..tensor import Tensor
 from .batching import along
 from .conditions import truth
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import axes_of, documented, kept, reduced_shape
+from .declare import axes_of, documented
 from .joining import joined
 from .primitive import (
     I64,
@@ -35,11 +35,12 @@ from .primitive import (
     linear,
     number_of,
     primitive,
+    reduced_shape,
     spread_to,
     times,
     zeros_of,
 )
-from .shaping import on_axis, reshaped, spread, transposed
+from .shaping import kept, on_axis, reshaped, spread, transposed
 from .slicing import part
 from .template import public
 
@@ -87,7 +88,7 @@ _sum = linear(
     "sum",
     lambda x, *, axis: np.add.reduce(x, axis, x.dtype),  # np.sum, which takes as long again to come to it
     infer=reduced_aval("sum", "fic"),
-    transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.shape),),
+    transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.node.kind.out.shape),),
     lower=Reduce("add"),
     heavy=True,
     batch=along("axis"),

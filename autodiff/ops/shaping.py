@@ -20,8 +20,8 @@ from ..tensor import Tensor
 from .arrays import with_loop
 from .batching import along, up
 from .conversion import as_tensor
-from .declare import axes_of, axis_of, kept, listed, reduced_shape, shape_of
-from .primitive import linear, spread_to, sum_to
+from .declare import axes_of, axis_of, listed, shape_of
+from .primitive import linear, reduced_shape, spread_to, sum_to
 from .template import public
 
 __all__ = [
@@ -321,10 +321,17 @@ def broadcast_to(x, shape):
     return of_its_own(spread_to(x, shape_of("broadcast_to", shape)), x)
 
 
+def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape with some of its axes of extent 1: that of a reduction with `keepdims`."""
+    return tuple([1 if i in axes else n for i, n in enumerate(shape)])
+
+
 def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
     """Undo a reduction: y repeated along the axes that were dropped from `shape`."""
     ones = kept(shape, axes)
-    y = y if y.node.kind.out.shape == ones else record(_reshape, (y,), (ones,))
+    # The first axes come by themselves.
+    is_there = y.node.kind.out.shape == ones or (axes == tuple(range(len(axes))) and ones != shape)
+    y = y if is_there else record(_reshape, (y,), (ones,))
     return y if ones == shape else record(_broadcast_to, (y,), (shape,))
 
 

@@ -25,11 +25,11 @@ from .batching import along
 from .cancelling import by_size, divided
 from .conditions import isfinite, not_equal, where
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import axes_of, axis_of, common, documented, reduced_shape, unary
+from .declare import axes_of, axis_of, common, documented, unary
 from .elementwise import exp, log
 from .extremes import in_range, max_, min_
 from .power import power
-from .primitive import F64, number_of, primitive, times, zero_of, zeros_of
+from .primitive import F64, number_of, primitive, reduced_shape, times, zero_of, zeros_of
 from .reductions import summed, unreduced
 from .shaping import spread, transposed
 from .template import public

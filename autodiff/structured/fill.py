@@ -11,8 +11,9 @@ from .. import ops
 from ..custom import Function
 from ..errors import ShapeError, located
 from ..named_types import Number
-from ..ops.declare import axes_of, kept, reduced_shape, shape_of
-from ..ops.primitive import broadcast_avals
+from ..ops.declare import axes_of, shape_of
+from ..ops.primitive import broadcast_avals, reduced_shape
+from ..ops.shaping import kept
 from ..tensor import Tensor
 from .base import Structured, check_inner, cotangent_of, of_rank
 

@@ -8,9 +8,8 @@ Only a user's ask ends a recording.  Values are committed after the run: an erro
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +20,18 @@ from codegen.ir import OutOfRange, refused
 from ..config import config
 from ..mode import MODE
 from ..session import plans
-from .families import answered
-from .known import VALUE, Ask, Reading, name_plan, read
+from . import machine
+from .families import Size, answered, size_of
+from .known import VALUE, Ask, Reading, answer_of, is_only_run, read
 from .loans import give_back
 from .misses import note
-from .node import Node, RichNode
+from .node import Node
 from .parts import values_in_parts
-from .plan import Plan, build, count, data, draw, located, settle, source
+from .plan import Answer, Plan, count, data, draw, located, settle, source
 from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
-from .sizes import Answer, Size, size_of
-from .walk import Said, needed, still_true, structure, value_inputs
+from .sizes import learn, nothing
+from .tier import executable_of
+from .walk import Said, needed, said
 
 
 def value_of(node: Node) -> np.ndarray:
@@ -103,24 +104,28 @@ class Question:
     """An ask, and how its plan is found or made: of values here, of gradients in `transforms.gradient`.
 
     ask       None where machine code is not to find it when it is repeated
-    live      nodes of small live results, which are asked for as well
+    asked     nodes that are asked for;  live: those of small live results, which are as well
     tracks    whether what gradients of the results read is stored
-    past      the history that gradients go through
+    past      the history that gradients go through;  given, olds: cotangents, and gradients that others are added to
     found     the recording as machine code read it, if it did;  size: set where it is one of many
     ranks, places    the groups of gradients in canonical order, the place of the first node of each
-    said()    the recording as Python describes it;  take(said): take what was said of it, by whomever
+    take(said)    take what was said of the recording
     key()     its exact key, then;  make(): a new plan, where the plan is_kept
+    answer_again(new)    the answer to a recording in which others stand for its nodes
     """
 
     ask: Ask | None
+    asked: Sequence[Node]
     live: Sequence[Node]
     tracks: bool
-    said: Callable[[], Said]
     take: Callable[[Said], None]
     key: Callable[[], tuple]
     make: Callable[[], Plan]
+    answer_again: Callable[[dict[Node, Node]], Answer]
 
     past: Sequence[Node] = ()
+    given: Sequence[Node] = ()
+    olds: Sequence[Node] = ()
     found: Reading | None = None
     size: Size | None = None
     is_kept = True
@@ -129,7 +134,7 @@ class Question:
 
     def known(self) -> Plan | None:
         """The plan that answers; None where it is to be made, or none can be kept."""
-        found = None if self.ask is None else read(self.ask, self.live, self.tracks)
+        found = None if self.ask is None or machine.asks is None else read(self.ask, self.live, self.tracks)
         self.found = found
         plan = None if found is None else self.still_right(found.plan)
         if found is not None and plan is not None:
@@ -147,18 +152,14 @@ class Question:
             if self.why_unkept() is not None:
                 self.is_kept = False
                 return None
-            self.size = size_of(key, found)
-            plan = None if self.size is None else self.size.plan()
+            self.size = size = size_of(key, found)
+            if size is not None and size.form.any is not None:
+                plan = size.form.any.plan(size.numbers)
         count(plan)
         if plan is not None:
-            self.name(plan, key, found)
-            self.note_size(plan)
+            self.name(plan, key)
         return plan
 
-    def note_size(self, plan: Plan) -> None:
-        """Have machine code answer such an ask at other sizes, too."""
-        if self.ask is not None and self.size is not None:
-            self.size.note_answered(plan, self.ask, self.order, self.given_up, self.ranks)
 
     @property
     def given_up(self) -> Sequence[Node] | None:
@@ -167,16 +168,37 @@ class Question:
 
     def describe(self) -> None:
         """Have the recording described."""
-        self.take(self.said() if self.found is None else self.found.said(self.past))
+        if self.found is not None:
+            self.take(self.found.said(self.past))
+        else:
+            self.take(said([*self.asked, *self.live], self.tracks, self.past, self.given, self.olds))
 
     def recognise(self, order: list[Node]) -> None:
         """A plan of the hash was found: these are its nodes."""
         self.order = order
 
-    def name(self, plan: Plan, key: tuple, found: Reading | None) -> None:
-        """Find a plan from now on."""
-        plan.leaves = self.places
-        name_plan(plan, key, found, self.order, self.ask, self.given_up, self.ranks)
+    def name(self, plan: Plan, key: tuple, answer: Answer | None = None, choices: Any = None) -> Callable[[], None]:
+        """Find a plan by its exact key from now on, and by the hash of machine code.
+
+        Where it only has to be run, machine code answers such an ask, and at other sizes, too, if they are known.
+
+        answer, choices    of a new one, if it may be learnt for any size.  Returns what `learn` does.
+        """
+        found, ask, size = self.found, self.ask, self.size
+        plan.leaves, plan.parts = self.places, key
+        keys = [key] if found is None else [key, found.key]
+        for name in keys:
+            if plans.get(name) is not plan:
+                plans.put(name, plan)
+        plan.keys = tuple(dict.fromkeys([*plan.keys[-2:], *keys]))
+        if found is not None and ask is not None and is_only_run(plan, ask):
+            plans.put(found.key, answer_of(plan, ask, self.order, found.calls, self.given_up, self.ranks))
+        drop = nothing
+        if size is not None and answer is not None:
+            drop = learn(size, self.order, answer, self.answer_again, choices)
+        if ask is not None and size is not None and size.form.any is not None:
+            size.note_answered(plan, ask, self.order, self.given_up, self.ranks)
+        return drop
 
     def still_right(self, plan: Plan | None) -> Plan | None:
         """The plan, if what was made anew now would be the same."""
@@ -191,6 +213,16 @@ class Question:
         return None
 
 
+def still_true(parts: Sequence, order: Sequence[Node]) -> bool:
+    """True if no node has got a value, or been released, since `walk.structure` described it."""
+    for n, part in zip(order, parts, strict=True):
+        if type(part) is tuple:
+            kind, pending, *_ = part
+            if pending is not (n.value is None) or (kind is not n.kind and kind is not n.kind.out):
+                return False
+    return True
+
+
 class _Values(Question):
     """An ask for values.   why: what says why a backward records them each time"""
 
@@ -199,36 +231,24 @@ class _Values(Question):
     def __init__(
         self, ask: Ask, live: Sequence[Node], tracks: bool, why: Callable[[], str] | None = None
     ) -> None:
-        self.ask, self.live, self.tracks, self.why = ask, live, tracks, why
-
-    def said(self) -> Said:
-        roots = [*self.ask.results, *self.live]
-        order = needed(roots)
-        along = stored_along(order, roots, self.tracks)  # a node that is held counts as one that may be asked for
-        return *structure(order, roots), along
+        self.ask, self.asked, self.live, self.tracks, self.why = ask, ask.results, live, tracks, why
 
     def take(self, said: Said) -> None:
         self.parts, self.number, self.order, self.kept = said
-        self.kept = list(dict.fromkeys([*self.ask.results, *self.live, *self.kept]))
 
     def key(self) -> tuple:
         return "value", tuple(self.parts), tuple(sorted([self.number[r] for r in self.kept]))
 
     def make(self) -> Plan:
         key = self.key()
-        plan, drawn = build(self.kept, self.number)
+        answer = Answer(draw(self.kept, self.number))
+        plan = answer.plan(executable_of)
         if still_true(self.parts, self.order):
-            self.name(plan, key, self.found)
-            if self.size is not None:
-                self.size.learn(self.order, Answer(drawn), self._answer_again)
-        else:
-            self.size = None
+            self.name(plan, key, answer)
         note(*(("value", key) if self.why is None else ("backward", self.why())))
-        self.note_size(plan)
         return plan
 
-    def _answer_again(self, new: dict[Node, Node]) -> Answer:
-        """The answer to a recording in which others stand for its nodes."""
+    def answer_again(self, new: dict[Node, Node]) -> Answer:
         return Answer(draw([new[r] for r in self.kept], {new[n]: i for n, i in self.number.items()}))
 
 
@@ -290,67 +310,6 @@ def live_small(now: Recording, roots: Sequence[Node] = ()) -> list[Node]:
     for root in roots:
         live.pop(root, None)
     return list(live)
-
-
-def _own_references() -> int:
-    """References to a node while `stored_along` looks at it: the list, the loop variable, the argument of the count.
-
-    Since Python 3.14 an argument borrows what a variable holds, and is none.
-    """
-    return max([sys.getrefcount(thing) for thing in [object()]])
-
-
-_OWN_REFERENCES = _own_references()
-
-
-def stored_along(
-    order: Sequence[Node], roots: Sequence[Node], tracks: bool, past: AbstractSet[Node] = frozenset()
-) -> list[Node]:
-    """Pending nodes that must be stored with `roots` so that no reduction or product is ever redone.
-
-    Stored are the heavy nodes that are live (something outside of this graph refers to them) or in the history of
-    gradients, live elementwise nodes over heavy ones that are not stored, and pending leaves (an updated parameter).
-
-    tracks   whether gradients may be asked for later
-    past     the history that gradients are asked of; the caller holds it in a list and in this set
-    """
-    links = _links(order)
-    asked = set(roots)
-    cheap: set[Node] = set()  # can be recomputed elementwise from stored values
-    keep: list[Node] = []
-    for node in order:
-        if node.value is not None or node in asked:
-            cheap.add(node)
-        elif type(node) is RichNode and node.call is not None and node.body is None:
-            continue  # a call of several results, which have the values
-        else:
-            kind = node.kind
-            inputs = node.inputs if type(node) is Node else value_inputs(node)
-            flows = all([i in cheap for i in inputs]) and not kind.op.heavy
-            if node.leaf is not None or (kind.op.heavy and tracks and kind.out.requires_grad):
-                stored = True
-            elif flows:
-                stored = False
-            else:
-                extra = sys.getrefcount(node) - links.get(node, 0) - (node in links) - 2 * (node in past)
-                stored = extra > _OWN_REFERENCES
-            if stored:
-                keep.append(node)
-            if stored or flows:
-                cheap.add(node)
-    return keep
-
-
-def _links(order: Sequence[Node]) -> dict[Node, int]:
-    """The number of times that each node is an input of a pending one.
-
-    A function of its own: a loop variable left behind in `stored_along` would count as a holder.
-    """
-    links: dict[Node, int] = {}
-    for node in order:
-        for i in node.inputs if node.value is None else ():
-            links[i] = links.get(i, 0) + 1
-    return links
 
 
 asking.evaluate = evaluate

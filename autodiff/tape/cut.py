@@ -31,9 +31,8 @@ from heapq import heappop, heappush
 from itertools import pairwise
 
 from codegen.ir import OPS
-from codegen.runtime.cache import LRU
 
-from ..session import owned
+from ..session import namespace
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
 from .segment import FoundSegment, Rules, Segment, Unfit
@@ -52,8 +51,8 @@ KINDS = 24
 DISTINCT = 16, 0.25
 #: Segments that are tried, of those that end in a node of one kind.
 TRIED = 64
-#: Segments that are kept, each with some 80 KB of machine code and more.
-LIMIT = 256
+#: A segment that is kept has some 80 KB of machine code and more: it weighs as much as so many nodes (`programs`).
+WEIGHT = 1500
 
 #: The cost of a segment beside its arithmetic: recognised, and called twice (2 cores, 2026-11).
 OVERHEAD_S = 5e-6
@@ -63,7 +62,7 @@ TIMES = 4
 NEW = {4: 0.5, 8: 0.25}
 
 #: By the kind of node that they end in, and whether gradients went through: the latest first.
-segments: LRU = owned(lambda: LRU(LIMIT, most=LIMIT), LRU.clear)
+segments = namespace("segment")
 
 
 class Cut:
@@ -191,7 +190,7 @@ class Cut:
         top = self._top()
         known: list[Segment] = segments.get(top, [])
         _put_first(known, segment)
-        segments.put(top, known, len(known))
+        segments.put(top, known, WEIGHT * len(known))
 
     def _fits(self, nodes: Sequence[Node]) -> bool:
         """True if the nodes of the frontier that are among these are the latest of it."""

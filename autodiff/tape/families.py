@@ -17,17 +17,19 @@ from weakref import WeakSet
 
 from codegen.forks import held_over_fork
 from codegen.garbage import Paused
-from codegen.records import NamedTuple, record
+from codegen.program import observers
+from codegen.records import record
 from codegen.runtime.cache import Room
 from codegen.symbols import LEAST
 
+from ..config import config
 from ..session import namespace, owned, plans
 from . import known, machine
-from .known import Ask
+from .known import Ask, Reading, is_only_run
 from .loans import give_back
-from .node import CONSTANT, Out
-from .plan import Drawn, Plan
-from .record import Recording
+from .node import CONSTANT, Node, Out
+from .plan import Answer, Plan
+from .record import Recording, state
 from .tier import AtSize, SizedTier
 
 # ---------------------------------------------------------------- plans for any size
@@ -37,14 +39,6 @@ SMALL = 257
 
 #: Held while it is noted which plans were made.
 _lock = held_over_fork(threading.RLock())
-
-
-class Answer(NamedTuple):
-    """An answer to a recording: its program; the places of gradients, and which are computed (see `Plan`)."""
-
-    drawn: Drawn
-    grads: tuple = ()
-    computed: tuple = ()
 
 
 @record(frozen=True)
@@ -83,11 +77,11 @@ class AnyPlans:
 
     def plan(self, numbers: tuple[int, ...]) -> Plan | None:
         """The plan for these numbers; None as above."""
-        run, drawn = self.at(numbers), self.answer.drawn
+        run = self.at(numbers)
         if run is None:
             return None
-        plan = Plan(run, drawn.gather, drawn.store, drawn.copies)
-        plan.grads, plan.computed, plan.choices = self.answer.grads, self.answer.computed, self.choices
+        plan = self.answer.plan(lambda _: run)
+        plan.choices = self.choices
         with Paused(), _lock:
             self.made.add(plan)
         return plan
@@ -97,7 +91,6 @@ class AnyPlans:
         with Paused(), _lock:
             made = [*self.made]
         for plan in made:
-            plan.valid = False
             known.forget(plan)
 
 
@@ -130,12 +123,6 @@ class Form:
 forms = namespace("form")
 #: `any`: a form is found by the hash of its family; else a walk without numbers would find nothing.
 _named = owned(lambda: SimpleNamespace(any=False), lambda named: named.__init__(any=False))
-
-
-def name_family(family: bytes, form: Form, weight: int) -> None:
-    """Find a form that has plans for any size by the hash of its family, too."""
-    forms.put(family, form, weight)
-    _named.any = True
 
 
 # ---------------------------------------------------------------- keys without numbers
@@ -187,6 +174,54 @@ def _constant(params: tuple, numbers: list[int]) -> tuple:
         numbers.append(int(value))
         return _FLOAT, dtype
     return repr(value), dtype  # -0.0 is another constant than 0.0
+
+
+# ---------------------------------------------------------------- the size of a key
+
+
+@record(frozen=True)
+class Size:
+    """A key that no plan was found by, taken apart.   family: the hash of the form, if machine code gave it"""
+
+    key: tuple
+    form: Form
+    numbers: tuple[int, ...]
+    family: bytes | None
+
+    def note_answered(
+        self, plan: Plan, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None, ranks: Sequence[int]
+    ) -> None:
+        """There are plans for any size: machine code finds others like this from now on.
+
+        order      the recording in canonical order;  given_up, ranks: as `known.answer_of` has them
+        """
+        form, family = self.form, self.family
+        machine.note_repeated()  # that sizes differ does not matter to who records it
+        if family is None or forms.get(family) is form or not is_only_run(plan, ask):
+            return
+        number = {node: place for place, node in enumerate(order)}
+        form.past = None if given_up is None else [number[node] for node in given_up]
+        form.leaves, form.ranks = plan.leaves, ranks
+        forms.put(family, form, len(order))
+        _named.any = True
+
+
+def size_of(key: tuple, found: Reading | None = None) -> Size | None:
+    """A key taken apart: (purpose, parts, ...).  None where plans are not for any size now, as in a profile.
+
+    found    the recording as machine code read it
+    """
+    if not (key[1] and config.turns) or state.now.tracing or observers:
+        return None
+    left, numbers = without_numbers(key)
+    if not numbers:
+        return None
+    form: Form | None = forms.get(left)
+    family = found.family if found is not None and found.numbers == numbers else None
+    size = Size(key, form or Form(left), numbers, family)
+    if form is None:
+        forms.put(left, size.form, len(key[1]))
+    return size
 
 
 # ---------------------------------------------------------------- by machine code

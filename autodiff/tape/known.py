@@ -114,7 +114,7 @@ def described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, 
 
 def read(ask: Ask, live: Sequence[Node], tracks: bool) -> Reading | None:
     """A recording as machine code reads it; None as above.  Of gradients one list holds the history."""
-    found = machine.asks and described(ask, None, live, tracks, int(ask.purpose != VALUE))
+    found = described(ask, None, live, tracks, int(ask.purpose != VALUE))
     if found is None:
         return None
     key, order, nodes, *rest = found
@@ -155,28 +155,9 @@ def computed(answer: Any, nodes: Sequence[Node]) -> tuple | None:
 # ---------------------------------------------------------------- names of plans
 
 
-def name_plan(
-    plan: Plan, exact: tuple, found: Reading | None, order: Sequence[Node], ask: Ask | None,
-    given_up: Sequence[Node] | None, ranks: Sequence[int],
-) -> None:  # fmt: skip
-    """Find a plan by its exact key from now on, and by the hash of machine code.
-
-    Where the plan only has to be run, machine code answers such an ask: see `answer_of`.
-    """
-    plan.parts = exact
-    keys = [exact] if found is None else [exact, found.key]
-    for key in keys:
-        if plans.get(key) is not plan:
-            plans.put(key, plan)
-    plan.keys = tuple(dict.fromkeys([*plan.keys[-2:], *keys]))
-    if found is None or ask is None:
-        return
-    if is_only_run(plan, ask):
-        plans.put(found.key, answer_of(plan, ask, order, found.calls, given_up, ranks))
-
-
 def forget(plan: Plan) -> None:
-    """Find a plan no more."""
+    """Find a plan no more, which is not valid any more; not another that was made under its key since."""
+    plan.valid = False
     for key in plan.keys:
         entry = plans.get(key)
         if entry is not None and plan_of(entry) is plan:

@@ -121,30 +121,32 @@ _KINDS_OF_DATA: dict[tuple, Kind] = {}
 
 # ---------------------------------------------------------------- numbers
 
-_CONSTANTS: dict[tuple[str, str], Kind] = {}
+_CONSTANTS: dict[tuple[str, np.dtype], Kind] = {}
 
 
-def constant(value: complex, dtype: str) -> Tensor:
+def constant(value: complex, dtype: np.dtype | str) -> Tensor:
     """A 0-d constant of the graph.  Another value is another graph: for numbers that rules state.
 
-    dtype is a short name: `constant(0.5, "f64")`.
+    dtype may be a short name: `constant(0.5, "f64")`.
     """
     return handle(data_node(constant_kind(value, dtype), None))
 
 
-def constant_kind(value: complex, dtype: str) -> Kind:
+def constant_kind(value: complex, dtype: np.dtype | str) -> Kind:
     """The kind of a constant."""
+    if isinstance(dtype, str):
+        dtype = DTYPES[dtype]
     key = (repr(value), dtype)  # text: -0.0 is not 0.0, and 1 is not True
     if type(value) in KIND_OF:
         key = (f"{value!r} = {complex(value)!r}", dtype)  # the text of a symbol leaves its example out
     kind = _CONSTANTS.get(key)
     if kind is None:
-        out = out_of(Aval((), DTYPES[dtype]))
-        kind = kept(_CONSTANTS, key, one_kind((CONSTANT, *key), CONSTANT, (value, dtype), out))
+        params = value, dtype_name(dtype)
+        kind = kept(_CONSTANTS, key, one_kind((CONSTANT, *key), CONSTANT, params, out_of(Aval((), dtype))))
     return kind
 
 
-_NUMBER_OUT: dict[np.dtype, tuple[Kind, type, str]] = {}
+_NUMBER_OUT: dict[np.dtype, tuple[Kind, type]] = {}
 _INT_RANGE = {d: (np.iinfo(d).min, np.iinfo(d).max) for d in (np.dtype(np.int32), np.dtype(np.int64))}
 
 
@@ -159,19 +161,19 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
     if entry is None:
         kind = leaf_kind(out_of(Aval((), dtype)))
         python = {"f": float, "i": int, "b": bool, "c": complex}[dtype.kind]
-        entry = _NUMBER_OUT[dtype] = (kind, python, dtype_name(dtype))
-    kind, python, name = entry
+        entry = _NUMBER_OUT[dtype] = kind, python
+    kind, python = entry
     if type(value) is not python:
         if type(value) in WATCHED:
             return _leaf_of_number(value, dtype, python)
         if type(value) is complex:
-            raise DTypeError(located(f"a complex number cannot take part as {name}"))
+            raise DTypeError(located(f"a complex number cannot take part as {dtype_name(dtype)}"))
         value = _symbolic(value, python) if type(value) in KIND_OF else python(value)
     if type(value) is int:
         _fitting(dtype, value)
     now = state.now
     if now.literal and not (now.tracing and type(value) is Symbol):  # in a trace it is known when the program runs
-        return constant(value, name)
+        return constant(value, dtype)
     t: Tensor = _new(kind.out.cls)
     t.node = data_node(kind, value)
     t.masked = False

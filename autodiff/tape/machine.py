@@ -22,8 +22,8 @@ def use_asks(recorder: Any) -> None:
     asks = None if recorder is None else recorder.asks
 
 
-def note_repeated(is_so: bool = True) -> None:
-    """A recorded program is compiled, long, or of several sizes, or more of what is new is expected, if it is so."""
-    for step in list(WHEN_REPEATED) if is_so else ():
+def note_repeated() -> None:
+    """A recorded program is compiled, long, or of several sizes, or more of what is new is expected."""
+    for step in list(WHEN_REPEATED):
         if step() and step in WHEN_REPEATED:
             WHEN_REPEATED.remove(step)

@@ -111,7 +111,7 @@ def told() -> Iterator[None]:
     now, mode = state.now, MODE.get()
     before = now.lines
     try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.but("closely"))
+        set_in_context(MODE, mode.others["closely", True])
         now.lines = Lines(sys._getframe(2), is_whole=True)
         yield
     finally:
@@ -152,7 +152,7 @@ def tracing(since: float) -> Iterator[None]:
     inside, start, small, depth = now.inside, now.start, now.small, now.tracing
     mode = MODE.get()
     try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.but("lightly"))
+        set_in_context(MODE, mode.others["lightly", True])
         now.inside, now.start, now.small, now.tracing = since, 0, [], depth + 1
         yield
     finally:

@@ -167,10 +167,9 @@ class Primitive(Op):
         self.memo: tuple[dict, dict] = ({}, {})
 
 
-#: The reference of an operation, its parameters by name, and True if operands are packed; dtype and shape of what it
-#: gives; NumPy's loops if it is a ufunc, or those that it is written in; the number of elements, the bytes of one.
-#: Machine code reads it (`codegen.runtime.recording_steps`).
-Runs = tuple[Callable[..., Any], dict[str, Any], bool, np.dtype, tuple[int, ...], Any, int, int]
+#: Dtype and shape of what an operation gives; NumPy's loops if it is a ufunc, or those that it is written in; the
+#: number of elements, the bytes of one.  Machine code reads it (`codegen.runtime.recording_steps`).
+Runs = tuple[np.dtype, tuple[int, ...], Any, int, int]
 
 
 class Kind:
@@ -197,24 +196,17 @@ class Kind:
         key = op, exactly, out.shape, out.aval.dtype
         self.told: Told = _TOLD.known(key) or _TOLD.the_one(key, Told())
 
-    def run_as(self) -> Runs:
-        """The value of `runs`, made when it is first asked for."""
-        op, aval = self.op, self.out.aval
-        assert op.reference is not None, f"{op.name} has no reference"
-        packs = ir.ANY_LAYOUT.isdisjoint(op.traits)
-        keywords, dtype = dict(zip(op.params, self.params, strict=True)), aval.dtype
-        loops = self._loops(keywords, dtype) if OWN else None
-        found = (op.reference, keywords, packs, dtype, aval.shape, loops, aval.size, dtype.itemsize)
-        if OWN:  # else there is no machine code yet that asks for loops
-            self.runs = found
-        return found
+    def run_as(self) -> None:
+        """Set `runs`, for which machine code asks."""
+        aval, dtype = self.out.aval, self.out.aval.dtype
+        self.runs = dtype, aval.shape, self._loops(dtype), aval.size, dtype.itemsize
 
-    def _loops(self, keywords: dict[str, Any], dtype: np.dtype) -> Any:
+    def _loops(self, dtype: np.dtype) -> Any:
         reference: Any = self.op.reference
         if self.op is CONSTANT:  # one step, which copies its value
-            value = reference(**keywords)
+            value = reference(**self.op.keywords(self.params))
             return ((OWN["copy"], (-1,)),), ((value.ctypes.data, dtype, dtype.itemsize, value),)
-        if keywords and not hasattr(reference, "loop"):
+        if self.params and not hasattr(reference, "loop"):
             return None  # parameters go to Python's function
         in_ufuncs = getattr(reference, "in_ufuncs", None)
         return loops_of(reference) if in_ufuncs is None else in_ufuncs(dtype)

@@ -72,10 +72,9 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
     """The recordings like one that is to be cut; None: it is not.
 
     roots     what is wanted of it: recordings are told apart by the first
-    tracks    whether gradients go through it
-    length    how many nodes were made since the recording began; negative: it is an earlier one
+    tracks    whether gradients go through it;  length: see `run_in_parts`
     """
-    if 0 <= length < SHORTEST or not config.patience or config.eager:
+    if not config.turns or config.eager:
         return None
     # The operation that puts a list of every length together is of another kind each time.
     key = (roots[0].kind if len(roots[0].inputs) < _MANY_INPUTS else roots[0].kind.op, tracks)
@@ -83,7 +82,8 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
     if ending is None:
         _endings.put(key, Ending(_size_of(roots, tracks)))
         return None
-    machine.note_repeated(length > LARGEST)  # it is machine code that finds parts, and Python is slow with long ones
+    if length > LARGEST:  # it is machine code that finds parts, and Python is slow with long ones
+        machine.note_repeated()
     return ending if machine.asks is not None and ending.is_to_be_tried(roots, tracks) else None
 
 
@@ -103,9 +103,12 @@ def values_in_parts(roots: Sequence[Node], start: float) -> bool:
     roots     what is asked for, then others that are wanted with it
     start     the number that the recording began with
     """
-    # Of a list of values the first is asked for before the others.
-    measured = roots if 0 <= roots[0].number - start < SHORTEST else roots[:1]
-    found = None if roots[0].leaf is not None else run_in_parts(roots, measured, start)
+    measured, length = roots[:1], roots[0].number - start
+    if 0 <= length < SHORTEST:  # of a list of values the first is asked for before the others
+        measured, length = roots, max([root.number for root in roots]) - start
+    if 0 <= length < SHORTEST or roots[0].leaf is not None:
+        return False
+    found = run_in_parts(roots, measured, length)
     if found is None:
         return False
     keep(found[0])
@@ -119,18 +122,18 @@ def keep(parts: Sequence[FoundSegment]) -> None:
 
 
 def run_in_parts(
-    roots: Sequence[Node], measured: Sequence[Node], start: float, targets: AbstractSet[Node] = frozenset(),
+    roots: Sequence[Node], measured: Sequence[Node], length: float, targets: AbstractSet[Node] = frozenset(),
     rules: Rules | None = None,
 ) -> tuple[Sequence[FoundSegment], dict[Node, Any]] | None:  # fmt: skip
     """The parts of a recording, computed, and the cotangents of leaves and targets; nothing is kept in nodes yet.
 
     roots     a result, then nodes whose values are wanted in the same run;   measured: those that tell how long it is
-    start     the number that it began with
+    length    how many nodes were made since it began, enough of them; negative: it is an earlier one
     targets   where gradients end, beside leaves;   rules: those of segments, where gradients go through
 
     None where the recording does not fall into segments, or is not to.
     """
-    ending = ending_of(measured, rules is not None, max([root.number for root in measured]) - start)
+    ending = ending_of(measured, rules is not None, length)
     if ending is None:
         return None
     since = prices.now()

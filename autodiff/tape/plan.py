@@ -10,9 +10,11 @@ recording with an equal key.  What a rule did with watched numbers (`watched`) i
 from __future__ import annotations
 
 import threading
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -23,13 +25,13 @@ from codegen.records import NamedTuple
 
 from ..config import config
 from ..errors import caller
-from ..session import owned, tiers
+from ..session import owned
 from .lines import Lines, give_origins
 from .machine import note_repeated
 from .node import Node
 from .program import Program, data, placed, program_of
 from .record import ALIASES, state
-from .tier import AtSize, Tier, executable_of
+from .tier import AtSize, Tier
 from .walk import value_inputs
 
 if TYPE_CHECKING:
@@ -58,7 +60,8 @@ def count(plan: Plan | None) -> None:
     else:
         COUNTS.hits += 1
     is_compiled = plan is not None and not isinstance(plan.executable, Tier | AtSize)
-    note_repeated(is_compiled or len(tiers) > config.patience > 0)
+    if is_compiled or COUNTS.misses > config.turns > 0:
+        note_repeated()
 
 
 #: Held while `.grad` of several leaves is compared and written: never while anything is computed.
@@ -152,7 +155,7 @@ class Plan:
         """Call this from now on."""
         self.executable = executable
         if isinstance(executable, Tier):
-            executable.note_user(self)
+            executable.users.add(ref(self, executable.users.discard))
 
     def exchange(self, tier: Tier, compiled: Any) -> None:
         """There is an executable in the place of a tier, which this may have run."""
@@ -179,6 +182,21 @@ class Plan:
             return self.executable.call(*values)
         except OutOfRange as error:
             raise located_at(error, [order[number] for number, _ in self.store]) from None
+
+    def gradients(self, results: tuple, ranks: Sequence[int], order: Sequence[Node] = ()) -> list[np.ndarray | None]:
+        """The gradients among the results of a run on a recording, each in memory of its own.
+
+        ranks    which group each is of: they are given in the order of the groups
+        """
+        taken: set[int] = set()
+        found: list[np.ndarray | None] = [None] * len(ranks)
+        for rank, place, computed in zip(ranks, self.grads, self.computed, strict=True):
+            if computed:
+                found[rank] = results[place] if place not in taken else results[place].copy()
+                taken.add(place)
+            elif place is not None:
+                found[rank] = data(order[place] if type(place) is int else place).copy()
+        return found
 
     def commit(self, order: Sequence[Node], results: tuple) -> None:
         """Keep the values that belong to nodes."""
@@ -279,11 +297,37 @@ def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Drawn:
     return Drawn(program, gather, tuple(store), tuple(copies), places)
 
 
-def build(outputs: Iterable[Node], number: dict[Node, int]) -> tuple[Plan, Drawn]:
-    """The plan that stores every output which has a number, and what was drawn for it: its executable is looked up."""
+class Answer(NamedTuple):
+    """An answer to a recording: its program; the places of gradients, and which are computed (see `Plan`)."""
+
+    drawn: Drawn
+    grads: tuple = ()
+    computed: tuple = ()
+
+    def plan(self, executable_of: Callable[[Program], Any]) -> Plan:
+        """The plan that runs this, by the executable of a program, or what stands for it."""
+        program, gather, store, copies, _ = self.drawn
+        plan = Plan(executable_of(program) if program.outputs else None, gather, store, copies)
+        plan.grads, plan.computed = self.grads, self.computed
+        return plan
+
+
+def draw_gradients(
+    gradients: Sequence[Node | None], outputs: Iterable[Node], number: dict[Node, int], own: AbstractSet[int]
+) -> Answer:
+    """The answer that computes some outputs, and gradients which are among them, or known.
+
+    own    numbers of nodes in which nothing is kept
+    """
     drawn = draw(outputs, number)
-    executable = executable_of(drawn.program) if drawn.program.outputs else None
-    return Plan(executable, drawn.gather, drawn.store, drawn.copies), drawn
+    if any([n in own for n, _ in drawn.store]):
+        drawn = drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own]))
+    places = drawn.places
+    return Answer(
+        drawn,
+        tuple([None if g is None else places.get(g, number.get(g, g)) for g in gradients]),
+        tuple([g is not None and g in places for g in gradients]),
+    )
 
 
 def freeze(

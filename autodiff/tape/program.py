@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Container, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,9 +38,11 @@ class Program:
     equations   (kind, places)
     outputs     places
     lowered     the nodes of its graph, once there is one, by equation
+    size        the number of elements of all that is computed
+    has_regions   True if loops or branches are among the operations
     """
 
-    __slots__ = ("_graph", "_key", "_table", "equations", "inputs", "lowered", "outputs")
+    __slots__ = ("_graph", "_key", "_table", "equations", "has_regions", "inputs", "lowered", "outputs", "size")
 
     def __init__(
         self, inputs: Sequence[Aval], equations: Sequence[tuple[Kind, tuple[int, ...]]], outputs: Sequence[int]
@@ -51,6 +52,9 @@ class Program:
         self._graph: ir.Graph | None = None
         self._table = b""
         self.lowered: list[ir.Node] = []
+        kinds = [kind for kind, _ in equations]
+        self.size = sum([kind.out.aval.size for kind in kinds])
+        self.has_regions = any([kind.op.has_regions for kind in kinds])
 
     @property
     def key(self) -> tuple:
@@ -66,16 +70,6 @@ class Program:
         if self._graph is None:
             self._graph = self._made()
         return self._graph
-
-    @property
-    def size(self) -> int:
-        """The number of elements of all that is computed."""
-        return sum([kind.out.aval.size for kind, _ in self.equations])
-
-    @property
-    def has_regions(self) -> bool:
-        """True if loops or branches are among the operations."""
-        return any([op.has_regions for op in {kind.op for kind, _ in self.equations}])
 
     def _made(self) -> ir.Graph:
         inputs, count = [ir.input_node(aval) for aval in self.inputs], len(self.equations)
@@ -97,8 +91,9 @@ class Program:
         Raises what evaluating the graph raises.
         """
         arrays = [np.asarray(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
+        native = machine.asks
         try:
-            found = None if machine.asks is None else self._filled(machine.asks, arrays)
+            found = self._by_references(arrays) if native is None else self._filled(native, arrays)
         except Exception:
             found = None  # all over again: the graph says where
         if found is None:
@@ -109,8 +104,18 @@ class Program:
     #: As an executable is run.
     call = evaluate
 
+    def _by_references(self, arrays: Sequence[np.ndarray]) -> list[Any] | None:
+        """The values of all equations, and behind them the inputs; None where they want much memory."""
+        if self.size > _MANY:
+            return None
+        values: list[Any] = [*[None] * len(self.equations), *arrays[::-1]]
+        with ignoring(all="ignore"), one_thread():
+            for place, (kind, places) in enumerate(self.equations):
+                values[place] = _value(kind, [values[p] for p in places])
+        return values
+
     def _filled(self, native: Any, arrays: Sequence[np.ndarray]) -> list[Any] | None:
-        """The values of all equations that are arrays, and behind them the inputs; None where they want much memory.
+        """The same, all of them arrays, or with an address in memory that they share.
 
         Machine code calls NumPy's loops, and the rest is done here.
         """
@@ -121,28 +126,34 @@ class Program:
         *_, count, _, total, shared, elements, by_python = struct.unpack_from("8q", self._table)
         if elements > _MANY or shared > 8 * _MANY:
             return None
-        values = [*[None] * count, *map(_packed, arrays[::-1])]
+        values: list[Any] = [*[None] * count, *map(_packed, arrays[::-1])]
         memory = np.empty(shared + 8 * total, np.uint8)
+
+        def value(place: int) -> np.ndarray:
+            """The value of an equation that NumPy has no loop for, its elements one after the other."""
+            kind, places = self.equations[place]
+            return _packed(_value(kind, [values[p] for p in places]))
+
         if not by_python:  # loops of plain numbers raise nothing
             native.interpreted(self._table, self.equations, values, memory, None)
             return values
         with ignoring(all="ignore"), one_thread():
-            native.interpreted(self._table, self.equations, values, memory, partial(self._value, values))
+            native.interpreted(self._table, self.equations, values, memory, value)
         return values
 
-    def _value(self, values: Sequence[Any], place: int) -> np.ndarray:
-        """The value of an equation that NumPy has no loop for, its elements one after the other."""
-        kind, places = self.equations[place]
-        reference, keywords, packs, dtype, shape, *_ = kind.runs or kind.run_as()
-        given = [values[p] for p in places]
-        if packs:
-            given = [np.asarray(array, order="C") for array in given]
-        value = reference(*given, **keywords)
-        if type(value) is not np.ndarray or value.dtype is not dtype:
-            value = np.asarray(value, dtype)
-        if value.shape != shape:  # machine code reads as many elements as the kind says
-            raise ValueError(f"{kind} was evaluated to {value.shape}")
-        return _packed(value)
+
+def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
+    """The value of an operation on these."""
+    op, aval = kind.op, kind.out.aval
+    assert op.reference is not None, f"{op.name} has no reference"
+    if ir.ANY_LAYOUT.isdisjoint(op.traits):
+        given = [np.asarray(array, order="C") for array in given]
+    value = op.reference(*given, **dict(zip(op.params, kind.params, strict=True)))
+    if type(value) is not np.ndarray or value.dtype is not aval.dtype:
+        value = np.asarray(value, aval.dtype)
+    if value.shape != aval.shape:  # machine code reads as many elements as the kind says
+        raise ValueError(f"{kind} was evaluated to {value.shape}")
+    return value
 
 
 def _packed(array: np.ndarray) -> np.ndarray:

@@ -23,18 +23,14 @@ from weakref import WeakSet, ref
 
 from codegen.ir import OPS, Aval
 from codegen.lazily import imported
-from codegen.program import observers
-from codegen.records import record
 from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, watched
 
-from ..config import config
 from ..dispatch import observed
 from ..session import plans
-from .families import Answer, AnyPlans, Form, forms, is_count, name_family, without_numbers
-from .known import Ask, Reading, is_only_run, plan_of
-from .machine import note_repeated
+from .families import AnyPlans, Form, Size, is_count
+from .known import plan_of
 from .node import CONSTANT, LEAF, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
-from .plan import Plan
+from .plan import Answer
 from .record import ALIASES, state
 from .tier import SizedTier, Tier
 
@@ -47,65 +43,29 @@ _PLAIN = frozenset((CONSTANT, LEAF, *ALIASES))
 _serial = itertools.count()
 
 
-@record(frozen=True)
-class Size:
-    """A key that no plan was found by, taken apart.   family: the hash of the form, if machine code gave it"""
+def learn(
+    size: Size, order: Sequence[Node], answer: Answer, again: Callable[[dict[Node, Node]], Answer], choices: Any = None
+) -> Callable[[], None]:
+    """Remember a recording that was answered by a plan of its own; if it came in another size before, for any.
 
-    key: tuple
-    form: Form
-    numbers: tuple[int, ...]
-    family: bytes | None
+    order     its nodes, canonically
+    again     what answers the recording in which others stand for these nodes
+    choices   of dispatch that the answer relies on
 
-    def plan(self) -> Plan | None:
-        """Its plan, if there is one for any size."""
-        found = self.form.any
-        return None if found is None else found.plan(self.numbers)
-
-    def note_answered(
-        self, plan: Plan, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None, ranks: Sequence[int]
-    ) -> None:
-        """If there are plans for any size, machine code finds others like this from now on.
-
-        order      the recording in canonical order;  given_up, ranks: as `known.answer_of` has them
-        """
-        form, family = self.form, self.family
-        if form.any is None:
-            return
-        note_repeated()  # that sizes differ does not matter to who records it
-        if family is None or forms.get(family) is form or not is_only_run(plan, ask):
-            return
-        number = {node: place for place, node in enumerate(order)}
-        form.past = None if given_up is None else [number[node] for node in given_up]
-        form.leaves, form.ranks = plan.leaves, ranks
-        name_family(family, form, len(order))
-
-    def learn(
-        self,
-        order: Sequence[Node],
-        answer: Answer,
-        again: Callable[[dict[Node, Node]], Answer],
-        choices: Any = None,
-    ) -> Callable[[], None]:
-        """Remember a recording that was answered by a plan of its own; if it came in another size before, for any.
-
-        order     its nodes, canonically
-        again     what answers the recording in which others stand for these nodes
-        choices   of dispatch that the answer relies on
-
-        Returns what is to be called when one of the choices changes.
-        """
-        form, samples = self.form, self.form.samples
-        is_decided_otherwise = form.any is not None and form.any.is_formula_of(self.numbers)
-        if self.numbers in samples or len(samples) > _TRIES or is_decided_otherwise:
-            return _nothing
-        samples[self.numbers] = self.key
-        is_known_twice = len(samples) > 1 and _is_plain(order)
-        found = _for_any(self, samples, order, answer, again, choices) if is_known_twice else None
-        if found is None:
-            return _nothing
-        _answer_all(form, found)
-        where, what = ref(form), ref(found)
-        return lambda: _drop(where(), what())
+    Returns what is to be called when one of the choices changes.
+    """
+    form, samples = size.form, size.form.samples
+    is_decided_otherwise = form.any is not None and form.any.is_formula_of(size.numbers)
+    if size.numbers in samples or len(samples) > _TRIES or is_decided_otherwise:
+        return nothing
+    samples[size.numbers] = size.key
+    is_known_twice = len(samples) > 1 and _is_plain(order)
+    found = _for_any(size, samples, order, answer, again, choices) if is_known_twice else None
+    if found is None:
+        return nothing
+    _answer_all(form, found)
+    where, what = ref(form), ref(found)
+    return lambda: _drop(where(), what())
 
 
 def _answer_all(form: Form, found: AnyPlans) -> None:
@@ -121,8 +81,8 @@ def _answer_all(form: Form, found: AnyPlans) -> None:
     form.samples = dict.fromkeys(form.samples)
 
 
-def _nothing() -> None:
-    pass
+def nothing() -> None:
+    """Nothing has been learnt that a choice could change."""
 
 
 def _drop(form: Form | None, found: AnyPlans | None) -> None:
@@ -130,23 +90,6 @@ def _drop(form: Form | None, found: AnyPlans | None) -> None:
         found.drop()
     if form is not None and form.any is found:
         form.any = None
-
-
-def size_of(key: tuple, found: Reading | None = None) -> Size | None:
-    """A key taken apart: (purpose, parts, ...).  None where plans are not for any size now, as in a profile.
-
-    found    the recording as machine code read it
-    """
-    if not (key[1] and config.patience) or state.now.tracing or observers:
-        return None
-    left, numbers = without_numbers(key)
-    if not numbers:
-        return None
-    form: Form | None = forms.get(left)
-    if form is None:
-        form = Form(left)
-        forms.put(left, form, len(key[1]))
-    return Size(key, form, numbers, found.family if found is not None and found.numbers == numbers else None)
 
 
 # ---------------------------------------------------------------- with symbols

@@ -27,7 +27,7 @@ from codegen.ir import Graph
 from codegen.runtime import native
 
 from ..config import config
-from ..session import owned, tiers
+from ..session import OPERATION, owned, tiers
 from .machine import note_repeated
 from .misses import compiled_in_sight, note
 from .node import new_number
@@ -98,7 +98,7 @@ LATE: list[Late] = []
 
 def _patience() -> int:
     """The patience as configured; 0 in a function of `jit` that runs as it is recorded (`once`)."""
-    return 0 if state.now.unseen else config.patience
+    return 0 if state.now.unseen else config.turns
 
 
 class Account:
@@ -128,7 +128,7 @@ class Account:
 class Tier(Account):
     """Stands for the machine code of a program, which NumPy evaluates until it is made (`compiled`).
 
-    It decides at every run, and puts the code in its own place in the plans that use it (`users`).
+    It decides at every run, and tells the plans that run it (`users`) of the code, which they run in its place.
 
     made(*values)    the executable, at the first run with it;   evaluate(*values): the results
     """
@@ -144,10 +144,6 @@ class Tier(Account):
         self.compiled: Any = None
         self.users: set[ref[Any]] = set()
         self._number = new_number()
-
-    def note_user(self, user: Any) -> None:
-        """A plan runs this: it is told of the executable."""
-        self.users.add(ref(user, self.users.discard))
 
     def call(self, *values: Any) -> tuple:
         """Run it as `Executable.call` does."""
@@ -247,7 +243,7 @@ class AtSize:
         if not lasts:
             return
         if tier.compiled is None:
-            tier.note_user(self)
+            tier.users.add(ref(self, tier.users.discard))
         else:
             self.exchange(tier, tier.compiled)
 
@@ -312,7 +308,7 @@ def tier_of(program: Program) -> Tier:
     found: Tier | None = tiers.get(key)
     if found is None:
         found = Tier(count, lambda *_: prices.compiled(program.graph), program.evaluate)
-        tiers.put(key, found, count)
+        tiers.put(key, found, OPERATION * count)
     return found
 
 

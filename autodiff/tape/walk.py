@@ -15,18 +15,19 @@ loop, with other data in other nodes, has an equal key.
 
 Another thread may evaluate the same pending nodes meanwhile.  A node gets its value once, and lets go of its
 inputs afterwards; so whoever reads the inputs first and then looks for the value sees one of its two states,
-and a key is true of each node.  What was made for a key later is kept only if the key is `still_true`.
+and a key is true of each node.  What was made for a key later is kept only if that is so still (`ask.still_true`).
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 
 from . import machine
-from .node import CONSTANT, LEAF, Leaf, Node
+from .node import CONSTANT, LEAF, Leaf, Node, RichNode
 
 by_number = attrgetter("number")
 
@@ -122,6 +123,67 @@ def _followed(node: Node, past: AbstractSet[Node]) -> tuple[Node, ...]:
     return inputs
 
 
+def _own_references() -> int:
+    """References to a node while `stored_along` looks at it: the list, the loop variable, the argument of the count.
+
+    Since Python 3.14 an argument borrows what a variable holds, and is none.
+    """
+    return max([sys.getrefcount(thing) for thing in [object()]])
+
+
+_OWN_REFERENCES = _own_references()
+
+
+def stored_along(
+    order: Sequence[Node], roots: Sequence[Node], tracks: bool, past: AbstractSet[Node] = frozenset()
+) -> list[Node]:
+    """Pending nodes that must be stored with `roots` so that no reduction or product is ever redone.
+
+    Stored are the heavy nodes that are live (something outside of this graph refers to them) or in the history of
+    gradients, live elementwise nodes over heavy ones that are not stored, and pending leaves (an updated parameter).
+
+    tracks   whether gradients may be asked for later
+    past     the history that gradients are asked of; the caller holds it in a list and in this set
+    """
+    links = _links(order)
+    asked = set(roots)
+    cheap: set[Node] = set()  # can be recomputed elementwise from stored values
+    keep: list[Node] = []
+    for node in order:
+        if node.value is not None or node in asked:
+            cheap.add(node)
+        elif type(node) is RichNode and node.call is not None and node.body is None:
+            continue  # a call of several results, which have the values
+        else:
+            kind = node.kind
+            inputs = node.inputs if type(node) is Node else value_inputs(node)
+            flows = all([i in cheap for i in inputs]) and not kind.op.heavy
+            if node.leaf is not None or (kind.op.heavy and tracks and kind.out.requires_grad):
+                stored = True
+            elif flows:
+                stored = False
+            else:
+                extra = sys.getrefcount(node) - links.get(node, 0) - (node in links) - 2 * (node in past)
+                stored = extra > _OWN_REFERENCES
+            if stored:
+                keep.append(node)
+            if stored or flows:
+                cheap.add(node)
+    return keep
+
+
+def _links(order: Sequence[Node]) -> dict[Node, int]:
+    """The number of times that each node is an input of a pending one.
+
+    A function of its own: a loop variable left behind in `stored_along` would count as a holder.
+    """
+    links: dict[Node, int] = {}
+    for node in order:
+        for i in node.inputs if node.value is None else ():
+            links[i] = links.get(i, 0) + 1
+    return links
+
+
 def structure(
     order: Sequence[Node], roots: Sequence[Node], past: AbstractSet[Node] = frozenset()
 ) -> tuple[list, dict[Node, int], list[Node]]:  # fmt: skip
@@ -168,16 +230,24 @@ def part_of(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: d
 Said = tuple[list, dict[Node, int], list[Node], list[Node]]
 
 
+def said(
+    asked: Sequence[Node], tracks: bool, past: Collection[Node] = (), given: Sequence[Node] = (),
+    olds: Sequence[Node] = (),
+) -> Said:  # fmt: skip
+    """The recording of what is asked for.
+
+    tracks    whether gradients may be asked for later;  past: the history that they are asked of now
+    given     cotangents among what is asked;  olds: gradients that others are added to
+    """
+    inside = frozenset(past)
+    roots = list(dict.fromkeys([*asked, *olds]))
+    order = needed(roots, inside)
+    along = stored_along(order, roots, tracks, inside)  # a node that is held counts as one that may be asked for
+    parts, number, ordered = structure(order, asked, inside, frozenset(olds))
+    read = {*given, *olds}
+    return parts, number, ordered, [n for n in roots if n.value is None and n not in read] + along
+
+
 def is_given(node: Node) -> bool:
     """True for a node of a history that is the same whatever it was computed by: a leaf, an argument of `grad`."""
     return node.value is not None and (node.leaf is not None or node.kind.op is LEAF)
-
-
-def still_true(parts: Sequence, order: Sequence[Node]) -> bool:
-    """True if no node has got a value, or been released, since `structure` described it."""
-    for n, part in zip(order, parts, strict=True):
-        if type(part) is tuple:
-            kind, pending, *_ = part
-            if pending is not (n.value is None) or (kind is not n.kind and kind is not n.kind.out):
-                return False
-    return True

@@ -43,10 +43,10 @@ class detect_anomaly:
     def __enter__(self) -> None:
         mode = MODE.get()
         self._before.append(mode.anomalies)
-        set_in_context(MODE, mode.but("anomalies"))
+        set_in_context(MODE, mode.others["anomalies", True])
 
     def __exit__(self, *_: object) -> None:
-        set_in_context(MODE, MODE.get().but("anomalies", self._before.pop()))
+        set_in_context(MODE, MODE.get().others["anomalies", self._before.pop()])
 
 
 def is_watching() -> bool:

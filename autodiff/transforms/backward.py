@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval, dtype_name
+from codegen.ir import Aval
 
 from ..errors import GradientDTypeError, GradientError, GradientShapeError, located, with_article
 from ..mode import MODE
@@ -192,7 +192,7 @@ def _one(aval: Aval, taker: str) -> Tensor:
             f"{taker}: the result is {aval}: a complex number has no direction to descend in",
             f"take ad.real or ad.abs of it, or pass {_GIVEN[taker]}= with its aval",
         ))
-    return constant(1.0, dtype_name(aval.dtype))
+    return constant(1.0, aval.dtype)
 
 
 def _leaves(rare: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> dict[Leaf, list[Node]]:

@@ -6,10 +6,7 @@ A *group* is what one gradient belongs to: the versions of one leaf, or one node
     recorded(past, seeds, groups)             with a history of their own
     pulled(seeds, targets, tracks)            through the history of some results, to nodes
 
-And gradients as values for which no plan of the whole is looked for:
-
-    again(ask, ...)    of a recording that is known: asked for before in the same way, by its plan
-    in_parts(...)      of a long recording that falls into segments
+    again(ask, ...)    gradients as values, of a recording that was asked for before in the same way, by its plan
 """
 
 from __future__ import annotations
@@ -20,21 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from codegen.garbage import ignoring
-
-from ..custom.keys import users_methods
-from ..dispatch import observed
 from ..mode import MODE
 from ..ops import add
 from ..ops.arithmetic import mul0
 from ..ops.primitive import zeros_of
 from ..tape.families import answered
 from ..tape.known import SOME, TENSORS, Ask
-from ..tape.node import Node, data_node, leaf_kind, out_of
-from ..tape.parts import keep, run_in_parts
-from ..tape.plan import Plan, data
+from ..tape.node import Node
 from ..tape.record import DETACH, noted, record, state
-from ..tape.segment import GIVEN, Ruled, Segment, Unfit
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
@@ -148,81 +138,5 @@ def again(ask: Ask, retain: bool, is_released: bool = False) -> list[np.ndarray 
     if found is None:
         return None
     results, answer = found
-    return in_order(separate(answer.plan, results), answer.ranks)
-
-
-def in_order(gradients: Sequence[np.ndarray | None], ranks: Sequence[int]) -> list[np.ndarray | None]:
-    """Gradients in the order of their groups.   ranks: which group each is of"""
-    found: list[np.ndarray | None] = [None] * len(ranks)
-    for rank, gradient in zip(ranks, gradients, strict=True):
-        found[rank] = gradient
-    return found
-
-
-def separate(plan: Plan, results: tuple, order: Sequence[Node] = ()) -> list[np.ndarray | None]:
-    """The gradients of a plan that was run on a recording, each in memory of its own."""
-    taken: set[int] = set()
-    gradients: list[np.ndarray | None] = []
-    for place, computed in zip(plan.grads, plan.computed, strict=True):
-        if place is None:
-            gradients.append(None)
-        elif computed:
-            gradients.append(results[place] if place not in taken else results[place].copy())
-            taken.add(place)
-        else:
-            gradients.append(data(order[place] if type(place) is int else place).copy())
+    gradients: list[np.ndarray | None] = answer.plan.gradients(results, answer.ranks)
     return gradients
-
-
-# ---------------------------------------------------------------- in parts (`tape.parts`)
-
-
-def in_parts(
-    root: Node, groups: Sequence[Group], beside: Sequence[Node]
-) -> list[np.ndarray | None] | None:  # fmt: skip
-    """The gradients of one number, and values `beside`, if its recording falls into segments; else None."""
-    now, out = state.now, root.kind.out
-    targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
-    # Gradients end at targets: they may not be needed before one.
-    if now.tracing or out.aval.size != 1 or out.aval.dtype.kind != "f" or any([n.inputs for n in targets]):
-        return None
-    found = run_in_parts([root, *beside], [root], now.began, targets, _segment_rules)
-    if found is None:
-        return None
-    parts, bars = found
-    keep(parts)
-    return _sums(bars, groups)
-
-
-def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndarray | None]:
-    """The sum of the cotangents of each group, in memory of its own."""
-    taken: set[int] = set()
-    found: list[np.ndarray | None] = []
-    for group in groups:
-        terms = [bars[n] for n in group.nodes if n in bars]
-        if not terms:
-            found.append(None)
-            continue
-        with ignoring(all="ignore"):
-            total = reduce(lambda a, b: np.asarray(np.add(a, b)), terms)
-        found.append(total.copy() if id(total) in taken else total)
-        taken.add(id(total))
-    return found
-
-
-def _segment_rules(segment: Segment, pattern: tuple[int, ...]) -> Ruled:
-    """Run the rules of a segment.  Raises Unfit where one is the user's, which may read anything."""
-    given: list[Node | None] = []
-    seeds = []
-    targets = tuple(segment.tracked.values())
-    with observed() as choices:
-        for node, flag in zip([*segment.roots, *targets], pattern, strict=True):
-            bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
-            given.append(bar)
-            if bar is not None:
-                seeds.append((node, bar, flag == 2))
-        order = [n for n in segment.nodes if n.kind.out.requires_grad]
-        found = {node: (bar, 1 + is_masked) for node, bar, is_masked in Pull(order, seeds, targets, False).reached()}
-    if users_methods(choices):
-        raise Unfit
-    return Ruled(given, found, choices)

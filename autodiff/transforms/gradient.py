@@ -11,29 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
-from codegen.garbage import Paused
+from codegen.garbage import Paused, ignoring
 
 from ..custom.keys import reading, users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
 from ..tape import tier
-from ..tape.ask import Question, end_recording, evaluate, live_small, stored_along
+from ..tape.ask import Question, end_recording, evaluate, live_small, still_true
 from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
 from ..tape.misses import note
-from ..tape.node import Node, new_number
-from ..tape.plan import COUNTS, Drawn, Misfit, Plan, count, data, draw, source
-from ..tape.program import Program
+from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
+from ..tape.parts import SHORTEST, keep, run_in_parts
+from ..tape.plan import COUNTS, Answer, Misfit, Plan, count, data, draw_gradients, source
 from ..tape.record import state
-from ..tape.sizes import Answer
-from ..tape.walk import Said, history, needed, still_true, structure
+from ..tape.segment import GIVEN, Ruled, Segment, Unfit
+from ..tape.walk import Said, history
 from ..tensor import Tensor
-from .backward_pass import Group, emit, in_order, in_parts, separate
+from .backward_pass import Group, emit
+from .reverse import Pull
 from .rules import Watches, found_out
 
 
@@ -75,8 +76,9 @@ def solve(
         plan = question.make("a rule cannot compute with a number as it did before")
         results = plan.run(question.order)
     plan.commit(question.order, results)
+    found = plan.gradients(results, question.ranks, question.order)
     end_recording(state.now)
-    return in_order(separate(plan, results, question.order), question.ranks)
+    return found
 
 
 class Gradients(Question):
@@ -122,14 +124,6 @@ class Gradients(Question):
         self.places = tuple([places[i] for i in self.ranks])
         self.ordered = [self.groups[i] for i in self.ranks]
 
-    def said(self) -> Said:
-        inside = frozenset(self.past)
-        roots = list(dict.fromkeys([*self.asked, *self.live]))
-        order = needed(roots, inside)
-        along = stored_along(order, roots, self.tracks, inside)
-        kept = [n for n in roots if n.value is None and n not in self.given] + along
-        return *structure(order, [*self.asked, *self.live], inside), kept
-
     def take(self, said: Said) -> None:
         self.parts, self.number, self.order, self.kept = said
         number = self.number
@@ -165,18 +159,19 @@ class Gradients(Question):
         count(None)
         self.take(([], {n: i for i, n in enumerate(found.order)}, found.order, found.kept))
         gradients = emit(self.past, self.seeds, self.ordered, tracks=False)
-        plan, _ = self._planned(gradients, lambda made: made if tier.is_evaluated(made) else tier.executable_of(made))
+        answer = _drawn(gradients, self.seeds, self.kept, self.number)
+        plan = answer.plan(lambda made: made if tier.is_evaluated(made) else tier.executable_of(made))
         note("backward", "one new program comes after another: each is kept when it comes again")
         return plan
 
     def make(self, why: str = "") -> Plan:
         """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
         past, seeds, groups, number = self.past, self.seeds, self.ordered, self.number
-        key, size = self.key(), None if why else self.size
+        key = self.key()
         asked = state.now.asked
         watches = Watches(past if not why else ())
         # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
-        with watches.open(), nullcontext(Choices()) if why else observed() as choices:
+        with watches.open(), nullcontext(Choices()) if why else observed(tracks=False) as choices:
             try:
                 gradients = emit(past, seeds, groups, tracks=False)
             except Exception:
@@ -198,33 +193,18 @@ class Gradients(Question):
         why = why or unnamed
         keys = watches.keys() if watches.calls else {}
         key = _with_calls(key, keys, number) if keys else key
-        known = not why
-        plan, answer = self._planned(gradients, tier.executable_of)
+        answer = _drawn(gradients, self.seeds, self.kept, number)
+        plan = answer.plan(tier.executable_of)
         plan.relied, plan.read, plan.leaves = relied, read, self.places
-        if known and still_true(key[1], self.order):
+        if not why and still_true(self.parts, self.order):
             if watches.by_node:
                 plan.formulas = watches.formulas(plan.gather, number)
                 plan.gather = watches.let_go(plan.gather)
-            found = self.found
-            self.name(plan, key, found and found.with_calls({number[n]: call for n, call in keys.items()}))
+            self.found = self.found and self.found.with_calls({number[n]: call for n, call in keys.items()})
             plan.choices = choices
-            known_plan = ref(plan)
-            forget_size: Callable[[], None] | None = None
-            choices.on_change(lambda: _drop(known_plan(), forget_size))
-            if size is not None and not relied:
-                forget_size = size.learn(self.order, answer, self._answer_again, choices)
+            choices.on_change(partial(_drop, ref(plan), self.name(plan, key, None if relied else answer, choices)))
         note("backward", why or key)
-        self.note_size(plan)
         return plan
-
-    def _planned(self, gradients: list[Tensor | None], executable_of: Callable[[Program], Any]) -> tuple[Plan, Answer]:
-        """The plan that computes these gradients."""
-        drawn = draw([*[g.node for g in gradients if g is not None], *self.kept], self.number)
-        answer = _answer(drawn, gradients, self.seeds, self.kept, self.number)
-        executable = executable_of(drawn.program) if drawn.program.outputs else None
-        plan = Plan(executable, drawn.gather, answer.drawn.store, drawn.copies)
-        plan.grads, plan.computed = answer.grads, answer.computed
-        return plan, answer
 
     def computed(self, wanted: Sequence[Node]) -> list[np.ndarray | None]:
         """The gradients where no plan can be kept: what hooks and rules record is computed as any recording is."""
@@ -251,32 +231,24 @@ class Gradients(Question):
             own.discard(node)
         return values
 
-    def _answer_again(self, new: dict[Node, Node]) -> Answer:
-        """The answer to a recording in which others stand for its nodes: the rules run on these."""
+    def answer_again(self, new: dict[Node, Node]) -> Answer:
+        # The rules run on these.
         seeds = [(new[r], new.get(s, s)) for r, s in self.seeds]  # one stays what it is
         groups = [Group(tuple([new.get(n, n) for n in g.nodes])) for g in self.ordered]
-        kept = [new[n] for n in self.kept]
         number = {new.get(n, n): i for n, i in self.number.items()}
         gradients = emit([new[n] for n in self.past], seeds, groups, tracks=False)
-        drawn = draw([*[g.node for g in gradients if g is not None], *kept], number)
-        return _answer(drawn, gradients, seeds, kept, number)
+        return _drawn(gradients, seeds, [new[n] for n in self.kept], number)
 
 
-def _answer(
-    drawn: Drawn, gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Node]], kept: Sequence[Node],
+def _drawn(
+    gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Node]], kept: Sequence[Node],
     number: dict[Node, int],
 ) -> Answer:  # fmt: skip
-    """The answer to a recording by what was drawn of its gradients, and of what is kept."""
+    """The answer to a recording by its gradients, and what is kept."""
+    nodes = [None if g is None else g.node for g in gradients]
     # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
     own = {number[s] for _, s in seeds} - {number[n] for n in kept}
-    if any([n in own for n, _ in drawn.store]):
-        drawn = drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own]))
-    places = drawn.places
-    return Answer(
-        drawn,
-        tuple([None if g is None else places.get(g.node, number.get(g.node, g.node)) for g in gradients]),
-        tuple([g is not None and g.node in places for g in gradients]),
-    )
+    return draw_gradients(nodes, [*[n for n in nodes if n is not None], *kept], number, own)
 
 
 def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> tuple:
@@ -289,13 +261,11 @@ def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> 
     return (purpose, tuple(parts), *rest)
 
 
-def _drop(plan: Plan | None, forget_size: Callable[[], None] | None) -> None:
+def _drop(plan: ref[Plan], forget_size: Callable[[], None]) -> None:
     """A method was registered that changes what the rules behind this plan would record."""
-    if forget_size is not None:
-        forget_size()
-    if plan is not None:
-        plan.valid = False
-        forget(plan)  # not another that was made under its key since
+    forget_size()
+    if (found := plan()) is not None:
+        forget(found)
 
 
 def _reads_unnamed(call: Any) -> str:
@@ -306,3 +276,57 @@ def _reads_unnamed(call: Any) -> str:
 
 def _group_key(group: Group, number: dict[Node, int]) -> tuple:
     return (bool(group.hooks), *sorted([number.get(n, -1) for n in group.nodes]))
+
+
+# ---------------------------------------------------------------- in parts (`tape.parts`)
+
+
+def in_parts(root: Node, groups: Sequence[Group], beside: Sequence[Node]) -> list[np.ndarray | None] | None:
+    """The gradients of one number, and values `beside`, if its recording falls into segments; else None."""
+    now, out = state.now, root.kind.out
+    length = root.number - now.began
+    targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
+    if 0 <= length < SHORTEST or now.tracing or out.aval.size != 1 or out.aval.dtype.kind != "f":
+        return None
+    if any([n.inputs for n in targets]):
+        return None  # gradients end at targets: they may not be needed before one
+    found = run_in_parts([root, *beside], [root], length, targets, _segment_rules)
+    if found is None:
+        return None
+    parts, bars = found
+    keep(parts)
+    return _sums(bars, groups)
+
+
+def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndarray | None]:
+    """The sum of the cotangents of each group, in memory of its own."""
+    taken: set[int] = set()
+    found: list[np.ndarray | None] = []
+    for group in groups:
+        terms = [bars[n] for n in group.nodes if n in bars]
+        if not terms:
+            found.append(None)
+            continue
+        with ignoring(all="ignore"):
+            total = reduce(lambda a, b: np.asarray(np.add(a, b)), terms)
+        found.append(total.copy() if id(total) in taken else total)
+        taken.add(id(total))
+    return found
+
+
+def _segment_rules(segment: Segment, pattern: tuple[int, ...]) -> Ruled:
+    """Run the rules of a segment.  Raises Unfit where one is the user's, which may read anything."""
+    given: list[Node | None] = []
+    seeds = []
+    targets = tuple(segment.tracked.values())
+    with observed() as choices:
+        for node, flag in zip([*segment.roots, *targets], pattern, strict=True):
+            bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
+            given.append(bar)
+            if bar is not None:
+                seeds.append((node, bar, flag == 2))
+        order = [n for n in segment.nodes if n.kind.out.requires_grad]
+        found = {node: (bar, 1 + is_masked) for node, bar, is_masked in Pull(order, seeds, targets, False).reached()}
+    if users_methods(choices):
+        raise Unfit
+    return Ruled(given, found, choices)

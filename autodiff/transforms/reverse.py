@@ -40,7 +40,7 @@ from ..tape.plan import COUNTS
 from ..tape.record import noted, record, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
-from .anomaly import is_watching, watch
+from .anomaly import watch
 from .hooks import run_hooks
 from .rule_programs import MASKED, RulePrograms, missing_rule
 from .rules import again, call_rule, watching_at
@@ -124,7 +124,7 @@ class Pull:
         self.many, self.order, self.tracks = many, order, tracks
         self.slots: dict[int, dict[int, Node]] = {}
         self.programs = programs = RulePrograms.now(tracks, many is not None)
-        self.watch = watch if programs is None and is_users and is_watching() else None
+        self.watch = watch if programs is None and is_users and MODE.get().anomalies and not state.now.tracing else None
         made = begun(programs, order, targets, tuple([seed[0] for seed in seeds]))
         words, self.bars, self.flags, *places = made
         self.wires, self._places = Wires(words), places[: len(targets)]

@@ -168,15 +168,15 @@ class Namespace:
 
     def clear(self) -> None:
         """Forget the entries of this word."""
-        for key in list(self._keys()):
+        for key in self:
             self.pop(key)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        entries: Any = self._table
+        return iter([key for word, key in entries if word == self._word])
 
     def __contains__(self, key: Hashable) -> bool:
         return (self._word, key) in self._table
 
-    def _keys(self) -> Iterator[Hashable]:
-        entries: Any = self._table
-        return (key for word, key in entries if word == self._word)
-
     def __len__(self) -> int:
-        return sum(1 for _ in self._keys())
+        return len(list(iter(self)))

@@ -20,7 +20,7 @@ from .recording_structs import RawKind, tape
 #: Operands of a loop at most; the sizes of values whose memory is used again; no place, and no step.
 MOST, SIZES, NOWHERE = 3, 8, -1
 #: Places in `Kind.runs`: dtype and shape of the result, loops, the number of elements, the bytes of one.
-DTYPE, SHAPE, HAS_LOOPS, SIZE, BYTES = 3, 4, 5, 6, 7
+DTYPE, SHAPE, HAS_LOOPS, SIZE, BYTES = 0, 1, 2, 3, 4
 #: The words of a loop: dtypes of operands and of the result, the bytes of a result, the function, its last argument.
 LOOPS_WORDS = MOST + 4
 

@@ -10,7 +10,7 @@ import pytest
 
 import autodiff as ad
 from autodiff import session
-from autodiff.session import Session, plans, tiers
+from autodiff.session import Session, plans, programs, tiers
 from codegen import compiler
 
 
@@ -317,7 +317,7 @@ def test_programs_are_right_where_each_table_has_few_entries(entries, first, req
                 x = np.random.default_rng(k).uniform(0.3, 1.4, 3 + (i * k) % 5)
                 got = routes[(i + k) % 4](lambda x, run=run: run(SMOOTH, ad.sum, x), x)
                 np.testing.assert_allclose(got, slope(run, x), rtol=1e-9, atol=1e-9)
-        tables = (plans, tiers, compiler.store.executables)
+        tables = (plans, programs, compiler.store.executables)
         assert all(len(table) <= entries for table in tables) and any(table.evictions for table in tables)
 
 

@@ -5,6 +5,7 @@ import pytest
 from episodes import assert_all_close, policy, step_by_step
 
 import autodiff as ad
+from autodiff.session import programs
 from autodiff.tape import cut, parts, tier
 
 varied_from_the_start = pytest.mark.usefixtures("at_the_first_time")
@@ -15,7 +16,7 @@ def test_the_last_step_is_gone_back_through_by_the_code_of_all_others(monkeypatc
     monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9, raising=False)
     for seed, length in enumerate((40, 23, 57, 31)):
         policy(length, seed)
-    pulls = [pull for known in cut.segments.values() for s in known if len(s) > 5 for pull in s.pulls.values()]
+    pulls = [pull for top in cut.segments for s in cut.segments.get(top) if len(s) > 5 for pull in s.pulls.values()]
     assert len(pulls) == 3  # of the last step, of those in the middle, of the first one
     assert len({pull.code.tier for pull in pulls}) == 1
     assert all([pull.code.tier.compiled is not None for pull in pulls])
@@ -45,7 +46,7 @@ def test_memory_stays_flat_over_many_lengths_and_sorts_of_steps():
         for t in range(24):
             total = total + ad.sin(w * float(t)).sum()
         total.backward()
-    assert sum(map(len, cut.segments.values())) <= cut.LIMIT
+    assert sum(len(cut.segments.get(top)) for top in cut.segments) * cut.WEIGHT <= programs.most
 
 
 def weights(seed):

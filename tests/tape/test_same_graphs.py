@@ -127,7 +127,7 @@ LOOPS = [
 def from_python(monkeypatch):
     """Python records, until the test says otherwise; as it was afterwards."""
     was_installed = recorder.is_installed()
-    monkeypatch.setattr(ad.config, "_patience", 0)
+    monkeypatch.setattr(ad.config, "patience", 0)
     recorder.uninstall()
     yield
     (recorder.install if was_installed else recorder.uninstall)()

@@ -14,9 +14,10 @@ import autodiff as ad
 from autodiff.ops import recorder
 from autodiff.session import plans
 from autodiff.tape import ask
+from autodiff.tape.ask import still_true
 from autodiff.tape.node import released
-from autodiff.tape.plan import build, settle
-from autodiff.tape.walk import needed, still_true, structure
+from autodiff.tape.plan import draw, settle
+from autodiff.tape.walk import needed, structure
 
 PROGRAM = Path(__file__).parent / "threads_program.py"
 
@@ -107,11 +108,11 @@ def test_no_plan_is_kept_of_what_changed_while_it_was_looked_at(monkeypatch):
     value = y.detach()
 
     def meanwhile(roots, number):
-        found = build(roots, number)
+        found = draw(roots, number)
         settle(s.node, np.sin([1.0, 2.0]))
         return found
 
-    monkeypatch.setattr(ask, "build", meanwhile)
+    monkeypatch.setattr(ask, "draw", meanwhile)
     ad.clear_cache()
     assert value.numpy().tolist() == (np.sin([1.0, 2.0]) ** 2).tolist()
     assert len(plans) == 0
