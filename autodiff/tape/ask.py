@@ -106,7 +106,7 @@ class Question:
     ask       None where machine code is not to find it when it is repeated
     asked     nodes that are asked for;  live: those of small live results, which are as well
     tracks    whether what gradients of the results read is stored
-    past      the history that gradients go through;  given, olds: cotangents, and gradients that others are added to
+    past      the history that gradients go through;  given: cotangents
     found     the recording as machine code read it, if it did;  size: set where it is one of many
     ranks, places    the groups of gradients in canonical order, the place of the first node of each
     take(said)    take what was said of the recording
@@ -125,7 +125,6 @@ class Question:
 
     past: Sequence[Node] = ()
     given: Sequence[Node] = ()
-    olds: Sequence[Node] = ()
     found: Reading | None = None
     size: Size | None = None
     is_kept = True
@@ -171,7 +170,7 @@ class Question:
         if self.found is not None:
             self.take(self.found.said(self.past))
         else:
-            self.take(said([*self.asked, *self.live], self.tracks, self.past, self.given, self.olds))
+            self.take(said([*self.asked, *self.live], self.tracks, self.past, self.given))
 
     def recognise(self, order: list[Node]) -> None:
         """A plan of the hash was found: these are its nodes."""

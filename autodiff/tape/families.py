@@ -293,7 +293,8 @@ def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
         if plan is None:
             return None
         plan.leaves, plan.parts, plan.keys = form.leaves, [node.kind for node in order], (exact,)
-        form.answer = known.answer_of(plan, ask, order, (), form.past and given_up, form.ranks)
+        own = None if form.past is None else given_up
+        form.answer = known.answer_of(plan, ask, order, (), own, form.ranks)
         plans.put(exact, form.answer)
         return form.answer, exact, None, None
     run = form.any.at(numbers, lasts=False)

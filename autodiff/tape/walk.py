@@ -231,21 +231,19 @@ Said = tuple[list, dict[Node, int], list[Node], list[Node]]
 
 
 def said(
-    asked: Sequence[Node], tracks: bool, past: Collection[Node] = (), given: Sequence[Node] = (),
-    olds: Sequence[Node] = (),
+    asked: Sequence[Node], tracks: bool, past: Collection[Node] = (), given: Sequence[Node] = ()
 ) -> Said:  # fmt: skip
     """The recording of what is asked for.
 
     tracks    whether gradients may be asked for later;  past: the history that they are asked of now
-    given     cotangents among what is asked;  olds: gradients that others are added to
+    given     cotangents among what is asked
     """
     inside = frozenset(past)
-    roots = list(dict.fromkeys([*asked, *olds]))
+    roots = list(dict.fromkeys(asked))
     order = needed(roots, inside)
     along = stored_along(order, roots, tracks, inside)  # a node that is held counts as one that may be asked for
-    parts, number, ordered = structure(order, asked, inside, frozenset(olds))
-    read = {*given, *olds}
-    return parts, number, ordered, [n for n in roots if n.value is None and n not in read] + along
+    parts, number, ordered = structure(order, asked, inside)
+    return parts, number, ordered, [n for n in roots if n.value is None and n not in given] + along
 
 
 def is_given(node: Node) -> bool:
