@@ -8,7 +8,7 @@ the same for all; the others follow from the unknowns, and straight code that wa
         w += -(-(8 * n0) // 64) * 64    where a temporary begins
         a7[0] = n0                      what a kernel is called with
 
-So another size costs neither planning nor making what runs it: some ten us, and one of the first nothing at all.
+So another size costs neither planning nor making what runs it: some ten us.
 Temporaries that do not live at the same step share a place, which is as large as the largest; which they are does not
 depend on the sizes.
 """
@@ -44,10 +44,6 @@ _SHARE = 4
 _BYTES, _SPEC = 5, 6
 
 
-#: Sizes that have a program of their own in memory, which takes 200 us to make; writing other values into one takes 5.
-OWN = 8
-
-
 class _Missed(Exception):
     """An argument is not as machine code takes it."""
 
@@ -62,17 +58,16 @@ class SizedCode:
     is_fit    is_fit(*values): whether planning would have decided the same for these
     """
 
-    __slots__ = ("__weakref__", "_dtypes", "_frames", "_made", "_owned", "is_fit")
+    __slots__ = ("__weakref__", "_dtypes", "_frames", "_made", "is_fit")
 
     def __init__(
-        self, is_fit: Callable[..., bool], made: Callable[..., tuple[Callable, Callable]], dtypes: Sequence[np.dtype]
+        self, is_fit: Callable[..., bool], made: Callable[[], tuple[Callable, Callable]], dtypes: Sequence[np.dtype]
     ) -> None:
         self.is_fit = is_fit
         self._made = made
         self._dtypes = tuple(dtypes)
         #: Programs that nobody runs now: one is enough but for threads.
         self._frames: list[tuple[Callable, Callable]] = []
-        self._owned = 0
 
     def call(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
         """The results for these values, which fit."""
@@ -80,7 +75,7 @@ class SizedCode:
         try:
             frame = frames.pop()
         except IndexError:
-            frame = self._made(_missed)
+            frame = self._made()
         fill, run = frame
         try:
             fill(*values)
@@ -91,19 +86,6 @@ class SizedCode:
             return found
         finally:
             frames.append(frame)
-
-    def at(self, values: Sequence[int]) -> Callable[..., tuple[np.ndarray, ...]]:
-        """A function of arrays for these values, which fit: of the first sizes they are written in once."""
-
-        def slow(*arrays: Any) -> tuple[np.ndarray, ...]:
-            return self.call(values, arrays)
-
-        if self._owned >= OWN:
-            return slow
-        self._owned += 1
-        fill, run = self._made(slow)
-        fill(*values)
-        return run
 
 
 def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> SizedCode | None:
@@ -131,8 +113,8 @@ def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> Sized
     places = "".join([f" {line}\n" for line in template.places])
     bind = defined("bind", f"def bind({arrays}):\n{places} def fill({values}):\n  {lines}\n return fill", env)
 
-    def made(slow: Callable[..., Any]) -> tuple[Callable, Callable]:
-        block = PlanBlock(template.plan, StepTable(template.plan.steps), slow)
+    def made() -> tuple[Callable, Callable]:
+        block = PlanBlock(template.plan, StepTable(template.plan.steps), _missed)
         return bind(*_arrays_of(block)), builtin_of(template.plan.name, block)
 
     return SizedCode(checked(conditions, [*names]), made, [i.dtype for i in template.plan.inputs])

@@ -30,9 +30,6 @@ PRODUCT = 23
 #: Words of a step before those that say how it is shared.
 _SHARE = 4
 
-#: Products that no formula says, or that are shared, and are remembered.
-_KNOWN = 256
-
 #: Cuts that are kept of one: columns alone, as they fill vectors or do not, make three.
 _CUTS = 12
 
@@ -53,7 +50,7 @@ class SizedProduct:
     slots    of its factors and its result      given    the formulas of its unknown numbers, in order
     """
 
-    __slots__ = ("_cuts", "_known", "_numbers", "_sort", "given", "slots")
+    __slots__ = ("_cuts", "_numbers", "_sort", "given", "slots")
 
     def __init__(self, gemm: Gemm, slots: tuple[int, ...]) -> None:
         self.slots = slots
@@ -63,7 +60,6 @@ class SizedProduct:
         #: Of each number which of the unknown ones it is, or -1, and itself.
         self._numbers = [(self.given.index(formula(n)), 0) if type(n) is Symbol else (-1, n) for n in numbers]
         self._cuts: list[_SizedCut] = []
-        self._known: dict[tuple[int, ...], ProductStep] = {}
 
     def place(self, table: ctypes.Array, at: int, slots: ctypes.Array, extents: ctypes.Array) -> _Placed:
         """Its step in memory: the words of all steps, and where its own begin; its slots; its extents."""
@@ -76,18 +72,12 @@ class SizedProduct:
         for cut in list(self._cuts):
             if cut.write(extents, *values):
                 return cut
-        product = self._known.get(values)
-        if product is not None:
-            return product, _never
         product = product_step(self._gemm(values))
         made = self._cut(values, product) if len(self._cuts) < _CUTS else None
-        if made is not None:
-            self._cuts.append(made)
-            return made
-        if len(self._known) >= _KNOWN:
-            self._known.clear()
-        self._known[values] = product
-        return product, _never
+        if made is None:
+            return product, _never
+        self._cuts.append(made)
+        return made
 
     def _gemm(self, values: Sequence[int]) -> Gemm:
         m, n, k, batch, a, b, c = [number if i < 0 else values[i] for i, number in self._numbers]

@@ -29,8 +29,22 @@ from .written import defined
 #: The least value of a symbol.
 LEAST = 2
 
-#: Quotients of which the least is remembered.
-_MOST_QUOTIENTS = 4096
+
+class _Factor(str):
+    """A quotient or a maximum as its text, which decides what it never is below: `least`."""
+
+    least: float
+
+    def __new__(cls, text: str, least: float) -> _Factor:
+        self = super().__new__(cls, text)
+        self.least = least
+        return self
+
+
+def _least(factor: str) -> float:
+    """The least value of a factor: of a symbol, whose name it is, that of all."""
+    return factor.least if isinstance(factor, _Factor) else LEAST
+
 
 #: A product of symbols and quotients, each as often as it is a factor.
 Monomial = tuple[str, ...]
@@ -232,15 +246,7 @@ def _is_above(x: int, least: int) -> bool:
 
 def _factor(value: int, text: str, sign: int, least: float, below: int) -> Any:
     """A quotient, as a factor that is at least `least` where the divisor is positive."""
-    _remember(text, least if _is_above(below, 0) else -math.inf)
-    return _made(value, {(text,): sign})
-
-
-def _remember(text: str, least: float) -> None:
-    """Note the least value of a factor."""
-    if len(_leasts) > _MOST_QUOTIENTS:
-        _leasts.clear()  # less is certain then
-    _leasts[text] = least
+    return _made(value, {(_Factor(text, least if _is_above(below, 0) else -math.inf),): sign})
 
 
 def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
@@ -260,15 +266,6 @@ def _written(x: int) -> str:
 def formula(x: int) -> str:
     """A number as an expression of Python in the names of its symbols."""
     return _written(x) if type(x) is Symbol else repr(int(x))
-
-
-#: The least values of quotients, by their text.
-_leasts: dict[str, float] = {}
-
-
-def _least(factor: str) -> float:
-    """The least value of a factor."""
-    return LEAST if factor.isidentifier() else _leasts.get(factor, -math.inf)
 
 
 def _bound(terms: Terms) -> float:
@@ -359,9 +356,9 @@ def most(*numbers: int) -> int:
         if is_sure(first, x):
             first = x
         elif not is_sure(x, first):
-            text = f"max({_written(first)}, {_written(x)})"
-            _remember(text, max(_bound(_terms(first)), _bound(_terms(x))))
-            first = _made(max(int(first), int(x)), {(text,): 1})
+            least = max(_bound(_terms(first)), _bound(_terms(x)))
+            factor = _Factor(f"max({_written(first)}, {_written(x)})", least)
+            first = _made(max(int(first), int(x)), {(factor,): 1})
     return first
 
 

@@ -251,7 +251,7 @@ class AtSize:
         """There is machine code; where it is not for these extents, their program has a tier of its own."""
         graph, extents = tier.graph, self._extents
         if tier.fits(extents):
-            self.call = compiled.at(extents)
+            self.call = lambda *inputs: compiled.call(extents, inputs)
         else:
             self.call = Tier(
                 graph.operations,

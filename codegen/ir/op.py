@@ -8,7 +8,6 @@ else is global.  This file knows no particular operation but `input` and `consta
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -66,12 +65,6 @@ def define(op: Op) -> Op:
         raise ValueError(f"operation {op.name!r} is declared twice")
     OPS[op.name] = op
     return op
-
-
-@lru_cache(maxsize=1024)
-def derived(make: Callable[..., Op], *given: Any) -> Op:
-    """The operation that a pass makes of another, by `make(*given)`: always the same one, as equal graphs have it."""
-    return make(*given)
 
 
 def _never(*_, **__):

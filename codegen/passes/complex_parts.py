@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import OPS, Aval, Graph, Node, apply, dtype_name, inherit
-from ..ir.op import CONSTANT, INPUT, Op, derived
+from ..ir.op import CONSTANT, INPUT, Op
 from ..kernel.complex_formulas import FORMULAS, part_of
 from ..lowering import Call, Contract, Dense, Fourier, Move, Reduce, Scan, Scatter
 from ..nested import Nested, graphs
@@ -61,14 +61,15 @@ def _hosted(name: str, lower: Call) -> Op:
 
 def split(graph: Graph) -> Graph:
     """The graph without complex numbers."""
-    return _Splitter({}).graph(graph)
+    return _Splitter({}, {}).graph(graph)
 
 
 class _Splitter:
-    """Makes one graph without complex numbers.  `nests`: those that are made already, of all graphs."""
+    """Makes one graph without complex numbers.  `nests`, `made`: those that are made already, of all graphs."""
 
-    def __init__(self, nests: dict[int, tuple[Nested, Nested]]) -> None:
+    def __init__(self, nests: dict[int, tuple[Nested, Nested]], made: PartOps) -> None:
         self.nests = nests
+        self.made = made
         self.values: dict[Node, Any] = {}
         self.stored: dict[Node, Node] = {}
 
@@ -118,10 +119,10 @@ class _Splitter:
             return _again(node, values, node.params)
         rule = _rule_of(node)
         if rule is not None:
-            return rule(node, values)
+            return rule(node, values, self.made)
         lower = node.op.lower if isinstance(node.op.lower, Dense | Fourier) else Call()
         inputs = [self.memory(i) for i in node.inputs]
-        memory = Node(derived(_hosted, node.op.name, lower), inputs, (node,), _memory_aval(node.aval))
+        memory = Node(_hosted(node.op.name, lower), inputs, (node,), _memory_aval(node.aval))
         return self._parts(node, memory) if is_complex(node) else memory
 
     def _result(self, node: Node) -> Any:
@@ -143,7 +144,9 @@ class _Splitter:
         """The loop or branch with graphs without complex numbers; one for all results of an operation."""
         known = self.nests.get(id(nested))
         if known is None:
-            found: dict[str, Any] = {name: _Splitter(self.nests).graph(graph) for name, graph in graphs(nested).items()}
+            found: dict[str, Any] = {}
+            for name, graph in graphs(nested).items():
+                found[name] = _Splitter(self.nests, self.made).graph(graph)
             known = self.nests[id(nested)] = nested, nested._replace(**found)
         return known[1]
 
@@ -195,8 +198,11 @@ def _memory_of(x: ComplexParts) -> Node:
 
 # ---------------------------------------------------------------- rules
 
-#: A rule takes a node, and parts or a node for each of its inputs.
-Rule = Callable[[Node, Sequence[Any]], Value]
+#: Operations that give parts, by all that they are made of: equal ones are one.
+PartOps = dict[tuple, Op]
+
+#: A rule takes a node, parts or a node for each of its inputs, and the operations that are made already.
+Rule = Callable[[Node, Sequence[Any], PartOps], Value]
 
 #: Operations whose result is real where all operands are.
 _OF_REALS = frozenset(("add", "sub", "neg", "mul", "mul0", "div", "reciprocal", "where"))
@@ -216,7 +222,7 @@ def _rule_of(node: Node) -> Rule | None:
     return _each_part if is_complex(node) and (is_sum or isinstance(lower, Move | Scatter)) else None
 
 
-def _by_formula(node: Node, inputs: Sequence[Any]) -> Value:
+def _by_formula(node: Node, inputs: Sequence[Any], made: PartOps) -> Value:
     """An elementwise operation of the table."""
     real, are_complex = _real(node), tuple([isinstance(x, ComplexParts) for x in inputs])
     is_real = not any([isinstance(x, ComplexParts) and x.im for x in inputs])
@@ -228,17 +234,20 @@ def _by_formula(node: Node, inputs: Sequence[Any]) -> Value:
         operands += [x.re, x.im or _number(0.0, x.re.aval.dtype)] if isinstance(x, ComplexParts) else [x]
 
     def part(which: str) -> Node:
-        return Node(derived(part_of, node.op, which, are_complex, node.params, real.dtype), operands, (), real)
+        given = node.op, which, are_complex, node.params, real.dtype
+        if given not in made:
+            made[given] = part_of(*given)
+        return Node(made[given], operands, (), real)
 
     return ComplexParts(part("re"), part("im")) if is_complex(node) else part("")
 
 
-def _conjugate(node: Node, inputs: Sequence[ComplexParts]) -> ComplexParts:
+def _conjugate(node: Node, inputs: Sequence[ComplexParts], made: PartOps) -> ComplexParts:
     (x,) = inputs
     return ComplexParts(x.re, None if x.im is None else apply(OPS["neg"], x.im))
 
 
-def _cast(node: Node, inputs: Sequence[Any]) -> Value:
+def _cast(node: Node, inputs: Sequence[Any], made: PartOps) -> Value:
     """To complex: each part; from complex the real part, and to bool whether either is not zero."""
     (x,) = inputs
     real = _real(node)
@@ -248,13 +257,13 @@ def _cast(node: Node, inputs: Sequence[Any]) -> Value:
         return part if same else Node(node.op, (part,), (dtype_name(real.dtype),), real)
 
     if not is_complex(node):
-        return _by_formula(node, inputs) if node.aval.dtype.kind == "b" else cast(x.re)
+        return _by_formula(node, inputs, made) if node.aval.dtype.kind == "b" else cast(x.re)
     if isinstance(x, Node):
         return ComplexParts(cast(x), None)
     return ComplexParts(cast(x.re), None if x.im is None else cast(x.im))
 
 
-def _each_part(node: Node, inputs: Sequence[Any]) -> ComplexParts:
+def _each_part(node: Node, inputs: Sequence[Any], made: PartOps) -> ComplexParts:
     """A rule that does the same to both parts."""
 
     def of(which: int) -> Node:
@@ -265,7 +274,7 @@ def _each_part(node: Node, inputs: Sequence[Any]) -> ComplexParts:
     return ComplexParts(of(0), None if is_real else of(1))
 
 
-def _product(node: Node, inputs: Sequence[ComplexParts]) -> ComplexParts:
+def _product(node: Node, inputs: Sequence[ComplexParts], made: PartOps) -> ComplexParts:
     """Four products of real matrices, or two where a factor is real, or one."""
     x, y = inputs
 
@@ -280,8 +289,8 @@ def _product(node: Node, inputs: Sequence[ComplexParts]) -> ComplexParts:
 
 
 _RULES: dict[str, Rule] = {
-    "real": lambda node, inputs: inputs[0].re,
-    "imag": lambda node, inputs: _im(inputs[0]),
+    "real": lambda node, inputs, made: inputs[0].re,
+    "imag": lambda node, inputs, made: _im(inputs[0]),
     "conj": _conjugate,
     "cast": _cast,
 }

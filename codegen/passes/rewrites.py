@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir import CONSTANT, OPS, Graph, Node, apply, dtype_name, evaluate_node, inherit
-from ..ir.op import Op, derived
+from ..ir.op import Op
 from ..kernel.arguments import MOST, SMALL
 from ..lowering import Call, Contract, Move
 from ..symbols import typical
@@ -108,7 +108,7 @@ def _chosen(node: Node) -> Node:
     axis, shape = node.keywords["axis"], node.aval.shape
     if node.inputs[-1].aval.shape != (*shape[:axis], 1, *shape[axis + 1 :]):
         return node
-    return Node(derived(_choice, node.op), node.inputs, node.params, node.aval)
+    return Node(_choice(node.op), node.inputs, node.params, node.aval)
 
 
 def _choice(scatter: Op) -> Op:

@@ -39,18 +39,13 @@ def made(monkeypatch, patience):
 def calls(monkeypatch, made):
     """The values that machine code for any size was called with."""
     found = []
-    call, at = sized_code.SizedCode.call, sized_code.SizedCode.at
+    call = sized_code.SizedCode.call
 
     def noted(self, values, arrays):
         found.append(values)
         return call(self, values, arrays)
 
-    def noted_at(self, values):
-        found.append(values)
-        return at(self, values)
-
     monkeypatch.setattr(sized_code.SizedCode, "call", noted)
-    monkeypatch.setattr(sized_code.SizedCode, "at", noted_at)
     return found
 
 

@@ -38,18 +38,13 @@ SIZES = [*range(14), 30, 63, 64, 65, 100, 257, 300]
 def runs(monkeypatch, patience):
     """Machine code for any size is made at once: how often it was run."""
     found = []
-    call, at = sized_code.SizedCode.call, sized_code.SizedCode.at
+    call = sized_code.SizedCode.call
 
     def noted(self, values, arrays):
         found.append(values)
         return call(self, values, arrays)
 
-    def noted_at(self, values):
-        found.append(values)
-        return at(self, values)
-
     monkeypatch.setattr(sized_code.SizedCode, "call", noted)
-    monkeypatch.setattr(sized_code.SizedCode, "at", noted_at)
     compile_any_size(monkeypatch)
     monkeypatch.setattr(learner, "_AT_ONCE", 0)
     return found
