@@ -252,39 +252,12 @@ def _number(x: Tensor, a: Tensor) -> Tensor:
     return cast_to(reshaped(x, (*x.shape, 1, 1)), a.dtype)
 
 
-def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
-    """The slopes, nan at kinks."""
-    is_kink = Gaps(s).tiny & (real_part(slopes) != zero_of(real_part(slopes).dtype))
-    return where(is_kink, number_of(np.nan, s.dtype), slopes)
-
-
 def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor) -> Tensor:
     """The seed times u diag(shares) vᴴ, without the values that are 0: exactly, or several as far as rounding tells."""
     u, s, v = apart(y, a)
     is_zero = (s == zero_of(s.dtype)) | (Gaps(s).tiny & (slopes != slopes))
     row = where(is_zero, zero_of(s.dtype), shares)
-    return record(_norm_pulled, (_number(seed, a) * scaled_by(u, row, v), seed, a, y, slopes))
-
-
-def _norm_pulled_vjp(c, _, value, seed, a, y, slopes):
-    moved, p = moved_gradient(a, y, slopes, c, True)
-    by_values = mul0(diagonal_row(p), _known_slopes(apart(y, a)[1], slopes))
-    seed_bar = summed(real_part(by_values), (p.ndim - 2, p.ndim - 1))
-    return (None, seed_bar, _number(seed, a) * moved, None, None)
-
-
-def _norm_pulled_jvp(dxs, _, value, seed, a, y, slopes):
-    _, dseed, da, _, _ = dxs
-    by_a = None if da is None else _number(seed, a) * moved_gradient(a, y, slopes, da, True)[0]
-    if dseed is None:
-        return by_a
-    u, s, v = apart(y, a)
-    by_seed = _number(dseed, a) * scaled_by(u, _known_slopes(s, slopes), v)
-    return added(by_a, by_seed)
-
-
-#: The gradient of a norm: from it, its seed, a, the decomposition of a, and slopes that are nan where values share.
-_norm_pulled = with_rule("norm_pulled", _norm_pulled_vjp, _norm_pulled_jvp)
+    return _number(seed, a) * record(_pulled, (scaled_by(u, row, v), a, y, slopes))
 
 
 def _norm_vjp(y_bar, _, value, a, y, shares, slopes):
@@ -297,7 +270,8 @@ def _norm_jvp(dxs, _, value, a, y, shares, slopes):
     return real_part(summed(products, (a.ndim - 2, a.ndim - 1)))
 
 
-#: A norm: from it, a, the decomposition of a, the share of each value in the gradient, the slopes of `_norm_pulled`.
+#: A norm: from it, a, the decomposition of a, the share of each value in the gradient, and slopes that are nan where
+#: values share.
 _norm = with_rule("spectral_norm", _norm_vjp, _norm_jvp)
 
 
