@@ -99,8 +99,8 @@ negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: 
     doc="-x.   T[...]  →  T[...]", example=">>> ad.negative([1.0, -2.0])\nf64[2] [-1.  2.]")
 
 
-positive = composed("positive", lambda x: another(as_tensor(x, "positive", "x")),
-    "+x: x itself.   T[...]  →  T[...]", ">>> ad.positive([1.0, -2.0])\nf64[2] [ 1. -2.]")
+positive = composed("positive", lambda x: another(x),
+    "+x: x itself.   T[...]  →  T[...]", ">>> ad.positive([1.0, -2.0])\nf64[2] [ 1. -2.]", takes="T")
 
 
 def _mul0_scalar(k, g, p):

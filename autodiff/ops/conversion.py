@@ -285,7 +285,7 @@ def cast_to(x: Tensor, dtype: np.dtype) -> Tensor:
     return x if x.dtype == dtype else record(cast, (x,), (dtype_name(dtype),))
 
 
-@public(1)
+@public(1, takes="T")
 def astype(x, dtype):
     """x in another dtype.
 
@@ -301,11 +301,10 @@ def astype(x, dtype):
     >>> ad.astype([1.9, -1.9, ad.nan], ad.int32)
     i32[3] [          1          -1 -2147483648]
     """
-    x = as_tensor(x, "astype", "x")
     return of_its_own(cast_to(x, dtype_of(dtype, "astype")), x)
 
 
-@public()
+@public(takes="T", operands=2)
 def unbroadcast(g, like):
     """The gradient of a value that was broadcast: g summed over the axes that broadcasting repeated.
 
@@ -316,7 +315,6 @@ def unbroadcast(g, like):
     >>> ad.unbroadcast(ad.ones((2, 3)), ad.zeros(3))
     f64[3] [2. 2. 2.]
     """
-    g, like = as_tensor(g, "unbroadcast", "g"), as_tensor(like, "unbroadcast", "like")
     have, want = g.shape, like.shape
     if len(want) > len(have) or any(n not in (1, m) for n, m in zip(reversed(want), reversed(have), strict=False)):
         raise ShapeError(located(f"unbroadcast: a {like.aval} is not broadcast to {g.aval}"))

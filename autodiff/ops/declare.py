@@ -33,7 +33,7 @@ from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, numbers_of
 from .primitive import BOOL, F64, OwnPrimitive, elementwise
-from .template import public
+from .template import TAKES, public
 
 #: Ways out for a second argument that is no axis, by the name of the function.
 _MEANT = {
@@ -183,6 +183,16 @@ def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) ->
     return [cast_to(x, dtype) if isinstance(x, Tensor) else leaf_of(x, dtype) for x in values]
 
 
+def _taken(function: str, arguments: Sequence[tuple[str, Any]], kinds: str) -> list[Tensor]:
+    """Arguments as tensors, of one dtype unless `kinds` is "T"."""
+    if kinds == "T":
+        return [as_tensor(x, function, name) for name, x in arguments]
+    return common(function, arguments, kinds)
+
+
+TAKES.append(_taken)
+
+
 def _shared_dtype(arguments: Sequence[tuple[str, Any]]) -> np.dtype | None:
     """The dtype of tensors that share one, beside Python numbers only if it is float; None for any other arguments."""
     found: np.dtype | None = None
@@ -318,9 +328,9 @@ def documented(example: str, *paragraphs: str) -> str:
     return "\n\n    ".join([*paragraphs, "\n    ".join([*example.splitlines(), ""])])
 
 
-def composed(name: str, body: Any, told: str, example: str, tensors: int | None = None) -> Any:
-    """A public function that is one expression; `tensors` as for `public`."""
-    return public(tensors, name=name, doc=documented(example, told))(body)
+def composed(name: str, body: Any, told: str, example: str, tensors: int | None = None, takes: str = "") -> Any:
+    """A public function that is one expression; `tensors` and `takes` as for `public`."""
+    return public(tensors, name=name, doc=documented(example, told), takes=takes)(body)
 
 
 def published(

@@ -130,7 +130,7 @@ unslant: OwnPrimitive = linear(
 )
 
 
-@public(1)
+@public(1, takes="T")
 def diagonal(x, offset=0, axis1=0, axis2=1):
     """A diagonal of each matrix in x: the elements with column - row = offset.
 
@@ -143,7 +143,6 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
     >>> ad.diagonal([[1.0, 2.0], [3.0, 4.0]], offset=1)
     f64[1] [2.]
     """
-    x = as_tensor(x, "diagonal", "x")
     shift = integer(offset, "diagonal", "the offset")
     return _diagonal(x, shift, axis_of("diagonal", axis1, x.aval), axis_of("diagonal", axis2, x.aval))
 
@@ -159,7 +158,7 @@ def _diagonal(x: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
     return reshaped(record(slant, (x,), (1,)), (*batch, length))
 
 
-@public(1)
+@public(1, takes="T")
 def diag(x, k=0):
     """The k-th diagonal of a matrix; or the matrix with a vector there and zeros elsewhere.
 
@@ -173,7 +172,6 @@ def diag(x, k=0):
      [0. 0. 2.]
      [0. 0. 0.]]
     """
-    x = as_tensor(x, "diag", "x")
     shift = integer(k, "diag", "k")
     if x.ndim == 2:
         return _diagonal(x, shift, 0, 1)

@@ -16,7 +16,7 @@ from ..tape import another
 from ..tensor import Tensor
 from .conditions import isinf, where
 from .conversion import cast_to
-from .declare import binary, common, integer, unary
+from .declare import binary, integer, unary
 from .primitive import named, zero_of
 from .template import public
 
@@ -286,7 +286,7 @@ rint = unary("rint", partials=None, lower="roundeven",
     example=">>> ad.rint([0.5, 1.5, 2.5])\nf64[3] [0. 2. 2.]")
 
 
-@public()
+@public(takes="fib")
 def round_(x, decimals=0):
     """x rounded to a number of decimals, halves to even.   T[...]  →  T[...]     no gradient flows
 
@@ -301,7 +301,7 @@ def round_(x, decimals=0):
     >>> ad.round(1250, -2)
     i64[] 1200
     """
-    (x,), decimals = common("round", [("x", x)], "fib"), integer(decimals, "round", "decimals")
+    decimals = integer(decimals, "round", "decimals")
     if decimals >= 0 and x.dtype.kind in "ib":
         return another(x)
     if decimals == 0:

@@ -30,7 +30,7 @@ from ..tensor import Tensor
 from .arithmetic import imaginary_part, mul0, real_part
 from .batching import along
 from .conditions import isfinite, maximum, where
-from .conversion import as_tensor, cast_to
+from .conversion import cast_to
 from .declare import axes_of, documented, integer, kept
 from .joining import joined
 from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
@@ -148,7 +148,6 @@ def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, e
     """The function of extreme elements; those of bool are what `any` and `all` say."""
 
     def extreme(x, axis=None, *, keepdims=False):
-        x = as_tensor(x, operation.name, "x")
         axes = axes_of(operation.name, axis, x.aval)
         if x.dtype.kind == "c" and axes:
             return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
@@ -166,7 +165,7 @@ def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, e
 
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0"""
-    return public(1, operation, name=operation.name, doc=documented(example, doc))(extreme)
+    return public(1, operation, name=operation.name, doc=documented(example, doc), takes="T")(extreme)
 
 
 max_ = _public_extreme(_max, "largest", any_.primitive,
@@ -199,7 +198,6 @@ def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, ex
     operation = reduction(name, over_axes, "fib", result=I64, empty=False, discrete=True)
 
     def place(x, axis=None, *, keepdims=False):
-        x = as_tensor(x, name, "x")
         axes = axes_of(name, axis if axis is None else integer(axis, name, "an axis"), x.aval)
         if x.dtype.kind != "c":
             found = record(operation, (x,), (axes,))
@@ -212,7 +210,7 @@ def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, ex
     x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
 
     Raises ShapeError when x has no such axis, or nothing along it."""
-    return public(1, operation, name=name, doc=documented(example, doc))(place)
+    return public(1, operation, name=name, doc=documented(example, doc), takes="T")(place)
 
 
 argmax = _place("argmax", "largest", np.argmax, "max",
@@ -240,7 +238,7 @@ def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -
     operation = scan(name, lambda x, *, axis: numpy.accumulate(x, axis), "fi", monoid, vjp=vjp)
 
     def running(x, axis=None):
-        x, along = on_axis(name, as_tensor(x, name, "x"), axis)
+        x, along = on_axis(name, x, axis)
         return record(operation, (x,), (along,))
 
     doc = f"""The {word} of all elements up to each along an axis (None: of x flattened); \
@@ -249,7 +247,7 @@ nan from the first nan on.
     x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
 
     Raises ShapeError when x has no such axis."""
-    return public(1, operation, name=name, doc=documented(example, doc))(running)
+    return public(1, operation, name=name, doc=documented(example, doc), takes="T")(running)
 
 
 cummax = _running("cummax", "largest", np.maximum, "max",

@@ -37,7 +37,7 @@ from .template import public
 __all__ = ["pad"]
 
 
-@public(1)
+@public(1, takes="T")
 def pad(x, pad_width, mode="constant", *, constant_values=0):
     """x with `constant_values` around it, or with a border of its own elements.
 
@@ -56,7 +56,6 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
     >>> ad.pad([1, 2, 3], 2, mode="reflect")
     i64[7] [3 2 1 2 3 2 1]
     """
-    x = as_tensor(x, "pad", "x")
     if mode != "constant":
         if mode not in MODES:
             raise ValueError(located(f"pad: mode {mode!r} is none of {', '.join(map(repr, MODES))}"))

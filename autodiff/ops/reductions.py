@@ -24,7 +24,7 @@ from ..tape import another, record
 from ..tensor import Tensor
 from .batching import along
 from .conditions import truth
-from .conversion import as_tensor, cast_to, dtype_of
+from .conversion import cast_to, dtype_of
 from .declare import axes_of, documented, kept, reduced_shape
 from .joining import joined
 from .primitive import (
@@ -99,7 +99,7 @@ def summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return record(_sum, (x,), (axes,)) if axes else another(x)
 
 
-@public(1, _sum)
+@public(1, _sum, takes="T")
 def sum_(x, axis=None, *, dtype=None, keepdims=False):
     """The sum over an axis, several, or (None) all of them.
 
@@ -117,7 +117,6 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     >>> ad.sum(ad.ones((2, 3)), keepdims=True).shape
     (1, 1)
     """
-    x = as_tensor(x, "sum", "x")
     axes = axes_of("sum", axis, x.node.kind.out.aval)
     x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "sum"))
     return unreduced(summed(x, axes), x, axes, keepdims)
@@ -134,12 +133,11 @@ def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing:
     where     a mask of the elements that count; all others are left out, with a gradient of 0"""
 
     def body(x, axis=None, *, keepdims=False):
-        x = as_tensor(x, name, "x")
         axes = axes_of(name, axis, x.aval)
         x = truth(x, name, "x")
         return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
 
-    return public(1, operation, name=name, doc=documented(example, doc))(body)
+    return public(1, operation, name=name, doc=documented(example, doc), takes="T")(body)
 
 
 any_ = _quantifier("any", np.any, "any element", False, ">>> ad.any([[0, 0], [0, 3]], axis=0)\nbool[2] [False  True]")
@@ -218,14 +216,13 @@ def _cumprod_vjp(y_bar, y, x, *, axis, masked):
 _cumprod = scan("cumprod", lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype), "fi", "mul", vjp=_cumprod_vjp)
 
 
-def _running(operation: OwnPrimitive, x: Any, axis: int | None, dtype: Any, *others: Any) -> Tensor:
-    x = as_tensor(x, operation.name, "x")
+def _running(operation: OwnPrimitive, x: Tensor, axis: int | None, dtype: Any, *others: Any) -> Tensor:
     x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, operation.name))
     x, axis = on_axis(operation.name, x if x.ndim else reshaped(x, (1,)), axis)  # as NumPy has it
     return record(operation, (x,), (axis, *others))
 
 
-@public(1, _cumsum)
+@public(1, _cumsum, takes="T")
 def cumsum(x, axis=None, *, dtype=None):
     """The sums of all elements up to each along an axis (None: of x flattened).
 
@@ -241,7 +238,7 @@ def cumsum(x, axis=None, *, dtype=None):
     return _running(_cumsum, x, axis, dtype, False)
 
 
-@public(1, _cumprod)
+@public(1, _cumprod, takes="T")
 def cumprod(x, axis=None, *, dtype=None):
     """The products of all elements up to each along an axis (None: of x flattened).
 
@@ -309,7 +306,7 @@ def _prod_vjp(y_bar, y, x, *, axis, masked):
 _prod = reduction("prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", vjp=_prod_vjp)
 
 
-@public(1, _prod)
+@public(1, _prod, takes="T")
 def prod(x, axis=None, *, dtype=None, keepdims=False):
     """The product over an axis, several, or (None) all of them.
 
@@ -324,7 +321,6 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
     >>> ad.grad(ad.prod)(ad.tensor([2.0, 0.0, 3.0]))
     f64[3] [0. 6. 0.]
     """
-    x = as_tensor(x, "prod", "x")
     axes = axes_of("prod", axis, x.aval)
     x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "prod"))
     if not axes:

@@ -19,7 +19,6 @@ from ..tape import of_its_own, record
 from ..tensor import Tensor
 from .arrays import with_loop
 from .batching import along, up
-from .conversion import as_tensor
 from .declare import axes_of, axis_of, kept, listed, reduced_shape, shape_of
 from .primitive import linear, spread_to, sum_to
 from .template import public
@@ -74,7 +73,7 @@ def on_axis(function: str, x: Tensor, axis: Any) -> tuple[Tensor, int]:
     return (reshaped(x, (x.size,)), 0) if axis is None else (x, axis_of(function, axis, x.aval))
 
 
-@public(1, _reshape)
+@public(1, _reshape, takes="T")
 def reshape(x, shape):
     """x in another shape of as many elements, in row-major order.
 
@@ -88,7 +87,6 @@ def reshape(x, shape):
     [[0 1 2]
      [3 4 5]]
     """
-    x = as_tensor(x, "reshape", "x")
     wanted = shape_of("reshape", shape)
     if -1 in wanted:
         wanted = _completed(x.aval, wanted)
@@ -104,18 +102,17 @@ def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([x.size // known if n == -1 else n for n in shape])
 
 
-@public(1)
+@public(1, takes="T")
 def ravel(x):
     """x in one dimension, in row-major order (order="F": column-major).   T[...]  →  T[n]
 
     >>> ad.ravel([[1, 2], [3, 4]])
     i64[4] [1 2 3 4]
     """
-    x = as_tensor(x, "ravel", "x")
     return of_its_own(reshaped(x, (x.size,)), x)
 
 
-@public(1)
+@public(1, takes="T")
 def expand_dims(x, axis):
     """x with new axes of extent 1 at these places of the result.
 
@@ -126,14 +123,13 @@ def expand_dims(x, axis):
     >>> ad.expand_dims(ad.ones((2, 3)), (0, -1)).shape
     (1, 2, 3, 1)
     """
-    x = as_tensor(x, "expand_dims", "x")
     ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
     axes = (axis_of("expand_dims", axis, x.aval, ndim),) if axis is None else axes_of("expand_dims", axis, x.aval, ndim)
     rest = iter(x.shape)
     return of_its_own(reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)])), x)
 
 
-@public(1)
+@public(1, takes="T")
 def squeeze(x, axis=None):
     """x without axes of extent 1: those named, or all of them.
 
@@ -146,7 +142,6 @@ def squeeze(x, axis=None):
     >>> ad.squeeze(ad.ones((1, 2, 1)), axis=0).shape
     (2, 1)
     """
-    x = as_tensor(x, "squeeze", "x")
     axes = tuple([i for i, n in enumerate(x.shape) if n == 1]) if axis is None else axes_of("squeeze", axis, x.aval)
     for i in axes:
         if x.shape[i] != 1:
@@ -195,7 +190,7 @@ def rows_along(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return reshaped(transposed(x, rest + axes), shape)
 
 
-@public(1, _transpose)
+@public(1, _transpose, takes="T")
 def transpose(x, axes=None):
     """x with its axes in another order: axis `axes[i]` becomes axis i; None reverses them.
 
@@ -208,7 +203,6 @@ def transpose(x, axes=None):
     >>> ad.transpose(ad.ones((2, 3, 4)), (1, 0, 2)).shape
     (3, 2, 4)
     """
-    x = as_tensor(x, "transpose", "x")
     if axes is None:
         return of_its_own(transposed(x, tuple(reversed(range(x.ndim)))), x)
     order = tuple([axis_of("transpose", a, x.aval) for a in listed(axes, "transpose", "axes")])
@@ -217,7 +211,7 @@ def transpose(x, axes=None):
     return of_its_own(transposed(x, order), x)
 
 
-@public(1)
+@public(1, takes="T")
 def swapaxes(x, axis1, axis2):
     """x with two axes exchanged.   T[..., n, ..., m, ...]  →  T[..., m, ..., n, ...]
 
@@ -226,14 +220,13 @@ def swapaxes(x, axis1, axis2):
     >>> ad.swapaxes(ad.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    x = as_tensor(x, "swapaxes", "x")
     order = list(range(x.ndim))
     i, j = axis_of("swapaxes", axis1, x.aval), axis_of("swapaxes", axis2, x.aval)
     order[i], order[j] = j, i
     return of_its_own(transposed(x, tuple(order)), x)
 
 
-@public(1)
+@public(1, takes="T")
 def moveaxis(x, source, destination):
     """x with the axes `source` moved to `destination`; the others keep their order.
 
@@ -244,7 +237,6 @@ def moveaxis(x, source, destination):
     >>> ad.moveaxis(ad.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    x = as_tensor(x, "moveaxis", "x")
     sources, places = (
         [axis_of("moveaxis", a, x.aval) for a in (axes if isinstance(axes, (tuple, list)) else (axes,))]
         for axes in (source, destination)
@@ -257,7 +249,7 @@ def moveaxis(x, source, destination):
     return of_its_own(transposed(x, tuple(order)), x)
 
 
-@public(1)
+@public(1, takes="T")
 def matrix_transpose(x):
     """x with its last two axes exchanged: the transpose of each matrix.   T[..., n, m]  →  T[..., m, n]
 
@@ -266,7 +258,6 @@ def matrix_transpose(x):
     >>> ad.matrix_transpose(ad.ones((5, 2, 3))).shape
     (5, 3, 2)
     """
-    x = as_tensor(x, "matrix_transpose", "x")
     if x.ndim < 2:
         raise ShapeError(located(
             f"matrix_transpose: {x.aval} holds no matrix", "a vector is made a column by v[:, None]"
@@ -306,7 +297,7 @@ _broadcast_to = linear(
 )
 
 
-@public(1, _broadcast_to)
+@public(1, _broadcast_to, takes="T")
 def broadcast_to(x, shape):
     """x repeated along new leading axes and axes of extent 1.
 
@@ -317,7 +308,6 @@ def broadcast_to(x, shape):
     >>> ad.grad(lambda x: ad.sum(ad.broadcast_to(x, (4, 2))))(ad.ones(2))
     f64[2] [4. 4.]
     """
-    x = as_tensor(x, "broadcast_to", "x")
     return of_its_own(spread_to(x, shape_of("broadcast_to", shape)), x)
 
 
@@ -348,7 +338,7 @@ def flipped(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return record(_flip, (x,), (axes,)) if axes else x
 
 
-@public(1, _flip)
+@public(1, _flip, takes="T")
 def flip(x, axis=None):
     """x in reverse order along an axis, several, or (None) all of them.   T[...]  →  T[...]
 
@@ -363,5 +353,4 @@ def flip(x, axis=None):
     [[2 1]
      [4 3]]
     """
-    x = as_tensor(x, "flip", "x")
     return of_its_own(flipped(x, axes_of("flip", axis, x.aval)), x)

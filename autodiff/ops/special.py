@@ -18,7 +18,7 @@ from ..custom.function import Function
 from ..tensor import Tensor
 from .arithmetic import abs_, divide, mul0, sign
 from .conditions import where
-from .declare import binary, common, composed, unary
+from .declare import binary, composed, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
 from .primitive import elementwise
 from .protocols import counterparts
@@ -41,7 +41,7 @@ _STIRLING = 10.0
 _TERMS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 
 
-@public()
+@public(takes="f", operands=2)
 def betaln(a, b):
     """log |Γ(a) Γ(b) / Γ(a + b)|.   f[...], f[...]  →  f[...]
 
@@ -51,7 +51,6 @@ def betaln(a, b):
     >>> ad.special.betaln([200.0], [300.0])
     f64[1] [-337.98011307]
     """
-    a, b = common("betaln", (("a", a), ("b", b)), "f")
     is_less = a < b  # not `minimum` and `maximum`, which share where a is b: here one is the one, one the other
     small, large = where(is_less, a, b), where(is_less, b, a)
     is_far = (small > 0.0) & (large >= _STIRLING)

@@ -25,7 +25,7 @@ from .batching import along
 from .cancelling import by_size, divided
 from .conditions import isfinite, not_equal, where
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import axes_of, axis_of, common, documented, reduced_shape, unary
+from .declare import axes_of, axis_of, documented, reduced_shape, unary
 from .elementwise import exp, log
 from .extremes import in_range, max_, min_
 from .power import power
@@ -52,7 +52,7 @@ def _mean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return summed(x, axes) / number_of(as_float(_count(x, axes)), x.dtype)
 
 
-@public(1)
+@public(1, takes="T")
 def mean(x, axis=None, *, dtype=None, keepdims=False):
     """The mean over an axis, several, or (None) all of them.
 
@@ -66,7 +66,6 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
     >>> ad.mean([[1, 2], [3, 5]], axis=0)
     f64[2] [2.  3.5]
     """
-    x = as_tensor(x, "mean", "x")
     wanted = None if dtype is None else dtype_of(dtype, "mean")
     x = floating(x if wanted is None else cast_to(x, wanted), "mean")
     axes = axes_of("mean", axis, x.aval)
@@ -151,7 +150,7 @@ def _shifted(x: Tensor, top: Tensor, axes: tuple[int, ...]) -> Tensor:
     return x - spread(top, axes, x.shape)
 
 
-@public(1)
+@public(1, takes="f")
 def logsumexp(x, axis=None, *, keepdims=False):
     """log(sum(exp(x))) over an axis, several, or (None) all of them, without overflow.
 
@@ -168,7 +167,6 @@ def logsumexp(x, axis=None, *, keepdims=False):
     >>> ad.logsumexp([-ad.inf, -ad.inf])
     f64[] -inf
     """
-    (x,) = common("logsumexp", (("x", x),), "f")
     axes = axes_of("logsumexp", axis, x.aval)
     top = _shift(x, axes)
     total = summed(exp(_shifted(x, top, axes)), axes)
@@ -176,7 +174,7 @@ def logsumexp(x, axis=None, *, keepdims=False):
     return unreduced(log_of_sum(total) + top, x, axes, keepdims)
 
 
-@public(1)
+@public(1, takes="fc")
 def softmax(x, axis=-1):
     """exp(x) over its sum along an axis (or several), without overflow.
 
@@ -189,13 +187,12 @@ def softmax(x, axis=-1):
     [[0.5 0.5]
      [0.  1. ]]
     """
-    x = floating(x, "softmax")
     axes = axes_of("softmax", axis, x.aval)
     weights = exp(_shifted(x, _shift(x, axes), axes))
     return weights / spread(summed(weights, axes), axes, x.shape)
 
 
-@public(1)
+@public(1, takes="fc")
 def log_softmax(x, axis=-1):
     """log(softmax(x)), accurate also where the softmax is tiny.
 
@@ -206,13 +203,12 @@ def log_softmax(x, axis=-1):
     >>> ad.log_softmax([0.0, 1000.0])
     f64[2] [-1000.     0.]
     """
-    x = floating(x, "log_softmax")
     axes = axes_of("log_softmax", axis, x.aval)
     shifted = _shifted(x, _shift(x, axes), axes)
     return shifted - spread(log(summed(exp(shifted), axes)), axes, x.shape)
 
 
-@public(1)
+@public(1, takes="fc")
 def norm(x, ord=None, axis=None, *, keepdims=False):
     """The norm of vectors along an axis, or (axis None, or a pair) of all elements together.
 
@@ -234,7 +230,6 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
     >>> ad.norm([[1.0, -7.0], [2.0, 3.0]], ord=1)
     f64[] 10.0
     """
-    x = floating(x, "norm")
     if axis is None and ord is not None and x.ndim > 1:
         axis = tuple(range(x.ndim))
     axes = axes_of("norm", axis, x.aval)

@@ -30,7 +30,7 @@ from ..conditions import where
 from ..conversion import cast_to
 from ..declare import number
 from ..joining import joined
-from ..primitive import added, number_of, spread_to, zero_of
+from ..primitive import number_of, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
