@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from codegen.ir import DTYPES, OPS, Aval, define, dtype_name
-from codegen.lowering import Lowering, Map
+from codegen.lowering import Call, Lowering, Map
 
 from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import Primitive, constant, record
@@ -208,6 +208,14 @@ def primitive(
     )
     define(operation)
     return operation
+
+
+def with_rule(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimitive:
+    """An operation whose value is its first input; the rules say how it follows from the others."""
+    return primitive(
+        name, lambda value, *_, **__: value, infer=lambda value, *_, **__: value, vjp=vjp, lower=Call(),
+        written=lambda operands, params, aval: operands[0], **declared,
+    )  # fmt: skip
 
 
 def _taken_by_name(infer: Any) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from codegen.lazily import imported
-from codegen.lowering import Call
 from codegen.symbols import as_float
 
 from ..custom.function import Function
@@ -29,7 +28,7 @@ from .declare import axes_of, axis_of, documented, reduced_shape, unary
 from .elementwise import exp, log
 from .extremes import in_range, max_, min_
 from .power import power
-from .primitive import F64, number_of, primitive, times, zero_of, zeros_of
+from .primitive import F64, number_of, times, with_rule, zero_of, zeros_of
 from .reductions import summed, unreduced
 from .shaping import spread, transposed
 from .template import public
@@ -248,22 +247,14 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
     return unreduced(y, x, axes, keepdims)
 
 
-def _norm_vjp(y_bar: Tensor, y: Tensor, x: Tensor, _: Tensor, *, axis: tuple[int, ...], masked: bool) -> tuple:
+def _norm_vjp(y_bar: Tensor, y: Tensor, _: Tensor, x: Tensor, *, axis: tuple[int, ...], masked: bool) -> tuple:
     multiple, rest = divided(y_bar, y)
-    return (None if multiple is None else times(cast_to(spread(multiple, axis, x.shape), x.dtype), x, masked), rest)
+    return (rest, None if multiple is None else times(cast_to(spread(multiple, axis, x.shape), x.dtype), x, masked))
 
 
-#: The norm y of x, which has a derivative of its own.  A cotangent c * y passes that by: its share of x_bar is c * x.
-_norm = primitive(
-    "norm",
-    lambda x, y, *, axis: y,
-    infer=lambda x, y, *, axis: y,
-    vjp=_norm_vjp,
-    jvp=lambda dxs, y, x, y0, *, axis: dxs[1],
-    lower=Call(),
-    traits=("cancels",),
-    batch=along("axis"),
-    written=lambda operands, params, aval: operands[1],
+#: The norm of x, y, which has a derivative of its own.  A cotangent c * y passes that by: its share of x_bar is c * x.
+_norm = with_rule(
+    "norm", _norm_vjp, jvp=lambda dxs, *_, axis: dxs[0], params=("axis",), traits=("cancels",), batch=along("axis")
 )
 
 
@@ -278,7 +269,7 @@ def _euclidean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
         return root_of_squares(summed(squared_size(x), axes))
     scale, back = in_range(max_(abs_(record(DETACH, (x,))), axes))
     scaled = x * cast_to(spread(scale, axes, x.shape), x.dtype)
-    return record(_norm, (x, root_of_squares(summed(squared_size(scaled), axes)) * back), (axes,))
+    return record(_norm, (root_of_squares(summed(squared_size(scaled), axes)) * back, x), (axes,))
 
 
 def _matrix_norm(x: Tensor, ord: Any, rows: int, columns: int) -> Tensor:

@@ -30,7 +30,7 @@ from ..conditions import where
 from ..conversion import cast_to
 from ..declare import number
 from ..joining import joined
-from ..primitive import number_of, spread_to, zero_of
+from ..primitive import added, number_of, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
@@ -46,10 +46,9 @@ from .eigen import (
     outside,
     scaled_by,
     unknown,
-    with_rule,
 )  # fmt: skip
 from .factorization import completed
-from .matrices import adjoint, given_hermitian, identity, matrices, of_finite, of_matrices, shaped
+from .matrices import adjoint, beside, given_hermitian, identity, matrices, of_finite, of_known, of_matrices, shaped
 
 
 def _stacked(a: np.ndarray) -> np.ndarray:
@@ -247,9 +246,10 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=None):
 # `abs`, and second derivatives are nan.
 
 
-def _number(x: Tensor, a: Tensor) -> Tensor:
-    """A number for each matrix, in the dtype of the matrices."""
-    return cast_to(reshaped(x, (*x.shape, 1, 1)), a.dtype)
+def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
+    """The slopes, nan at kinks."""
+    is_kink = Gaps(s).tiny & (real_part(slopes) != zero_of(real_part(slopes).dtype))
+    return where(is_kink, number_of(np.nan, s.dtype), slopes)
 
 
 def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor) -> Tensor:
@@ -257,7 +257,28 @@ def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor
     u, s, v = apart(y, a)
     is_zero = (s == zero_of(s.dtype)) | (Gaps(s).tiny & (slopes != slopes))
     row = where(is_zero, zero_of(s.dtype), shares)
-    return _number(seed, a) * record(_pulled, (scaled_by(u, row, v), a, y, slopes))
+    return record(_norm_pulled, (beside(cast_to(seed, a.dtype), scaled_by(u, row, v)), seed, a, y, slopes))
+
+
+def _norm_pulled_vjp(c, _, value, seed, a, y, slopes):
+    moved, p = moved_gradient(a, y, slopes, c, True)
+    by_values = mul0(diagonal_row(p), _known_slopes(apart(y, a)[1], slopes))
+    seed_bar = summed(real_part(by_values), (p.ndim - 2, p.ndim - 1))
+    return (None, seed_bar, beside(cast_to(seed, a.dtype), moved), None, None)
+
+
+def _norm_pulled_jvp(dxs, _, value, seed, a, y, slopes):
+    _, dseed, da, _, _ = dxs
+    by_a = None if da is None else beside(cast_to(seed, a.dtype), moved_gradient(a, y, slopes, da, True)[0])
+    if dseed is None:
+        return by_a
+    u, s, v = apart(y, a)
+    by_seed = beside(cast_to(dseed, a.dtype), scaled_by(u, _known_slopes(s, slopes), v))
+    return added(by_a, by_seed)
+
+
+#: The gradient of a norm: from it, its seed, a, the decomposition of a, and slopes that are nan where values share.
+_norm_pulled = of_known("norm_pulled", _norm_pulled_vjp, jvp=_norm_pulled_jvp)
 
 
 def _norm_vjp(y_bar, _, value, a, y, shares, slopes):
@@ -270,9 +291,8 @@ def _norm_jvp(dxs, _, value, a, y, shares, slopes):
     return real_part(summed(products, (a.ndim - 2, a.ndim - 1)))
 
 
-#: A norm: from it, a, the decomposition of a, the share of each value in the gradient, and slopes that are nan where
-#: values share.
-_norm = with_rule("spectral_norm", _norm_vjp, _norm_jvp)
+#: A norm: from it, a, the decomposition of a, the share of each value in the gradient, the slopes of `_norm_pulled`.
+_norm = of_known("spectral_norm", _norm_vjp, jvp=_norm_jvp)
 
 
 def spectral_norm(a: Tensor, ord: Any) -> Tensor:
