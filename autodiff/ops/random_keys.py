@@ -13,13 +13,12 @@ from codegen.lowering import Map
 from ..errors import DTypeError, ShapeError, located
 from ..tape import constant
 from ..tensor import Tensor
-from .arithmetic import multiply
 from .arrays import on_arrays
-from .conditions import bitwise_and, bitwise_right_shift
+from .conditions import bitwise_right_shift
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import extents_of, iota
 from .joining import stack
-from .primitive import F32, F64, I32, I64, broadcast_avals, dtype_name_of, number_of, primitive
+from .primitive import I32, I64, broadcast_avals, primitive
 from .shaping import reshape
 from .slicing import part
 from .template import public
@@ -66,15 +65,25 @@ threefry = primitive(
 
 
 #: Of i32 and i64: the bits that make the fraction of a float, and the float that one of them is worth.
-_FRACTION = {I32: (23, 2.0**-23, F32), I64: (52, 2.0**-52, F64)}
+_FRACTION = {"i32": (23, 2.0**-23), "i64": (52, 2.0**-52)}
 
 
-def fraction(bits: Tensor) -> Tensor:
-    """The first bits of integers as floats in [0, 1)."""
-    (kept, unit, dtype), name = _FRACTION[bits.dtype], dtype_name_of(bits)
-    shifted = bitwise_right_shift(bits, constant(8 * bits.dtype.itemsize - kept, name))
-    first = bitwise_and(shifted, constant((1 << kept) - 1, name))
-    return multiply(cast_to(first, dtype), number_of(unit, dtype))
+def _fraction(k: Any, bits: Any) -> Any:
+    (kept, unit), width = _FRACTION[k.dtype(bits)], int(k.dtype(bits)[1:])
+    shifted = k.shift_right(bits, k.constant(width - kept, like=bits))
+    number = k.cast(k.bit_and(shifted, k.constant((1 << kept) - 1, like=bits)), f"f{width}")
+    return k.mul(number, k.constant(unit, like=number))
+
+
+#: The first bits of an integer as a float in [0, 1).
+fraction = primitive(
+    "fraction",
+    on_arrays(_fraction, casts=True),
+    infer=lambda bits: bits.with_dtype(DTYPES[f"f{8 * bits.dtype.itemsize}"]),
+    lower=Map(_fraction),
+    discrete=True,
+    traits=("elementwise",),
+)
 
 
 def of_key(name: str, key: Any) -> Tensor:
