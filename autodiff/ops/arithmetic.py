@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call, Map
+from codegen.lowering import Map
 
 from ..custom.function import Function
 from ..tape import another, constant, record
@@ -216,7 +216,7 @@ def _part(
 ) -> Any:
     """The public function of a linear operation on complex numbers, and what it is of real ones."""
     operation = linear(
-        name, numpy, infer=_complex_aval(name, gives_real), transpose=transpose, lower=Call(), traits=("elementwise",)
+        name, numpy, infer=_complex_aval(name, gives_real), transpose=transpose, traits=("elementwise",)
     )
 
     def body(x):
@@ -263,7 +263,6 @@ _size: OwnPrimitive = primitive(
     infer=_complex_aval("abs"),
     vjp=_size_vjp,
     jvp=lambda dxs, y, x: real_part(conjugated(_direction(x)) * dxs[0]),
-    lower=Call(),
     traits=("elementwise", "cancels"),
 )
 

@@ -18,7 +18,6 @@ from ..errors import ShapeError, located
 from ..tape import constant, record
 from ..tensor import Tensor
 from .arithmetic import add, multiply
-from .batching import along
 from .conditions import equal, greater_equal, less_equal, where
 from .conversion import as_tensor
 from .creation import iota
@@ -116,7 +115,6 @@ slant: OwnPrimitive = linear(
     transpose=lambda y_bar, y, x, *, count: (record(unslant, (y_bar,), (x.shape[-1],)),),
     lower=Move(lambda k, index, x, *, count: x(*index[:-1], k.add(*index[-2:]))),
     traits=("move",),
-    batch=along(),
 )
 
 #: Zeros, with each row from its diagonal on.
@@ -126,7 +124,6 @@ unslant: OwnPrimitive = linear(
     infer=_unslant_aval,
     transpose=lambda x_bar, x, y, *, extent: (record(slant, (x_bar,), (y.shape[-1],)),),
     lower=Move(_unslant_element, free=False),
-    batch=along(),
 )
 
 

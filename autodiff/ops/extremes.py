@@ -23,12 +23,10 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
-from codegen.lowering import Call
 
 from ..tape import DETACH, another, record
 from ..tensor import Tensor
 from .arithmetic import imaginary_part, mul0, real_part
-from .batching import along
 from .conditions import isfinite, maximum, where
 from .conversion import cast_to
 from .declare import axes_of, documented, integer, kept
@@ -60,7 +58,7 @@ def _decision(
 ) -> OwnPrimitive:
     """An operation of one tensor with the parameter `axis`; the compiler is given the nodes that `written` makes."""
     return primitive(
-        name, reference, infer=infer, lower=Call(), params=("axis",), heavy=True, discrete=True, batch=along("axis"),
+        name, reference, infer=infer, params=("axis",), heavy=True, discrete=True,
         written=lambda operands, params, aval: written(operands[0], *params, aval),
     )  # fmt: skip
 

@@ -28,7 +28,6 @@ from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arithmetic import conj, multiply, real_aval
-from .batching import along
 from .conditions import equal, logical_or, where
 from .conversion import as_tensor, cast_to
 from .creation import extent_of, iota
@@ -80,7 +79,7 @@ def _rfft_transpose(y_bar, y, x, *, axis):
 
 def _fourier(name: str, form: str, reference: Callable, infer: Callable, transpose: Callable) -> OwnPrimitive:
     return linear(
-        name, reference, infer=infer, transpose=transpose, lower=Fourier(form), heavy=True, batch=along("axis")
+        name, reference, infer=infer, transpose=transpose, lower=Fourier(form), heavy=True
     )
 
 

@@ -19,7 +19,6 @@ from ..mode import MODE
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tensor import Tensor
-from .batching import along
 from .conversion import JOINING, WEAK, as_tensor, cast_to, numbers_of
 from .declare import axis_of, check_parts, common_dtype, integer, listed
 from .primitive import linear
@@ -78,7 +77,6 @@ _concatenate = linear(
     lower=Move(_concatenate_element, free=False),
     in_args=None,
     jointly=True,
-    batch=along("axis"),
 )
 
 

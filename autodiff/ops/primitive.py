@@ -23,9 +23,10 @@ from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import Primitive, constant, record
 from ..tensor import Tensor
 from .arrays import on_arrays, on_elements
-from .batching import elements
+from .batching import along, elements
 
 BOOL, I32, I64, F32, F64, C64, C128 = DTYPES.values()
+_CALLED = Call()
 
 
 class OwnPrimitive(Primitive):
@@ -173,6 +174,7 @@ def primitive(
     params: tuple[str, ...] | None = None,
     traits: Sequence[str] = (),
     batch: Callable[..., Any] | None = None,
+    lower: Lowering = _CALLED,
     **declared: Any,
 ) -> OwnPrimitive:
     """An operation whose rules are written out; what else is declared is as for `tape.node.Primitive`.
@@ -181,7 +183,8 @@ def primitive(
             `masked` by name is told if y_bar is: `times(y_bar, p, masked)` is the product to use then
     jvp     jvp(dxs, y, *xs, **params) -> tangent of y; without it forward mode transposes `vjp` twice
     params  names of its parameters; None: those that the shape rule `infer` takes by name
-    batch   what it does to many examples at once: see `batching`; known for one with the trait "elementwise"
+    batch   what it does to many examples at once, where that is neither `elements` nor `along` of `batching`
+    lower   how it is compiled; by default the reference is called
     """
 
     care = vjp is not None and "masked" in _taken_by_name(vjp)
@@ -203,7 +206,8 @@ def primitive(
         reference=reference,
         params=_taken_by_name(infer) if params is None else params,
         traits=frozenset(traits),
-        batch=batch or (elements if "elementwise" in traits else None),
+        batch=batch or (elements if "elementwise" in traits else along),
+        lower=lower,
         **{"pull": vjp and pull, "push": jvp and push, **declared},
     )
     define(operation)
@@ -213,7 +217,7 @@ def primitive(
 def with_rule(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimitive:
     """An operation whose value is its first input; the rules say how it follows from the others."""
     return primitive(
-        name, lambda value, *_, **__: value, infer=lambda value, *_, **__: value, vjp=vjp, lower=Call(),
+        name, lambda value, *_, **__: value, infer=lambda value, *_, **__: value, vjp=vjp,
         written=lambda operands, params, aval: operands[0], **declared,
     )  # fmt: skip
 

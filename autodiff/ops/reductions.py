@@ -22,7 +22,6 @@ from codegen.lowering import Reduce, Scan
 from ..errors import ShapeError, located
 from ..tape import another, record
 from ..tensor import Tensor
-from .batching import along
 from .conditions import truth
 from .conversion import cast_to, dtype_of
 from .declare import axes_of, documented, kept, reduced_shape
@@ -69,7 +68,7 @@ def reduction(
     """An operation that is a monoid over the parameter `axis`; rules as for `primitive`."""
     return primitive(
         name, reference, infer=reduced_aval(name, accepts, result=result, empty=empty), lower=Reduce(monoid or name),
-        params=("axis",), heavy=True, batch=along("axis"), **rules,
+        params=("axis",), heavy=True, **rules,
     )  # fmt: skip
 
 
@@ -90,7 +89,6 @@ _sum = linear(
     transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.shape),),
     lower=Reduce("add"),
     heavy=True,
-    batch=along("axis"),
 )
 
 
@@ -151,7 +149,7 @@ def scan(
     """An operation that runs a monoid along the parameter `axis`; rules as for `declare`."""
     return declare(
         name, reference, infer=elementwise_aval(name, accepts), lower=Scan(monoid), params=params, heavy=True,
-        batch=along("axis"), **rules,
+        **rules,
     )  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arithmetic import add, imaginary_part, multiply, real_part
-from .batching import along
 from .conditions import equal, isnan
 from .conversion import cast_to, dtype_of
 from .creation import iota
@@ -70,7 +69,6 @@ _take_along: OwnPrimitive = linear(
         lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)), None,
     ),
     lower=Move(lambda k, j, x, places, *, axis: x(*_along_index(k, j, places, x.shape[axis], axis)), free=False),
-    batch=along("axis"),
 )
 _scatter_along: OwnPrimitive = linear(
     "scatter_along",
@@ -82,7 +80,6 @@ _scatter_along: OwnPrimitive = linear(
     lower=Scatter(lambda k, j, places, updates, *, shape, axis: _along_index(k, j, places, shape[axis], axis)),
     in_args=(1,),
     heavy=True,
-    batch=along("axis", shapes=("shape",)),
 )
 
 
@@ -173,7 +170,6 @@ _argsort = primitive(
     lower=Order(),
     heavy=True,
     discrete=True,
-    batch=along("axis"),
 )
 
 

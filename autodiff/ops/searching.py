@@ -19,7 +19,6 @@ from ..errors import ConcretizationError, DispatchError, ShapeError, located
 from ..tape import leaf, record
 from ..tensor import Tensor
 from .arithmetic import abs_, add, multiply
-from .batching import along
 from .conditions import clip, isfinite, isnan, minimum, where
 from .conversion import as_tensor, cast_to, known_value
 from .creation import linspace, ones
@@ -72,7 +71,6 @@ _search = primitive(
     infer=_aval,
     lower=Move(_element, free=False),
     discrete=True,
-    batch=along(),
 )
 
 

@@ -18,7 +18,7 @@ from ..errors import ShapeError, located
 from ..tape import of_its_own, record
 from ..tensor import Tensor
 from .arrays import with_loop
-from .batching import along, up
+from .batching import up
 from .declare import axes_of, axis_of, kept, listed, reduced_shape, shape_of
 from .primitive import linear, spread_to, sum_to
 from .template import public
@@ -59,7 +59,6 @@ _reshape = linear(
     transpose=lambda y_bar, y, x, *, shape: (reshaped(y_bar, x.shape),),
     lower=Move(_reshape_element, free=False, is_reshape=True),
     traits=("move",),
-    batch=along(shapes=("shape",)),
 )
 
 
@@ -329,7 +328,6 @@ _flip = linear(
     transpose=lambda y_bar, y, x, *, axes: (flipped(y_bar, axes),),
     lower=Move(_flip_element),
     traits=("move",),
-    batch=along("axes"),
 )
 
 

@@ -20,7 +20,6 @@ from ..errors import located
 from ..tape import DETACH, record
 from ..tensor import Tensor
 from .arithmetic import abs_, imaginary_part, real_part
-from .batching import along
 from .cancelling import by_size, divided
 from .conditions import isfinite, not_equal, where
 from .conversion import as_tensor, cast_to, dtype_of
@@ -254,7 +253,7 @@ def _norm_vjp(y_bar: Tensor, y: Tensor, _: Tensor, x: Tensor, *, axis: tuple[int
 
 #: The norm of x, y, which has a derivative of its own.  A cotangent c * y passes that by: its share of x_bar is c * x.
 _norm = with_rule(
-    "norm", _norm_vjp, jvp=lambda dxs, *_, axis: dxs[0], params=("axis",), traits=("cancels",), batch=along("axis")
+    "norm", _norm_vjp, jvp=lambda dxs, *_, axis: dxs[0], params=("axis",), traits=("cancels",)
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call, Dense
+from codegen.lowering import Dense
 from codegen.records import NamedTuple
 
 from ...tape import DETACH, record
@@ -125,7 +125,6 @@ _adjugate_change: OwnPrimitive = of_matrices(
     lambda a, e: of_finite(_change_reference, a, e),
     infer=lambda a, e: square_aval("adjugate_change", e),
     vjp=_change_vjp,
-    lower=Call(),
     batch=_change_batch,
 )
 

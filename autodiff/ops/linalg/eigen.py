@@ -25,7 +25,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codegen.lowering import Call
 from codegen.records import NamedTuple
 
 from ...errors import located
@@ -248,7 +247,6 @@ _eigh = of_matrices(
     infer=shaped("eigh", lambda n, _: (n + 1, n), is_square=True),
     vjp=_vjp,
     jvp=_jvp,
-    lower=Call(),
 )
 
 

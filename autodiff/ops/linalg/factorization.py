@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from codegen.lowering import Call, Dense
+from codegen.lowering import Dense
 from codegen.records import NamedTuple
 
 from ...errors import DispatchError, GradientError, located
@@ -107,7 +107,6 @@ _complement = of_matrices(
     infer=shaped("complement", lambda m, k: (m, m - k)),
     vjp=_refused,
     jvp=_refused,
-    lower=Call(),
 )
 
 
@@ -138,7 +137,6 @@ _qr = of_matrices(
     lambda a: np.concatenate(np.linalg.qr(a), axis=-2),
     infer=shaped("qr", lambda m, n: (m + n, n)),
     vjp=_qr_vjp,
-    lower=Call(),
 )
 
 

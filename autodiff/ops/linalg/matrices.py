@@ -18,7 +18,6 @@ from codegen.ir import Aval
 from ...errors import LinAlgError, ShapeError, caller, located
 from ...tensor import Tensor
 from ..arithmetic import conjugated
-from ..batching import along
 from ..creation import eye
 from ..declare import common
 from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread_to, with_rule
@@ -27,13 +26,12 @@ from ..shaping import flipped_axes, reshaped
 
 def of_matrices(name: str, reference: Callable[..., Any], **declared: Any) -> OwnPrimitive:
     """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros."""
-    usual: dict[str, Any] = {"batch": along(), "heavy": True, "keeps_mask": False}
-    return primitive(name, reference, **usual | declared)
+    return primitive(name, reference, heavy=True, keeps_mask=False, **declared)
 
 
 def of_known(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimitive:
     """An operation on matrices whose value is its first input, as `with_rule` declares it."""
-    return with_rule(name, vjp, batch=along(), keeps_mask=False, **declared)
+    return with_rule(name, vjp, keeps_mask=False, **declared)
 
 
 def square_aval(name: str, a: Aval) -> Aval:

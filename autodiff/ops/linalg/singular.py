@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.lowering import Call
-
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
@@ -127,7 +125,6 @@ _svd = of_matrices(
     infer=shaped("svd", lambda m, n: (m + 1 + n, min(m, n))),
     vjp=_vjp,
     jvp=_jvp,
-    lower=Call(),
 )
 
 
@@ -208,7 +205,6 @@ _pinv = of_matrices(
     infer=shaped("pinv", lambda m, n: (n, m)),
     params=("tolerance",),
     vjp=_pinv_vjp,
-    lower=Call(),
 )
 
 
