@@ -99,7 +99,7 @@ negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: 
     doc="-x.   T[...]  →  T[...]", example=">>> ad.negative([1.0, -2.0])\nf64[2] [-1.  2.]")
 
 
-positive = composed("positive", lambda x: another(x),
+positive = composed("positive", lambda x: x,
     "+x: x itself.   T[...]  →  T[...]", ">>> ad.positive([1.0, -2.0])\nf64[2] [ 1. -2.]", takes="T")
 
 

@@ -24,7 +24,7 @@ from ..custom.function import CONVERSIONS, told_dense
 from ..dispatch.declaration import brackets, called, is_below, public_name
 from ..dispatch.method import types_of_call
 from ..errors import DispatchError, DTypeError, ShapeError, caller, check_not_masked, located, with_article
-from ..tape import DETACH, another, number_leaf, of_its_own, record, state
+from ..tape import DETACH, another, number_leaf, record, state
 from ..tape.ask import value_of
 from ..tape.leaves import taken
 from ..tensor import AbstractTensor, Tensor
@@ -301,7 +301,7 @@ def astype(x, dtype):
     >>> ad.astype([1.9, -1.9, ad.nan], ad.int32)
     i32[3] [          1          -1 -2147483648]
     """
-    return of_its_own(cast_to(x, dtype_of(dtype, "astype")), x)
+    return cast_to(x, dtype_of(dtype, "astype"))
 
 
 @public(takes="T", operands=2)
@@ -318,7 +318,7 @@ def unbroadcast(g, like):
     have, want = g.shape, like.shape
     if len(want) > len(have) or any(n not in (1, m) for n, m in zip(reversed(want), reversed(have), strict=False)):
         raise ShapeError(located(f"unbroadcast: a {like.aval} is not broadcast to {g.aval}"))
-    return another(g) if have == want else sum_to(g, want)
+    return sum_to(g, want)
 
 
 @public()

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ..custom.function import Function
-from ..tape import another
 from ..tensor import Tensor
 from .conditions import isinf, where
 from .conversion import cast_to
@@ -303,7 +302,7 @@ def round_(x, decimals=0):
     """
     decimals = integer(decimals, "round", "decimals")
     if decimals >= 0 and x.dtype.kind in "ib":
-        return another(x)
+        return x
     if decimals == 0:
         return rint(x)
     scale = 10.0 ** abs(decimals)

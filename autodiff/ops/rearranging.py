@@ -14,7 +14,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..errors import ShapeError, located
-from ..tape import of_its_own, place_leaf, record
+from ..tape import place_leaf, record
 from ..tensor import Tensor
 from .arithmetic import negative, subtract
 from .conditions import bitwise_xor
@@ -60,7 +60,7 @@ def roll(x, shift, axis=None):
     y = x
     for by, along in zip(shifts, axes, strict=True):
         y = _rolled(y, by, along)
-    return of_its_own(y, x)
+    return y
 
 
 def _rotate_element(k, index, x, by, *, axis):
@@ -172,7 +172,7 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
         m = y.shape[along]
         above, below = part(y, along, min(1, m), m), part(y, along, 0, max(m - 1, 0))
         y = bitwise_xor(above, below) if y.dtype.kind == "b" else subtract(above, below)
-    return of_its_own(y, x)
+    return y
 
 
 def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:

@@ -15,7 +15,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..errors import ShapeError, located
-from ..tape import of_its_own, record
+from ..tape import record
 from ..tensor import Tensor
 from .arrays import with_loop
 from .batching import up
@@ -89,7 +89,7 @@ def reshape(x, shape):
     wanted = shape_of("reshape", shape)
     if -1 in wanted:
         wanted = _completed(x.aval, wanted)
-    return of_its_own(reshaped(x, wanted), x)
+    return reshaped(x, wanted)
 
 
 def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ def ravel(x):
     >>> ad.ravel([[1, 2], [3, 4]])
     i64[4] [1 2 3 4]
     """
-    return of_its_own(reshaped(x, (x.size,)), x)
+    return reshaped(x, (x.size,))
 
 
 @public(1, takes="T")
@@ -125,7 +125,7 @@ def expand_dims(x, axis):
     ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
     axes = (axis_of("expand_dims", axis, x.aval, ndim),) if axis is None else axes_of("expand_dims", axis, x.aval, ndim)
     rest = iter(x.shape)
-    return of_its_own(reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)])), x)
+    return reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)]))
 
 
 @public(1, takes="T")
@@ -145,7 +145,7 @@ def squeeze(x, axis=None):
     for i in axes:
         if x.shape[i] != 1:
             raise ShapeError(located(f"squeeze: axis {i} of {x.aval} has extent {x.shape[i]}, not 1"))
-    return of_its_own(reshaped(x, reduced_shape(x.shape, axes)), x)
+    return reshaped(x, reduced_shape(x.shape, axes))
 
 
 def _transpose_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
@@ -203,11 +203,11 @@ def transpose(x, axes=None):
     (3, 2, 4)
     """
     if axes is None:
-        return of_its_own(transposed(x, tuple(reversed(range(x.ndim)))), x)
+        return transposed(x, tuple(reversed(range(x.ndim))))
     order = tuple([axis_of("transpose", a, x.aval) for a in listed(axes, "transpose", "axes")])
     if len(order) != x.ndim or len(set(order)) != x.ndim:
         _transpose_aval(x.aval, axes=order)
-    return of_its_own(transposed(x, order), x)
+    return transposed(x, order)
 
 
 @public(1, takes="T")
@@ -222,7 +222,7 @@ def swapaxes(x, axis1, axis2):
     order = list(range(x.ndim))
     i, j = axis_of("swapaxes", axis1, x.aval), axis_of("swapaxes", axis2, x.aval)
     order[i], order[j] = j, i
-    return of_its_own(transposed(x, tuple(order)), x)
+    return transposed(x, tuple(order))
 
 
 @public(1, takes="T")
@@ -245,7 +245,7 @@ def moveaxis(x, source, destination):
     order = [i for i in range(x.ndim) if i not in sources]
     for place, axis in sorted(zip(places, sources, strict=True)):
         order.insert(place, axis)
-    return of_its_own(transposed(x, tuple(order)), x)
+    return transposed(x, tuple(order))
 
 
 @public(1, takes="T")
@@ -307,7 +307,7 @@ def broadcast_to(x, shape):
     >>> ad.grad(lambda x: ad.sum(ad.broadcast_to(x, (4, 2))))(ad.ones(2))
     f64[2] [4. 4.]
     """
-    return of_its_own(spread_to(x, shape_of("broadcast_to", shape)), x)
+    return spread_to(x, shape_of("broadcast_to", shape))
 
 
 def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
@@ -351,4 +351,4 @@ def flip(x, axis=None):
     [[2 1]
      [4 3]]
     """
-    return of_its_own(flipped(x, axes_of("flip", axis, x.aval)), x)
+    return flipped(x, axes_of("flip", axis, x.aval))

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..custom.function import Function
 from ..errors import ShapeError, located
-from ..tape import another, of_its_own
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply
 from .conditions import equal, where
@@ -40,7 +39,7 @@ def _at_least(rank: int, told: str, example: str) -> Function:
 
     def body(x):
         shape = (*x.shape, 1) if x.ndim == 2 else ((x.size,), (1, x.size), (1, x.size, 1))[rank - 1]
-        return of_its_own(x if x.ndim >= rank else reshaped(x, shape), x)
+        return x if x.ndim >= rank else reshaped(x, shape)
 
     made: Function = public(name=name, doc=documented(example, told), takes="T")(body)
 
@@ -203,7 +202,7 @@ def rot90(x, k=1, axes=(0, 1)):
         return flipped(x, tuple(sorted((first, second))))
     if turns == 1:
         return swapaxes(flipped(x, (second,)), first, second)
-    return flipped(swapaxes(x, first, second), (second,)) if turns else another(x)
+    return flipped(swapaxes(x, first, second), (second,)) if turns else x
 
 
 def _turned_round(name: str, axis: int, told: str, raises: str, example: str) -> Any:

@@ -26,7 +26,7 @@ from ..custom.function import Function
 from ..custom.keys import users_methods
 from ..dispatch import Choices, observed
 from ..tape.node import Kind, Node, Out, new_number, put_down
-from ..tape.record import Recording, argument, is_masked, look_at_size
+from ..tape.record import Recording, another, argument, is_masked, look_at_size
 from ..tape.walk import is_repeatable, recorded_between
 from ..tensor import Tensor, handle
 
@@ -181,7 +181,8 @@ def _taking(body: Callable[..., Any], name: str, kinds: str, count: int) -> Any:
     @wraps(body)
     def run(*args: Any, **keywords: Any) -> Any:
         tensors = TAKES[0](name, list(zip(names, args, strict=False)), kinds)
-        return body(*tensors, *args[count:], **keywords)
+        y = body(*tensors, *args[count:], **keywords)
+        return another(y) if any([y is x for x in tensors]) else y  # a result of its own
 
     run.is_remembered = True  # type: ignore[attr-defined]  # it is of this library: see `reads.is_library_function`
     return run
