@@ -1,6 +1,6 @@
 """Public functions: what users write in, checked once, and elementwise operations in one declaration.
 
-    exp = unary("exp", partials=lambda y, x: (y,), doc=..., example=">>> ad.exp(0.0)\\nf64[] 1.0")
+    exp = unary("exp", slope=lambda y, x: y, doc=..., example=">>> ad.exp(0.0)\\nf64[] 1.0")
 
 Where nothing else is said its value is NumPy's function of that name, and the scalar builder's method of that name is
 what compiled code does.  `exp` is a `Function`: users add methods and rules to it; `exp.primitive` is the operation
@@ -281,24 +281,33 @@ def is_simple(tensor: type, number: type) -> bool:
 
 
 def unary(
-    name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
+    name: str, reference: Callable[..., Any] | None = None, *, doc: str,
+    slope: Callable[[Tensor, Tensor], Any] | None = None, called: str = "", accepts: str = "f",
     of_complex: Callable[[Tensor], Tensor] | None = None, example: str = "", **declared: Any,
 ) -> Function:
     """A public function of one argument, and its operation; other parameters as for `elementwise`.
 
     reference    None: NumPy's function of the same name
     doc          its documentation, without the example
+    slope        slope(y, x) -> its derivative, as one of the `partials` of `elementwise`; None: of a step function
     called       the function's name where it is not that of the operation
     of_complex   what it means for a complex argument, where the operation itself does not take one
     """
-    called = called or name
-    operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
+    called, partials = called or name, slope and _alone(slope)
+    operation = elementwise(
+        name, reference or getattr(np, called, None), accepts=accepts, partials=partials, **declared
+    )
 
     def body(x):
         (t,) = common(called, (("x", x),), accepts + "c" if of_complex else accepts)
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
     return published(called, body, documented(example, doc), operation)
+
+
+def _alone(slope: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], tuple]:
+    """The partials of a function of one number."""
+    return lambda y, x: (slope(y, x),)
 
 
 def binary(

@@ -40,14 +40,14 @@ def _sinc_slope(x: Tensor) -> Tensor:
 exp2: Function = unary(
     "exp2",
     # Of x - 1: the slope is the smaller one, so it is a number where 2 to the x is none.
-    partials=lambda y, x: (exp2(x - 1.0) * (2 * math.log(2)),),
+    slope=lambda y, x: exp2(x - 1.0) * (2 * math.log(2)),
     doc="2 to the x.   f[...]  →  f[...]     integers and bool give float64",
     example=">>> ad.exp2([3, -1])\nf64[2] [8.  0.5]",
 )
-cbrt = unary("cbrt", partials=lambda y, x: (power(y, -2.0) / 3.0,),
+cbrt = unary("cbrt", slope=lambda y, x: power(y, -2.0) / 3.0,
     doc="The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf",
     example=">>> ad.cbrt([-8.0, 27.0])\nf64[2] [-2.  3.]")
-sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=_sinc,
+sinc = unary("sinc", slope=lambda y, x: _sinc_slope(x), lower=_sinc,
     doc="sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64",
     example=">>> ad.sinc([0.0, 0.5])\nf64[2] [1.         0.63661977]")
 
@@ -170,7 +170,7 @@ tanh_softplus_slope = binary("tanh_softplus_slope", program=_tanh_softplus_slope
     partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None),
     doc="The derivative of tanh_softplus by x1, for x2 = tanh_softplus(x1), with all its digits.",
 )
-tanh_softplus = unary("tanh_softplus", program=_tanh_softplus, partials=lambda y, x: (tanh_softplus_slope(x, y),),
+tanh_softplus = unary("tanh_softplus", program=_tanh_softplus, slope=lambda y, x: tanh_softplus_slope(x, y),
     doc="tanh(softplus(x)), by one exponential.   f[...]  →  f[...]",
 )
 

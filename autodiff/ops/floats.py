@@ -30,7 +30,7 @@ copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: sign(a
 
     The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.""",
     example=">>> ad.copysign([1.0, -2.0], -0.0)\nf64[2] [-1. -2.]")
-signbit = unary("signbit", result="bool", partials=None,
+signbit = unary("signbit", result="bool",
     lower=lambda k, x: k.copysign(1.0, x) < 0.0,
     doc="True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]",
     example=">>> ad.signbit([0.0, -0.0])\nbool[2] [False  True]")
@@ -79,11 +79,11 @@ def _exponent(k: Any, x: Any) -> Any:
 
 
 _exponent_of = unary("frexp_exponent", lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
-    result="i32", partials=None, lower=_exponent,
+    result="i32", lower=_exponent,
     doc="The exponent that `frexp` gives.   f[...]  →  i32[...]",
 )
 _mantissa_of = unary("frexp_mantissa", lambda x: np.frexp(x)[0],
-    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(-_exponent_of(x), x.dtype)),), lower=_mantissa,
+    slope=lambda y, x: _ldexp(1.0, cast_to(-_exponent_of(x), x.dtype)), lower=_mantissa,
     doc="The mantissa that `frexp` gives.   f[...]  →  f[...]",
 )
 

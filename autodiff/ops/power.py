@@ -125,7 +125,7 @@ def _negative_power(where: str) -> ValueError:
 
 
 #: NumPy is called: a negative exponent that is known only at run time is an error.
-_integer_power = elementwise("integer_power", _integer_power_reference, accepts="i", partials=None, lower=Call())
+_integer_power = elementwise("integer_power", _integer_power_reference, accepts="i", lower=Call())
 
 
 #: The parameters of `power_static` for the exponents that are static.  2.0 is found as 2.

@@ -46,7 +46,7 @@ def elementwise(
     name: str,
     reference: Callable[..., Any] | None = None,
     *,
-    partials: Callable[..., tuple] | None,
+    partials: Callable[..., tuple] | None = None,
     program: Callable[..., Any] | None = None,
     lower: Lowering | Callable[..., Any] | str = "",
     accepts: str = "f",

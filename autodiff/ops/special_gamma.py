@@ -153,13 +153,13 @@ _polygamma_operation: OwnPrimitive = elementwise(
 )
 
 gammaln = unary("gammaln", program=_gammaln,
-    partials=lambda y, x: (lambda: record(_polygamma_operation, (x,), (0,)),),
+    slope=lambda y, x: record(_polygamma_operation, (x,), (0,)),
     doc="""The logarithm of |Γ(x)|, inf at its poles.   f[...]  →  f[...]     integers and bool give float64
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.""",
     example=">>> ad.special.gammaln([1000.0, 0.0])\nf64[2] [5905.22042321           inf]")
 gamma = unary("gamma", program=_gamma,
-    partials=lambda y, x: (lambda: y * record(_polygamma_operation, (x,), (0,)),),
+    slope=lambda y, x: y * record(_polygamma_operation, (x,), (0,)),
     doc="""The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.""",

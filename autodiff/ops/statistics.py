@@ -123,11 +123,11 @@ def _over_or_0(top: float, y: Tensor) -> Tensor:
 
 #: The derivative is chosen, not the result: what is chosen is a strong zero, and of an infinite element the derivative
 #: would be 0 then, which it is not.
-root_of_squares: Function = unary("root", np.sqrt, partials=lambda y, x: (lambda: _over_or_0(0.5, y),),
+root_of_squares: Function = unary("root", np.sqrt, slope=lambda y, x: _over_or_0(0.5, y),
     lower="sqrt", cancels=by_size(lambda x: (number_of(0.5, x.dtype),)),
     doc="The square root of a sum of squares: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
-log_of_sum = unary("log_of_sum", np.log, partials=lambda y, x: (_over_or_0(1.0, x),),
+log_of_sum = unary("log_of_sum", np.log, slope=lambda y, x: _over_or_0(1.0, x),
     lower="log",
     doc="The logarithm of a sum of exponentials: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
