@@ -79,7 +79,7 @@ def _rfft_transpose(y_bar, y, x, *, axis):
 
 def _fourier(name: str, form: str, reference: Callable, infer: Callable, transpose: Callable) -> OwnPrimitive:
     return linear(
-        name, reference, infer=infer, transpose=transpose, lower=Fourier(form), heavy=True
+        name, reference, infer=infer, transpose=transpose, lower=Fourier(form)
     )
 
 

@@ -191,7 +191,6 @@ _scatter_add: OwnPrimitive = linear(
     ),
     lower=Scatter(lambda k, j, *inputs, shape, axes, place: _indexed(k, j, inputs[:-1], shape, axes, place)),
     in_args=None,
-    heavy=True,
     batch=_scatter_add_batch,
 )
 #: x with values written at some places: what was overwritten gets a gradient of exactly zero.
@@ -205,7 +204,6 @@ _scatter_set: OwnPrimitive = linear(
     ),
     in_args=(0, -1),
     jointly=True,
-    heavy=True,
     masks=True,
     batch=_scatter_set_batch,
 )

@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from codegen.ir import DTYPES, OPS, Aval, define, dtype_name
-from codegen.lowering import Call, Lowering, Map
+from codegen.lowering import Call, Lowering, Map, Move
 
 from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import Primitive, constant, record
@@ -184,10 +184,12 @@ def primitive(
     jvp     jvp(dxs, y, *xs, **params) -> tangent of y; without it forward mode transposes `vjp` twice
     params  names of its parameters; None: those that the shape rule `infer` takes by name
     batch   what it does to many examples at once, where that is neither `elements` nor `along` of `batching`
-    lower   how it is compiled; by default the reference is called
+    lower   how it is compiled; by default the reference is called.  One that is neither of elements nor such a call is
+            `heavy`
     """
 
     care = vjp is not None and "masked" in _taken_by_name(vjp)
+    declared.setdefault("heavy", not isinstance(lower, Map | Move) and type(lower) is not Call)
 
     def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
         assert vjp is not None

@@ -68,7 +68,7 @@ def reduction(
     """An operation that is a monoid over the parameter `axis`; rules as for `primitive`."""
     return primitive(
         name, reference, infer=reduced_aval(name, accepts, result=result, empty=empty), lower=Reduce(monoid or name),
-        params=("axis",), heavy=True, **rules,
+        params=("axis",), **rules,
     )  # fmt: skip
 
 
@@ -88,7 +88,6 @@ _sum = linear(
     infer=reduced_aval("sum", "fic"),
     transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.shape),),
     lower=Reduce("add"),
-    heavy=True,
 )
 
 
@@ -148,7 +147,7 @@ def scan(
 ) -> OwnPrimitive:
     """An operation that runs a monoid along the parameter `axis`; rules as for `declare`."""
     return declare(
-        name, reference, infer=elementwise_aval(name, accepts), lower=Scan(monoid), params=params, heavy=True,
+        name, reference, infer=elementwise_aval(name, accepts), lower=Scan(monoid), params=params,
         **rules,
     )  # fmt: skip
 

@@ -79,7 +79,6 @@ _scatter_along: OwnPrimitive = linear(
     ),
     lower=Scatter(lambda k, j, places, updates, *, shape, axis: _along_index(k, j, places, shape[axis], axis)),
     in_args=(1,),
-    heavy=True,
 )
 
 
@@ -168,7 +167,6 @@ _argsort = primitive(
     _reference,
     infer=lambda x, *, axis, descending: x.with_dtype(I64),
     lower=Order(),
-    heavy=True,
     discrete=True,
 )
 

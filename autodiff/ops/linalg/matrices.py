@@ -24,9 +24,15 @@ from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread
 from ..shaping import flipped_axes, reshaped
 
 
-def of_matrices(name: str, reference: Callable[..., Any], **declared: Any) -> OwnPrimitive:
-    """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros."""
-    return primitive(name, reference, heavy=True, keeps_mask=False, **declared)
+def of_matrices(
+    name: str, reference: Callable[..., Any], shape: Callable[..., tuple] | None = None, **declared: Any
+) -> OwnPrimitive:
+    """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros.
+
+    shape   shape(rows, columns) of a result; None: matrices are square, and so are the results
+    """
+    infer = shaped(name, shape or (lambda n, _: (n, n)), is_square=shape is None)
+    return primitive(name, reference, **{"infer": infer, "heavy": True, "keeps_mask": False} | declared)
 
 
 def of_known(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimitive:

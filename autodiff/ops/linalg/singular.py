@@ -46,7 +46,7 @@ from .eigen import (
     unknown,
 )  # fmt: skip
 from .factorization import completed
-from .matrices import adjoint, beside, given_hermitian, identity, matrices, of_finite, of_known, of_matrices, shaped
+from .matrices import adjoint, beside, given_hermitian, identity, matrices, of_finite, of_known, of_matrices
 
 
 def _stacked(a: np.ndarray) -> np.ndarray:
@@ -122,7 +122,7 @@ _pulled, _values = of_values("svd_pulled", "singular_values", apart, moved_gradi
 _svd = of_matrices(
     "svd",
     lambda a: of_finite(_stacked, a),
-    infer=shaped("svd", lambda m, n: (m + 1 + n, min(m, n))),
+    lambda m, n: (m + 1 + n, min(m, n)),
     vjp=_vjp,
     jvp=_jvp,
 )
@@ -202,7 +202,7 @@ def _pinv_vjp(y_bar, y, a, *, tolerance):
 _pinv = of_matrices(
     "pinv",
     lambda a, *, tolerance: of_finite(lambda x: np.linalg.pinv(x, tolerance), a),
-    infer=shaped("pinv", lambda m, n: (n, m)),
+    lambda m, n: (n, m),
     params=("tolerance",),
     vjp=_pinv_vjp,
 )

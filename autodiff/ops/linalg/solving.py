@@ -144,7 +144,6 @@ _lu = primitive(
     _lu_reference,
     infer=shaped("lu", lambda n, _: (n + 1, apart_in_cache(n)), is_square=True),
     lower=Dense("lu"),
-    heavy=True,
     discrete=True,
 )
 
