@@ -144,6 +144,11 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, .
     return tuple([n for i, n in enumerate(shape) if i not in axes])
 
 
+def with_extent(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+    """A shape with another extent along an axis."""
+    return (*shape[:axis], n, *shape[axis + 1 :])
+
+
 def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """A shape with some of its axes of extent 1: that of a reduction with `keepdims`."""
     return tuple([1 if i in axes else n for i, n in enumerate(shape)])

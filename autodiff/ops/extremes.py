@@ -29,7 +29,7 @@ from ..tensor import Tensor
 from .arithmetic import imaginary_part, mul0, real_part
 from .conditions import isfinite, maximum, where
 from .conversion import cast_to
-from .declare import axes_of, documented, integer, kept
+from .declare import axes_of, documented, integer, kept, with_extent
 from .joining import joined
 from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
 from .reductions import all_, any_, recurrence, reduction, scan, summed, unreduced
@@ -104,14 +104,14 @@ def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
 
     def written(x: Node, axis: int, aval: Aval) -> Node:
         def cut(y: Node, start: int, n: int) -> Node:
-            shape = (*aval.shape[:axis], n, *aval.shape[axis + 1 :])
+            shape = with_extent(aval.shape, axis, n)
             place = Node(CONSTANT, (), (start, "i64"), Aval((), I64))
             return _op("slice", y, place, axes=(axis,), steps=(1,), shape=shape)
 
         y, n, dtype = _op(name, x, axis=axis), aval.shape[axis], dtype_name(aval.dtype)
         attained = _op("cast", _op("equal", x, y), dtype=dtype)
         same = _op("cast", _op("equal", cut(y, 1, n - 1), cut(y, 0, n - 1)), dtype=dtype)
-        last = _op("broadcast_to", _number(0.0, aval), shape=(*aval.shape[:axis], 1, *aval.shape[axis + 1 :]))
+        last = _op("broadcast_to", _number(0.0, aval), shape=with_extent(aval.shape, axis, 1))
         goes_on = _op("concatenate", same, last, axis=axis)
         return _op("add", attained, _op("mul", goes_on, _number(2.0, aval)))
 

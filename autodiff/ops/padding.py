@@ -21,7 +21,7 @@ from ..tensor import Tensor
 from .arithmetic import multiply, subtract
 from .conversion import WEAK, as_tensor, cast_to, numbers_of
 from .creation import linspace
-from .declare import built, integer
+from .declare import built, integer, with_extent
 from .elementwise import floor, rint
 from .extremes import max_, min_
 from .forms import further
@@ -169,7 +169,7 @@ def bordered(
         n = x.shape[axis]
         if not n and mode not in ("constant", "empty"):
             raise ShapeError(located(f"pad: axis {axis} of {x.aval} has nothing for a border of mode {mode!r}"))
-        shapes = [(*x.shape[:axis], width, *x.shape[axis + 1 :]) for width in pair]
+        shapes = [with_extent(x.shape, axis, width) for width in pair]
         given = sides[axis] if sides else (None, None)
         if mode in _TAKEN and is_odd:
             x = _led_on(x, axis, pair, 1 if mode == "reflect" else 0)
@@ -236,5 +236,5 @@ def _taken(x: Tensor, places: np.ndarray, axis: int) -> Tensor:
     if np.array_equal(places, np.arange(first, first - count, -1)):
         return flipped(part(x, axis, last, first + 1), (axis,))
     if (places == first).all():
-        return spread_to(part(x, axis, first, first + 1), (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+        return spread_to(part(x, axis, first, first + 1), with_extent(x.shape, axis, count))
     return gathered(x, [index_tensor(places, "pad", x.shape[axis])], (axis,), axis)

@@ -19,7 +19,7 @@ from ..tensor import Tensor
 from .arithmetic import negative, subtract
 from .conditions import bitwise_xor
 from .conversion import as_tensor, numbers_of
-from .declare import axis_of, built, check_parts, common, integer
+from .declare import axis_of, built, check_parts, common, integer, reduced_shape
 from .gathering import gathered, index_tensor
 from .joining import joined
 from .primitive import OwnPrimitive, linear, spread_to
@@ -199,7 +199,7 @@ def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
     (i64[2] [1 3], i64[2] [2 4])
     """
     along = axis_of("unstack", axis, x.aval)
-    rest = x.shape[:along] + x.shape[along + 1 :]
+    rest = reduced_shape(x.shape, (along,))
     check_parts("unstack", x.shape[along])
     return tuple([reshaped(part(x, along, i, i + 1), rest) for i in range(x.shape[along])])
 

@@ -24,7 +24,7 @@ from ..tape import another, record
 from ..tensor import Tensor
 from .conditions import truth
 from .conversion import cast_to, dtype_of
-from .declare import axes_of, documented, kept, reduced_shape
+from .declare import axes_of, documented, kept, reduced_shape, with_extent
 from .joining import joined
 from .primitive import (
     I64,
@@ -199,7 +199,7 @@ def recurrence(b: Tensor, a: Tensor, axis: int, *, reverse: bool = True) -> Tens
 def _shifted(x: Tensor, axis: int, later: bool, end: float = 0.0) -> Tensor:
     """The elements one place further on (`later`) or before; a number at the end, or the beginning."""
     n = x.shape[axis]
-    number = spread_to(number_of(end, x.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    number = spread_to(number_of(end, x.dtype), with_extent(x.shape, axis, 1))
     return joined((part(x, axis, 1, n), number) if later else (number, part(x, axis, 0, n - 1)), axis)
 
 

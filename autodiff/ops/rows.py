@@ -21,7 +21,7 @@ from .arithmetic import add, imaginary_part, multiply, real_part
 from .conditions import equal, isnan
 from .conversion import cast_to, dtype_of
 from .creation import iota
-from .declare import integer
+from .declare import integer, with_extent
 from .gathering import bounds_of_take, index_tensor, scattered, within
 from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to
 from .shaping import on_axis, reshaped
@@ -103,7 +103,7 @@ def take_along_axis(x, indices, axis=-1):
             f"take_along_axis: x and indices need as many axes: {x.aval}, {index.aval}",
             "for the same rows everywhere use ad.take",
         ))
-    rest = [t.aval.with_shape((*t.shape[:along], 1, *t.shape[along + 1 :])) for t in (x, index)]
+    rest = [t.aval.with_shape(with_extent(t.shape, along, 1)) for t in (x, index)]
     shape = broadcast_avals("take_along_axis", rest)
     x, index = (spread_to(t, (*shape[:along], t.shape[along], *shape[along + 1 :])) for t in (x, index))
     return record(_take_along, (x, index), (along,))

@@ -16,7 +16,7 @@ from .arithmetic import add, conj, floor_divide, multiply, real_aval
 from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
-from .declare import axis_of, check_parts, common, integer, number
+from .declare import axis_of, check_parts, common, integer, number, reduced_shape
 from .diagonals import slant
 from .joining import concatenate, joined, stack
 from .padding import pad
@@ -51,7 +51,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     along = axis_of("trapezoid", axis, y.aval)
     n = y.shape[along]
     if n < 2:
-        return zeros_of(y.aval.with_shape(y.shape[:along] + y.shape[along + 1 :]))
+        return zeros_of(y.aval.with_shape(reduced_shape(y.shape, (along,))))
     pairs = part(y, along, 1, n) + part(y, along, 0, n - 1)
     if x is None:
         return multiply(summed(pairs, (along,)) * 0.5, dx)

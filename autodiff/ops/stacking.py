@@ -13,7 +13,7 @@ from .arithmetic import add, divide, multiply
 from .conditions import equal, where
 from .conversion import as_tensor, cast_to, dtype_of, numbers_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
-from .declare import axis_of, check_parts, composed, documented, integer, listed
+from .declare import axis_of, check_parts, composed, documented, integer, listed, with_extent
 from .diagonals import diag, tril
 from .forms import cast_by, further
 from .joining import concatenate, joined, split, stack
@@ -327,7 +327,7 @@ def _cumulative(running: Function, first: int, example: str) -> Any:
         found = running(x, along, dtype=dtype)
         if not include_initial:
             return found
-        ahead = found.aval.with_shape((*found.shape[:along], 1, *found.shape[along + 1 :]))
+        ahead = found.aval.with_shape(with_extent(found.shape, along, 1))
         return joined((add(zeros_of(ahead), first), found), along)
 
     return public(name=name, doc=doc, takes="T")(body)
