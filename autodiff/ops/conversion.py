@@ -239,8 +239,10 @@ def _operation_called() -> tuple[Any, str]:
 CONVERSIONS.append(as_tensor)
 
 
-def dtype_of(dtype: Any, function: str = "dtype") -> np.dtype:
-    """The NumPy dtype that a user names: np.float32, "float32", "f32", float.  Raises DTypeError for others."""
+def dtype_of(dtype: Any, function: str = "dtype", otherwise: np.dtype | None = None) -> np.dtype:
+    """The NumPy dtype that a user names: np.float32, "f32", float; None: `otherwise`.  Raises DTypeError for others."""
+    if dtype is None and otherwise is not None:
+        return otherwise
     found = DTYPES.get(dtype) if isinstance(dtype, str) else None
     if found is None:
         try:

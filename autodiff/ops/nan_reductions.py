@@ -119,7 +119,7 @@ def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
     x = included("nanmean", as_floats("nanmean", x, dtype), where, math.nan)
     axes = axes_of("nanmean", axis, x.aval)
     y = mean_of(x, ~isnan(x), axes, keepdims)
-    return y if dtype is None else cast_to(y, dtype_of(dtype, "nanmean"))
+    return cast_to(y, dtype_of(dtype, "nanmean", y.dtype))
 
 
 def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example: str) -> Any:

@@ -291,7 +291,7 @@ def _mean(x, axis=None, *, dtype=None, keepdims=False, where=True):
         return mean(x, axis, dtype=dtype, keepdims=keepdims)
     x = as_floats("mean", x, dtype)
     y = mean_of(x, mask, axes_of("mean", axis, x.aval), keepdims)
-    return y if dtype is None else cast_to(y, dtype_of(dtype, "mean"))
+    return cast_to(y, dtype_of(dtype, "mean", y.dtype))
 
 
 def mean_of(x: Tensor, mask: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:

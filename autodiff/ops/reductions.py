@@ -72,9 +72,10 @@ def reduction(
     )  # fmt: skip
 
 
-def widened(x: Tensor) -> Tensor:
-    """bool and int32 as int64, as NumPy sums them."""
-    return cast_to(x, I64) if x.node.kind.out.aval.dtype.kind in "ib" else x
+def widened(x: Tensor, dtype: Any = None, function: str = "") -> Tensor:
+    """x in a dtype, if one is named; else bool and int32 as int64, as NumPy sums them."""
+    own = x.node.kind.out.aval.dtype
+    return cast_to(x, dtype_of(dtype, function, I64 if own.kind in "ib" else own))
 
 
 def unreduced(y: Tensor, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -115,7 +116,7 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     (1, 1)
     """
     axes = axes_of("sum", axis, x.node.kind.out.aval)
-    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "sum"))
+    x = widened(x, dtype, "sum")
     return unreduced(summed(x, axes), x, axes, keepdims)
 
 
@@ -214,7 +215,7 @@ _cumprod = scan("cumprod", lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype)
 
 
 def _running(operation: OwnPrimitive, x: Tensor, axis: int | None, dtype: Any, *others: Any) -> Tensor:
-    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, operation.name))
+    x = widened(x, dtype, operation.name)
     x, axis = on_axis(operation.name, x if x.ndim else reshaped(x, (1,)), axis)  # as NumPy has it
     return record(operation, (x,), (axis, *others))
 
@@ -319,7 +320,7 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
     f64[3] [0. 6. 0.]
     """
     axes = axes_of("prod", axis, x.aval)
-    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "prod"))
+    x = widened(x, dtype, "prod")
     if not axes:
         found = another(x)
     else:

@@ -259,7 +259,7 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     f64[3] [  1.  10. 100.]
     """
     found = power(base, linspace(start, stop, num, endpoint=endpoint))
-    return along_axis("logspace", found if dtype is None else cast_to(found, dtype_of(dtype, "logspace")), axis)
+    return along_axis("logspace", cast_to(found, dtype_of(dtype, "logspace", found.dtype)), axis)
 
 
 @public(takes="f", operands=2)
@@ -277,7 +277,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     found = multiply(start, power(divide(stop, start), shares))
     if endpoint and shares.size > 1:
         found = where(equal(shares, 1.0), stop, found)  # exactly, whatever rounding made of it
-    return along_axis("geomspace", found if dtype is None else cast_to(found, dtype_of(dtype, "geomspace")), axis)
+    return along_axis("geomspace", cast_to(found, dtype_of(dtype, "geomspace", found.dtype)), axis)
 
 
 @public(takes="T")

@@ -64,11 +64,10 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
     >>> ad.mean([[1, 2], [3, 5]], axis=0)
     f64[2] [2.  3.5]
     """
-    wanted = None if dtype is None else dtype_of(dtype, "mean")
-    x = floating(x if wanted is None else cast_to(x, wanted), "mean")
+    x = floating(cast_to(x, dtype_of(dtype, "mean", x.dtype)), "mean")
     axes = axes_of("mean", axis, x.aval)
     y = unreduced(_mean(x, axes), x, axes, keepdims)
-    return y if wanted is None else cast_to(y, wanted)
+    return cast_to(y, dtype_of(dtype, "mean", y.dtype))
 
 
 def _deviation(name: str, told: str, finish: Callable[[Tensor], Tensor], note: str, example: str) -> Any:

@@ -109,7 +109,7 @@ def _rows(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Tensor:
         raise ShapeError(located(f"{name}: takes a row or a matrix, not {rows[-1].aval}"))
     rows = [x if rowvar or x.ndim < 2 else matrix_transpose(x) for x in rows]
     x = vstack(rows)
-    return x if dtype is None else floating(cast_to(x, dtype_of(dtype, name)), name)
+    return floating(cast_to(x, dtype_of(dtype, name, x.dtype)), name)
 
 
 def _weights(weights: Any, x: Tensor) -> Tensor:
