@@ -298,21 +298,14 @@ def unary(
     called       the function's name where it is not that of the operation
     of_complex   what it means for a complex argument, where the operation itself does not take one
     """
-    called, partials = called or name, slope and _alone(slope)
-    operation = elementwise(
-        name, reference or getattr(np, called, None), accepts=accepts, partials=partials, **declared
-    )
+    called = called or name
+    operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, slope=slope, **declared)
 
     def body(x):
         (t,) = common(called, (("x", x),), accepts + "c" if of_complex else accepts)
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
     return published(called, body, documented(example, doc), operation)
-
-
-def _alone(slope: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], tuple]:
-    """The partials of a function of one number."""
-    return lambda y, x: (slope(y, x),)
 
 
 def binary(

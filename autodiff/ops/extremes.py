@@ -24,7 +24,7 @@ import numpy as np
 
 from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
 
-from ..tape import DETACH, another, record
+from ..tape import DETACH, record
 from ..tensor import Tensor
 from .arithmetic import imaginary_part, mul0, real_part
 from .conditions import isfinite, maximum, where
@@ -152,7 +152,7 @@ def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, e
         if x.dtype == BOOL:
             operation.infer(x.aval.with_dtype(I64), axis=axes)  # an empty axis has no extreme
         found = of_bool if x.dtype == BOOL else operation
-        return unreduced(record(found, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
+        return unreduced(record(found, (x,), (axes,)) if axes else x, x, axes, keepdims)
 
     doc = f"""The {word} element over an axis, several, or (None) all of them; nan if there is one.
 

@@ -47,6 +47,7 @@ def elementwise(
     reference: Callable[..., Any] | None = None,
     *,
     partials: Callable[..., tuple] | None = None,
+    slope: Callable[..., Any] | None = None,
     program: Callable[..., Any] | None = None,
     lower: Lowering | Callable[..., Any] | str = "",
     accepts: str = "f",
@@ -65,6 +66,7 @@ def elementwise(
                times each in turn does not; or a function of no arguments giving one of these, called only
                when that input wants a gradient.  None instead of a function: the operation is a step function,
                all of whose derivatives are zero.
+    slope      slope(y, x, **params) -> the derivative, of an operation of one input, in place of `partials`
     program    for an element, as a `Map` takes it: from it reference and lowering follow
     lower      a program for an element too, or the name of a method of the scalar builder; by default that of the
                operation
@@ -77,10 +79,11 @@ def elementwise(
     """
 
     def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
-        if partials is None:
+        if partials is None and slope is None:
             return (None,) * len(xs)
         found: list[Tensor | None] = []
-        factors_of = partials(y, *xs, **dict(zip(params, values, strict=True)))
+        given = dict(zip(params, values, strict=True))
+        factors_of = partials(y, *xs, **given) if partials else (slope(y, *xs, **given),) if slope else ()
         done, rest = cancels(y_bar, y, xs, masked) if cancels else ([None] * len(xs), y_bar)
         for x, x_bar, partial in zip(xs, done, factors_of, strict=True):
             if not _wants(x):
@@ -97,10 +100,10 @@ def elementwise(
         return tuple(found)
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
-        if partials is None:
+        if partials is None and slope is None:
             return None
-        dy = None
-        factors_of = partials(y, *xs, **dict(zip(params, values, strict=True)))
+        dy, given = None, dict(zip(params, values, strict=True))
+        factors_of = partials(y, *xs, **given) if partials else (slope(y, *xs, **given),) if slope else ()
         for dx, partial in zip(dxs, factors_of, strict=True):
             dy = added(dy, None if dx is None else _scaled(dx, _forced(partial), False, masks))
         return None if dy is None else spread_to(dy, y.shape)

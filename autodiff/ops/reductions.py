@@ -74,8 +74,9 @@ def reduction(
 
 def widened(x: Tensor, dtype: Any = None, function: str = "") -> Tensor:
     """x in a dtype, if one is named; else bool and int32 as int64, as NumPy sums them."""
-    own = x.node.kind.out.aval.dtype
-    return cast_to(x, dtype_of(dtype, function, I64 if own.kind in "ib" else own))
+    if dtype is not None:
+        return cast_to(x, dtype_of(dtype, function))
+    return cast_to(x, I64) if x.node.kind.out.aval.dtype.kind in "ib" else x
 
 
 def unreduced(y: Tensor, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -117,7 +118,7 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     """
     axes = axes_of("sum", axis, x.node.kind.out.aval)
     x = widened(x, dtype, "sum")
-    return unreduced(summed(x, axes), x, axes, keepdims)
+    return unreduced(record(_sum, (x,), (axes,)) if axes else x, x, axes, keepdims)
 
 
 def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing: bool, example: str) -> Any:
@@ -133,7 +134,7 @@ def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing:
     def body(x, axis=None, *, keepdims=False):
         axes = axes_of(name, axis, x.aval)
         x = truth(x, name, "x")
-        return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
+        return unreduced(record(operation, (x,), (axes,)) if axes else x, x, axes, keepdims)
 
     return public(1, operation, name=name, doc=documented(example, doc), takes="T")(body)
 
@@ -321,8 +322,7 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
     """
     axes = axes_of("prod", axis, x.aval)
     x = widened(x, dtype, "prod")
-    if not axes:
-        found = another(x)
-    else:
+    found = x
+    if axes:
         found = _product_of_complex(x, axes) if x.dtype.kind == "c" else record(_prod, (x,), (axes,))
     return unreduced(found, x, axes, keepdims)

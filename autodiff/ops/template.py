@@ -180,9 +180,14 @@ def _taking(body: Callable[..., Any], name: str, kinds: str, count: int) -> Any:
 
     @wraps(body)
     def run(*args: Any, **keywords: Any) -> Any:
-        tensors = TAKES[0](name, list(zip(names, args, strict=False)), kinds)
+        tensors: Sequence[Tensor] = args[:count]
+        if kinds != "T" or count > 1 or not isinstance(args[0], Tensor):
+            tensors = TAKES[0](name, list(zip(names, args, strict=False)), kinds)
         y = body(*tensors, *args[count:], **keywords)
-        return another(y) if any([y is x for x in tensors]) else y  # a result of its own
+        for x in tensors:
+            if y is x:
+                return another(y)  # a result of its own
+        return y
 
     run.is_remembered = True  # type: ignore[attr-defined]  # it is of this library: see `reads.is_library_function`
     return run
