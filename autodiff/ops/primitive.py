@@ -186,7 +186,8 @@ def primitive(
             `masked` by name is told if y_bar is: `times(y_bar, p, masked)` is the product to use then
     jvp     jvp(dxs, y, *xs, **params) -> tangent of y; without it forward mode transposes `vjp` twice
     params  names of its parameters; None: those that the shape rule `infer` takes by name
-    batch   what it does to many examples at once, where that is neither `elements` nor `along` of `batching`
+    batch   what it does to many examples at once, where that is neither `elements` nor `along` of `batching` (of a
+            part of several results the walk knows it)
     lower   how it is compiled; by default the reference is called.  One that is neither of elements nor such a call is
             `heavy`
     """
@@ -211,7 +212,7 @@ def primitive(
         reference=reference,
         params=_taken_by_name(infer) if params is None else params,
         traits=frozenset(traits),
-        batch=batch or (elements if "elementwise" in traits else along),
+        batch=batch or (elements if "elementwise" in traits else None if "part" in traits else along),
         lower=lower,
         **{"pull": vjp and pull, "push": jvp and push, **declared},
     )
