@@ -24,7 +24,7 @@ import numpy as np
 
 from codegen.garbage import ignoring
 from codegen.ir import Aval
-from codegen.lowering import Call, Map
+from codegen.lowering import Map
 
 from ..custom.function import Function
 from ..tape import another, constant, record
@@ -110,12 +110,12 @@ divide = binary(
     doc="x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64",
     example=">>> ad.divide([1, 2], 4)\nf64[2] [0.25 0.5 ]",
 )
-negative = unary("neg", called="negative", accepts="fic", partials=lambda y, x: (-1,),
+negative = unary("neg", called="negative", accepts="fic", slope=lambda y, x: -1,
     doc="-x.   T[...]  →  T[...]", example=">>> ad.negative([1.0, -2.0])\nf64[2] [-1.  2.]")
 
 
-positive = composed("positive", lambda x: another(as_tensor(x, "positive", "x")),
-    "+x: x itself.   T[...]  →  T[...]", ">>> ad.positive([1.0, -2.0])\nf64[2] [ 1. -2.]")
+positive = composed("positive", lambda x: x,
+    "+x: x itself.   T[...]  →  T[...]", ">>> ad.positive([1.0, -2.0])\nf64[2] [ 1. -2.]", takes="T")
 
 
 def _mul0_scalar(k, g, p):
@@ -146,7 +146,7 @@ def _as_int64(quotient):
     return lambda a, b: quotient(cast_to(a, I64), cast_to(b, I64))
 
 
-floor_divide: Function = binary("floor_divide", accepts="fi", partials=None, lower="floordiv",
+floor_divide: Function = binary("floor_divide", accepts="fi", lower="floordiv",
     on_bool=_as_int64(lambda a, b: floor_divide(a, b)),
     doc="""The largest integer not above x1 / x2.   T[...], T[...]  →  T[...]
 
@@ -159,14 +159,14 @@ mod: Function = binary("mod", accepts="fi", partials=lambda y, a, b: (1, lambda:
     Integers by 0 give 0, floats by 0 give nan.""",
     example=">>> ad.mod([7, -7, 7], [3, 3, 0])\ni64[3] [1 2 0]")
 
-abs_ = unary("abs", accepts="fib", partials=lambda y, x: (lambda: sign(x),), cancels=by_side,
+abs_ = unary("abs", accepts="fib", slope=lambda y, x: sign(x), cancels=by_side,
     of_complex=lambda x: record(_size, (x,)),
     doc="|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0",
     example=">>> ad.grad(ad.abs)(ad.tensor(0.0))\nf64[] 0.0\n>>> ad.abs(3 + 4j)\nf64[] 5.0")
-sign: Function = unary("sign", accepts="fi", partials=None,
+sign: Function = unary("sign", accepts="fi",
     doc="-1, 0 or 1; nan of nan.   T[...]  →  T[...]     a step function: no gradient flows",
     example=">>> ad.sign([-3.0, 0.0, ad.nan])\nf64[3] [-1.  0. nan]")
-reciprocal = unary("reciprocal", accepts="fc", partials=lambda y, x: ((y, -y),),
+reciprocal = unary("reciprocal", accepts="fc", slope=lambda y, x: (y, -y),
     lower=lambda k, x: 1.0 / x,
     doc="1 / x.   f[...]  →  f[...]     integers are taken as float64",
     example=">>> ad.reciprocal([4, 0])\nf64[2] [0.25  inf]")
@@ -231,7 +231,7 @@ def _part(
 ) -> Any:
     """The public function of a linear operation on complex numbers, and what it is of real ones."""
     operation = linear(
-        name, numpy, infer=_complex_aval(name, gives_real), transpose=transpose, lower=Call(), traits=("elementwise",)
+        name, numpy, infer=_complex_aval(name, gives_real), transpose=transpose, traits=("elementwise",)
     )
 
     def body(x):
@@ -278,7 +278,6 @@ _size: OwnPrimitive = primitive(
     infer=_complex_aval("abs"),
     vjp=_size_vjp,
     jvp=lambda dxs, y, x: real_part(conjugated(_direction(x)) * dxs[0]),
-    lower=Call(),
     traits=("elementwise", "cancels"),
 )
 

@@ -9,12 +9,12 @@
 The rules of whole kinds of operations stand here; what is particular to one stands where it is declared.
 
     elements   elementwise: each example's axes are aligned on the right
-    along      one whose parameters name axes, or the shape of the result: axes move up by one
+    along      all others: axes that parameters name move up by one
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from codegen.ir import OPS
@@ -38,18 +38,14 @@ def elements(op: Primitive, size: int, xs: Sequence[Tensor], mapped: Sequence[bo
     return record(op, tuple(aligned), tuple(params.values()))
 
 
-def along(*axes: str, shapes: Sequence[str] = ()) -> Callable[..., Tensor]:
-    """A rule: all inputs have the examples, the parameters named `axes` (numbers, or tuples of them) count
-    one axis more, and those named `shapes` are shapes of one axis more."""
-
-    def batch(op: Primitive, size: int, xs: Sequence[Tensor], mapped: Sequence[bool], **params: Any) -> Tensor:
-        for name in axes:
-            params[name] = up(params[name])
-        for name in shapes:
-            params[name] = (size, *params[name])
-        return record(op, with_examples(size, xs, mapped), tuple(params.values()))
-
-    return batch
+def along(op: Primitive, size: int, xs: Sequence[Tensor], mapped: Sequence[bool], **params: Any) -> Tensor:
+    """All inputs have the examples: `axis` and `axes`, numbers or tuples of them, count one axis more, and so has a
+    `shape`."""
+    for name in {"axis", "axes"}.intersection(params):
+        params[name] = up(params[name])
+    if "shape" in params:
+        params["shape"] = (size, *params["shape"])
+    return record(op, with_examples(size, xs, mapped), tuple(params.values()))
 
 
 def up(axes: Any) -> Any:

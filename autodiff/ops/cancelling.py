@@ -116,8 +116,8 @@ def is_move(op: Primitive) -> bool:
 
 def _is_same(y: Node) -> _Is:
     """The test for a node that is y, or another of the same operation on the same inputs."""
-    count = 1 if y.kind.op.name == "norm" else len(y.inputs)  # the second input of a norm is made from the first
-    return lambda n: n is y or (n.kind is y.kind and n.inputs[:count] == y.inputs[:count])
+    first = 1 if y.kind.op.name == "norm" else 0  # the first input of a norm is made from the second
+    return lambda n: n is y or (n.kind is y.kind and n.inputs[first:] == y.inputs[first:])
 
 
 def by_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:

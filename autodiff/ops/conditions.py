@@ -30,22 +30,22 @@ __all__ = [
 ]  # fmt: skip
 
 
-bitwise_and: Function = binary("bitwise_and", accepts="ib", partials=None, lower="bit_and", traits=("commutative",),
+bitwise_and: Function = binary("bitwise_and", accepts="ib", lower="bit_and", traits=("commutative",),
     doc="x1 & x2: bit by bit; of bool, logical and.   i[...], i[...]  →  i[...]",
     example=">>> ad.bitwise_and(0b1100, 0b1010)\ni64[] 8")
-bitwise_or: Function = binary("bitwise_or", accepts="ib", partials=None, lower="bit_or", traits=("commutative",),
+bitwise_or: Function = binary("bitwise_or", accepts="ib", lower="bit_or", traits=("commutative",),
     doc="x1 | x2: bit by bit; of bool, logical or.   i[...], i[...]  →  i[...]",
     example=">>> ad.bitwise_or(0b1100, 0b1010)\ni64[] 14")
-bitwise_xor: Function = binary("bitwise_xor", accepts="ib", partials=None, lower="bit_xor", traits=("commutative",),
+bitwise_xor: Function = binary("bitwise_xor", accepts="ib", lower="bit_xor", traits=("commutative",),
     doc="x1 ^ x2: bit by bit; of bool, exclusive or.   i[...], i[...]  →  i[...]",
     example=">>> ad.bitwise_xor(0b1100, 0b1010)\ni64[] 6")
-bitwise_invert: Function = unary("bitwise_not", called="bitwise_invert", accepts="ib", partials=None, lower="bit_not",
+bitwise_invert: Function = unary("bitwise_not", called="bitwise_invert", accepts="ib", lower="bit_not",
     doc="All bits inverted, ~x; of bool, logical not.   i[...]  →  i[...]",
     example=">>> ad.bitwise_invert([0, 5])\ni64[2] [-1 -6]")
-bitwise_left_shift = binary("left_shift", called="bitwise_left_shift", accepts="i", partials=None, lower="shift_left",
+bitwise_left_shift = binary("left_shift", called="bitwise_left_shift", accepts="i", lower="shift_left",
     doc="x1 << x2.   i[...], i[...]  →  i[...]     0 when x2 is no number of bits (negative, or too many)",
     example=">>> ad.bitwise_left_shift(1, [3, 64, -1])\ni64[3] [8 0 0]")
-bitwise_right_shift = binary("right_shift", called="bitwise_right_shift", accepts="i", partials=None,
+bitwise_right_shift = binary("right_shift", called="bitwise_right_shift", accepts="i",
     lower="shift_right",
     doc="x1 >> x2, keeping the sign.   i[...], i[...]  →  i[...]     0 or -1 when x2 is no number of bits",
     example=">>> ad.bitwise_right_shift([-8, -8], [1, 64])\ni64[2] [-4 -1]")
@@ -54,7 +54,7 @@ bitwise_right_shift = binary("right_shift", called="bitwise_right_shift", accept
 def _comparison(name: str, sign: str, lower: str, *traits: str, shown: str) -> Function:
     """A comparison; `shown`: what its example prints."""
     return binary(
-        name, accepts="fibc" if "commutative" in traits else "fib", result="bool", partials=None, lower=lower,
+        name, accepts="fibc" if "commutative" in traits else "fib", result="bool", lower=lower,
         traits=traits,
         doc=f"""x1 {sign} x2, element by element.   T[...], T[...]  →  bool[...]     {sign == "!="} where either is nan
 
@@ -72,13 +72,13 @@ greater: Function = _comparison("greater", ">", "gt", shown="[False False  True 
 greater_equal: Function = _comparison("greater_equal", ">=", "ge", shown="[False  True  True False]")
 
 
-isnan: Function = unary("isnan", result="bool", partials=None, of_complex=lambda x: isnan(x.real) | isnan(x.imag),
+isnan: Function = unary("isnan", result="bool", of_complex=lambda x: isnan(x.real) | isnan(x.imag),
     doc="True for elements that are nan, or have a part that is.   T[...]  →  bool[...]     integers never are",
     example=">>> ad.isnan([1.0, ad.inf, ad.nan])\nbool[3] [False False  True]")
-isinf: Function = unary("isinf", result="bool", partials=None, of_complex=lambda x: isinf(x.real) | isinf(x.imag),
+isinf: Function = unary("isinf", result="bool", of_complex=lambda x: isinf(x.real) | isinf(x.imag),
     doc="True for elements that are infinite, or have a part that is.   T[...]  →  bool[...]     integers never are",
     example=">>> ad.isinf([1.0, -ad.inf, ad.nan])\nbool[3] [False  True False]")
-isfinite: Function = unary("isfinite", result="bool", partials=None,
+isfinite: Function = unary("isfinite", result="bool",
     of_complex=lambda x: isfinite(x.real) & isfinite(x.imag),
     doc="True for elements that are neither nan nor infinite.   T[...]  →  bool[...]     integers always are",
     example=">>> ad.isfinite([1.0, ad.inf, ad.nan])\nbool[3] [ True False False]")
@@ -141,7 +141,7 @@ where = published(
 
 #: The derivative of the larger of two by the first: 1 where it is larger, one half where they tie, 0 elsewhere.
 _share = elementwise(
-    "share", program=lambda k, a, b: k.select(a == b, 0.5, k.select(a > b, 1.0, k.constant(0.0, like=a))), partials=None
+    "share", program=lambda k, a, b: k.select(a == b, 0.5, k.select(a > b, 1.0, k.constant(0.0, like=a)))
 )
 maximum = binary("maximum", accepts="fi", partials=lambda y, a, b: (lambda: _share(a, b), lambda: _share(b, a)),
     masks=True, cancels=by_share(is_largest=True), traits=("commutative",), on_bool=operator.or_,
@@ -161,7 +161,7 @@ relu = unary(
     program=lambda k, x: k.maximum(x, 0),
     accepts="fi",
     # y > 0 just where x > 0, and y is kept anyway: what relu reads need not be.
-    partials=lambda y, x: (y > 0,),
+    slope=lambda y, x: y > 0,
     masks=True,
     doc="max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0",
     example=">>> ad.grad(lambda x: ad.sum(ad.relu(x)))(ad.tensor([-1.0, 0.0, 2.0]))\nf64[3] [0. 0. 1.]",

@@ -144,7 +144,6 @@ _matmul = linear(
     transpose=_matmul_transpose,
     lower=Contract(),
     in_args=(0, 1),
-    heavy=True,
     keeps_mask=False,
     batch=_matmul_batch,
     written=_matmul_written,

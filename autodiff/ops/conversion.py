@@ -24,7 +24,7 @@ from ..custom.function import CONVERSIONS, told_dense
 from ..dispatch.declaration import brackets, called, is_below, public_name
 from ..dispatch.method import types_of_call
 from ..errors import DispatchError, DTypeError, ShapeError, caller, check_not_masked, located, with_article
-from ..tape import DETACH, another, number_leaf, of_its_own, record, state
+from ..tape import DETACH, another, number_leaf, record, state
 from ..tape.ask import value_of
 from ..tape.leaves import taken
 from ..tensor import AbstractTensor, Tensor
@@ -239,8 +239,10 @@ def _operation_called() -> tuple[Any, str]:
 CONVERSIONS.append(as_tensor)
 
 
-def dtype_of(dtype: Any, function: str = "dtype") -> np.dtype:
-    """The NumPy dtype that a user names: np.float32, "float32", "f32", float.  Raises DTypeError for others."""
+def dtype_of(dtype: Any, function: str = "dtype", otherwise: np.dtype | None = None) -> np.dtype:
+    """The NumPy dtype that a user names: np.float32, "f32", float; None: `otherwise`.  Raises DTypeError for others."""
+    if dtype is None and otherwise is not None:
+        return otherwise
     found = DTYPES.get(dtype) if isinstance(dtype, str) else None
     if found is None:
         try:
@@ -285,7 +287,7 @@ def cast_to(x: Tensor, dtype: np.dtype) -> Tensor:
     return x if x.dtype == dtype else record(cast, (x,), (dtype_name(dtype),))
 
 
-@public(1)
+@public(1, takes="T")
 def astype(x, dtype):
     """x in another dtype.
 
@@ -301,11 +303,10 @@ def astype(x, dtype):
     >>> ad.astype([1.9, -1.9, ad.nan], ad.int32)
     i32[3] [          1          -1 -2147483648]
     """
-    x = as_tensor(x, "astype", "x")
-    return of_its_own(cast_to(x, dtype_of(dtype, "astype")), x)
+    return cast_to(x, dtype_of(dtype, "astype"))
 
 
-@public()
+@public(takes="T", operands=2)
 def unbroadcast(g, like):
     """The gradient of a value that was broadcast: g summed over the axes that broadcasting repeated.
 
@@ -316,11 +317,10 @@ def unbroadcast(g, like):
     >>> ad.unbroadcast(ad.ones((2, 3)), ad.zeros(3))
     f64[3] [2. 2. 2.]
     """
-    g, like = as_tensor(g, "unbroadcast", "g"), as_tensor(like, "unbroadcast", "like")
     have, want = g.shape, like.shape
     if len(want) > len(have) or any(n not in (1, m) for n, m in zip(reversed(want), reversed(have), strict=False)):
         raise ShapeError(located(f"unbroadcast: a {like.aval} is not broadcast to {g.aval}"))
-    return another(g) if have == want else sum_to(g, want)
+    return sum_to(g, want)
 
 
 @public()

@@ -22,7 +22,7 @@ from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
 from .conditions import equal, where
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of
-from .declare import common, documented, shape_of
+from .declare import documented, shape_of
 from .elementwise import floor
 from .forms import check_without_effect
 from .primitive import F64, I64, primitive, spread_to
@@ -80,7 +80,7 @@ def _constant(name: str, number: int, told: str, example: str) -> Any:
     def body(shape, dtype=None, order="C", *, device=None, like=None):
         if order != "C" or device is not None or like is not None:
             check_without_effect(name, order=order, device=device, like=like)
-        return _filled(extents_of(name, shape), number, F64 if dtype is None else dtype_of(dtype, name))
+        return _filled(extents_of(name, shape), number, dtype_of(dtype, name, F64))
 
     return public(0, name=name, doc=documented(
         example, f"{told}   →  dtype[shape]",
@@ -125,12 +125,11 @@ def _constant_like(name: str, number: int, word: str, example: str) -> Any:
     """The function of one number everywhere, in the shape of a tensor."""
 
     def body(x, *, dtype=None):
-        x = as_tensor(x, name, "x")
-        return _filled(x.shape, number, x.dtype if dtype is None else dtype_of(dtype, name))
+        return _filled(x.shape, number, dtype_of(dtype, name, x.dtype))
 
     doc = f"{word} in the shape, and by default the dtype, of x.   T[...]  →  dtype[...]"
     raises = "Raises DTypeError for a dtype that this library does not have."
-    return public(1, name=name, doc=documented(example, doc, raises))(body)
+    return public(1, name=name, doc=documented(example, doc, raises), takes="T")(body)
 
 
 zeros_like = _constant_like("zeros_like", 0, "Zeros", ">>> ad.zeros_like([1, 2])\ni64[2] [0 0]")
@@ -138,7 +137,7 @@ ones_like = _constant_like("ones_like", 1, "Ones", ">>> ad.ones_like([[True, Fal
 empty_like = _constant_like("empty_like", 0, "Zeros", ">>> ad.empty_like([1.0, 2.0], dtype=ad.float32)\nf32[2] [0. 0.]")
 
 
-@public()
+@public(takes="T")
 def full_like(x, fill_value, *, dtype=None):
     """An array filled with one value, in the shape and by default the dtype of x.   T[...], T[...]  →  dtype[...]
 
@@ -149,7 +148,6 @@ def full_like(x, fill_value, *, dtype=None):
     >>> ad.full_like([1, 2], 0.5, dtype=ad.float64)
     f64[2] [0.5 0.5]
     """
-    x = as_tensor(x, "full_like", "x")
     return full(x.shape, fill_value, x.dtype if dtype is None else dtype)
 
 
@@ -176,7 +174,7 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     if step == 0:
         raise ValueError(located("arange: the step is 0"))
     whole = all(isinstance(n, int) for n in numbers)
-    wanted = dtype_of(dtype, "arange") if dtype is not None else I64 if whole else F64
+    wanted = dtype_of(dtype, "arange", I64 if whole else F64)
     count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
     if not whole:
         step = (start + step) - start  # as NumPy: the distance of the first two elements, as rounded
@@ -204,7 +202,7 @@ def _number(name: str, value: Any) -> int | float:
     return float(value)
 
 
-@public()
+@public(takes="f", operands=2)
 def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     """`num` numbers evenly from `start` to `stop`, which is left out without `endpoint`.
 
@@ -221,7 +219,6 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     f64[4] [0.   0.25 0.5  0.75]
     """
     count = extent_of("linspace", num)
-    start, stop = common("linspace", (("start", start), ("stop", stop)), "f")
     if start.dtype != F64 and dtype is None:
         dtype = start.dtype
     parts = count - 1 if endpoint else count
@@ -231,7 +228,7 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     line = add(multiply(places, divide(subtract(stop, start), max(parts, 1))), start)
     if endpoint and count > 1:
         line = where(equal(places, count - 1), stop, line)  # exactly, whatever rounding made of it
-    wanted = line.dtype if dtype is None else dtype_of(dtype, "linspace")
+    wanted = dtype_of(dtype, "linspace", line.dtype)
     return cast_to(floor(line) if wanted.kind == "i" else line, wanted)
 
 
@@ -248,4 +245,4 @@ def eye(n_rows, n_cols=None, k=0, dtype=None):
     """
     shape = extents_of("eye", (n_rows, n_rows if n_cols is None else n_cols))
     on_diagonal = equal(add(iota(shape, 0), as_index(k)), iota(shape, 1))
-    return cast_to(on_diagonal, F64 if dtype is None else dtype_of(dtype, "eye"))
+    return cast_to(on_diagonal, dtype_of(dtype, "eye", F64))

@@ -1,6 +1,6 @@
 """Public functions: what users write in, checked once, and elementwise operations in one declaration.
 
-    exp = unary("exp", partials=lambda y, x: (y,), doc=..., example=">>> ad.exp(0.0)\\nf64[] 1.0")
+    exp = unary("exp", slope=lambda y, x: y, doc=..., example=">>> ad.exp(0.0)\\nf64[] 1.0")
 
 Where nothing else is said its value is NumPy's function of that name, and the scalar builder's method of that name is
 what compiled code does.  `exp` is a `Function`: users add methods and rules to it; `exp.primitive` is the operation
@@ -33,7 +33,7 @@ from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, numbers_of
 from .primitive import BOOL, F64, OwnPrimitive, elementwise
-from .template import public
+from .template import TAKES, public
 
 #: Ways out for a second argument that is no axis, by the name of the function.
 _MEANT = {
@@ -173,6 +173,16 @@ def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) ->
     return [cast_to(x, dtype) if isinstance(x, Tensor) else leaf_of(x, dtype) for x in values]
 
 
+def _taken(function: str, arguments: Sequence[tuple[str, Any]], kinds: str) -> list[Tensor]:
+    """Arguments as tensors, of one dtype unless `kinds` is "T"."""
+    if kinds == "T":
+        return [as_tensor(x, function, name) for name, x in arguments]
+    return common(function, arguments, kinds)
+
+
+TAKES.append(_taken)
+
+
 def _shared_dtype(arguments: Sequence[tuple[str, Any]]) -> np.dtype | None:
     """The dtype of tensors that share one, beside Python numbers only if it is float; None for any other arguments."""
     found: np.dtype | None = None
@@ -259,18 +269,20 @@ def is_simple(tensor: type, number: type) -> bool:
 
 
 def unary(
-    name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
+    name: str, reference: Callable[..., Any] | None = None, *, doc: str,
+    slope: Callable[[Tensor, Tensor], Any] | None = None, called: str = "", accepts: str = "f",
     of_complex: Callable[[Tensor], Tensor] | None = None, example: str = "", **declared: Any,
 ) -> Function:
     """A public function of one argument, and its operation; other parameters as for `elementwise`.
 
     reference    None: NumPy's function of the same name
     doc          its documentation, without the example
+    slope        slope(y, x) -> its derivative, as one of the `partials` of `elementwise`; None: of a step function
     called       the function's name where it is not that of the operation
     of_complex   what it means for a complex argument, where the operation itself does not take one
     """
     called = called or name
-    operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
+    operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, slope=slope, **declared)
 
     def body(x):
         (t,) = common(called, (("x", x),), accepts + "c" if of_complex else accepts)
@@ -306,9 +318,9 @@ def documented(example: str, *paragraphs: str) -> str:
     return "\n\n    ".join([*paragraphs, "\n    ".join([*example.splitlines(), ""])])
 
 
-def composed(name: str, body: Any, told: str, example: str, tensors: int | None = None) -> Any:
-    """A public function that is one expression; `tensors` as for `public`."""
-    return public(tensors, name=name, doc=documented(example, told))(body)
+def composed(name: str, body: Any, told: str, example: str, tensors: int | None = None, takes: str = "") -> Any:
+    """A public function that is one expression; `tensors` and `takes` as for `public`."""
+    return public(tensors, name=name, doc=documented(example, told), takes=takes)(body)
 
 
 def published(

@@ -18,7 +18,6 @@ from ..errors import ShapeError, located
 from ..tape import constant, record
 from ..tensor import Tensor
 from .arithmetic import add, multiply
-from .batching import along
 from .conditions import equal, greater_equal, less_equal, where
 from .conversion import as_tensor
 from .creation import iota
@@ -116,7 +115,6 @@ slant: OwnPrimitive = linear(
     transpose=lambda y_bar, y, x, *, count: (record(unslant, (y_bar,), (x.shape[-1],)),),
     lower=Move(lambda k, index, x, *, count: x(*index[:-1], k.add(*index[-2:]))),
     traits=("move",),
-    batch=along(),
 )
 
 #: Zeros, with each row from its diagonal on.
@@ -126,11 +124,10 @@ unslant: OwnPrimitive = linear(
     infer=_unslant_aval,
     transpose=lambda x_bar, x, y, *, extent: (record(slant, (x_bar,), (y.shape[-1],)),),
     lower=Move(_unslant_element, free=False),
-    batch=along(),
 )
 
 
-@public(1)
+@public(1, takes="T")
 def diagonal(x, offset=0, axis1=0, axis2=1):
     """A diagonal of each matrix in x: the elements with column - row = offset.
 
@@ -143,7 +140,6 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
     >>> ad.diagonal([[1.0, 2.0], [3.0, 4.0]], offset=1)
     f64[1] [2.]
     """
-    x = as_tensor(x, "diagonal", "x")
     shift = integer(offset, "diagonal", "the offset")
     return _diagonal(x, shift, axis_of("diagonal", axis1, x.aval), axis_of("diagonal", axis2, x.aval))
 
@@ -159,7 +155,7 @@ def _diagonal(x: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
     return reshaped(record(slant, (x,), (1,)), (*batch, length))
 
 
-@public(1)
+@public(1, takes="T")
 def diag(x, k=0):
     """The k-th diagonal of a matrix; or the matrix with a vector there and zeros elsewhere.
 
@@ -173,7 +169,6 @@ def diag(x, k=0):
      [0. 0. 2.]
      [0. 0. 0.]]
     """
-    x = as_tensor(x, "diag", "x")
     shift = integer(k, "diag", "k")
     if x.ndim == 2:
         return _diagonal(x, shift, 0, 1)

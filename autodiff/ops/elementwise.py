@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..custom.function import Function
-from ..tape import another
 from ..tensor import Tensor
 from .conditions import isinf, where
 from .conversion import cast_to
-from .declare import binary, common, integer, unary
+from .declare import binary, integer, unary
 from .primitive import named, zero_of
 from .template import public
 
@@ -62,19 +61,19 @@ def _arccosh_slope(k: Any, x: Any) -> Any:
 
 
 # The program 1 - x² is rounded once: it has all its digits near 1 and -1.
-arc_slope = unary("arc_slope", lambda x: 1 / np.sqrt((1 - x) * (1 + x)), partials=lambda y, x: (x * y * y * y,),
+arc_slope = unary("arc_slope", lambda x: 1 / np.sqrt((1 - x) * (1 + x)), slope=lambda y, x: x * y * y * y,
     lower=lambda k, x: inverse_root(k, k.fma(-x, x, 1.0)),
     doc="1 / sqrt(1 - x²), the derivative of arcsin.   f[...]  →  f[...]",
 )
 arcsinh_slope = unary("arcsinh_slope", lambda x: 1 / np.hypot(x, x.dtype.type(1)),
-    partials=lambda y, x: (-(x * y) * y * y,), lower=_arcsinh_slope,
+    slope=lambda y, x: -(x * y) * y * y, lower=_arcsinh_slope,
     doc="1 / sqrt(x² + 1), the derivative of arcsinh.   f[...]  →  f[...]",
 )
 arccosh_slope = unary("arccosh_slope", lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
-    partials=lambda y, x: (-(x * y) * y * y,), lower=_arccosh_slope,
+    slope=lambda y, x: -(x * y) * y * y, lower=_arccosh_slope,
     doc="1 / sqrt(x² - 1), the derivative of arccosh.   f[...]  →  f[...]",
 )
-arctanh_slope = unary("arctanh_slope", lambda x: 1 / ((1 - x) * (1 + x)), partials=lambda y, x: (2 * x * y * y,),
+arctanh_slope = unary("arctanh_slope", lambda x: 1 / ((1 - x) * (1 + x)), slope=lambda y, x: 2 * x * y * y,
     lower=lambda k, x: 1.0 / k.fma(-x, x, 1.0),
     doc="1 / (1 - x²), the derivative of arctanh.   f[...]  →  f[...]",
 )
@@ -134,29 +133,29 @@ sigmoid_slope: Function = binary(
 )
 
 
-exp = unary("exp", accepts="fc", partials=lambda y, x: (y,),
+exp = unary("exp", accepts="fc", slope=lambda y, x: y,
     doc="e to the power x.   f[...]  →  f[...]", example=">>> ad.exp([0.0, -ad.inf])\nf64[2] [1. 0.]")
-expm1 = unary("expm1", partials=lambda y, x: (exp(x),),
+expm1 = unary("expm1", slope=lambda y, x: exp(x),
     doc="exp(x) - 1, accurate near 0.   f[...]  →  f[...]",
     example=">>> ad.expm1(1e-20)\nf64[] 1e-20\n>>> ad.exp(1e-20) - 1\nf64[] 0.0")
-log = unary("log", accepts="fc", partials=lambda y, x: (1 / x,),
+log = unary("log", accepts="fc", slope=lambda y, x: 1 / x,
     doc="The natural logarithm.   f[...]  →  f[...]     -inf at 0, nan below",
     example=">>> ad.log([1.0, 0.0, -1.0])\nf64[3] [  0. -inf  nan]\n>>> ad.log(-1 + 0j)\nc128[] 3.141592653589793j")
-log1p = unary("log1p", partials=lambda y, x: (1 / (1 + x),),
+log1p = unary("log1p", slope=lambda y, x: 1 / (1 + x),
     doc="log(1 + x), accurate near 0.   f[...]  →  f[...]     -inf at -1, nan below",
     example=">>> ad.log1p(1e-20)\nf64[] 1e-20\n>>> ad.log(1 + 1e-20)\nf64[] 0.0")
-log2 = unary("log2", partials=lambda y, x: (1 / math.log(2) / x,),
+log2 = unary("log2", slope=lambda y, x: 1 / math.log(2) / x,
     doc="The logarithm to base 2.   f[...]  →  f[...]", example=">>> ad.log2([8.0, 0.0])\nf64[2] [  3. -inf]")
 log10 = unary(
     "log10",
-    partials=lambda y, x: (math.log10(math.e) / x,),  # 1 / log(10) is rounded twice
+    slope=lambda y, x: math.log10(math.e) / x,  # 1 / log(10) is rounded twice
     doc="The logarithm to base 10.   f[...]  →  f[...]",
     example=">>> ad.log10([1000.0, 0.0])\nf64[2] [  3. -inf]",
 )
 sqrt = unary(
     "sqrt",
     accepts="fc",
-    partials=lambda y, x: (0.5 / (y + 0.0),),  # the root of -0.0 is -0.0, and its slope inf
+    slope=lambda y, x: 0.5 / (y + 0.0),  # the root of -0.0 is -0.0, and its slope inf
     doc="The square root.   f[...]  →  f[...]     nan below 0; the derivative at 0 is inf",
     example=">>> ad.sqrt([4.0, -1.0])\nf64[2] [ 2. nan]\n>>> ad.grad(ad.sqrt)(ad.tensor(0.0))\nf64[] inf",
 )
@@ -167,7 +166,7 @@ def _erf_reference(x: np.ndarray) -> np.ndarray:
     return np.fromiter(map(math.erf, x.ravel().tolist()), x.dtype, x.size).reshape(x.shape)
 
 
-erf = unary("erf", _erf_reference, partials=lambda y, x: (2 / math.sqrt(math.pi) * exp(-(x * x)),),
+erf = unary("erf", _erf_reference, slope=lambda y, x: 2 / math.sqrt(math.pi) * exp(-(x * x)),
     doc="The error function, 2/√π ∫₀ˣ exp(-t²) dt.   f[...]  →  f[...]",
     example=">>> ad.erf([0.0, ad.inf])\nf64[2] [0. 1.]")
 
@@ -180,31 +179,31 @@ def _sigmoid_scalar(k, x):
     return whole - whole * (small / (1.0 + small))
 
 
-sigmoid: Function = unary("sigmoid", program=_sigmoid_scalar, partials=lambda y, x: (sigmoid_slope(x, y),),
+sigmoid: Function = unary("sigmoid", program=_sigmoid_scalar, slope=lambda y, x: sigmoid_slope(x, y),
     doc="1 / (1 + exp(-x)), without overflow.   f[...]  →  f[...]",
     example=">>> ad.sigmoid([0.0, 1000.0])\nf64[2] [0.5 1. ]")
 
 
-softplus = unary("softplus", partials=lambda y, x: (sigmoid(x),),
+softplus = unary("softplus", slope=lambda y, x: sigmoid(x),
     program=lambda k, x: k.maximum(x, 0.0) + k.log1p(k.exp(-abs(x))),
     doc="log(1 + exp(x)), without overflow.   f[...]  →  f[...]",
     example=">>> ad.softplus([0.0, 50.0])\nf64[2] [ 0.69314718 50.        ]")
 
-sin = unary("sin", accepts="fc", partials=lambda y, x: (cos(x),),
+sin = unary("sin", accepts="fc", slope=lambda y, x: cos(x),
     doc="The sine of x in radians.   f[...]  →  f[...]",
     example=">>> ad.grad(ad.grad(ad.sin))(ad.tensor(ad.pi / 2))\nf64[] -1.0")
-cos: Function = unary("cos", accepts="fc", partials=lambda y, x: (-sin(x),),
+cos: Function = unary("cos", accepts="fc", slope=lambda y, x: -sin(x),
     doc="The cosine of x in radians.   f[...]  →  f[...]",
     example=">>> ad.grad(ad.cos)(ad.tensor(ad.pi / 2))\nf64[] -1.0")
-tan = unary("tan", accepts="fc", partials=lambda y, x: (1 + y * y,),
+tan = unary("tan", accepts="fc", slope=lambda y, x: 1 + y * y,
     doc="The tangent of x in radians.   f[...]  →  f[...]", example=">>> ad.grad(ad.tan)(ad.tensor(0.0))\nf64[] 1.0")
-arcsin = unary("arcsin", partials=lambda y, x: (arc_slope(x),), lower="asin",
+arcsin = unary("arcsin", slope=lambda y, x: arc_slope(x), lower="asin",
     doc="The angle in [-π/2, π/2] whose sine is x.   f[...]  →  f[...]     nan outside [-1, 1]",
     example=">>> ad.arcsin([1.0, 2.0])\nf64[2] [1.57079633        nan]")
-arccos = unary("arccos", partials=lambda y, x: (-arc_slope(x),), lower="acos",
+arccos = unary("arccos", slope=lambda y, x: -arc_slope(x), lower="acos",
     doc="The angle in [0, π] whose cosine is x.   f[...]  →  f[...]     nan outside [-1, 1]",
     example=">>> ad.arccos([1.0, -1.0, 2.0])\nf64[3] [0.         3.14159265        nan]")
-arctan = unary("arctan", partials=lambda y, x: (1 / (1 + x * x),), lower="atan",
+arctan = unary("arctan", slope=lambda y, x: 1 / (1 + x * x), lower="atan",
     doc="The angle in [-π/2, π/2] whose tangent is x.   f[...]  →  f[...]",
     example=">>> ad.arctan([1.0, ad.inf])\nf64[2] [0.78539816 1.57079633]")
 arctan2 = binary("arctan2", partials=lambda y, a, b: (lambda: turn(b, a), lambda: -turn(a, b)), lower="atan2",
@@ -214,19 +213,19 @@ arctan2 = binary("arctan2", partials=lambda y, a, b: (lambda: turn(b, a), lambda
     example=">>> ad.arctan2([1.0, -1.0], [-1.0, -1.0])\nf64[2] [ 2.35619449 -2.35619449]")
 
 
-sinh = unary("sinh", accepts="fc", partials=lambda y, x: (cosh(x),),
+sinh = unary("sinh", accepts="fc", slope=lambda y, x: cosh(x),
     doc="The hyperbolic sine.   f[...]  →  f[...]", example=">>> ad.grad(ad.sinh)(ad.tensor(0.0))\nf64[] 1.0")
-cosh: Function = unary("cosh", accepts="fc", partials=lambda y, x: (sinh(x),),
+cosh: Function = unary("cosh", accepts="fc", slope=lambda y, x: sinh(x),
     doc="The hyperbolic cosine.   f[...]  →  f[...]", example=">>> ad.cosh(0.0)\nf64[] 1.0")
-tanh = unary("tanh", accepts="fc", partials=lambda y, x: (tanh_slope(x, y) if x.dtype.kind == "f" else 1 - y * y,),
+tanh = unary("tanh", accepts="fc", slope=lambda y, x: tanh_slope(x, y) if x.dtype.kind == "f" else 1 - y * y,
     doc="The hyperbolic tangent.   f[...]  →  f[...]", example=">>> ad.tanh([0.0, 1000.0])\nf64[2] [0. 1.]")
-arcsinh = unary("arcsinh", partials=lambda y, x: (arcsinh_slope(x),), lower="asinh",
+arcsinh = unary("arcsinh", slope=lambda y, x: arcsinh_slope(x), lower="asinh",
     doc="The inverse hyperbolic sine.   f[...]  →  f[...]",
     example=">>> ad.grad(ad.arcsinh)(ad.tensor(0.0))\nf64[] 1.0")
-arccosh = unary("arccosh", partials=lambda y, x: (arccosh_slope(x),), lower="acosh",
+arccosh = unary("arccosh", slope=lambda y, x: arccosh_slope(x), lower="acosh",
     doc="The inverse hyperbolic cosine, not negative.   f[...]  →  f[...]     nan below 1",
     example=">>> ad.arccosh([1.0, 0.5])\nf64[2] [ 0. nan]")
-arctanh = unary("arctanh", partials=lambda y, x: (arctanh_slope(x),), lower="atanh",
+arctanh = unary("arctanh", slope=lambda y, x: arctanh_slope(x), lower="atanh",
     doc="The inverse hyperbolic tangent.   f[...]  →  f[...]     nan outside [-1, 1]",
     example=">>> ad.arctanh([0.5, 1.0, 2.0])\nf64[3] [0.54930614        inf        nan]")
 
@@ -260,7 +259,7 @@ def _share2(k: Any, x: Any) -> Any:
 
 
 share2: Function = unary("share2", program=_share2,
-    partials=lambda y, x: (lambda: y * share2(-x) * math.log(2),),
+    slope=lambda y, x: y * share2(-x) * math.log(2),
     doc="1 / (1 + 2**-x), the share of 2**x in 2**x + 1.   f[...]  →  f[...]",
 )
 
@@ -272,21 +271,21 @@ logaddexp2 = binary("logaddexp2",
     example=">>> ad.logaddexp2(1000.0, 1000.0)\nf64[] 1001.0")
 
 
-floor = unary("floor", accepts="fib", partials=None,
+floor = unary("floor", accepts="fib",
     doc="The largest integer not above x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
     example=">>> ad.floor([1.7, -1.2])\nf64[2] [ 1. -2.]")
-ceil = unary("ceil", accepts="fib", partials=None,
+ceil = unary("ceil", accepts="fib",
     doc="The smallest integer not below x, in x's dtype.   T[...]  →  T[...]     no gradient flows",
     example=">>> ad.ceil([1.2, -1.2])\nf64[2] [ 2. -1.]")
-trunc = unary("trunc", accepts="fib", partials=None,
+trunc = unary("trunc", accepts="fib",
     doc="x without its fraction, in its dtype.   T[...]  →  T[...]     no gradient flows",
     example=">>> ad.trunc([1.7, -1.7])\nf64[2] [ 1. -1.]")
-rint = unary("rint", partials=None, lower="roundeven",
+rint = unary("rint", lower="roundeven",
     doc="The integer nearest to x, halves to even.   f[...]  →  f[...]     integers give float64; no gradient flows",
     example=">>> ad.rint([0.5, 1.5, 2.5])\nf64[3] [0. 2. 2.]")
 
 
-@public()
+@public(takes="fib")
 def round_(x, decimals=0):
     """x rounded to a number of decimals, halves to even.   T[...]  →  T[...]     no gradient flows
 
@@ -301,9 +300,9 @@ def round_(x, decimals=0):
     >>> ad.round(1250, -2)
     i64[] 1200
     """
-    (x,), decimals = common("round", [("x", x)], "fib"), integer(decimals, "round", "decimals")
+    decimals = integer(decimals, "round", "decimals")
     if decimals >= 0 and x.dtype.kind in "ib":
-        return another(x)
+        return x
     if decimals == 0:
         return rint(x)
     scale = 10.0 ** abs(decimals)

@@ -6,7 +6,6 @@ Operations are written once, as programs for elements; the rest is made of other
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,10 @@ from ..custom.function import Function
 from ..tensor import Tensor
 from .arithmetic import abs_, imaginary_part, multiply, real_part
 from .conditions import clip, isnan, where
-from .conversion import as_tensor
 from .declare import binary, composed, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
 from .power import power, power_to
 from .special_normal import polynomial, weighted
-from .statistics import floating
 from .template import public
 
 
@@ -43,14 +40,14 @@ def _sinc_slope(x: Tensor) -> Tensor:
 exp2: Function = unary(
     "exp2",
     # Of x - 1: the slope is the smaller one, so it is a number where 2 to the x is none.
-    partials=lambda y, x: (exp2(x - 1.0) * (2 * math.log(2)),),
+    slope=lambda y, x: exp2(x - 1.0) * (2 * math.log(2)),
     doc="2 to the x.   f[...]  →  f[...]     integers and bool give float64",
     example=">>> ad.exp2([3, -1])\nf64[2] [8.  0.5]",
 )
-cbrt = unary("cbrt", partials=lambda y, x: (power(y, -2.0) / 3.0,),
+cbrt = unary("cbrt", slope=lambda y, x: power(y, -2.0) / 3.0,
     doc="The cube root, also of negative numbers.   f[...]  →  f[...]     its derivative at 0 is inf",
     example=">>> ad.cbrt([-8.0, 27.0])\nf64[2] [-2.  3.]")
-sinc = unary("sinc", partials=lambda y, x: (lambda: _sinc_slope(x),), lower=_sinc,
+sinc = unary("sinc", slope=lambda y, x: _sinc_slope(x), lower=_sinc,
     doc="sin(πx) / (πx), and 1 at 0.   f[...]  →  f[...]     integers and bool give float64",
     example=">>> ad.sinc([0.0, 0.5])\nf64[2] [1.         0.63661977]")
 
@@ -67,7 +64,7 @@ rad2deg = degrees = composed("rad2deg", lambda x: multiply(x, 180 / math.pi),
     "Radians as degrees.   f[...]  →  f[...]", ">>> ad.rad2deg(ad.pi)\nf64[] 180.0")
 
 
-@public()
+@public(takes="T")
 def nan_to_num(x, *, nan=0.0, posinf=None, neginf=None):
     """x with `nan`, `posinf` and `neginf` for nan and infinities; None: the largest numbers.   T[...]  →  T[...]
 
@@ -76,7 +73,6 @@ def nan_to_num(x, *, nan=0.0, posinf=None, neginf=None):
     >>> ad.nan_to_num([ad.nan, ad.inf, 1.0], posinf=9.0)
     f64[3] [0. 9. 1.]
     """
-    x = as_tensor(x, "nan_to_num", "x")
     if x.dtype.kind == "c":
         parts = [_finite(f(x), nan, posinf, neginf) for f in (real_part, imaginary_part)]
         return parts[0] + parts[1] * 1j
@@ -89,19 +85,14 @@ def _finite(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
     return where(x == -math.inf, -most if neginf is None else neginf, where(isnan(x), nan, x))
 
 
-def _of_floats(name: str, of: Callable[[Tensor], Tensor], told: str, example: str) -> Any:
-    """A function of x as floats."""
-    return composed(name, lambda x: of(floating(x, name)), told, example)
-
-
-silu = _of_floats("silu", lambda x: x * sigmoid(x),
+silu = composed("silu", lambda x: x * sigmoid(x),
     """x sigmoid(x), which is also called swish.   f[...]  →  f[...]
 
     Source: Elfwing, Uchibe, Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation", 2017.""",
-    ">>> ad.silu([0.0, 1.0])\nf64[2] [0.         0.73105858]")
+    ">>> ad.silu([0.0, 1.0])\nf64[2] [0.         0.73105858]", takes="fc")
 
 
-@public()
+@public(takes="fc")
 def gelu(x, approximate=False):
     """x times the probability that a standard normal number is below it.   f[...]  →  f[...]     approximate: by tanh
 
@@ -112,7 +103,6 @@ def gelu(x, approximate=False):
     >>> ad.gelu([1.0], approximate=True)
     f64[1] [0.84119199]
     """
-    x = floating(x, "gelu")
     if approximate:
         # (1 + tanh(u)) / 2 is sigmoid(2 u), which has all its digits where it is small.  The cube is a square times x:
         # the derivative is a sum of three terms, and not of five.
@@ -121,7 +111,7 @@ def gelu(x, approximate=False):
     return weighted(x)
 
 
-@public()
+@public(takes="fc")
 def elu(x, alpha=1.0):
     """x above 0, alpha (exp(x) - 1) below.   f[...]  →  f[...]
 
@@ -131,7 +121,6 @@ def elu(x, alpha=1.0):
     >>> ad.elu([-1000.0, 0.0, 2.0], alpha=0.5)
     f64[3] [-0.5  0.   2. ]
     """
-    x = floating(x, "elu")
     above = x > 0.0
     return where(above, x, multiply(alpha, expm1(where(above, 0.0, x))))
 
@@ -143,23 +132,22 @@ selu = composed("selu", lambda x: 1.0507009873554804934193349852946 * elu(x, 1.6
     ">>> ad.selu([-1.0, 0.0, 1.0])\nf64[3] [-1.11133074  0.          1.05070099]")
 
 
-@public()
+@public(takes="fc")
 def leaky_relu(x, negative_slope=0.01):
     """x above 0, `negative_slope` times x below.   f[...]  →  f[...]
 
     >>> ad.leaky_relu([-1.0, 2.0])
     f64[2] [-0.01  2.  ]
     """
-    x = floating(x, "leaky_relu")
     return where(x > 0.0, x, multiply(x, negative_slope))
 
 
-log_sigmoid = _of_floats("log_sigmoid", lambda x: -softplus(-x),
+log_sigmoid = composed("log_sigmoid", lambda x: -softplus(-x),
     "log(sigmoid(x)), without underflow.   f[...]  →  f[...]",
-    ">>> ad.log_sigmoid([0.0, -50.0])\nf64[2] [ -0.69314718 -50.        ]")
-relu6 = composed("relu6", lambda x: clip(as_tensor(x, "relu6", "x"), 0, 6),
+    ">>> ad.log_sigmoid([0.0, -50.0])\nf64[2] [ -0.69314718 -50.        ]", takes="fc")
+relu6 = composed("relu6", lambda x: clip(x, 0, 6),
     "x, but no less than 0 and no more than 6.   T[...]  →  T[...]",
-    ">>> ad.relu6([-1.0, 3.0, 9.0])\nf64[3] [0. 3. 6.]")
+    ">>> ad.relu6([-1.0, 3.0, 9.0])\nf64[3] [0. 3. 6.]", takes="T")
 
 
 def _tanh_softplus(k, x):
@@ -182,13 +170,13 @@ tanh_softplus_slope = binary("tanh_softplus_slope", program=_tanh_softplus_slope
     partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None),
     doc="The derivative of tanh_softplus by x1, for x2 = tanh_softplus(x1), with all its digits.",
 )
-tanh_softplus = unary("tanh_softplus", program=_tanh_softplus, partials=lambda y, x: (tanh_softplus_slope(x, y),),
+tanh_softplus = unary("tanh_softplus", program=_tanh_softplus, slope=lambda y, x: tanh_softplus_slope(x, y),
     doc="tanh(softplus(x)), by one exponential.   f[...]  →  f[...]",
 )
 
 
-mish = _of_floats("mish", lambda x: x * tanh_softplus(x),
+mish = composed("mish", lambda x: x * tanh_softplus(x),
     """x tanh(softplus(x)).   f[...]  →  f[...]
 
     Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.""",
-    ">>> ad.mish([0.0, 1.0])\nf64[2] [0.         0.86509839]")
+    ">>> ad.mish([0.0, 1.0])\nf64[2] [0.         0.86509839]", takes="fc")

@@ -23,17 +23,15 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
-from codegen.lowering import Call
 
-from ..tape import DETACH, another, record
+from ..tape import DETACH, record
 from ..tensor import Tensor
 from .arithmetic import imaginary_part, mul0, real_part
-from .batching import along
 from .conditions import isfinite, maximum, where
-from .conversion import as_tensor, cast_to
+from .conversion import cast_to
 from .declare import axes_of, documented, integer
 from .joining import joined
-from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, zero_of
+from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, with_extent, zero_of
 from .reductions import all_, any_, recurrence, reduction, scan, summed, unreduced
 from .shaping import kept, on_axis, spread
 from .slicing import part
@@ -60,7 +58,7 @@ def _decision(
 ) -> OwnPrimitive:
     """An operation of one tensor with the parameter `axis`; the compiler is given the nodes that `written` makes."""
     return primitive(
-        name, reference, infer=infer, lower=Call(), params=("axis",), heavy=True, discrete=True, batch=along("axis"),
+        name, reference, infer=infer, params=("axis",), heavy=True, discrete=True,
         written=lambda operands, params, aval: written(operands[0], *params, aval),
     )  # fmt: skip
 
@@ -106,14 +104,14 @@ def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
 
     def written(x: Node, axis: int, aval: Aval) -> Node:
         def cut(y: Node, start: int, n: int) -> Node:
-            shape = (*aval.shape[:axis], n, *aval.shape[axis + 1 :])
+            shape = with_extent(aval.shape, axis, n)
             place = Node(CONSTANT, (), (start, "i64"), Aval((), I64))
             return _op("slice", y, place, axes=(axis,), steps=(1,), shape=shape)
 
         y, n, dtype = _op(name, x, axis=axis), aval.shape[axis], dtype_name(aval.dtype)
         attained = _op("cast", _op("equal", x, y), dtype=dtype)
         same = _op("cast", _op("equal", cut(y, 1, n - 1), cut(y, 0, n - 1)), dtype=dtype)
-        last = _op("broadcast_to", _number(0.0, aval), shape=(*aval.shape[:axis], 1, *aval.shape[axis + 1 :]))
+        last = _op("broadcast_to", _number(0.0, aval), shape=with_extent(aval.shape, axis, 1))
         goes_on = _op("concatenate", same, last, axis=axis)
         return _op("add", attained, _op("mul", goes_on, _number(2.0, aval)))
 
@@ -148,14 +146,13 @@ def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, e
     """The function of extreme elements; those of bool are what `any` and `all` say."""
 
     def extreme(x, axis=None, *, keepdims=False):
-        x = as_tensor(x, operation.name, "x")
         axes = axes_of(operation.name, axis, x.aval)
         if x.dtype.kind == "c" and axes:
             return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
         if x.dtype == BOOL:
             operation.infer(x.aval.with_dtype(I64), axis=axes)  # an empty axis has no extreme
         found = of_bool if x.dtype == BOOL else operation
-        return unreduced(record(found, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
+        return unreduced(record(found, (x,), (axes,)) if axes else x, x, axes, keepdims)
 
     doc = f"""The {word} element over an axis, several, or (None) all of them; nan if there is one.
 
@@ -166,7 +163,7 @@ def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, e
 
     initial   a number that is one more element; needed for `where`
     where     a mask of the elements that count; all others are left out, with a gradient of 0"""
-    return public(1, operation, name=operation.name, doc=documented(example, doc))(extreme)
+    return public(1, operation, name=operation.name, doc=documented(example, doc), takes="T")(extreme)
 
 
 max_ = _public_extreme(_max, "largest", any_.primitive,
@@ -199,7 +196,6 @@ def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, ex
     operation = reduction(name, over_axes, "fib", result=I64, empty=False, discrete=True)
 
     def place(x, axis=None, *, keepdims=False):
-        x = as_tensor(x, name, "x")
         axes = axes_of(name, axis if axis is None else integer(axis, name, "an axis"), x.aval)
         if x.dtype.kind != "c":
             found = record(operation, (x,), (axes,))
@@ -212,7 +208,7 @@ def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, ex
     x: T[..., n, ...]  →  i64[..., ...]     the first nan, where there is one
 
     Raises ShapeError when x has no such axis, or nothing along it."""
-    return public(1, operation, name=name, doc=documented(example, doc))(place)
+    return public(1, operation, name=name, doc=documented(example, doc), takes="T")(place)
 
 
 argmax = _place("argmax", "largest", np.argmax, "max",
@@ -240,7 +236,7 @@ def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -
     operation = scan(name, lambda x, *, axis: numpy.accumulate(x, axis), "fi", monoid, vjp=vjp)
 
     def running(x, axis=None):
-        x, along = on_axis(name, as_tensor(x, name, "x"), axis)
+        x, along = on_axis(name, x, axis)
         return record(operation, (x,), (along,))
 
     doc = f"""The {word} of all elements up to each along an axis (None: of x flattened); \
@@ -249,7 +245,7 @@ nan from the first nan on.
     x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
 
     Raises ShapeError when x has no such axis."""
-    return public(1, operation, name=name, doc=documented(example, doc))(running)
+    return public(1, operation, name=name, doc=documented(example, doc), takes="T")(running)
 
 
 cummax = _running("cummax", "largest", np.maximum, "max",

@@ -28,13 +28,12 @@ from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arithmetic import conj, multiply, real_aval
-from .batching import along
 from .conditions import equal, logical_or, where
 from .conversion import as_tensor, cast_to
 from .creation import extent_of, iota
 from .declare import axis_of, built, documented, integer, listed
 from .joining import joined
-from .primitive import C64, C128, F32, F64, OwnPrimitive, expect, linear, zeros_of
+from .primitive import C64, C128, F32, F64, OwnPrimitive, expect, linear, with_extent, zeros_of
 from .protocols import counterparts
 from .rearranging import roll
 from .slicing import part
@@ -55,20 +54,16 @@ def _fft_reference(x: np.ndarray, *, axis: int, inverse: bool) -> np.ndarray:
 
 
 def _half_aval(x: Aval, *, axis: int) -> Aval:
-    return Aval(_with_extent(x.shape, axis, x.shape[axis] // 2 + 1), _COMPLEX[x.dtype])
+    return Aval(with_extent(x.shape, axis, x.shape[axis] // 2 + 1), _COMPLEX[x.dtype])
 
 
 def _whole_aval(x: Aval, *, axis: int, n: int) -> Aval:
-    return real_aval(x.with_shape(_with_extent(x.shape, axis, n)))
-
-
-def _with_extent(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
-    return (*shape[:axis], n, *shape[axis + 1 :])
+    return real_aval(x.with_shape(with_extent(x.shape, axis, n)))
 
 
 def _weighted(y: Tensor, axis: int, n: int, factor: float) -> Tensor:
     """Half a spectrum of n real numbers, those for two frequencies times a factor."""
-    k = iota(_with_extent((1,) * y.ndim, axis, y.shape[axis]), axis)
+    k = iota(with_extent((1,) * y.ndim, axis, y.shape[axis]), axis)
     is_one = logical_or(equal(k, 0), equal(multiply(k, 2), n))
     return multiply(y, cast_to(where(is_one, 1.0, factor), y.dtype))
 
@@ -80,7 +75,7 @@ def _rfft_transpose(y_bar, y, x, *, axis):
 
 def _fourier(name: str, form: str, reference: Callable, infer: Callable, transpose: Callable) -> OwnPrimitive:
     return linear(
-        name, reference, infer=infer, transpose=transpose, lower=Fourier(form), heavy=True, batch=along("axis")
+        name, reference, infer=infer, transpose=transpose, lower=Fourier(form)
     )
 
 
@@ -113,7 +108,7 @@ def _resized(x: Tensor, axis: int, n: int) -> Tensor:
     have = x.shape[axis]
     if have >= n:
         return part(x, axis, 0, n)
-    return joined((x, zeros_of(x.aval.with_shape(_with_extent(x.shape, axis, n - have)))), axis)
+    return joined((x, zeros_of(x.aval.with_shape(with_extent(x.shape, axis, n - have)))), axis)
 
 
 def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Tensor:

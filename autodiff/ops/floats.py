@@ -18,7 +18,7 @@ from ..tensor import Tensor
 from .arithmetic import abs_, floor_divide, imaginary_part, mod, real_part, sign
 from .conditions import isinf, isnan, maximum, minimum, where
 from .conversion import as_tensor, cast_to
-from .declare import binary, common, composed, unary
+from .declare import binary, composed, unary
 from .elementwise import arctan2, rint, trunc
 from .power import power
 from .primitive import BOOL, C128, F64, I64, zero_of, zeros_of
@@ -30,7 +30,7 @@ copysign: Function = binary("copysign", partials=lambda y, a, b: (lambda: sign(a
 
     The derivative by x1 is 0 at 0, as that of `abs`; none flows to x2.""",
     example=">>> ad.copysign([1.0, -2.0], -0.0)\nf64[2] [-1. -2.]")
-signbit = unary("signbit", result="bool", partials=None,
+signbit = unary("signbit", result="bool",
     lower=lambda k, x: k.copysign(1.0, x) < 0.0,
     doc="True for elements with the sign bit: numbers below 0, and -0.0.   f[...]  →  bool[...]",
     example=">>> ad.signbit([0.0, -0.0])\nbool[2] [False  True]")
@@ -79,16 +79,16 @@ def _exponent(k: Any, x: Any) -> Any:
 
 
 _exponent_of = unary("frexp_exponent", lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
-    result="i32", partials=None, lower=_exponent,
+    result="i32", lower=_exponent,
     doc="The exponent that `frexp` gives.   f[...]  →  i32[...]",
 )
 _mantissa_of = unary("frexp_mantissa", lambda x: np.frexp(x)[0],
-    partials=lambda y, x: (lambda: _ldexp(1.0, cast_to(-_exponent_of(x), x.dtype)),), lower=_mantissa,
+    slope=lambda y, x: _ldexp(1.0, cast_to(-_exponent_of(x), x.dtype)), lower=_mantissa,
     doc="The mantissa that `frexp` gives.   f[...]  →  f[...]",
 )
 
 
-@public()
+@public(takes="f")
 def frexp(x) -> tuple[Tensor, Tensor]:
     """(mantissa, exponent) with x = mantissa · 2**exponent and 1/2 <= |mantissa| < 1.   f[...]  →  f[...], i32[...]
 
@@ -97,7 +97,6 @@ def frexp(x) -> tuple[Tensor, Tensor]:
     >>> ad.frexp(6.0)
     (f64[] 0.75, i32[] 3)
     """
-    (x,) = common("frexp", (("x", x),), "f")
     return _mantissa_of(x), _exponent_of(x)
 
 
@@ -146,7 +145,7 @@ def ldexp(x1, x2):
     return _ldexp(x1, cast_to(x2, x1.dtype))
 
 
-@public()
+@public(takes="f")
 def modf(x) -> tuple[Tensor, Tensor]:
     """The fractional and the integer part of x, both with its sign.   f[...]  →  f[...], f[...]
 
@@ -155,7 +154,6 @@ def modf(x) -> tuple[Tensor, Tensor]:
     >>> ad.modf(-2.5)
     (f64[] -0.5, f64[] -2.0)
     """
-    (x,) = common("modf", (("x", x),), "f")
     whole = trunc(x)
     # A difference of equals is 0.0: -0.0 is one that was turned round.
     below = -(-x - -whole)
@@ -181,20 +179,20 @@ def divmod(x1, x2) -> tuple[Tensor, Tensor]:
     return floor_divide(x1, x2), mod(x1, x2)
 
 
-@public()
+@public(takes="T", operands=2)
 def float_power(x1, x2):
     """x1 to the power x2 in float64 or complex128, also of integers to negative ones.   T[...], T[...]  →  f64[...]
 
     >>> ad.float_power(2, -1)
     f64[] 0.5
     """
-    x1, x2 = as_tensor(x1, "float_power", "x1"), as_tensor(x2, "float_power", "x2")
     wide = C128 if "c" in (x1.dtype.kind, x2.dtype.kind) else F64
     return power(cast_to(x1, wide), cast_to(x2, wide))
 
 
-fabs = composed("fabs", lambda x: abs_(*common("fabs", (("x", x),), "f")),
-    "|x| as a float, of integers too.   f[...]  →  f[...]     the derivative at 0 is 0", ">>> ad.fabs(-2)\nf64[] 2.0")
+fabs = composed("fabs", lambda x: abs_(x),
+    "|x| as a float, of integers too.   f[...]  →  f[...]     the derivative at 0 is 0",
+    ">>> ad.fabs(-2)\nf64[] 2.0", takes="f")
 
 #: As NumPy has it: `trunc` by another name.
 fix = trunc
@@ -211,18 +209,17 @@ def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Any:
     """
 
     def body(x1, x2):
-        x1, x2 = common(name, (("x1", x1), ("x2", x2)), "fib")
         found = extreme(x1, x2)
         return found if x1.dtype.kind != "f" else where(isnan(x1), x2, where(isnan(x2), x1, found))
 
-    return public(name=name, doc=doc)(body)
+    return public(name=name, doc=doc, takes="fib", operands=2)(body)
 
 
 fmax = _without_nan("fmax", "larger", maximum, "[1.  0.5]")
 fmin = _without_nan("fmin", "smaller", minimum, "[0.5 0.5]")
 
 
-@public()
+@public(takes="fc")
 def angle(z, deg=False):
     """The angle of complex numbers in (-π, π], or with `deg` in degrees; π of negative real ones.   T[...]  →  f[...]
 
@@ -231,7 +228,6 @@ def angle(z, deg=False):
     >>> ad.angle([1j, -1.0], deg=True)
     f64[2] [ 90. 180.]
     """
-    z = floating(z, "angle")
     if z.dtype.kind == "c":
         found = arctan2(imaginary_part(z), real_part(z))
     else:
@@ -243,7 +239,6 @@ def _infinite(name: str, sign: str, shown: str) -> Any:
     """A test for one infinity; `shown`: what its example prints."""
 
     def body(x):
-        (x,) = common(name, (("x", x),), "f")
         return isinf(x) & (signbit(x) if sign == "-" else ~signbit(x))
 
     doc = f"""True for elements that are {sign}inf.   f[...]  →  bool[...]
@@ -251,21 +246,20 @@ def _infinite(name: str, sign: str, shown: str) -> Any:
     >>> ad.{name}([ad.inf, -ad.inf])
     bool[2] {shown}
     """
-    return public(name=name, doc=doc)(body)
+    return public(name=name, doc=doc, takes="f")(body)
 
 
 isposinf = _infinite("isposinf", "+", "[ True False]")
 isneginf = _infinite("isneginf", "-", "[False  True]")
 
 
-@public()
+@public(takes="T")
 def iscomplex(x):
     """True for elements whose imaginary part is not 0.   T[...]  →  bool[...]
 
     >>> ad.iscomplex([1j, 2.0])
     bool[2] [ True False]
     """
-    x = as_tensor(x, "iscomplex", "x")
     return imaginary_part(x) != 0.0 if x.dtype.kind == "c" else zeros_of(x.aval.with_dtype(BOOL))
 
 

@@ -191,7 +191,6 @@ _scatter_add: OwnPrimitive = linear(
     ),
     lower=Scatter(lambda k, j, *inputs, shape, axes, place: _indexed(k, j, inputs[:-1], shape, axes, place)),
     in_args=None,
-    heavy=True,
     batch=_scatter_add_batch,
 )
 #: x with values written at some places: what was overwritten gets a gradient of exactly zero.
@@ -205,7 +204,6 @@ _scatter_set: OwnPrimitive = linear(
     ),
     in_args=(0, -1),
     jointly=True,
-    heavy=True,
     masks=True,
     batch=_scatter_set_batch,
 )
@@ -282,7 +280,7 @@ def bounds_of_take(x: Tensor, indices: Tensor, axis: Any = None, *, mode: str = 
     return ((1, extent),) if mode == "raise" else ()
 
 
-@public(2, _take, bounds_of_take)
+@public(2, _take, bounds_of_take, takes="T")
 def take(x, indices, axis=None, *, mode="raise"):
     """Elements, or slices along an axis, by their indices (None: of x flattened).
 
@@ -298,7 +296,7 @@ def take(x, indices, axis=None, *, mode="raise"):
     >>> ad.take([10, 20, 30], [3, 7], mode="wrap")
     i64[2] [10 20]
     """
-    x, along = on_axis("take", as_tensor(x, "take", "x"), axis)
+    x, along = on_axis("take", x, axis)
     return gathered(x, [_within(indices, x.shape[along], mode)], (along,), along)
 
 

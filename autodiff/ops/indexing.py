@@ -302,7 +302,7 @@ def _updated(x: Tensor, key: Any, value: Tensor) -> Tensor:
     return updated_slice(x, reshaped(y, chosen.extents), chosen.starts, chosen.axes, chosen.steps)
 
 
-@public()
+@public(takes="T")
 def add_at(x, key, value):
     """x with `value`, broadcast, added to x[key]; an element that is named twice gets both.  x itself stays as it was.
 
@@ -314,7 +314,6 @@ def add_at(x, key, value):
     >>> ad.add_at(ad.zeros(3), [0, 2, 0], [1.0, 2.0, 3.0])
     f64[3] [4. 0. 2.]
     """
-    x = as_tensor(x, "add_at", "x")
     expect("add_at", (x.aval,), "fic")
     value = _assigned(x, value)
     if _is_mask(x, key, value):

@@ -19,7 +19,6 @@ from ..mode import MODE
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tensor import Tensor
-from .batching import along
 from .conversion import JOINING, WEAK, as_tensor, cast_to, numbers_of
 from .declare import axis_of, check_parts, common_dtype, integer, listed
 from .primitive import linear
@@ -78,7 +77,6 @@ _concatenate = linear(
     lower=Move(_concatenate_element, free=False),
     in_args=None,
     jointly=True,
-    batch=along("axis"),
 )
 
 
@@ -239,7 +237,7 @@ def nested(data: list | tuple, what: str) -> Tensor:
     return reshaped(flat, (*lengths, *flat.shape[1:]))
 
 
-@public()
+@public(takes="T")
 def split(x, indices_or_sections, axis=0) -> list[Tensor]:
     """The parts of x along an axis, in a list: so many equal ones, or those between these indices.
 
@@ -252,7 +250,7 @@ def split(x, indices_or_sections, axis=0) -> list[Tensor]:
     >>> ad.split([1, 2, 3, 4], [1])
     [i64[1] [1], i64[3] [2 3 4]]
     """
-    x, indices_or_sections = as_tensor(x, "split", "x"), numbers_of(indices_or_sections)
+    indices_or_sections = numbers_of(indices_or_sections)
     along = axis_of("split", axis, x.aval)
     n = x.shape[along]
     if isinstance(indices_or_sections, (tuple, list)):

@@ -26,7 +26,7 @@ from .conversion import as_tensor, cast_to, dtype_of
 from .declare import axes_of, axis_of, common, composed, documented
 from .elementwise import ceil, floor, rint
 from .extremes import argmax, argmin, max_, min_
-from .numpy_parameters import as_floats, included, of_masked, of_masked_extreme, spread_of
+from .numpy_parameters import as_floats, included, mean_of, of_masked, of_masked_extreme, spread_of
 from .primitive import F64, I64, spread_to
 from .reductions import all_, any_, cumprod, cumsum, prod, sum_, summed
 from .rows import argsort, sort, take_along_axis
@@ -118,10 +118,8 @@ def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
     """
     x = included("nanmean", as_floats("nanmean", x, dtype), where, math.nan)
     axes = axes_of("nanmean", axis, x.aval)
-    is_nan = isnan(x)
-    counted = cast_to(choose(is_nan, 0.0, 1.0), x.dtype)
-    y = sum_(choose(is_nan, 0.0, x), axes, keepdims=keepdims) / sum_(counted, axes, keepdims=keepdims)
-    return y if dtype is None else cast_to(y, dtype_of(dtype, "nanmean"))
+    y = mean_of(x, ~isnan(x), axes, keepdims)
+    return cast_to(y, dtype_of(dtype, "nanmean", y.dtype))
 
 
 def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example: str) -> Any:

@@ -290,9 +290,13 @@ def _mean(x, axis=None, *, dtype=None, keepdims=False, where=True):
     if mask is None:
         return mean(x, axis, dtype=dtype, keepdims=keepdims)
     x = as_floats("mean", x, dtype)
-    count = _counted(x, mask, axes_of("mean", axis, x.aval), keepdims)
-    y = divide(sum_(choose(mask, x, 0), axis, keepdims=keepdims), count)
-    return y if dtype is None else cast_to(y, dtype_of(dtype, "mean"))
+    y = mean_of(x, mask, axes_of("mean", axis, x.aval), keepdims)
+    return cast_to(y, dtype_of(dtype, "mean", y.dtype))
+
+
+def mean_of(x: Tensor, mask: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """The mean of the elements that a mask includes."""
+    return divide(sum_(choose(mask, x, 0), axes, keepdims=keepdims), _counted(x, mask, axes, keepdims))
 
 
 def _counted(x: Tensor, mask: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -315,8 +319,7 @@ def spread_of(
     if name.startswith("nan"):
         mask = logical_and(mask, logical_not(isnan(x)))
     if center is None:
-        count = _counted(x, mask, axes, keepdims=True)
-        center = divide(sum_(choose(mask, x, 0), axes, keepdims=True), count)
+        center = mean_of(x, mask, axes, keepdims=True)
     center = cast_to(as_tensor(center, name, "mean"), x.dtype)
     each = squared_size(choose(mask, subtract(x, center), 0))
     squares = sum_(each, axes, keepdims=keepdims)

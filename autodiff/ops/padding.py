@@ -16,7 +16,7 @@ import numpy as np
 from codegen.lazily import imported
 
 from ..errors import ShapeError, located
-from ..tape import another, constant, number_leaf
+from ..tape import constant, number_leaf
 from ..tensor import Tensor
 from .arithmetic import multiply, subtract
 from .conversion import WEAK, as_tensor, cast_to, numbers_of
@@ -27,7 +27,7 @@ from .extremes import max_, min_
 from .forms import further
 from .gathering import gathered, index_tensor
 from .joining import concatenate
-from .primitive import spread_to
+from .primitive import spread_to, with_extent
 from .reductions import summed
 from .shaping import flipped, moveaxis, reshaped, spread
 from .slicing import embedded, part, updated_slice
@@ -37,7 +37,7 @@ from .template import public
 __all__ = ["pad"]
 
 
-@public(1)
+@public(1, takes="T")
 def pad(x, pad_width, mode="constant", *, constant_values=0):
     """x with `constant_values` around it, or with a border of its own elements.
 
@@ -56,7 +56,6 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
     >>> ad.pad([1, 2, 3], 2, mode="reflect")
     i64[7] [3 2 1 2 3 2 1]
     """
-    x = as_tensor(x, "pad", "x")
     if mode != "constant":
         if mode not in MODES:
             raise ValueError(located(f"pad: mode {mode!r} is none of {', '.join(map(repr, MODES))}"))
@@ -73,7 +72,7 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
     widths = _widths(x, pad_width)
     axes = tuple([axis for axis, pair in enumerate(widths) if pair != (0, 0)])
     if not axes:
-        return another(x)
+        return x
     starts, steps = [constant(widths[axis][0], "i64") for axis in axes], (1,) * len(axes)
     shape = tuple([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)])
     if not x.size and x.dtype.kind in "fc":  # there is nothing to put anywhere, but the history of x is the result's
@@ -170,7 +169,7 @@ def bordered(
         n = x.shape[axis]
         if not n and mode not in ("constant", "empty"):
             raise ShapeError(located(f"pad: axis {axis} of {x.aval} has nothing for a border of mode {mode!r}"))
-        shapes = [(*x.shape[:axis], width, *x.shape[axis + 1 :]) for width in pair]
+        shapes = [with_extent(x.shape, axis, width) for width in pair]
         given = sides[axis] if sides else (None, None)
         if mode in _TAKEN and is_odd:
             x = _led_on(x, axis, pair, 1 if mode == "reflect" else 0)
@@ -237,5 +236,5 @@ def _taken(x: Tensor, places: np.ndarray, axis: int) -> Tensor:
     if np.array_equal(places, np.arange(first, first - count, -1)):
         return flipped(part(x, axis, last, first + 1), (axis,))
     if (places == first).all():
-        return spread_to(part(x, axis, first, first + 1), (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+        return spread_to(part(x, axis, first, first + 1), with_extent(x.shape, axis, count))
     return gathered(x, [index_tensor(places, "pad", x.shape[axis])], (axis,), axis)

@@ -125,7 +125,7 @@ def _negative_power(where: str) -> ValueError:
 
 
 #: NumPy is called: a negative exponent that is known only at run time is an error.
-_integer_power = elementwise("integer_power", _integer_power_reference, accepts="i", partials=None, lower=Call())
+_integer_power = elementwise("integer_power", _integer_power_reference, accepts="i", lower=Call())
 
 
 #: The parameters of `power_static` for the exponents that are static.  2.0 is found as 2.
@@ -187,14 +187,13 @@ power = published(
 power.takes_watched = False  # which operation it is depends on the exponent
 
 
-@public(1)
+@public(1, takes="fic")
 def square(x):
     """x * x.   T[...]  →  T[...]
 
     >>> ad.grad(ad.square)(ad.tensor(3.0))
     f64[] 6.0
     """
-    (x,) = common("square", (("x", x),), "fic")
     return power_to(x, 2)
 
 

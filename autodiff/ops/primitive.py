@@ -17,15 +17,16 @@ from typing import Any, cast
 import numpy as np
 
 from codegen.ir import DTYPES, OPS, Aval, define
-from codegen.lowering import Lowering, Map
+from codegen.lowering import Call, Lowering, Map, Move
 
 from ..errors import DTypeError, ShapeError, caller, located
 from ..tape import Primitive, constant, record
 from ..tensor import Tensor
 from .arrays import on_arrays, on_elements
-from .batching import elements
+from .batching import along, elements
 
 BOOL, I32, I64, F32, F64, C64, C128 = DTYPES.values()
+_CALLED = Call()
 
 
 class OwnPrimitive(Primitive):
@@ -45,7 +46,8 @@ def elementwise(
     name: str,
     reference: Callable[..., Any] | None = None,
     *,
-    partials: Callable[..., tuple] | None,
+    partials: Callable[..., tuple] | None = None,
+    slope: Callable[..., Any] | None = None,
     program: Callable[..., Any] | None = None,
     lower: Lowering | Callable[..., Any] | str = "",
     accepts: str = "f",
@@ -64,6 +66,7 @@ def elementwise(
                times each in turn does not; or a function of no arguments giving one of these, called only
                when that input wants a gradient.  None instead of a function: the operation is a step function,
                all of whose derivatives are zero.
+    slope      slope(y, x, **params) -> the derivative, of an operation of one input, in place of `partials`
     program    for an element, as a `Map` takes it: from it reference and lowering follow
     lower      a program for an element too, or the name of a method of the scalar builder; by default that of the
                operation
@@ -76,10 +79,11 @@ def elementwise(
     """
 
     def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
-        if partials is None:
+        if partials is None and slope is None:
             return (None,) * len(xs)
         found: list[Tensor | None] = []
-        factors_of = partials(y, *xs, **dict(zip(params, values, strict=True)))
+        given = dict(zip(params, values, strict=True))
+        factors_of = partials(y, *xs, **given) if partials else (slope(y, *xs, **given),) if slope else ()
         done, rest = cancels(y_bar, y, xs, masked) if cancels else ([None] * len(xs), y_bar)
         for x, x_bar, partial in zip(xs, done, factors_of, strict=True):
             if not _wants(x):
@@ -96,10 +100,10 @@ def elementwise(
         return tuple(found)
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
-        if partials is None:
+        if partials is None and slope is None:
             return None
-        dy = None
-        factors_of = partials(y, *xs, **dict(zip(params, values, strict=True)))
+        dy, given = None, dict(zip(params, values, strict=True))
+        factors_of = partials(y, *xs, **given) if partials else (slope(y, *xs, **given),) if slope else ()
         for dx, partial in zip(dxs, factors_of, strict=True):
             dy = added(dy, None if dx is None else _scaled(dx, _forced(partial), False, masks))
         return None if dy is None else spread_to(dy, y.shape)
@@ -173,6 +177,7 @@ def primitive(
     params: tuple[str, ...] | None = None,
     traits: Sequence[str] = (),
     batch: Callable[..., Any] | None = None,
+    lower: Lowering = _CALLED,
     **declared: Any,
 ) -> OwnPrimitive:
     """An operation whose rules are written out; what else is declared is as for `tape.node.Primitive`.
@@ -181,10 +186,14 @@ def primitive(
             `masked` by name is told if y_bar is: `times(y_bar, p, masked)` is the product to use then
     jvp     jvp(dxs, y, *xs, **params) -> tangent of y; without it forward mode transposes `vjp` twice
     params  names of its parameters; None: those that the shape rule `infer` takes by name
-    batch   what it does to many examples at once: see `batching`; known for one with the trait "elementwise"
+    batch   what it does to many examples at once, where that is neither `elements` nor `along` of `batching` (of a
+            part of several results the walk knows it)
+    lower   how it is compiled; by default the reference is called.  One that is neither of elements nor such a call is
+            `heavy`
     """
 
     care = vjp is not None and "masked" in _taken_by_name(vjp)
+    declared.setdefault("heavy", not isinstance(lower, Map | Move) and type(lower) is not Call)
 
     def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
         assert vjp is not None
@@ -203,11 +212,20 @@ def primitive(
         reference=reference,
         params=_taken_by_name(infer) if params is None else params,
         traits=frozenset(traits),
-        batch=batch or (elements if "elementwise" in traits else None),
+        batch=batch or (elements if "elementwise" in traits else None if "part" in traits else along),
+        lower=lower,
         **{"pull": vjp and pull, "push": jvp and push, **declared},
     )
     define(operation)
     return operation
+
+
+def with_rule(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimitive:
+    """An operation whose value is its first input; the rules say how it follows from the others."""
+    return primitive(
+        name, lambda value, *_, **__: value, infer=lambda value, *_, **__: value, vjp=vjp,
+        written=lambda operands, params, aval: operands[0], **declared,
+    )  # fmt: skip
 
 
 def _taken_by_name(infer: Any) -> tuple[str, ...]:
@@ -329,6 +347,11 @@ def elementwise_aval(
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     """A shape without some of its axes."""
     return tuple([n for i, n in enumerate(shape) if i not in axes])
+
+
+def with_extent(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+    """A shape with another extent along an axis."""
+    return (*shape[:axis], n, *shape[axis + 1 :])
 
 
 _KIND_NAMES = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}

@@ -14,7 +14,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..errors import ShapeError, located
-from ..tape import of_its_own, place_leaf, record
+from ..tape import place_leaf, record
 from ..tensor import Tensor
 from .arithmetic import negative, subtract
 from .conditions import bitwise_xor
@@ -22,7 +22,7 @@ from .conversion import as_tensor, numbers_of
 from .declare import axis_of, built, check_parts, common, integer
 from .gathering import gathered, index_tensor
 from .joining import joined
-from .primitive import OwnPrimitive, linear, spread_to
+from .primitive import OwnPrimitive, linear, reduced_shape, spread_to
 from .shaping import on_axis, reshaped
 from .slicing import part
 from .template import public
@@ -30,7 +30,7 @@ from .template import public
 __all__ = ["diff", "meshgrid", "repeat", "roll", "tile", "unstack"]
 
 
-@public(1)
+@public(1, takes="T")
 def roll(x, shift, axis=None):
     """x with its elements moved along an axis, those that leave at one end entering at the other.
 
@@ -46,7 +46,7 @@ def roll(x, shift, axis=None):
     [[3 4]
      [1 2]]
     """
-    x, shift, axis = as_tensor(x, "roll", "x"), numbers_of(shift), numbers_of(axis)
+    shift, axis = numbers_of(shift), numbers_of(axis)
     shifts = [integer(by, "roll", "a shift") for by in (shift if isinstance(shift, (tuple, list)) else (shift,))]
     if axis is None:
         return reshaped(_rolled(reshaped(x, (x.size,)), sum(shifts), 0), x.shape)
@@ -60,7 +60,7 @@ def roll(x, shift, axis=None):
     y = x
     for by, along in zip(shifts, axes, strict=True):
         y = _rolled(y, by, along)
-    return of_its_own(y, x)
+    return y
 
 
 def _rotate_element(k, index, x, by, *, axis):
@@ -91,7 +91,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     return record(_rotate, (x, place_leaf(by if 2 * by <= n else by - n)), (axis,))
 
 
-@public(1)
+@public(1, takes="T")
 def tile(x, repetitions):
     """Copies of x side by side, along each axis as often as `reps` says.
 
@@ -104,7 +104,7 @@ def tile(x, repetitions):
     >>> ad.tile([1, 2], (2, 1)).shape
     (2, 2)
     """
-    x, repetitions = as_tensor(x, "tile", "x"), numbers_of(repetitions)
+    repetitions = numbers_of(repetitions)
     given = repetitions if isinstance(repetitions, (tuple, list)) else (repetitions,)
     times = [_count(r, "tile") for r in given]
     rank = max(len(times), x.ndim)
@@ -115,7 +115,7 @@ def tile(x, repetitions):
     return reshaped(wide, tuple([r * n for r, n in zip(times, shape, strict=True)]))
 
 
-@public(1)
+@public(1, takes="T")
 def repeat(x, repeats, axis=None):
     """Each element along an axis repeated several times; axis None: of x flattened.
 
@@ -128,8 +128,7 @@ def repeat(x, repeats, axis=None):
     >>> ad.repeat([1, 2], [0, 3])
     i64[3] [2 2 2]
     """
-    x, repeats = as_tensor(x, "repeat", "x"), numbers_of(repeats)
-    x, along = on_axis("repeat", x, axis)
+    repeats, (x, along) = numbers_of(repeats), on_axis("repeat", x, axis)
     if isinstance(repeats, (tuple, list)):
         counts = [_count(r, "repeat") for r in repeats]
         if len(counts) not in (1, x.shape[along]):
@@ -152,7 +151,7 @@ def _count(value: Any, name: str) -> int:
     return count
 
 
-@public(1)
+@public(1, takes="T")
 def diff(x, n=1, axis=-1, prepend=None, append=None):
     """Differences of neighbours along an axis, n times; of bool, whether they differ.
 
@@ -166,7 +165,6 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
     >>> ad.diff([1.0, 4.0, 9.0], prepend=0.0)
     f64[3] [1. 3. 5.]
     """
-    x = as_tensor(x, "diff", "x")
     along = axis_of("diff", axis, x.aval)
     times = _count(n, "diff")
     y = x if not times or (prepend is None and append is None) else _lengthened(x, along, prepend, append)
@@ -174,7 +172,7 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
         m = y.shape[along]
         above, below = part(y, along, min(1, m), m), part(y, along, 0, max(m - 1, 0))
         y = bitwise_xor(above, below) if y.dtype.kind == "b" else subtract(above, below)
-    return of_its_own(y, x)
+    return y
 
 
 def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
@@ -191,7 +189,7 @@ def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
     return joined([y if y.ndim else spread_to(y, (*before, 1, *behind)) for y in parts], along)
 
 
-@public()
+@public(takes="T")
 def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
     """The slices of x along an axis, in a tuple; they do not have that axis.   T[..., n, ...]  →  n of T[..., ...]
 
@@ -200,9 +198,8 @@ def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
     >>> ad.unstack([[1, 2], [3, 4]], axis=1)
     (i64[2] [1 3], i64[2] [2 4])
     """
-    x = as_tensor(x, "unstack", "x")
     along = axis_of("unstack", axis, x.aval)
-    rest = x.shape[:along] + x.shape[along + 1 :]
+    rest = reduced_shape(x.shape, (along,))
     check_parts("unstack", x.shape[along])
     return tuple([reshaped(part(x, along, i, i + 1), rest) for i in range(x.shape[along])])
 

@@ -22,9 +22,8 @@ from codegen.lowering import Reduce, Scan
 from ..errors import ShapeError, located
 from ..tape import another, record
 from ..tensor import Tensor
-from .batching import along
 from .conditions import truth
-from .conversion import as_tensor, cast_to, dtype_of
+from .conversion import cast_to, dtype_of
 from .declare import axes_of, documented
 from .joining import joined
 from .primitive import (
@@ -38,6 +37,7 @@ from .primitive import (
     reduced_shape,
     spread_to,
     times,
+    with_extent,
     zeros_of,
 )
 from .shaping import kept, on_axis, reshaped, spread, transposed
@@ -70,12 +70,14 @@ def reduction(
     """An operation that is a monoid over the parameter `axis`; rules as for `primitive`."""
     return primitive(
         name, reference, infer=reduced_aval(name, accepts, result=result, empty=empty), lower=Reduce(monoid or name),
-        params=("axis",), heavy=True, batch=along("axis"), **rules,
+        params=("axis",), **rules,
     )  # fmt: skip
 
 
-def widened(x: Tensor) -> Tensor:
-    """bool and int32 as int64, as NumPy sums them."""
+def widened(x: Tensor, dtype: Any = None, function: str = "") -> Tensor:
+    """x in a dtype, if one is named; else bool and int32 as int64, as NumPy sums them."""
+    if dtype is not None:
+        return cast_to(x, dtype_of(dtype, function))
     return cast_to(x, I64) if x.node.kind.out.aval.dtype.kind in "ib" else x
 
 
@@ -90,8 +92,6 @@ _sum = linear(
     infer=reduced_aval("sum", "fic"),
     transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.node.kind.out.shape),),
     lower=Reduce("add"),
-    heavy=True,
-    batch=along("axis"),
 )
 
 
@@ -100,7 +100,7 @@ def summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return record(_sum, (x,), (axes,)) if axes else another(x)
 
 
-@public(1, _sum)
+@public(1, _sum, takes="T")
 def sum_(x, axis=None, *, dtype=None, keepdims=False):
     """The sum over an axis, several, or (None) all of them.
 
@@ -118,10 +118,9 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
     >>> ad.sum(ad.ones((2, 3)), keepdims=True).shape
     (1, 1)
     """
-    x = as_tensor(x, "sum", "x")
     axes = axes_of("sum", axis, x.node.kind.out.aval)
-    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "sum"))
-    return unreduced(summed(x, axes), x, axes, keepdims)
+    x = widened(x, dtype, "sum")
+    return unreduced(record(_sum, (x,), (axes,)) if axes else x, x, axes, keepdims)
 
 
 def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing: bool, example: str) -> Any:
@@ -135,12 +134,11 @@ def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing:
     where     a mask of the elements that count; all others are left out, with a gradient of 0"""
 
     def body(x, axis=None, *, keepdims=False):
-        x = as_tensor(x, name, "x")
         axes = axes_of(name, axis, x.aval)
         x = truth(x, name, "x")
-        return unreduced(record(operation, (x,), (axes,)) if axes else another(x), x, axes, keepdims)
+        return unreduced(record(operation, (x,), (axes,)) if axes else x, x, axes, keepdims)
 
-    return public(1, operation, name=name, doc=documented(example, doc))(body)
+    return public(1, operation, name=name, doc=documented(example, doc), takes="T")(body)
 
 
 any_ = _quantifier("any", np.any, "any element", False, ">>> ad.any([[0, 0], [0, 3]], axis=0)\nbool[2] [False  True]")
@@ -153,8 +151,8 @@ def scan(
 ) -> OwnPrimitive:
     """An operation that runs a monoid along the parameter `axis`; rules as for `declare`."""
     return declare(
-        name, reference, infer=elementwise_aval(name, accepts), lower=Scan(monoid), params=params, heavy=True,
-        batch=along("axis"), **rules,
+        name, reference, infer=elementwise_aval(name, accepts), lower=Scan(monoid), params=params,
+        **rules,
     )  # fmt: skip
 
 
@@ -205,7 +203,7 @@ def recurrence(b: Tensor, a: Tensor, axis: int, *, reverse: bool = True) -> Tens
 def _shifted(x: Tensor, axis: int, later: bool, end: float = 0.0) -> Tensor:
     """The elements one place further on (`later`) or before; a number at the end, or the beginning."""
     n = x.shape[axis]
-    number = spread_to(number_of(end, x.dtype), (*x.shape[:axis], 1, *x.shape[axis + 1 :]))
+    number = spread_to(number_of(end, x.dtype), with_extent(x.shape, axis, 1))
     return joined((part(x, axis, 1, n), number) if later else (number, part(x, axis, 0, n - 1)), axis)
 
 
@@ -219,14 +217,13 @@ def _cumprod_vjp(y_bar, y, x, *, axis, masked):
 _cumprod = scan("cumprod", lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype), "fi", "mul", vjp=_cumprod_vjp)
 
 
-def _running(operation: OwnPrimitive, x: Any, axis: int | None, dtype: Any, *others: Any) -> Tensor:
-    x = as_tensor(x, operation.name, "x")
-    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, operation.name))
+def _running(operation: OwnPrimitive, x: Tensor, axis: int | None, dtype: Any, *others: Any) -> Tensor:
+    x = widened(x, dtype, operation.name)
     x, axis = on_axis(operation.name, x if x.ndim else reshaped(x, (1,)), axis)  # as NumPy has it
     return record(operation, (x,), (axis, *others))
 
 
-@public(1, _cumsum)
+@public(1, _cumsum, takes="T")
 def cumsum(x, axis=None, *, dtype=None):
     """The sums of all elements up to each along an axis (None: of x flattened).
 
@@ -242,7 +239,7 @@ def cumsum(x, axis=None, *, dtype=None):
     return _running(_cumsum, x, axis, dtype, False)
 
 
-@public(1, _cumprod)
+@public(1, _cumprod, takes="T")
 def cumprod(x, axis=None, *, dtype=None):
     """The products of all elements up to each along an axis (None: of x flattened).
 
@@ -310,7 +307,7 @@ def _prod_vjp(y_bar, y, x, *, axis, masked):
 _prod = reduction("prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", vjp=_prod_vjp)
 
 
-@public(1, _prod)
+@public(1, _prod, takes="T")
 def prod(x, axis=None, *, dtype=None, keepdims=False):
     """The product over an axis, several, or (None) all of them.
 
@@ -325,11 +322,9 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
     >>> ad.grad(ad.prod)(ad.tensor([2.0, 0.0, 3.0]))
     f64[3] [0. 6. 0.]
     """
-    x = as_tensor(x, "prod", "x")
     axes = axes_of("prod", axis, x.aval)
-    x = widened(x) if dtype is None else cast_to(x, dtype_of(dtype, "prod"))
-    if not axes:
-        found = another(x)
-    else:
+    x = widened(x, dtype, "prod")
+    found = x
+    if axes:
         found = _product_of_complex(x, axes) if x.dtype.kind == "c" else record(_prod, (x,), (axes,))
     return unreduced(found, x, axes, keepdims)

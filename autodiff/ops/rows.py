@@ -18,13 +18,12 @@ from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
 from .arithmetic import add, imaginary_part, multiply, real_part
-from .batching import along
 from .conditions import equal, isnan
-from .conversion import as_tensor, cast_to, dtype_of
+from .conversion import cast_to, dtype_of
 from .creation import iota
 from .declare import integer
 from .gathering import bounds_of_take, index_tensor, scattered, within
-from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to
+from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to, with_extent
 from .shaping import on_axis, reshaped
 from .template import public
 
@@ -70,7 +69,6 @@ _take_along: OwnPrimitive = linear(
         lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)), None,
     ),
     lower=Move(lambda k, j, x, places, *, axis: x(*_along_index(k, j, places, x.shape[axis], axis)), free=False),
-    batch=along("axis"),
 )
 _scatter_along: OwnPrimitive = linear(
     "scatter_along",
@@ -81,12 +79,10 @@ _scatter_along: OwnPrimitive = linear(
     ),
     lower=Scatter(lambda k, j, places, updates, *, shape, axis: _along_index(k, j, places, shape[axis], axis)),
     in_args=(1,),
-    heavy=True,
-    batch=along("axis", shapes=("shape",)),
 )
 
 
-@public(2, _take_along, lambda x, indices, axis=-1: bounds_of_take(x, indices, axis))
+@public(2, _take_along, lambda x, indices, axis=-1: bounds_of_take(x, indices, axis), takes="T")
 def take_along_axis(x, indices, axis=-1):
     """Elements of each row along an axis, by their indices in that row (axis None: of x flattened).
 
@@ -100,20 +96,20 @@ def take_along_axis(x, indices, axis=-1):
     [[2]
      [3]]
     """
-    x, along = on_axis("take_along_axis", as_tensor(x, "take_along_axis", "x"), axis)
+    x, along = on_axis("take_along_axis", x, axis)
     index = index_tensor(indices, "take_along_axis", x.shape[along])
     if index.ndim != x.ndim:
         raise ShapeError(located(
             f"take_along_axis: x and indices need as many axes: {x.aval}, {index.aval}",
             "for the same rows everywhere use ad.take",
         ))
-    rest = [t.aval.with_shape((*t.shape[:along], 1, *t.shape[along + 1 :])) for t in (x, index)]
+    rest = [t.aval.with_shape(with_extent(t.shape, along, 1)) for t in (x, index)]
     shape = broadcast_avals("take_along_axis", rest)
     x, index = (spread_to(t, (*shape[:along], t.shape[along], *shape[along + 1 :])) for t in (x, index))
     return record(_take_along, (x, index), (along,))
 
 
-@public(2, bounds=lambda data, segment_ids, num_segments: ((1, num_segments),))
+@public(2, bounds=lambda data, segment_ids, num_segments: ((1, num_segments),), takes="T")
 def segment_sum(data, segment_ids, num_segments):
     """The sum of the rows of each segment: y[s] = sum of data[i] where segment_ids[i] is s.
 
@@ -125,7 +121,6 @@ def segment_sum(data, segment_ids, num_segments):
     >>> ad.segment_sum([1.0, 2.0, 3.0], [0, 2, 0], 3)
     f64[3] [4. 0. 2.]
     """
-    data = as_tensor(data, "segment_sum", "data")
     expect("segment_sum", (data.aval,), "fic")
     n = integer(num_segments, "segment_sum", "the number of segments")
     if n < 0:
@@ -172,13 +167,11 @@ _argsort = primitive(
     _reference,
     infer=lambda x, *, axis, descending: x.with_dtype(I64),
     lower=Order(),
-    heavy=True,
     discrete=True,
-    batch=along("axis"),
 )
 
 
-@public(1, _argsort)
+@public(1, _argsort, takes="T")
 def argsort(x, axis=-1, *, descending=False, stable=True):
     """Indices that sort x along an axis in rising (`descending`: falling) order; axis None: of x flattened.
 
@@ -192,11 +185,11 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
     >>> ad.argsort([3.0, 1.0, 2.0, 1.0], descending=True)
     i64[4] [0 2 1 3]
     """
-    x, along = on_axis("argsort", as_tensor(x, "argsort", "x"), axis)
+    x, along = on_axis("argsort", x, axis)
     return _ordered(x, along, bool(descending))
 
 
-@public(1)
+@public(1, takes="T")
 def sort(x, axis=-1, *, descending=False, stable=True):
     """The elements along an axis in rising (`descending`: falling) order; axis None: of x flattened.
 
@@ -210,7 +203,7 @@ def sort(x, axis=-1, *, descending=False, stable=True):
     >>> ad.grad(lambda x: ad.sort(x)[0])(ad.tensor([3.0, 1.0, 2.0]))
     f64[3] [0. 1. 0.]
     """
-    x, along = on_axis("sort", as_tensor(x, "sort", "x"), axis)
+    x, along = on_axis("sort", x, axis)
     return _taken(x, _ordered(x, along, bool(descending)), along)
 
 

@@ -19,7 +19,6 @@ from ..errors import ConcretizationError, DispatchError, ShapeError, located
 from ..tape import leaf, record
 from ..tensor import Tensor
 from .arithmetic import abs_, add, multiply
-from .batching import along
 from .conditions import clip, isfinite, isnan, minimum, where
 from .conversion import as_tensor, cast_to, known_value
 from .creation import linspace, ones
@@ -72,7 +71,6 @@ _search = primitive(
     infer=_aval,
     lower=Move(_element, free=False),
     discrete=True,
-    batch=along(),
 )
 
 
@@ -88,7 +86,7 @@ def _row(name: str, what: str, x: Tensor) -> None:
         raise ShapeError(located(f"{name}: {what} is one row, not {x.aval}"))
 
 
-@public()
+@public(takes="fib", operands=2)
 def searchsorted(a, v, side="left", sorter=None):
     """Indices at which to insert elements in a sorted row: before equal ones, or with side="right" behind them.
 
@@ -101,12 +99,11 @@ def searchsorted(a, v, side="left", sorter=None):
     """
     if side not in ("left", "right"):
         raise DispatchError(located(f"searchsorted: side is 'left' or 'right', not {side!r}"))
-    a, v = common("searchsorted", (("a", a), ("v", v)), "fib")
     _row("searchsorted", "a", a)
     return _places(a if sorter is None else take(a, sorter), v, right=side == "right")
 
 
-@public()
+@public(takes="fib", operands=2)
 def digitize(x, bins, right=False):
     """The index of the bin that each element is in, of bins whose edges rise, or fall.
 
@@ -117,7 +114,6 @@ def digitize(x, bins, right=False):
     >>> ad.digitize([0.5, 1.0, 5.0], [1.0, 2.0])
     i64[3] [0 1 2]
     """
-    x, bins = common("digitize", (("x", x), ("bins", bins)), "fib")
     _row("digitize", "bins", bins)
     rising = _places(bins, x, right=not right)
     if bins.size < 2:
@@ -126,7 +122,7 @@ def digitize(x, bins, right=False):
     return where(bins[-1] >= bins[0], rising, falling)
 
 
-@public()
+@public(takes="f")
 def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tensor, Tensor]:
     """Counts of elements in bins, and the edges: between the smallest and the largest element, or in `range`.
 
@@ -141,7 +137,6 @@ def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tenso
     >>> ad.histogram([1.0, 2.0, 2.5, 4.0], bins=[1.0, 2.0, 4.0])
     (i64[2] [1 3], f64[3] [1. 2. 4.])
     """
-    (x,) = common("histogram", (("x", x),), "f")
     counted = cast_to(ones(x.shape), I64) if weights is None else as_tensor(weights, "histogram", "weights")
     if counted.shape != x.shape:
         raise ShapeError(located(f"histogram: weights are {counted.aval}, x is {x.aval}"))
@@ -187,7 +182,7 @@ def _rises(what: str, known: Any) -> None:
         raise DispatchError(located(f"histogram: {what} rise, not {np.asarray(known)}"))
 
 
-@public()
+@public(takes="f", operands=3)
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Linear interpolation between points; beyond the ends as at the ends, or `left` and `right`.
 
@@ -198,7 +193,6 @@ def interp(x, xp, fp, left=None, right=None, period=None):
     >>> ad.interp([0.5, 3.0], [0.0, 1.0], [10.0, 20.0])
     f64[2] [15. 20.]
     """
-    x, xp, fp = common("interp", (("x", x), ("xp", xp), ("fp", fp)), "f")
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
         raise ShapeError(located(f"interp: points are two rows of one length, not {xp.aval}, {fp.aval}"))
     if period is not None:
@@ -233,7 +227,7 @@ def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor,
     return x, xp, concatenate((fp[-1:], fp, fp[:1]))
 
 
-@public()
+@public(takes="fibc", operands=2)
 def isin(element, test_elements, *, invert=False):
     """True for elements that are among the test elements; with `invert`, that are not.   T[...], T[...]  →  bool[...]
 
@@ -242,8 +236,7 @@ def isin(element, test_elements, *, invert=False):
     >>> ad.isin([1, 2, 5], [5, 1])
     bool[3] [ True False  True]
     """
-    x, tested = common("isin", (("element", element), ("test_elements", test_elements)), "fibc")
-    tested = reshaped(tested, (tested.size,))
+    x, tested = element, reshaped(test_elements, (test_elements.size,))
     if not tested.size or not x.size:
         found = zeros_of(x.aval.with_dtype(BOOL))
     elif x.dtype.kind in "fi":
@@ -266,7 +259,7 @@ def _not_zero(name: str, x: Any) -> Sequence[Tensor]:
     return [leaf(np.ascontiguousarray(places)) for places in np.nonzero(value)]
 
 
-@public()
+@public(takes="T")
 def nonzero(x) -> tuple[Tensor, ...]:
     """The indices of all elements that are not zero: one array for each axis.   T[...]  →  (i64[k], ...)
 
@@ -275,24 +268,22 @@ def nonzero(x) -> tuple[Tensor, ...]:
     >>> ad.nonzero([[0.0, 2.0], [3.0, 0.0]])
     (i64[2] [0 1], i64[2] [1 0])
     """
-    x = as_tensor(x, "nonzero", "x")
     if not x.ndim:
         raise ShapeError(located(f"nonzero: a {x.aval} has no axes", "ad.atleast_1d(x) gives it one"))
     return tuple(_not_zero("nonzero", x))
 
 
-@public()
+@public(takes="T")
 def flatnonzero(x):
     """The indices of all elements that are not zero, in x flattened.   T[...]  →  i64[k]     evaluates, as `nonzero`
 
     >>> ad.flatnonzero([[0.0, 2.0], [3.0, 0.0]])
     i64[2] [1 2]
     """
-    x = as_tensor(x, "flatnonzero", "x")
     return _not_zero("flatnonzero", reshaped(x, (x.size,)))[0]
 
 
-@public()
+@public(takes="T")
 def argwhere(x):
     """The indices of all elements that are not zero, one in each row.
 
@@ -303,27 +294,25 @@ def argwhere(x):
     [[0 1]
      [1 0]]
     """
-    x = as_tensor(x, "argwhere", "x")
     places = _not_zero("argwhere", x if x.ndim else reshaped(x, (1,)))
     found = stack(places, 1)
     return found if x.ndim else found[:, :0]
 
 
-@public()
+@public(takes="T", operands=2)
 def array_equal(a, b, equal_nan=False):
     """True if shapes and all elements are equal; with `equal_nan` nan equals nan.   T[...], T[...]  →  bool[]
 
     >>> ad.array_equal([1, 2], [1.0, 2.0])
     bool[] True
     """
-    a, b = as_tensor(a, "array_equal", "a"), as_tensor(b, "array_equal", "b")
     if a.shape != b.shape:
         return spread_to(as_tensor(False), ())
     found = a == b
     return all_(found | (isnan(a) & isnan(b)) if equal_nan else found)
 
 
-@public()
+@public(takes="fc", operands=2)
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, with equal_nan nan too.
 
@@ -334,7 +323,6 @@ def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     >>> ad.isclose([1.0, ad.inf, ad.nan], [1.0 + 1e-9, ad.inf, ad.nan])
     bool[3] [ True  True False]
     """
-    a, b = common("isclose", (("a", a), ("b", b)), "fc")
     is_near = abs_(a - b) <= add(atol, multiply(rtol, abs_(b)))
     found = where(isfinite(b), is_near, a == b)
     return found | (isnan(a) & isnan(b)) if equal_nan else found

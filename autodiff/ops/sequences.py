@@ -20,7 +20,7 @@ from .declare import axis_of, check_parts, common, integer, number
 from .diagonals import slant
 from .joining import concatenate, joined, stack
 from .padding import pad
-from .primitive import spread_to, zeros_of
+from .primitive import reduced_shape, spread_to, zeros_of
 from .rearranging import diff
 from .reductions import cumsum, summed
 from .shaping import flip, reshaped
@@ -37,7 +37,7 @@ def windows(x: Tensor, n: int) -> Tensor:
     return record(slant, (spread_to(x, (n, m)),), (m - n + 1,))
 
 
-@public()
+@public(takes="fc")
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     """The integral of samples, by the trapezoidal rule.
 
@@ -48,11 +48,10 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     >>> ad.trapezoid([1.0, 2.0, 4.0])
     f64[] 4.5
     """
-    (y,) = common("trapezoid", (("y", y),), "fc")
     along = axis_of("trapezoid", axis, y.aval)
     n = y.shape[along]
     if n < 2:
-        return zeros_of(y.aval.with_shape(y.shape[:along] + y.shape[along + 1 :]))
+        return zeros_of(y.aval.with_shape(reduced_shape(y.shape, (along,))))
     pairs = part(y, along, 1, n) + part(y, along, 0, n - 1)
     if x is None:
         return multiply(summed(pairs, (along,)) * 0.5, dx)
@@ -63,14 +62,13 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     return summed(pairs * widths, (along,)) * 0.5
 
 
-@public()
+@public(takes="T")
 def ediff1d(x, to_end=None, to_begin=None):
     """The differences of consecutive elements of x as one row, behind `to_begin`, before `to_end`.   T[...]  →  T[k]
 
     >>> ad.ediff1d([1, 4, 9], to_end=0)
     i64[3] [3 5 0]
     """
-    x = as_tensor(x, "ediff1d", "x")
     middle = diff(reshaped(x, (x.size,)))
     ends = [None if e is None else cast_to(as_tensor(e, "ediff1d"), middle.dtype) for e in (to_begin, to_end)]
     rows = [None if e is None else reshaped(e, (e.size,)) for e in ends]
@@ -78,7 +76,7 @@ def ediff1d(x, to_end=None, to_begin=None):
     return concatenate(present) if len(present) > 1 else middle
 
 
-@public()
+@public(takes="fc")
 def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
     """The derivative of samples, by differences of second order; at the ends of the first, or of `edge_order` 2.
 
@@ -93,7 +91,6 @@ def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
     >>> ad.gradient([1.0, 2.0, 4.0, 7.0])
     f64[4] [1.  1.5 2.5 3. ]
     """
-    (f,) = common("gradient", (("f", f),), "fc")
     if edge_order not in (1, 2):
         raise DispatchError(located(f"gradient: edge_order is 1 or 2, not {edge_order!r}"))
     given = range(f.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -137,7 +134,7 @@ def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
     return joined((first, middle, last), axis)
 
 
-@public()
+@public(takes="f")
 def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     """Phases without jumps: each is moved by a multiple of `period` to within half of it of that before.
 
@@ -148,7 +145,6 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     >>> ad.unwrap([0.0, 3.0, -3.0])
     f64[3] [0.         3.         3.28318531]
     """
-    (p,) = common("unwrap", (("p", p),), "f")
     along = axis_of("unwrap", axis, p.aval)
     n = p.shape[along]
     if n < 2:
@@ -163,7 +159,7 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     return p + change
 
 
-@public()
+@public(takes="fic", operands=2)
 def polyval(p, x):
     """The polynomial with these coefficients, highest power first, at x.   p: T[n]  x: T[...]  →  T[...]
 
@@ -172,7 +168,6 @@ def polyval(p, x):
     >>> ad.polyval([1.0, 0.0, 2.0], 3.0)
     f64[] 11.0
     """
-    p, x = common("polyval", (("p", p), ("x", x)), "fic")
     if p.ndim != 1:
         raise ShapeError(located(f"polyval: the coefficients are one row, not {p.aval}"))
     total = zeros_like(x)
@@ -181,7 +176,7 @@ def polyval(p, x):
     return total
 
 
-@public()
+@public(takes="T")
 def vander(x, N=None, increasing=False):
     """The Vandermonde matrix: powers of each element as a row, from the highest to 1; `increasing`: from 1 on.
 
@@ -195,7 +190,6 @@ def vander(x, N=None, increasing=False):
      [4 2 1]
      [9 3 1]]
     """
-    x = as_tensor(x, "vander", "x")
     if x.ndim != 1:
         raise ShapeError(located(f"vander: takes one row, not {x.aval}"))
     count = x.shape[0] if N is None else integer(N, "vander", "N")

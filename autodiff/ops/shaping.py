@@ -15,11 +15,10 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..errors import ShapeError, located
-from ..tape import of_its_own, record
+from ..tape import record
 from ..tensor import Tensor
 from .arrays import with_loop
-from .batching import along, up
-from .conversion import as_tensor
+from .batching import up
 from .declare import axes_of, axis_of, listed, shape_of
 from .primitive import linear, reduced_shape, spread_to, sum_to
 from .template import public
@@ -60,7 +59,6 @@ _reshape = linear(
     transpose=lambda y_bar, y, x, *, shape: (reshaped(y_bar, x.shape),),
     lower=Move(_reshape_element, free=False, is_reshape=True),
     traits=("move",),
-    batch=along(shapes=("shape",)),
 )
 
 
@@ -74,7 +72,7 @@ def on_axis(function: str, x: Tensor, axis: Any) -> tuple[Tensor, int]:
     return (reshaped(x, (x.size,)), 0) if axis is None else (x, axis_of(function, axis, x.aval))
 
 
-@public(1, _reshape)
+@public(1, _reshape, takes="T")
 def reshape(x, shape):
     """x in another shape of as many elements, in row-major order.
 
@@ -88,11 +86,10 @@ def reshape(x, shape):
     [[0 1 2]
      [3 4 5]]
     """
-    x = as_tensor(x, "reshape", "x")
     wanted = shape_of("reshape", shape)
     if -1 in wanted:
         wanted = _completed(x.aval, wanted)
-    return of_its_own(reshaped(x, wanted), x)
+    return reshaped(x, wanted)
 
 
 def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -104,18 +101,17 @@ def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([x.size // known if n == -1 else n for n in shape])
 
 
-@public(1)
+@public(1, takes="T")
 def ravel(x):
     """x in one dimension, in row-major order (order="F": column-major).   T[...]  →  T[n]
 
     >>> ad.ravel([[1, 2], [3, 4]])
     i64[4] [1 2 3 4]
     """
-    x = as_tensor(x, "ravel", "x")
-    return of_its_own(reshaped(x, (x.size,)), x)
+    return reshaped(x, (x.size,))
 
 
-@public(1)
+@public(1, takes="T")
 def expand_dims(x, axis):
     """x with new axes of extent 1 at these places of the result.
 
@@ -126,14 +122,13 @@ def expand_dims(x, axis):
     >>> ad.expand_dims(ad.ones((2, 3)), (0, -1)).shape
     (1, 2, 3, 1)
     """
-    x = as_tensor(x, "expand_dims", "x")
     ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
     axes = (axis_of("expand_dims", axis, x.aval, ndim),) if axis is None else axes_of("expand_dims", axis, x.aval, ndim)
     rest = iter(x.shape)
-    return of_its_own(reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)])), x)
+    return reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)]))
 
 
-@public(1)
+@public(1, takes="T")
 def squeeze(x, axis=None):
     """x without axes of extent 1: those named, or all of them.
 
@@ -146,12 +141,11 @@ def squeeze(x, axis=None):
     >>> ad.squeeze(ad.ones((1, 2, 1)), axis=0).shape
     (2, 1)
     """
-    x = as_tensor(x, "squeeze", "x")
     axes = tuple([i for i, n in enumerate(x.shape) if n == 1]) if axis is None else axes_of("squeeze", axis, x.aval)
     for i in axes:
         if x.shape[i] != 1:
             raise ShapeError(located(f"squeeze: axis {i} of {x.aval} has extent {x.shape[i]}, not 1"))
-    return of_its_own(reshaped(x, reduced_shape(x.shape, axes)), x)
+    return reshaped(x, reduced_shape(x.shape, axes))
 
 
 def _transpose_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
@@ -195,7 +189,7 @@ def rows_along(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return reshaped(transposed(x, rest + axes), shape)
 
 
-@public(1, _transpose)
+@public(1, _transpose, takes="T")
 def transpose(x, axes=None):
     """x with its axes in another order: axis `axes[i]` becomes axis i; None reverses them.
 
@@ -208,16 +202,15 @@ def transpose(x, axes=None):
     >>> ad.transpose(ad.ones((2, 3, 4)), (1, 0, 2)).shape
     (3, 2, 4)
     """
-    x = as_tensor(x, "transpose", "x")
     if axes is None:
-        return of_its_own(transposed(x, tuple(reversed(range(x.ndim)))), x)
+        return transposed(x, tuple(reversed(range(x.ndim))))
     order = tuple([axis_of("transpose", a, x.aval) for a in listed(axes, "transpose", "axes")])
     if len(order) != x.ndim or len(set(order)) != x.ndim:
         _transpose_aval(x.aval, axes=order)
-    return of_its_own(transposed(x, order), x)
+    return transposed(x, order)
 
 
-@public(1)
+@public(1, takes="T")
 def swapaxes(x, axis1, axis2):
     """x with two axes exchanged.   T[..., n, ..., m, ...]  →  T[..., m, ..., n, ...]
 
@@ -226,14 +219,13 @@ def swapaxes(x, axis1, axis2):
     >>> ad.swapaxes(ad.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    x = as_tensor(x, "swapaxes", "x")
     order = list(range(x.ndim))
     i, j = axis_of("swapaxes", axis1, x.aval), axis_of("swapaxes", axis2, x.aval)
     order[i], order[j] = j, i
-    return of_its_own(transposed(x, tuple(order)), x)
+    return transposed(x, tuple(order))
 
 
-@public(1)
+@public(1, takes="T")
 def moveaxis(x, source, destination):
     """x with the axes `source` moved to `destination`; the others keep their order.
 
@@ -244,7 +236,6 @@ def moveaxis(x, source, destination):
     >>> ad.moveaxis(ad.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    x = as_tensor(x, "moveaxis", "x")
     sources, places = (
         [axis_of("moveaxis", a, x.aval) for a in (axes if isinstance(axes, (tuple, list)) else (axes,))]
         for axes in (source, destination)
@@ -254,10 +245,10 @@ def moveaxis(x, source, destination):
     order = [i for i in range(x.ndim) if i not in sources]
     for place, axis in sorted(zip(places, sources, strict=True)):
         order.insert(place, axis)
-    return of_its_own(transposed(x, tuple(order)), x)
+    return transposed(x, tuple(order))
 
 
-@public(1)
+@public(1, takes="T")
 def matrix_transpose(x):
     """x with its last two axes exchanged: the transpose of each matrix.   T[..., n, m]  →  T[..., m, n]
 
@@ -266,7 +257,6 @@ def matrix_transpose(x):
     >>> ad.matrix_transpose(ad.ones((5, 2, 3))).shape
     (5, 3, 2)
     """
-    x = as_tensor(x, "matrix_transpose", "x")
     if x.ndim < 2:
         raise ShapeError(located(
             f"matrix_transpose: {x.aval} holds no matrix", "a vector is made a column by v[:, None]"
@@ -306,7 +296,7 @@ _broadcast_to = linear(
 )
 
 
-@public(1, _broadcast_to)
+@public(1, _broadcast_to, takes="T")
 def broadcast_to(x, shape):
     """x repeated along new leading axes and axes of extent 1.
 
@@ -317,8 +307,7 @@ def broadcast_to(x, shape):
     >>> ad.grad(lambda x: ad.sum(ad.broadcast_to(x, (4, 2))))(ad.ones(2))
     f64[2] [4. 4.]
     """
-    x = as_tensor(x, "broadcast_to", "x")
-    return of_its_own(spread_to(x, shape_of("broadcast_to", shape)), x)
+    return spread_to(x, shape_of("broadcast_to", shape))
 
 
 def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -346,7 +335,6 @@ _flip = linear(
     transpose=lambda y_bar, y, x, *, axes: (flipped(y_bar, axes),),
     lower=Move(_flip_element),
     traits=("move",),
-    batch=along("axes"),
 )
 
 
@@ -355,7 +343,7 @@ def flipped(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return record(_flip, (x,), (axes,)) if axes else x
 
 
-@public(1, _flip)
+@public(1, _flip, takes="T")
 def flip(x, axis=None):
     """x in reverse order along an axis, several, or (None) all of them.   T[...]  →  T[...]
 
@@ -370,5 +358,4 @@ def flip(x, axis=None):
     [[2 1]
      [4 3]]
     """
-    x = as_tensor(x, "flip", "x")
-    return of_its_own(flipped(x, axes_of("flip", axis, x.aval)), x)
+    return flipped(x, axes_of("flip", axis, x.aval))

@@ -27,7 +27,7 @@ from .batching import up, with_examples
 from .conversion import cast_to
 from .creation import iota
 from .gathering import gathered, replaced, scattered
-from .primitive import I64, linear, spread_to, zeros_of
+from .primitive import I64, linear, spread_to, with_extent, zeros_of
 from .shaping import reshaped, transposed
 
 
@@ -253,7 +253,7 @@ def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     n = x.shape[axis]
     if (start, stop) == (0, n):
         return x
-    shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
+    shape = with_extent(x.shape, axis, stop - start)
     # In a trace of symbols (`ad.export`) a start that sizes decide is known when the program runs.
     is_known = type(start) is not Symbol or not state.now.tracing
     at = constant(start, "i64") if is_known else number_leaf(start, I64)

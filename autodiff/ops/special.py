@@ -18,7 +18,7 @@ from ..custom.function import Function
 from ..tensor import Tensor
 from .arithmetic import abs_, divide, mul0, sign
 from .conditions import where
-from .declare import binary, common, composed, unary
+from .declare import binary, composed, unary
 from .elementwise import erf, exp, log, log1p, sigmoid
 from .primitive import elementwise
 from .protocols import counterparts
@@ -41,7 +41,7 @@ _STIRLING = 10.0
 _TERMS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 
 
-@public()
+@public(takes="f", operands=2)
 def betaln(a, b):
     """log |Γ(a) Γ(b) / Γ(a + b)|.   f[...], f[...]  →  f[...]
 
@@ -51,7 +51,6 @@ def betaln(a, b):
     >>> ad.special.betaln([200.0], [300.0])
     f64[1] [-337.98011307]
     """
-    a, b = common("betaln", (("a", a), ("b", b)), "f")
     is_less = a < b  # not `minimum` and `maximum`, which share where a is b: here one is the one, one the other
     small, large = where(is_less, a, b), where(is_less, b, a)
     is_far = (small > 0.0) & (large >= _STIRLING)
@@ -89,10 +88,10 @@ def _logit(k: Any, x: Any) -> Any:
 logit_slope = unary(
     "logit_slope",
     program=lambda k, x: 1.0 / (x * (1.0 - x)),
-    partials=lambda y, x: ((x + x - 1.0) * y * y,),
+    slope=lambda y, x: (x + x - 1.0) * y * y,
     doc="1 / (x (1 - x)), the derivative of logit.   f[...]  →  f[...]",
 )
-logit = unary("logit", program=_logit, partials=lambda y, x: (logit_slope(x),),
+logit = unary("logit", program=_logit, slope=lambda y, x: logit_slope(x),
     doc="log(x / (1 - x)), the inverse of expit.   f[...]  →  f[...]     -inf at 0, inf at 1, nan outside [0, 1]",
     example=">>> ad.special.logit([0.5, 0.0, 2.0])\nf64[3] [  0. -inf  nan]")
 
@@ -121,7 +120,7 @@ def _entr_slope(x: Tensor) -> Tensor:
     return where(is_below, 0.0, -1.0 - log(where(is_below, 1.0, x)))
 
 
-entr = unary("entr", partials=lambda y, x: (lambda: _entr_slope(x),),
+entr = unary("entr", slope=lambda y, x: _entr_slope(x),
     program=lambda k, x: k.select(x < 0.0, -math.inf, k.select(x == 0.0, 0.0, -x * k.log(x))),
     doc="-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]",
     example=">>> ad.special.entr([0.5, 0.0, -1.0])\nf64[3] [0.34657359 0.               -inf]")
@@ -299,11 +298,11 @@ def _ratio(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     return where(is_near, total, y / where(is_near, 1.0, x))
 
 
-i0: Function = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), partials=lambda y, x: (i1(x),),
+i0: Function = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), slope=lambda y, x: i1(x),
     doc="The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]",
     example=">>> ad.special.i0([0.0, 1.0])\nf64[2] [1.         1.26606588]")
 i1: Function = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
-    partials=lambda y, x: (i0(x) - _ratio(y, x, scaled=False),),
+    slope=lambda y, x: i0(x) - _ratio(y, x, scaled=False),
     doc="The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]",
     example=">>> ad.special.i1([0.0, 1.0])\nf64[2] [0.        0.5651591]")
 
@@ -311,16 +310,16 @@ i1: Function = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
 #: A function of its own, so that its slope at 0 is that of both sides.
 i0e_turned: Function = unary("i0e_turned",
     program=lambda k, x: k.select(x == 0.0, 0.0, k.copysign(_i0e(k, x), x)),
-    partials=lambda y, x: (abs_(i1e(x)) - i0e(x),),
+    slope=lambda y, x: abs_(i1e(x)) - i0e(x),
     doc="sign(x) times `i0e`.   f[...]  →  f[...]",
 )
-i0e: Function = unary("i0e", program=_i0e, partials=lambda y, x: (i1e(x) - i0e_turned(x),),
+i0e: Function = unary("i0e", program=_i0e, slope=lambda y, x: i1e(x) - i0e_turned(x),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
 
     The second derivative there is 1.5, on which both sides agree.""",
     example=">>> ad.special.i0e([0.0, 1000.0])\nf64[2] [1.         0.01261724]")
 i1e: Function = unary("i1e", program=_i1e,
-    partials=lambda y, x: (i0e(x) - (sign(x) * y + _ratio(y, x, scaled=True)),),
+    slope=lambda y, x: i0e(x) - (sign(x) * y + _ratio(y, x, scaled=True)),
     doc="exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]",
     example=">>> ad.special.i1e([0.0, 1000.0])\nf64[2] [0.         0.01261093]")
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from ..errors import DispatchError, located
 from ..tape import record
-from ..tensor import Tensor
 from .declare import check_parts, common, composed, integer, unary
 from .primitive import OwnPrimitive, elementwise
 from .special_normal import LGAMMA_12, LGAMMA_23, horner, series
@@ -154,13 +153,13 @@ _polygamma_operation: OwnPrimitive = elementwise(
 )
 
 gammaln = unary("gammaln", program=_gammaln,
-    partials=lambda y, x: (lambda: record(_polygamma_operation, (x,), (0,)),),
+    slope=lambda y, x: record(_polygamma_operation, (x,), (0,)),
     doc="""The logarithm of |Γ(x)|, inf at its poles.   f[...]  →  f[...]     integers and bool give float64
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.""",
     example=">>> ad.special.gammaln([1000.0, 0.0])\nf64[2] [5905.22042321           inf]")
 gamma = unary("gamma", program=_gamma,
-    partials=lambda y, x: (lambda: y * record(_polygamma_operation, (x,), (0,)),),
+    slope=lambda y, x: y * record(_polygamma_operation, (x,), (0,)),
     doc="""The gamma function, (x - 1)! of whole numbers; nan at negative ones.   f[...]  →  f[...]
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.""",
@@ -170,16 +169,11 @@ gamma = unary("gamma", program=_gamma,
 _MOST = 30
 
 
-def _of_order(x: Any, n: int, name: str) -> Tensor:
-    (x,) = common(name, (("x", x),), "f")
-    return record(_polygamma_operation, (x,), (n,))
-
-
-digamma = composed("digamma", lambda x: _of_order(x, 0, "digamma"),
+digamma = composed("digamma", lambda x: record(_polygamma_operation, (x,), (0,)),
     """The derivative of `gammaln`; nan at negative whole numbers, -inf at 0.   f[...]  →  f[...]
 
     Source: NIST Digital Library of Mathematical Functions, 5.11.""",
-    ">>> ad.special.digamma([1.0, 0.0, -1.0])\nf64[3] [-0.57721566        -inf         nan]")
+    ">>> ad.special.digamma([1.0, 0.0, -1.0])\nf64[3] [-0.57721566        -inf         nan]", takes="f")
 
 
 @public()
@@ -195,17 +189,18 @@ def polygamma(n, x):
     order = integer(n, "polygamma", "the order")
     if not 0 <= order <= _MOST:
         raise DispatchError(located(f"polygamma: the order is from 0 to {_MOST}, not {order}"))
-    return _of_order(x, order, "polygamma")
+    (x,) = common("polygamma", (("x", x),), "f")
+    return record(_polygamma_operation, (x,), (order,))
 
 
-factorial = composed("factorial", lambda x: gamma(common("factorial", (("x", x),), "f")[0] + 1.0),
+factorial = composed("factorial", lambda x: gamma(x + 1.0),
     """Γ(x + 1): x! of whole numbers.   f[...]  →  f[...]     integers give float64
 
     Of -1 it is inf, of whole numbers below nan.""",
-    ">>> ad.special.factorial([0, 5, -1, -2])\nf64[4] [  1. 120.  inf  nan]")
+    ">>> ad.special.factorial([0, 5, -1, -2])\nf64[4] [  1. 120.  inf  nan]", takes="f")
 
 
-@public()
+@public(takes="f")
 def multigammaln(a, d):
     """The logarithm of the gamma function of d dimensions, a > (d - 1) / 2.   f[...]  →  f[...]     d: an int
 
@@ -214,7 +209,6 @@ def multigammaln(a, d):
     >>> ad.special.multigammaln([3.0, 4.0], 2)
     f64[2] [1.55019499 3.56509801]
     """
-    (a,) = common("multigammaln", (("a", a),), "f")
     d = integer(d, "multigammaln", "d")
     if d < 1:
         raise DispatchError(located(f"multigammaln: d is a positive int, not {d!r}"))

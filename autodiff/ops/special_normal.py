@@ -147,11 +147,11 @@ def _bell(k: Any, x: Any, scale: float = 1.0) -> Any:
     return k.select(bell == 0.0, bell, bell - bell * (scale * k.fma(x, x, -square)))
 
 
-bell = unary("bell", program=_bell, partials=lambda y, x: (lambda: -2.0 * x * y,),
+bell = unary("bell", program=_bell, slope=lambda y, x: -2.0 * x * y,
     doc="exp(-x²), with all its digits.   f[...]  →  f[...]",
 )
 density = unary("density", program=lambda k, x: _DENSITY * _bell(k, x, 0.5),
-    partials=lambda y, x: (lambda: -(x * y),),
+    slope=lambda y, x: -(x * y),
     doc="exp(-x² / 2) / √(2π), the derivative of ndtr.   f[...]  →  f[...]",
 )
 
@@ -162,7 +162,7 @@ def _erfc(k: Any, x: Any) -> Any:
     return k.select(abs(x) < 0.5, near, k.select(x < 0.0, 2.0 - tail, tail))
 
 
-erfc = unary("erfc", program=_erfc, partials=lambda y, x: (lambda: -2 / math.sqrt(math.pi) * bell(x),),
+erfc = unary("erfc", program=_erfc, slope=lambda y, x: -2 / math.sqrt(math.pi) * bell(x),
     doc="1 - erf(x), with all its digits where it is small.   f[...]  →  f[...]",
     example=">>> ad.special.erfc([10.0])\nf64[1] [2.08848758e-45]\n>>> 1 - ad.erf([10.0])\nf64[1] [0.]")
 
@@ -176,7 +176,7 @@ def _ndtr(k: Any, x: Any) -> Any:
     return k.select(abs(scaled) < 0.5, near, k.select(x < 0.0, tail, 1.0 - tail))
 
 
-ndtr = unary("ndtr", program=_ndtr, partials=lambda y, x: (lambda: density(x),),
+ndtr = unary("ndtr", program=_ndtr, slope=lambda y, x: density(x),
     doc="The probability that a standard normal number is below x.   f[...]  →  f[...]",
     example=">>> ad.special.ndtr([0.0, -1.96])\nf64[2] [0.5       0.0249979]")
 
@@ -214,11 +214,11 @@ def _weighted_slope(k: Any, x: Any) -> Any:
 
 
 weighted_slope = unary("weighted_slope", program=_weighted_slope,
-    partials=lambda y, x: (lambda: density(x) * (2.0 - x * x),),
+    slope=lambda y, x: density(x) * (2.0 - x * x),
     doc="ndtr(x) + x density(x), the derivative of x ndtr(x).   f[...]  →  f[...]",
 )
 weighted = unary(
-    "weighted", program=lambda k, x: x * _below(k, x)[0], partials=lambda y, x: (lambda: weighted_slope(x),),
+    "weighted", program=lambda k, x: x * _below(k, x)[0], slope=lambda y, x: weighted_slope(x),
     doc="x ndtr(x), with all its digits far below 0.   f[...]  →  f[...]",
 )
 
@@ -248,7 +248,7 @@ def _mills_slope(x: Tensor, y: Tensor) -> Tensor:
     return -where(is_far, far, y * (where(is_far, 0.0, x) + y))
 
 
-mills = unary("mills", program=_mills, partials=lambda y, x: (_mills_slope(x, y),),
+mills = unary("mills", program=_mills, slope=lambda y, x: _mills_slope(x, y),
     doc="The density of the normal distribution over its probability: the derivative of log_ndtr.   f[...]  →  f[...]",
 )
 
@@ -268,7 +268,7 @@ def _log_ndtr(k: Any, x: Any) -> Any:
     return k.select(is_middle, high - math.log(2.0), k.select(x < 0.0, k.select(k.isinf(x), x, low), high))
 
 
-log_ndtr = unary("log_ndtr", program=_log_ndtr, partials=lambda y, x: (lambda: mills(x),),
+log_ndtr = unary("log_ndtr", program=_log_ndtr, slope=lambda y, x: mills(x),
     doc="The logarithm of `ndtr`, without underflow.   f[...]  →  f[...]",
     example=">>> ad.special.log_ndtr([-10.0, 0.0])\nf64[2] [-53.23128515  -0.69314718]\n"
     ">>> ad.log(ad.special.ndtr(-50.0))\nf64[] -inf")
@@ -333,7 +333,7 @@ def _erfinv(k: Any, x: Any) -> Any:
     return k.select(abs(x) == 1.0, k.copysign(math.inf, x), x * p)
 
 
-erfinv = unary("erfinv", program=_erfinv, partials=lambda y, x: (0.886226925452758 * exp(y * y),),
+erfinv = unary("erfinv", program=_erfinv, slope=lambda y, x: 0.886226925452758 * exp(y * y),
     doc="""The inverse of erf: erf(erfinv(x)) = x.   f[...]  →  f[...]     ±inf at ±1, nan outside [-1, 1]
 
     Source: Giles, "Approximating the erfinv function", GPU Computing Gems 2 (2011); fitted anew.""",

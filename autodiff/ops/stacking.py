@@ -8,19 +8,18 @@ import numpy as np
 
 from ..custom.function import Function
 from ..errors import ShapeError, located
-from ..tape import another, of_its_own
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply
 from .conditions import equal, where
 from .conversion import as_tensor, cast_to, dtype_of, numbers_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
-from .declare import axis_of, check_parts, common, composed, documented, integer, listed
+from .declare import axis_of, check_parts, composed, documented, integer, listed
 from .diagonals import diag, tril
 from .forms import cast_by, further
 from .joining import concatenate, joined, split, stack
 from .numpy_parameters import along_axis
 from .power import power
-from .primitive import zeros_of
+from .primitive import with_extent, zeros_of
 from .reductions import cumprod, cumsum
 from .shaping import broadcast_to, flipped, reshaped, swapaxes
 from .template import public
@@ -39,11 +38,10 @@ def _at_least(rank: int, told: str, example: str) -> Function:
     name = f"atleast_{rank}d"
 
     def body(x):
-        x = as_tensor(x, name, "x")
         shape = (*x.shape, 1) if x.ndim == 2 else ((x.size,), (1, x.size), (1, x.size, 1))[rank - 1]
-        return of_its_own(x if x.ndim >= rank else reshaped(x, shape), x)
+        return x if x.ndim >= rank else reshaped(x, shape)
 
-    made: Function = public(name=name, doc=documented(example, told))(body)
+    made: Function = public(name=name, doc=documented(example, told), takes="T")(body)
 
     @further(made)
     def several(*tensors):
@@ -120,7 +118,7 @@ def column_stack(tensors):
     return concatenate([x if x.ndim > 1 else reshaped(x, (x.size, 1)) for x in columns], 1)
 
 
-@public()
+@public(takes="T")
 def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
     """`split` into parts that need not be equal: the first ones are longer by one.
 
@@ -131,7 +129,7 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
     >>> ad.array_split([1, 2, 3, 4, 5], 2)
     [i64[3] [1 2 3], i64[2] [4 5]]
     """
-    x, indices_or_sections = as_tensor(x, "array_split", "x"), numbers_of(indices_or_sections)
+    indices_or_sections = numbers_of(indices_or_sections)
     if isinstance(indices_or_sections, (tuple, list)):
         return split(x, indices_or_sections, axis)
     parts = integer(indices_or_sections, "array_split", "the number of parts")
@@ -146,14 +144,13 @@ def _split_along(name: str, told: str, axis: int, least: int, raises: str, examp
     """`split` along one axis of arrays that have so many axes at least."""
 
     def body(x, indices_or_sections) -> list[Tensor]:
-        x = as_tensor(x, name, "x")
         if x.ndim < least:
             raise ShapeError(located(f"{name}: {x.aval} has fewer than {least} axes"))
         found: list[Tensor] = split(x, indices_or_sections, min(axis, x.ndim - 1))
         return found
 
     raises = f"Raises ShapeError for {raises}, and when the extent is no multiple of the number of parts."
-    return public(name=name, doc=documented(example, told, raises))(body)
+    return public(name=name, doc=documented(example, told, raises), takes="T")(body)
 
 
 hsplit = _split_along(
@@ -171,7 +168,7 @@ dsplit = _split_along(
 )
 
 
-@public()
+@public(takes="T", operands=2)
 def append(x, values, axis=None):
     """x with `values` behind it along an axis; axis None: both flattened.
 
@@ -180,13 +177,12 @@ def append(x, values, axis=None):
     >>> ad.append([[1, 2]], 3)
     i64[3] [1 2 3]
     """
-    x, values = as_tensor(x, "append", "x"), as_tensor(values, "append", "values")
     if axis is None:
         x, values, axis = reshaped(x, (x.size,)), reshaped(values, (values.size,)), 0
     return concatenate((x, values), axis_of("append", axis, x.aval))
 
 
-@public()
+@public(takes="T")
 def rot90(x, k=1, axes=(0, 1)):
     """x turned by k right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]
 
@@ -197,7 +193,6 @@ def rot90(x, k=1, axes=(0, 1)):
     [[2 4]
      [1 3]]
     """
-    x = as_tensor(x, "rot90", "x")
     plane = [axis_of("rot90", a, x.aval) for a in listed(axes, "rot90", "two axes")]
     if len({*plane}) != 2 or len(plane) != 2:
         raise ShapeError(located(f"rot90: turns in the plane of two axes, not {axes!r:.40}"))
@@ -207,15 +202,14 @@ def rot90(x, k=1, axes=(0, 1)):
         return flipped(x, tuple(sorted((first, second))))
     if turns == 1:
         return swapaxes(flipped(x, (second,)), first, second)
-    return flipped(swapaxes(x, first, second), (second,)) if turns else another(x)
+    return flipped(swapaxes(x, first, second), (second,)) if turns else x
 
 
 def _turned_round(name: str, axis: int, told: str, raises: str, example: str) -> Any:
     def body(x):
-        x = as_tensor(x, name, "x")
         return flipped(x, (axis_of(name, axis, x.aval),))
 
-    return public(name=name, doc=documented(example, told, f"Raises ShapeError for {raises}."))(body)
+    return public(name=name, doc=documented(example, told, f"Raises ShapeError for {raises}."), takes="T")(body)
 
 
 flipud = _turned_round(
@@ -265,10 +259,10 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     f64[3] [  1.  10. 100.]
     """
     found = power(base, linspace(start, stop, num, endpoint=endpoint))
-    return along_axis("logspace", found if dtype is None else cast_to(found, dtype_of(dtype, "logspace")), axis)
+    return along_axis("logspace", cast_to(found, dtype_of(dtype, "logspace", found.dtype)), axis)
 
 
-@public()
+@public(takes="f", operands=2)
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     """`num` numbers from `start` to `stop`, each the same multiple of the one before; `endpoint` False leaves stop out.
 
@@ -277,17 +271,16 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     >>> ad.geomspace(1.0, 8.0, 4)
     f64[4] [1. 2. 4. 8.]
     """
-    start, stop = common("geomspace", (("start", start), ("stop", stop)), "f")
     shares = linspace(0.0, 1.0, num, endpoint=endpoint, dtype=start.dtype)
     rank = max(start.ndim, stop.ndim)
     shares = reshaped(shares, (shares.size, *(1,) * rank))
     found = multiply(start, power(divide(stop, start), shares))
     if endpoint and shares.size > 1:
         found = where(equal(shares, 1.0), stop, found)  # exactly, whatever rounding made of it
-    return along_axis("geomspace", found if dtype is None else cast_to(found, dtype_of(dtype, "geomspace")), axis)
+    return along_axis("geomspace", cast_to(found, dtype_of(dtype, "geomspace", found.dtype)), axis)
 
 
-@public()
+@public(takes="T")
 def diagflat(x, k=0):
     """The matrix that has all elements of x on its diagonal number k, and zeros elsewhere.   T[...]  →  T[n, n]
 
@@ -297,7 +290,6 @@ def diagflat(x, k=0):
      [1 0 0]
      [0 2 0]]
     """
-    x = as_tensor(x, "diagflat", "x")
     return diag(reshaped(x, (x.size,)), k)
 
 
@@ -327,7 +319,6 @@ def _cumulative(running: Function, first: int, example: str) -> Any:
     )
 
     def body(x, *, axis=None, dtype=None, include_initial=False):
-        x = as_tensor(x, name, "x")
         if axis is None and x.ndim != 1:
             raise ShapeError(located(
                 f"{name}: {x.aval} has {x.ndim} axes: which one?", "say axis=..., as the standard asks"
@@ -336,10 +327,10 @@ def _cumulative(running: Function, first: int, example: str) -> Any:
         found = running(x, along, dtype=dtype)
         if not include_initial:
             return found
-        ahead = found.aval.with_shape((*found.shape[:along], 1, *found.shape[along + 1 :]))
+        ahead = found.aval.with_shape(with_extent(found.shape, along, 1))
         return joined((add(zeros_of(ahead), first), found), along)
 
-    return public(name=name, doc=doc)(body)
+    return public(name=name, doc=doc, takes="T")(body)
 
 
 cumulative_sum = _cumulative(cumsum, 0, ">>> ad.cumulative_sum([1, 2, 3], include_initial=True)\ni64[4] [0 1 3 6]")

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from codegen.lazily import imported
-from codegen.lowering import Call
 from codegen.symbols import as_float
 
 from ..custom.function import Function
@@ -21,15 +20,14 @@ from ..errors import located
 from ..tape import DETACH, record
 from ..tensor import Tensor
 from .arithmetic import abs_, imaginary_part, real_part
-from .batching import along
 from .cancelling import by_size, divided
 from .conditions import isfinite, not_equal, where
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import axes_of, axis_of, common, documented, unary
+from .declare import axes_of, axis_of, documented, unary
 from .elementwise import exp, log
 from .extremes import in_range, max_, min_
 from .power import power
-from .primitive import F64, number_of, primitive, reduced_shape, times, zero_of, zeros_of
+from .primitive import F64, number_of, reduced_shape, times, with_rule, zero_of, zeros_of
 from .reductions import summed, unreduced
 from .shaping import spread, transposed
 from .template import public
@@ -52,7 +50,7 @@ def _mean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return summed(x, axes) / number_of(as_float(_count(x, axes)), x.dtype)
 
 
-@public(1)
+@public(1, takes="T")
 def mean(x, axis=None, *, dtype=None, keepdims=False):
     """The mean over an axis, several, or (None) all of them.
 
@@ -66,12 +64,10 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
     >>> ad.mean([[1, 2], [3, 5]], axis=0)
     f64[2] [2.  3.5]
     """
-    x = as_tensor(x, "mean", "x")
-    wanted = None if dtype is None else dtype_of(dtype, "mean")
-    x = floating(x if wanted is None else cast_to(x, wanted), "mean")
+    x = floating(cast_to(x, dtype_of(dtype, "mean", x.dtype)), "mean")
     axes = axes_of("mean", axis, x.aval)
     y = unreduced(_mean(x, axes), x, axes, keepdims)
-    return y if wanted is None else cast_to(y, wanted)
+    return cast_to(y, dtype_of(dtype, "mean", y.dtype))
 
 
 def _deviation(name: str, told: str, finish: Callable[[Tensor], Tensor], note: str, example: str) -> Any:
@@ -126,11 +122,11 @@ def _over_or_0(top: float, y: Tensor) -> Tensor:
 
 #: The derivative is chosen, not the result: what is chosen is a strong zero, and of an infinite element the derivative
 #: would be 0 then, which it is not.
-root_of_squares: Function = unary("root", np.sqrt, partials=lambda y, x: (lambda: _over_or_0(0.5, y),),
+root_of_squares: Function = unary("root", np.sqrt, slope=lambda y, x: _over_or_0(0.5, y),
     lower="sqrt", cancels=by_size(lambda x: (number_of(0.5, x.dtype),)),
     doc="The square root of a sum of squares: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
-log_of_sum = unary("log_of_sum", np.log, partials=lambda y, x: (_over_or_0(1.0, x),),
+log_of_sum = unary("log_of_sum", np.log, slope=lambda y, x: _over_or_0(1.0, x),
     lower="log",
     doc="The logarithm of a sum of exponentials: its derivative at 0 is 0.   f[...]  →  f[...]",
 )
@@ -151,7 +147,7 @@ def _shifted(x: Tensor, top: Tensor, axes: tuple[int, ...]) -> Tensor:
     return x - spread(top, axes, x.shape)
 
 
-@public(1)
+@public(1, takes="f")
 def logsumexp(x, axis=None, *, keepdims=False):
     """log(sum(exp(x))) over an axis, several, or (None) all of them, without overflow.
 
@@ -168,7 +164,6 @@ def logsumexp(x, axis=None, *, keepdims=False):
     >>> ad.logsumexp([-ad.inf, -ad.inf])
     f64[] -inf
     """
-    (x,) = common("logsumexp", (("x", x),), "f")
     axes = axes_of("logsumexp", axis, x.aval)
     top = _shift(x, axes)
     total = summed(exp(_shifted(x, top, axes)), axes)
@@ -176,7 +171,7 @@ def logsumexp(x, axis=None, *, keepdims=False):
     return unreduced(log_of_sum(total) + top, x, axes, keepdims)
 
 
-@public(1)
+@public(1, takes="fc")
 def softmax(x, axis=-1):
     """exp(x) over its sum along an axis (or several), without overflow.
 
@@ -189,13 +184,12 @@ def softmax(x, axis=-1):
     [[0.5 0.5]
      [0.  1. ]]
     """
-    x = floating(x, "softmax")
     axes = axes_of("softmax", axis, x.aval)
     weights = exp(_shifted(x, _shift(x, axes), axes))
     return weights / spread(summed(weights, axes), axes, x.shape)
 
 
-@public(1)
+@public(1, takes="fc")
 def log_softmax(x, axis=-1):
     """log(softmax(x)), accurate also where the softmax is tiny.
 
@@ -206,13 +200,12 @@ def log_softmax(x, axis=-1):
     >>> ad.log_softmax([0.0, 1000.0])
     f64[2] [-1000.     0.]
     """
-    x = floating(x, "log_softmax")
     axes = axes_of("log_softmax", axis, x.aval)
     shifted = _shifted(x, _shift(x, axes), axes)
     return shifted - spread(log(summed(exp(shifted), axes)), axes, x.shape)
 
 
-@public(1)
+@public(1, takes="fc")
 def norm(x, ord=None, axis=None, *, keepdims=False):
     """The norm of vectors along an axis, or (axis None, or a pair) of all elements together.
 
@@ -234,7 +227,6 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
     >>> ad.norm([[1.0, -7.0], [2.0, 3.0]], ord=1)
     f64[] 10.0
     """
-    x = floating(x, "norm")
     if axis is None and ord is not None and x.ndim > 1:
         axis = tuple(range(x.ndim))
     axes = axes_of("norm", axis, x.aval)
@@ -253,22 +245,14 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
     return unreduced(y, x, axes, keepdims)
 
 
-def _norm_vjp(y_bar: Tensor, y: Tensor, x: Tensor, _: Tensor, *, axis: tuple[int, ...], masked: bool) -> tuple:
+def _norm_vjp(y_bar: Tensor, y: Tensor, _: Tensor, x: Tensor, *, axis: tuple[int, ...], masked: bool) -> tuple:
     multiple, rest = divided(y_bar, y)
-    return (None if multiple is None else times(cast_to(spread(multiple, axis, x.shape), x.dtype), x, masked), rest)
+    return (rest, None if multiple is None else times(cast_to(spread(multiple, axis, x.shape), x.dtype), x, masked))
 
 
-#: The norm y of x, which has a derivative of its own.  A cotangent c * y passes that by: its share of x_bar is c * x.
-_norm = primitive(
-    "norm",
-    lambda x, y, *, axis: y,
-    infer=lambda x, y, *, axis: y,
-    vjp=_norm_vjp,
-    jvp=lambda dxs, y, x, y0, *, axis: dxs[1],
-    lower=Call(),
-    traits=("cancels",),
-    batch=along("axis"),
-    written=lambda operands, params, aval: operands[1],
+#: The norm of x, y, which has a derivative of its own.  A cotangent c * y passes that by: its share of x_bar is c * x.
+_norm = with_rule(
+    "norm", _norm_vjp, jvp=lambda dxs, *_, axis: dxs[0], params=("axis",), traits=("cancels",)
 )
 
 
@@ -283,7 +267,7 @@ def _euclidean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
         return root_of_squares(summed(squared_size(x), axes))
     scale, back = in_range(max_(abs_(record(DETACH, (x,))), axes))
     scaled = x * cast_to(spread(scale, axes, x.shape), x.dtype)
-    return record(_norm, (x, root_of_squares(summed(squared_size(scaled), axes)) * back), (axes,))
+    return record(_norm, (root_of_squares(summed(squared_size(scaled), axes)) * back, x), (axes,))
 
 
 def _matrix_norm(x: Tensor, ord: Any, rows: int, columns: int) -> Tensor:

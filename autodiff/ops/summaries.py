@@ -55,7 +55,7 @@ def average(x, axis=None, weights=None, returned=False, *, keepdims=False) -> An
     return (y, cast_to(sum_(spread_to(w, x.shape), axes, keepdims=keepdims), y.dtype)) if returned else y
 
 
-@public()
+@public(takes="T")
 def ptp(x, axis=None, *, keepdims=False):
     """The range, from the smallest to the largest element.   x: T[..., n, ...]  →  T[..., ...]
 
@@ -64,7 +64,6 @@ def ptp(x, axis=None, *, keepdims=False):
     >>> ad.ptp([[1, 5], [2, 3]], axis=1)
     i64[2] [4 1]
     """
-    x = as_tensor(x, "ptp", "x")
     axes = axes_of("ptp", axis, x.aval)
     return max_(x, axes, keepdims=keepdims) - min_(x, axes, keepdims=keepdims)
 
@@ -110,7 +109,7 @@ def _rows(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Tensor:
         raise ShapeError(located(f"{name}: takes a row or a matrix, not {rows[-1].aval}"))
     rows = [x if rowvar or x.ndim < 2 else matrix_transpose(x) for x in rows]
     x = vstack(rows)
-    return x if dtype is None else floating(cast_to(x, dtype_of(dtype, name)), name)
+    return floating(cast_to(x, dtype_of(dtype, name, x.dtype)), name)
 
 
 def _weights(weights: Any, x: Tensor) -> Tensor:
@@ -141,7 +140,7 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None):
     return c / expand_dims(spread, 1) / expand_dims(spread, 0)
 
 
-@public()
+@public(takes="fic", operands=2)
 def vdot(a, b):
     """The sum of products of all elements, with a conjugated.   T[...], T[...]  →  T[]     as one row each
 
@@ -150,7 +149,6 @@ def vdot(a, b):
     >>> ad.vdot([1j, 1.0], [1j, 1.0])
     c128[] (2+0j)
     """
-    a, b = common("vdot", (("a", a), ("b", b)), "fic")
     if a.size != b.size:
         raise ShapeError(located(f"vdot: {a.aval} and {b.aval} are not of one size"))
     return reshaped(conj(a), (a.size,)) @ reshaped(b, (b.size,))
@@ -221,7 +219,7 @@ def vecmat(a, b, *, axes=None):
     return (expand_dims(conj(a), -2) @ b)[..., 0, :]
 
 
-@public()
+@public(takes="fic", operands=2)
 def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     """The vector product of vectors of three numbers along an axis.   T[..., 3], T[..., 3]  →  T[..., 3]
 
@@ -234,7 +232,6 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     """
     if axis is not None:
         axisa = axisb = axisc = axis
-    a, b = common("cross", (("a", a), ("b", b)), "fic")
     rows = []
     for name, x, given in (("a", a, axisa), ("b", b, axisb)):
         along = axis_of("cross", given, x.aval)
@@ -248,14 +245,13 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     return stack(parts, axis=axis_of("cross", axisc, parts[0].aval, parts[0].ndim + 1))
 
 
-@public()
+@public(takes="fic", operands=2)
 def kron(a, b):
     """Kronecker's product: every element of a times all of b.   T[m, n], T[p, q]  →  T[m·p, n·q]     any rank
 
     >>> ad.kron([1, 10], [1, 2, 3])
     i64[6] [ 1  2  3 10 20 30]
     """
-    a, b = common("kron", (("a", a), ("b", b)), "fic")
     rank = max(a.ndim, b.ndim)
     m, p = ((1,) * (rank - x.ndim) + x.shape for x in (a, b))
     a = reshaped(a, tuple([n for extent in m for n in (extent, 1)]))
@@ -263,7 +259,7 @@ def kron(a, b):
     return reshaped(a * b, tuple([i * j for i, j in zip(m, p, strict=True)]))
 
 
-@public()
+@public(takes="T")
 def count_nonzero(x, axis=None, *, keepdims=False):
     """The number of elements that are not zero.   x: T[..., n, ...]  →  i64[..., ...]
 
@@ -272,12 +268,11 @@ def count_nonzero(x, axis=None, *, keepdims=False):
     >>> ad.count_nonzero([[0, 1], [2, 3]], axis=0)
     i64[2] [1 2]
     """
-    x = as_tensor(x, "count_nonzero", "x")
     axes = axes_of("count_nonzero", axis, x.aval)
     return sum_(cast_to(x != zero_of(x.dtype), I64), axes, keepdims=keepdims)
 
 
-@public()
+@public(takes="T")
 def bincount(x, weights=None, minlength=0, *, length=None):
     """Counts of each number from 0 on, or the sums of their weights.   x: i64[n]  weights: f[n]  →  i64[k], or f[k]
 
@@ -289,7 +284,6 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     >>> ad.bincount([0, 2, 2])
     i64[3] [1 0 2]
     """
-    x = as_tensor(x, "bincount", "x")
     if length is None:
         least = integer(minlength, "bincount", "minlength")
         known = known_value(x)

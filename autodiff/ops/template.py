@@ -14,6 +14,7 @@ of them drops it.  Values are in no template, so only bodies that ask for none c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, fits
@@ -22,12 +23,14 @@ from ..custom.function import Function
 from ..custom.keys import users_methods
 from ..dispatch import Choices, observed
 from ..tape.node import Kind, Node, Out, new_number, put_down
-from ..tape.record import Recording, argument, is_masked, look_at_size
+from ..tape.record import Recording, another, argument, is_masked, look_at_size
 from ..tape.walk import is_repeatable, recorded_between
 from ..tensor import Tensor, handle
 
 #: The native recorder while it is in front of Python (`ops.recorder`).
 NATIVE: list[Any] = []
+#: Makes tensors of arguments: given the function's name, pairs of names and values, and kinds (`declare` fills it).
+TAKES: list[Callable[[str, list[tuple[str, Any]], str], list[Tensor]]] = []
 #: Functions that are called with each public function when it is declared.
 WHEN_DECLARED: list[Callable[[Any], None]] = []
 
@@ -129,7 +132,7 @@ ITEMS, NONE = -1, -2
 
 def public(
     tensors: int | None = None, records: Any = None, bounds: Callable[..., Bounds] | None = None,
-    cls: type[Function] = Function, name: str = "", doc: str = "",
+    cls: type[Function] = Function, name: str = "", doc: str = "", takes: str = "", operands: int = 1,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a public function by its body.
 
@@ -139,12 +142,16 @@ def public(
     bounds      bounds(*arguments): the index arrays among these, whose values the body looks at
     records     the operation that it records: users find it as `f.primitive`
     name, doc   where they are not those of the body
+    takes       kinds of dtypes, as of `common`: the body is given its first arguments, so many `operands`, as tensors
+                of one such dtype; "T": as tensors of any; "": as they are
 
     A trailing underscore of the body's name, which keeps Python's own word visible, is dropped.  The examples of its
     documentation begin with the import of this library.
     """
 
     def declare(body: Any) -> Function:
+        if takes:
+            body = _taking(body, name or body.__name__.rstrip("_"), takes, operands)
         body.__name__ = body.__qualname__ = name or body.__name__.rstrip("_")
         body.__doc__ = (doc or body.__doc__ or "").replace(">>> ", ">>> import autodiff as ad\n    >>> ", 1)
         if tensors is not None:
@@ -158,6 +165,25 @@ def public(
         return made
 
     return declare
+
+
+def _taking(body: Callable[..., Any], name: str, kinds: str, count: int) -> Any:
+    """The function that gives a body its first arguments as tensors."""
+    names = body.__code__.co_varnames[:count]
+
+    @wraps(body)
+    def run(*args: Any, **keywords: Any) -> Any:
+        tensors: Sequence[Tensor] = args[:count]
+        if kinds != "T" or count > 1 or not isinstance(args[0], Tensor):
+            tensors = TAKES[0](name, list(zip(names, args, strict=False)), kinds)
+        y = body(*tensors, *args[count:], **keywords)
+        for x in tensors:
+            if y is x:
+                return another(y)  # a result of its own
+        return y
+
+    run.is_remembered = True  # type: ignore[attr-defined]  # it is of this library: see `reads.is_library_function`
+    return run
 
 
 class _Natively:

@@ -126,17 +126,6 @@ def _product(job: Job, sign: Value, over: Callable[..., list[Value]]) -> Any:
     return product
 
 
-def _log_of_factor(job: Job, b: Index) -> None:
-    """Of a matrix with a Cholesky factor."""
-    k, f, factor = job.k, job.f, job.input(1, b)
-
-    def step(i: Index, found: list[Value]) -> list[Value]:
-        return [k.add(found[0], k.log(f.real_part(factor.get(i, i))))]
-
-    (total,) = fold(k, 0, job.n, [f.real(0.0)], step)
-    job.output(b, 1, 1).put(k.add(total, total), 0, 0)
-
-
 def _adjugate(job: Job, b: Index) -> Value | None:
     """With pivots d, and D the product of all but the last: u y = D d x, by rows from the last one, where y is D x.
 
@@ -193,6 +182,5 @@ DETERMINANTS: dict[str, Callable[[Job, Index], Value | None]] = {
     "determinant": _determinant,
     "sign": _sign,
     "log_abs": _log_abs,
-    "log_of_factor": _log_of_factor,
     "adjugate": _adjugate,
 }

@@ -115,7 +115,7 @@ def test_every_operation_has_a_batch_rule():
     modules = [m for name, m in sys.modules.items() if name.partition(".")[0] == "autodiff"]
     operations = {id(x): x for m in modules for x in vars(m).values() if isinstance(x, Primitive)}
     operations |= {id(op): op for op in OPS.values() if isinstance(op, Primitive)}
-    without_inputs = {"argument", "constant", "iota", "leaf"}  # nothing in them differs between examples
+    without_inputs = {"argument", "constant", "leaf"}  # nothing in them differs between examples
     of_calls = {"boundary", "call", "historyless", "unpack"}  # of custom functions, and of loops: the walk knows them
     assert {op.name for op in operations.values() if op.batch is None} == without_inputs | of_calls
 

@@ -19,6 +19,7 @@ SAME = {
     "roll": lambda x: ad.roll(x, (), ()), "rot90": lambda x: ad.rot90(x, 4), "atleast_1d": ad.atleast_1d,
     "atleast_2d": ad.atleast_2d, "atleast_3d": lambda x: ad.atleast_3d(x[None])[0], "vstack": lambda x: ad.vstack([x]),
     "fftshift": lambda x: ad.fft.fftshift(x, axes=()), "full": lambda x: ad.full((2, 2), x),
+    "matrix_power": lambda x: ad.linalg.matrix_power(x, 1), "unwrap": lambda x: ad.unwrap(x[..., None])[..., 0],
     "unbroadcast": lambda x: ad.unbroadcast(x, x), "einsum": lambda x: ad.einsum("ij->ij", x), "set": lambda x: put(x),
 }  # fmt: skip
 
@@ -48,6 +49,13 @@ def test_what_has_nothing_to_do_gives_a_result_of_its_own(is_leaf):
         with ad.no_grad():
             y = f(x)
         assert not y.requires_grad, name
+
+
+def test_integers_without_nan_are_a_result_of_their_own():
+    x = ad.tensor([1, 2])
+    y = ad.nan_to_num(x)
+    y[0] = 5
+    assert x.tolist() == [1, 2]
 
 
 def test_the_extent_of_a_slice_says_nothing_about_its_gradient():

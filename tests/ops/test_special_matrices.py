@@ -276,3 +276,8 @@ def test_changes_of_one_matrix_are_those_of_each_by_itself(n, rank, rng):
     np.testing.assert_allclose(many[1], ad.hessian(la.det)(a + np.eye(n)), rtol=1e-9, atol=1e-9)
     flat = np.stack([[ad.hvp(la.det, (a,), (e.reshape(n, n),)) for e in np.eye(n * n)]]).reshape(n, n, n, n)
     np.testing.assert_allclose(ad.hessian(la.det)(a), flat.transpose(2, 3, 0, 1), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("ord", [2, "nuc"])
+def test_the_second_derivative_of_the_square_of_a_norm_is_unknown_where_all_values_are_0(ord):
+    assert np.isnan(ad.hessian(lambda a: la.norm(a, ord) ** 2)(np.zeros((2, 2)))).all()

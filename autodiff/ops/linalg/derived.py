@@ -18,7 +18,7 @@ from ..extremes import max_
 from ..primitive import I64
 from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, rows_along
-from ..statistics import floating, norm
+from ..statistics import norm
 from ..template import public
 from .matrices import columns_of, given_hermitian, identities, matrices, square
 from .singular import pinv, spectral_norm, svdvals, tolerance
@@ -44,7 +44,7 @@ def matrix_norm(x, *, ord="fro", keepdims=False):
     return norm(x, ord, (-2, -1), keepdims=keepdims)
 
 
-@public()
+@public(takes="fc")
 def vector_norm(x, *, axis=None, ord=2, keepdims=False):
     """The norm over one axis, several, or (None) of all elements as one vector, of the orders of `norm` for vectors.
 
@@ -53,12 +53,11 @@ def vector_norm(x, *, axis=None, ord=2, keepdims=False):
     >>> ad.linalg.vector_norm([[3.0, -4.0], [1.0, 0.0]], ord=1)
     f64[] 8.0
     """
-    x = floating(x, "vector_norm")
     axes = axes_of("vector_norm", axis, x.aval)
     return unreduced(norm(rows_along(x, axes), ord, -1), x, axes, keepdims)
 
 
-@public()
+@public(takes="fic")
 def matrix_power(a, n):
     """Each square matrix times itself n times; for a negative n its inverse.   T[..., m, m]  →  T[..., m, m]
 
@@ -69,7 +68,6 @@ def matrix_power(a, n):
     [[1 5]
      [0 1]]
     """
-    (a,) = common("matrix_power", (("a", a),), "fic")
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ShapeError(located(f"matrix_power: takes square matrices, not {a.aval}"))
     count = integer(n, "matrix_power", "n")
@@ -181,7 +179,7 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
-@public()
+@public(takes="fc", operands=2)
 def lstsq(a, b, rcond=None) -> LstsqResult:
     """The least-squares solution: x of the least |b - a @ x|, of the least norm if there are several.
 
@@ -196,7 +194,6 @@ def lstsq(a, b, rcond=None) -> LstsqResult:
     >>> ad.linalg.lstsq([[1.0], [1.0]], [1.0, 3.0]).x
     f64[1] [2.]
     """
-    a, b = common("lstsq", (("a", a), ("b", b)), "fc")
     a = matrices("lstsq", a)
     columns, restored = columns_of("lstsq", a, b)
     x = pinv(a, rcond) @ columns

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import Call, Dense
+from codegen.lowering import Dense
 from codegen.records import NamedTuple
 
 from ...tape import DETACH, record
@@ -15,23 +15,31 @@ from ...tensor import Tensor
 from ..arithmetic import conjugated, imaginary_part, negative, real_aval
 from ..batching import with_examples
 from ..conversion import cast_to
+from ..diagonals import diagonal
+from ..elementwise import log
 from ..joining import joined
 from ..primitive import OwnPrimitive, spread_to, sum_to, zeros_of
 from ..reductions import summed
 from ..shaping import expand_dims, flipped_axes, reshaped
 from ..slicing import part
 from ..template import public
-from .matrices import adjoint, identities, identity, of_finite, of_matrices, shaped, square, square_aval
+from .matrices import (
+    adjoint,
+    beside,
+    identities,
+    identity,
+    of_finite,
+    of_known,
+    of_matrices,
+    shaped,
+    square,
+    square_aval,
+)
 from .solving import factorised, inverse_or_nan, solved_factored
 
 
 def _number(name: str) -> Callable[..., Aval]:
     return shaped(name, lambda m, n: (), is_square=True)
-
-
-def _beside(number: Tensor, matrix: Tensor) -> Tensor:
-    """Each matrix times its number."""
-    return reshaped(number, (*number.shape, 1, 1)) * matrix
 
 
 def _decomposed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -117,7 +125,6 @@ _adjugate_change: OwnPrimitive = of_matrices(
     lambda a, e: of_finite(_change_reference, a, e),
     infer=lambda a, e: square_aval("adjugate_change", e),
     vjp=_change_vjp,
-    lower=Call(),
     batch=_change_batch,
 )
 
@@ -125,7 +132,6 @@ _adjugate_change: OwnPrimitive = of_matrices(
 _adjugate = of_matrices(
     "adjugate",
     lambda a: of_finite(_adjugate_reference, a),
-    infer=lambda a: square_aval("adjugate", a),
     vjp=lambda y_bar, y, a: (record(_adjugate_change, (adjoint(a), y_bar)),),
     lower=Dense("adjugate"),
 )
@@ -135,7 +141,7 @@ _det = of_matrices(
     "det",
     np.linalg.det,
     infer=_number("det"),
-    vjp=lambda y_bar, y, a: (_beside(y_bar, adjoint(record(_adjugate, (a,)))),),
+    vjp=lambda y_bar, y, a: (beside(y_bar, adjoint(record(_adjugate, (a,)))),),
     lower=Dense("determinant"),
 )
 
@@ -164,7 +170,7 @@ class SlogdetResult(NamedTuple):
 
 def _against_inverse(number: Tensor, a: Tensor, factors: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
     """The cotangents of a, and of its factors, where it counts by so many times the trace of a⁻¹ da."""
-    return (_beside(cast_to(number, a.dtype), adjoint(inverse_or_nan(a, *factors))), *[None for _ in factors])
+    return (beside(cast_to(number, a.dtype), adjoint(inverse_or_nan(a, *factors))), *[None for _ in factors])
 
 
 def _direction_vjp(y_bar, y, a, *factors):
@@ -193,19 +199,17 @@ _log_abs_det = of_matrices(
 )
 
 
-#: log(det(a)) of a symmetric a = factor @ factorᵀ.  As in `solve_factored`, gradients flow to a.
-_log_det_factored = of_matrices(
+#: log(det(a)) of a symmetric a = factor @ factorᵀ: from it, a and the factor.  Gradients flow to a.
+_log_det_factored = of_known(
     "log_det_factored",
-    lambda a, factor: 2 * np.sum(np.log(np.diagonal(factor, axis1=-2, axis2=-1)), axis=-1),
-    infer=_number("log_det_factored"),
-    vjp=lambda y_bar, y, a, factor: (_beside(y_bar, solved_factored(a, factor, identities(a))), None),
-    lower=Dense("log_of_factor"),
+    lambda y_bar, y, _, a, factor: (None, beside(y_bar, solved_factored(a, factor, identities(a))), None),
 )
 
 
 def log_det_factored(a: Tensor, factor: Tensor) -> Tensor:
     """log(det(a)) of symmetric positive definite matrices and their Cholesky factors."""
-    return record(_log_det_factored, (a, factor))
+    logarithms = log(diagonal(record(DETACH, (factor,)), 0, -2, -1))
+    return record(_log_det_factored, (summed(logarithms, (a.ndim - 2,)) * 2.0, a, factor))
 
 
 @public()

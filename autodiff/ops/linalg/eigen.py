@@ -22,40 +22,29 @@ nan.  Eigenvalues, and functions of the vectors of others, have their gradients 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from codegen.lowering import Call
 from codegen.records import NamedTuple
 
 from ...errors import located
 from ...tape import DETACH, record
 from ...tensor import Tensor
 from ..arithmetic import abs_, mul0, real_part
-from ..batching import along
 from ..conditions import where
 from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import tril, triu
 from ..extremes import in_range, max_
 from ..joining import joined
-from ..primitive import OwnPrimitive, added, number_of, primitive, spread_to, zero_of
+from ..primitive import OwnPrimitive, added, number_of, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
 from ..template import public
-from .matrices import adjoint, hermitian_part, identity, of_matrices, refusing, shaped, square
+from .matrices import adjoint, hermitian_part, identity, of_known, of_matrices, refusing, shaped, square
 
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
-
-
-def with_rule(name: str, vjp: Callable[..., tuple], jvp: Callable[..., Any]) -> OwnPrimitive:
-    """An operation whose value is its first input; the rules say how it follows from the others."""
-    return primitive(
-        name, lambda value, *_: value, infer=lambda value, *_: value, vjp=vjp, jvp=jvp, lower=Call(), batch=along(),
-        keeps_mask=False, written=lambda operands, params, aval: operands[0],
-    )  # fmt: skip
 
 
 def scaled_by(u: Tensor, row: Tensor, v: Tensor) -> Tensor:
@@ -100,8 +89,8 @@ def of_values(
         u, _, v = apart(y, a)
         return reshaped(real_part(diagonal_row(adjoint(u) @ dxs[1] @ v)), values.shape)
 
-    pulled = with_rule(pulled_name, pulled_vjp, pulled_jvp)
-    return pulled, with_rule(values_name, values_vjp, values_jvp)
+    pulled = of_known(pulled_name, pulled_vjp, jvp=pulled_jvp)
+    return pulled, of_known(values_name, values_vjp, jvp=values_jvp)
 
 
 def column(row: Tensor) -> Tensor:
@@ -258,7 +247,6 @@ _eigh = of_matrices(
     infer=shaped("eigh", lambda n, _: (n + 1, n), is_square=True),
     vjp=_vjp,
     jvp=_jvp,
-    lower=Call(),
 )
 
 

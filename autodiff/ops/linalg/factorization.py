@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from codegen.lowering import Call, Dense
+from codegen.lowering import Dense
 from codegen.records import NamedTuple
 
 from ...errors import DispatchError, GradientError, located
@@ -37,9 +37,7 @@ from .matrices import (
     of_finite,
     of_matrices,
     refusing,
-    shaped,
     square,
-    square_aval,
 )
 from .solving import solved_triangular
 
@@ -58,7 +56,6 @@ _cholesky = of_matrices(
         "cholesky", np.linalg.cholesky, "not positive definite",
         "a small multiple of the identity, added, makes a matrix that is nearly so definite",
     ),
-    infer=lambda a: square_aval("cholesky", a),
     vjp=lambda y_bar, y, a: (_divided(halved_lower(adjoint(y) @ y_bar), y),),
     lower=Dense("cholesky"),
 )
@@ -104,10 +101,9 @@ def _refused(*_: object) -> NoReturn:
 _complement = of_matrices(
     "complement",
     lambda q: of_finite(lambda q: np.linalg.qr(q, mode="complete")[0][..., q.shape[-1] :], q),
-    infer=shaped("complement", lambda m, k: (m, m - k)),
+    lambda m, k: (m, m - k),
     vjp=_refused,
     jvp=_refused,
-    lower=Call(),
 )
 
 
@@ -136,9 +132,8 @@ def _qr_vjp(y_bar, y, a):
 _qr = of_matrices(
     "qr",
     lambda a: np.concatenate(np.linalg.qr(a), axis=-2),
-    infer=shaped("qr", lambda m, n: (m + n, n)),
+    lambda m, n: (m + n, n),
     vjp=_qr_vjp,
-    lower=Call(),
 )
 
 

@@ -18,17 +18,26 @@ from codegen.ir import Aval
 from ...errors import LinAlgError, ShapeError, caller, located
 from ...tensor import Tensor
 from ..arithmetic import conjugated
-from ..batching import along
 from ..creation import eye
 from ..declare import common
-from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread_to
+from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread_to, with_rule
 from ..shaping import flipped_axes, reshaped
 
 
-def of_matrices(name: str, reference: Callable[..., Any], **declared: Any) -> OwnPrimitive:
-    """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros."""
-    usual: dict[str, Any] = {"batch": along(), "heavy": True, "keeps_mask": False}
-    return primitive(name, reference, **usual | declared)
+def of_matrices(
+    name: str, reference: Callable[..., Any], shape: Callable[..., tuple] | None = None, **declared: Any
+) -> OwnPrimitive:
+    """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros.
+
+    shape   shape(rows, columns) of a result; None: matrices are square, and so are the results
+    """
+    infer = shaped(name, shape or (lambda n, _: (n, n)), is_square=shape is None)
+    return primitive(name, reference, **{"infer": infer, "heavy": True, "keeps_mask": False} | declared)
+
+
+def of_known(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimitive:
+    """An operation on matrices whose value is its first input, as `with_rule` declares it."""
+    return with_rule(name, vjp, keeps_mask=False, **declared)
 
 
 def square_aval(name: str, a: Aval) -> Aval:
@@ -75,6 +84,11 @@ def identity(x: Tensor) -> Tensor:
 def identities(a: Tensor) -> Tensor:
     """The identity for each of some square matrices."""
     return spread_to(identity(a), a.shape)
+
+
+def beside(number: Tensor, matrix: Tensor) -> Tensor:
+    """Each matrix times its number."""
+    return reshaped(number, (*number.shape, 1, 1)) * matrix
 
 
 def adjoint(x: Tensor) -> Tensor:

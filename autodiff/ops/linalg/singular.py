@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codegen.lowering import Call
-
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
@@ -46,10 +44,9 @@ from .eigen import (
     outside,
     scaled_by,
     unknown,
-    with_rule,
 )  # fmt: skip
 from .factorization import completed
-from .matrices import adjoint, given_hermitian, identity, matrices, of_finite, of_matrices, shaped
+from .matrices import adjoint, beside, given_hermitian, identity, matrices, of_finite, of_known, of_matrices
 
 
 def _stacked(a: np.ndarray) -> np.ndarray:
@@ -125,10 +122,9 @@ _pulled, _values = of_values("svd_pulled", "singular_values", apart, moved_gradi
 _svd = of_matrices(
     "svd",
     lambda a: of_finite(_stacked, a),
-    infer=shaped("svd", lambda m, n: (m + 1 + n, min(m, n))),
+    lambda m, n: (m + 1 + n, min(m, n)),
     vjp=_vjp,
     jvp=_jvp,
-    lower=Call(),
 )
 
 
@@ -206,10 +202,9 @@ def _pinv_vjp(y_bar, y, a, *, tolerance):
 _pinv = of_matrices(
     "pinv",
     lambda a, *, tolerance: of_finite(lambda x: np.linalg.pinv(x, tolerance), a),
-    infer=shaped("pinv", lambda m, n: (n, m)),
+    lambda m, n: (n, m),
     params=("tolerance",),
     vjp=_pinv_vjp,
-    lower=Call(),
 )
 
 
@@ -247,11 +242,6 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=None):
 # `abs`, and second derivatives are nan.
 
 
-def _number(x: Tensor, a: Tensor) -> Tensor:
-    """A number for each matrix, in the dtype of the matrices."""
-    return cast_to(reshaped(x, (*x.shape, 1, 1)), a.dtype)
-
-
 def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
     """The slopes, nan at kinks."""
     is_kink = Gaps(s).tiny & (real_part(slopes) != zero_of(real_part(slopes).dtype))
@@ -263,28 +253,28 @@ def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor
     u, s, v = apart(y, a)
     is_zero = (s == zero_of(s.dtype)) | (Gaps(s).tiny & (slopes != slopes))
     row = where(is_zero, zero_of(s.dtype), shares)
-    return record(_norm_pulled, (_number(seed, a) * scaled_by(u, row, v), seed, a, y, slopes))
+    return record(_norm_pulled, (beside(cast_to(seed, a.dtype), scaled_by(u, row, v)), seed, a, y, slopes))
 
 
 def _norm_pulled_vjp(c, _, value, seed, a, y, slopes):
     moved, p = moved_gradient(a, y, slopes, c, True)
     by_values = mul0(diagonal_row(p), _known_slopes(apart(y, a)[1], slopes))
     seed_bar = summed(real_part(by_values), (p.ndim - 2, p.ndim - 1))
-    return (None, seed_bar, _number(seed, a) * moved, None, None)
+    return (None, seed_bar, beside(cast_to(seed, a.dtype), moved), None, None)
 
 
 def _norm_pulled_jvp(dxs, _, value, seed, a, y, slopes):
     _, dseed, da, _, _ = dxs
-    by_a = None if da is None else _number(seed, a) * moved_gradient(a, y, slopes, da, True)[0]
+    by_a = None if da is None else beside(cast_to(seed, a.dtype), moved_gradient(a, y, slopes, da, True)[0])
     if dseed is None:
         return by_a
     u, s, v = apart(y, a)
-    by_seed = _number(dseed, a) * scaled_by(u, _known_slopes(s, slopes), v)
+    by_seed = beside(cast_to(dseed, a.dtype), scaled_by(u, _known_slopes(s, slopes), v))
     return added(by_a, by_seed)
 
 
 #: The gradient of a norm: from it, its seed, a, the decomposition of a, and slopes that are nan where values share.
-_norm_pulled = with_rule("norm_pulled", _norm_pulled_vjp, _norm_pulled_jvp)
+_norm_pulled = of_known("norm_pulled", _norm_pulled_vjp, jvp=_norm_pulled_jvp)
 
 
 def _norm_vjp(y_bar, _, value, a, y, shares, slopes):
@@ -298,7 +288,7 @@ def _norm_jvp(dxs, _, value, a, y, shares, slopes):
 
 
 #: A norm: from it, a, the decomposition of a, the share of each value in the gradient, the slopes of `_norm_pulled`.
-_norm = with_rule("spectral_norm", _norm_vjp, _norm_jvp)
+_norm = of_known("spectral_norm", _norm_vjp, jvp=_norm_jvp)
 
 
 def spectral_norm(a: Tensor, ord: Any) -> Tensor:

@@ -18,7 +18,7 @@ from codegen.lowering import DENSE_ROWS, Dense, apart_in_cache
 from ...errors import ShapeError, located
 from ...tape import record
 from ...tensor import Tensor
-from ..batching import along, to_front, with_examples
+from ..batching import to_front, with_examples
 from ..diagonals import lower_part, upper_part
 from ..primitive import OwnPrimitive, expect, primitive
 from ..shaping import reshaped, transposed
@@ -144,8 +144,6 @@ _lu = primitive(
     _lu_reference,
     infer=shaped("lu", lambda n, _: (n + 1, apart_in_cache(n)), is_square=True),
     lower=Dense("lu"),
-    batch=along(),
-    heavy=True,
     discrete=True,
 )
 
