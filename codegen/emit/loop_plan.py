@@ -25,12 +25,12 @@ from ..records import field, record
 from .math import find_joint
 from .operations import SCALAR
 from .reductions import Reduction, find_extreme, is_free
-from .rising import held_back, is_known_before, is_rising
+from .rising import held_back, holds_places, is_known_before
 from .strides import NEAR, VARYING, LinearForm, RunStride, Stride, form_of, multiple, never_meet, summed
 from .types import NARROW, width
 
 #: In additions, as the costs of `kernel.instructions`.
-_COST_OF_A_GATHER, _COST_OF_A_RISING_LOAD = 10, 3
+_COST_OF_A_GATHER = 10
 #: The saving, in additions, where one function computes two.
 _SHARED = 12
 #: From here on functions are called: inlined they run .95 to 1 of the time, and take LLVM two to three times as long.
@@ -46,8 +46,7 @@ class LoopPlan:
     in_memory   loads and stores of accumulators in memory, with the number of the reduction
     again       what such a load gives, if the iteration has stored there before
     joint       operations that one function computes together: its name, of what, and its results in order
-    rising      indices that rise by one from lane to lane, or stay
-    near        the plan of an iteration away from edges
+    near        the plan of an iteration away from edges, whose costs count
     held        of such a plan: what makes no difference there, with the counter that is not held back
     bits        of the widest element that differs between lanes;   narrow   what arithmetic on narrow ones costs
     cost        of one iteration;   of_functions    what of it elementary functions cost
@@ -61,7 +60,6 @@ class LoopPlan:
     in_memory: dict[Operation, int] = field(default_factory=dict)
     again: dict[Value, Value] = field(default_factory=dict)
     joint: dict[Operation, tuple[str, Value, tuple[Value, ...]]] = field(default_factory=dict)
-    rising: set[Value] = field(default_factory=set)
     near: LoopPlan | None = None
     held: dict[Operation, Value] = field(default_factory=dict)
     bits: int = 8
@@ -88,9 +86,11 @@ def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent
     independent     the iterations are promised not to touch each other's memory
     """
     plan = _Planner(block, counter, carried, independent).plan()
-    if plan is not None and plan.rising and not plan.is_large:
+    if plan is not None and any([o.name in ("arith.maxsi", "arith.minsi") for o in block.operations]):
         near = _Planner(block, counter, carried, independent, is_near=True).plan()
-        plan.near = near if near is not None and near.held and is_known_before(block, near.held) else None
+        if near is not None and holds_places(near.held) and not near.is_large and is_known_before(block, near.held):
+            plan.near, plan.cost, plan.narrow = near, near.cost, near.narrow
+            plan.of_functions, plan.latency = near.of_functions, near.latency
     return plan
 
 
@@ -152,14 +152,11 @@ class _Planner:
         """The stride, where lanes have no pattern but may have one in most iterations."""
         if stride is not VARYING:
             return stride
-        strides, rising = self.found.strides, self.found.rising
-        held = held_back(operation, strides) if self.is_near else None
-        if held is not None:
-            self.found.held[operation] = held
-            return 0 if operation.name == "arith.cmpi" else 1
-        if is_rising(operation, strides, rising):
-            rising.add(operation.result)
-        return VARYING
+        held = held_back(operation, self.found.strides) if self.is_near else None
+        if held is None:
+            return VARYING
+        self.found.held[operation] = held
+        return 0 if operation.name == "arith.cmpi" else 1
 
     def _waits(self, operation: Operation) -> None:
         after = INSTRUCTIONS[operation.name].latency + max([self.after.get(v, 0) for v in operation.operands])
@@ -304,9 +301,6 @@ class _Planner:
             return
         self._differs(operation.result, VARYING)
         self._wide(operation.result.type)
-        if stride is VARYING and operation.operands[-1] in self.found.rising:
-            self.found.cost += _COST_OF_A_RISING_LOAD
-            return
         if isinstance(stride, int) and -1 <= stride <= NEAR:
             self.found.cost += 1 if abs(stride) == 1 else 2 * stride
         else:

@@ -15,7 +15,7 @@ Short rows to which a loop adds, in registers while it runs.
         y[at + k] = y[at + k] + x * b[5j + k]     total = total + x * b[5j .. 5j + 5]
                                                 store total, y[at .. at + 5]
 
-From memory each row waits until the one before it is stored, the longer if it is stored in pieces, and is no vector of
+From memory each row waits until the one before it is stored, the longer if that is under a mask, and is no vector of
 its own: 10,000 products of 4 x 4 doubles take 184 us so, 50 held (Zen 4).
 """
 

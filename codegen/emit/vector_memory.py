@@ -4,7 +4,6 @@
     every second of them        two, put together
     one place for all lanes     a number
     a known distance apart      one by one
-    adjacent, or held back      `rising`
     anything else               a gather or scatter
 
 Loads of every second element, as of the parts of complex numbers: out of two whole vectors.
@@ -23,7 +22,6 @@ from typing import Any
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
 from .operations import Writer
 from .phases import DEAR
-from .rising import load_rising
 from .strides import VARYING, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES, first_lanes
 from .vector_values import VectorValues
@@ -65,11 +63,6 @@ class VectorMemory(VectorValues):
             self.vectors[operation.result] = load_every_second(self, element, address)
         elif stride is not VARYING and self.active:
             self.vectors[operation.result] = self._one_by_one(memory, element, index, stride)
-        elif stride is VARYING and index in self.plan.rising and not self.mask:
-            self.vectors[operation.result] = load_rising(
-                self.body, self.body.names[memory], element, self.spelled(element), self.lanes,
-                self.vector(index), lambda: self._gather(memory, element, index, stride),
-            )  # fmt: skip
         else:
             self.vectors[operation.result] = self._gather(memory, element, index, stride)
 
@@ -115,8 +108,6 @@ class VectorMemory(VectorValues):
         address = self._row_address(memory, element, index, stride)
         if not self.mask:
             return self._turned(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
-        if stride == 1 and memory in self.updated and self._is_in_pieces(memory, element):
-            return self._load_pieces(element, address)
         mask = self._turned(self.mask, self.spelled(I1), stride)
         bits = self.spelled(I1)
         callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
@@ -242,47 +233,24 @@ class VectorMemory(VectorValues):
     def _is_in_pieces(self, memory: Value, element: ScalarType) -> bool:
         """True if the rest of a register is stored as one vector or two rather than under a mask.
 
-        Such a store is slow where memory is not in a near cache (softmax of rows of 100 floats 1.8 times).  Two pay in
-        a loop that picks its elements from afar; to load all of scratch again would wait for both.  Where a loop reads
-        what it writes, the next row waits for a store under a mask even if it is beyond the mask (4.6 times).
+        Such a store is slow where memory is not in a near cache (a bias added to rows of 10 floats 2.1 times).  Two
+        pay in a loop that picks its elements from afar.  To load them as one again would wait for both.
         """
-        if not self.active or isinstance(memory.owner, Operation):
+        if not self.active or memory in self.updated or isinstance(memory.owner, Operation):
             return False
-        if memory in self.updated:
-            return True
         register = self.body.target.vector_bytes * 8 // element.bits
         return (self.active % register).bit_count() <= 1 + self.plan.picks
 
     def _store_first(self, name: str, element: ScalarType, address: str) -> None:
-        """The lanes in use, in pieces."""
+        """The lanes in use, in pieces of a power of two."""
         type, vector = LLVM_TYPES[element], self.spelled(element)
-        for done, piece in self._pieces():
-            order = ", ".join(f"i32 {done + j}" for j in range(piece))
-            part = f"<{piece} x {type}>"
-            value = self.value(f"shufflevector {vector} {name}, {vector} poison, <{piece} x i32> <{order}>")
-            at = self.value(f"getelementptr {type}, ptr {address}, i64 {done}") if done else address
-            self.line(f"store {part} {value}, ptr {at}, align {ALIGNMENT[element]}")
-
-    def _load_pieces(self, element: ScalarType, address: str) -> str:
-        """The lanes in use as `_store_first` stores them; zeros in the others."""
-        type, vector = LLVM_TYPES[element], self.spelled(element)
-        found = "zeroinitializer"
-        for done, piece in self._pieces():
-            at = self.value(f"getelementptr {type}, ptr {address}, i64 {done}") if done else address
-            part = self.value(f"load <{piece} x {type}>, ptr {at}, align {ALIGNMENT[element]}")
-            lanes = ", ".join(f"i32 {j + self.lanes * (done <= j < done + piece)}" for j in range(self.lanes))
-            order = ", ".join(f"i32 {min(max(j - done, 0), piece - 1)}" for j in range(self.lanes))
-            wide = f"shufflevector <{piece} x {type}> {part}, <{piece} x {type}> poison, <{self.lanes} x i32> <{order}>"
-            both = f"{vector} {found}, {vector} {self.value(wide)}"
-            found = self.value(f"shufflevector {both}, <{self.lanes} x i32> <{lanes}>")
-        return found
-
-    def _pieces(self) -> Iterator[tuple[int, int]]:
-        """The starts of the lanes in use, in parts of a power of two, and the number of lanes of each."""
         done = 0
         while done < self.active:
             piece = 1 << (self.active - done).bit_length() - 1
-            yield done, piece
+            order = ", ".join(f"i32 {done + j}" for j in range(piece))
+            value = self.value(f"shufflevector {vector} {name}, {vector} poison, <{piece} x i32> <{order}>")
+            at = self.value(f"getelementptr {type}, ptr {address}, i64 {done}") if done else address
+            self.line(f"store <{piece} x {type}> {value}, ptr {at}, align {ALIGNMENT[element]}")
             done += piece
 
 
