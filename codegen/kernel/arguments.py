@@ -1,7 +1,7 @@
 """Large extents become arguments of a kernel, so that kernels which differ in them alone are one.
 
     memref<6400xf64>    scf.parallel i = 0 to 6400: ...     for a batch of 100
-    memref<?xf64>       scf.parallel i = 0 to n1: ...       for any; this one is called with n0 = n1 = 6400
+    memref<?xf64>       scf.parallel i = 0 to n0: ...       for any; this one is called with n0 = 6400
 
 `build` knows every extent and folds what follows from it; what is left of the extents in a finished
 function are constants: bounds, strides, offsets.  Each large one is replaced by an index argument, and

@@ -22,7 +22,7 @@ Rules that builder, printer and emitter share:
   * A kernel returns an i32 status: 0, or what a failed `k.check` gave (`Status`).
   * `attributes["fastmath"]` on arith float operations: a set of MLIR flags; builders use
     `contract` everywhere and `reassoc` only on the accumulation of sums.  Never nnan, never fast.
-  * `scf.for` and `scf.parallel` step by one from zero unless their operands say otherwise.
+  * `scf.for` and `scf.parallel` step by one, from zero unless their operands say otherwise.
     `scf.parallel` is promised to have independent iterations; so is an `scf.for` with
     `attributes["independent"]`, but for the status in memory to which they add, and with `attributes["apart"]`,
     but for what it carries.
