@@ -5,10 +5,9 @@
       ...
       scf.for %i = %c0 to %n step %c1 {
         %0 = scf.for %j = %c0 to %c10 step %c1 iter_args(%acc = %cst) -> (f64) {
-          %1 = arith.addi %row, %j : index
-          %2 = memref.load %x[%1] : memref<?xf64>
-          %3 = arith.addf %acc, %2 fastmath<reassoc,contract> : f64
-          scf.yield %3 : f64
+          %1 = memref.load %x[%j] : memref<?xf64>
+          %2 = arith.addf %acc, %1 fastmath<reassoc,contract> : f64
+          scf.yield %2 : f64
         }
         memref.store %0, %y[%i] : memref<?xf64>
       }
