@@ -218,5 +218,5 @@ def _steps(
 
 def _share(table: ctypes.Array, at: int, extents: int, piece: Any, total: int, weight: int) -> None:
     """Write how a piece of a kernel is shared."""
-    chunk = chunk_of(piece, total, weight)
+    chunk = chunk_of(total, weight, is_tiled=piece.is_tiled)
     put_share(table, at, extents, Share(total, chunk) if chunk < total else None)

@@ -367,11 +367,6 @@ def whole(x: float) -> int:
     return x.count if type(x) is SymbolicFloat else int(x)
 
 
-def common_factor(x: int, other: int) -> int:
-    """The common factor of x and `other`, whatever the symbols are."""
-    return math.gcd(other, *_terms(x).values()) if type(x) is Symbol else math.gcd(x, other)
-
-
 def evaluated(numbers: Sequence[int], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
     """A function of these symbols that gives all the numbers at once."""
     return _function(f"({', '.join([*map(formula, numbers), ''])})" if numbers else "()", names)

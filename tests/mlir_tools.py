@@ -24,7 +24,7 @@ from driven import driven
 
 from codegen.emit import emit_module
 from codegen.kernel.mlir import print_module
-from codegen.kernel.nest import Extent, MemRef
+from codegen.kernel.nest import MemRef
 from codegen.program import Gemm, HostCall, Kernel, bodies, every_step
 from codegen.runtime import engine
 
@@ -151,26 +151,22 @@ class Loaded:
         return function(*(ctypes.addressof(d) for d in kept), *indices)
 
 
-@functools.cache
-def _descriptor_type(rank: int) -> type[ctypes.Structure]:
-    numbers = ctypes.c_int64 * rank
-    fields = [
+class Descriptor(ctypes.Structure):
+    """MLIR's descriptor of flat memory."""
+
+    _fields_ = (
         ("allocated", ctypes.c_void_p),
         ("aligned", ctypes.c_void_p),
         ("offset", ctypes.c_int64),
-        ("sizes", numbers),
-        ("strides", numbers),
-    ]
-    return type(f"MemRef{rank}", (ctypes.Structure,), {"_fields_": fields})
+        ("size", ctypes.c_int64),
+        ("stride", ctypes.c_int64),
+    )
 
 
-def descriptor(array: np.ndarray) -> ctypes.Structure:
-    """MLIR's descriptor of a packed array, which must outlive it."""
+def descriptor(array: np.ndarray) -> Descriptor:
+    """The descriptor of a packed array, which must outlive it."""
     assert array.flags.c_contiguous
-    data, steps = array.ctypes.data, [s // array.itemsize for s in array.strides]
-    type = _descriptor_type(array.ndim)
-    numbers = ctypes.c_int64 * array.ndim
-    return type(data, data, 0, numbers(*array.shape), numbers(*steps))
+    return Descriptor(array.ctypes.data, array.ctypes.data, 0, array.size, 1)
 
 
 def run_function(function, arrays, indices=()) -> int:
@@ -236,8 +232,8 @@ def _run_step(work, kernels, arrays) -> None:
     match work:
         case Kernel(function, extents):
             types = [a.type for a in function.arguments if isinstance(a.type, MemRef)]
-            shapes = [[extents[n.position] if isinstance(n, Extent) else n for n in t.shape] for t in types]
-            status = kernels.call(function.name, [a.reshape(s) for a, s in zip(arrays, shapes, strict=True)], extents)
+            assert all(t.size in (None, a.size) for a, t in zip(arrays, types, strict=True))
+            status = kernels.call(function.name, arrays, extents)
             assert status == 0, f"status {status}"
         case Gemm():
             _multiply(work, *[a.reshape(-1) for a in arrays])

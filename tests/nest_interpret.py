@@ -38,7 +38,8 @@ def interpret(function: NestFunction, arguments: Sequence[Any]) -> int:
         if isinstance(formal.type, MemRef):
             assert actual.flags.c_contiguous, "memory is packed"
             actual = actual.view(np.uint8) if actual.dtype == np.bool_ else actual
-            actual = actual.reshape([n if isinstance(n, int) else -1 for n in formal.type.shape])
+            actual = actual.reshape(-1)
+            assert formal.type.size in (None, actual.size)
         values[formal] = actual
     with ignoring(all="ignore"):
         return int(_run(function.body, values)[0])
@@ -78,11 +79,9 @@ def _loop(operation: Operation, operands: list[Any], values: dict[Value, Any]) -
 def _parallel(operation: Operation, operands: list[Any], values: dict[Value, Any]) -> None:
     """Iterations backwards: they must not depend on their order."""
     (body,) = operation.regions
-    n = len(body.arguments)
-    lowers, uppers, steps = operands[:n], operands[n : 2 * n], operands[2 * n :]
-    counts = [range(int(a), int(b), int(s)) for a, b, s in zip(lowers, uppers, steps, strict=True)]
-    for place in reversed(list(np.ndindex(*[len(c) for c in counts]))):
-        values.update(zip(body.arguments, [np.int64(c[p]) for c, p in zip(counts, place, strict=True)], strict=True))
+    (counter,) = body.arguments
+    for i in reversed(range(*map(int, operands))):
+        values[counter] = np.int64(i)
         _run(body, values)
 
 
@@ -98,10 +97,9 @@ def _scalar(operation: Operation, operands: list[Any]) -> Any:
     type = operation.result.type
     if name == "memref.alloca":
         assert isinstance(type, MemRef)
-        extents = [n for n in type.shape if isinstance(n, int)]
-        assert len(extents) == len(type.shape), "memory of a kernel's own is of known extents"
+        assert type.size is not None, "memory of a kernel's own is of a known size"
         # Its first contents are undefined: something that shows.
-        return np.full(extents, 85, _DTYPES[type.element.name])
+        return np.full(type.size, 85, _DTYPES[type.element.name])
     assert isinstance(type, ScalarType)
     as_type = _DTYPES[type.name]
     if name == "memref.load":

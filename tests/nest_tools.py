@@ -1,8 +1,8 @@
 """Functions of the loop level made by hand, a line an operation, for tests.
 
-    k = Nest("rows", x=MemRef((3, 5), F64), y=MemRef((3,), F64))
+    k = Nest("rows", x=MemRef(3, F64), y=MemRef(3, F64))
     with k.loop(k.index(3)) as i:
-        k.store(k.op("math.exp", k.load(k.x, i, i)), k.y, i)
+        k.store(k.op("math.exp", k.load(k.x, i)), k.y, i)
     function = k.function(writes="y")
 """
 
@@ -20,7 +20,6 @@ class Nest:
     def __init__(self, name: str, **arguments):
         self.name, self.names = name, tuple(arguments)
         self.top = self.block = Block(arguments.values())
-        self.calls = {}
 
     def __getattr__(self, name: str) -> Value:
         return self.top.arguments[self.names.index(name)]
@@ -40,14 +39,19 @@ class Nest:
     def index(self, value: int) -> Value:
         return self.constant(value, INDEX)
 
-    def load(self, memory: Value, *indices: Value) -> Value:
-        return self.op("memref.load", memory, *indices, to=memory.type.element)
+    def load(self, memory: Value, index: Value) -> Value:
+        return self.op("memref.load", memory, index, to=memory.type.element)
 
-    def store(self, value: Value, memory: Value, *indices: Value) -> None:
-        self.emit("memref.store", [value, memory, *indices])
+    def store(self, value: Value, memory: Value, index: Value) -> None:
+        self.emit("memref.store", [value, memory, index])
 
-    def alloca(self, *shape, element) -> Value:
-        return self.op("memref.alloca", to=MemRef(shape, element))
+    def place(self, i: Value, columns: int | Value, j: Value) -> Value:
+        """The place of row i, column j in memory of rows."""
+        columns = self.index(columns) if isinstance(columns, int) else columns
+        return self.op("arith.addi", self.op("arith.muli", i, columns), j)
+
+    def alloca(self, size, element) -> Value:
+        return self.op("memref.alloca", to=MemRef(size, element))
 
     @contextmanager
     def inside(self, block: Block):
@@ -74,33 +78,17 @@ class Nest:
         self.emit("scf.yield", values)
 
     @contextmanager
-    def parallel(self, *uppers: Value):
-        """scf.parallel from 0 by 1; yields its indices."""
-        zero, one = self.index(0), self.index(1)
-        n = len(uppers)
-        body = Block([INDEX] * n)
-        self.emit("scf.parallel", [*[zero] * n, *uppers, *[one] * n], (), None, [body])
+    def parallel(self, upper: Value):
+        """scf.parallel from 0 by 1; yields its index."""
+        body = Block([INDEX])
+        self.emit("scf.parallel", [self.index(0), upper, self.index(1)], (), None, [body])
         with self.inside(body):
-            yield body.arguments
+            yield body.arguments[0]
             self.emit("scf.reduce")
-
-    def branch(self, condition: Value, then, otherwise=lambda: ()) -> list[Value]:
-        """scf.if; `then` and `otherwise` append their operations and return what they yield."""
-        blocks = [Block(), Block()]
-        for block, fill in zip(blocks, (then, otherwise), strict=True):
-            with self.inside(block):
-                yielded = fill()
-                self.carry(*yielded)
-        types = [v.type for v in blocks[0].operations[-1].operands]
-        return self.emit("scf.if", [condition], types, None, blocks).results
-
-    def call(self, callee: str, *operands: Value, to) -> Value:
-        self.calls[callee] = tuple(v.type for v in operands)
-        return self.op("func.call", *operands, to=to, callee=callee)
 
     def function(self, writes: str = "", status: Value | None = None) -> NestFunction:
         """The function, ended by its status (0 unless given); `writes` names its results."""
         with self.inside(self.top):
             self.emit("func.return", [status or self.constant(0, I32)])
         numbers = frozenset(self.names.index(name) for name in writes.split())
-        return NestFunction(self.name, self.top, self.names, numbers, self.calls)
+        return NestFunction(self.name, self.top, self.names, numbers)

@@ -28,13 +28,13 @@ from codegen.kernel.nest import (
     I64,
     INDEX,
     Block,
-    Extent,
     MemRef,
     NestFunction,
     Operation,
     ScalarType,
     Type,
     Value,
+    known_integer,
 )
 
 __all__ = ["InvalidFunction", "verify_function"]
@@ -142,7 +142,7 @@ def _select(operation: Operation) -> None:
 def _address(memory: Type, indices: list[Value]) -> MemRef:
     if not isinstance(memory, MemRef):
         raise _Broken(f"{memory} is no memref")
-    _expect(len(indices) == len(memory.shape), f"{len(indices)} indices into {memory}")
+    _expect(len(indices) == 1, f"{len(indices)} indices into {memory}")
     for index in indices:
         _expect(index.type is INDEX, f"an index of type {index.type}")
     return memory
@@ -165,9 +165,10 @@ def _store(operation: Operation) -> None:
 
 
 def _alloca(operation: Operation) -> None:
-    # A run-time extent is named by the type itself, so there are no operands.
     _counts(operation, 0, 1)
-    _expect(isinstance(operation.result.type, MemRef), f"gives a memref, not {operation.result.type}")
+    type = operation.result.type
+    _expect(isinstance(type, MemRef), f"gives a memref, not {type}")
+    _expect(type.size is not None, "scratch of an unknown size")
 
 
 def _yields(block: Block, terminator: str, types: list[Type]) -> None:
@@ -179,11 +180,8 @@ def _yields(block: Block, terminator: str, types: list[Type]) -> None:
     _expect(found == types, f"{terminator} of ({_listed(found)}) where ({_listed(types)}) is expected")
 
 
-def _steps_forward(step: Value) -> None:
-    owner = step.owner
-    if isinstance(owner, Operation) and owner.name == "arith.constant":
-        value = owner.attributes.get("value")
-        _expect(isinstance(value, int) and value > 0, f"a step of {value!r}")
+def _steps_by_one(step: Value) -> None:
+    _expect(known_integer(step) == 1, "a step that is not 1")
 
 
 def _for(operation: Operation) -> None:
@@ -192,7 +190,7 @@ def _for(operation: Operation) -> None:
     _counts(operation, len(operation.operands), len(carried), regions=1)
     bounds = [v.type for v in operation.operands[:3]]
     _expect(bounds == [INDEX] * 3, f"lower, upper and step are index, not {_listed(bounds)}")
-    _steps_forward(operation.operands[2])
+    _steps_by_one(operation.operands[2])
     results = [v.type for v in operation.results]
     _expect(results == carried, f"carries ({_listed(carried)}) but gives ({_listed(results)})")
     (body,) = operation.regions
@@ -202,33 +200,17 @@ def _for(operation: Operation) -> None:
 
 
 def _parallel(operation: Operation) -> None:
-    n = len(operation.operands) // 3
-    _expect(n > 0 and len(operation.operands) == 3 * n, "n lowers, n uppers and n steps are needed")
-    _counts(operation, 3 * n, 0, regions=1)
+    _counts(operation, 3, 0, regions=1)
     (body,) = operation.regions
     types = [v.type for v in (*operation.operands, *body.arguments)]
-    _expect(types == [INDEX] * (4 * n), f"bounds and {n} induction variables are index, not {_listed(types)}")
-    for step in operation.operands[2 * n :]:
-        _steps_forward(step)
+    _expect(types == [INDEX] * 4, f"bounds and an induction variable are index, not {_listed(types)}")
+    _steps_by_one(operation.operands[2])
     _yields(body, "scf.reduce", [])
-
-
-def _if(operation: Operation) -> None:
-    _counts(operation, 1, len(operation.results), regions=2)
-    _expect(operation.operands[0].type is I1, f"the condition is {operation.operands[0].type}, not i1")
-    for block in operation.regions:
-        _expect(not block.arguments, "a branch has no arguments")
-        _yields(block, "scf.yield", [v.type for v in operation.results])
 
 
 def _terminator(operation: Operation) -> None:
     # Its operands are checked by the operation around it.
     _counts(operation, len(operation.operands), 0)
-
-
-def _call(operation: Operation) -> None:
-    _counts(operation, len(operation.operands), len(operation.results))
-    _expect(isinstance(operation.attributes.get("callee"), str), "no callee")
 
 
 _TERMINATORS = ("scf.yield", "scf.reduce", "func.return")
@@ -263,8 +245,6 @@ _RULES: dict[str, Rule] = {
     "memref.alloca": _alloca,
     "scf.for": _for,
     "scf.parallel": _parallel,
-    "scf.if": _if,
-    "func.call": _call,
     **dict.fromkeys(_TERMINATORS, _terminator),
 }
 
@@ -281,7 +261,6 @@ class _Verifier:
         self.visible: set[Value] = set()
         self.seen: set[Operation] = set()
         self.where = ["func.func"]
-        self.extents = sum(a.type is INDEX for a in function.arguments)
         # The memory that may be stored to; allocas join it.
         self.writable = {a for place, a in enumerate(function.arguments) if place in function.writes}
 
@@ -313,11 +292,7 @@ class _Verifier:
         _expect(
             type.element in (I8, I32, I64, *FLOATS), f"memory of {type.element}; it holds i8 (bool), i32, i64, f32, f64"
         )
-        for n in type.shape:
-            if isinstance(n, Extent):
-                _expect(0 <= n.position < self.extents, f"{n} of {self.extents} index arguments")
-            else:
-                _expect(isinstance(n, int) and n >= 0, f"an extent of {n!r}")
+        _expect(type.size is None or (isinstance(type.size, int) and type.size >= 0), f"a size of {type.size!r}")
 
     def _block(self, block: Block) -> None:
         added: list[Value] = [*block.arguments]
@@ -355,8 +330,6 @@ class _Verifier:
         elif operation.name == "memref.alloca":
             self._memref(operation.result.type)
             self.writable.add(operation.result)
-        elif operation.name == "func.call":
-            self._callee(operation)
 
     def _fastmath(self, operation: Operation) -> None:
         flags = operation.attributes.get("fastmath", frozenset())
@@ -365,12 +338,6 @@ class _Verifier:
         _expect(set(flags) <= set(FASTMATH_FLAGS), f"fastmath is of {', '.join(FASTMATH_FLAGS)}, not {sorted(flags)}")
         is_float = all(v.type in FLOATS for v in operation.operands)
         _expect(is_float and operation.name.startswith(("arith.", "math.")), "fastmath on what is no float operation")
-
-    def _callee(self, operation: Operation) -> None:
-        name = operation.attributes["callee"]
-        _expect(name in self.function.calls, f"{name} is not among the function's calls")
-        found, declared = [v.type for v in operation.operands], list(self.function.calls[name])
-        _expect(found == declared, f"{name} takes ({_listed(declared)}), not ({_listed(found)})")
 
     def _message(self, operation: Operation, why: str) -> str:
         place = "".join(f", in {name}" for name in reversed(self.where))

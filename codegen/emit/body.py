@@ -14,17 +14,16 @@ Loops keep their shape: a header with the phis and the test, a body, a block beh
       br label %loop.1
     done.1:
 
-`scf.parallel` is the same loops, nested: its iterations are run in order.
+`scf.parallel` is the same loop: its iterations are run in order.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from ..kernel.nest import F32, Block, MemRef, NestFunction, Operation, ScalarType, Value
+from ..kernel.nest import F32, Block, NestFunction, Operation, ScalarType, Value
 from .debug import PlaceOf, Places, ToldLines
 from .loop_plan import plan_loop
 from .math import Need, named
@@ -78,10 +77,6 @@ class BodyWriter(MemoryWriter):
         self.lines: list[str] = [] if self.places is None else ToldLines()
         self.scratch: list[str] = []  # allocas: all in the entry block, so that a loop does not grow the stack
         self.names: dict[Value, str] = dict(zip(function.arguments, argument_names(function), strict=True))
-        indices = function.indices or [a for a in function.arguments if not isinstance(a.type, MemRef)]
-        self.extents = [self.names.get(a, "") for a in indices]
-        self.multiples = {self.names[a]: multiple for a, multiple in function.multiples.items()}
-        self.offsets: dict[tuple, str] = {}  # (extents, indices) -> name of the linear index, where it dominates
         self.label = "entry"
         self.calls = False  # whether elementary functions are called rather than inlined
         self.goes_past_caches = False
@@ -143,14 +138,6 @@ class BodyWriter(MemoryWriter):
             else:
                 self._structured[operation.name](self, operation, operands)
 
-    def _region(self, block: Block) -> list[str]:
-        """Write a block that need not be reached: linear indices made in it end with it."""
-        outside = self.offsets
-        self.offsets = dict(outside)
-        yielded = self._operations(block)
-        self.offsets = outside
-        return yielded
-
     def _terminator(self, operation: Operation, operands: list[str]) -> None:
         """scf.yield and scf.reduce: what encloses them reads the operands."""
 
@@ -159,62 +146,40 @@ class BodyWriter(MemoryWriter):
             self.lines.append("  fence seq_cst")  # such stores wait for no others: now they are seen before the end is
         self.lines.append(f"  ret i32 {operands[0]}")
 
-    def _call(self, operation: Operation, operands: list[str]) -> None:
-        types = tuple(llvm_type(v.type) for v in operation.operands)
-        assert len(operation.results) < 2, f"{operation.attributes['callee']}: a call has at most one result"
-        result = llvm_type(operation.results[0].type) if operation.results else "void"
-        callee = self.declare(operation.attributes["callee"], result, types)
-        text = f"call {result} {callee}({', '.join(f'{t} {o}' for t, o in zip(types, operands, strict=True))})"
-        if operation.results:
-            self.names[operation.results[0]] = self.value(text)
-        else:
-            self.lines.append(f"  {text}")
-
     # ---- control flow ----
 
     def _for(self, operation: Operation, operands: list[str]) -> None:
-        lower, upper, step, *initial = operands
+        lower, upper, _, *initial = operands
         (block,) = operation.regions
-        apart = "apart" in operation.attributes
-        if not initial and step == "1" and write_held(self, block, lower, upper):
+        if not initial and write_held(self, block, lower, upper):
             return
-        results = self._innermost(block, block.arguments[0], lower, upper, step, initial, independent=apart)
+        results = self._innermost(block, lower, upper, initial, independent="apart" in operation.attributes)
         if results is None:
-            results = self._around_others(block, lower, upper, step, initial)
+            results = self._around_others(block, lower, upper, initial, independent=False)
         self.names.update(zip(operation.results, results, strict=True))
 
-    def _around_others(self, block: Block, lower: str, upper: str, step: str, initial: list[str]) -> list[str]:
-        """The loop as it stands, or by tiles, or by runs."""
-        counter = block.arguments[0]
-        if not initial and self._tiles(block, counter, lower, upper, step, independent=False):
-            return []
-        results = write_in_runs(self, block, lower, upper, initial) if initial and step == "1" else None
-        return self.loop(block, counter, lower, upper, step, initial) if results is None else results
-
     def _parallel(self, operation: Operation, operands: list[str]) -> None:
+        lower, upper, _ = operands
         (block,) = operation.regions
-        rank = len(block.arguments)
-        self._nested(block, operands[:rank], operands[rank : 2 * rank], operands[2 * rank :], 0)
+        if self._innermost(block, lower, upper, [], independent=True) is None:
+            self._around_others(block, lower, upper, [], independent=True)
 
-    def _nested(self, block: Block, lowers: list[str], uppers: list[str], steps: list[str], depth: int) -> list[str]:
-        if depth == len(block.arguments):
-            return self._region(block)
-        counter, bounds = block.arguments[depth], (lowers[depth], uppers[depth], steps[depth])
-        if depth == len(block.arguments) - 1:
-            if self._innermost(block, counter, *bounds, [], independent=True) == []:
-                return []
-            if self._tiles(block, counter, *bounds, independent=True):
-                return []
-        self.loop(block, counter, *bounds, [], lambda: self._nested(block, lowers, uppers, steps, depth + 1))
-        return []
+    def _around_others(
+        self, block: Block, lower: str, upper: str, initial: list[str], *, independent: bool
+    ) -> list[str]:
+        """The loop as it stands, or by tiles, or by runs."""
+        if not initial and write_tiles(self, block, lower, upper, independent=independent):
+            return []
+        results = write_in_runs(self, block, lower, upper, initial) if initial else None
+        return self.loop(block, block.arguments[0], lower, upper, "1", initial) if results is None else results
 
     def _innermost(
-        self, block: Block, counter: Value, lower: str, upper: str, step: str, initial: list[str], *, independent: bool
+        self, block: Block, lower: str, upper: str, initial: list[str], *, independent: bool
     ) -> list[str] | None:
         """The loop in vectors; gives what it carried, or None if it cannot be."""
-        carried = block.arguments[1:] if initial else []
-        plan = plan_loop(block, counter, carried, independent=independent) if step == "1" else None
-        if plan is None and step == "1" and (written := unrolled(block)) is not None:
+        counter, *carried = block.arguments
+        plan = plan_loop(block, counter, carried, independent=independent)
+        if plan is None and (written := unrolled(block)) is not None:
             flat, before = written
             plan = plan_loop(flat, counter, carried, independent=independent)
             if plan is None or not pays(plan):
@@ -224,16 +189,7 @@ class BodyWriter(MemoryWriter):
         if plan is None:
             return None
         trips = max(0, int(upper) - int(lower)) if upper.isdigit() and lower.isdigit() else None
-        covering = phases(plan, trips, self.target, multiple=math.gcd(self._multiple(lower), self._multiple(upper)))
-        return VectorLoop(self, block, counter, plan).write(lower, upper, initial, covering)
-
-    def _tiles(self, block: Block, counter: Value, lower: str, upper: str, step: str, *, independent: bool) -> bool:
-        """The loop and the one in it by tiles, if that pays."""
-        return step == "1" and write_tiles(self, block, counter, lower, upper, independent=independent)
-
-    def _multiple(self, bound: str) -> int:
-        """A number that certainly divides a bound."""
-        return int(bound) if bound.isdigit() else self.multiples.get(bound, 1)
+        return VectorLoop(self, block, counter, plan).write(lower, upper, initial, phases(plan, trips, self.target))
 
     def loop(
         self,
@@ -268,7 +224,7 @@ class BodyWriter(MemoryWriter):
         self.lines.append(f"  %more.{number} = icmp slt i64 {variable}, {upper}")
         self.lines.append(f"  br i1 %more.{number}, label %body.{number}, label %done.{number}")
         self.start(f"body.{number}")
-        yielded = write(*phis) if write else self._region(block)
+        yielded = write(*phis) if write else self._operations(block)
         # A variable below the upper bound cannot overflow by a step of one; a start that is not
         # negative stays so.
         wraps = " nsw" if step == "1" else ""
@@ -283,36 +239,17 @@ class BodyWriter(MemoryWriter):
         self.start(f"done.{number}")
         return phis
 
-    def _if(self, operation: Operation, operands: list[str]) -> None:
-        then, otherwise = operation.regions
-        self.count += 1
-        number = self.count
-        self.lines.append(f"  br i1 {operands[0]}, label %then.{number}, label %else.{number}")
-        arms = []
-        for label, block in (("then", then), ("else", otherwise)):
-            self.start(f"{label}.{number}")
-            arms.append((self._region(block), self.label))
-            self.lines.append(f"  br label %join.{number}")
-        self.start(f"join.{number}")
-        for j, result in enumerate(operation.results):
-            (yes, yes_label), (no, no_label) = ((names[j], label) for names, label in arms)
-            self.names[result] = self.value(
-                f"phi {llvm_type(result.type)} [ {yes}, %{yes_label} ], [ {no}, %{no_label} ]"
-            )
-
     def start(self, label: str) -> None:
         """A new block of LLVM's."""
         self.label = label
         self.lines.append(f"{label}:")
 
     _structured: ClassVar[dict[str, Callable]] = {
-        "func.call": _call,
         "func.return": _return,
         "memref.alloca": MemoryWriter.allocate,
         "memref.load": MemoryWriter.load_from,
         "memref.store": MemoryWriter.store_to,
         "scf.for": _for,
-        "scf.if": _if,
         "scf.parallel": _parallel,
         "scf.reduce": _terminator,
         "scf.yield": _terminator,

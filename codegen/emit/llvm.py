@@ -15,7 +15,6 @@ cheap and certain; without it some twenty pointers stop vectorisation.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -123,7 +122,6 @@ def _pointer(function: NestFunction, j: int) -> str:
     assert isinstance(memory, MemRef)
     alignment = ALIGNMENT[memory.element]
     text = f"ptr noalias nofree align {alignment}"
-    static = [n for n in memory.shape if isinstance(n, int)]
-    if len(static) == len(memory.shape) and 0 not in static:
-        text += f" dereferenceable({alignment * math.prod(static)})"
+    if memory.size:
+        text += f" dereferenceable({alignment * memory.size})"
     return text if j in function.writes else f"{text} readonly"

@@ -20,17 +20,17 @@ from collections.abc import Collection
 from itertools import pairwise
 
 from ..kernel.instructions import INSTRUCTIONS, is_function
-from ..kernel.nest import I1, INDEX, Block, MemRef, Operation, ScalarType, Value, known_integer
+from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value, known_integer
 from ..records import field, record
 from .math import find_joint
 from .operations import SCALAR
 from .reductions import Reduction, find_extreme, is_free
-from .rising import held_back, is_known_before, is_rising
+from .rising import held_back, holds_places, is_known_before
 from .strides import NEAR, VARYING, LinearForm, RunStride, Stride, form_of, multiple, never_meet, summed
 from .types import NARROW, width
 
 #: In additions, as the costs of `kernel.instructions`.
-_COST_OF_A_GATHER, _COST_OF_A_RISING_LOAD = 10, 3
+_COST_OF_A_GATHER = 10
 #: The saving, in additions, where one function computes two.
 _SHARED = 12
 #: From here on functions are called: inlined they run .95 to 1 of the time, and take LLVM two to three times as long.
@@ -46,8 +46,7 @@ class LoopPlan:
     in_memory   loads and stores of accumulators in memory, with the number of the reduction
     again       what such a load gives, if the iteration has stored there before
     joint       operations that one function computes together: its name, of what, and its results in order
-    rising      indices that rise by one from lane to lane, or stay
-    near        the plan of an iteration away from edges
+    near        the plan of an iteration away from edges, whose costs count
     held        of such a plan: what makes no difference there, with the counter that is not held back
     bits        of the widest element that differs between lanes;   narrow   what arithmetic on narrow ones costs
     cost        of one iteration;   of_functions    what of it elementary functions cost
@@ -61,7 +60,6 @@ class LoopPlan:
     in_memory: dict[Operation, int] = field(default_factory=dict)
     again: dict[Value, Value] = field(default_factory=dict)
     joint: dict[Operation, tuple[str, Value, tuple[Value, ...]]] = field(default_factory=dict)
-    rising: set[Value] = field(default_factory=set)
     near: LoopPlan | None = None
     held: dict[Operation, Value] = field(default_factory=dict)
     bits: int = 8
@@ -84,13 +82,15 @@ class LoopPlan:
 def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent: bool) -> LoopPlan | None:
     """The plan of a loop with this body, or None.
 
-    counter         the argument of the block that is the induction variable, of step 1
+    counter         the argument of the block that is the induction variable
     independent     the iterations are promised not to touch each other's memory
     """
     plan = _Planner(block, counter, carried, independent).plan()
-    if plan is not None and plan.rising and not plan.is_large:
+    if plan is not None and any([o.name in ("arith.maxsi", "arith.minsi") for o in block.operations]):
         near = _Planner(block, counter, carried, independent, is_near=True).plan()
-        plan.near = near if near is not None and near.held and is_known_before(block, near.held) else None
+        if near is not None and holds_places(near.held) and not near.is_large and is_known_before(block, near.held):
+            plan.near, plan.cost, plan.narrow = near, near.cost, near.narrow
+            plan.of_functions, plan.latency = near.of_functions, near.latency
     return plan
 
 
@@ -152,14 +152,11 @@ class _Planner:
         """The stride, where lanes have no pattern but may have one in most iterations."""
         if stride is not VARYING:
             return stride
-        strides, rising = self.found.strides, self.found.rising
-        held = held_back(operation, strides) if self.is_near else None
-        if held is not None:
-            self.found.held[operation] = held
-            return 0 if operation.name == "arith.cmpi" else 1
-        if is_rising(operation, strides, rising):
-            rising.add(operation.result)
-        return VARYING
+        held = held_back(operation, self.found.strides) if self.is_near else None
+        if held is None:
+            return VARYING
+        self.found.held[operation] = held
+        return 0 if operation.name == "arith.cmpi" else 1
 
     def _waits(self, operation: Operation) -> None:
         after = INSTRUCTIONS[operation.name].latency + max([self.after.get(v, 0) for v in operation.operands])
@@ -265,16 +262,15 @@ class _Planner:
                 self._written(operations)
 
     def _written(self, operations: list[Operation]) -> None:
-        places = set(map(_numbers, operations))
-        fixed = all(v not in self.inside for place in places for v in place)
-        if not fixed:
+        places = set(map(_number, operations))
+        if not self.inside.isdisjoint(places):
             # One place per iteration (if it is one per lane is looked at when its stride is known).
             if len(places) > 1 and not self.independent and not self._are_apart(places):
                 raise _NotInVectors("iterations may meet in memory")
             return
-        by_place: dict[tuple[Value | int, ...], list[Operation]] = {}
+        by_place: dict[Value | int, list[Operation]] = {}
         for operation in operations:
-            by_place.setdefault(_numbers(operation), []).append(operation)
+            by_place.setdefault(_number(operation), []).append(operation)
         if len(by_place) > 1 and not _differ(by_place):
             raise _NotInVectors("iterations meet in memory")
         for group in by_place.values():
@@ -291,23 +287,20 @@ class _Planner:
         self.in_memory |= dict.fromkeys(operations, number)
         self.found.again |= {load.result: store.operands[0] for load, store in zip(loads[1:], stores, strict=False)}
 
-    def _are_apart(self, places: set[tuple[Value | int, ...]]) -> bool:
+    def _are_apart(self, places: set[Value | int]) -> bool:
         """True if no iteration uses a place of another, though it uses several."""
-        indices = [place[0] for place in places if len(place) == 1 and isinstance(place[0], Value)]
+        indices = [place for place in places if isinstance(place, Value)]
         return len(indices) == len(places) and never_meet(indices, self.block.arguments[0], self.inside)
 
     def _load(self, operation: Operation) -> None:
         if operation in self.in_memory:
             self.chains[operation.result] = self.in_memory[operation]
             return
-        stride = self._place_stride(operation)
+        stride = self._placed(operation)
         if stride == 0:
             return
         self._differs(operation.result, VARYING)
         self._wide(operation.result.type)
-        if stride is VARYING and operation.operands[-1] in self.found.rising:
-            self.found.cost += _COST_OF_A_RISING_LOAD
-            return
         if isinstance(stride, int) and -1 <= stride <= NEAR:
             self.found.cost += 1 if abs(stride) == 1 else 2 * stride
         else:
@@ -320,7 +313,7 @@ class _Planner:
             return
         if operation.operands[0] in self.chains:
             raise _NotInVectors("a partial result is stored")
-        stride = self._place_stride(operation)
+        stride = self._placed(operation)
         if stride == 0:
             raise _NotInVectors("all iterations store in one place")
         if not isinstance(stride, int) and not self.independent and self._is_read(operation.operands[1]):
@@ -331,39 +324,19 @@ class _Planner:
     def _is_read(self, memory: Value) -> bool:
         return any(o.name == "memref.load" and o.operands[0] is memory for o in self.block.operations)
 
-    def _place_stride(self, operation: Operation) -> Stride:
-        """By how many elements the place moves from lane to lane."""
-        memory = operation.operands[operation.name == "memref.store"].type
-        assert isinstance(memory, MemRef)
-        strides = [self.found.strides.get(index, 0) for index in _place(operation)]
-        total: Stride = strides[0] if len(strides) == 1 else 0
-        factor: int | None = 1  # the elements that a step of an index is; None: not known here
-        for stride, extent in zip(reversed(strides), reversed(memory.shape), strict=True):
-            if len(strides) > 1 and stride != 0:
-                if stride is VARYING or factor is None or total is VARYING:
-                    raise _NotInVectors("a stride that is not a number")
-                total = summed(total, multiple(stride, factor))
-                if total is VARYING:
-                    raise _NotInVectors("a stride that is no multiple of one number")
-            factor = factor * extent if isinstance(extent, int) and factor is not None else None
-        self.found.places[operation] = total
-        return total
+    def _placed(self, operation: Operation) -> Stride:
+        """By how many elements the place of a load or store moves from lane to lane."""
+        stride = self.found.places[operation] = self.found.strides.get(operation.operands[-1], 0)
+        return stride
 
 
-def _place(operation: Operation) -> tuple[Value, ...]:
-    """The indices of a load or store."""
-    return tuple(operation.operands[1 if operation.name == "memref.load" else 2 :])
+def _number(operation: Operation) -> Value | int:
+    """The place of a load or store: a number for a constant."""
+    place = operation.operands[-1]
+    return place if (number := known_integer(place)) is None else number
 
 
-def _numbers(operation: Operation) -> tuple[Value | int, ...]:
-    """The same, with numbers for constants."""
-    return tuple([v if (n := known_integer(v)) is None else n for v in _place(operation)])
-
-
-def _differ(places: Collection[tuple[Value | int, ...]]) -> bool:
+def _differ(places: Collection[Value | int]) -> bool:
     """True if no two of these places are the same: they differ by a known number."""
-    forms = [
-        form_of(place[0]) if isinstance(place[0], Value) else LinearForm(frozenset(), place[0]) for place in places
-    ]
-    is_flat = all(len(place) == 1 for place in places)
-    return is_flat and len({f.terms for f in forms}) == 1 and len({f.constant for f in forms}) == len(forms)
+    forms = [form_of(place) if isinstance(place, Value) else LinearForm(frozenset(), place) for place in places]
+    return len({f.terms for f in forms}) == 1 and len({f.constant for f in forms}) == len(forms)

@@ -81,11 +81,8 @@ class Phase:
         return self.trips is not None and self.trips <= self.lanes
 
 
-def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int = 1) -> list[Phase]:
-    """The phases of a loop; together they run over all of its elements.
-
-    multiple    what the number of elements is a multiple of, where it is not known
-    """
+def phases(plan: LoopPlan, trips: int | None, target: Target) -> list[Phase]:
+    """The phases of a loop; together they run over all of its elements."""
     # The element that is searched counts, not its place, which is an i64.
     bits = max([max(r.type.bits, plan.bits // 2) for r in plan.reductions if r.better], default=plan.bits)
     registers = _registers(plan)
@@ -109,7 +106,7 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, multiple: int =
         return [Phase(wide, trips, False)]
     is_dear = plan.cost >= DEAR and plan.near is None  # under a mask there is no iteration away from edges
     if target.has_masks and (is_dear or wide == lanes == 1) and not plan.picks:
-        return [Phase(wide, trips, trips is not None or multiple % wide != 0)]
+        return [Phase(wide, trips, True)]
     full, rest = (trips - trips % wide, trips % wide) if trips is not None else (None, None)
     found = [Phase(wide, full, False)]
     # A mask that only the run knows makes gathers of what is picked, which one by one is quicker.
@@ -181,7 +178,7 @@ def is_open(body: BodyWriter, reductions: Sequence[Reduction], results: Sequence
 
 
 def write_in_runs(body: BodyWriter, block: Block, lower: str, upper: str, initial: list[str]) -> list[str] | None:
-    """The loop over a block, a step of 1, in runs; gives what it carried.  None: it has no such sums, or is short."""
+    """The loop over a block in runs; gives what it carried.  None: it has no such sums, or is short."""
     if lower.isdigit() and upper.isdigit() and int(upper) - int(lower) < 2 * RUN:
         return None
     carried = block.arguments[1:]

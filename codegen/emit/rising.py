@@ -1,21 +1,19 @@
 """Slices at places that only the run knows: they read elements side by side, held back at an edge.
 
     index     0  0  0  0  1  2  3  4  5  6  7  7  7  7  7  7        lanes: four
-    loads     one ------  gather ---  row ------  one ------        4 8 8 8 would be a gather, too
+    loads     gather ---  gather ---  row ------  gather ---
 
-From lane to lane such an index rises by one or stays.  So where the last lane is as far beyond the first as there are
-lanes between them it has risen all the way, and where it is not beyond it at all it has stayed.  A gather takes six
-times as long as a row of doubles (Zen 4).
+An iteration is written for places away from edges too, where no counter is held back and all comparisons hold: a
+gather takes six times as long as a row of doubles (Zen 4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..kernel.nest import INDEX, Block, Operation, ScalarType, Value
+from ..kernel.nest import INDEX, Block, Operation, Value
 from .operations import SCALAR
-from .types import ALIGNMENT, LLVM_TYPES
 
 if TYPE_CHECKING:
     from .body import BodyWriter
@@ -29,28 +27,17 @@ _ALWAYS = ("arith.addi", "arith.constant", "arith.index_cast", "arith.maxsi", "a
 _TURNED = {"sge": "sle", "sgt": "slt", "sle": "sge", "slt": "sgt"}
 
 
-def is_rising(operation: Operation, strides: Mapping[Value, Any], known: Container[Value]) -> bool:
-    """True if the result is an index that rises by one from lane to lane, or stays.
-
-    strides    of values that differ between lanes, the integer 1 for counters;   known: those found before
-    """
-    if operation.name not in ("arith.maxsi", "arith.minsi", "arith.addi", "arith.subi"):
-        return False
-    if operation.result.type is not INDEX:
-        return False
-    differ = [v in strides for v in operation.operands]
-    rise = [v in known or strides.get(v) == 1 for v in operation.operands]
-    if operation.name in ("arith.maxsi", "arith.minsi"):
-        return differ == rise
-    return differ == rise == [True, False] or (operation.name == "arith.addi" and differ == rise == [False, True])
-
-
 def held_back(operation: Operation, strides: Mapping[Value, Any]) -> Value | None:
     """The counter that is held back, or compared with a place; None where it is no such operation."""
     if _edge_of(operation, 0) is None:
         return None
     found = [strides.get(v, 0) for v in operation.operands]
     return operation.operands[found.index(1)] if {*found} == {0, 1} else None
+
+
+def holds_places(held: Iterable[Operation]) -> bool:
+    """True if one of these holds a place back, not only compares it."""
+    return any(o.name != "arith.cmpi" and o.result.type is INDEX for o in held)
 
 
 def _edge_of(operation: Operation, at: int) -> str | None:
@@ -100,36 +87,3 @@ def away_from_edges(
             room = body.value(f"call i64 {callee}(i64 {bounds[side]}, i64 {room})")
         bounds[side] = room
     return [f"icmp s{'ge' if side == 'max' else 'le'} i64 {{}}, {bound}" for side, bound in bounds.items()]
-
-
-def load_rising(
-    body: BodyWriter, memory: str, element: ScalarType, type: str, lanes: int, places: str, gather: Callable[[], str]
-) -> str:
-    """The elements at these places.
-
-    type    of a vector of elements, as LLVM spells it;   gather: writes a gather of them
-    """
-    number, one = body.next_number(), LLVM_TYPES[element]
-    indices = f"<{lanes} x i64> {places}"
-    first = body.value(f"extractelement {indices}, i64 0")
-    last = body.value(f"extractelement {indices}, i64 {lanes - 1}")
-    apart = body.value(f"sub i64 {last}, {first}")
-    address = body.value(f"getelementptr {one}, ptr {memory}, i64 {first}")
-    ways = f"[ i64 {lanes - 1}, label %row.{number}  i64 0, label %one.{number} ]"
-    body.lines.append(f"  switch i64 {apart}, label %far.{number} {ways}")
-    found = []
-
-    def ends_with(vector: str) -> None:
-        found.append(f"[ {vector}, %{body.label} ]")
-        body.lines.append(f"  br label %join.{number}")
-
-    body.start(f"row.{number}")
-    ends_with(body.value(f"load {type}, ptr {address}, align {ALIGNMENT[element]}"))
-    body.start(f"one.{number}")
-    value = body.value(f"load {one}, ptr {address}, align {ALIGNMENT[element]}")
-    value = body.value(f"insertelement {type} poison, {one} {value}, i64 0")
-    ends_with(body.value(f"shufflevector {type} {value}, {type} poison, <{lanes} x i32> zeroinitializer"))
-    body.start(f"far.{number}")
-    ends_with(gather())
-    body.start(f"join.{number}")
-    return body.value(f"phi {type} {', '.join(found)}")

@@ -15,7 +15,7 @@ Short rows to which a loop adds, in registers while it runs.
         y[at + k] = y[at + k] + x * b[5j + k]     total = total + x * b[5j .. 5j + 5]
                                                 store total, y[at .. at + 5]
 
-From memory each row waits until the one before it is stored, the longer if it is stored in pieces, and is no vector of
+From memory each row waits until the one before it is stored, the longer if that is under a mask, and is no vector of
 its own: 10,000 products of 4 x 4 doubles take 184 us so, 50 held (Zen 4).
 """
 
@@ -97,8 +97,8 @@ def _adds(operation: Operation) -> bool:
 def _is_short(loop: Operation, most: int) -> bool:
     if loop.name != "scf.for":
         return False
-    bounds = [known_integer(v) for v in loop.operands[:3]]
-    if bounds[0] != 0 or bounds[2] != 1 or bounds[1] not in range(2, most + 1):
+    start, end = [known_integer(v) for v in loop.operands[:2]]
+    if start != 0 or end not in range(2, most + 1):
         return False
     return not any(o.regions for o in loop.regions[0].operations)
 
@@ -142,8 +142,7 @@ class _Written:
         is_access = is_store or operation.name == "memref.load"
         if is_access and _is_scratch(operands[is_store]) and operands[is_store] not in self._added:
             place = operands[is_store], known_integer(operands[-1])
-            is_known = place[1] is not None and len(operands) == 2 + is_store
-            self.is_lost |= not is_known or not (is_store or place in self._scratch)
+            self.is_lost |= place[1] is None or not (is_store or place in self._scratch)
             if is_store:
                 self._scratch[place] = operands[0]
             elif not self.is_lost:
@@ -207,7 +206,7 @@ class _Rows:
 
 
 def write_held(body: BodyWriter, block: Block, lower: str, upper: str) -> bool:
-    """Write a loop of step 1 with its rows in registers; False if it has none."""
+    """Write a loop with its rows in registers; False if it has none."""
     counter = block.arguments[0]
     found = _rows(block, counter)
     if found is None:
@@ -231,9 +230,9 @@ def _rows(block: Block, counter: Value) -> _Rows | None:
     *before, inner, _ = block.operations
     if inner.name != "scf.for" or inner.results:
         return None
-    start, end, step = map(known_integer, inner.operands[:3])
+    start, end = map(known_integer, inner.operands[:2])
     (inside,) = inner.regions
-    if (start, step) != (0, 1) or not end or not all(o.name in SCALAR or o.name == "memref.load" for o in before):
+    if start != 0 or not end or not all(o.name in SCALAR or o.name == "memref.load" for o in before):
         return None
     plan = plan_loop(inside, inside.arguments[0], [], independent="apart" in inner.attributes)
     if plan is None or plan.reductions:
@@ -246,7 +245,7 @@ def _rows(block: Block, counter: Value) -> _Rows | None:
             moved.update(o.results)
     loads, stores = [], []
     for store in inside.operations:
-        if store.name != "memref.store" or not moved.isdisjoint(store.operands[2:]):
+        if store.name != "memref.store" or store.operands[2] in moved:
             continue
         if load := _row(store, operations, plan):
             loads.append(load)
@@ -254,7 +253,7 @@ def _rows(block: Block, counter: Value) -> _Rows | None:
     written = {o.operands[1] for o in inside.operations if o.name == "memref.store"}
     if not loads or any(o.operands[0] in written for o in before if o.name == "memref.load"):
         return None
-    needed = {index for load in loads for index in load.operands[1:]}
+    needed = {load.operands[1] for load in loads}
     places: list[Operation] = []
     for o in reversed(operations):
         if not needed.isdisjoint(o.results):
@@ -265,13 +264,13 @@ def _rows(block: Block, counter: Value) -> _Rows | None:
 
 def _row(store: Operation, operations: list[Operation], plan: LoopPlan) -> Operation | None:
     """The load of what a store writes back, if nothing else reads or writes that memory."""
-    _, memory, *indices = store.operands
+    _, memory, index = store.operands
     others = [o for o in operations if memory in o.operands and o is not store]
     if len(others) != 1 or others[0].name != "memref.load" or plan.places[store] != 1:
         return None
     (load,) = others
     is_first = operations.index(load) < operations.index(store)
-    return load if is_first and load.operands[1:] == indices and plan.places.get(load) == 1 else None
+    return load if is_first and load.operands[1] is index and plan.places.get(load) == 1 else None
 
 
 class _Held(VectorLoop):
@@ -294,8 +293,8 @@ class _Held(VectorLoop):
         places = {o.result: body.names[o.result] for o in found.places}
         rows = []
         for load in found.loads:
-            memory, *indices = load.operands
-            rows.append(self._load_row(memory, memory.type.element, indices, 1))
+            memory, index = load.operands
+            rows.append(self._load_row(memory, memory.type.element, index, 1))
         place = len(body.lines)
         if lower.isdigit() and upper.isdigit() and int(upper) - int(lower) <= _WRITTEN:
             for number in range(int(lower), int(upper)):
@@ -315,13 +314,11 @@ class _Held(VectorLoop):
     def _row(self, counter: str, rows: list[str]) -> list[str]:
         """One iteration of the outer loop; gives the rows after it."""
         body, found = self.body, self.found
-        outside, body.offsets = body.offsets, dict(body.offsets)
         body.names[self.outer_counter] = counter
         body._straight(found.before)
         self.vectors = {}
         self.now = dict(zip(found.loads, rows, strict=True))
         self._iteration("0", [])
-        body.offsets = outside
         return [self.vector(store.operands[0]) for store in found.stores]
 
     def load(self, operation: Operation) -> None:

@@ -60,30 +60,31 @@ class _Tiled:
 
 
 def write_tiles(
-    body: BodyWriter, block: Block, counter: Value, lower: str, upper: str, *, independent: bool
+    body: BodyWriter, block: Block, lower: str, upper: str, *, independent: bool
 ) -> bool:
-    """Write the loop over `counter`, of step 1, by tiles; False if it cannot be, or does not pay.
+    """Write the loop by tiles; False if it cannot be, or does not pay.
 
     independent    the iterations are promised not to touch each other's memory
     """
-    found = _tiled(block, counter, independent=independent)
+    found = _tiled(block, independent=independent)
     if found is None:
         return False
     size = min(body.target.vector_bytes * 8 // found.plan.bits, _MOST_ROWS)
     columns = body.names[found.inner.operands[1]]
     if size < 4 or any(end.isdigit() and int(end) < size for end in (upper, columns)):
         return False
-    _Tiles(body, block, counter, found, size).write_both(lower, upper, columns)
+    _Tiles(body, block, found, size).write_both(lower, upper, columns)
     return True
 
 
 def reads_across(block: Block) -> bool:
     """True if a parallel loop of this body would be written by tiles."""
-    return len(block.arguments) == 1 and _tiled(block, block.arguments[0], independent=True) is not None
+    return _tiled(block, independent=True) is not None
 
 
-def _tiled(block: Block, counter: Value, *, independent: bool) -> _Tiled | None:
+def _tiled(block: Block, *, independent: bool) -> _Tiled | None:
     """Two such loops, or None."""
+    counter = block.arguments[0]
     before, inner = _last(block)
     between: list[Operation] = []
     while inner is not None and _is_plain(inner, before):
@@ -127,10 +128,10 @@ def _last(block: Block) -> tuple[list[Operation], Operation | None]:
 
 
 def _is_plain(loop: Operation, before: list[Operation]) -> bool:
-    """True if a loop carries nothing, and runs from 0 by ones to a bound that does not depend on these."""
-    start, end, step = loop.operands[:3]
+    """True if a loop carries nothing, and runs from 0 to a bound that does not depend on these."""
+    start, end = loop.operands[:2]
     made = {r for o in before for r in o.results}
-    return not loop.results and (known_integer(start), known_integer(step)) == (0, 1) and end not in made
+    return not loop.results and known_integer(start) == 0 and end not in made
 
 
 def _is_far(place: Stride) -> bool:
@@ -140,7 +141,8 @@ def _is_far(place: Stride) -> bool:
 class _Tiles(VectorLoop):
     """Writes the loops."""
 
-    def __init__(self, body: BodyWriter, block: Block, counter: Value, found: _Tiled, size: int) -> None:
+    def __init__(self, body: BodyWriter, block: Block, found: _Tiled, size: int) -> None:
+        counter = block.arguments[0]
         super().__init__(body, found.block, found.block.arguments[0], found.plan)
         self.outer, self.outer_counter, self.found, self.size = block, counter, found, size
         self.between = found.between
@@ -186,8 +188,6 @@ class _Tiles(VectorLoop):
         body, size = self.body, self.size
         if lower.isdigit() and upper.isdigit():
             return str(int(lower) + (int(upper) - int(lower)) // size * size)
-        if lower == "0" and body._multiple(upper) % size == 0:
-            return upper
         smax = self.declare("llvm.smax.i64", "i64", ("i64", "i64"))
         count = upper if lower == "0" else body.value(f"sub i64 {upper}, {lower}")
         count = body.value(f"call i64 {smax}(i64 {count}, i64 0)")
@@ -214,15 +214,13 @@ class _Tiles(VectorLoop):
 
     def _rows(self) -> list[dict[Value, str]]:
         """For each row of a tile the names of what does not depend on the column."""
-        body, first, outside = self.body, self.body.names[self.outer_counter], self.body.offsets
+        body, first = self.body, self.body.names[self.outer_counter]
         made = [self.outer_counter, *[r for o in self.found.before for r in o.results]]
         rows = []
         for number in range(self.size):
-            body.offsets = dict(outside)
             body.names[self.outer_counter] = body.value(f"add nuw nsw i64 {first}, {number}") if number else first
             body._straight(self.found.before)
             rows.append({v: body.names[v] for v in made})
-        body.offsets = outside
         return rows
 
     def _tile(self) -> list[str]:
@@ -230,10 +228,8 @@ class _Tiles(VectorLoop):
         rows = self._rows()
         body, column = self.body, self.body.names[self.counter]
         loaded: dict[Operation, list[str]] = {o: [] for o in self.found.far}
-        outside = body.offsets
         body.names.update(rows[0])
         for number in range(self.size):
-            body.offsets = dict(outside)
             body.names[self.counter] = body.value(f"add nuw nsw i64 {column}, {number}") if number else column
             for operation in self.block.operations[:-1]:
                 if operation in loaded:
@@ -243,19 +239,17 @@ class _Tiles(VectorLoop):
                     body.names[operation.result] = SCALAR[operation.name](body, operation, names)
         turned = {o.result: self._turned_round(vectors, o) for o, vectors in loaded.items()}
         for number, row in enumerate(rows):
-            body.offsets = dict(outside)
             body.names.update(row)
             self.turned = {value: vectors[number] for value, vectors in turned.items()}
             self.vectors = {}
             self._iteration(column, [])
-        body.offsets = outside
         return []
 
     def _along(self, operation: Operation) -> str:
         """A vector of the elements that the rows of a tile read in one column."""
-        memory, *indices = operation.operands
+        memory, index = operation.operands
         element, names = memory.type.element, self.body.names
-        address = self.body.address(memory.type, names[memory], [names[i] for i in indices])
+        address = self.body.address(memory.type, names[memory], names[index])
         return self.value(f"load {self.spelled(element)}, ptr {address}, align {ALIGNMENT[element]}")
 
     def _turned_round(self, vectors: list[str], operation: Operation) -> list[str]:

@@ -187,7 +187,6 @@ class VectorLoop(VectorMemory):
     def _iteration(self, counter: str, partial: list[str]) -> list[str]:
         """The body, once; gives the new partial results."""
         body, plan = self.body, self.plan
-        outside, body.offsets = body.offsets, dict(body.offsets)
         body.names[self.counter] = counter
         for reduction, name in zip(plan.reductions, partial, strict=True):
             self.vectors[reduction.start] = name
@@ -196,7 +195,6 @@ class VectorLoop(VectorMemory):
         for operation in sorted(self.block.operations[:-1], key=is_last.__contains__):
             self._operation(operation)
         self.store_deferred()
-        body.offsets = outside
         ends = [*self.block.operations[-1].operands, *(r.store.operands[0] for r in plan.reductions if r.store)]
         return [
             self._where_active(r, self.vectors[end], before)

@@ -4,7 +4,6 @@
     every second of them        two, put together
     one place for all lanes     a number
     a known distance apart      one by one
-    adjacent, or held back      `rising`
     anything else               a gather or scatter
 
 Loads of every second element, as of the parts of complex numbers: out of two whole vectors.
@@ -23,7 +22,6 @@ from typing import Any
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
 from .operations import Writer
 from .phases import DEAR
-from .rising import load_rising
 from .strides import VARYING, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES, first_lanes
 from .vector_values import VectorValues
@@ -48,7 +46,7 @@ class VectorMemory(VectorValues):
     stores: dict[Operation, tuple[str, str]]
 
     def load(self, operation: Operation) -> None:
-        memory, *indices = operation.operands
+        memory, index = operation.operands
         if operation in self.plan.in_memory:
             if operation.result in self.plan.again:
                 self.vectors[operation.result] = self.vectors[self.plan.again[operation.result]]
@@ -59,21 +57,16 @@ class VectorMemory(VectorValues):
         if stride == 0:
             self.body.load(operation)
         elif stride in (1, -1):
-            self.vectors[operation.result] = self._load_row(memory, element, indices, stride)
+            self.vectors[operation.result] = self._load_row(memory, element, index, stride)
         elif stride == 2 and not self.mask and self.body.target.has_masks and self.lanes > 1:
-            address = self._row_address(memory, element, indices, 1)
+            address = self._row_address(memory, element, index, 1)
             self.vectors[operation.result] = load_every_second(self, element, address)
         elif stride is not VARYING and self.active:
-            self.vectors[operation.result] = self._one_by_one(memory, element, indices, stride)
-        elif stride is VARYING and indices[-1] in self.plan.rising and not self.mask:
-            self.vectors[operation.result] = load_rising(
-                self.body, self.body.names[memory], element, self.spelled(element), self.lanes,
-                self.vector(indices[-1]), lambda: self._gather(memory, element, indices, stride),
-            )  # fmt: skip
+            self.vectors[operation.result] = self._one_by_one(memory, element, index, stride)
         else:
-            self.vectors[operation.result] = self._gather(memory, element, indices, stride)
+            self.vectors[operation.result] = self._gather(memory, element, index, stride)
 
-    def _one_by_one(self, memory: Value, element: ScalarType, indices: list[Value], stride: int | RunStride) -> str:
+    def _one_by_one(self, memory: Value, element: ScalarType, index: Value, stride: int | RunStride) -> str:
         """Elements at the same distance.
 
         A gather is a program of the processor's own, which waits for what is not in the nearest cache: 1,000 times
@@ -81,26 +74,26 @@ class VectorMemory(VectorValues):
         """
         type, vector = LLVM_TYPES[element], self.spelled(element)
         found = f"{vector} zeroinitializer" if self.mask else f"{vector} poison"
-        for lane, address in enumerate(self._apart(memory, element, indices, stride)):
+        for lane, address in enumerate(self._apart(memory, element, index, stride)):
             one = self.value(f"load {type}, ptr {address}, align {ALIGNMENT[element]}")
             found = f"{vector} {self.value(f'insertelement {found}, {type} {one}, i64 {lane}')}"
         return found.removeprefix(f"{vector} ")
 
     def _store_one_by_one(
-        self, name: str, memory: Value, element: ScalarType, indices: list[Value], stride: int | RunStride
+        self, name: str, memory: Value, element: ScalarType, index: Value, stride: int | RunStride
     ) -> None:
         """The lanes in use, each for itself."""
         type, vector = LLVM_TYPES[element], self.spelled(element)
-        for lane, address in enumerate(self._apart(memory, element, indices, stride)):
+        for lane, address in enumerate(self._apart(memory, element, index, stride)):
             one = self.value(f"extractelement {vector} {name}, i64 {lane}")
             self.line(f"store {type} {one}, ptr {address}, align {ALIGNMENT[element]}")
 
     def _apart(
-        self, memory: Value, element: ScalarType, indices: list[Value], stride: int | RunStride
+        self, memory: Value, element: ScalarType, index: Value, stride: int | RunStride
     ) -> Iterator[str]:
         """The address of each lane in use, from one to the next."""
         body = self.body
-        address = body.address(memory.type, body.names[memory], [body.names[i] for i in indices])
+        address = body.address(memory.type, body.names[memory], body.names[index])
         distance = str(stride)
         if isinstance(stride, RunStride):
             distance = body.value(f"mul i64 {body.names[stride.step]}, {stride.factor}")
@@ -109,14 +102,12 @@ class VectorMemory(VectorValues):
                 address = self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {distance}")
             yield address
 
-    def _load_row(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
+    def _load_row(self, memory: Value, element: ScalarType, index: Value, stride: int) -> str:
         """Adjacent elements."""
         type, alignment = self.spelled(element), ALIGNMENT[element]
-        address = self._row_address(memory, element, indices, stride)
+        address = self._row_address(memory, element, index, stride)
         if not self.mask:
             return self._turned(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
-        if stride == 1 and memory in self.updated and self._is_in_pieces(memory, element):
-            return self._load_pieces(element, address)
         mask = self._turned(self.mask, self.spelled(I1), stride)
         bits = self.spelled(I1)
         callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
@@ -137,10 +128,10 @@ class VectorMemory(VectorValues):
         body.start(f"on.{number}")
         return found
 
-    def _row_address(self, memory: Value, element: ScalarType, indices: list[Value], stride: int) -> str:
+    def _row_address(self, memory: Value, element: ScalarType, index: Value, stride: int) -> str:
         """Of the lowest of the adjacent elements."""
         body = self.body
-        address = body.address(memory.type, body.names[memory], [body.names[i] for i in indices])
+        address = body.address(memory.type, body.names[memory], body.names[index])
         if stride == 1:
             return address
         return body.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {1 - self.lanes}")
@@ -151,8 +142,8 @@ class VectorMemory(VectorValues):
         order = ", ".join(f"i32 {j}" for j in reversed(range(self.lanes)))
         return self.value(f"shufflevector {type} {vector}, {type} poison, <{self.lanes} x i32> <{order}>")
 
-    def _gather(self, memory: Value, element: ScalarType, indices: list[Value], stride: Stride) -> str:
-        addresses = self._addresses(memory, element, indices, stride)
+    def _gather(self, memory: Value, element: ScalarType, index: Value, stride: Stride) -> str:
+        addresses = self._addresses(memory, element, index, stride)
         type, pointers, bits = self.spelled(element), f"<{self.lanes} x ptr>", self.spelled(I1)
         callee = self.declare(
             f"llvm.masked.gather.{self.suffix(element)}.v{self.lanes}p0", type, (pointers, "i32", bits, type)
@@ -162,19 +153,18 @@ class VectorMemory(VectorValues):
             f"{bits} {self.mask or self.literal(True, I1)}, {type} zeroinitializer)"
         )
 
-    def _addresses(self, memory: Value, element: ScalarType, indices: list[Value], stride: Stride) -> str:
+    def _addresses(self, memory: Value, element: ScalarType, index: Value, stride: Stride) -> str:
         """One for each lane."""
         body, pointer = self.body, self.body.names[memory]
         if stride is VARYING:
-            (index,) = indices
             places = self.vector(index)
         else:
-            pointer = body.address(memory.type, pointer, [body.names[i] for i in indices])
+            pointer = body.address(memory.type, pointer, body.names[index])
             places = self.offsets(stride)
         return self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {pointer}, <{self.lanes} x i64> {places}")
 
     def store(self, operation: Operation) -> None:
-        value, memory, *indices = operation.operands
+        value, memory, index = operation.operands
         assert isinstance(memory.type, MemRef)
         if operation in self.plan.in_memory:
             return
@@ -182,17 +172,17 @@ class VectorMemory(VectorValues):
         type, alignment, bits = self.spelled(element), ALIGNMENT[element], self.spelled(I1)
         name, stride = self.vector(value), self.plan.places[operation]
         if stride not in (1, -1) and stride is not VARYING and self.active:
-            self._store_one_by_one(name, memory, element, indices, stride)
+            self._store_one_by_one(name, memory, element, index, stride)
             return
         if stride not in (1, -1):
             pointers = f"<{self.lanes} x ptr>"
             callee = self.declare(
                 f"llvm.masked.scatter.{self.suffix(element)}.v{self.lanes}p0", "void", (type, pointers, "i32", bits)
             )
-            addresses, mask = self._addresses(memory, element, indices, stride), self.mask or self.literal(True, I1)
+            addresses, mask = self._addresses(memory, element, index, stride), self.mask or self.literal(True, I1)
             self.line(f"call void {callee}({type} {name}, {pointers} {addresses}, i32 {alignment}, {bits} {mask})")
             return
-        address = self._row_address(memory, element, indices, stride)
+        address = self._row_address(memory, element, index, stride)
         name = self._turned(name, type, stride)
         if not self.mask:
             self._store_all(operation, element, name, address)
@@ -243,47 +233,24 @@ class VectorMemory(VectorValues):
     def _is_in_pieces(self, memory: Value, element: ScalarType) -> bool:
         """True if the rest of a register is stored as one vector or two rather than under a mask.
 
-        Such a store is slow where memory is not in a near cache (softmax of rows of 100 floats 1.8 times).  Two pay in
-        a loop that picks its elements from afar; to load all of scratch again would wait for both.  Where a loop reads
-        what it writes, the next row waits for a store under a mask even if it is beyond the mask (4.6 times).
+        Such a store is slow where memory is not in a near cache (a bias added to rows of 10 floats 2.1 times).  Two
+        pay in a loop that picks its elements from afar.  To load them as one again would wait for both.
         """
-        if not self.active or isinstance(memory.owner, Operation):
+        if not self.active or memory in self.updated or isinstance(memory.owner, Operation):
             return False
-        if memory in self.updated:
-            return True
         register = self.body.target.vector_bytes * 8 // element.bits
         return (self.active % register).bit_count() <= 1 + self.plan.picks
 
     def _store_first(self, name: str, element: ScalarType, address: str) -> None:
-        """The lanes in use, in pieces."""
+        """The lanes in use, in pieces of a power of two."""
         type, vector = LLVM_TYPES[element], self.spelled(element)
-        for done, piece in self._pieces():
-            order = ", ".join(f"i32 {done + j}" for j in range(piece))
-            part = f"<{piece} x {type}>"
-            value = self.value(f"shufflevector {vector} {name}, {vector} poison, <{piece} x i32> <{order}>")
-            at = self.value(f"getelementptr {type}, ptr {address}, i64 {done}") if done else address
-            self.line(f"store {part} {value}, ptr {at}, align {ALIGNMENT[element]}")
-
-    def _load_pieces(self, element: ScalarType, address: str) -> str:
-        """The lanes in use as `_store_first` stores them; zeros in the others."""
-        type, vector = LLVM_TYPES[element], self.spelled(element)
-        found = "zeroinitializer"
-        for done, piece in self._pieces():
-            at = self.value(f"getelementptr {type}, ptr {address}, i64 {done}") if done else address
-            part = self.value(f"load <{piece} x {type}>, ptr {at}, align {ALIGNMENT[element]}")
-            lanes = ", ".join(f"i32 {j + self.lanes * (done <= j < done + piece)}" for j in range(self.lanes))
-            order = ", ".join(f"i32 {min(max(j - done, 0), piece - 1)}" for j in range(self.lanes))
-            wide = f"shufflevector <{piece} x {type}> {part}, <{piece} x {type}> poison, <{self.lanes} x i32> <{order}>"
-            both = f"{vector} {found}, {vector} {self.value(wide)}"
-            found = self.value(f"shufflevector {both}, <{self.lanes} x i32> <{lanes}>")
-        return found
-
-    def _pieces(self) -> Iterator[tuple[int, int]]:
-        """The starts of the lanes in use, in parts of a power of two, and the number of lanes of each."""
         done = 0
         while done < self.active:
             piece = 1 << (self.active - done).bit_length() - 1
-            yield done, piece
+            order = ", ".join(f"i32 {done + j}" for j in range(piece))
+            value = self.value(f"shufflevector {vector} {name}, {vector} poison, <{piece} x i32> <{order}>")
+            at = self.value(f"getelementptr {type}, ptr {address}, i64 {done}") if done else address
+            self.line(f"store <{piece} x {type}> {value}, ptr {at}, align {ALIGNMENT[element]}")
             done += piece
 
 

@@ -1,7 +1,7 @@
 """Large extents become arguments of a kernel, so that kernels which differ in them alone are one.
 
     memref<6400xf64>    scf.parallel i = 0 to 6400: ...     for a batch of 100
-    memref<?xf64>       scf.parallel i = 0 to n1: ...       for any; this one is called with n0 = n1 = 6400
+    memref<?xf64>       scf.parallel i = 0 to n0: ...       for any; this one is called with n0 = 6400
 
 `build` knows every extent and folds what follows from it; what is left of the extents in a finished
 function are constants: bounds, strides, offsets.  Each large one is replaced by an index argument, and
@@ -25,18 +25,14 @@ from collections.abc import Container
 
 from ..program import Kernel
 from ..records import replace
-from ..symbols import Symbol, SymbolicFloat, common_factor, whole
-from .nest import F32, F64, I64, INDEX, Block, Extent, MemRef, NestFunction, Operation, Value
+from ..symbols import Symbol, SymbolicFloat, whole
+from .nest import F32, F64, I64, INDEX, Block, MemRef, NestFunction, Operation, Value
 
 #: Extents up to here are constants: about what a loop that is straight code in vectors can have.
 SMALL = 32
 
 #: The same for loops in loops.
 SMALL_INSIDE = 128
-
-#: As many lanes as a vector of bytes has.  That a bound is a multiple of that, or of a part of it, is part of
-#: a kernel: where it is one of the lanes, no vector needs a mask.
-MULTIPLE = 64
 
 #: No extent is as large: what is, is the end of a range of integers.
 MOST = 1 << 31
@@ -57,7 +53,9 @@ def with_arguments(kernel: Kernel, varying: Container[int] = ()) -> Kernel:
         return kernel
     lifted = _Lifted(kernel, varying)
     function = lifted.function()
-    return replace(kernel, function=function, extents=tuple(lifted.extents)) if lifted.extents else kernel
+    if function is kernel.function:
+        return kernel
+    return replace(kernel, function=function, extents=tuple(lifted.extents))
 
 
 class _Lifted:
@@ -67,7 +65,6 @@ class _Lifted:
         self.extents = list(kernel.extents)
         self.block = kernel.function.body
         self.added: list[Value] = []
-        self.multiples: dict[Value, int] = {}
         self.used: set[Value] = set()
         self.scratches: list[Value] = []
 
@@ -77,17 +74,17 @@ class _Lifted:
         memory = [a for a in old.arguments if isinstance(a.type, MemRef)]
         indices = old.arguments[len(memory) :]
         for j, argument in enumerate(memory):
-            argument.type = self._flexible(argument.type, 0 if j in self.varying else SMALL)
+            argument.type = _flexible(argument.type, 0 if j in self.varying else SMALL)
         self._visit(block, 0)
-        if not self.extents:
+        if not self.extents and all([a.type.size is not None for a in memory]):
             return old
         for scratch in self.scratches:
-            scratch.type = _roomy(scratch.type)
+            scratch.type = MemRef(_rounded(scratch.type.size), scratch.type.element)
         used = self.used
         block.operations = [o for o in block.operations if o.name != "arith.constant" or o.results[0] in used]
         block.arguments = [*memory, *indices, *self.added]
         names = (*old.names, *[f"n{j}" for j in range(len(self.added))])
-        return replace(old, body=block, names=names, multiples=self.multiples)
+        return replace(old, body=block, names=names)
 
     def _argument(self, number: int) -> Value:
         """One more index argument, that is this number today."""
@@ -95,17 +92,6 @@ class _Lifted:
         self.added.append(value)
         self.extents.append(number)
         return value
-
-    def _flexible(self, memory: MemRef, small: int) -> MemRef:
-        """The type of an argument whose extents are not known, but small ones."""
-        shape: list[int | Extent] = []
-        for n in memory.shape:
-            if isinstance(n, int) and (type(n) is Symbol or n > small):
-                shape.append(Extent(len(self.extents)))
-                self._argument(n)
-            else:
-                shape.append(n)
-        return MemRef(tuple(shape), memory.element)
 
     # ------------------------------------------------------------ operations
 
@@ -163,10 +149,13 @@ class _Lifted:
             is_large = abs(number) >= SMALL and not (is_innermost and operation.name in _PLACES)
         if not is_large and not owner.attributes.get("varies"):
             return value
-        argument = self._argument(number)
-        if operation.name in _LOOPS:
-            self.multiples[argument] = common_factor(number, MULTIPLE)
-        return argument
+        return self._argument(number)
+
+
+def _flexible(memory: MemRef, small: int) -> MemRef:
+    """The type of an argument whose size is not known, unless it is small."""
+    is_known = memory.size is None or (type(memory.size) is not Symbol and memory.size <= small)
+    return memory if is_known else MemRef(None, memory.element)
 
 
 def _varies(operation: Operation) -> bool:
@@ -192,10 +181,6 @@ def _is_count(constant: Operation) -> bool:
     return constant.result.type in (F32, F64) and SMALL < abs(value) < MOST and value == int(value)
 
 
-def _roomy(scratch: MemRef) -> MemRef:
-    """Scratch is as large as the next power of two: most sizes share it."""
-    return MemRef(tuple([_rounded(n) if isinstance(n, int) else n for n in scratch.shape]), scratch.element)
-
-
 def _rounded(extent: int) -> int:
+    """The size of scratch, a power of two where it is large: most extents share it."""
     return extent if extent <= SMALL else 1 << (extent - 1).bit_length()

@@ -244,7 +244,7 @@ class FunctionBuilder:
 
     def scratch(self, size: int, element: ScalarType) -> Value:
         """Memory of the function's own, allocated once at its top; what it holds at first is undefined."""
-        operation = Operation("memref.alloca", (), (MemRef((size,), I8 if element is I1 else element),))
+        operation = Operation("memref.alloca", (), (MemRef(size, I8 if element is I1 else element),))
         self._blocks[0].operations.insert(self._scratch, operation)
         self._scratch += 1
         self._depth[operation.result] = 0

@@ -33,7 +33,7 @@ _TYPES = {DTYPES[name]: type for name, type in SCALAR_TYPES.items()}
 
 def memory_type(node: Node | Temporary) -> MemRef:
     """The flat memory that holds a node's value."""
-    return MemRef((node.aval.size,), I8 if node.aval.dtype.kind == "b" else element_type(node))
+    return MemRef(node.aval.size, I8 if node.aval.dtype.kind == "b" else element_type(node))
 
 
 def element_type(node: Node | Temporary) -> ScalarType:

@@ -1,11 +1,11 @@
 """Functions of the loop level as MLIR text that `mlir-opt` and xDSL parse and verify, and the names of their values.
 
-    func.func @k0(%x: memref<?x10xf64>, %y: memref<?xf64>, %n: index) -> i32 {
+    func.func @k0(%x: memref<?xf64>, %y: memref<?xf64>, %n: index) -> i32 {
       %c0 = arith.constant 0 : index
       ...
       scf.for %i = %c0 to %n step %c1 {
         %0 = scf.for %j = %c0 to %c10 step %c1 iter_args(%acc = %cst) -> (f64) {
-          %1 = memref.load %x[%i, %j] : memref<?x10xf64>
+          %1 = memref.load %x[%j] : memref<?xf64>
           %2 = arith.addf %acc, %1 fastmath<reassoc,contract> : f64
           scf.yield %2 : f64
         }
@@ -25,7 +25,7 @@ and from one counter.  A name ends with the region it was given in.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +33,7 @@ import numpy as np
 from ..garbage import ignoring
 from ..program import BufferProgram, Kernel, every_step
 from .instructions import INSTRUCTIONS
-from .nest import F32, F64, I1, INDEX, Block, Extent, MemRef, NestFunction, Operation, ScalarType, Type, Value, every
+from .nest import F32, F64, I1, INDEX, Block, NestFunction, Operation, ScalarType, Type, Value
 
 #: In the order MLIR prints them.  The others of MLIR's flags are never right here (`nest`).
 FASTMATH_FLAGS = ("reassoc", "nsz", "arcp", "contract", "afn")
@@ -57,20 +57,8 @@ def print_module(
     else:
         functions = list(program_or_functions)
     defined = [print_function(f, attributes="llvm.emit_c_interface", location=location) for f in functions]
-    body = "\n".join(["  " + line for part in (*_declarations(functions), *defined) for line in part.splitlines()])
+    body = "\n".join(["  " + line for part in defined for line in part.splitlines()])
     return f"module {{\n{body}\n}}\n"
-
-
-def _declarations(functions: Iterable[NestFunction]) -> list[str]:
-    """Private declarations of all that the functions call, by name."""
-    found: dict[str, str] = {}
-    for function in functions:
-        called = {o.attributes["callee"]: o for o in every(function.body.operations) if o.name == "func.call"}
-        for name, types in function.calls.items():
-            results = [v.type for v in called[name].results] if name in called else []
-            text = f"func.func private @{name}({_types(types)}){_arrow(results)}"
-            assert found.setdefault(name, text) == text, f"one name, two signatures: {found[name]} and {text}"
-    return [found[name] for name in sorted(found)]
 
 
 def print_function(
@@ -114,8 +102,8 @@ def name_values(function: NestFunction) -> dict[Value, str]:
             outside = set(taken)
             for region in operation.regions:
                 for number, argument in enumerate(region.arguments):
-                    give(argument, _argument_name(operation, number, depth))
-                visit(region, depth + _induction_variables(operation))
+                    give(argument, _argument_name(number, depth))
+                visit(region, depth + 1)
                 taken.clear()
                 taken.update(outside)
 
@@ -125,17 +113,10 @@ def name_values(function: NestFunction) -> dict[Value, str]:
     return names
 
 
-def _induction_variables(operation: Operation) -> int:
-    if operation.name == "scf.parallel":
-        return len(operation.operands) // 3
-    return int(operation.name == "scf.for")
-
-
-def _argument_name(operation: Operation, number: int, depth: int) -> str:
-    if number >= _induction_variables(operation):
+def _argument_name(number: int, depth: int) -> str:
+    if number > 0:
         return "acc"
-    place = depth + number
-    return _LOOP_NAMES[place] if place < len(_LOOP_NAMES) else f"i{place}"
+    return _LOOP_NAMES[depth] if depth < len(_LOOP_NAMES) else f"i{depth}"
 
 
 def _result_name(operation: Operation) -> str:
@@ -163,7 +144,6 @@ class _Printer:
     def __init__(self, function: NestFunction, location: Callable[[Any], str]) -> None:
         self.names = name_values(function)
         self.location = location
-        self.index_arguments = [a for a in function.arguments if a.type is INDEX]
 
     def block(self, block: Block, indent: str) -> list[str]:
         lines: list[str] = []
@@ -194,24 +174,17 @@ class _Printer:
             predicate = operation.attributes["predicate"]
             return f" {predicate}, {self._list(operands)}{_fastmath(operation)} : {operands[0].type}"
         if name == "memref.load":
-            memory, *indices = operands
-            return f" {self.names[memory]}[{self._list(indices)}] : {memory.type}"
+            memory, index = operands
+            return f" {self.names[memory]}[{self.names[index]}] : {memory.type}"
         if name == "memref.store":
-            value, memory, *indices = operands
+            value, memory, index = operands
             past = " {nontemporal = true}" if "nontemporal" in operation.attributes else ""
-            return f" {self.names[value]}, {self.names[memory]}[{self._list(indices)}]{past} : {memory.type}"
+            return f" {self.names[value]}, {self.names[memory]}[{self.names[index]}]{past} : {memory.type}"
         if name == "memref.alloca":
-            return f"({self._extents(operation.result.type)}) : {operation.result.type}"
-        if name == "func.call":
-            types = f"({_types(v.type for v in operands)}) -> ({_types(v.type for v in operation.results)})"
-            return f" @{operation.attributes['callee']}({self._list(operands)}) : {types}"
+            return f"() : {operation.result.type}"
         if name in ("scf.yield", "func.return", "scf.reduce"):
             return f" {self._list(operands)} : {_types(v.type for v in operands)}" if operands else ""
         return f" {self._list(operands)}{_fastmath(operation)} : {operation.result.type}"
-
-    def _extents(self, type: Type) -> str:
-        assert isinstance(type, MemRef)
-        return self._list(self.index_arguments[n.position] for n in type.shape if isinstance(n, Extent))
 
     def _for(self, operation: Operation, indent: str) -> list[str]:
         lower, upper, step, *initial = operation.operands
@@ -224,26 +197,14 @@ class _Printer:
             head += f" -> ({_types(v.type for v in initial)})"
         return [f"{indent}{head} {{", *self._region(body, indent), f"{indent}}}"]
 
-    def _if(self, operation: Operation, indent: str) -> list[str]:
-        then, otherwise = operation.regions
-        head = f"scf.if {self._list(operation.operands)}"
-        if operation.results:
-            head = f"{self._list(operation.results)} = {head} -> ({_types(v.type for v in operation.results)})"
-        lines = [f"{indent}{head} {{", *self._region(then, indent)]
-        if operation.results or len(otherwise.operations) > 1:
-            lines += [f"{indent}}} else {{", *self._region(otherwise, indent)]
-        return [*lines, f"{indent}}}"]
-
     def _parallel(self, operation: Operation, indent: str) -> list[str]:
         (body,) = operation.regions
-        n = len(body.arguments)
-        segments = f"<{{operandSegmentSizes = array<i32: {n}, {n}, {n}, 0>}}>"
-        variables = ", ".join(f"{self.names[a]}: {a.type}" for a in body.arguments)
+        segments = "<{operandSegmentSizes = array<i32: 1, 1, 1, 0>}>"
         return [
             f'{indent}"scf.parallel"({self._list(operation.operands)}) {segments} ({{',
-            f"{indent}^bb0({variables}):",
+            f"{indent}^bb0({self.names[body.arguments[0]]}: index):",
             *self.block(body, indent + "  "),
-            f"{indent}}}) : ({_types(v.type for v in operation.operands)}) -> ()",
+            f"{indent}}}) : (index, index, index) -> ()",
         ]
 
     def _region(self, block: Block, indent: str) -> list[str]:
@@ -252,17 +213,11 @@ class _Printer:
         last = block.operations[-1]
         return lines[:-1] if last.name == "scf.yield" and not last.operands else lines
 
-    _structured: ClassVar[dict[str, Callable]] = {"scf.for": _for, "scf.if": _if, "scf.parallel": _parallel}
+    _structured: ClassVar[dict[str, Callable]] = {"scf.for": _for, "scf.parallel": _parallel}
 
 
 def _types(types: Iterable[Type | str]) -> str:
     return ", ".join(map(str, types))
-
-
-def _arrow(results: Sequence[Type]) -> str:
-    if not results:
-        return ""
-    return f" -> {results[0]}" if len(results) == 1 else f" -> ({_types(results)})"
 
 
 def _fastmath(operation: Operation) -> str:

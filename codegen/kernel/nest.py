@@ -1,29 +1,28 @@
 """The loop level: MLIR's dialects in lean classes.
 
     module   = function*
-    function = func.func @name(argument*) -> i32 { block }     private: declared, no body
+    function = func.func @name(argument*) -> i32 { block }
     block    = argument* operation*                            the last one is a terminator
     value    = result of an operation or argument of a block; single assignment
-    type     = index | i1 | i8 | i32 | i64 | f32 | f64 | MemRef(shape, element)
+    type     = index | i1 | i8 | i32 | i64 | f32 | f64 | MemRef(size, element)
 
 The dialects used, all of them MLIR's own:
 
-    func     func return call
-    scf      for (iter_args) parallel if yield reduce
+    func     func return
+    scf      for (iter_args) parallel yield reduce
     memref   load store alloca
     arith, math     scalar instructions: all of `instructions`
 
 Rules that builder, printer and emitter share:
 
-  * A kernel's arguments are memrefs (packed, row-major) and then indices (run-time extents).
-    No two memref arguments are the same memory.  An extent of a memref is an int, or the number
-    of the index argument that holds it, as `Extent(position)`.
+  * A kernel's arguments are memrefs (packed, row-major, seen flat) and then indices (run-time extents).
+    No two memref arguments are the same memory.
   * bool is `i8` in memory (NumPy's byte) and `i1` in arithmetic: a load of bool is followed by
     `arith.trunci`, a store preceded by `arith.extui`.  `Scalar.load/store` do this.
   * A kernel returns an i32 status: 0, or what a failed `k.check` gave (`Status`).
   * `attributes["fastmath"]` on arith float operations: a set of MLIR flags; builders use
     `contract` everywhere and `reassoc` only on the accumulation of sums.  Never nnan, never fast.
-  * `scf.for` and `scf.parallel` step by one from zero unless their operands say otherwise.
+  * `scf.for` and `scf.parallel` step by one, from zero unless their operands say otherwise.
     `scf.parallel` is promised to have independent iterations; so is an `scf.for` with
     `attributes["independent"]`, but for the status in memory to which they add, and with `attributes["apart"]`,
     but for what it carries.
@@ -44,7 +43,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from enum import IntEnum
 from typing import Any, Generic, TypeVar
 
-from ..records import field, record
+from ..records import record
 
 
 class ScalarType:
@@ -69,22 +68,14 @@ F64 = ScalarType("f64", 64, True)
 
 
 @record(frozen=True)
-class Extent:
-    """A run-time extent: the function's index argument number `position` (0 = the first index)."""
-
-    position: int
-
-
-@record(frozen=True)
 class MemRef:
-    """Packed row-major memory: memref<256x?xf64>."""
+    """Memory of so many elements, memref<256xf64>; None: of as many as there are, memref<?xf64>."""
 
-    shape: tuple[int | Extent, ...]
+    size: int | None
     element: ScalarType
 
     def __str__(self) -> str:
-        extents = "".join(f"{'?' if isinstance(n, Extent) else n}x" for n in self.shape)
-        return f"memref<{extents}{self.element}>"
+        return f"memref<{'?' if self.size is None else self.size}x{self.element}>"
 
 
 Type = ScalarType | MemRef
@@ -109,12 +100,12 @@ class Operation:
     Attributes by operation:
         arith.constant  value: int | float | bool       arith.cmpf/cmpi  predicate: "olt", "slt", ...
         scf.for, scf.parallel     about: int, how often it runs, roughly, where only the run knows
-        func.call       callee: str                     any arith float  fastmath: frozenset[str]
+        any arith float           fastmath: frozenset[str]
         memref.store    nontemporal: true, where what is written should not push other things out of the caches
     Operands of scf.for: lower, upper, step, then the initial iter_args; its block's arguments:
-    the induction variable, then the iter_args.  scf.parallel: lowers, uppers, steps (n each);
-    its block has n arguments and ends in scf.reduce.  scf.if: condition; two blocks.
-    memref.load: memref, indices.  memref.store: value, memref, indices.
+    the induction variable, then the iter_args.  scf.parallel: lower, upper, step; its block has
+    the induction variable, and ends in scf.reduce.
+    memref.load: memref, index.  memref.store: value, memref, index.
     `node` is the graph's node that it is a part of, to be told; it is no part of the operation.
     """
 
@@ -178,21 +169,16 @@ class NestFunction:
     """func.func @name(memrefs..., indices...) -> i32.
 
     `names` are for printing, one per argument.  `writes` are the numbers of the memref arguments
-    that the kernel writes.  `calls` are the private functions it calls: name -> argument types.
-    `multiples` says of index arguments that they are multiples of a power of two, whatever they are.
+    that the kernel writes.
     `refuses`: it may return REFUSED.  `is_fixed`: its numbers are part of it, but for those that are marked as varying.
-    `indices`: of a part of a function, all index arguments of the whole, which an `Extent` counts.
     """
 
     name: str
     body: Block
     names: tuple[str, ...]
     writes: frozenset[int]
-    calls: dict[str, tuple[Type, ...]] = field(default_factory=dict)
-    multiples: dict[Value, int] = field(default_factory=dict)
     refuses: bool = False
     is_fixed: bool = False
-    indices: tuple[Value, ...] | None = None
 
     @property
     def arguments(self) -> list[Value]:
@@ -218,47 +204,24 @@ class Status(IntEnum):
 
 def form_of(function: NestFunction) -> Hashable:
     """The form of a function, for its text without names."""
-    indices = function.indices
-    if indices is None:
-        indices = tuple([a for a in function.arguments if not isinstance(a.type, MemRef)])
-    form = _KernelForm(indices)
-    calls = tuple([(name, *map(form.type, types)) for name, types in function.calls.items()])
-    body = form.block(function.body)
-    multiples = tuple([(form.numbers[a], multiple) for a, multiple in function.multiples.items()])
-    return body, function.writes, calls, multiples, function.refuses, function.is_fixed
+    body = _form_of_block(function.body, {})
+    return body, function.writes, function.refuses, function.is_fixed
 
 
-class _KernelForm:
-    def __init__(self, indices: tuple[Value, ...]) -> None:
-        self.indices = indices
-        self.numbers: dict[Value, int] = {}
-
-    def block(self, block: Block) -> Hashable:
-        """Arguments with their types, then operations."""
-        numbers = self.numbers
-        for argument in block.arguments:
-            numbers[argument] = len(numbers)
-        found: list[Any] = [self.type(a.type) for a in block.arguments]
-        for o in block.operations:
-            found.append(o.name)
-            found += [numbers[v] for v in o.operands]
-            if o.attributes:
-                # As text: -0.0 is equal to 0.0, and True to 1.
-                found += [(name, repr(value)) for name, value in o.attributes.items()]
-            if o.regions:
-                found += [self.block(region) for region in o.regions]
-            for result in o.results:
-                numbers[result] = len(numbers)
-                found.append(self.type(result.type))
-        return tuple(found)
-
-    def type(self, type: Type) -> Hashable:
-        """A type, with the numbers of the arguments that hold its extents; the first is for readers only."""
-        if not isinstance(type, MemRef):
-            return type.name
-        first, *others = [self.extent(n) for n in type.shape] or [None]
-        return type.element.name, "?" if isinstance(first, tuple) else first, *others
-
-    def extent(self, n: int | Extent) -> Hashable:
-        """A number, or which argument holds it."""
-        return n if not isinstance(n, Extent) else (self.numbers.get(self.indices[n.position]),)
+def _form_of_block(block: Block, numbers: dict[Value, int]) -> Hashable:
+    """Arguments with their types, then operations."""
+    for argument in block.arguments:
+        numbers[argument] = len(numbers)
+    found: list[Any] = [a.type for a in block.arguments]
+    for o in block.operations:
+        found.append(o.name)
+        found += [numbers[v] for v in o.operands]
+        if o.attributes:
+            # As text: -0.0 is equal to 0.0, and True to 1.
+            found += [(name, repr(value)) for name, value in o.attributes.items()]
+        if o.regions:
+            found += [_form_of_block(region, numbers) for region in o.regions]
+        for result in o.results:
+            numbers[result] = len(numbers)
+            found.append(result.type)
+    return tuple(found)

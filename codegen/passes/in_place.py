@@ -114,7 +114,7 @@ def _merged(kernel: Kernel, values: tuple[Hashable, ...], pairs: dict[int, int])
     function.body.arguments[: len(values)] = [function.body.arguments[j] for j in keeps]
     merged = NestFunction(
         function.name, function.body, (*argument_names(len(keeps), writes), *function.names[len(values) :]),
-        writes, function.calls, refuses=function.refuses, is_fixed=function.is_fixed,
+        writes, refuses=function.refuses, is_fixed=function.is_fixed,
     )
     updates = frozenset([now[j] for j in {*kernel.updates, *new}])
     return Kernel(merged, kernel.extents, updates, kernel.members), tuple([new.get(j, values[j]) for j in keeps])

@@ -175,8 +175,7 @@ def _is_small(work: object) -> bool:
     if not isinstance(work, Kernel) or work.extents or len(work.function.body.operations) > _MOST:
         return False
     *operations, end = work.function.body.operations
-    is_fine = known_integer(end.operands[0]) == 0
-    return is_fine and not work.function.calls and not any(o.regions for o in operations)
+    return known_integer(end.operands[0]) == 0 and not any(o.regions for o in operations)
 
 
 def _joined(a: Kernel, of_a: tuple[Hashable, ...], b: Kernel, of_b: tuple[Hashable, ...]) -> Draft:

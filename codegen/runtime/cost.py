@@ -91,20 +91,10 @@ def operations_of_block(operations: Sequence[Operation], known: dict[Value, int]
 
 
 def _trips(operation: Operation, known: dict[Value, int]) -> int:
-    """The number of runs of an operation's body."""
-    if operation.name == "scf.for":
-        bounds = [operation.operands[:3]]
-    elif operation.name == "scf.parallel":
-        n = len(operation.regions[0].arguments)
-        o = operation.operands
-        bounds = [[o[i], o[n + i], o[2 * n + i]] for i in range(n)]
-    else:
-        return 1
-    trips = 1
-    for lower, upper, step in bounds:
-        if lower in known and upper in known and known.get(step, 0) > 0:
-            span = known[upper] - known[lower]
-            trips *= -(-span // known[step]) if is_sure(0, span) else max(0, -(-typical(span) // known[step]))
-        else:
-            trips *= operation.attributes.get("about", UNKNOWN_TRIPS)
-    return trips
+    """The number of runs of a loop's body."""
+    lower, upper = operation.operands[:2]
+    if lower in known and upper in known:
+        span = known[upper] - known[lower]
+        return span if is_sure(0, span) else max(0, typical(span))
+    found: int = operation.attributes.get("about", UNKNOWN_TRIPS)
+    return found

@@ -57,16 +57,14 @@ class CompileError(RuntimeError):
 class MachineCode:
     """Linked machine code of one module.
 
-    Loaded as long as this object lives.  `optimized` and `assembly` are made from the text when
-    somebody looks, since almost nobody does; where the text was not kept they are empty.
+    Loaded as long as this object lives.
 
     size   of the object file in bytes
     """
 
-    __slots__ = ("__weakref__", "_addresses", "_loaded", "size", "text")
+    __slots__ = ("__weakref__", "_addresses", "_loaded", "size")
 
-    def __init__(self, text: str, size: int, loaded: Any) -> None:
-        self.text = text
+    def __init__(self, size: int, loaded: Any) -> None:
         self.size = size
         self._loaded = loaded  # when it goes, the code is unloaded
         self._addresses: dict[str, int] = loaded.addresses
@@ -79,16 +77,6 @@ class MachineCode:
     def names(self) -> tuple[str, ...]:
         """The functions that have an address, in the module's order."""
         return tuple(self._addresses)
-
-    @property
-    def optimized(self) -> str:
-        """The module as LLVM text after the pass pipeline."""
-        return optimized_text(self.text) if self.text else ""
-
-    @property
-    def assembly(self) -> str:
-        """The module as assembly of this machine."""
-        return assembly_text(self.text) if self.text else ""
 
 
 def compile(text: str, imports: Mapping[str, int] | None = None) -> MachineCode:
@@ -119,12 +107,7 @@ def _object_of(text: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 def link(
-    text: str,
-    object_bytes: bytes,
-    exports: Iterable[str],
-    imports: Mapping[str, int] | None = None,
-    *,
-    keeps_text: bool = True,
+    text: str, object_bytes: bytes, exports: Iterable[str], imports: Mapping[str, int] | None = None
 ) -> MachineCode:
     """Load an object file made by `object_of` from `text`.  Raises CompileError."""
     exports = tuple(exports)
@@ -135,7 +118,7 @@ def link(
         loaded = elf.linked(object_bytes, imports or {}, exports)
     if loaded is None:
         loaded = deeply(_linked_by_llvm, text, object_bytes, imports or {}, exports)
-    return MachineCode(text if keeps_text else "", len(object_bytes), loaded)
+    return MachineCode(len(object_bytes), loaded)
 
 
 def _linked_by_llvm(text: str, object_bytes: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> Any:

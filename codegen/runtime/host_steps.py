@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from contextvars import Context
 from typing import Any
 
 import numpy as np
@@ -57,15 +56,13 @@ def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Cal
     def run(*arrays: np.ndarray) -> np.ndarray:
         """The result for read-only arrays over the memory of the step."""
         try:
-            with one_thread():
+            with one_thread(), ignoring(all="ignore"):
                 if not keeps:
                     try:
-                        return _quiet.copy().run(value, *arrays)
+                        return value(*arrays)
                     except Exception:
                         pass  # its frames hold the arrays: what is raised below may live longer than their memory
-                arrays = _copies(arrays)
-                with ignoring(all="ignore"):
-                    return value(*arrays)
+                return value(*_copies(arrays))
         except Exception as error:  # as above
             for tell in failing:
                 tell(error)
@@ -90,7 +87,3 @@ def _copies(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
 #: Bytes of copies, from which on new pages of the system's cost more than finding the pool: see
 #: `recorder_arrays.POOLED`.
 _LARGE = 1 << 16
-
-#: The context in which NumPy warns of nothing: to run in a copy of it takes .1 us, `ignoring` 2 to 4.
-_quiet = Context()
-_quiet.run(np.seterr, all="ignore")

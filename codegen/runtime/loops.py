@@ -70,7 +70,7 @@ def blocks_of(loop: Loop) -> tuple[int, int] | None:
     if len(body.steps) != 1 or loop.length < 2 or not isinstance(body.steps[0].work, Kernel):
         return None
     step, (piece, *others) = body.steps[0], shared(body.steps[0].work.function, body.steps[0].work.extents)
-    if others or piece.loop is None or len(piece.loop.regions[0].arguments) > 1:
+    if others or piece.loop is None:
         return None
     first_hidden = loop.carried + len(loop.scanned)
     values = [body.buffers[b] for b in step.buffers]

@@ -110,7 +110,7 @@ def loaded(
     if entry is None:
         return None
     try:
-        return engine.link(text, entry.object_bytes, entry.exports, imports, keeps_text=False)
+        return engine.link(text, entry.object_bytes, entry.exports, imports)
     except CompileError:
         return None  # sound, but not for this process: it is made again
 
@@ -120,7 +120,7 @@ def made(
 ) -> MachineCode:
     """Code of a module from LLVM, kept for these keys.  Raises CompileError."""
     object_bytes, exports = engine.object_of(text)
-    code = engine.link(text, object_bytes, exports, imports, keeps_text=False)
+    code = engine.link(text, object_bytes, exports, imports)
     if disk:
         disk.store(keys, object_bytes, exports)
     return code

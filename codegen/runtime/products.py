@@ -151,8 +151,10 @@ def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
     is_swapped = (gemm.n == 1 and gemm.m > 1) or _is_better_across(gemm, features)
     extents = _extents(gemm, is_swapped)
     m, n, k = extents[:3]
-    is_of_few = 1 < m <= FEW_ROWS and n * k >= FEW_LEAST
-    tile = _tile(gemm.dtype, features, is_of_few, n if m > 1 and n in NARROW else 0)
+    tile = Tile.of(gemm.dtype, features)
+    # Rows of c that are a small part of a vector have vectors that they fill.
+    if m > 1 and n in NARROW and NARROW_BYTES <= n * tile.size < tile.lanes * tile.size:
+        tile = replace(tile, lanes=n)
     # Asked in this order, so that a formula for small matrices says of no number of rows that it is few or many.
     few = _few(m, tile) if n * k >= EVEN_LEAST else 0
     return is_swapped, extents, _evenly(tile, few) if few else tile
@@ -161,18 +163,7 @@ def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
 def _few(rows: int, tile: Tile) -> int:
     """The number of rows where they are to be evened out, 0 elsewhere; a formula is a number then."""
     limit = EVEN_TILES * tile.rows
-    return next(n for n in range(FEW_ROWS + 1, limit + 1) if n == rows) if FEW_ROWS < rows <= limit else 0
-
-
-def _tile(dtype: str, features: str, is_of_few: bool, columns: int) -> Tile:
-    """The tile: of few rows, or, where a row of c is a small part of a vector, of vectors that it fills.
-
-    columns    of c, if there are so `NARROW` a number
-    """
-    tile = Tile.of(dtype, features)
-    if columns * tile.size >= NARROW_BYTES and columns < tile.lanes:
-        tile = replace(tile, lanes=columns)
-    return replace(tile, rows=FEW_ROWS) if is_of_few else tile
+    return next(n for n in range(2, limit + 1) if n == rows) if 1 < rows <= limit else 0
 
 
 def _evenly(tile: Tile, rows: int) -> Tile:
@@ -215,13 +206,9 @@ def _steps(rows: int, columns: int, is_transposed: bool) -> tuple[int, int]:
     return (1, rows) if is_transposed and rows > 1 and columns > 1 else (columns, 1)
 
 
-#: A few rows times a large matrix are done by code of their own, made when it is first needed: tiles of more rows
-#: would be mostly empty (4 x 256 x 256 f32: 9.1 us, these 4.9).
-FEW_ROWS = 4
-FEW_LEAST = 1 << 15
-
 #: Up to so many tiles of rows are evened out, for matrices b of so many elements: of 10 rows two tiles of 8 compute 16
-#: (10 x 256 x 784 f64: 113 us, by two of 5 rows 78; 5 x 64 x 64 f32 .77 and .56, one thread of a Zen 4).
+#: (10 x 256 x 784 f64: 113 us, by two of 5 rows 78; 5 x 64 x 64 f32 .77 and .56; 4 x 256 x 256 f32 9.1 and 4.9, one
+#: thread of a Zen 4).
 EVEN_TILES = 4
 EVEN_LEAST = 1 << 12
 #: The factor by which tiles of all rows must compute more: each number of rows is code of its own, which takes LLVM 20

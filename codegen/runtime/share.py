@@ -26,7 +26,6 @@ from ..kernel.nest import (
     I32,
     INDEX,
     Block,
-    Extent,
     MemRef,
     NestFunction,
     Operation,
@@ -36,7 +35,7 @@ from ..kernel.nest import (
     known_integer,
 )
 from ..records import record, replace
-from ..symbols import common_factor, typical
+from ..symbols import typical
 from .cost import operations_of_block
 
 #: From this many scalar operations on, a loop is shared.  Waking a thread takes 13-17 us (FACTS 8), so a
@@ -64,8 +63,7 @@ class KernelPiece:
     memory     which of the kernel's memory arguments it has
     indices    which of its index arguments
     loop       of the kernel's own function, where it is one
-    is_even    the function relies on chunks that are multiples of `ELEMENTS`
-    is_tiled   it is quicker for such: iterations are done by tiles
+    is_tiled   iterations are done by tiles
     """
 
     function: NestFunction
@@ -74,7 +72,6 @@ class KernelPiece:
     total: int = 0
     chunk: int = 0
     loop: Operation | None = None
-    is_even: bool = False
     is_tiled: bool = False
 
     def numbers(self, extents: Sequence[int], *, is_shared: bool = False) -> tuple[int, ...]:
@@ -85,7 +82,7 @@ class KernelPiece:
     @property
     def form(self) -> tuple[Hashable, ...]:
         """The part of the kernel's form that its text does not say."""
-        return self.memory, self.indices, self.is_even
+        return self.memory, self.indices
 
 
 def is_shared(piece: KernelPiece) -> bool:
@@ -98,7 +95,7 @@ def sized(piece: KernelPiece, function: NestFunction, extents: Sequence[int]) ->
     if piece.loop is None:
         return piece
     total, weight = load(piece, function, extents)
-    return replace(piece, total=total, chunk=chunk_of(piece, total, weight))
+    return replace(piece, total=total, chunk=chunk_of(total, weight, is_tiled=piece.is_tiled))
 
 
 def load(piece: KernelPiece, function: NestFunction, extents: Sequence[int]) -> tuple[int, int]:
@@ -108,10 +105,16 @@ def load(piece: KernelPiece, function: NestFunction, extents: Sequence[int]) -> 
     return _trips(piece.loop, known), operations_of_block([piece.loop], dict(known))
 
 
-def chunk_of(piece: KernelPiece, total: int, weight: int) -> int:
-    """In chunks of how many iterations so many are done."""
-    chunk = _chunk(total, weight, is_tiled=piece.is_tiled)
-    return -(-chunk // ELEMENTS) * ELEMENTS if piece.is_even and chunk < total else chunk
+def chunk_of(total: int, weight: int, *, is_tiled: bool) -> int:
+    """Iterations in one chunk of a loop of so many operations: all, where it is not worth sharing."""
+    if weight < SHARED:
+        return max(total, 1)
+    each = max(1, weight // max(total, 1))
+    chunk = max(-(-CHUNK // each), -(-total // CHUNKS))
+    unit = ELEMENTS if chunk >= ELEMENTS else 1
+    if is_tiled:
+        unit = max([unit for least, unit in TILES.items() if total >= least], default=1)
+    return -(-chunk // unit) * unit
 
 
 def shared(function: NestFunction, extents: Sequence[int]) -> list[KernelPiece]:
@@ -233,21 +236,16 @@ def _returns_zero(end: Operation) -> bool:
 
 
 def _trips(loop: Operation, known: dict[Value, int]) -> int:
-    """Iterations of the outermost dimension of a parallel loop by steps of one from zero, else 0."""
+    """Iterations of a parallel loop from zero, else 0."""
     if not is_parallel(loop):
         return 0
-    n = len(loop.regions[0].arguments)
-    lower, upper, step = (known.get(loop.operands[i]) for i in (0, n, 2 * n))
-    return upper if lower == 0 and step == 1 and upper is not None else 0
+    lower, upper = (known.get(bound) for bound in loop.operands[:2])
+    return upper if lower == 0 and upper is not None else 0
 
 
 def _is_open(loop: Operation, known: dict[Value, int], indices: Sequence[Value]) -> bool:
-    """True if the operation is a parallel loop by steps of one from zero to a run-time extent."""
-    if not is_parallel(loop):
-        return False
-    n = len(loop.regions[0].arguments)
-    lower, upper, step = (loop.operands[i] for i in (0, n, 2 * n))
-    return known.get(lower) == 0 and known.get(step) == 1 and upper in indices
+    """True if the operation is a parallel loop from zero to a run-time extent."""
+    return is_parallel(loop) and known.get(loop.operands[0]) == 0 and loop.operands[1] in indices
 
 
 def _loop_piece(
@@ -260,34 +258,14 @@ def _loop_piece(
     total: int,
     weight: int,
 ) -> KernelPiece:
-    """The piece that runs the iterations [begin, end) of the loop's outermost dimension."""
+    """The piece that runs the iterations [begin, end) of the loop."""
     begin, stop = Value(INDEX), Value(INDEX)
-    n = len(loop.regions[0].arguments)
-    operands = list(loop.operands)
-    operands[0], operands[n] = begin, stop
-    part = Operation(loop.name, operands, (), loop.attributes, loop.regions)
-    is_tiled = reads_across(loop.regions[0])
-    chunk = _chunk(typical(total), weight, is_tiled=is_tiled)
+    part = Operation(loop.name, [begin, stop, *loop.operands[2:]], (), loop.attributes, loop.regions)
     name = f"{function.name}_{number}"
     piece = _part(function, pure, [*before, part], ending, name, (begin, stop))
-    own = piece.function
-    # Of any length: chunks of cheap iterations are long enough to begin where one likes, dear ones go one by one.
-    is_even = CHUNK * max(typical(total), 1) >= weight * ELEMENTS
-    if is_even:
-        own.multiples = {**own.multiples, begin: ELEMENTS, stop: common_factor(total, ELEMENTS)}
-    return KernelPiece(own, piece.memory, piece.indices, total, chunk, loop, is_even, is_tiled)
-
-
-def _chunk(total: int, weight: int, *, is_tiled: bool) -> int:
-    """Iterations in one chunk of a loop of so many operations: all, where it is not worth sharing."""
-    if weight < SHARED:
-        return max(total, 1)
-    each = max(1, weight // max(total, 1))
-    chunk = max(-(-CHUNK // each), -(-total // CHUNKS))
-    if is_tiled:
-        unit = max([unit for least, unit in TILES.items() if total >= least], default=1)
-        return -(-chunk // unit) * unit
-    return -(-chunk // ELEMENTS) * ELEMENTS if chunk >= ELEMENTS else chunk
+    is_tiled = reads_across(loop.regions[0])
+    chunk = chunk_of(typical(total), weight, is_tiled=is_tiled)
+    return KernelPiece(piece.function, piece.memory, piece.indices, total, chunk, loop, is_tiled)
 
 
 def _part(
@@ -323,8 +301,6 @@ def _of(
     memory = [a for a in function.arguments if isinstance(a.type, MemRef)]
     indices = function.arguments[len(memory) :]
     places = [j for j, a in enumerate(memory) if a in needed]
-    # The first extent of an array is for readers of its type, the others are needed to find its elements.
-    needed.update([indices[n.position] for j in places for n in memory[j].type.shape[1:] if isinstance(n, Extent)])
     numbers = [j for j, a in enumerate(indices) if a in needed]
     block = Block()
     block.arguments = [*[memory[j] for j in places], *[indices[j] for j in numbers], *more]
@@ -336,7 +312,5 @@ def _of(
         body=block,
         names=(*names, "begin", "end") if more else tuple(names),
         writes=frozenset([n for n, j in enumerate(places) if j in function.writes]),
-        multiples={a: multiple for a, multiple in function.multiples.items() if a in needed},
-        indices=tuple(indices),
     )
     return KernelPiece(part, tuple(places), tuple(numbers))

@@ -1,7 +1,7 @@
 """Loop nests by hand: the few words in which tests write kernels.
 
     n = Nest("add", x=memref(F64, 8), y=memref(F64, 8), writes=("y",))
-    with n.parallel(8) as (i,):
+    with n.parallel(8) as i:
         n.store(n.op("arith.addf", n.load(n.x, i), n.constant(1.0, F64)), n.y, i)
     run(n.end(), x=..., y=...)
 """
@@ -12,14 +12,14 @@ from contextlib import contextmanager
 import numpy as np
 
 from codegen.emit import emit_module
-from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Block, Extent, MemRef, NestFunction, Operation
+from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Block, MemRef, NestFunction, Operation
 from codegen.runtime import engine
 
 DTYPES = {F32: np.float32, F64: np.float64, I32: np.int32, I64: np.int64, I8: np.bool_}
 
 
-def memref(element, *shape):
-    return MemRef(tuple(shape), element)
+def memref(element, size=None):
+    return MemRef(size, element)
 
 
 class Nest:
@@ -44,39 +44,41 @@ class Nest:
     def constant(self, value, type=INDEX):
         return self.op("arith.constant", type=type, value=value)
 
-    def _indices(self, indices):
-        return [self.constant(i) if isinstance(i, int) else i for i in indices]
+    def _index(self, i):
+        return self.constant(i) if isinstance(i, int) else i
 
-    def load(self, memory, *indices):
-        value = self.op("memref.load", memory, *self._indices(indices), type=memory.type.element)
+    def load(self, memory, index):
+        value = self.op("memref.load", memory, self._index(index), type=memory.type.element)
         return self.op("arith.trunci", value, type=I1) if memory.type.element is I8 else value
 
-    def store(self, value, memory, *indices):
+    def store(self, value, memory, index):
         if memory.type.element is I8:
             value = self.op("arith.extui", value, type=I8)
-        self.append(Operation("memref.store", [value, memory, *self._indices(indices)]))
+        self.append(Operation("memref.store", [value, memory, self._index(index)]))
 
-    def scratch(self, element, *shape):
-        return self.op("memref.alloca", type=memref(element, *shape))
+    def place(self, i, columns, j):
+        """The place of row i, column j in memory of rows."""
+        return self.op("arith.addi", self.op("arith.muli", i, self._index(columns)), j)
+
+    def scratch(self, element, size):
+        return self.op("memref.alloca", type=memref(element, size))
 
     def compare(self, predicate, a, b):
         return self.op("arith.cmpf" if a.type.is_float else "arith.cmpi", a, b, type=I1, predicate=predicate)
 
     @contextmanager
-    def parallel(self, *uppers):
-        zero, one = self.constant(0), self.constant(1)
-        block = Block([INDEX] * len(uppers))
-        n = len(uppers)
-        operation = Operation("scf.parallel", [zero] * n + self._indices(uppers) + [one] * n, regions=[block])
+    def parallel(self, upper):
+        block = Block([INDEX])
+        operation = Operation("scf.parallel", [self.constant(0), self._index(upper), self.constant(1)], regions=[block])
         self.blocks.append(block)
-        yield tuple(block.arguments)
+        yield block.arguments[0]
         block.operations.append(Operation("scf.reduce"))
         self.blocks.pop()
         self.append(operation)
 
-    def loop(self, upper, initial=(), body=None, lower=0, step=1):
+    def loop(self, upper, initial=(), body=None, lower=0):
         """scf.for; body(i, *carried) gives what is carried on.  Gives the results."""
-        lower, upper, step = self._indices((lower, upper, step))
+        lower, upper, step = self._index(lower), self._index(upper), self.constant(1)
         block = Block([INDEX, *(v.type for v in initial)])
         self.blocks.append(block)
         block.operations.append(Operation("scf.yield", body(*block.arguments) or ()))
@@ -84,17 +86,6 @@ class Nest:
         return self.append(
             Operation("scf.for", [lower, upper, step, *initial], [v.type for v in initial], regions=[block])
         ).results
-
-    def choose(self, condition, then, otherwise, *types):
-        """scf.if; both arms give values of these types."""
-        blocks = []
-        for arm in (then, otherwise):
-            block = Block()
-            self.blocks.append(block)
-            block.operations.append(Operation("scf.yield", arm() or ()))
-            self.blocks.pop()
-            blocks.append(block)
-        return self.append(Operation("scf.if", [condition], types, regions=blocks)).results
 
     def end(self, status=None):
         """The finished function."""
@@ -120,9 +111,9 @@ def run(function, *arguments):
 
 def elementwise(name, operation, types, result, **attributes):
     """y[i] = operation(x0[i], ...) for a run-time number of elements."""
-    arguments = {f"x{j}": memref(t, Extent(0)) for j, t in enumerate(types)}
-    nest = Nest(name, writes=("y",), **arguments, y=memref(result, Extent(0)), n=INDEX)
-    with nest.parallel(nest.n) as (i,):
+    arguments = {f"x{j}": memref(t) for j, t in enumerate(types)}
+    nest = Nest(name, writes=("y",), **arguments, y=memref(result), n=INDEX)
+    with nest.parallel(nest.n) as i:
         loaded = [nest.load(getattr(nest, argument), i) for argument in arguments]
         nest.store(nest.op(operation, *loaded, type=I1 if result is I8 else result, **attributes), nest.y, i)
     return nest.end()

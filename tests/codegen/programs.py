@@ -32,7 +32,7 @@ def program(inputs, outputs, temporaries, steps, name="f"):
 def affine(n, slope=2.0, offset=1.0, name="affine"):
     """y = slope * x + offset over n elements of f64."""
     nest = Nest(name, x=memref(F64, n), y=memref(F64, n), writes=("y",))
-    with nest.parallel(n) as (i,):
+    with nest.parallel(n) as i:
         product = nest.op("arith.mulf", nest.load(nest.x, i), nest.constant(slope, F64))
         nest.store(nest.op("arith.addf", product, nest.constant(offset, F64)), nest.y, i)
     return nest.end()
@@ -40,9 +40,9 @@ def affine(n, slope=2.0, offset=1.0, name="affine"):
 
 def failing():
     """Writes nothing; returns INDEX_OUT_OF_RANGE when x[0] < 0."""
-    nest = Nest("failing", x=memref(F64), y=memref(F64), writes=("y",))
-    x = nest.load(nest.x)
-    nest.store(x, nest.y)
+    nest = Nest("failing", x=memref(F64, 1), y=memref(F64, 1), writes=("y",))
+    x = nest.load(nest.x, 0)
+    nest.store(x, nest.y, 0)
     bad = nest.compare("olt", x, nest.constant(0.0, F64))
     status = nest.op(
         "arith.select", bad, nest.constant(int(Status.INDEX_OUT_OF_RANGE), I32), nest.constant(0, I32), type=I32

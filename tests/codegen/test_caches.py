@@ -10,7 +10,7 @@ from codegen import compiler
 from codegen.emit import emit_module
 from codegen.families import Families
 from codegen.ir import parse
-from codegen.kernel.nest import F32, F64, I8, INDEX, Extent, every, form_of
+from codegen.kernel.nest import F32, F64, I8, INDEX, every, form_of
 from codegen.passes import plan, storage
 from codegen.program import Kernel
 from codegen.runtime import engine
@@ -22,8 +22,8 @@ DTYPES = {F64: np.float64, F32: np.float32, I8: np.bool_}
 
 def doubled(type, sizes=(1 << 40, 1 << 40)):
     """y = 2 x, and of bools y = x."""
-    nest = Nest("doubled", writes=("y",), x=memref(type, Extent(0)), y=memref(type, Extent(0)), n=INDEX)
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("doubled", writes=("y",), x=memref(type), y=memref(type), n=INDEX)
+    with nest.parallel(nest.n) as i:
         x = nest.load(nest.x, i)
         nest.store(nest.op("arith.addf", x, x) if type.is_float else x, nest.y, i)
     function = nest.end()

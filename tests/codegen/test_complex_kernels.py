@@ -53,7 +53,7 @@ def test_the_next_size_needs_no_new_kernel():
 
 
 def test_places_are_told_apart_as_sums_of_products():
-    k = Nest("f", x=MemRef((64,), F64), n=INDEX)
+    k = Nest("f", x=MemRef(64, F64), n=INDEX)
     with k.loop(k.index(8)) as i:
         double = k.op("arith.muli", i, k.index(2))
         after = k.op("arith.addi", double, k.index(1))

@@ -8,7 +8,7 @@ from nests import DTYPES, Nest, call, memref
 
 import autodiff as ad
 from codegen.emit import emit_module
-from codegen.kernel.nest import F32, F64, I64, INDEX, Extent
+from codegen.kernel.nest import F32, F64, I64, INDEX
 from codegen.runtime import engine
 
 MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
@@ -17,11 +17,11 @@ WIDEST = "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma"
 
 def added(type, columns, *, rows=None, moves=False, spoilt=False):
     """y[i, k] += w[j] * x[j, k] for all i and j; `moves`: to y[i + j, k]; `spoilt`: y is read elsewhere too."""
-    nest = Nest("added", writes=("y",), x=memref(type, Extent(0)), w=memref(type, Extent(0)), y=memref(type, Extent(0)),
+    nest = Nest("added", writes=("y",), x=memref(type), w=memref(type), y=memref(type),
                 m=INDEX, n=INDEX)  # fmt: skip
     add, times = ("arith.addi", "arith.muli") if type is I64 else ("arith.addf", "arith.mulf")
     width = nest.constant(columns)
-    with nest.parallel(nest.m) as (i,):
+    with nest.parallel(nest.m) as i:
 
         def row(j):
             weight = nest.load(nest.y if spoilt else nest.w, j)

@@ -6,7 +6,7 @@ from mpmath import mp, mpf
 from nests import DTYPES, Nest, call, elementwise, memref
 
 from codegen.emit import emit_module
-from codegen.kernel.nest import F32, F64, INDEX, Extent
+from codegen.kernel.nest import F32, F64, INDEX
 from codegen.records import replace
 from codegen.runtime import engine
 
@@ -17,10 +17,10 @@ EACH_MACHINE = pytest.mark.parametrize("features", MACHINES.values(), ids=MACHIN
 def both(type):
     """y = sin(x), z = cos(x)."""
     nest = Nest(
-        "both", writes=("y", "z"), x=memref(type, Extent(0)), y=memref(type, Extent(0)), z=memref(type, Extent(0)),
+        "both", writes=("y", "z"), x=memref(type), y=memref(type), z=memref(type),
         n=INDEX,
     )  # fmt: skip
-    with nest.parallel(nest.n) as (i,):
+    with nest.parallel(nest.n) as i:
         x = nest.load(nest.x, i)
         nest.store(nest.op("math.cos", x), nest.z, i)
         nest.store(nest.op("math.sin", x), nest.y, i)
@@ -80,9 +80,9 @@ OTHERS = {
 
 def erf_and_exp(type, exponent=BELLS["-(x*x)"]):
     """y = erf(x), z = exp(the exponent of x and another number)."""
-    names = {n: memref(type, Extent(0)) for n in ("x", "other", "y", "z")}
+    names = {n: memref(type) for n in ("x", "other", "y", "z")}
     nest = Nest("error_function", writes=("y", "z"), **names, n=INDEX)
-    with nest.parallel(nest.n) as (i,):
+    with nest.parallel(nest.n) as i:
         x, other = nest.load(nest.x, i), nest.load(nest.other, i)
         nest.store(nest.op("math.exp", exponent(nest, x, other)), nest.z, i)
         nest.store(nest.op("math.erf", x), nest.y, i)
@@ -125,8 +125,8 @@ def test_another_exponential_beside_the_error_function_is_itself(exponent):
 
 def tanh_and_exp(type, exponent=lambda nest, size: minus(nest, nest.op("arith.addf", size, size))):
     """y = tanh(x), z = exp(-(|x| + |x|))."""
-    nest = Nest("fading", writes=("y", "z"), **{n: memref(type, Extent(0)) for n in "xyz"}, n=INDEX)
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("fading", writes=("y", "z"), **{n: memref(type) for n in "xyz"}, n=INDEX)
+    with nest.parallel(nest.n) as i:
         x = nest.load(nest.x, i)
         nest.store(nest.op("math.exp", exponent(nest, nest.op("math.absf", x))), nest.z, i)
         nest.store(nest.op("math.tanh", x), nest.y, i)
@@ -158,8 +158,8 @@ def test_a_hyperbolic_tangent_and_the_exponential_are_one_call():
 
 def exp_and_less_one(type):
     """y = expm1(x), z = exp(x)."""
-    nest = Nest("growing", writes=("y", "z"), **{n: memref(type, Extent(0)) for n in "xyz"}, n=INDEX)
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("growing", writes=("y", "z"), **{n: memref(type) for n in "xyz"}, n=INDEX)
+    with nest.parallel(nest.n) as i:
         x = nest.load(nest.x, i)
         nest.store(nest.op("math.exp", x), nest.z, i)
         nest.store(nest.op("math.expm1", x), nest.y, i)
@@ -183,7 +183,7 @@ def test_an_exponential_and_what_it_is_beyond_one_are_one_call_and_right(type, f
 
 def test_of_different_numbers_they_are_two_calls():
     nest = Nest("apart", writes=("y",), x=memref(F64, 40), y=memref(F64, 40))
-    with nest.parallel(40) as (i,):
+    with nest.parallel(40) as i:
         x = nest.load(nest.x, i)
         nest.store(nest.op("math.sin", nest.op("math.cos", x)), nest.y, i)
     assert "@sincos" not in emit_module([nest.end()], MACHINES["widest"])
@@ -191,8 +191,8 @@ def test_of_different_numbers_they_are_two_calls():
 
 def chain(depth, functions):
     """y = f(f(... f(x))) of so many functions."""
-    nest = Nest("chain", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX)
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("chain", writes=("y",), x=memref(F64), y=memref(F64), n=INDEX)
+    with nest.parallel(nest.n) as i:
         values = [nest.load(nest.x, i)] * functions
         for step in range(depth):
             values = [nest.op("math.tanh" if step % 2 else "math.sin", v) for v in values]

@@ -18,13 +18,14 @@ def table(name, operations, inputs, result, flags=frozenset()):
     `operations` are the attributes of each: (name, {attribute: value}).
     """
     count = len(inputs[0])
-    types = {f"x{number}": MemRef((count,), type) for number, type in enumerate(inputs.types)}
-    k = Nest(name, **types, y=MemRef((len(operations), count), result))
+    types = {f"x{number}": MemRef(count, type) for number, type in enumerate(inputs.types)}
+    k = Nest(name, **types, y=MemRef(len(operations) * count, result))
     with k.loop(k.index(count)) as i:
         for row, (operation, attributes) in enumerate(operations):
             operands = [k.load(k.top.arguments[number], i) for number in range(len(types))]
             value = k.op(operation, *operands, **attributes, **({"fastmath": flags} if flags else {}))
-            k.store(k.op("arith.extui", value, to=I8) if value.type is I1 else value, k.y, k.index(row), i)
+            value = k.op("arith.extui", value, to=I8) if value.type is I1 else value
+            k.store(value, k.y, k.place(k.index(row), count, i))
     return k.function("y")
 
 
@@ -189,7 +190,7 @@ def test_every_cast_gives_numpys_value(name, source, target):
 def test_every_float_constant_keeps_its_bits(type):
     tiny = np.finfo(DTYPES[type]).smallest_subnormal
     values = [0.0, -0.0, 0.1, 1e-05, 1e30, -1.5e-9, math.pi, math.inf, -math.inf, math.nan, float(tiny), 7]
-    k = Nest("constants", y=MemRef((len(values),), type))
+    k = Nest("constants", y=MemRef(len(values), type))
     for place, value in enumerate(values):
         k.store(k.constant(value, type), k.y, k.index(place))
     y = np.zeros(len(values), DTYPES[type])
@@ -199,7 +200,7 @@ def test_every_float_constant_keeps_its_bits(type):
 
 def test_every_integer_constant_keeps_its_bits():
     values = {I8: [-128, 127], I32: [-(2**31), 2**31 - 1], I64: [-(2**63), 2**63 - 1, 0]}
-    k = Nest("constants", **{f"y{t.bits}": MemRef((len(v),), t) for t, v in values.items()})
+    k = Nest("constants", **{f"y{t.bits}": MemRef(len(v), t) for t, v in values.items()})
     for memory, (type, numbers) in zip(k.top.arguments, values.items(), strict=True):
         for place, value in enumerate(numbers):
             k.store(k.constant(value, type), memory, k.index(place))

@@ -6,12 +6,12 @@ from nest_tools import Nest
 
 from codegen.ir import Aval, Graph, Op
 from codegen.ir.graph import Node, input_node
-from codegen.kernel.nest import F64, INDEX, Extent, MemRef
+from codegen.kernel.nest import F64, INDEX, MemRef
 from codegen.program import Buffer, BufferProgram, Gemm, HostCall, Kernel, Step
 
 
 def scale(name, size, factor):
-    k = Nest(name, x=MemRef((size,), F64), y=MemRef((size,), F64))
+    k = Nest(name, x=MemRef(size, F64), y=MemRef(size, F64))
     with k.loop(k.index(size)) as i:
         k.store(k.op("arith.mulf", k.load(k.x, i), k.constant(factor, F64)), k.y, i)
     return k.function("y")
@@ -54,10 +54,9 @@ def test_a_program_runs_products_kernels_and_host_calls_in_order(rng):
 
 
 def test_a_kernel_of_run_time_extents_reads_buffers_in_another_shape(rng):
-    m, n = Extent(0), Extent(1)
-    k = Nest("transpose", x=MemRef((m, n), F64), y=MemRef((n, m), F64), m=INDEX, n=INDEX)
-    with k.parallel(k.m, k.n) as (i, j):
-        k.store(k.load(k.x, i, j), k.y, j, i)
+    k = Nest("transpose", x=MemRef(None, F64), y=MemRef(None, F64), m=INDEX, n=INDEX)
+    with k.parallel(k.m) as i, k.loop(k.n) as j:
+        k.store(k.load(k.x, k.place(i, k.n, j)), k.y, k.place(j, k.m, i))
     buffers = [Buffer(f64(12), "input", 0), Buffer(f64(2, 2, 3), "output", 0)]
     p = program(buffers, [Step(Kernel(k.function("y"), (3, 4)), (0, 1))], [0], [1])
     x = rng.normal(size=12)

@@ -9,7 +9,7 @@ from nests import Nest, call, memref
 
 from codegen.emit import emit_module
 from codegen.emit.target import Target
-from codegen.kernel.nest import F32, F64, INDEX, Extent
+from codegen.kernel.nest import F32, F64, INDEX
 from codegen.runtime import engine
 
 SUM = {"fastmath": frozenset({"reassoc", "contract"})}
@@ -18,7 +18,7 @@ SUM = {"fastmath": frozenset({"reassoc", "contract"})}
 def program(width, depth, type=F64):
     """y[i] = f(f(...)) of x[i], `depth` deep, of so many numbers added, and the sum of all in s[0]."""
     nest = Nest(
-        "f", writes=("y", "s"), x=memref(type, Extent(0)), y=memref(type, Extent(0)), s=memref(type, 1), n=INDEX
+        "f", writes=("y", "s"), x=memref(type), y=memref(type), s=memref(type, 1), n=INDEX
     )
 
     def body(i, total):
@@ -59,8 +59,8 @@ def test_a_large_loop_of_functions_takes_four_registers_and_calls_them():
 
 def sums(depth):
     """y[i] = x[i] times and plus numbers, over and over."""
-    nest = Nest("sums", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX)
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("sums", writes=("y",), x=memref(F64), y=memref(F64), n=INDEX)
+    with nest.parallel(nest.n) as i:
         x = nest.load(nest.x, i)
         for step in range(depth):
             half = nest.op("arith.mulf", x, nest.constant(0.5, F64))
@@ -75,7 +75,7 @@ def test_a_large_loop_without_functions_takes_few_registers():
 
 def added(n):
     """s[0] = the sum of n numbers, or of a number of them that only the run knows."""
-    nest = Nest("added", writes=("s",), x=memref(F32, n or Extent(0)), s=memref(F32, 1), n=INDEX)
+    nest = Nest("added", writes=("s",), x=memref(F32, n), s=memref(F32, 1), n=INDEX)
 
     def body(i, total):
         return [nest.op("arith.addf", total, nest.load(nest.x, i), **SUM)]
@@ -100,14 +100,14 @@ MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": 
 
 def several(width, tile):
     """z[k][i] of x[k][i], `width` of each; between two loops values are kept in scratch of `tile` elements."""
-    memories = {f"{name}{k}": memref(F64, Extent(0)) for name in "xz" for k in range(width)}
+    memories = {f"{name}{k}": memref(F64) for name in "xz" for k in range(width)}
     nest = Nest("several", writes=[f"z{k}" for k in range(width)], **memories, n=INDEX)
     kept = [nest.scratch(F64, tile) for _ in range(width)]
-    with nest.parallel(nest.n) as (i,):
+    with nest.parallel(nest.n) as i:
         for k in range(width):
             x = nest.load(getattr(nest, f"x{k}"), i)
             nest.store(nest.op("math.exp", nest.op("math.tanh", x)), kept[k], i)
-    with nest.parallel(nest.n) as (i,):
+    with nest.parallel(nest.n) as i:
         for k in range(width):
             y = nest.op("arith.addf", nest.load(kept[k], i), nest.load(kept[k - 1], i))
             nest.store(nest.op("math.exp", nest.op("math.tanh", y)), getattr(nest, f"z{k}"), i)

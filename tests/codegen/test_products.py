@@ -195,7 +195,7 @@ def test_few_rows_are_shared_evenly_among_tiles(processor, m, rng):
     full = Tile.of("f64", products.engine.target_features())
     tiles = -(-m // full.rows)
     even = -(-m // tiles)
-    if products.FEW_ROWS < m <= products.EVEN_TILES * full.rows and even < full.rows and 1.3 * even <= full.rows:
+    if m <= products.EVEN_TILES * full.rows and even < full.rows and 1.3 * even <= full.rows:
         assert tile.rows == even and even * (tiles - 1) < m <= even * tiles < m + tiles
     else:  # what gains less is not worth 20 ms of LLVM
         assert tile == full

@@ -8,7 +8,7 @@ from nests import Nest, call, memref
 
 import autodiff as ad
 from codegen.emit import emit_module
-from codegen.kernel.nest import F32, F64, I64, INDEX, Extent
+from codegen.kernel.nest import F32, F64, I64, INDEX
 from codegen.runtime import engine
 
 MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
@@ -34,7 +34,7 @@ def within(nest, i, offset, length, is_turned):
 
 def windows(type, *, is_summed=False):
     """y[i] = x[i - a] where that is there, two from its ends, and twice x[i - b]; or the sum over i."""
-    nest = Nest("windows", writes=("y",), x=memref(type, Extent(0)), y=memref(type, Extent(0)), n=INDEX, m=INDEX,
+    nest = Nest("windows", writes=("y",), x=memref(type), y=memref(type), n=INDEX, m=INDEX,
                 a=INDEX, b=INDEX)  # fmt: skip
 
     def element(i):
@@ -52,7 +52,7 @@ def windows(type, *, is_summed=False):
         (total,) = nest.loop(nest.n, (nest.constant(0.0, type),), body)
         nest.store(total, nest.y, 0)
     else:
-        with nest.parallel(nest.n) as (i,):
+        with nest.parallel(nest.n) as i:
             nest.store(element(i), nest.y, i)
     return nest.end()
 
@@ -87,9 +87,9 @@ def test_windows_at_any_place(type, features, is_summed, rng):
 @pytest.mark.parametrize("name", ["arith.maxsi", "arith.minsi"])
 def test_a_counter_that_is_a_number_is_held_back_too(name):
     """Beside a window: an `arange` with a bound, stored."""
-    nest = Nest("bounded", writes=("y", "z"), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)),
-                z=memref(I64, Extent(0)), n=INDEX, m=INDEX, a=INDEX)  # fmt: skip
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("bounded", writes=("y", "z"), x=memref(F64), y=memref(F64),
+                z=memref(I64), n=INDEX, m=INDEX, a=INDEX)  # fmt: skip
+    with nest.parallel(nest.n) as i:
         nest.store(nest.load(nest.x, within(nest, i, nest.a, nest.m, is_turned=False)[1]), nest.y, i)
         nest.store(nest.op(name, nest.op("arith.index_cast", i, type=I64), nest.constant(90, I64)), nest.z, i)
     function = nest.end()

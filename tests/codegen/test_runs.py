@@ -6,7 +6,7 @@ from nests import DTYPES, Nest, call, memref
 
 import autodiff as ad
 from codegen.emit import emit_module
-from codegen.kernel.nest import F32, F64, INDEX, Extent
+from codegen.kernel.nest import F32, F64, INDEX
 from codegen.runtime import engine
 
 MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
@@ -20,9 +20,8 @@ LENGTHS = sorted({n + d for n in (0, 128, 256, 512, 1024, 1536, 2048, 4096) for 
 
 def summing(type, extent, function=""):
     """y[0] = 1 + the sum of x, or of a function of it."""
-    size = Extent(0) if extent is None else extent
     extra = {"n": INDEX} if extent is None else {}
-    nest = Nest("summing", writes=("y",), x=memref(type, size), y=memref(type, 1), **extra)
+    nest = Nest("summing", writes=("y",), x=memref(type, extent), y=memref(type, 1), **extra)
 
     def step(i, total):
         x = nest.load(nest.x, i)
@@ -85,7 +84,7 @@ def test_a_sum_of_numbers_of_both_signs_errs_as_chains_of_a_run_do(features, typ
 def rows_apart(rows):
     """y[0] = the sum of rows of four, y[1] = the largest; only the run knows how far they lie apart."""
     arguments = {"step": INDEX} | ({"n": INDEX} if rows is None else {})
-    nest = Nest("rows", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, 2), size=INDEX, **arguments)
+    nest = Nest("rows", writes=("y",), x=memref(F64), y=memref(F64, 2), size=INDEX, **arguments)
 
     def row(i, total, largest):
         start = nest.op("arith.muli", i, nest.step)

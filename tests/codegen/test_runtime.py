@@ -12,7 +12,7 @@ from nests import Nest, memref
 from programs import affine, affine_program, failing, gemm_program, host_step, program
 
 from codegen.ir import Aval
-from codegen.kernel.nest import F64, INDEX, Extent
+from codegen.kernel.nest import F64, INDEX
 from codegen.program import Gemm, Kernel, Step
 from codegen.runtime import cost, memory
 from codegen.runtime.cache import LRU
@@ -56,8 +56,8 @@ def test_steps_communicate_through_the_workspace(table, rng):
 
 
 def test_one_kernel_serves_every_run_time_extent(table, rng):
-    nest = Nest("double", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("double", x=memref(F64), y=memref(F64), n=INDEX, writes=("y",))
+    with nest.parallel(nest.n) as i:
         nest.store(nest.op("arith.addf", nest.load(nest.x, i), nest.load(nest.x, i)), nest.y, i)
     function = nest.end()
     for n in (0, 1, 7, 1000):
@@ -275,8 +275,8 @@ def test_an_output_that_nothing_writes_is_our_mistake(table):
 def test_work_is_counted_through_loops_and_products():
     assert cost.operations_of(affine_program(1000)) in range(4000, 10_000)
     assert cost.operations_of(gemm_program(Gemm("f64", 10, 20, 30, batch=2), f64(), f64(), f64())) == 12_000
-    nest = Nest("double", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("double", x=memref(F64), y=memref(F64), n=INDEX, writes=("y",))
+    with nest.parallel(nest.n) as i:
         nest.store(nest.load(nest.x, i), nest.y, i)
     run_time = program([f64(500)], [f64(500)], [], [Step(Kernel(nest.end(), (500,)), (0, 1))])
     assert cost.operations_of(run_time) in range(1000, 3000)

@@ -8,7 +8,7 @@ from programs import affine, program
 import autodiff.ops  # noqa: F401  (declares the operations that graphs are made of)
 from codegen import compiler
 from codegen.ir import Aval, evaluate, parse
-from codegen.kernel.nest import F64, INDEX, Extent, MemRef
+from codegen.kernel.nest import F64, INDEX, MemRef
 from codegen.program import Kernel, Step
 from codegen.runtime import share, threads
 from codegen.runtime.executable import Executable
@@ -39,8 +39,8 @@ def test_a_large_loop_over_elements_becomes_one_piece_with_a_range():
 
 
 def test_run_time_extents_decide_too():
-    nest = Nest("double", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("double", x=memref(F64), y=memref(F64), n=INDEX, writes=("y",))
+    with nest.parallel(nest.n) as i:
         nest.store(nest.op("arith.addf", nest.load(nest.x, i), nest.load(nest.x, i)), nest.y, i)
     function = nest.end()
     for n, is_shared in ((0, False), (100, False), (1_000_000, True)):
@@ -120,9 +120,9 @@ def test_what_looks_elements_up_is_shared_and_each_chunk_may_fail(any_threads, r
 
 def test_blocks_are_shared_evenly_for_any_number_of_them():
     # Knowledge of the places where chunks begin may not hold for dear iterations: 74 blocks in two chunks, 64 and 10.
-    nest = Nest("blocks", x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX, writes=("y",))
+    nest = Nest("blocks", x=memref(F64), y=memref(F64), n=INDEX, writes=("y",))
     length = nest.constant(4096)
-    with nest.parallel(nest.n) as (i,):
+    with nest.parallel(nest.n) as i:
         first = nest.op("arith.muli", i, length)
 
         def step(j, total):
@@ -140,13 +140,13 @@ def test_blocks_are_shared_evenly_for_any_number_of_them():
 
 def two_loops(n, *, crosses):
     """y = 2 x by a parallel loop, then z = y[0] + x[0] (or of what y[0] was before the loop)."""
-    nest = Nest("two", x=memref(F64, n), y=memref(F64, n), z=memref(F64), writes=("y", "z"))
+    nest = Nest("two", x=memref(F64, n), y=memref(F64, n), z=memref(F64, 1), writes=("y", "z"))
     zero = nest.constant(0, INDEX)
     early = nest.load(nest.y, zero) if crosses else None
-    with nest.parallel(n) as (i,):
+    with nest.parallel(n) as i:
         x = nest.load(nest.x, i)
         nest.store(nest.op("arith.addf", x, x), nest.y, i)
-    nest.store(nest.op("arith.addf", nest.load(nest.y, zero), early or nest.load(nest.x, zero)), nest.z)
+    nest.store(nest.op("arith.addf", nest.load(nest.y, zero), early or nest.load(nest.x, zero)), nest.z, 0)
     return nest.end()
 
 
@@ -169,9 +169,9 @@ def test_a_kernel_whose_pieces_would_need_each_other_s_values_stays_whole():
 
 
 def test_each_piece_reads_the_numbers_that_a_kernel_is_given():
-    nest = Nest("scaled", x=memref(F64, 1_000_000), factor=memref(F64), y=memref(F64, 1_000_000), writes=("y",))
-    factor = nest.load(nest.factor)
-    with nest.parallel(1_000_000) as (i,):
+    nest = Nest("scaled", x=memref(F64, 1_000_000), factor=memref(F64, 1), y=memref(F64, 1_000_000), writes=("y",))
+    factor = nest.load(nest.factor, 0)
+    with nest.parallel(1_000_000) as i:
         nest.store(nest.op("arith.mulf", nest.load(nest.x, i), factor), nest.y, i)
     (piece,) = pieces_of(nest.end())
     assert piece.total == 1_000_000 > piece.chunk

@@ -11,7 +11,7 @@ import autodiff as ad
 from codegen.compiler import compile_graph
 from codegen.emit import emit_module
 from codegen.ir import OPS, Aval, Graph, apply, input_node
-from codegen.kernel.nest import F64, INDEX, Extent
+from codegen.kernel.nest import F64, INDEX
 from codegen.passes.plan import plan
 from codegen.runtime import engine
 
@@ -22,8 +22,8 @@ WIDEST = "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma"
 
 def every(step, first):
     """y[i] = x[step * i + first]."""
-    nest = Nest("every", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX)
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("every", writes=("y",), x=memref(F64), y=memref(F64), n=INDEX)
+    with nest.parallel(nest.n) as i:
         at = nest.op("arith.muli", i, nest.constant(step, INDEX))
         nest.store(nest.load(nest.x, nest.op("arith.addi", at, nest.constant(first, INDEX))), nest.y, i)
     return nest.end()
@@ -126,8 +126,8 @@ def test_what_rows_keep_for_themselves_is_handed_on_without_memory():
 
 def weighted(places, step):
     """y[i] = sum of (k + 1) x[step * i + places[k]]."""
-    nest = Nest("weighted", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), n=INDEX)
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("weighted", writes=("y",), x=memref(F64), y=memref(F64), n=INDEX)
+    with nest.parallel(nest.n) as i:
         at, total = nest.op("arith.muli", i, nest.constant(step, INDEX)), nest.constant(0.0, F64)
         for k, place in enumerate(places):
             x = nest.load(nest.x, nest.op("arith.addi", at, nest.constant(place, INDEX)))
@@ -174,7 +174,7 @@ def test_short_rows_that_add_to_places_in_memory_are_right(dtype, columns, bodie
 def adding(*places):
     """a[place] += (k + 1) x[i] for the k-th of these places: arguments, or one of them and how far behind it."""
     names = dict.fromkeys([name for name, _ in places], INDEX)
-    nest = Nest("adding", writes=("a",), x=memref(F64, Extent(0)), a=memref(F64, Extent(0)), n=INDEX, **names)
+    nest = Nest("adding", writes=("a",), x=memref(F64), a=memref(F64), n=INDEX, **names)
     at = [nest.op("arith.addi", getattr(nest, name), nest.constant(behind, INDEX)) for name, behind in places]
 
     def body(i):

@@ -9,7 +9,7 @@ from nests import Nest, call, memref
 
 import autodiff as ad
 from codegen.emit import emit_module
-from codegen.kernel.nest import F32, F64, INDEX, Extent
+from codegen.kernel.nest import F32, F64, INDEX
 from codegen.runtime import engine
 
 MACHINES = {"widest": engine.target_features(), "masks": "+avx2,+fma", "plain": ""}
@@ -19,8 +19,8 @@ WIDEST = "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma"
 
 def apart(type, times=1, twice=False):
     """y[i] = x[i * step * times] (+ x[2 * i * step]) for a step that only the run knows."""
-    nest = Nest("apart", writes=("y",), x=memref(type, Extent(0)), y=memref(type, Extent(0)), n=INDEX, step=INDEX)
-    with nest.parallel(nest.n) as (i,):
+    nest = Nest("apart", writes=("y",), x=memref(type), y=memref(type), n=INDEX, step=INDEX)
+    with nest.parallel(nest.n) as i:
         at = nest.op("arith.muli", nest.op("arith.muli", i, nest.step), nest.constant(times))
         value = nest.load(nest.x, at)
         if twice:

@@ -8,7 +8,7 @@ from nests import DTYPES, Nest, call, memref
 
 import autodiff as ad
 from codegen.emit import emit_module, tiles
-from codegen.kernel.nest import F32, F64, I64, INDEX, Extent
+from codegen.kernel.nest import F32, F64, I64, INDEX
 from codegen.runtime import engine
 from codegen.runtime.share import shared
 
@@ -19,8 +19,8 @@ SIZES = (0, 1, 3, 7, 8, 9, 15, 16, 17, 33, 64, 70)
 
 def across(type, *, between=False):
     """y[i, j] = x[j, i] + w[i], or for all b between them y[i, b, j] = x[j, b, i] + w[i], of run-time extents."""
-    nest = Nest("across", writes=("y",), x=memref(type, Extent(0)), w=memref(type, Extent(0)),
-                y=memref(type, Extent(0)), m=INDEX, n=INDEX, k=INDEX, rows=INDEX, columns=INDEX)
+    nest = Nest("across", writes=("y",), x=memref(type), w=memref(type),
+                y=memref(type), m=INDEX, n=INDEX, k=INDEX, rows=INDEX, columns=INDEX)
     add = "arith.addi" if type is I64 else "arith.addf"
 
     def row(i, b):
@@ -34,7 +34,7 @@ def across(type, *, between=False):
 
         nest.loop(nest.n, body=one)
 
-    with nest.parallel(nest.m) as (i,):
+    with nest.parallel(nest.m) as i:
         if between:
             nest.loop(nest.k, body=lambda b: row(i, b))
         else:
@@ -65,8 +65,8 @@ def test_a_tile_is_loaded_by_whole_vectors():
 
 
 def test_what_is_read_along_its_rows_has_no_tiles():
-    nest = Nest("along", writes=("y",), x=memref(F64, Extent(0)), y=memref(F64, Extent(0)), m=INDEX, n=INDEX)
-    with nest.parallel(nest.m) as (i,):
+    nest = Nest("along", writes=("y",), x=memref(F64), y=memref(F64), m=INDEX, n=INDEX)
+    with nest.parallel(nest.m) as i:
         start = nest.op("arith.muli", i, nest.n)
 
         def one(j):

@@ -59,7 +59,7 @@ def agree(rng, dtype, m, n, k, transpose_a, transpose_b, batch=1):
 def few(monkeypatch):
     """Small products are cut into tiles and panels, packed and turned round, as large ones are."""
     small = dict(TILE=1, MOST_ROWS=12, LEAST_ROWS=4, FAR_COLUMNS=8, FAR_BYTES=64, SHORT=4, ACROSS_LEAST=4,
-                 EVEN_LEAST=8, FEW_LEAST=8)  # fmt: skip
+                 EVEN_LEAST=8)  # fmt: skip
     for name, value in small.items():
         monkeypatch.setattr(products, name, value)
 
@@ -92,4 +92,4 @@ def test_all_functions_are_met(few):
 
 def test_words_are_the_fields_of_the_structs():
     assert [*ProductExtents.fields()] == ["tile", *products.EXTENTS]
-    assert TileWords.size() == 8 * len([*products._names((1,) * 13, products._tile("f64", "", False, 0)), 1, 2, 3, 4])
+    assert TileWords.size() == 8 * len([*products._names((1,) * 13, products.Tile.of("f64", "")), 1, 2, 3, 4])
