@@ -11,7 +11,9 @@ A number beside an element is of its dtype; the last element among several opera
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ import numpy as np
 from codegen.garbage import ignoring
 from codegen.ir import DTYPES, dtype_name
 from codegen.kernel.instructions import OF_ONE
+from codegen.runtime.ufunc_loops import loops_of
 
 
 def with_loop(name: str) -> Callable[[Any], Any]:
@@ -88,13 +91,18 @@ for _name, (_file, _function, _told) in OF_ONE.items():
 _ARRAYS = _Arrays()
 
 
-def on_arrays(program: Callable[..., Any]) -> Callable[..., np.ndarray]:
-    """The function of arrays that an element program stands for; NumPy's warnings are off."""
+def on_arrays(program: Callable[..., Any], *, casts: bool = False) -> Callable[..., np.ndarray]:
+    """The function of arrays that an element program stands for; NumPy's warnings are off.
+
+    casts   True of a program that has elements of several dtypes
+    """
 
     def reference(*xs: np.ndarray, **params: Any) -> np.ndarray:
         with ignoring(all="ignore"):
             return np.asarray(program(_ARRAYS, *xs, **params))
 
+    if not casts:
+        reference.in_ufuncs = cache(partial(_in_ufuncs, program))  # type: ignore[attr-defined]  # a mark on a function
     return reference
 
 
@@ -154,3 +162,58 @@ def on_elements(program: Callable[..., Any]) -> Callable[..., Any]:
         return program(builder, *[_Element(builder, x) for x in xs], **params).value
 
     return lower
+
+
+class _NoUFunc(Exception):
+    """A program does what no ufunc does."""
+
+
+class _UfuncLines:
+    """Operations that are put down as ufuncs: an operand is a number, given ones first, constants below 0."""
+
+    def __init__(self, dtype: np.dtype, given: int) -> None:
+        self._dtype, self._given = dtype, given
+        self.lines: list[tuple[bytes, tuple[int, ...]]] = []
+        self.constants: list[np.ndarray] = []
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        loops = loops_of(getattr(_Arrays, name, None))
+        if loops is None:
+            raise _NoUFunc
+
+        def put(*operands: int) -> int:
+            if len(operands) > 3:
+                raise _NoUFunc
+            self.lines.append((loops, operands))
+            return self._given + len(self.lines) - 1
+
+        return put
+
+    def constant(self, value: float, *, like: int) -> int:
+        self.constants.append(np.array(value, self._dtype))
+        _HELD.append(self.constants[-1])
+        return -len(self.constants)
+
+    def dtype(self, x: int) -> str:
+        return dtype_name(self._dtype)
+
+
+#: Constants whose addresses tables of steps have: they live as long as the process.
+_HELD: list[np.ndarray] = []
+
+
+def _in_ufuncs(program: Callable[..., Any], dtype: np.dtype) -> Any:
+    """(lines, constants) of a program for elements of one dtype; None where no ufuncs say it.
+
+    A line is (loops, operands), a constant (address, dtype, bytes, what holds it).
+    """
+    count = len(inspect.signature(program).parameters) - 1
+    k = _UfuncLines(dtype, count)
+    try:
+        found = on_elements(program)(k, *range(count))
+    except (_NoUFunc, TypeError):  # it computes with Python's operators, or has parameters
+        return None
+    if found != count + len(k.lines) - 1:
+        return None
+    constants = [(c.ctypes.data, dtype, dtype.itemsize, c) for c in k.constants]
+    return tuple(k.lines), tuple(constants)

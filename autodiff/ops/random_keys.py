@@ -56,7 +56,7 @@ def _threefry(k: Any, k0: Any, k1: Any, high: Any, low: Any, *, dtype: str) -> A
 #: threefry(k0, k1, high, low): both words of the result (i64), or one exclusive-or the other (i32).
 threefry = primitive(
     "threefry",
-    on_arrays(_threefry),
+    on_arrays(_threefry, casts=True),
     infer=_threefry_aval,
     lower=Map(_threefry),
     discrete=True,
@@ -78,7 +78,7 @@ def _fraction(k: Any, bits: Any) -> Any:
 #: The first bits of an integer as a float in [0, 1).
 fraction = primitive(
     "fraction",
-    on_arrays(_fraction),
+    on_arrays(_fraction, casts=True),
     infer=lambda bits: bits.with_dtype(DTYPES[f"f{8 * bits.dtype.itemsize}"]),
     lower=Map(_fraction),
     discrete=True,

@@ -208,7 +208,8 @@ class Kind:
             return ((OWN["copy"], (-1,)),), ((value.ctypes.data, dtype, dtype.itemsize, value),)
         if self.params and not hasattr(reference, "loop"):
             return None  # parameters go to Python's function
-        return loops_of(reference)
+        in_ufuncs = getattr(reference, "in_ufuncs", None)
+        return loops_of(reference) if in_ufuncs is None else in_ufuncs(dtype)
 
     def __repr__(self) -> str:
         return f"{self.op.name}{self.params or ''}: {self.out}"

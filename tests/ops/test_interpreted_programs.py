@@ -131,6 +131,16 @@ def test_memory_of_values_that_nobody_reads_any_more_is_used_again():
     assert memory <= 4 * 8064 and elements == 1000
 
 
+def test_what_is_written_in_ufuncs_is_a_step_for_each():
+    y = ad.tanh(ad.tensor(np.linspace(-3.0, 3.0, 40), requires_grad=True))
+    (g,) = emit(history([y.node]), [(y.node, ad.ones(40).node)], [Group((history([y.node])[0],))], tracks=False)
+    found, inputs = program_of([g.node])
+    assert_same(*both(found, inputs))
+    steps = steps_of(found)
+    assert all(is_loop for _, is_loop in steps)  # constants are copied by one
+    assert len(steps) > len(found.equations) + 3
+
+
 def test_what_python_raises_arrives_and_the_program_goes_on_afterwards():
     x, at = ad.tensor(np.arange(5.0)), ad.tensor(np.array([1, 2, 7]))
     y = ad.sin(ad.take(x * 2.0, at * 1)) + 1.0
