@@ -22,7 +22,7 @@ from codegen import ir
 from codegen.ir import Origin
 from codegen.records import NamedTuple
 
-from ..frames import UserLine, is_ours, nearest_code, short_name, user_lines
+from ..frames import UserLine, is_ours, nearest_line, short_name, user_lines
 from ..tensor import AbstractTensor, Tensor
 from .node import Node, Primitive
 
@@ -90,9 +90,7 @@ class Derived:
 
 
 class Lines:
-    """Places by the number of a node, while a function is traced: lines, or `Derived`.
-
-    What is noted in passing is not worked out: the parts of a line, or which rule of which node it was (`place_of`).
+    """Places by the number of a node, while a function is traced: a line, several, or `Derived`.
 
     is_whole  all is told: rules run also where what they record is known, and functions that call each other are named
     is_lasting  of all that a thread records, not of one trace: no node is held, and nobody ends it
@@ -125,7 +123,7 @@ class Lines:
         if self.is_whole:
             self._look_for_names(node)
         if at is None:
-            self.places[node.number] = user_lines(self.stop, _DEPTH) if self.is_whole else nearest_code(3)
+            self.places[node.number] = user_lines(self.stop, _DEPTH) if self.is_whole else nearest_line(3)
         elif type(at) is Derived and at.is_users and (own := user_lines(self.stop, _DEPTH)):
             self.places[node.number] = at.at(own)
         else:
@@ -193,16 +191,7 @@ def place_of(lines: Lines | None, node: Node) -> Any:
     while found is None and node.line is None and node.inputs and node.kind.op.name in _NO_WORK:
         node = node.inputs[0]  # what gradients are taken with respect to stands for an argument
         found = lines.places.get(node.number)
-    if type(found) is tuple and found and type(found[0]) is not UserLine:  # at which nobody has looked so far
-        kind, what = found
-        found = (UserLine(kind, what),) if type(kind) is CodeType else _derived(lines, kind, what)
-        lines.places[node.number] = found
     return node.line if found is None else found
-
-
-def _derived(lines: Lines, kind: str, node: Node) -> Derived:
-    """The place of nodes that the rule of a node records."""
-    return Derived.from_node(kind, node, line_of(place_of(lines, node)))
 
 
 class belonging:
@@ -231,13 +220,9 @@ class belonging:
 
 def belonging_to_rules(lines: Lines | None, nodes: Iterable[Node], kind: str = "backward") -> Iterable[Node]:
     """Go over nodes; what is recorded until the next one belongs to the rule of this one."""
-    if lines is None or _kind_of(lines.at) == "jvp":
+    if lines is None or (type(lines.at) is Derived and lines.at.kind == "jvp"):
         return nodes
     return _belonging_to_rules(lines, nodes, kind)
-
-
-def _kind_of(at: Any) -> str:
-    return at.kind if type(at) is Derived else at[0] if at and type(at[0]) is str else ""
 
 
 def _belonging_to_rules(lines: Lines, nodes: Iterable[Node], kind: str) -> Iterator[Node]:
@@ -245,8 +230,7 @@ def _belonging_to_rules(lines: Lines, nodes: Iterable[Node], kind: str) -> Itera
     try:
         lines.stop = sys._getframe(1)
         for node in nodes:
-            is_late = node.call is None and not lines.is_lasting  # worked out when somebody looks
-            lines.at = (kind, node) if is_late else _derived(lines, kind, node)
+            lines.at = Derived.from_node(kind, node, line_of(place_of(lines, node)))
             yield node
     finally:
         lines.at, lines.stop = before, stop
