@@ -287,9 +287,9 @@ class Traces:
             now.captures, now.fixed, now.outside, now.inside = {}, {}, now.outside if depth else before, before
             now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
             if has_own_lines or lines.is_whole:
-                are_given = [leaf.value is not None for leaf in leaves]  # no value is held until somebody looks
+                are_given = [leaf.value is not None for leaf in leaves]
                 names = argument_leaves.argument_names
-                now.lines.name(arguments, lambda: [*compress(names(self.f, structure), are_given)], self.f)
+                now.lines.name(arguments, compress(names(self.f, structure), are_given), self.f)
             with observed() as choices:
                 result = applied(self.f, args, kwargs)
             name = getattr(self.f, "__name__", "f")

@@ -10,7 +10,7 @@ it.  `freeze` hands them to the compiler's graph as origins (`codegen.ir.origin`
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -100,7 +100,7 @@ class Lines:
     stop      the frame at which the user's program ends, as far as it is traced
     """
 
-    __slots__ = ("_named", "at", "is_lasting", "is_whole", "labels", "origins", "places", "stop", "trace")
+    __slots__ = ("at", "is_lasting", "is_whole", "labels", "origins", "places", "stop", "trace")
 
     def __init__(
         self, stop: FrameType | None = None, *, is_whole: bool = False, is_lasting: bool = False
@@ -109,7 +109,6 @@ class Lines:
         self.labels: dict[float, str] = {}
         self.origins: Mapping[float, Origin] = {}
         self.trace = object() if is_whole else None
-        self._named: tuple[Sequence[Node], Callable[[], Iterable[str]], CodeType | None] | None = None
         self.is_whole = is_whole
         self.is_lasting = is_lasting
         self.at: Any = None
@@ -129,19 +128,13 @@ class Lines:
         else:
             self.places[node.number] = at
 
-    def name(self, arguments: Sequence[Node], names: Callable[[], Iterable[str]], f: Any) -> None:
-        """Tell the names of the arguments of f, when somebody looks; their line is its definition."""
-        self.named()
+    def name(self, arguments: Sequence[Node], names: Iterable[str], f: Any) -> None:
+        """Tell the names of the arguments of f; their line is its definition."""
         while hasattr(f, "__wrapped__"):  # a gradient of the user's function is a function of ours
             f = f.__wrapped__
-        self._named = arguments, names, getattr(f, "__code__", None)
-
-    def named(self) -> None:
-        """Look at the names of arguments."""
-        if self._named is not None:
-            (arguments, names, code), self._named = self._named, None
-            self.labels.update(zip([n.number for n in arguments], names(), strict=True))
-            self.places.update(dict.fromkeys([n.number for n in arguments], (UserLine(code, -1),) if code else ()))
+        code = getattr(f, "__code__", None)
+        self.labels.update(zip([n.number for n in arguments], names, strict=True))
+        self.places.update(dict.fromkeys([n.number for n in arguments], UserLine(code, -1) if code else ()))
 
     def of(self, nodes: Iterable[Node]) -> Lines:
         """The places of some nodes alone, to be kept with them."""
@@ -287,8 +280,6 @@ def give_origins(
     made        what became of each recorded node
     arguments   the recorded nodes that are arguments;  seeds: those of them and of other inputs that are cotangents
     """
-    if lines is not None:
-        lines.named()
     first = set(arguments)
     by_number: dict[float, Origin] = {}
     if lines is not None:
