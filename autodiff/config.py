@@ -91,7 +91,7 @@ class Config:
                 first call has the bits of all others (AUTODIFF_DETERMINISTIC=1).  Compiled code, products included,
                 has the same bits for any number of threads in any case
     debug_info  True: kernels are compiled with the lines of your program, for gdb and perf (AUTODIFF_DEBUG_INFO=1).
-                They are shared libraries then, in a folder autodiff-PID-... for temporary files, which stays when the
+                They are shared libraries then, in folders autodiff-PID-... for temporary files, which stay when the
                 process ends.  Results are the same; compiling and recording take longer.  Linux, with the program ld
 
     full_tracebacks     True: the traceback of an error shows this library's frames, too, which else are left out

@@ -72,6 +72,8 @@ def _imports_us(file: str) -> bool:
 #: True if a frame of the module of this name is not the user's.
 is_ours: Callable[[str | None], bool] = _Modules().__getitem__
 
+_new = tuple.__new__
+
 #: Modules that no user's program calls: the command line, and the start of a worker process.
 _OUTERMOST = frozenset(("autodiff.cli.app", "multiprocessing.process"))
 
@@ -186,8 +188,8 @@ def user_lines(stop: FrameType | None, most: int) -> tuple[UserLine, ...]:
     return tuple(found)
 
 
-def nearest_code(depth: int) -> tuple[CodeType, int] | None:
-    """The parts of the present `UserLine`, looked for from the frame so many calls further out on.
+def nearest_line(depth: int) -> UserLine | None:
+    """The present line of the user's program, looked for from the frame so many calls further out on.
 
     A frame that is looked at becomes a Python object, which takes longer than all the rest.
     """
@@ -199,7 +201,7 @@ def nearest_code(depth: int) -> tuple[CodeType, int] | None:
         return None
     while frame is not None and is_ours(frame.f_globals.get("__name__")):
         frame = frame.f_back
-    return None if frame is None else (frame.f_code, frame.f_lasti)
+    return None if frame is None else _new(UserLine, (frame.f_code, frame.f_lasti))
 
 
 _module_at: Callable[[int], str | None] = getattr(sys, "_getframemodulename", lambda depth: None)  # from 3.12 on

@@ -296,8 +296,6 @@ def tape_text(
     Of a function with arguments it says what it meets besides: arrays and tensors are hidden inputs, whose
     present contents count at every call under `jit`; numbers are frozen.
     """
-    if lines is not None:
-        lines.named()
     past = set(history(roots))
     order = needed([*arguments, *roots], past)
     origins = {} if lines is None else lines.origins

@@ -300,7 +300,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     given = {n: x for n, (_, x) in zip(arguments, named, strict=True) if not isinstance(x, (str, Aval))}
     args, kwargs = tree.unflatten(structure, made)
     with looking(since) as lines:
-        lines.name([*arguments], lambda: [label for label, _ in named], f)
+        lines.name([*arguments], [label for label, _ in named], f)
         if backward:
             return _backward(f, args, kwargs, argnums, arguments, name, lines, given)
         result = applied(f, args, kwargs)

@@ -287,8 +287,8 @@ class Traces:
             now.captures, now.fixed, now.outside, now.inside = {}, {}, now.outside if depth else before, before
             now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
             if has_own_lines or lines.is_whole:
-                are_given = [leaf.value is not None for leaf in leaves]  # no value is held until somebody looks
-                now.lines.name(arguments, lambda: [*compress(argument_names(self.f, structure), are_given)], self.f)
+                are_given = [leaf.value is not None for leaf in leaves]
+                now.lines.name(arguments, compress(argument_names(self.f, structure), are_given), self.f)
             with observed() as choices:
                 result = applied(self.f, args, kwargs)
             name = getattr(self.f, "__name__", "f")

@@ -13,7 +13,7 @@ import pytest
 import autodiff as ad
 from autodiff import errors
 from autodiff.errors import caller
-from autodiff.frames import UserLine, nearest_code, user_line
+from autodiff.frames import UserLine, nearest_line, user_line
 
 
 def internal(function):
@@ -114,7 +114,7 @@ def test_below_the_start_of_a_worker_process_there_is_no_line_of_the_users():
 def test_a_thread_that_runs_nothing_of_the_users_has_no_line():
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(caller).result() == "concurrent.futures.thread, outside of your program"
-        assert pool.submit(nearest_code, 0).result() is None
+        assert pool.submit(nearest_line, 0).result() is None
 
 
 def test_a_user_line_is_where_it_was_taken_even_in_a_loop_of_several_lines():

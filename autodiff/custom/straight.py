@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import tree
-from ..frames import UserLine, nearest_code
+from ..frames import nearest_line
 from ..mode import MODE
 from ..tape.node import Node, kept, new_number, rich_node
 from ..tape.record import is_masked, noted, state
@@ -24,7 +24,7 @@ from .context import Declared, ForwardContext, attributes, said
 from .forward import Entered, completed
 from .reads import closed_over
 
-_new, _new_line = object.__new__, tuple.__new__
+_new = object.__new__
 _NOTHING = Declared()  # the declarations of a method that has no context
 
 
@@ -85,8 +85,7 @@ def straight_call(site: Site, general: Callable) -> Callable:
         if now.tracing or now.captures is not None or site.separates or (count > 1 and len({*inputs}) < count):
             return general(*arguments)
         ctx = ForwardContext(name, names, needs, inner) if has_context else None
-        place = nearest_code(2)
-        line = place and _new_line(UserLine, place)
+        line = nearest_line(2)
         asked, looked, covered, since = now.asked, now.looked, now.bounded, new_number()
         now.body += 1
         try:

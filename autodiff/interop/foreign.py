@@ -173,21 +173,21 @@ def wrapped(
 
 
 def chained(
-    f: Callable, chain: Chain, structure: tree.Structure, pulled: Callable[..., Callable]
+    f: Callable, chain: Chain, structure: tree.Structure, **links: Callable[..., Callable]
 ) -> tuple[Callable[[Sequence[Any]], Sequence[Any]], list[tree.Structure]]:
-    """A chain of pulls on f, as a function of a list of leaves; and where it leaves its result's structure.
+    """The function of a list of leaves that a chain makes of f; and where it leaves the structure of f's result.
 
-    pulled   (function, wanted, outs) -> its gradient, by the library that f is written for
+    links   by name: (function, *arguments of the link) -> what it makes, by the library that f is written for
     """
     nesting: list[tree.Structure] = []
 
     def function(given: Sequence[Any]) -> Sequence[Any]:
         found, result = tree.flatten(f(*tree.unflatten(structure, list(given))))
-        nesting.append(result)
+        nesting[:] = [result]
         return found
 
-    for _, wanted, outs in chain:
-        function = pulled(function, wanted, outs)
+    for link, *arguments in chain:
+        function = links[link](function, *arguments)
     return function, nesting
 
 

@@ -56,7 +56,7 @@ def _of_structure(f: Callable, structure: Any) -> Callable[[Sequence[Any]], Any]
         avals = avals_of(leaves)
         if avals not in structures:
             program.avals(leaves)
-        return jax.tree.unflatten(structures[avals], call_p.bind(*leaves, program=program, linear=0))
+        return jax.tree.unflatten(structures[avals], call_p.bind(*leaves, program=program))
 
     return call
 
@@ -103,19 +103,19 @@ def _canonical(x: Any) -> Any:
 # ---------------------------------------------------------------- the primitive
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: LeafProgram, linear: int) -> Any:
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: LeafProgram) -> Any:
     moved = tuple([i for i, t in enumerate(tangents) if type(t) is not Zero and t.dtype != jax.dtypes.float0])
-    if moved and not linear and _is_one_float(program.avals(primals), [primals[i].dtype for i in moved]):
-        value, *rows = call_p.bind(*primals, program=program.with_rows(moved), linear=0)
+    if moved and not program.count and _is_one_float(program.avals(primals), [primals[i].dtype for i in moved]):
+        value, *rows = call_p.bind(*primals, program=program.with_rows(moved))
         parts = [jax.numpy.sum(g * tangents[i]) for i, g in zip(moved, rows, strict=True)]
         return [value], [sum([part.astype(value.dtype) for part in parts])]
-    results = call_p.bind(*primals, program=program, linear=linear)
+    results = call_p.bind(*primals, program=program)
     outs = tuple([o for o, x in enumerate(results) if x.dtype.kind in "fc"])
     found = [Zero(jax.typeof(x).to_tangent_aval()) for x in results]
     if moved and outs:
         pushed = program.pushed(moved, outs)
         directions = [tangents[i] for i in moved]
-        for o, t in zip(outs, call_p.bind(*primals, *directions, program=pushed, linear=len(moved)), strict=True):
+        for o, t in zip(outs, call_p.bind(*primals, *directions, program=pushed), strict=True):
             found[o] = t
     return results, found
 
@@ -125,8 +125,8 @@ def _is_one_float(results: Sequence[tuple], dtypes: Sequence[np.dtype]) -> bool:
     return len(results) == 1 and results[0][0] == () and {x.kind for x in (results[0][1], *dtypes)} == {"f"}
 
 
-def _transpose(bars: Sequence[Any], *args: Any, program: LeafProgram, linear: int) -> list[Any]:
-    first = len(args) - linear
+def _transpose(bars: Sequence[Any], *args: Any, program: LeafProgram) -> list[Any]:
+    first = len(args) - program.count
     wanted = tuple([i for i, x in enumerate(args[first:]) if is_undefined(x)])
     assert not any([is_undefined(x) for x in args[:first]]), "JAX transposes what is not linear"
     outs = tuple([o for o, bar in enumerate(bars) if type(bar) is not Zero])
@@ -135,9 +135,7 @@ def _transpose(bars: Sequence[Any], *args: Any, program: LeafProgram, linear: in
         return found
     transposed, summed = program.transposed(wanted, outs)
     given = [*args[:first], *[_conjugate(bars[o]) for o in outs]]
-    for i, is_summed, x in zip(
-        wanted, summed, call_p.bind(*given, program=transposed, linear=len(outs)), strict=True
-    ):
+    for i, is_summed, x in zip(wanted, summed, call_p.bind(*given, program=transposed), strict=True):
         found[first + i] = _conjugate(x.sum(axis=0) if is_summed else x)
     return found
 
@@ -147,31 +145,28 @@ def _conjugate(x: Any) -> Any:
     return jax.numpy.conj(x) if x.dtype.kind == "c" else x
 
 
-def _batched(args: Sequence[Any], dims: Sequence[Any], *, program: LeafProgram, linear: int) -> Any:
+def _batched(args: Sequence[Any], dims: Sequence[Any], *, program: LeafProgram) -> Any:
     axes = tuple([None if d is None else 0 for d in dims])
     moved = [x if a is None else jax.numpy.moveaxis(x, d, 0) for x, d, a in zip(args, dims, axes, strict=True)]
-    results = call_p.bind(*moved, program=program.mapped(axes), linear=linear)
+    results = call_p.bind(*moved, program=program.mapped(axes))
     return results, [0] * len(results)
 
 
-def _abstract(*args: Any, program: LeafProgram, linear: int) -> list[Any]:
+def _abstract(*args: Any, program: LeafProgram) -> list[Any]:
     return [jax.core.ShapedArray(shape, dtype) for shape, dtype in program.avals(args)]
 
 
-def _by_itself(*args: Any, program: LeafProgram, linear: int) -> Any:
+def _by_itself(*args: Any, program: LeafProgram) -> Any:
     """A call outside of `jax.jit`."""
-    compiled = program.outside.get(linear)
-    if compiled is None:
-        bind = partial(call_p.bind, program=program, linear=linear)
-        compiled = program.outside.setdefault(linear, jax.jit(bind))
-    return compiled(*args)
+    program.outside = program.outside or jax.jit(partial(call_p.bind, program=program))
+    return program.outside(*args)
 
 
-def _lowered(*args: Any, program: LeafProgram, linear: int) -> Any:
+def _lowered(*args: Any, program: LeafProgram) -> Any:
     avals = avals_of(args)
     found = kept(program.entries, avals, lambda: _entered(program.entry(avals)))
     if not found:
-        return _called_back(*args, program=program, linear=linear)
+        return _called_back(*args, program=program)
     address, shapes, places = found
     computed = jax.ffi.ffi_call(TARGET, shapes)(*args, program=np.int64(address))
     return [computed[place] for place in places]
@@ -204,7 +199,7 @@ def _register(handler: int) -> None:
     jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(function), platform="cpu")
 
 
-def _called_back(*args: Any, program: LeafProgram, linear: int) -> Any:
+def _called_back(*args: Any, program: LeafProgram) -> Any:
     """A call by way of Python."""
     results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in program.avals(args)]
     return jax.pure_callback(partial(_by_callback, program), results, *args)
@@ -240,7 +235,7 @@ def from_jax(f: Callable) -> Callable:
         function, nesting = kept(compiled, key, lambda: _compiled(f, chain, structure, still, moving))
         with jax.enable_x64(True):
             found = function(*[np.asarray(leaves[i]) for i in moving])
-            return Layout(nesting[-1], len(found)), [np.asarray(x) for x in found]
+            return Layout(nesting[0], len(found)), [np.asarray(x) for x in found]
 
     return wrapped(getattr(f, "__name__", type(f).__name__), run)
 
@@ -249,7 +244,7 @@ def _compiled(
     f: Callable, chain: Chain, structure: tree.Structure, still: Sequence[Any], moving: Sequence[int]
 ) -> tuple[Callable, list[tree.Structure]]:
     """A function of the arrays among the leaves, and where it leaves the structure of its results."""
-    function, nesting = chained(f, chain, structure, _pulled)
+    function, nesting = chained(f, chain, structure, pull=_pulled)
     return jax.jit(lambda *arrays: function(exchanged(still, moving, arrays))), nesting
 
 

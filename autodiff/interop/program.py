@@ -52,18 +52,13 @@ class LeafProgram:
         self.f = f
         self.run = jit(f)
         self.linear = linear
-        self.outside: dict[Any, Any] = {}
+        self.outside: Any = None
         self.entries: dict[Any, Any] = {}
         self._derived: dict[tuple, Any] = {}
-        self._avals: dict[tuple, list[tuple]] = {}
 
     def avals(self, arguments: Sequence[Any]) -> list[tuple]:
         """The shape and dtype of each result, which are arrays, for arguments that have some."""
-        key = avals_of(arguments)
-        found = self._avals.get(key)
-        if found is None:
-            found = self._avals.setdefault(key, [*avals_of([n.kind.out.aval for n in self.entry(key).results])])
-        return found
+        return [*avals_of([n.kind.out.aval for n in self.entry(avals_of(arguments)).results])]
 
     def entry(self, arguments: Sequence[tuple]) -> Any:
         """The entry of f, compiled, for arguments of these shapes and dtypes."""
@@ -89,7 +84,9 @@ class LeafProgram:
 
     @property
     def count(self) -> int:
-        """The number of leaves in which it is linear."""
+        """The number of leaves, the last ones, in which it is linear."""
+        if not self.linear:
+            return 0
         parent, kind, inputs, _ = self.linear
         return parent.count if kind == "mapped" else len(inputs)
 

@@ -58,11 +58,11 @@ def from_torch(f: Callable) -> Callable:
     check_callable(f, "interop.torch.from_torch")
 
     def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Layout, list[np.ndarray]]:
-        function, nesting = chained(f, chain, structure, _pulled)
+        function, nesting = chained(f, chain, structure, pull=_pulled)
         with torch.no_grad():
             found = function([torch.from_numpy(np.array(x)) if isinstance(x, _AS_TENSORS) else x for x in leaves])
         arrays = [x.detach().numpy(force=True) if isinstance(x, Tensor) else np.asarray(x) for x in found]
-        return Layout(nesting[-1], len(found)), arrays
+        return Layout(nesting[0], len(found)), arrays
 
     return wrapped(getattr(f, "__name__", type(f).__name__), run)
 

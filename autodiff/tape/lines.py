@@ -10,7 +10,7 @@ it.  `freeze` hands them to the compiler's graph as origins (`codegen.ir.origin`
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -22,7 +22,7 @@ from codegen import ir
 from codegen.ir import Origin
 from codegen.records import NamedTuple
 
-from ..frames import UserLine, is_ours, nearest_code, short_name, user_lines
+from ..frames import UserLine, is_ours, nearest_line, short_name, user_lines
 from ..tensor import AbstractTensor, Tensor
 from .node import Node, Primitive
 
@@ -90,9 +90,7 @@ class Derived:
 
 
 class Lines:
-    """Places by the number of a node, while a function is traced: lines, or `Derived`.
-
-    What is noted in passing is not worked out: the parts of a line, or which rule of which node it was (`place_of`).
+    """Places by the number of a node, while a function is traced: a line, several, or `Derived`.
 
     is_whole  all is told: rules run also where what they record is known, and functions that call each other are named
     is_lasting  of all that a thread records, not of one trace: no node is held, and nobody ends it
@@ -102,7 +100,7 @@ class Lines:
     stop      the frame at which the user's program ends, as far as it is traced
     """
 
-    __slots__ = ("_named", "at", "is_lasting", "is_whole", "labels", "origins", "places", "stop", "trace")
+    __slots__ = ("at", "is_lasting", "is_whole", "labels", "origins", "places", "stop", "trace")
 
     def __init__(
         self, stop: FrameType | None = None, *, is_whole: bool = False, is_lasting: bool = False
@@ -111,7 +109,6 @@ class Lines:
         self.labels: dict[float, str] = {}
         self.origins: Mapping[float, Origin] = {}
         self.trace = object() if is_whole else None
-        self._named: tuple[Sequence[Node], Callable[[], Iterable[str]], CodeType | None] | None = None
         self.is_whole = is_whole
         self.is_lasting = is_lasting
         self.at: Any = None
@@ -125,25 +122,19 @@ class Lines:
         if self.is_whole:
             self._look_for_names(node)
         if at is None:
-            self.places[node.number] = user_lines(self.stop, _DEPTH) if self.is_whole else nearest_code(3)
+            self.places[node.number] = user_lines(self.stop, _DEPTH) if self.is_whole else nearest_line(3)
         elif type(at) is Derived and at.is_users and (own := user_lines(self.stop, _DEPTH)):
             self.places[node.number] = at.at(own)
         else:
             self.places[node.number] = at
 
-    def name(self, arguments: Sequence[Node], names: Callable[[], Iterable[str]], f: Any) -> None:
-        """Tell the names of the arguments of f, when somebody looks; their line is its definition."""
-        self.named()
+    def name(self, arguments: Sequence[Node], names: Iterable[str], f: Any) -> None:
+        """Tell the names of the arguments of f; their line is its definition."""
         while hasattr(f, "__wrapped__"):  # a gradient of the user's function is a function of ours
             f = f.__wrapped__
-        self._named = arguments, names, getattr(f, "__code__", None)
-
-    def named(self) -> None:
-        """Look at the names of arguments."""
-        if self._named is not None:
-            (arguments, names, code), self._named = self._named, None
-            self.labels.update(zip([n.number for n in arguments], names(), strict=True))
-            self.places.update(dict.fromkeys([n.number for n in arguments], (UserLine(code, -1),) if code else ()))
+        code = getattr(f, "__code__", None)
+        self.labels.update(zip([n.number for n in arguments], names, strict=True))
+        self.places.update(dict.fromkeys([n.number for n in arguments], UserLine(code, -1) if code else ()))
 
     def of(self, nodes: Iterable[Node]) -> Lines:
         """The places of some nodes alone, to be kept with them."""
@@ -193,16 +184,7 @@ def place_of(lines: Lines | None, node: Node) -> Any:
     while found is None and node.line is None and node.inputs and node.kind.op.name in _NO_WORK:
         node = node.inputs[0]  # what gradients are taken with respect to stands for an argument
         found = lines.places.get(node.number)
-    if type(found) is tuple and found and type(found[0]) is not UserLine:  # at which nobody has looked so far
-        kind, what = found
-        found = (UserLine(kind, what),) if type(kind) is CodeType else _derived(lines, kind, what)
-        lines.places[node.number] = found
     return node.line if found is None else found
-
-
-def _derived(lines: Lines, kind: str, node: Node) -> Derived:
-    """The place of nodes that the rule of a node records."""
-    return Derived.from_node(kind, node, line_of(place_of(lines, node)))
 
 
 class belonging:
@@ -231,13 +213,9 @@ class belonging:
 
 def belonging_to_rules(lines: Lines | None, nodes: Iterable[Node], kind: str = "backward") -> Iterable[Node]:
     """Go over nodes; what is recorded until the next one belongs to the rule of this one."""
-    if lines is None or _kind_of(lines.at) == "jvp":
+    if lines is None or (type(lines.at) is Derived and lines.at.kind == "jvp"):
         return nodes
     return _belonging_to_rules(lines, nodes, kind)
-
-
-def _kind_of(at: Any) -> str:
-    return at.kind if type(at) is Derived else at[0] if at and type(at[0]) is str else ""
 
 
 def _belonging_to_rules(lines: Lines, nodes: Iterable[Node], kind: str) -> Iterator[Node]:
@@ -245,8 +223,7 @@ def _belonging_to_rules(lines: Lines, nodes: Iterable[Node], kind: str) -> Itera
     try:
         lines.stop = sys._getframe(1)
         for node in nodes:
-            is_late = node.call is None and not lines.is_lasting  # worked out when somebody looks
-            lines.at = (kind, node) if is_late else _derived(lines, kind, node)
+            lines.at = Derived.from_node(kind, node, line_of(place_of(lines, node)))
             yield node
     finally:
         lines.at, lines.stop = before, stop
@@ -303,8 +280,6 @@ def give_origins(
     made        what became of each recorded node
     arguments   the recorded nodes that are arguments;  seeds: those of them and of other inputs that are cotangents
     """
-    if lines is not None:
-        lines.named()
     first = set(arguments)
     by_number: dict[float, Origin] = {}
     if lines is not None:

@@ -254,11 +254,8 @@ def _looked_closer(mode: Mode, now: Recording, tensors: tuple[Tensor, ...], node
         node = rich
     if now.lines is None and mode.keeps_lines:
         now.lines = Lines(is_lasting=True)
-    if (lines := now.lines) is not None:
-        if type(lines.at) is tuple:
-            lines.places[node.number] = lines.at
-        else:
-            lines.note(node)
+    if now.lines is not None:
+        now.lines.note(node)
     if now.captures is not None:
         for t in tensors:
             now.meet(t)

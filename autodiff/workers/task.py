@@ -39,7 +39,7 @@ from .. import tree
 from ..api import asarray
 from ..custom.host import in_own_recording
 from ..errors import DispatchError, DTypeError, Error, located
-from ..interop.foreign import Chain, pulled, pushed, restricted
+from ..interop.foreign import Chain, chained, pulled, pushed, restricted
 from ..jit import Compiled, jit
 from ..session import namespace, programs
 from ..tensor import AbstractTensor, Tensor
@@ -243,26 +243,18 @@ def _with_rows(run: _Flat, wrt: Sequence[int]) -> _Flat:
     return with_rows
 
 
-_STEPS: dict[str, Callable[..., Callable]] = {"rows": _with_rows, "pull": pulled, "push": pushed}
-
-
 def _summand(f: Callable, chain: Chain, structure: tree.Structure) -> Callable[[Sequence[Any], tuple], Done]:
     """The function of (leaves and cotangents, shard) that a chain asks for; compiled where f is one of `ad.jit`."""
 
     def computed(given: Sequence[Any], shard: tuple) -> Done:
-        results: list[Any] = []
+        def on_shard(*parameters: Any) -> Any:
+            return tree.map(lambda x: _as_result(x, f), f(*parameters, *shard))
 
-        def run(leaves: Sequence[Any]) -> list[Any]:
-            results[:] = [f(*tree.unflatten(structure, leaves), *shard)]
-            return [_as_result(x, f) for x in tree.leaves(results[0])]
-
-        flat: Callable = run
-        for name, *arguments in chain:
-            flat = _STEPS[name](flat, *arguments)
+        flat, nesting = chained(on_shard, chain, structure, rows=_with_rows, pull=pulled, push=pushed)
         outs = list(flat([asarray(x) if isinstance(x, np.ndarray) else x for x in given]))
         if chain and chain[-1][0] != "rows":
             return Done(None, outs)
-        shape = tree.flatten(results[0])[1]
+        (shape,) = nesting
         return Done(tree.unflatten(shape, outs[: shape.size]), outs[shape.size :])
 
     return jit(computed) if isinstance(f, Compiled) and not any(f.traced.statics) else computed

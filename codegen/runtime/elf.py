@@ -12,7 +12,6 @@ variables behind them.  What unwinds stacks is left out: no exception passes thr
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import struct
 import sys
@@ -35,7 +34,7 @@ class MappedCode:
 
     def __init__(self, address: int, size: int, addresses: Mapping[str, int]) -> None:
         self._address, self._size = address, size
-        self._unmap = _system().munmap
+        self._unmap = _SYSTEM.munmap
         self.addresses = addresses
 
     def __del__(self, has_ended: list[bool] = has_ended) -> None:
@@ -146,7 +145,7 @@ class _Object:
             ctypes.memmove(base, bytes(image), size)
             _protect(base, fixed)
         except BaseException:
-            _system().munmap(base, size)
+            _SYSTEM.munmap(base, size)
             raise
         return MappedCode(base, size, addresses)
 
@@ -216,7 +215,7 @@ class _Object:
         if symbol.section != _UNDEFINED:
             return base + self._place(symbol)
         name = self._name(symbol)
-        address = self.imports.get(name) or _system().dlsym(None, name.encode())
+        address = self.imports.get(name) or _SYSTEM.dlsym(None, name.encode())
         if not address:
             raise _Unknown
         return int(address)
@@ -236,7 +235,6 @@ def _up(number: int, unit: int) -> int:
 _READ, _WRITE, _RUN, _PRIVATE, _ANONYMOUS = 1, 2, 4, 2, 32
 
 
-@functools.cache
 def _system() -> Any:
     """The functions of the C library that are needed."""
     found = ctypes.CDLL(None, use_errno=True)
@@ -248,9 +246,12 @@ def _system() -> Any:
     return found
 
 
+_SYSTEM: Any = _system() if is_here() else None
+
+
 def _mapped(size: int) -> int:
     """New memory.  Raises OSError."""
-    address = _system().mmap(None, size, _READ | _WRITE, _PRIVATE | _ANONYMOUS, -1, 0)
+    address = _SYSTEM.mmap(None, size, _READ | _WRITE, _PRIVATE | _ANONYMOUS, -1, 0)
     if address is None or address == ctypes.c_void_p(-1).value:
         raise OSError(ctypes.get_errno(), "no memory")
     return int(address)
@@ -258,7 +259,7 @@ def _mapped(size: int) -> int:
 
 def _protect(address: int, size: int) -> None:
     """Have code run, and not be written any more.  Raises OSError where the system forbids it."""
-    if size and _system().mprotect(address, size, _READ | _RUN):
+    if size and _SYSTEM.mprotect(address, size, _READ | _RUN):
         raise OSError(ctypes.get_errno(), "memory cannot be made executable")
 
 

@@ -153,7 +153,7 @@ def test_objects_of_other_kinds_are_left_to_llvm(data):
 
 @pytest.mark.parametrize("refused", ["mmap", "mprotect"])
 def test_where_the_system_forbids_it_llvm_is_asked(data, monkeypatch, refused):
-    system = elf._system()
+    system = elf._SYSTEM
     real = getattr(system, refused)
     answer = ctypes.c_void_p(-1).value if refused == "mmap" else -1
     monkeypatch.setattr(system, refused, lambda *given: answer)
