@@ -32,7 +32,8 @@ def of_matrices(
     shape   shape(rows, columns) of a result; None: matrices are square, and so are the results
     """
     infer = shaped(name, shape or (lambda n, _: (n, n)), is_square=shape is None)
-    return primitive(name, reference, **{"infer": infer, "heavy": True, "keeps_mask": False} | declared)
+    of_all: dict[str, Any] = {"infer": infer, "heavy": True, "keeps_mask": False}
+    return primitive(name, reference, **of_all | declared)
 
 
 def of_known(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimitive:
