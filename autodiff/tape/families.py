@@ -103,10 +103,12 @@ class Form:
     leaves, past, ranks    of an ask, as plans and `known.answer_of` have them; the places of what is given up, None: of
                            all of the history
     answer     of machine code to such an ask, with the plan that was named last
-    room       for numbers that get plans of their own: the first ones, and those that come again
+    room       beside plans for any: for numbers that get plans of their own, the first ones and those that come again
     """
 
     __slots__ = ("__weakref__", "answer", "any", "key", "leaves", "past", "ranks", "room", "samples")
+
+    room: Room
 
     def __init__(self, key: tuple) -> None:
         self.key = key
@@ -116,7 +118,6 @@ class Form:
         self.past: Sequence[int] | None = None
         self.ranks: Sequence[int] = ()
         self.answer: Any = None
-        self.room = Room()
 
 
 #: By their keys, and by the hash of their family.

@@ -98,7 +98,7 @@ class Program:
             found = None  # all over again: the graph says where
         if found is None:
             return ir.evaluate(self.graph, *arrays)
-        taken = {id(array) for array in arrays}
+        taken = set(map(id, arrays))
         return tuple([ir.unshared(found[p], taken) for p in self.outputs])
 
     #: As an executable is run.

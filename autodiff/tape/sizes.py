@@ -23,6 +23,7 @@ from weakref import WeakSet, ref
 
 from codegen.ir import OPS, Aval
 from codegen.lazily import imported
+from codegen.runtime.cache import Room
 from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, watched
 
 from ..dispatch import observed
@@ -70,7 +71,7 @@ def learn(
 
 def _answer_all(form: Form, found: AnyPlans) -> None:
     """Plans for any numbers are known: those that NumPy evaluates are run by what runs any size."""
-    form.any, form.answer = found, None
+    form.any, form.answer, form.room = found, None, Room()
     for numbers, name in form.samples.items():
         entry = plans.get(name)
         plan = None if entry is None else plan_of(entry)
