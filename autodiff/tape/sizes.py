@@ -71,7 +71,9 @@ def learn(
 
 def _answer_all(form: Form, found: AnyPlans) -> None:
     """Plans for any numbers are known: those that NumPy evaluates are run by what runs any size."""
-    form.any, form.answer, form.room = found, None, Room()
+    if form.any is None:
+        form.room = Room()
+    form.any, form.answer = found, None
     for numbers, name in form.samples.items():
         entry = plans.get(name)
         plan = None if entry is None else plan_of(entry)

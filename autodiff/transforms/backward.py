@@ -81,12 +81,12 @@ def backward(
         leaves = _leaves(rare, inputs)
         del rare  # a list beside the history counts as somebody who may need the values of its nodes
         due = _due_after(leaves)
+        if any([nodes[0].leaf is None for nodes in leaves.values()]):
+            ask = None  # what is known writes the .grad of leaves only
         groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
         if create_graph:
             _commit_recorded(leaves, recorded(past, seeds, groups))
         else:
-            if any(nodes[0].leaf is None for nodes in leaves.values()):
-                ask = None  # what is known writes the .grad of leaves only
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
             write(leaves, solve(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask))
             if not retain_graph:
