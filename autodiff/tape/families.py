@@ -67,13 +67,13 @@ class AnyPlans:
         """True if these numbers follow from the unknown ones among them."""
         return self.expected(*self.unknown(numbers)) == numbers
 
-    def at(self, numbers: tuple[int, ...], lasts: bool = True) -> AtSize | None:
+    def at(self, numbers: tuple[int, ...]) -> AtSize | None:
         """The thing that runs these numbers; None where a plan would be wrong."""
         values = self.unknown(numbers)
         if min(values) < LEAST or self.expected(*values) != numbers or not self.is_fit(*values):
             return None
         fitting = [tier for tier in self.tiers if tier.fits(values)]
-        return AtSize(fitting[0] if fitting else self.tiers[max(values) < SMALL], values, lasts)
+        return AtSize(fitting[0] if fitting else self.tiers[max(values) < SMALL], values)
 
     def plan(self, numbers: tuple[int, ...]) -> Plan | None:
         """The plan for these numbers; None as above."""
@@ -298,7 +298,7 @@ def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
         form.answer = known.answer_of(plan, ask, order, (), own, form.ranks)
         plans.put(exact, form.answer)
         return form.answer, exact, None, None
-    run = form.any.at(numbers, lasts=False)
+    run = form.any.at(numbers)
     if run is None:
         return None
     known.note_kinds(order, form.leaves if ask.purpose == known.BACKWARD else (), given_up)

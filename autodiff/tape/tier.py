@@ -230,18 +230,15 @@ class AtSize:
     """A program of any size at some extents.
 
     call    as that of an executable: of the tier while there is no machine code
-    lasts   it is run again: it gets machine code of its own
     """
 
     __slots__ = ("__weakref__", "_extents", "call", "tier")
 
     call: Callable[..., tuple]
 
-    def __init__(self, tier: SizedTier, extents: tuple[int, ...], lasts: bool) -> None:
+    def __init__(self, tier: SizedTier, extents: tuple[int, ...]) -> None:
         self.tier, self._extents = tier, extents
         self.call = partial(tier.call, extents)
-        if not lasts:
-            return
         if tier.compiled is None:
             tier.users.add(ref(self, tier.users.discard))
         else:
