@@ -68,9 +68,9 @@ class Config:
     eager       True: every operation is evaluated at once by NumPy, to step through a program with a debugger
                 (AUTODIFF_EAGER=1)
     patience    up to how many programs a turn of a loop may have, for it to be seen as one (AUTODIFF_PATIENCE, 8).
-                NumPy evaluates a recorded program first.  It is compiled at its third time in a loop, if 3,000 runs
-                would pay for that, or when evaluating it has taken as long as compiling would.  0: every program is
-                compiled at once, as it is under `ad.jit`
+                NumPy evaluates a recorded program first.  It is compiled at its second time in a row, or its third in
+                a loop, if 3,000 runs would pay for that, or when evaluating it has taken as long as compiling would.
+                0: every program is compiled at once, as it is under `ad.jit`
     threads     the number of threads that share a large loop (AUTODIFF_THREADS; else OMP_NUM_THREADS; else the number
                 of processors that this thread may use, also when that changes; the last two are never more than the
                 quota of the cgroup); results have the same bits for any number

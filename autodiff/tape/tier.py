@@ -4,9 +4,10 @@ Compiling costs more than running a program a hundred times, and many come only 
 operation by operation with NumPy, until that has taken as long as compiling it is expected to take: whatever comes, at
 most twice the cost of the better choice.
 
-A program that is run in a loop is expected to go on: for the third time at the same distance, of at most
-`config.patience` programs (twice in a row may well be chance), what it has taken is counted for `EXPECTED` runs.  Loops
-of the library, and arrays so large that evaluating once is expected to take as long, are compiled at once.
+A program that is run in a loop is expected to go on: for the second time in a row, or the third at the same distance,
+of at most `config.patience` programs, what it has taken is counted for `EXPECTED` runs.  A part of a recording comes
+twice in a row by chance: it has to come for the third time.  Loops of the library, and arrays so large that evaluating
+once is expected to take as long, are compiled at once.
 
 All of these are decided here, by the numbers of one class (`_Prices`) and `config.patience`, at every run: a plan calls
 its tier as it calls an executable, which takes the place of the tier once it is made.
@@ -49,7 +50,7 @@ class _Prices:
 
     #: As many operations as a program costs by itself.
     OWN = 100
-    #: A loop that has come three times is expected to come so often in all: steps of training come by thousands, and
+    #: A loop that has been seen is expected to come so often in all: steps of training come by thousands, and
     #: where evaluating takes microseconds, ten milliseconds of compiling do not pay in fewer.
     EXPECTED = 3_000
     #: Seconds that NumPy takes for an element of an operation (a mix of sin, tanh, products and sums of 1,000; 2 cores,
@@ -114,15 +115,18 @@ class Account:
 
     def why_now(self, ran: Sequence[Any]) -> str:
         """Why compiling pays by now; empty where it does not.   ran: what was run last"""
-        price, patience = prices.of(self.operations), _patience()
-        if not patience:
+        price = prices.of(self.operations)
+        if not _patience():
             return "jit compiles at once" if config.patience else "patience was set to 0"
         if self.seconds >= price:
             return f"NumPy has evaluated it {self.runs} times, for as long as compiling was expected to take"
         pays_in_loop = prices.EXPECTED * self.seconds >= price * self.runs
-        # It is, if this has run twice, one distance and twice that distance ago.
-        distances = range(1, min(patience, len(ran) // 2) + 1) if pays_in_loop else ()
-        return "it is run in a loop" if any([ran[-p] is self and ran[-2 * p] is self for p in distances]) else ""
+        return "it is run in a loop" if pays_in_loop and self.is_in_loop(ran) else ""
+
+    def is_in_loop(self, ran: Sequence[Any]) -> bool:
+        """True if this has run twice, one distance and twice that distance ago."""
+        distances = range(1, min(_patience(), len(ran) // 2) + 1)
+        return any([ran[-p] is self and ran[-2 * p] is self for p in distances])
 
 
 class Tier(Account):
@@ -144,6 +148,10 @@ class Tier(Account):
         self.compiled: Any = None
         self.users: set[ref[Any]] = set()
         self._number = new_number()
+
+    def is_in_loop(self, ran: Sequence[Any]) -> bool:
+        """True if this has just run, or as above."""
+        return (len(ran) > 0 and ran[-1] is self) or super().is_in_loop(ran)
 
     def call(self, *values: Any) -> tuple:
         """Run it as `Executable.call` does."""
