@@ -176,7 +176,7 @@ class Inspection:
     def stage(self, name: str) -> str:
         """A stage by the name that the command line uses.  Raises Error for another name.
 
-        Besides those of `STAGES` there is one for each pass, `cse.1` say, and "passes", which shows all that one
+        Besides those of `STAGES` there is one for each pass, `simplify.1` say, and "passes", which shows all that one
         of them changed.
         """
         if name in STAGES:

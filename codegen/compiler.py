@@ -1,7 +1,7 @@
 """The compiler on one page.
 
     graph     codegen.ir          what was recorded, frozen
-      -> optimize                 codegen.passes          graph to graph: fold, add up, share, drop
+      -> optimize                 codegen.passes          graph to graph: fold, simplify, share, drop
       -> plan                     codegen.passes.plan     fusion groups, loop nests, buffers: a program
       -> emit                     codegen.emit            loop nests to LLVM IR text
       -> compile, link            codegen.runtime         text to machine code, kept per text

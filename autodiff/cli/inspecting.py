@@ -35,7 +35,7 @@ def inspect_(
     args: str = typer.Option("", help="The arguments of the call: 'f64[256,10], f64[10], 0.5, {\"w\": f32[3]}'."),
     stage: str = typer.Option(
         "",
-        help=f"One of {', '.join(STAGES)}; passes: what each of them changed; or one: cse.1.  By default fused.",
+        help=f"One of {', '.join(STAGES)}; passes: what each of them changed; or one: simplify.1.  By default fused.",
         show_default=False,
     ),
     diff: tuple[str, str] = _DIFF,
@@ -95,7 +95,7 @@ def _check_stage(name: str) -> None:
     if name not in (*STAGES, "passes", *rewrites) and not re.fullmatch(r"[a-z]+\.\d+", name):
         raise typer.BadParameter(
             f"no stage {name!r}: there are {', '.join(STAGES)}\n"
-            f"  passes shows what each pass changed; one of them is cse.1, or {', '.join(rewrites)}"
+            f"  passes shows what each pass changed; one of them is simplify.1, or {', '.join(rewrites)}"
         )
 
 

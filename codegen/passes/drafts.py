@@ -33,7 +33,7 @@ from ..lowering import Contract, Dense, Map, Move, Reduce, Scan, Scatter
 from ..program import BufferProgram, HostCall, Kernel
 from ..records import replace
 from .fuse import Fused, fuse
-from .in_place import Draft, share_memory
+from .in_place import Draft, renamed, same_memory, share_memory
 from .prepare import Prepared, computed_by, gemm_of
 from .reach import numbers
 from .recur import results_together
@@ -61,6 +61,8 @@ def drafted(
     """
     fused = fuse(prepared, probed)
     made_by = {node: unit for unit in fused.units for node in (*unit.roots, *([unit.node] if unit.node else []))}
+
+    reshaped = same_memory(prepared.graph, fused)
     loops = results_together([unit.node for unit in fused.units if unit.node])
     placed = placed_parts(prepared.graph)
     exact = exact_nodes(prepared.graph)
@@ -71,6 +73,8 @@ def drafted(
                 from .nests import draft_nest  # loops and branches only
 
                 drafts.append(draft_nest(results, body_planner(f"{prefix}{len(drafts)}_")))
+            continue
+        if not reshaped.keys().isdisjoint(unit.roots):
             continue
 
         def is_stored(node: Node, unit: Unit = unit) -> bool:
@@ -83,7 +87,10 @@ def drafted(
                 draft = replace(work, members=_members(unit, fused)), values
             drafts.append(draft)
 
-    return share_memory(prepared.graph, drafts)
+    shares: dict[Any, Any] = {x: node for node, x in reshaped.items()}
+    drafts = renamed(drafts, shares)
+    drafts, taken_by = share_memory(prepared.graph, drafts)
+    return drafts, shares | taken_by
 
 
 def _members(unit: Unit, fused: Fused) -> tuple[Node, ...]:

@@ -21,9 +21,11 @@ from typing import Any
 from ..ir import Graph, Node
 from ..kernel.elements import argument_names
 from ..kernel.nest import Block, NestFunction, Operation, Value, is_parallel
-from ..lowering import Scatter
+from ..lowering import Call, Move, Scatter
 from ..program import Gemm, Kernel
 from ..records import record
+from .fuse import Fused
+from .recur import RESULT
 
 #: A step before buffers have numbers: its work, and what it works on, nodes and temporaries.
 Draft = tuple[Any, tuple[Any, ...]]
@@ -55,13 +57,50 @@ def share_memory(graph: Graph, drafts: Sequence[Draft]) -> tuple[list[Draft], di
                 taken_by.update({values[source]: values[target] for target, source in pairs.items()})
                 work, values = _merged(work, values, pairs)
         found.append((work, values))
-    return [(work, tuple([_name(v, taken_by) for v in values])) for work, values in found], taken_by
+    return renamed(found, taken_by), taken_by
 
 
 def _written_by_several(drafts: Sequence[Draft]) -> set[Hashable]:
     """Values that more than one kernel writes: pairs, by parts."""
     times = Counter(values[j] for work, values in drafts if isinstance(work, Kernel) for j in work.function.writes)
     return {value for value, count in times.items() if count > 1}
+
+
+def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
+    """For each value that is only another stored one in another shape, that one: they can be one buffer.
+
+    Not for what a user gives or is given, for what the host sees (its arrays have shapes; loops and branches have
+    places in memory), or where one kernel reads both.
+    """
+    fixed = {*graph.inputs, *graph.outputs}
+    for unit in fused.units:
+        if unit.node is not None and isinstance(unit.node.op.lower, Call) and unit.node.op is not RESULT:
+            fixed.update(unit.node.inputs, [unit.node])
+    found: dict[Node, Node] = {}
+    taken: set[Node] = set()
+    for unit in fused.units:
+        if unit.group is None or len(unit.roots) != 1:
+            continue
+        (node,) = unit.roots
+        x = node
+        while isinstance(x.op.lower, Move) and x.op.lower.is_reshape and (x is node or x not in fused.stored):
+            x = x.inputs[0]
+        if x is node or x not in fused.stored or x in fixed or x in taken or x in found:
+            continue
+        if node in fixed and node not in graph.outputs:
+            continue
+        both = fused.reaches.leaf(node) | fused.reaches.leaf(x)
+        if not any([unit.leaves & both == both for unit in fused.units]):
+            found[node] = x
+            taken.add(x)
+    return found
+
+
+def renamed(drafts: Sequence[Draft], names: dict[Hashable, Hashable]) -> list[Draft]:
+    """The steps with other names for values."""
+    if not names:
+        return list(drafts)
+    return [(work, tuple([_name(v, names) for v in values])) for work, values in drafts]
 
 
 def _name(value: Hashable, taken_by: dict[Hashable, Hashable]) -> Hashable:

@@ -14,12 +14,14 @@ from itertools import cycle, islice
 
 from ..ir import Graph, VerifyError, verify
 from .rewrites import cse, dce, fold
+from .simplify import simplify
 from .windows import windows
 
 #: In this order, again and again until none has anything to do.
 PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
-    ("fold", fold),            # constants first: places of windows are some
-    ("windows", windows),      # leaves nodes unread
+    ("fold", fold),            # constants first: rewrites look for them
+    ("simplify", simplify),    # leaves nodes unread
+    ("windows", windows),      # makes sums, which may be simple
     ("cse", cse),              # makes equal nodes one
     ("dce", dce),
 )

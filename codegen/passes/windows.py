@@ -2,23 +2,26 @@
 
 The gradient of p, where a function reads p[0], p[1] and p[0] again, is recorded as a sum of arrays as large as p:
 
-    embed(a, 0) + embed(b, 1) + embed(c, 0)    =    concatenate(a + c, b, zeros)
+    embed(a, 0) + embed(b, 1) + embed(c, 0)    =    embed(a + c, 0) + embed(b, 1)
 
-for windows side by side along one axis, of which any two are the same or apart; each element of the sum has the same
-terms in the same order, but where whole arrays stand between them.
+for windows of which any two are the same or apart; each element of the sum has the same terms in the same order, but
+where whole arrays stand between them.  Many windows side by side are a concatenation, with zeros in the gaps.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from ..ir import CONSTANT, OPS, Graph, Node, apply, dtype_name
 from .rewrites import rebuilt
 
 #: Fewer windows than this are added up: a loop chooses between two, and is cut where one ends.
 _SEVERAL = 3
+
+#: Among more windows than this that differ along several axes nobody looks for two that meet.
+_MOST = 64
 
 #: The place of a part: (start, stop) along each axis.
 Window = tuple[tuple[int, int], ...]
@@ -101,10 +104,15 @@ def _gathered(node: Node, terms: list[Node]) -> Node:
         else:
             embedded.setdefault(window, []).append(term)
     along = _axis(list(embedded), node.aval.shape)
-    if along is None or len(embedded) < _SEVERAL:
+    is_joined = along is not None and len(embedded) >= _SEVERAL
+    count = sum(map(len, embedded.values()))
+    if not is_joined and (count == len(embedded) or not _are_apart(list(embedded), along)):
         return node
     parts = {w: _sum([e.inputs[0] for e in same]) for w, same in embedded.items()}
-    return _sum([*others, _joined(parts, along, node)])
+    if is_joined:
+        assert along is not None
+        return _sum([*others, _joined(parts, along, node)])
+    return _sum([*others, *[apply(e.op, parts[w], *e.inputs[1:], **e.keywords) for w, (e, *_) in embedded.items()]])
 
 
 def _sum(terms: list[Node]) -> Node:
@@ -122,6 +130,16 @@ def _axis(found: list[Window], shape: tuple[int, ...]) -> int | None:
     (axis,) = partly
     spans = sorted([w[axis] for w in found])
     return axis if all([one[1] <= next[0] for one, next in pairwise(spans)]) else None
+
+
+def _are_apart(found: list[Window], along: int | None) -> bool:
+    """True if no two different windows have an element in common."""
+    if along is not None or len(found) == 1:
+        return True
+    return len(found) <= _MOST and all([
+        any([a[1] <= b[0] or b[1] <= a[0] for a, b in zip(one, other, strict=True)])
+        for one, other in combinations(found, 2)
+    ])
 
 
 def _joined(parts: dict[Window, Node], axis: int, node: Node) -> Node:

@@ -75,7 +75,7 @@ class Stages:
 
     @cached_property
     def passes(self) -> dict[str, Graph]:
-        """The graph after each pass: `fold.1`, `windows.1`, ..., `fold.2`, ..., then `separate`, ..., `prepare`."""
+        """The graph after each pass: `fold.1`, `simplify.1`, ..., `fold.2`, ..., then `separate`, ..., `prepare`."""
         found: dict[str, Graph] = {}
         rounds: Counter[str] = Counter()
         for name, graph in passes.stages(self.recorded):
