@@ -144,7 +144,7 @@ def scratch_of(graph):
     """The number of elements of each value that the only kernel of a graph keeps between its loops."""
     (step,) = plan(graph).steps
     kept = [o.results[0].type for o in step.work.function.body.operations if o.name == "memref.alloca"]
-    return [memory.shape[0] for memory in kept]
+    return [memory.size for memory in kept]
 
 
 def test_tiles_of_very_many_kept_values_are_as_short_as_vectors(monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 import autodiff as ad
 from autodiff.ops import learner
 from autodiff.tape import state
+from codegen.runtime import cache
 from tests.ops.cases import eager
 
 RNG = np.random.default_rng(5)
@@ -16,7 +17,7 @@ RNG = np.random.default_rng(5)
 @pytest.fixture
 def unlearnt(monkeypatch, native, patience):
     """No shape is learnt at once, and tables are empty."""
-    monkeypatch.setattr(learner, "_AT_ONCE", 0)
+    monkeypatch.setattr(cache, "AT_ONCE", 0)
     functions = ad.add, ad.multiply, ad.divide, ad.matmul, ad.reshape, ad.mean, ad.where, ad.concat, ad.power, ad.stack
     for function in functions:
         function.learned.forget()
@@ -224,17 +225,17 @@ def test_sizes_that_come_again_are_learnt_by_machine_code(unlearnt, monkeypatch)
 
 
 def test_after_so_many_there_is_room_for_what_comes_again_soon(monkeypatch):
-    monkeypatch.setattr(learner, "_AT_ONCE", 20)
-    room = learner.Room()
+    monkeypatch.setattr(cache, "AT_ONCE", 20)
+    room = cache.Room()
     assert all(room.is_left(k) for k in range(20))
     assert [room.is_left(k) for k in (31, 32, 31, 33, 32)] == [False, False, True, False, True]
-    assert not any(room.is_left(k) for k in range(100, 100 + 2 * learner._MET))
+    assert not any(room.is_left(k) for k in range(100, 100 + 2 * cache.MET))
     assert not room.is_left(31)
 
 
-@pytest.mark.parametrize("met", range(learner._MET + 1))
+@pytest.mark.parametrize("met", range(cache.MET + 1))
 def test_of_two_that_come_by_turns_each_comes_again(met):
-    room = learner.Room()
+    room = cache.Room()
     for k in range(met):
         room.is_left(k)
     room.is_left("one")
