@@ -168,13 +168,6 @@ def _distance(a: Sequence, b: Sequence) -> int:
 
 
 def _difference(parts: Sequence, rest: Sequence, old: Sequence, old_rest: Sequence) -> str:
-    if len(rest) == len(old_rest) == 3:  # of a gradient: seeds, what is kept, groups
-        there, before = [[g[0] >= 0 for g in groups] for groups in (rest[2], old_rest[2])]
-        if len(there) == len(before) and there != before:
-            there_now, there_then = "there to be added to", "None"
-            if sum(there) < sum(before):
-                there_now, there_then = there_then, there_now
-            return f"a .grad is {there_now}, before it was {there_then}"
     if len(parts) != len(old):
         return f"the recording has {len(parts)} nodes, the most similar one had {len(old)}"
     for new, was in zip(parts, old, strict=True):
