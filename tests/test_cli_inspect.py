@@ -91,7 +91,7 @@ def run(*arguments):
 
 def test_two_stages_are_compared_by_names_that_both_have(user):
     text = run(f"{user}:loss", *LOSS, "--diff", "graph", "optimized")
-    assert text.startswith("--- graph\n+++ optimized\n@@") and "-  h: f64[8,3] = broadcast_to(" in text
+    assert text.startswith("--- graph\n+++ optimized\n@@") and "-  g: f64[8,3] = broadcast_to(" in text
     changed = [line for line in text.splitlines() if line[:1] in "+-"]
     assert len(changed) < 12, text  # all other lines are the same
 
