@@ -92,7 +92,7 @@ def _drop(form: Form | None, found: AnyPlans | None) -> None:
     if found is not None:
         found.drop()
     if form is not None and form.any is found:
-        form.any = None
+        form.any = form.answer = None
 
 
 # ---------------------------------------------------------------- with symbols
