@@ -301,6 +301,8 @@ def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
         answer = known.answer_of(plan, ask, order, (), own, form.ranks)
         form.answer = sizes, answer
         plans.put(exact, answer)
+        if form.any is not sizes:  # they were dropped meanwhile
+            known.forget(plan)
         return answer, exact, None, None
     run = sizes.at(numbers)
     if run is None:
