@@ -5,9 +5,8 @@ import pytest
 from spied import compile_any_size
 
 import autodiff as ad
-from autodiff.ops import learner
 from codegen import sized_code
-from codegen.runtime import native
+from codegen.runtime import cache, native
 
 torch = pytest.importorskip("torch")
 
@@ -46,7 +45,7 @@ def runs(monkeypatch, patience):
 
     monkeypatch.setattr(sized_code.SizedCode, "call", noted)
     compile_any_size(monkeypatch)
-    monkeypatch.setattr(learner, "_AT_ONCE", 0)
+    monkeypatch.setattr(cache, "AT_ONCE", 0)
     return found
 
 

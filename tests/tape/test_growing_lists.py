@@ -8,8 +8,8 @@ import pytest
 import autodiff as ad
 from autodiff import ops
 from autodiff.ops import joining
-from autodiff.ops import learner as learners
 from autodiff.ops.learner import Learner
+from codegen.runtime import cache
 from codegen.runtime.record_table import RecordTable
 
 RNG = np.random.default_rng(5)
@@ -107,7 +107,7 @@ def test_operands_of_new_sizes_are_learnt_when_they_are_met_again(monkeypatch, p
     learner = Learner(lambda: None, ops.multiply, RecordTable(), operator.mul)
     learnt = []
     monkeypatch.setattr(learner, "learn", lambda age, keys, *rest: learnt.append(keys[0].shape))
-    monkeypatch.setattr(learners, "_AT_ONCE", 2)
+    monkeypatch.setattr(cache, "AT_ONCE", 2)
 
     def meet(*sizes):
         for n in sizes:
