@@ -33,11 +33,13 @@ class Choices:
     """Choices of dispatch, by function and question; and what to do when one of them changes.
 
     answers   function -> {question: answer}, as `GenericFunction.answer` gives them
+    is_open   they are being collected.  A task that began meanwhile has a copy of the context, and may go on for longer
     """
 
-    __slots__ = ("__weakref__", "_drop", "_registered", "answers")
+    __slots__ = ("__weakref__", "_drop", "_registered", "answers", "is_open")
 
     def __init__(self) -> None:
+        self.is_open = True
         self.answers: dict[Any, dict[tuple, Any]] = {}
         self._drop: Callable[[], Any] | None = None
         self._registered = get_cache_token()
@@ -82,9 +84,18 @@ def functions() -> list[Any]:
         return [function for r in list(_functions) if (function := r()) is not None]
 
 
+def _observers() -> tuple[Choices, ...]:
+    """The choices that are being collected here; those of which the collection has ended are forgotten."""
+    known = OBSERVERS.get()
+    found = tuple([choices for choices in known if choices.is_open])
+    if len(found) < len(known):
+        set_in_context(OBSERVERS, found)
+    return found
+
+
 def note(function: Any, *question: Any) -> None:
     """Note a choice with everyone who observes here."""
-    observers = OBSERVERS.get()
+    observers = _observers()
     for choices in observers:
         known = choices.answers.setdefault(function, {})
         if question not in known:
@@ -97,12 +108,12 @@ def note(function: Any, *question: Any) -> None:
 
 def is_observed() -> bool:
     """True if somebody collects the choices that are made here."""
-    return bool(OBSERVERS.get())
+    return bool(_observers())
 
 
 def include(choices: Choices) -> None:
     """Note what something relies on that is used while somebody observes."""
-    for outer in OBSERVERS.get():
+    for outer in _observers():
         for function, answers in choices.answers.items():
             outer.answers.setdefault(function, {}).update(answers)
 
@@ -117,5 +128,6 @@ def observed(tracks: bool = True) -> Iterator[Choices]:
         set_in_context(OBSERVERS, (*before, choices))
         yield choices
     finally:
+        choices.is_open = False
         set_in_context(OBSERVERS, before)
         set_in_context(MODE, mode)

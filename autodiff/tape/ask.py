@@ -152,8 +152,8 @@ class Question:
                 self.is_kept = False
                 return None
             self.size = size = size_of(key, found)
-            if size is not None and size.form.any is not None:
-                plan = size.form.any.plan(size.numbers)
+            sizes = None if size is None else size.form.any
+            plan = None if size is None or sizes is None else sizes.plan(size.numbers)
         count(plan)
         if plan is not None:
             self.name(plan, key)

@@ -102,7 +102,7 @@ class Form:
     any        plans for any numbers
     leaves, past, ranks    of an ask, as plans and `known.answer_of` have them; the places of what is given up, None: of
                            all of the history
-    answer     of machine code to such an ask, with the plan that was named last
+    answer     plans for any, and machine code's answer to such an ask by the one of these that was named last
     room       beside plans for any: for numbers that get plans of their own, the first ones and those that come again
     """
 
@@ -285,21 +285,27 @@ def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
     """
     found = known.described(ask, small, (), tracks, 0)
     form: Form | None = None if found is None or found[6] is None else forms.get(found[6])
-    if form is None or form.any is None:
+    sizes = None if form is None else form.any
+    if form is None or sizes is None:
         return None
+    # Another thread may change the form meanwhile: each attribute is read once.
     exact, order, numbers = found[0], found[1], found[7]
     given_up = order if form.past is None else [order[place] for place in form.past]
-    if form.answer is None or not form.answer.plan.valid or form.room.is_left(numbers):
-        plan = form.any.plan(numbers)
+    latest, answer = form.answer or (None, None)
+    if latest is not sizes or not answer.plan.valid or form.room.is_left(numbers):
+        plan = sizes.plan(numbers)
         if plan is None:
             return None
         plan.leaves, plan.parts, plan.keys = form.leaves, [node.kind for node in order], (exact,)
         own = None if form.past is None else given_up
-        form.answer = known.answer_of(plan, ask, order, (), own, form.ranks)
-        plans.put(exact, form.answer)
-        return form.answer, exact, None, None
-    run = form.any.at(numbers)
+        answer = known.answer_of(plan, ask, order, (), own, form.ranks)
+        form.answer = sizes, answer
+        plans.put(exact, answer)
+        if form.any is not sizes:  # they were dropped meanwhile
+            known.forget(plan)
+        return answer, exact, None, None
+    run = sizes.at(numbers)
     if run is None:
         return None
     known.note_kinds(order, form.leaves if ask.purpose == known.BACKWARD else (), given_up)
-    return form.answer, exact, run, None
+    return answer, exact, run, None

@@ -64,7 +64,7 @@ def count(plan: Plan | None) -> None:
         note_repeated()
 
 
-#: Held while `.grad` of several leaves is compared and written: never while anything is computed.
+#: Held while `.grad` of several leaves is compared and written, by Python also while what is there is added.
 commit_lock = held_over_fork(threading.RLock())
 
 

@@ -55,8 +55,8 @@ def learn(
 
     Returns what is to be called when one of the choices changes.
     """
-    form, samples = size.form, size.form.samples
-    is_decided_otherwise = form.any is not None and form.any.is_formula_of(size.numbers)
+    form, samples, known = size.form, size.form.samples, size.form.any
+    is_decided_otherwise = known is not None and known.is_formula_of(size.numbers)
     if size.numbers in samples or len(samples) > _TRIES or is_decided_otherwise:
         return nothing
     samples[size.numbers] = size.key
@@ -89,10 +89,10 @@ def nothing() -> None:
 
 
 def _drop(form: Form | None, found: AnyPlans | None) -> None:
+    if form is not None and form.any is found:
+        form.any = form.answer = None  # before the drop: a plan that another thread makes meanwhile is seen to be late
     if found is not None:
         found.drop()
-    if form is not None and form.any is found:
-        form.any = None
 
 
 # ---------------------------------------------------------------- with symbols

@@ -1,11 +1,13 @@
 """Recordings of many sizes are each answered by a plan of their own, found by its key: see `autodiff.tape.known`."""
 
+import threading
+
 import numpy as np
 import pytest
 
 import autodiff as ad
 from autodiff import session
-from autodiff.tape import machine
+from autodiff.tape import families, machine
 
 RNG = np.random.default_rng(3)
 
@@ -182,3 +184,40 @@ def test_only_sizes_that_come_again_get_plans_of_their_own(native, patience):
     again = [plans_after(9) for _ in range(2)]
     assert again[0] - new[2] >= 100, "sizes that came again have none"
     assert again[1] == again[0]
+
+
+def test_a_thread_that_comes_meanwhile_with_another_size_changes_no_answer(native, patience, monkeypatch):
+    data = np.random.default_rng(3).uniform(0.1, 1, size=400)
+
+    def slope(rows):
+        w = ad.tensor(1.5, requires_grad=True)
+        ad.log1p(ad.tensor(data[:rows]) * w).sum().backward()
+        np.testing.assert_allclose(w.grad.numpy(), (data[:rows] / (1 + data[:rows] * 1.5)).sum())
+
+    class Meanwhile:
+        """Tables in which another thread looks something up before this one goes on."""
+
+        rows = 0
+
+        def __getattr__(self, name):
+            return getattr(session.plans, name)
+
+        def put(self, key, value):
+            session.plans.put(key, value)
+            rows, self.rows = self.rows, 0
+            if rows:
+                other.append(threading.Thread(target=slope, args=(rows,)))
+                other[-1].start()
+                other[-1].join()
+
+    other = []
+    ad.clear_cache()
+    for rows in range(20, 30):
+        slope(rows)
+    plans = Meanwhile()
+    monkeypatch.setattr(families, "plans", plans)
+    for rows in range(30, 40):
+        plans.rows = 100 + rows
+        slope(rows)
+        slope(rows)
+    assert other, "no size was answered by a plan of its own"
