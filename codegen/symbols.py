@@ -40,6 +40,10 @@ class _Factor(str):
         self.least = least
         return self
 
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """What a copy is made of."""
+        return str(self), self.least
+
 
 def _least(factor: str) -> float:
     """The least value of a factor: of a symbol, whose name it is, that of all."""

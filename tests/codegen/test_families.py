@@ -1,5 +1,7 @@
 """Graphs that differ in extents alone share kernels; and the numbers that stand for any."""
 
+import copy
+import pickle
 import re
 
 import numpy as np
@@ -17,6 +19,7 @@ from codegen.symbols import (
     checked,
     evaluated,
     is_sure,
+    most,
     symbol,
     typical,
     watched,
@@ -234,6 +237,15 @@ def test_a_choice_by_cost_keeps_no_condition_and_a_proof_is_for_all():
         assert typical(n) > 4096
         assert is_sure(1, n) and is_sure(n - 1, n) and not is_sure(100, n) and not is_sure(n, 20_000)
     assert not conditions
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_of_a_symbol_is_as_certain_as_it_is(copied):
+    n = symbol("n0", 100)
+    for number in (n, n // 3, -(-n // 4), most(n // 3, 7)):
+        found = copied(number)
+        assert (int(found), found.terms) == (int(number), number.terms)
+        assert is_sure(7, found) == is_sure(7, number)
 
 
 def test_a_symbol_is_no_plain_number():

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import autodiff as ad
 from autodiff.ops.protocols import UFUNCS
 from autodiff.tape import Primitive
+from autodiff.tape.lines import rule_code
 from autodiff.tape.walk import needed
 from codegen.ir import OPS, aval_of
 
@@ -135,3 +137,13 @@ def test_every_universal_function_we_serve_gives_numpys_values(ufunc):
         for one, other in zip(found, wanted, strict=True) if ufunc.nout > 1 else [(found, wanted)]:
             assert isinstance(one, ad.Tensor)
             np.testing.assert_allclose(np.asarray(one), other, rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["backward", "jvp"])
+@pytest.mark.parametrize(
+    "name, file", [("tanh", "elementwise.py"), ("arctan2", "elementwise.py"), ("matmul", "contraction.py")]
+)
+def test_a_derivative_is_told_where_it_is_written(name, file, kind):
+    """Not in the file that makes rules of partial derivatives, of a slope, or of a transpose."""
+    code = rule_code(OPS[name], kind if name != "matmul" else "backward")
+    assert code is not None and Path(code.co_filename).name == file
