@@ -41,7 +41,7 @@ class _Factor(str):
         return self
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """What a copy is made of."""
+        """The arguments that a copy is made of."""
         return str(self), self.least
 
 

@@ -117,7 +117,7 @@ class Form:
         self.leaves: tuple[int, ...] = ()
         self.past: Sequence[int] | None = None
         self.ranks: Sequence[int] = ()
-        self.answer: Any = None
+        self.answer: tuple[Any, Any] = (None, None)
 
 
 #: By their keys, and by the hash of their family.
@@ -291,7 +291,7 @@ def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
     # Another thread may change the form meanwhile: each attribute is read once.
     exact, order, numbers = found[0], found[1], found[7]
     given_up = order if form.past is None else [order[place] for place in form.past]
-    latest, answer = form.answer or (None, None)
+    latest, answer = form.answer
     if latest is not sizes or not answer.plan.valid or form.room.is_left(numbers):
         plan = sizes.plan(numbers)
         if plan is None:

@@ -73,7 +73,7 @@ def _answer_all(form: Form, found: AnyPlans) -> None:
     """Plans for any numbers are known: those that NumPy evaluates are run by what runs any size."""
     if form.any is None:
         form.room = Room()
-    form.any, form.answer = found, None
+    form.any = found
     for numbers, name in form.samples.items():
         entry = plans.get(name)
         plan = None if entry is None else plan_of(entry)
@@ -90,7 +90,8 @@ def nothing() -> None:
 
 def _drop(form: Form | None, found: AnyPlans | None) -> None:
     if form is not None and form.any is found:
-        form.any = form.answer = None  # before the drop: a plan that another thread makes meanwhile is seen to be late
+        form.any = None  # before the drop: a plan that another thread makes meanwhile is seen to be late
+        form.answer = None, None
     if found is not None:
         found.drop()
 
