@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import itertools
 import types
 import typing
 
+import numpy as np
 import pytest
 from dispatch_kinds import Animal, Cat, Dog, Puppy, Robot, RobotDog, gradient, pair, returning, two
 from hypothesis import given
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from work_done import work
 
 import autodiff as ad
-from autodiff.dispatch import Choice, GenericFunction, Signature, all_functions
+from autodiff.dispatch import Choice, GenericFunction, Signature, all_functions, is_observed, reliance
 from autodiff.dispatch.method import choice_of
 from autodiff.dispatch.signature import NamedUnion, meets
 from autodiff.session import plans
@@ -182,3 +184,38 @@ def test_a_named_union_has_the_instances_and_subclasses_of_its_members_and_none_
     assert not isinstance(Dog(), Toy) and not issubclass(Dog, Toy)
     with pytest.raises(TypeError, match=r"ad\.Toy stands for Puppy, Robot: call one of these"):
         Toy()
+
+
+def test_a_task_that_outlives_the_trace_in_which_it_began_is_observed_no_more():
+    @ad.function
+    def doubled(x):
+        return x * 2.0
+
+    @ad.function
+    def halved(x):
+        return x * 0.5
+
+    seen, tasks = [], []
+
+    async def later():
+        await asyncio.sleep(0)
+        assert halved(ad.tensor(3.0)).item() == 1.5
+        seen.append((is_observed(), set(collected[0].answers)))
+        assert not reliance.OBSERVERS.get()
+
+    def traced(x):
+        collected.append(reliance.OBSERVERS.get()[-1])
+        tasks.append(asyncio.ensure_future(later()))
+        return doubled(x)
+
+    async def main():
+        assert ad.jit(traced)(np.ones(2)).tolist() == [2.0, 2.0]
+        assert not is_observed()
+        await tasks[0]
+
+    collected = []
+    asyncio.run(main())
+    ((observed, functions),) = seen
+    assert not observed
+    assert doubled in functions
+    assert halved not in functions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import weakref
 
@@ -11,7 +10,6 @@ import pytest
 from dispatch_kinds import X, gradient, pair
 
 import autodiff as ad
-from autodiff.dispatch import is_observed, reliance
 
 
 def traced(f):
@@ -215,40 +213,3 @@ def test_an_ambiguous_call_names_both_candidates_and_the_signature_that_settles_
     compiled = ad.jit(f)
     f.method(ad.Vector, ad.Vector)(lambda a, b: a + b)
     np.testing.assert_array_equal(compiled(X, X), 2 * X)
-
-
-
-
-def test_a_task_that_outlives_the_trace_in_which_it_began_is_observed_no_more():
-    @ad.function
-    def doubled(x):
-        return x * 2.0
-
-    @ad.function
-    def halved(x):
-        return x * 0.5
-
-    seen, tasks = [], []
-
-    async def later():
-        await asyncio.sleep(0)
-        assert halved(ad.tensor(3.0)).item() == 1.5
-        seen.append((is_observed(), set(collected[0].answers)))
-        assert not reliance.OBSERVERS.get()
-
-    def traced(x):
-        collected.append(reliance.OBSERVERS.get()[-1])
-        tasks.append(asyncio.ensure_future(later()))
-        return doubled(x)
-
-    async def main():
-        assert ad.jit(traced)(np.ones(2)).tolist() == [2.0, 2.0]
-        assert not is_observed()
-        await tasks[0]
-
-    collected = []
-    asyncio.run(main())
-    ((observed, functions),) = seen
-    assert not observed
-    assert doubled in functions
-    assert halved not in functions
