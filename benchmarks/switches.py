@@ -75,7 +75,9 @@ def _recorder() -> None:
 @_switch("updates in machine code")
 def _updates() -> None:
     """`t += x` is recorded by Python, as its operator alone is not."""
-    _replace(importlib.import_module("codegen.runtime.record").Recorder, "in_place", lambda *given: 0)
+    recorder = importlib.import_module("codegen.runtime.record").Recorder
+    site = recorder.site
+    _replace(recorder, "site", lambda self, sort, *given: 0 if sort == "in_place" else site(self, sort, *given))
 
 
 @_switch("recordings in parts")

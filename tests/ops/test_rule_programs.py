@@ -129,6 +129,7 @@ def programs_of(y):
 def test_a_kind_gets_its_program_when_it_is_met_again():
     x = ad.tensor(np.linspace(0.1, 1.0, 10_061), requires_grad=True)
     for known in (0, 1, 1):
+        ad.clear_cache()  # the plan would answer
         y = ad.sin(x).sum()
         y.backward(retain_graph=True)
         assert len(programs_of(y)) in ((0,) if not known else (1, 2))
@@ -160,6 +161,7 @@ def test_a_method_that_a_rule_would_choose_is_called():
     points = np.linspace(0.1, 1.0, 73)
     x = ad.tensor(points, requires_grad=True)
     for _ in range(3):
+        ad.clear_cache()  # the plan would answer
         y = ad.sin(x).sum()
         y.backward(retain_graph=True)
     assert "cos" in {f.__name__ for p in programs_of(y) for f in p.choices.answers}
