@@ -40,7 +40,7 @@ _PYTHON = {
     "inc": extern("Py_IncRef", void, ptr),
     "none": external("_Py_NoneStruct"),
 }
-#: What a conversion gives where it has failed, or may have.
+#: The result of a conversion that has failed, or may have, by type.
 _FAILED = {"i64": "i64(-1)", "u64": "~u64(0)", "f64": "f64(-1.0)", "bool": "i32(-1)"}
 
 
