@@ -59,7 +59,7 @@ def _become_deterministic(config: Config, _name: str, flag: bool) -> None:
             "config.deterministic: the threads of the BLAS that NumPy uses here cannot be set\n"
             "  start the program with one thread of it instead: OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1, ..."
         )
-    config._count_turns(flag)
+    config.count_turns(flag)
 
 
 class Config:
@@ -153,9 +153,10 @@ class Config:
         if not isinstance(count, int) or not 0 <= count <= 64:
             raise ValueError(f"config.patience is a number from 0 to 64, not {count!r}")
         self._patience = count
-        self._count_turns(modes.deterministic)
+        self.count_turns(modes.deterministic)
 
-    def _count_turns(self, is_deterministic: bool) -> None:
+    def count_turns(self, is_deterministic: bool) -> None:
+        """Let `turns` be true again, where a program is deterministic or no longer so."""
         self.turns = 0
         if not is_deterministic:
             if self._patience is None:

@@ -165,6 +165,21 @@ def test_the_bits_are_the_same_for_any_number_of_threads_and_for_every_step():
     assert len(found) == 1
 
 
+def test_a_task_is_compiled_before_its_first_run(monkeypatch):
+    """Else the bits of a sum would depend on how often a worker had computed with the program before."""
+    monkeypatch.setattr(ad.config, "patience", 8)
+    seen = []
+
+    def noting(p, x):
+        seen.append(ad.config.patience)
+        return ad.sum(p * x)
+
+    total = ad.sum_over(noting, ad.shards(lambda key: (np.full(3, key),), range(2)))
+    assert ad.grad(total)(2.0) == 3.0
+    assert seen and not any(seen)
+    assert ad.config.patience
+
+
 def test_optimisers_find_the_same_minimum(on):
     optimize = pytest.importorskip("scipy.optimize")
 

@@ -37,6 +37,7 @@ from codegen.runtime.cache import LRU
 
 from .. import tree
 from ..api import asarray
+from ..config import config
 from ..custom.host import in_own_recording
 from ..errors import DispatchError, DTypeError, Error, located
 from ..interop.foreign import Chain, chained, pulled, pushed, restricted
@@ -284,6 +285,7 @@ def _deterministic() -> Iterator[None]:
     with _lock:
         if _busy == 0:
             _before, modes.deterministic = modes.deterministic, True
+            config.count_turns(True)
         _busy += 1
     try:
         yield
@@ -292,6 +294,7 @@ def _deterministic() -> Iterator[None]:
             _busy -= 1
             if _busy == 0:
                 modes.deterministic = _before
+                config.count_turns(_before)
 
 
 def _failed(error: Exception, order: ShardOrder, doing: str) -> Failed:
