@@ -111,6 +111,7 @@ def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> tu
 def built(function: str, count: int, make: Callable[[], np.ndarray]) -> np.ndarray:
     """The numbers that `make()` gives.  Raises MemoryError with the number of bytes that there is no room for."""
     try:
+        Aval((count,), np.int64)  # NumPy's functions give errors of many kinds where no array has so many elements
         return make()
     except MemoryError:
         raise MemoryError(located(f"{function}: no memory for {8 * count} bytes of numbers")) from None
