@@ -66,7 +66,8 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     form.check_leaves(signed)
     if form.then is None:
         for h in entry.hidden:  # further inputs, whose present contents count
-            form.inputs.append((form.constant(h.value if isinstance(h, Node) else h), isinstance(h, Tensor)))
+            constant = form.constant(h.value if isinstance(h, Node) else h)
+            form.inputs.append(form.check("value", constant, None, 1) if isinstance(h, Tensor) else constant)
         form.put_together(entry.structure, list(zip(entry.outputs, entry.results, strict=True)))
     if form.registers + len(form.inputs) + len(form.result) > MOST:
         return None
@@ -135,7 +136,9 @@ class _LeavesForm(CallForm):
                 self.check("class", register, type(x))
             if isinstance(x, Tensor):
                 self.check("handle", register, x.node.kind.out)
-            self.inputs.append((register, isinstance(x, Tensor) and self.then is None))
+                if self.then is None:
+                    register = self.check("value", register, None, 1)
+            self.inputs.append(register)
 
     def _take_apart(self, structure: tree.Structure, register: int, found: list[int]) -> None:
         """Instructions for what is in a register; `found`: registers of leaves in order."""

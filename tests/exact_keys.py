@@ -86,16 +86,16 @@ class _Recorder:
 
 def compare():
     """Compare from now on."""
-    use_asks, is_named = recorder.use_asks, families._is_named
+    use_asks, at_size = recorder.use_asks, families._at_size
 
-    def is_named_rightly(ask, small, tracks):
+    def at_size_rightly(ask, small, tracks):
         found = described(ask, small, (), tracks, 0)
         family, numbers = (None, ()) if found is None else found[6:]
         del found  # as above
         form = None if family is None else families.forms.get(family)
         is_right = form is None or families.without_numbers(_latest.key) == (form.key, numbers)
         assert is_right, "the hash of a family stands for two"
-        return is_named(ask, small, tracks)
+        return at_size(ask, small, tracks)
 
     recorder.use_asks = lambda made: use_asks(None if made is None else _Recorder(made))
-    families._is_named = is_named_rightly
+    families._at_size = at_size_rightly

@@ -29,7 +29,7 @@ from ..tracebacks import shorten
 from .declaration import Declaration, Shown, has_body, place_of
 from .method import RULES, Method, not_found
 from .registry import Registry
-from .reliance import OBSERVERS, enter, note
+from .reliance import COLLECTING, OBSERVERS, enter, note
 from .signature import dispatched, type_name
 
 if TYPE_CHECKING:
@@ -135,9 +135,9 @@ class GenericFunction(Registry):
     def __call__(self, a: Any = OMITTED, b: Any = OMITTED, c: Any = OMITTED, /, *rest: Any, **keywords: Any) -> Any:
         """Run the most specific method: up to three arguments, written out, are called in half of the time."""
         try:
-            if not (rest or keywords or OBSERVERS.get()):
+            if not (keywords or COLLECTING):
                 if c is not OMITTED:
-                    if (run := self._cache.get((type(a), type(b), type(c)))) is not None:
+                    if not rest and (run := self._cache.get((type(a), type(b), type(c)))) is not None:
                         return run(a, b, c)
                 elif b is not OMITTED:
                     if (run := self._cache.get((type(a), type(b)))) is not None:
@@ -163,7 +163,7 @@ class GenericFunction(Registry):
             args, keywords = bound
         if self.is_abstract:
             self.see_registered()
-        run = None if OBSERVERS.get() else self._cache.get(_key(args))
+        run = None if COLLECTING and OBSERVERS.get() else self._cache.get(_key(args))
         if run is None:
             self._make_room()
             tail = () if len(args) == len(self.declaration.fixed) else self._tail(len(args))
@@ -231,7 +231,7 @@ class GenericFunction(Registry):
 
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
         """The function that runs arguments of exactly these classes."""
-        if OBSERVERS.get():
+        if COLLECTING:
             note(self, "method", classes)
         cache, key = self._cache, ("run", *classes)
         if key in cache:

@@ -25,21 +25,21 @@ from codegen.garbage import Paused, set_in_context
 from ..mode import MODE
 
 _functions: set[ref[Any]] = set()
-#: The choices that are being collected in this context, innermost last.
+#: The choices that are being collected in this context, innermost last, or were when a task copied it.
 OBSERVERS: ContextVar[tuple[Choices, ...]] = ContextVar("autodiff_observers", default=())
+#: Those that are, in any context.  Calls ask this first: a context variable that has no value is slow to look up.
+COLLECTING: set[Choices] = set()
 
 
 class Choices:
     """Choices of dispatch, by function and question; and what to do when one of them changes.
 
     answers   function -> {question: answer}, as `GenericFunction.answer` gives them
-    is_open   they are being collected.  A task that began meanwhile has a copy of the context, and may go on for longer
     """
 
-    __slots__ = ("__weakref__", "_drop", "_registered", "answers", "is_open")
+    __slots__ = ("__weakref__", "_drop", "_registered", "answers")
 
     def __init__(self) -> None:
-        self.is_open = True
         self.answers: dict[Any, dict[tuple, Any]] = {}
         self._drop: Callable[[], Any] | None = None
         self._registered = get_cache_token()
@@ -85,12 +85,8 @@ def functions() -> list[Any]:
 
 
 def _observers() -> tuple[Choices, ...]:
-    """The choices that are being collected here; those of which the collection has ended are forgotten."""
-    known = OBSERVERS.get()
-    found = tuple([choices for choices in known if choices.is_open])
-    if len(found) < len(known):
-        set_in_context(OBSERVERS, found)
-    return found
+    """The choices that are being collected here."""
+    return tuple([choices for choices in OBSERVERS.get() if choices in COLLECTING])
 
 
 def note(function: Any, *question: Any) -> None:
@@ -125,9 +121,10 @@ def observed(tracks: bool = True) -> Iterator[Choices]:
     try:  # an interrupt may come at any call from here on
         closely = mode.others["closely", True]  # recording leaves its shortcuts
         set_in_context(MODE, closely if tracks else closely.off)
+        COLLECTING.add(choices)
         set_in_context(OBSERVERS, (*before, choices))
         yield choices
     finally:
-        choices.is_open = False
+        COLLECTING.discard(choices)
         set_in_context(OBSERVERS, before)
         set_in_context(MODE, mode)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..custom.function import Function
-from ..dispatch.reliance import OBSERVERS
+from ..dispatch.reliance import COLLECTING
 from ..tensor import AbstractTensor
 from ..tracebacks import shorten
 
@@ -112,7 +112,7 @@ def _operator(function: Function, is_mirrored: bool = False) -> Callable:
         left, right = (other, self) if is_mirrored else (self, other)
         try:
             if type(other) in _taken or _takes(function, left, right, other):
-                run = None if OBSERVERS.get() else function._cache.get((type(left), type(right)))
+                run = None if COLLECTING else function._cache.get((type(left), type(right)))
                 return call(function, left, right) if run is None else run(left, right)
             return NotImplemented
         except Exception as error:

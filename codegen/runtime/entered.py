@@ -39,7 +39,7 @@ class CallForm:
         self.has_scalars = has_scalars  # 0-d results are NumPy scalars, not arrays
         self.registers = given + has_keywords  # their number
         self.checks: list[tuple[str, int, Any, int, int]] = []  # name, register, object, first register of parts, count
-        self.inputs: list[tuple[int, bool]] = []  # of the plan: register, True for a handle on a node with the value
+        self.inputs: list[int] = []  # of the plan: their registers
         self.arrays: list[int] = []  # the inputs that are arrays: no number is taken for them
         self.result: list[tuple[str, Any]] = []  # name, operand
         self.then: Callable | None = None  # gets the inputs where there is no plan
@@ -76,8 +76,7 @@ class EnteredCall:
             word = id(operand) if name in ("object", "dict", "call") else operand
             word = ctypes.addressof(_TRUTHS) if name == "truth" else word
             result += [call_objects.PUT_TOGETHER.index(name), word]
-        inputs = [int(number) for pair in call.inputs for number in pair]
-        tables = [words(t) for t in (checks, inputs, [*result, 0, 0])]
+        tables = [words(t) for t in (checks, call.inputs, [*result, 0, 0])]
         values = dict(
             given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
             check_count=len(call.checks), checks=ctypes.addressof(tables[0]),

@@ -37,10 +37,11 @@ from .recording_objects import (
 
 #: (code, register, object, first register for the parts, count): an exact class; an object, or one of its class and
 #: value if it is an int, a float or a str; a tuple of a class; a list of one; a dict whose keys are these of a tuple,
-#: in order; a handle on a node with this result; a dict that has to be empty; the object itself, as the part; the parts
-#: that a function of Python's finds, which gives None where they are not as expected.
-TAKE_APART = ("class", "object", "tuple", "list", "dict", "handle", "empty", "constant", "parts")
-CLASS, OBJECT, TUPLE, LIST, DICT, HANDLE, EMPTY, CONSTANT, PARTS = range(len(TAKE_APART))
+#: in order; a handle on a node with this result; a handle whose node has a value, which is the part; a dict that has
+#: to be empty; the object itself, as the part; the parts that a function of Python's finds, which gives None where they
+#: are not as expected.
+TAKE_APART = ("class", "object", "tuple", "list", "dict", "handle", "value", "empty", "constant", "parts")
+CLASS, OBJECT, TUPLE, LIST, DICT, HANDLE, VALUE, EMPTY, CONSTANT, PARTS = range(len(TAKE_APART))
 #: The bytes of a site before its addresses.
 PAYLOAD = RawSelf.fields()["payload"].offset
 #: Py_EQ.
@@ -135,6 +136,10 @@ def taken_apart(check: ptr[Check], x: ptr, parts: ptr[ptr]) -> bool:
     if check.code == DICT:
         fits = class_of(x) is entering.dict_type and dict_size(x) == count
         return fits and dict_parts(x, check.object, parts, count)
+    if check.code == VALUE:
+        parts[0] = value_of(x)
+        inc(parts[0])
+        return parts[0] is not None
     if check.code == CONSTANT:
         parts[0] = check.object
         inc(parts[0])
@@ -162,17 +167,20 @@ def value_of(x: ptr) -> ptr:
 @native(inline=False)
 def run_packed(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> ptr:
     """Run a plan on inputs that it did not take, those copied that do not lie packed: MISS if there are none."""
-    copies = i64(0)
+    copies = local(ptr, count)
+    made = i64(0)
     for i in range(count):
         given = inputs[i]
         if class_of(given) is entering.array_type and ptr[RawArray](given).flags & PACKED != PACKED:
-            copy = new_copy(given, 0)  # NPY_CORDER
-            if copy is None:
+            inputs[i] = new_copy(given, 0)  # NPY_CORDER
+            if inputs[i] is None:
+                let_go(copies, made)
                 return None
-            inputs[i] = copy
-            dec(given)
-            copies += 1
-    return run_plan(entry.plan, inputs, entry) if copies != 0 else ptr(MISS)
+            copies[made] = inputs[i]
+            made += 1
+    result = run_plan(entry.plan, inputs, entry) if made != 0 else ptr(MISS)
+    let_go(copies, made)
+    return result
 
 
 @native(inline=True)
@@ -196,33 +204,23 @@ def run_then(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> ptr:
     return ptr(MISS)
 
 
-@native(inline=False)
-def run_registers(entry: ptr[EntryWords], registers: ptr[ptr]) -> ptr:
-    """The result of an entry for arguments that have passed its checks; MISS where an input has no value."""
+@native(inline=True)
+def run_inputs(entry: ptr[EntryWords], registers: ptr[ptr], inputs: ptr[ptr]) -> ptr:
+    """The result of an entry for arguments that have passed its checks; `inputs`: room for what it runs on."""
     count = entry.input_count
-    inputs = local(ptr, count)
+    places = entry.inputs
     for i in range(count):
-        inputs[i] = registers[entry.inputs[i].register]
-        if entry.inputs[i].is_handle != 0:
-            inputs[i] = value_of(inputs[i])
-            if inputs[i] is None:
-                return ptr(MISS)
+        inputs[i] = registers[places[i]]
     if entry.plan is None:
         return run_then(entry, inputs, count)
-    # Somebody may give a handle another node while this runs.
-    for k in range(count):
-        inc(inputs[k])
     result = run_plan(entry.plan, inputs, entry)
-    if result is ptr(MISS):
-        result = run_packed(entry, inputs, count)
-    let_go(inputs, count)
-    return result
+    return run_packed(entry, inputs, count) if result is ptr(MISS) else result
 
 
 @native(inline=False)
 def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
     """The result of an entry for these arguments; MISS where they do not fit."""
-    registers = local(ptr, entry.registers)
+    registers = local(ptr, entry.registers + entry.input_count)
     given = entry.given
     for a in range(given):
         registers[a] = arguments[a]
@@ -234,7 +232,7 @@ def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
         registers[given + r] = None
     result = ptr(MISS)
     if passes(entry, registers):
-        result = run_registers(entry, registers)
+        result = run_inputs(entry, registers, registers + entry.registers)
     elif occurred() is not None:
         result = None
     let_go(registers + given, held)

@@ -102,13 +102,6 @@ class Check(Struct):
     count: i64
 
 
-class InputWords(Struct):
-    """An input: what is in a register, or the value of the node that the handle there is on."""
-
-    register: i64
-    is_handle: i64
-
-
 class InstructionWords(Struct):
     """A part of a result (`call_objects.PUT_TOGETHER`)."""
 
@@ -120,6 +113,7 @@ class EntryWords(Struct):
     """A known call: its arguments and its result.
 
     registers    how many there are: arguments, then the dict of keywords, then parts of these and constants
+    inputs       their registers
     plan         null where a function of Python's, `then`, gets the inputs; it gives None for a miss
     depth        of the stack that the instructions of the result need
     """
@@ -130,7 +124,7 @@ class EntryWords(Struct):
     check_count: i64
     checks: ptr[Check]
     input_count: i64
-    inputs: ptr[InputWords]
+    inputs: ptr[i64]
     plan: ptr[PlanWords]
     then: ptr
     depth: i64

@@ -87,7 +87,7 @@ def from_pool(size: u64) -> ptr:
     units = size + 63 >> 6 if size != 0 else u64(1)
     last = units - 1
     number = last
-    if last >= 16 or size > MOST:
+    if last >= 16:
         if size > MOST:
             return None
         # k << shift <= last < (k + 1) << shift, with k in 4..7

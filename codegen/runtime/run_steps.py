@@ -83,7 +83,7 @@ class Flushing(Struct):
 flushing = external(FLUSHING)
 
 
-@native
+@native(inline=True)
 def run_steps(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
     """Run so many steps: 0, or step << 32 | status of the one that failed.
 
