@@ -115,11 +115,12 @@ def several(width, tile):
 
 
 @pytest.mark.parametrize("features", MACHINES.values(), ids=MACHINES)
-def test_stores_of_a_masked_loop_share_a_branch_where_masks_are_dear(features):
+def test_stores_of_a_masked_loop_share_a_branch_and_its_loads_are_prefetched_where_masks_are_dear(features):
     target = Target.of(features)
     for function, shared in ((program(6, 1), [1]), (several(8, 64), [8, 8])):
         text = emit_module([function], features)
         assert ("masked.store" in text) == ("masked.load" in text) == target.has_masks
+        assert ("llvm.prefetch" in text) == target.masks_are_dear
         branches = re.findall(r"br i1 %t\.\d+, label %whole\.(\d+), label %else\.\1", text)
         assert len(branches) == (len(shared) if target.masks_are_dear else 0)
         for number, accesses in zip(branches, shared, strict=False):
