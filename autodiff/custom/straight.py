@@ -158,7 +158,7 @@ def straight_call(site: Site, general: Callable) -> Callable:
             number.setdefault(node, -1 - k)
         extras: list[Any] = []
         statics = [own_copy(arguments[k]) for k in others]
-        key = (told.materialize, len(on_it), len(nodes), structure)
+        key: tuple[Any, ...] = (told.materialize, len(on_it), len(nodes), structure)
         for label, value in (*(told.saved or ()), *on_it.items()):
             key += (label, _kept(value, number, len(inputs), statics, extras))
         if ... in key:
