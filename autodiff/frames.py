@@ -193,7 +193,7 @@ def nearest_line(depth: int) -> UserLine | None:
 
     A frame that is looked at becomes a Python object, which takes longer than all the rest.
     """
-    while (name := _module_at(depth)) is not None and is_ours(name):
+    while _module_at is not None and (name := _module_at(depth)) is not None and is_ours(name):
         depth += 1
     try:
         frame: FrameType | None = sys._getframe(depth)
@@ -204,7 +204,7 @@ def nearest_line(depth: int) -> UserLine | None:
     return None if frame is None else _new(UserLine, (frame.f_code, frame.f_lasti))
 
 
-_module_at: Callable[[int], str | None] = getattr(sys, "_getframemodulename", lambda depth: None)  # from 3.12 on
+_module_at: Callable[[int], str | None] | None = getattr(sys, "_getframemodulename", None)  # from 3.12 on
 
 
 def short_name(file: str) -> str:

@@ -51,19 +51,20 @@ _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
 _CALL = Primitive("call", infer=lambda: None, reference=None)
 _CALL_KIND = Kind(_CALL, (), out_of(Aval((), np.float64), True))  # a value nobody asks for
 _TOKEN_KIND = leaf_kind(out_of(Aval((), np.int64)))
-_KINDS: dict[Out, Kind] = {}
 
 _next_token = itertools.count(1).__next__
 _calls: dict[int, ref[CustomCall]] = {}
 
 
-def boundary_kind(out: Out) -> Kind:
-    """The kind of a boundary of one output, and of what picks one of several.   out: that of the body"""
-    found = _KINDS.get(out)
-    if found is None:
+class _Kinds(dict[Out, Kind]):
+    """The kind of a boundary of one output, and of what picks one of several, by the Out of the body."""
+
+    def __missing__(self, out: Out) -> Kind:
         tracking = out_of(out.aval, True)
-        found = kept(_KINDS, out, one_kind((_BOUNDARY, tracking), _BOUNDARY, (), tracking))
-    return found
+        return kept(self, out, one_kind((_BOUNDARY, tracking), _BOUNDARY, (), tracking))
+
+
+boundary_kind = _Kinds().__getitem__
 
 
 class MappedCall(CustomCall):

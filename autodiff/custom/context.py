@@ -259,12 +259,9 @@ class ForwardContext:
         self.__said.materialize = bool(flag)
 
 
-_said_of, _function_of = attrgetter("_ForwardContext__said"), attrgetter("_ForwardContext__function")
-
-
-def said(ctx: ForwardContext) -> Declared:
-    """The declarations of forward so far."""
-    return _said_of(ctx)
+#: The declarations of a forward so far.
+said: Callable[[ForwardContext], Declared] = attrgetter("_ForwardContext__said")
+_function_of = attrgetter("_ForwardContext__function")
 
 
 def attributes(ctx: ForwardContext) -> dict[str, Any]:

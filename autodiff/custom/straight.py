@@ -9,7 +9,7 @@ before or after the function has run, goes on as `call_forward` and `completed` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from .. import tree
@@ -30,30 +30,24 @@ _NOTHING = Declared()  # the declarations of a method that has no context
 
 def _is_float(x: Any) -> bool:
     """True of a tensor that may carry a gradient."""
-    return isinstance(x, Tensor) and x.node.kind.out.aval.dtype.kind in "fc"
+    return isinstance(x, Tensor) and x.node.kind.out.flows
 
 
-def _kept_of(
-    values: Sequence[tuple[str | None, Any]], number: dict[Any, int], at: int, statics: list[Any], extras: list[Any]
-) -> tuple[Any, ...] | None:
-    """Names and places of values that are kept; None where one may hold tensors and is none.
+def _kept(value: Any, number: dict[Node, int], at: int, statics: list[Any], extras: list[Any]) -> Any:
+    """The place of a value that is kept, None for one that holds no tensors; `...` where it may hold some, and is none.
 
     number    the places of nodes; others go to `extras`, the first of them to the place `at`
     """
-    pairs: list[Any] = []
-    for name, value in values:
-        place = None
-        if isinstance(value, Tensor):
-            place = number.get(value.node)
-            if place is None:
-                place = number[value.node] = at + len(extras)
-                extras.append(value.node)
-        elif type(value) in HOLDS_NONE:
-            statics.append(own_copy(value))
-        else:
-            return None
-        pairs += name, place
-    return tuple(pairs)
+    if isinstance(value, Tensor):
+        node = value.node
+        if node not in number:
+            number[node] = at + len(extras)
+            extras.append(node)
+        return number[node]
+    if type(value) not in HOLDS_NONE:
+        return ...
+    statics.append(own_copy(value))
+    return None
 
 
 def straight_call(site: Site, general: Callable) -> Callable:
@@ -72,20 +66,21 @@ def straight_call(site: Site, general: Callable) -> Callable:
     def call(*arguments: Any) -> Any:
         now = state.now
         tracks, may_track, needs, inner = False, MODE.get().tracks, unwanted[:], [*arguments]
-        inputs: list[Node] = []
-        for k in tensors:
+        number: dict[Node, int] = {}
+        for i, k in places:
             node = arguments[k].node
+            number[node] = i
             out = node.kind.out
             if may_track and out.requires_grad:
                 tracks = needs[k] = True
             inner[k] = t = _new(out.cls)
             t.node = node
             t.masked = True
-            inputs.append(node)
-        if now.tracing or now.captures is not None or site.separates or (count > 1 and len({*inputs}) < count):
+        inputs = [*number]
+        if now.tracing or now.captures is not None or site.separates or len(inputs) < count:
             return general(*arguments)
         ctx = ForwardContext(name, names, needs, inner) if has_context else None
-        line = nearest_line(2)
+        line = nearest_line(3)
         asked, looked, covered, since = now.asked, now.looked, now.bounded, new_number()
         now.body += 1
         try:
@@ -98,13 +93,14 @@ def straight_call(site: Site, general: Callable) -> Callable:
         finally:
             now.body -= 1
         told = _NOTHING if ctx is None else said(ctx)
-        is_usual = now.asked == asked and not told.constant and not told.dirty and _is_float(y)
+        is_usual = now.asked == asked and not told.constant and not told.dirty and isinstance(y, Tensor)
         for i, k in places:
             if inner[k].node is not inputs[i]:
                 is_usual = False
         if is_usual:
             body = y.node
             out = body.kind.out
+            is_usual = out.flows
             if out.requires_grad:
                 is_usual = tracks and y.masked and not (now.body and closed_over((body,), inputs, since))
         if is_usual:
@@ -113,18 +109,18 @@ def straight_call(site: Site, general: Callable) -> Callable:
                 return noted(body, masked)
             statics: list[Any] = [own_copy(arguments[k]) for k in others] if others else []
             extras: list[Any] = []
-            key: tuple | None = (True, 0, 1, None)
-            given = told.saved or ()
+            key: tuple[Any, ...] = (told.materialize, 0, 1, None)
             if ctx is not None:
-                on_it = ctx.__dict__
+                given, on_it = told.saved or (), ctx.__dict__
                 if on_it:
-                    given = (*given, *attributes(ctx).items())
-                number = {body: -1}
-                for i, _ in places:
-                    number[inputs[i]] = i
-                pairs = _kept_of(given, number, count, statics, extras)
-                key = None if pairs is None else (told.materialize, len(on_it), 1, None, *pairs)
-            if key is not None:
+                    given, key = (*given, *attributes(ctx).items()), (told.materialize, len(on_it), 1, None)
+                number.setdefault(body, -1)
+                for label, value in given:
+                    place: Any = number.get(value.node) if isinstance(value, Tensor) else None
+                    if place is None and (place := _kept(value, number, count, statics, extras)) is ...:
+                        is_usual = False
+                    key += (label, place)
+            if is_usual:
                 shape = shapes.get(key) or new_shape(key)
                 made = CustomCall(site, shape, tuple(statics), (out.aval,), False, None, line)
                 node = rich_node(boundary_kind(out), (*inputs, *extras, body), call=made)
@@ -162,10 +158,11 @@ def straight_call(site: Site, general: Callable) -> Callable:
             number.setdefault(node, -1 - k)
         extras: list[Any] = []
         statics = [own_copy(arguments[k]) for k in others]
-        pairs = _kept_of([*(told.saved or ()), *on_it.items()], number, len(inputs), statics, extras)
-        if pairs is None:
+        key: tuple[Any, ...] = (told.materialize, len(on_it), len(nodes), structure)
+        for label, value in (*(told.saved or ()), *on_it.items()):
+            key += (label, _kept(value, number, len(inputs), statics, extras))
+        if ... in key:
             return None
-        key = (told.materialize, len(on_it), len(nodes), structure, *pairs)
         shape = shapes.get(key) or new_shape(key)
         call = CustomCall(site, shape, tuple(statics), tuple([n.kind.out.aval for n in nodes]), False, None, line)
         found = outputs_of(call, (*inputs, *extras, *nodes), slice(0, len(inputs)), masked)

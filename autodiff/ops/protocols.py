@@ -95,10 +95,10 @@ def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: A
     """NumPy calls this for every universal function that meets a tensor."""
     try:
         ours = (UFUNCS.get(ufunc) or _later(ufunc)) if method == "__call__" else FUNCTIONS.get((ufunc, method))
-        name = _name(ufunc) + ("" if method == "__call__" else f".{method}")
+        end = "" if method == "__call__" else f".{method}"
         if keywords and _is_scipys(ufunc):
-            name, ours = f"{name} with {'= and '.join(keywords)}=", None
-        return _called(name, getattr(ufunc, method), ours, inputs, keywords)
+            end, ours = f"{end} with {'= and '.join(keywords)}=", None
+        return _called(lambda: _name(ufunc) + end, getattr(ufunc, method), ours, inputs, keywords)
     except Exception as error:
         shorten(error)
         raise
@@ -107,35 +107,36 @@ def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: A
 def _array_function(self, function: Callable, types: Any, args: tuple, keywords: dict) -> Any:
     """NumPy calls this for its other functions when a tensor is among the arguments."""
     try:
-        name, ours = _name(function), FUNCTIONS.get(function)
+        ours = FUNCTIONS.get(function)
         if ours is None and function in READERS:
-            return _read_by_numpy(name, function, args, keywords)
-        return _called(name, function, ours or _later(function), args, keywords, reads=True)
+            return _read_by_numpy(_name(function), function, args, keywords)
+        return _called(lambda: _name(function), function, ours or _later(function), args, keywords, reads=True)
     except Exception as error:
         shorten(error)
         raise
 
 
 def _called(
-    name: str, function: Callable, ours: Callable | None, args: tuple, keywords: dict, reads: bool = False
+    name: Callable[[], str], function: Callable, ours: Callable | None, args: tuple, keywords: dict, reads: bool = False
 ) -> Any:
     """Our function in the place of one of NumPy's; NumPy's own where there is none, or a parameter is refused.
 
+    name    gives the name of NumPy's function, which is put together for messages alone
     reads   where ours fails in a module that shows or compares values, NumPy's reads them
     """
     if ours is None or keywords.get("out") is not None:
-        return _by_numpy(name, function, args, keywords, ours)
+        return _by_numpy(name(), function, args, keywords, ours)
     form = getattr(ours, "form", None) if keywords or len(args) > 1 else None
     told = (args, keywords) if form is None else form.read(args, keywords)
     if isinstance(told, Refusal):
-        return _by_numpy(f"{name} with {told.name}=", function, args, keywords, None)
+        return _by_numpy(f"{name()} with {told.name}=", function, args, keywords, None)
     try:
         found = ours(*told[0], **told[1])
     except Error:
         if reads and is_shown():
-            return _read_by_numpy(name, function, args, keywords)
+            return _read_by_numpy(name(), function, args, keywords)
         raise
-    return _by_numpy(name, function, args, keywords, None) if found is NotImplemented else found
+    return _by_numpy(name(), function, args, keywords, None) if found is NotImplemented else found
 
 
 #: Modules of which functions of NumPy's are known by more than their names.
