@@ -87,7 +87,7 @@ def functions() -> list[Any]:
 def _observers() -> tuple[Choices, ...]:
     """The choices that are being collected here; those of which the collection has ended are forgotten."""
     known = OBSERVERS.get()
-    found = tuple([choices for choices in known if choices.is_open])
+    found = tuple([choices for choices in known if choices.is_open]) if known else known
     if len(found) < len(known):
         set_in_context(OBSERVERS, found)
     return found
