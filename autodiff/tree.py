@@ -54,21 +54,22 @@ class Structure:
     def __init__(self, cls: type | None, rest: Any, children: tuple[Structure, ...], size: int) -> None:
         self.cls = cls
         self.rest = rest
-        self.exact = exact = rest if type(rest) is int else exactly(rest)
+        self.exact = rest if type(rest) is int else exactly(rest)
         self.children = children
         self.size = size
-        self._hash = hash((cls, exact, children))
+        self._hash: int | None = None
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
             isinstance(other, Structure)
-            and self._hash == other._hash
             and self.cls is other.cls
             and self.exact == other.exact
             and self.children == other.children
         )
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash((self.cls, self.exact, self.children))
         return self._hash
 
     def __repr__(self) -> str:
