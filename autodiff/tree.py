@@ -291,7 +291,8 @@ def aligned(structure: Structure, tree: Any, place: str, spreads: tuple[type, ..
         raise ShapeError(located(f"the trees differ at {place}: {structure.cls.__name__} and {type(tree).__name__}"))
     children, rest = container.split(tree)
     own = _labels(structure.cls, structure.rest, len(structure.children))
-    labels = _labels(structure.cls, rest, len(children))
+    is_alike = container.labels is None and len(children) == len(own)
+    labels = own if is_alike else _labels(structure.cls, rest, len(children))
     by_label = dict(zip(labels, children, strict=True))
     if by_label.keys() != set(own) or (container.labels is None and rest != structure.rest):
         told = " and ".join([", ".join(found) or "nothing" for found in (own, labels)])

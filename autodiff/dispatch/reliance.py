@@ -87,7 +87,7 @@ def functions() -> list[Any]:
 def _observers() -> tuple[Choices, ...]:
     """The choices that are being collected here; those of which the collection has ended are forgotten."""
     known = OBSERVERS.get()
-    found = tuple([choices for choices in known if choices.is_open]) if known else known
+    found = tuple([choices for choices in known if choices.is_open])
     if len(found) < len(known):
         set_in_context(OBSERVERS, found)
     return found
@@ -108,7 +108,7 @@ def note(function: Any, *question: Any) -> None:
 
 def is_observed() -> bool:
     """True if somebody collects the choices that are made here."""
-    return bool(_observers())
+    return bool(OBSERVERS.get() and _observers())
 
 
 def include(choices: Choices) -> None:

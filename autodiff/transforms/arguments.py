@@ -45,13 +45,14 @@ from ..tape.walk import gradient_inputs, uncommon, value_inputs
 from ..tensor import CLASSES, AbstractTensor, Tensor, handle
 
 _KNOWN = frozenset(DTYPES.values())
+_DIFFERENTIABLE = (np.ndarray, AbstractTensor, np.generic, float, int, complex)
 
 
 def is_plain(leaves: Sequence[Any]) -> bool:
     """True if a call comes from plain code: it then gets finished NumPy arrays."""
     now = state.now
     is_inside = now.tracing or now.unseen or now.transforming
-    return not is_inside and not any(isinstance(x, AbstractTensor) for x in leaves)
+    return not is_inside and not any([isinstance(x, AbstractTensor) for x in leaves])
 
 
 def array_of(x: Any) -> np.ndarray:
@@ -62,8 +63,8 @@ def array_of(x: Any) -> np.ndarray:
 
 
 def fresh(x: Any, what: Callable[[], str], *, shares: bool) -> Tensor:
-    """A tensor with a node of its own, by which one can differentiate.   shares: an array is not copied"""
-    if isinstance(x, AbstractTensor):
+    """A tensor with a node of its own, by which one can differentiate.   shares: it is no tensor, and is not copied"""
+    if not shares and isinstance(x, AbstractTensor):
         t = as_tensor(x)
         _refuse_discrete(t.dtype, what)
         if state.now.captures is not None:
@@ -116,7 +117,7 @@ def _refuse_discrete(dtype: np.dtype, what: Callable[[], str]) -> None:
 
 def is_differentiable(x: Any) -> bool:
     """Numbers, arrays and tensors: what gradients are taken with respect to.  The rest stays as it is."""
-    return isinstance(x, (np.ndarray, AbstractTensor, np.generic, float, int, complex)) and not isinstance(x, bool)
+    return isinstance(x, _DIFFERENTIABLE) and not isinstance(x, bool)
 
 
 class Arguments:
@@ -136,16 +137,15 @@ class Arguments:
         self.parts: list[tuple[Any, list[Any]]] = []
         for i in self.numbers:
             leaves, structure = flat[i]
-            leaves = [x if is_differentiable(x) else numpys(x) for x in leaves]
-            called, shares = partial(leaf_name, structure, f"argument {i}", name), self.plain
-            made = [
-                fresh(x, partial(called, k), shares=shares) if is_differentiable(x) else x for k, x in enumerate(leaves)
-            ]
-            # Handles of this transformation: an in-place update gives that of f another node.
-            mine = [handle(x.node) for x in made if isinstance(x, Tensor)]
-            if not mine:
+            before, made = len(self.leaves), []
+            for k, x in enumerate(leaves):
+                if is_differentiable(x) or is_differentiable(x := numpys(x)):
+                    x = fresh(x, partial(leaf_name, structure, f"argument {i}", name, k), shares=self.plain)
+                    # A handle of this transformation: an in-place update gives that of f another node.
+                    self.leaves.append(handle(x.node))
+                made.append(x)
+            if len(self.leaves) == before:
                 check_differentiable(i, args[i], name)
-            self.leaves += mine
             self.parts.append((structure, made))
             self.args[i] = tree.unflatten(structure, made)
         constant = constant_of if self.plain else copied_constant

@@ -252,8 +252,7 @@ def _transposed(
         if not seeds:
             return None
         past = history([b for b, _ in seeds])
-        (dot,) = Pull(past, seeds, (u.node,), True, is_users=False).ends()
-        return None if dot is None else noted(dot)
+        return Pull(past, seeds, (u.node,), True, is_users=False).ends()[0]
 
 
 def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -286,13 +285,12 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
     places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]
     found = pushed_to([outs[k] for k in places], given, made_plain)
+    if made_plain:
+        evaluate([t.node for t in found])
+        found = plain_results(found)
     dots: list[Any] = [None] * len(outs)
     for k, out, dot in zip(places, found, found[len(places) :], strict=False):
         outs[k], dots[k] = out, dot
-    if made_plain:
-        evaluate([t.node for t in found])
-        results = plain_results([*outs, *dots])
-        outs, dots = results[: len(outs)], results[len(outs) :]
     return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
 
 
@@ -308,9 +306,12 @@ def moving(
     made = [
         fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
     ]
-    there = [(x, d) for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None]
     where = f"jvp of {name}"
-    return structure, made, {x.node: fitting(d, x, where, "primal", "tangent") for x, d in there}, made_plain
+    given = {
+        x.node: fitting(d, x, where, "primal", "tangent")
+        for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None
+    }  # fmt: skip
+    return structure, made, given, made_plain
 
 
 def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> Push:

@@ -137,11 +137,11 @@ class Pull:
     def reached(self) -> list[tuple[Node, Node, bool]]:
         """The targets that are reached, the cotangent of each, and whether it is masked."""
         ends = zip(self._places, self.ends(), strict=True)
-        return [(self.order[at], bar, self.flags[at] & _MASKED > 0) for at, bar in ends if bar is not None]
+        return [(self.order[at], bar.node, self.flags[at] & _MASKED > 0) for at, bar in ends if bar is not None]
 
-    def ends(self) -> list[Node | None]:
+    def ends(self) -> list[Tensor | None]:
         """The cotangents of the targets; None for one that is not reached."""
-        found: list[Node | None] = []
+        found: list[Tensor | None] = []
         for at in self._places:
             bar = None if at < 0 else self.bars[at]
             if bar is None and at >= 0 and self.flags[at] & _ZERO:
@@ -149,7 +149,7 @@ class Pull:
                 shape = aval.shape if self.many is None else (self.many.size, *aval.shape)
                 bar = zeros_of(aval.with_shape(shape)).node
                 self.flags[at] |= _MASKED
-            found.append(bar)
+            found.append(None if bar is None else noted(bar))
         return found
 
     def _visit(self, at: int) -> None:
@@ -273,18 +273,17 @@ class Pull:
 
     def _give(self, at: int, new: Node, masked: bool) -> None:
         """Add to the cotangent of a node, unless it is in no history, or leads to no target."""
-        if at < 0 or not self.flags[at] & _OPEN or not self.order[at].kind.out.requires_grad:
+        out = self.order[at].kind.out if at >= 0 and self.flags[at] & _OPEN else None
+        if out is None or not out.requires_grad:
             return
-        due, aval = self.order[at].kind.out.aval, new.kind.out.aval
-        assert aval is due or (
-            aval.shape[self.many is not None :] == due.shape and aval.dtype == due.dtype
-        ), f"{aval} for {due}"
+        due, aval = out.aval, new.kind.out.aval
+        assert aval is due or (aval.shape[self.many is not None :], aval.dtype) == (due.shape, due.dtype)
         old = self.bars[at]
         self.bars[at] = new if old is None else self._sum(old, new)
-        if not masked:
-            self.flags[at] &= ~_MASKED
-        elif old is None:
+        if old is None and masked:
             self.flags[at] |= _MASKED
+        elif old is not None and not masked:
+            self.flags[at] &= ~_MASKED
 
 
 def pulled_by_rule(kind: Kind, masked: bool, given: Sequence[Node]) -> Sequence[Tensor | None]:

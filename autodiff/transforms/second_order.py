@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.ir import Aval
+
 from .. import tree
 from ..errors import ConcretizationError, GradientError, located, with_article
 from ..mode import MODE
@@ -113,30 +115,30 @@ def _matrices(found: Sequence[Any], a: Arguments, mode: str, name: str) -> list[
 def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[Any]:
     """Passes back from one result, or forward from one argument, for each unit tensor of its aval, along axis 0."""
     past = history([t.node] if by_row else [r.node for r in results])
-    across, size = a.leaves if by_row else results, t.size
+    across, aval = a.leaves if by_row else results, t.node.kind.out.aval
+    size = aval.size
     if not past or not size:
         return [None] * len(across)
-    tracks = MODE.get().tracks and not a.plain and tracks_outside(past, {x.node for x in a.leaves})
+    tracks = not a.plain and MODE.get().tracks and tracks_outside(past, {x.node for x in a.leaves})
     run = partial(_back, t, past, a, tracks) if by_row else partial(_push, t, past, results, tracks)
     count = min(size, LIMIT // max(largest(past), size))
     if count >= min(size, FEWEST):
         try:
-            return _in_turn(run, t, count, across, a.plain)
+            return _in_turn(run, aval, count, across, a.plain)
         except (ConcretizationError, GradientError, NoBatchRule):
             pass  # one by one each of them finds its values, or says what is wrong
     if by_row and a.plain:
         evaluate([r.node for r in results])
-    return _in_turn(run, t, 0, across, a.plain)
+    return _in_turn(run, aval, 0, across, a.plain)
 
 
-def _in_turn(run: _Run, like: Tensor, count: int, across: Sequence[Tensor], is_plain: bool) -> list[Any]:
-    """The results of a pass for each unit tensor of the aval of `like`, so many at once (0: one by one)."""
-    size = like.size
+def _in_turn(run: _Run, aval: Aval, count: int, across: Sequence[Tensor], is_plain: bool) -> list[Any]:
+    """The results of a pass for each unit tensor of an aval, so many at once (0: one by one)."""
     blocks: list[list[Any]] = []
-    for start in range(0, size, count or 1):
-        units = _units(like.shape, like.dtype, start, min(start + (count or 1), size))
+    for start in range(0, aval.size, count or 1):
+        units = _units(aval, start, min(start + (count or 1), aval.size))
         found = list(run(leaf(units), many(len(units))) if count else run(leaf(units[0, ...]), None))
-        if count >= size:
+        if count >= aval.size:
             return found
         if is_plain:
             evaluate([t.node for t in found if t is not None], tracks=True)  # the next passes read the same values
@@ -155,11 +157,11 @@ def _joined(parts: Sequence[Any], like: Tensor, count: int, is_plain: bool) -> A
     return (np.concatenate if is_plain else concatenate)(parts)
 
 
-def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> np.ndarray:
+def _units(aval: Aval, start: int, stop: int) -> np.ndarray:
     """Unit tensors from `start` to `stop`, in C order, along axis 0."""
-    units = np.zeros((stop - start, *shape), dtype)
-    units.reshape(-1)[start :: prod(shape) + 1] = 1  # in the next one the 1 stands one place further
-    return units
+    units = np.zeros((stop - start) * aval.size, aval.dtype)
+    units[start :: aval.size + 1] = 1  # in the next one the 1 stands one place further
+    return units.reshape(stop - start, *aval.shape)
 
 
 def many(size: int) -> Many:
