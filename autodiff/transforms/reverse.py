@@ -335,10 +335,7 @@ def begun(
 
 
 def inputs_at(wires: bytes, at: int) -> Sequence[int]:
-    """The places of the inputs of the node at a place of a pass; -1 for one that is not in it.
-
-    wires    between its nodes (`recording_rules`)
-    """
+    """The places of the inputs of a node at a place, from the wires of a pass; -1 for one that is not in the pass."""
     words = memoryview(wires).cast("i")
     return words[words[at] : words[at + 1]]
 

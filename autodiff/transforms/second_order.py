@@ -105,9 +105,7 @@ def _matrices(found: Sequence[Any], a: Arguments, mode: str, name: str) -> list[
         passes = plain_results(passes)
     axis, down, along = (0, len(a.leaves), 1) if by_row else (-1, 1, len(results))
     return [
-        a.unflatten(
-            [_block(passes[k * down + j * along], r, x, axis, a.plain) for j, x in enumerate(a.leaves)]
-        )
+        a.unflatten([_block(passes[k * down + j * along], r, x, axis, a.plain) for j, x in enumerate(a.leaves)])
         for k, r in enumerate(results)
     ]
 
@@ -116,13 +114,12 @@ def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) ->
     """Passes back from one result, or forward from one argument, for each unit tensor of its aval, along axis 0."""
     past = history([t.node] if by_row else [r.node for r in results])
     across, aval = a.leaves if by_row else results, t.node.kind.out.aval
-    size = aval.size
-    if not past or not size:
+    if not past or not aval.size:
         return [None] * len(across)
     tracks = not a.plain and MODE.get().tracks and tracks_outside(past, {x.node for x in a.leaves})
     run = partial(_back, t, past, a, tracks) if by_row else partial(_push, t, past, results, tracks)
-    count = min(size, LIMIT // max(largest(past), size))
-    if count >= min(size, FEWEST):
+    count = min(aval.size, LIMIT // max(largest(past), aval.size))
+    if count >= min(aval.size, FEWEST):
         try:
             return _in_turn(run, aval, count, across, a.plain)
         except (ConcretizationError, GradientError, NoBatchRule):
