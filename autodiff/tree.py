@@ -54,21 +54,22 @@ class Structure:
     def __init__(self, cls: type | None, rest: Any, children: tuple[Structure, ...], size: int) -> None:
         self.cls = cls
         self.rest = rest
-        self.exact = exact = rest if type(rest) is int else exactly(rest)
+        self.exact = rest if type(rest) is int else exactly(rest)
         self.children = children
         self.size = size
-        self._hash = hash((cls, exact, children))
+        self._hash: int | None = None
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
             isinstance(other, Structure)
-            and self._hash == other._hash
             and self.cls is other.cls
             and self.exact == other.exact
             and self.children == other.children
         )
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash((self.cls, self.exact, self.children))
         return self._hash
 
     def __repr__(self) -> str:
@@ -290,7 +291,8 @@ def aligned(structure: Structure, tree: Any, place: str, spreads: tuple[type, ..
         raise ShapeError(located(f"the trees differ at {place}: {structure.cls.__name__} and {type(tree).__name__}"))
     children, rest = container.split(tree)
     own = _labels(structure.cls, structure.rest, len(structure.children))
-    labels = _labels(structure.cls, rest, len(children))
+    is_alike = container.labels is None and len(children) == len(own)
+    labels = own if is_alike else _labels(structure.cls, rest, len(children))
     by_label = dict(zip(labels, children, strict=True))
     if by_label.keys() != set(own) or (container.labels is None and rest != structure.rest):
         told = " and ".join([", ".join(found) or "nothing" for found in (own, labels)])

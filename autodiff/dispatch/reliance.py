@@ -104,7 +104,7 @@ def note(function: Any, *question: Any) -> None:
 
 def is_observed() -> bool:
     """True if somebody collects the choices that are made here."""
-    return bool(_observers())
+    return bool(OBSERVERS.get() and _observers())
 
 
 def include(choices: Choices) -> None:

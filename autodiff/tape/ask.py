@@ -17,7 +17,6 @@ from codegen.blas import one_thread
 from codegen.garbage import Paused, ignoring
 from codegen.ir import OutOfRange, refused
 
-from ..config import config
 from ..mode import MODE
 from ..session import plans
 from . import machine
@@ -72,10 +71,11 @@ def evaluate(
     if not roots:
         return
     now = state.now
-    tracks = MODE.get().tracks if tracks is None else tracks
+    mode = MODE.get()
+    tracks = mode.tracks if tracks is None else tracks
     is_over = ends_recording and not now.tracing
     try:
-        if config.eager:
+        if mode.eager:
             _evaluate_by_reference(roots)
             return
         ask = Ask(VALUE, tuple(roots))

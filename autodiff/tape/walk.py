@@ -30,6 +30,7 @@ from . import machine
 from .node import CONSTANT, LEAF, Leaf, Node, RichNode
 
 by_number = attrgetter("number")
+_size = attrgetter("kind.out.aval.size")
 
 
 def value_inputs(node: Node) -> tuple[Node, ...]:
@@ -105,7 +106,7 @@ def uncommon(past: list[Node]) -> list[Node]:
 
 def largest(nodes: list[Node]) -> int:
     """The number of elements of the largest value of some nodes; 0 for none."""
-    return max([n.kind.out.aval.size for n in nodes], default=0)
+    return max(map(_size, nodes), default=0)
 
 
 def needed(roots: Iterable[Node], past: AbstractSet[Node] = frozenset()) -> list[Node]:

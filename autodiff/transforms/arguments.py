@@ -45,13 +45,14 @@ from ..tape.walk import gradient_inputs, uncommon, value_inputs
 from ..tensor import CLASSES, AbstractTensor, Tensor, handle
 
 _KNOWN = frozenset(DTYPES.values())
+_DIFFERENTIABLE = (np.ndarray, AbstractTensor, np.generic, float, int, complex)
 
 
 def is_plain(leaves: Sequence[Any]) -> bool:
     """True if a call comes from plain code: it then gets finished NumPy arrays."""
     now = state.now
     is_inside = now.tracing or now.unseen or now.transforming
-    return not is_inside and not any(isinstance(x, AbstractTensor) for x in leaves)
+    return not is_inside and not any([isinstance(x, AbstractTensor) for x in leaves])
 
 
 def array_of(x: Any) -> np.ndarray:
@@ -62,8 +63,8 @@ def array_of(x: Any) -> np.ndarray:
 
 
 def fresh(x: Any, what: Callable[[], str], *, shares: bool) -> Tensor:
-    """A tensor with a node of its own, by which one can differentiate.   shares: an array is not copied"""
-    if isinstance(x, AbstractTensor):
+    """A tensor with a node of its own, by which one can differentiate.   shares: it is no tensor, and is not copied"""
+    if not shares and isinstance(x, AbstractTensor):
         t = as_tensor(x)
         _refuse_discrete(t.dtype, what)
         if state.now.captures is not None:
@@ -116,7 +117,7 @@ def _refuse_discrete(dtype: np.dtype, what: Callable[[], str]) -> None:
 
 def is_differentiable(x: Any) -> bool:
     """Numbers, arrays and tensors: what gradients are taken with respect to.  The rest stays as it is."""
-    return isinstance(x, (AbstractTensor, np.ndarray, np.generic, float, int, complex)) and not isinstance(x, bool)
+    return isinstance(x, _DIFFERENTIABLE) and not isinstance(x, bool)
 
 
 class Arguments:
@@ -129,26 +130,28 @@ class Arguments:
     def __init__(self, args: tuple, argnums: int | Sequence[int], name: str) -> None:
         self.single = isinstance(argnums, int)
         self.numbers = checked_numbers(argnums, len(args), name)
-        everything = [x for a in args for x in tree.leaves(a)]
-        self.plain = is_plain(everything)
+        flat = [tree.flatten(a) for a in args]
+        self.plain = is_plain([x for leaves, _ in flat for x in leaves])
         self.args = list(args)
         self.leaves: list[Tensor] = []
         self.parts: list[tuple[Any, list[Any]]] = []
         for i in self.numbers:
-            leaves, structure = tree.flatten(args[i])
-            leaves = [x if is_differentiable(x) else numpys(x) for x in leaves]
-            check_differentiable(i, args[i], name)
-            called, shares = partial(leaf_name, structure, f"argument {i}", name), self.plain
-            made = [
-                fresh(x, partial(called, k), shares=shares) if is_differentiable(x) else x for k, x in enumerate(leaves)
-            ]
-            # Handles of this transformation: an in-place update gives that of f another node.
-            self.leaves += [handle(x.node) for x in made if isinstance(x, Tensor)]
+            leaves, structure = flat[i]
+            before, made = len(self.leaves), []
+            for k, x in enumerate(leaves):
+                if is_differentiable(x) or is_differentiable(x := numpys(x)):
+                    x = fresh(x, partial(leaf_name, structure, f"argument {i}", name, k), shares=self.plain)
+                    # A handle of this transformation: an in-place update gives that of f another node.
+                    self.leaves.append(handle(x.node))
+                made.append(x)
+            if len(self.leaves) == before:
+                check_differentiable(i, args[i], name)
             self.parts.append((structure, made))
             self.args[i] = tree.unflatten(structure, made)
         constant = constant_of if self.plain else copied_constant
-        for i in set(range(len(args))).difference(self.numbers):  # later than what is differentiated: see `updates`
-            self.args[i] = tree.map(constant, args[i])
+        for i, x in enumerate(args):  # later than what is differentiated: see `updates`
+            if i not in self.numbers:
+                self.args[i] = tree.map(constant, x)
 
     def others(self) -> list[Any]:
         """The leaves of differentiated arguments that are no arrays, and stay as they are."""
@@ -175,6 +178,8 @@ def check_differentiable(i: int, x: Any, name: str) -> None:
 
 def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list[int]:
     """The numbers of the arguments to differentiate, from zero.  Raises DispatchError where there are no such."""
+    if type(argnums) is int and 0 <= argnums < count:
+        return [argnums]
     try:
         numbers = [operator.index(i) for i in (argnums if isinstance(argnums, (tuple, list)) else (argnums,))]
     except TypeError:
@@ -260,7 +265,7 @@ def run_recorded(
         now.transforming += 1
         now.lends = now.lends or lends
         now.differentiated = (*now.differentiated, *[t.node for t in leaves if isinstance(t, Tensor)])
-        now.since = max([n.number for n in now.differentiated], default=0)
+        now.since = now.differentiated[-1].number if now.differentiated else 0
         config.transforming[mark] = threading.get_ident()
         set_in_context(MODE, mode.on)
         return applied(f, args, kwargs)

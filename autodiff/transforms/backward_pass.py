@@ -24,7 +24,7 @@ from ..ops.primitive import zeros_of
 from ..tape.families import answered
 from ..tape.known import SOME, TENSORS, Ask
 from ..tape.node import Node
-from ..tape.record import DETACH, noted, record, state
+from ..tape.record import DETACH, record, state
 from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
@@ -53,8 +53,7 @@ def emit(
 ) -> list[Tensor | None]:  # fmt: skip
     """Run the rules; the gradient of each group as a pending tensor (None: not reached).   many: what seeds are"""
     is_kept = MODE.get().eager and is_looked_at(past)
-    bars = Pull(past, seeds, tuple([n for g in groups for n in g.nodes]), tracks or is_kept, many).ends()
-    found = [None if bar is None else noted(bar) for bar in bars]
+    found = Pull(past, seeds, tuple([n for g in groups for n in g.nodes]), tracks or is_kept, many).ends()
     if len(found) > len(groups):  # several versions of a leaf
         terms = iter(found)
         with recording_rules(tracks or is_kept):

@@ -41,7 +41,7 @@ from .arguments import (
     tracks_outside,
 )
 from .backward_pass import is_looked_at, untracked
-from .reverse import Pull, Wires, begun, recording_rules
+from .reverse import Pull, begun, inputs_at, recording_rules, sources_at
 from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule
@@ -67,8 +67,7 @@ class Push:
         self.outputs: dict[tuple[int, int], Tensor] = {}
         self.kinks: dict[int, tuple[_Kink, ...]] = {}
         made = begun(programs, order, (), (*tangents, *results))
-        words, self.dots, self.flags, *places = made
-        self.wires = Wires(words)
+        self.wires, self.dots, self.flags, *places = made
         for at, t in zip(places, tangents.values(), strict=False):
             if at >= 0:
                 self.dots[at] = t.node
@@ -96,12 +95,12 @@ class Push:
         """Go through one node."""
         if self.dots[at] is not None:
             return
-        node, wires = self.order[at], self.wires.of(at)
+        node, wires = self.order[at], inputs_at(self.wires, at)
         if node.slot is not None:
             tangent = self.outputs.get((wires[0], node.slot))
         else:
             dots = [None if i < 0 else self.dots[i] for i in wires]
-            if not any([i >= 0 and self.dots[i] is not None for i in self.wires.sources(at, node)]):
+            if not any([i >= 0 and self.dots[i] is not None for i in sources_at(self.wires, at, node)]):
                 return
             near = {i: handle(dot) for i, dot in zip(node.inputs, dots, strict=True) if dot is not None}
             if node.call is not None:
@@ -128,7 +127,7 @@ class Push:
         now, n = state.now, len(dots)
         before, now.literal = now.literal, True
         try:
-            kinks = [kink for i in self.wires.of(at) for kink in self.kinks.get(i, ())]
+            kinks = [kink for i in inputs_at(self.wires, at) for kink in self.kinks.get(i, ())]
 
             def rule(given: Sequence[Any]) -> list[Tensor | None]:
                 xs = [None if i is None else handle(i) for i in given]
@@ -253,8 +252,7 @@ def _transposed(
         if not seeds:
             return None
         past = history([b for b, _ in seeds])
-        (dot,) = Pull(past, seeds, (u.node,), True, is_users=False).ends()
-        return None if dot is None else noted(dot)
+        return Pull(past, seeds, (u.node,), True, is_users=False).ends()[0]
 
 
 def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -287,13 +285,12 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
     places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]
     found = pushed_to([outs[k] for k in places], given, made_plain)
+    if made_plain:
+        evaluate([t.node for t in found])
+        found = plain_results(found)
     dots: list[Any] = [None] * len(outs)
     for k, out, dot in zip(places, found, found[len(places) :], strict=False):
         outs[k], dots[k] = out, dot
-    if made_plain:
-        evaluate([t.node for t in found])
-        results = plain_results([*outs, *dots])
-        outs, dots = results[: len(outs)], results[len(outs) :]
     return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
 
 
@@ -309,9 +306,12 @@ def moving(
     made = [
         fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
     ]
-    there = [(x, d) for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None]
     where = f"jvp of {name}"
-    return structure, made, {x.node: fitting(d, x, where, "primal", "tangent") for x, d in there}, made_plain
+    given = {
+        x.node: fitting(d, x, where, "primal", "tangent")
+        for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None
+    }  # fmt: skip
+    return structure, made, given, made_plain
 
 
 def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> Push:

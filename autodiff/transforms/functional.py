@@ -98,7 +98,7 @@ def _differentiated(
     else:
         # They track what lies outside of this transformation.
         tracks, gradients = _recorded(value, a.leaves, None if MODE.get().tracks else False)
-        out = value if tracks else record(DETACH, (value,))
+        out = value if tracks or taker == "grad" else record(DETACH, (value,))
     gradient = a.unflatten(gradients)
     first = gradient if taker == "grad" else out
     if has_aux:

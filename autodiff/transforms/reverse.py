@@ -27,7 +27,6 @@ from functools import partial
 from typing import Any
 
 from codegen.garbage import set_in_context
-from codegen.ir import Aval
 from codegen.records import NamedTuple
 
 from ..errors import Error, GradientError
@@ -59,12 +58,6 @@ class Many(NamedTuple):
 
     size: int
     each: Callable[[Callable[[list[Tensor]], Sequence[Tensor | None]], Sequence[Tensor]], list[Tensor | None]]
-
-
-def aval_of(node: Node, many: Many | None) -> Aval:
-    """The aval of a node's cotangent, or of many of them."""
-    aval = node.kind.out.aval
-    return aval if many is None else aval.with_shape((many.size, *aval.shape))
 
 
 #: Of a node, by its place in the history: gradients reach a target through it; its cotangent is masked; it gets
@@ -126,15 +119,16 @@ class Pull:
         self.programs = programs = RulePrograms.now(tracks, many is not None)
         self.watch = watch if programs is None and is_users and MODE.get().anomalies and not state.now.tracing else None
         made = begun(programs, order, targets, tuple([seed[0] for seed in seeds]))
-        words, self.bars, self.flags, *places = made
-        self.wires, self._places = Wires(words), places[: len(targets)]
-        for at, (_, bar, *is_masked) in zip(places[len(targets) :], seeds, strict=True):
-            self._give(at, bar, is_masked == [True])
-        down, lines = range(len(order) - 1, -1, -1), state.now.lines
+        self.wires, self.bars, self.flags, *places = made
+        self._places = places[: len(targets)]
+        for at, seed in zip(places[len(targets) :], seeds, strict=True):
+            self._give(at, seed[1], seed[2:] == (True,))
+        down = range(len(order) - 1, -1, -1)
         if programs is not None:
             rules = programs.word, programs.used, programs.stamp, SUMS[tracks], self._sum, self._hooked
             programs.go(programs.native.go_back, order, made, down, rules, self._visit)
             return
+        lines = state.now.lines
         nodes = order if lines is None else belonging_to_rules(lines, reversed(order))
         with recording_rules(tracks):
             for at, _ in zip(down, nodes, strict=True):
@@ -143,17 +137,19 @@ class Pull:
     def reached(self) -> list[tuple[Node, Node, bool]]:
         """The targets that are reached, the cotangent of each, and whether it is masked."""
         ends = zip(self._places, self.ends(), strict=True)
-        return [(self.order[at], bar, self.flags[at] & _MASKED > 0) for at, bar in ends if bar is not None]
+        return [(self.order[at], bar.node, self.flags[at] & _MASKED > 0) for at, bar in ends if bar is not None]
 
-    def ends(self) -> list[Node | None]:
+    def ends(self) -> list[Tensor | None]:
         """The cotangents of the targets; None for one that is not reached."""
-        found: list[Node | None] = []
+        found: list[Tensor | None] = []
         for at in self._places:
             bar = None if at < 0 else self.bars[at]
             if bar is None and at >= 0 and self.flags[at] & _ZERO:
-                bar = zeros_of(aval_of(self.order[at], self.many)).node
+                aval = self.order[at].kind.out.aval
+                shape = aval.shape if self.many is None else (self.many.size, *aval.shape)
+                bar = zeros_of(aval.with_shape(shape)).node
                 self.flags[at] |= _MASKED
-            found.append(bar)
+            found.append(None if bar is None else noted(bar))
         return found
 
     def _visit(self, at: int) -> None:
@@ -168,16 +164,16 @@ class Pull:
             return
         if bar is None:
             if said & _ZERO:
-                self._note_zeros(self.wires.sources(at, node))
+                self._note_zeros(sources_at(self.wires, at, node))
             return
         if node.hooks and not said & _RAN:
             bar = self._hooked(node, bar)
         self.bars[at] = bar if said & _TARGET else None
-        if said & _TARGET and not any(map(self._is_open, self.wires.sources(at, node))):
+        if said & _TARGET and not any(map(self._is_open, sources_at(self.wires, at, node))):
             return
         if node.slot is not None:
             # An output that a rule read back stands there once more.
-            (call,) = self.wires.of(at)[:1]
+            (call,) = inputs_at(self.wires, at)[:1]
             slots = self.slots.setdefault(call, {})
             self.flags[call] |= _CALL
             slots[node.slot] = _added(slots[node.slot], bar) if node.slot in slots else bar
@@ -198,7 +194,7 @@ class Pull:
             word = MASKED if masked else 0
             found = rule(given) if programs is None else programs.applied(node.kind, given, 1, word, rule)
         if not op.discrete and any([g is None for g in found]):
-            self._note_zeros(self.wires.of(at))
+            self._note_zeros(inputs_at(self.wires, at))
         self._give_all(at, node, [bar], found, is_kept or op.masks)
 
     def _by_rule(self, kind: Kind, masked: bool, given: Sequence[Node]) -> Sequence[Tensor | None]:
@@ -235,7 +231,7 @@ class Pull:
         inputs = node.inputs
         _refuse_released(node)
         COUNTS.rules += 1
-        are_open = tuple(map(self._is_open, self.wires.of(at)))
+        are_open = tuple(map(self._is_open, inputs_at(self.wires, at)))
         wanted = {i for i, is_open in zip(inputs, are_open, strict=True) if is_open}
 
         def run() -> Sequence[Tensor | None]:
@@ -271,25 +267,23 @@ class Pull:
         if self.watch:
             there = zip(gradient_inputs(node), given, strict=True)
             self.watch(node, bars, [(i, g) for i, g in there if g is not None])
-        for i, g in zip(self.wires.sources(at, node), given, strict=True):
+        for i, g in zip(sources_at(self.wires, at, node), given, strict=True):
             if g is not None:
                 self._give(i, g, masked)
 
     def _give(self, at: int, new: Node, masked: bool) -> None:
         """Add to the cotangent of a node, unless it is in no history, or leads to no target."""
-        if not self._is_open(at):
+        out = self.order[at].kind.out if at >= 0 and self.flags[at] & _OPEN else None
+        if out is None or not out.requires_grad:
             return
-        out = self.order[at].kind.out
-        if not out.requires_grad:
-            return
-        due, aval = aval_of(self.order[at], self.many), new.kind.out.aval
-        assert aval is due or (aval.shape, aval.dtype) == (due.shape, due.dtype), f"{aval} for {due}"
+        due, aval = out.aval, new.kind.out.aval
+        assert aval is due or (aval.shape[self.many is not None :], aval.dtype) == (due.shape, due.dtype)
         old = self.bars[at]
         self.bars[at] = new if old is None else self._sum(old, new)
-        if not masked:
-            self.flags[at] &= ~_MASKED
-        elif old is None:
+        if old is None and masked:
             self.flags[at] |= _MASKED
+        elif old is not None and not masked:
+            self.flags[at] &= ~_MASKED
 
 
 def pulled_by_rule(kind: Kind, masked: bool, given: Sequence[Node]) -> Sequence[Tensor | None]:
@@ -330,34 +324,27 @@ def begun(
     inputs = [[place.get(i, -1) for i in n.inputs] for n in order]
     starts = itertools.accumulate(map(len, inputs), initial=len(order) + 1)
     words = array("i", [*starts, *itertools.chain.from_iterable(inputs)]).tobytes()
-    flags, wires = bytearray(len(order)), Wires(words)
+    flags = bytearray(len(order))
     for n in targets:
         if n in place:
             flags[place[n]] = _TARGET
     for at, node in enumerate(order if targets else ()):
-        if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in wires.sources(at, node)]):
+        if flags[at] & _TARGET or any([i >= 0 and flags[i] & _OPEN for i in sources_at(words, at, node)]):
             flags[at] |= _OPEN
     return [words, [None] * len(order), flags, *[place.get(n, -1) for n in (*targets, *asked)]]
 
 
-class Wires:
-    """The wires between the nodes of a pass, from `words` (`recording_rules`)."""
+def inputs_at(wires: bytes, at: int) -> Sequence[int]:
+    """The places of the inputs of a node at a place, from the wires of a pass; -1 for one that is not in the pass."""
+    words = memoryview(wires).cast("i")
+    return words[words[at] : words[at + 1]]
 
-    __slots__ = ("_all", "words")
 
-    def __init__(self, words: bytes) -> None:
-        self.words = words
-        self._all = memoryview(words).cast("i")
-
-    def of(self, at: int) -> Sequence[int]:
-        """The places of the inputs of the node at a place; -1 for one that is not in the pass."""
-        return self._all[self._all[at] : self._all[at + 1]]
-
-    def sources(self, at: int, node: Node) -> Sequence[int]:
-        """The places of the inputs that gradients of the node at a place flow to."""
-        found = self.of(at)
-        if type(node) is Node:
-            return found
-        if node.leaf is not None:
-            return ()
-        return found if node.flow is None else found[node.flow]
+def sources_at(wires: bytes, at: int, node: Node) -> Sequence[int]:
+    """The places of the inputs that gradients of the node at a place flow to."""
+    found = inputs_at(wires, at)
+    if type(node) is Node:
+        return found
+    if node.leaf is not None:
+        return ()
+    return found if node.flow is None else found[node.flow]

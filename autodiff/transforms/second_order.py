@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.ir import Aval
+
 from .. import tree
 from ..errors import ConcretizationError, GradientError, located, with_article
 from ..mode import MODE
@@ -35,7 +37,7 @@ from .arguments import (
     run_recorded,
     tracks_outside,
 )
-from .backward_pass import pulled, untracked
+from .backward_pass import emit, group_of, untracked
 from .batch.walk import NoBatchRule, each
 from .forward import moving, paired, pushed, pushed_to
 from .functional import gradients_with_history
@@ -93,19 +95,17 @@ def _float_result(x: Any, name: str) -> Tensor:
 def _matrices(found: Sequence[Any], a: Arguments, mode: str, name: str) -> list[Any]:
     """The derivatives of each result by all arguments, in their nesting."""
     results = [_float_result(r, name) for r in found]
-    rows, columns = sum([r.size for r in results]), sum([x.size for x in a.leaves])
-    by_row = mode == "reverse" or (mode == "auto" and rows <= columns)
-    over, across = (results, a.leaves) if by_row else (a.leaves, results)
-    passes = [_passes(t, results, a, by_row) for t in over]
+    by_row = mode == "reverse" or (
+        mode == "auto" and sum([r.size for r in results]) <= sum([x.size for x in a.leaves])
+    )
+    over = results if by_row else a.leaves
+    passes = [x for t in over for x in _passes(t, results, a, by_row)]
     if a.plain:
-        evaluate([x.node for found in passes for x in found if isinstance(x, Tensor)])
-        arrays = iter(plain_results([x for found in passes for x in found]))
-        passes = [[next(arrays) for _ in across] for _ in over]
-    axis = 0 if by_row else -1
+        evaluate([x.node for x in passes if isinstance(x, Tensor)])
+        passes = plain_results(passes)
+    axis, down, along = (0, len(a.leaves), 1) if by_row else (-1, 1, len(results))
     return [
-        a.unflatten(
-            [_block(passes[k][j] if by_row else passes[j][k], r, x, axis, a.plain) for j, x in enumerate(a.leaves)]
-        )
+        a.unflatten([_block(passes[k * down + j * along], r, x, axis, a.plain) for j, x in enumerate(a.leaves)])
         for k, r in enumerate(results)
     ]
 
@@ -113,28 +113,29 @@ def _matrices(found: Sequence[Any], a: Arguments, mode: str, name: str) -> list[
 def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[Any]:
     """Passes back from one result, or forward from one argument, for each unit tensor of its aval, along axis 0."""
     past = history([t.node] if by_row else [r.node for r in results])
-    across = a.leaves if by_row else results
-    if not past or not t.size:
+    across, aval = a.leaves if by_row else results, t.node.kind.out.aval
+    if not past or not aval.size:
         return [None] * len(across)
-    run = partial(_back, t, a) if by_row else partial(_push, t, past, results, a)
-    count = min(t.size, LIMIT // max(largest(past), t.size, 1))
-    if count >= min(t.size, FEWEST):
+    tracks = not a.plain and MODE.get().tracks and tracks_outside(past, {x.node for x in a.leaves})
+    run = partial(_back, t, past, a, tracks) if by_row else partial(_push, t, past, results, tracks)
+    count = min(aval.size, LIMIT // max(largest(past), aval.size))
+    if count >= min(aval.size, FEWEST):
         try:
-            return _in_turn(run, t, count, across, a.plain)
+            return _in_turn(run, aval, count, across, a.plain)
         except (ConcretizationError, GradientError, NoBatchRule):
             pass  # one by one each of them finds its values, or says what is wrong
     if by_row and a.plain:
         evaluate([r.node for r in results])
-    return _in_turn(run, t, 0, across, a.plain)
+    return _in_turn(run, aval, 0, across, a.plain)
 
 
-def _in_turn(run: _Run, like: Tensor, count: int, across: Sequence[Tensor], is_plain: bool) -> list[Any]:
-    """The results of a pass for each unit tensor of the aval of `like`, so many at once (0: one by one)."""
+def _in_turn(run: _Run, aval: Aval, count: int, across: Sequence[Tensor], is_plain: bool) -> list[Any]:
+    """The results of a pass for each unit tensor of an aval, so many at once (0: one by one)."""
     blocks: list[list[Any]] = []
-    for start in range(0, like.size, count or 1):
-        units = _units(like.shape, like.dtype, start, min(start + (count or 1), like.size))
+    for start in range(0, aval.size, count or 1):
+        units = _units(aval, start, min(start + (count or 1), aval.size))
         found = list(run(leaf(units), many(len(units))) if count else run(leaf(units[0, ...]), None))
-        if count >= like.size:
+        if count >= aval.size:
             return found
         if is_plain:
             evaluate([t.node for t in found if t is not None], tracks=True)  # the next passes read the same values
@@ -153,11 +154,11 @@ def _joined(parts: Sequence[Any], like: Tensor, count: int, is_plain: bool) -> A
     return (np.concatenate if is_plain else concatenate)(parts)
 
 
-def _units(shape: tuple[int, ...], dtype: np.dtype, start: int, stop: int) -> np.ndarray:
+def _units(aval: Aval, start: int, stop: int) -> np.ndarray:
     """Unit tensors from `start` to `stop`, in C order, along axis 0."""
-    units = np.zeros((stop - start, *shape), dtype)
-    units.reshape(-1)[start :: prod(shape) + 1] = 1  # in the next one the 1 stands one place further
-    return units
+    units = np.zeros((stop - start) * aval.size, aval.dtype)
+    units[start :: aval.size + 1] = 1  # in the next one the 1 stands one place further
+    return units.reshape(stop - start, *aval.shape)
 
 
 def many(size: int) -> Many:
@@ -165,21 +166,22 @@ def many(size: int) -> Many:
     return Many(size, lambda f, given: each(f, given, [True] * len(given), size))
 
 
-def _back(r: Tensor, a: Arguments, units: Tensor, many: Many | None) -> Sequence[Tensor | None]:
-    """Passes back from one result."""
-    mine, tracks = [x.node for x in a.leaves], None if MODE.get().tracks and not a.plain else False
+def _back(
+    r: Tensor, past: list[Node], a: Arguments, tracks: bool, units: Tensor, many: Many | None
+) -> Sequence[Tensor | None]:
+    """Passes back from one result.   tracks: their results are tape"""
+    groups = [group_of(x.node) for x in a.leaves]
     try:
-        return pulled([(r.node, units.node)], mine, tracks, many)[1]
+        return emit(past, [(r.node, units.node)], groups, tracks=tracks, many=many)
     except LooksAtCotangents:
         assert many is not None
-        return many.each(lambda one: pulled([(r.node, one[0].node)], mine, tracks)[1], [units])
+        return many.each(lambda one: emit(past, [(r.node, one[0].node)], groups, tracks=tracks), [units])
 
 
 def _push(
-    x: Tensor, past: list[Node], results: Sequence[Tensor], a: Arguments, units: Tensor, many: Many | None
+    x: Tensor, past: list[Node], results: Sequence[Tensor], tracks: bool, units: Tensor, many: Many | None
 ) -> Sequence[Tensor | None]:
-    """Passes forward from one argument."""
-    tracks = MODE.get().tracks and not a.plain and tracks_outside(past, {x.node for x in a.leaves})
+    """Passes forward from one argument.   tracks: their results are tape"""
 
     def push(given: list[Tensor]) -> list[Tensor | None]:
         dots = pushed(past, {x.node: given[0]}, [r.node for r in results], tracks).results

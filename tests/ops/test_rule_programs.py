@@ -8,7 +8,6 @@ import pytest
 import autodiff as ad
 from autodiff.ops import recorder
 from autodiff.tape.walk import history, needed, structure
-from autodiff.tensor import handle
 from autodiff.transforms import forward, reverse, second_order
 from autodiff.transforms.batch import walk
 from autodiff.transforms.batch.walk import NoBatchRule
@@ -51,9 +50,9 @@ def test_a_program_records_what_its_rule_records(case):
             assert recorded([y.node], seeds, tracked, bool(is_other)) == expected
 
 
-def values(nodes):
+def values(tensors):
     """The values of those that are there."""
-    return [np.asarray(handle(n).detach()) for n in nodes if n is not None]
+    return [np.asarray(t.detach()) for t in tensors if t is not None]
 
 
 @law(SMOOTH)

@@ -261,16 +261,16 @@ def _placed(x: Any, differs: bool, axis: int | None, size: int, what: Callable[[
     """A result with its examples along an axis; `what()` names it."""
     if not isinstance(x, Tensor):
         return x
-    one = x.aval.with_shape(x.shape[1:])
     if axis is None:
         if differs:
             raise ShapeError(located(
-                f"{what()}, {one}, differs between examples, and out_axes is None for it",
+                f"{what()}, {x.aval.with_shape(x.shape[1:])}, differs between examples, and out_axes is None for it",
                 "give it an axis, or return what is the same for all of them",
             ))
         return x
     (x,) = with_examples(size, (x,), (differs,))
     if not -x.ndim <= axis < x.ndim:
+        one = x.aval.with_shape(x.shape[1:])
         raise ShapeError(located(f"{what()}, {one}, has no place {axis} for the axis of its examples (out_axes)"))
     axis %= x.ndim
     return transposed(x, (*range(1, axis + 1), 0, *range(axis + 1, x.ndim)))
@@ -294,7 +294,7 @@ def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]
     """For each leaf of such a structure the axis that a prefix of its nesting gives it."""
     found = tree.aligned(structure, axes, what, (NoneType, int))
     for k, axis in enumerate(found):
-        if not isinstance(axis, NoneType | int):
+        if not isinstance(axis, (NoneType, int)):
             place = tree.names(structure, what)[k]
             raise ShapeError(located(f"the trees differ at {place}: {type(axis).__name__} and one leaf"))
     return found

@@ -32,7 +32,7 @@ from ...tape.walk import recorded_since
 from ...tensor import Tensor, handle
 from ..forward import push_call
 from ..hooks import run_hooks
-from ..reverse import Wires, begun
+from ..reverse import begun, inputs_at
 from ..rule_programs import BATCH, RulePrograms
 from ..rule_values import flow_of
 from ..rules import call_rule
@@ -141,15 +141,14 @@ class OfAll:
         """Have machine code go through all nodes but those that need Python."""
         given = dict(self.found)
         pass_ = begun(programs, order, (), (*given, *ends))
-        words, made, flags, *places = pass_
-        wires = Wires(words)
+        wires, made, flags, *places = pass_
         for place, t in zip(places, given.values(), strict=False):
             if place >= 0:
                 made[place] = t.node
 
         def visit(at: int) -> None:
             node = order[at]
-            for i, place in zip(node.inputs, wires.of(at), strict=True):
+            for i, place in zip(node.inputs, inputs_at(wires, at), strict=True):
                 if place >= 0 and made[place] is not None and i not in self.found:
                     self.found[i] = handle(made[place])
             if any([i in self.found for i in node.inputs]):
