@@ -18,6 +18,7 @@ from ..errors import (
 )
 from ..frames import is_shown
 from ..mode import MODE
+from ..ops import stop_gradient
 from ..tape.ask import value_of
 from ..tape.leaks import is_traced
 from ..tape.node import Node
@@ -216,7 +217,10 @@ def detach(t: Tensor) -> Tensor:
     """
     if not t.node.kind.out.requires_grad:
         return another(t)
-    y, value = record(DETACH, (t,)), t.node.value
+    value = t.node.value
+    if value is None:
+        return stop_gradient(t)  # machine code records it
+    y = record(DETACH, (t,))
     node = y.node
     # Of what is computed nothing is left to be computed.  A trace must see where a value comes from.
     if type(value) is np.ndarray and type(node) is Node and not MODE.get().careful:
