@@ -112,8 +112,6 @@ class VectorMemory(VectorValues):
         address = self._row_address(memory, element, index, stride)
         if not self.mask:
             return self._turned(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
-        if stride == 1 and memory in self.updated and self._is_in_pieces(memory, element):
-            return self._load_first(element, address)
         if self.whole and self.plan.cost >= DEAR:
             self._prefetch(address, stride * _AHEAD)
         mask = self._turned(self.mask, self.spelled(I1), stride)
@@ -248,42 +246,23 @@ class VectorMemory(VectorValues):
         """True if the rest of a register is stored as one vector or two rather than under a mask.
 
         Such a store is slow where memory is not in a near cache (a bias added to rows of 10 floats 2.1 times).  Two
-        pay in a loop that picks its elements from afar.
+        pay in a loop that picks its elements from afar.  To load them as one again would wait for both.
         """
-        if not self.active or isinstance(memory.owner, Operation):
+        if not self.active or memory in self.updated or isinstance(memory.owner, Operation):
             return False
         register = self.body.target.vector_bytes * 8 // element.bits
         return (self.active % register).bit_count() <= 1 + self.plan.picks
 
-    def _load_first(self, element: ScalarType, address: str) -> str:
-        """The lanes in use, in pieces as they were stored; zeros in the others.
-
-        To load them as one would wait for all of these stores: sums of columns of 10 floats take 1.25 times as long.
-        """
-        vector, found = self.spelled(element), "zeroinitializer"
-        for done, piece, at in self._pieces(element, address):
-            part = f"<{piece} x {LLVM_TYPES[element]}>"
-            one = self.value(f"load {part}, ptr {at}, align {ALIGNMENT[element]}")
-            callee = f"llvm.vector.insert.{self.suffix(element)}.v{piece}{element}"
-            callee = self.declare(callee, vector, (vector, part, "i64"))
-            found = self.value(f"call {vector} {callee}({vector} {found}, {part} {one}, i64 {done})")
-        return found
-
     def _store_first(self, name: str, element: ScalarType, address: str) -> None:
-        """The lanes in use, in pieces."""
-        vector = self.spelled(element)
-        for done, piece, at in self._pieces(element, address):
-            order = ", ".join(f"i32 {done + j}" for j in range(piece))
-            value = self.value(f"shufflevector {vector} {name}, {vector} poison, <{piece} x i32> <{order}>")
-            self.line(f"store <{piece} x {LLVM_TYPES[element]}> {value}, ptr {at}, align {ALIGNMENT[element]}")
-
-    def _pieces(self, element: ScalarType, address: str) -> Iterator[tuple[int, int, str]]:
-        """The lanes in use by powers of two: the first of each piece, how many it has, and its address."""
+        """The lanes in use, in pieces of a power of two."""
+        type, vector = LLVM_TYPES[element], self.spelled(element)
         done = 0
         while done < self.active:
             piece = 1 << (self.active - done).bit_length() - 1
-            at = self.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {done}") if done else address
-            yield done, piece, at
+            order = ", ".join(f"i32 {done + j}" for j in range(piece))
+            value = self.value(f"shufflevector {vector} {name}, {vector} poison, <{piece} x i32> <{order}>")
+            at = self.value(f"getelementptr {type}, ptr {address}, i64 {done}") if done else address
+            self.line(f"store <{piece} x {type}> {value}, ptr {at}, align {ALIGNMENT[element]}")
             done += piece
 
 
