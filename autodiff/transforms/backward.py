@@ -16,7 +16,6 @@ from ..errors import GradientDTypeError, GradientError, GradientShapeError, loca
 from ..mode import MODE
 from ..ops import add, as_tensor, spread_to
 from ..ops.arithmetic import accumulated
-from ..tape import machine
 from ..tape.ask import live_small
 from ..tape.families import answered
 from ..tape.known import BACKWARD, Ask
@@ -280,9 +279,6 @@ def check_not_released(rare: Sequence[Node], groups: Sequence[Group] = ()) -> No
 
 def release(past: list[Node]) -> None:
     """Mark a history as given up; what it kept for gradients is freed."""
-    native = machine.asks
-    if native is not None and native.release(past):
-        return
     for node in past:
         if node.leaf is None:
             kind = node.kind

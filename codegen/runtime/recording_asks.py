@@ -61,7 +61,7 @@ class RecordLayout:
 
 ASKS = (
     recording_keys.ask, recording_families.described, recording_structs.remember,
-    recording_walk.history_of, recording_run.release, recording_steps.scheduled, recording_interpret.interpreted,
+    recording_walk.history_of, recording_steps.scheduled, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed,
     recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,

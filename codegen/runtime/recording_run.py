@@ -1,7 +1,6 @@
 """A plan is run on the recording that was walked over, and its results are kept.
 
     run(answer, ...)       gather inputs, call the plan, give nodes their values and leaves their gradients
-    release(past)          a history is given up
 
 An answer is a block of words that says where a plan's inputs come from and where its results go, by places in canonical
 order.  While the plan runs, which may run any Python, all nodes that are written to afterwards are held.
@@ -111,29 +110,6 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
         n = ptr[RawNode](nodes[i])
         if n.value is not tape.none:
             drop_inputs(n)
-
-
-@native
-def release(past: ptr) -> ptr:
-    """Give up a list of nodes, but for leaves.  Gives True; None, and nothing is done, where a kind of these is new."""
-    nearby = local(ptr, 4 * py.FEW)
-    held = py.room(nearby, 4 * py.FEW, py.list_size(past))
-    if held is None:
-        return None
-    answer = tape.true
-    count = i64(0)
-    for i in range(py.list_size(past)):
-        n = ptr[RawNode](py.list_item(past, i))
-        if is_plain_or_no_leaf(n):
-            held[count] = n
-            count += 1
-            if n.kind.freed is None or n.kind.freed is tape.none:
-                answer = tape.none
-    if answer is tape.true:
-        give_up(held, count)
-    py.leave(held, nearby)
-    py.inc(answer)
-    return answer
 
 
 @native
