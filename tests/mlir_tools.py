@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from driven import driven
+from emitted import emit_module
 
-from codegen.emit import emit_module
 from codegen.kernel.mlir import print_module
 from codegen.kernel.nest import MemRef
 from codegen.program import Gemm, HostCall, Kernel, bodies, every_step

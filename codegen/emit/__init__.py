@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from ..lazily import lazily
 
 if TYPE_CHECKING:
-    from .llvm import Emitted, emit_function, emit_module, module_of, nameless
+    from .llvm import Emitted, emit_function, module_of, nameless
 
-__all__ = ["Emitted", "emit_function", "emit_module", "module_of", "nameless"]
+__all__ = ["Emitted", "emit_function", "module_of", "nameless"]
 
 # The abilities of this processor are asked for without the rest.
 __getattr__, __dir__ = lazily(globals(), dict.fromkeys(__all__, "llvm"))

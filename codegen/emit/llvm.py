@@ -27,17 +27,6 @@ from .target import Target
 from .types import ALIGNMENT
 
 
-def emit_module(functions: Sequence[NestFunction], target_features: str = "") -> str:
-    """The text of one module that exports `i32 @name(ptr pointers, ptr extents)` for each function.
-
-    target_features     as LLVM flattens them, "+fma,-sse4a,...": how wide vectors are, and whether
-                        there are masks and fused multiply-adds
-
-    Names must differ.  The text is determined by the arguments, so it can be a key.
-    """
-    return module_of([emit_function(f, target_features) for f in functions], target_features)
-
-
 @record(frozen=True)
 class Emitted:
     """One function as text, and what its module must hold beside it."""

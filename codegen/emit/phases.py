@@ -57,9 +57,8 @@ _MOSTLY_NARROW = 0.5
 #: A dear iteration whose longest way takes this much of the time that all of it could: its results come one
 #: after the other, and the next iteration is too far away in the list of what a processor has under way.  Two and four
 #: registers against one, ns per f64, Zen 4: a mixture of normals (.94) 4.6, 4.3 against 6.4; six sines (1.4) 9.1, 7.1
-#: against 13.3; exp, log, tanh mixed (.59) 4.2, 4.0 against 3.9.  Two against one, Zen 3: exp, sin, log1p, tanh mixed
-#: (.57) 9.5 against 10.9, of floats 4.0 against 4.4.  LLVM takes 43 ms of it, 32, so large loops wait longer.
-_WAITS, _WAITS_LARGE, _WAITS_LONG = 0.55, 0.7, 1.3
+#: against 13.3; exp, log, tanh mixed (.59) 4.2, 4.0 against 3.9.
+_WAITS, _WAITS_LONG = 0.7, 1.3
 #: A large loop has no registers left, but a function that it calls has.  One, two, four registers, us per 1,000
 #: elements, by what part of the cost is functions: of 200 operations .1 64, 44, 60; .6 167, 103, 92; most 78, 48, 35.
 _MOSTLY, _ENDLESS = 0.5, 1000
@@ -130,7 +129,7 @@ def _registers(plan: LoopPlan) -> int:
             return 1
         if plan.of_functions >= _MOSTLY * cost:
             return 4
-        return 2 if latency > _WAITS_LARGE * cost else 1
+        return 2 if latency > _WAITS * cost else 1
     if cost <= _CHEAP or (cost > _MODERATE and latency > _WAITS_LONG * cost):
         return 4
     return 2 if cost <= _MODERATE or latency > _WAITS * cost else 1

@@ -26,8 +26,8 @@ from .strides import VARYING, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES, first_lanes
 from .vector_values import VectorValues
 
-#: The bytes from a load under a mask to those that are fetched beside it: Black-Scholes of 1e6 takes 1.2 to 1.5 times
-#: as long without (Zen 3); 64 to 2,048 are as good.
+#: The bytes from a load under a mask to those that are fetched beside it, where masks are dear: a processor does not
+#: foresee such loads, and Black-Scholes of 1e6 takes 1.2 to 1.5 times as long without (Zen 3); 64 to 2,048 are as good.
 _AHEAD = 256
 
 
@@ -113,18 +113,14 @@ class VectorMemory(VectorValues):
         if not self.mask:
             return self._turned(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
         if self.whole and self.plan.cost >= DEAR:
-            self._prefetch(address, stride * _AHEAD)
+            place = self.value(f"getelementptr i8, ptr {address}, i64 {stride * _AHEAD}")
+            prefetch = self.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
+            self.line(f"call void {prefetch}(ptr {place}, i32 0, i32 3, i32 1)")
         mask = self._turned(self.mask, self.spelled(I1), stride)
         bits = self.spelled(I1)
         callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
         passed = f"ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer"
         return self._turned(self.value(f"call {type} {callee}({passed})"), type, stride)
-
-    def _prefetch(self, address: str, distance: int) -> None:
-        """Have memory fetched: where masks are dear the processor does not foresee loads under them."""
-        place = self.value(f"getelementptr i8, ptr {address}, i64 {distance}")
-        prefetch = self.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
-        self.line(f"call void {prefetch}(ptr {place}, i32 0, i32 3, i32 1)")
 
     def either_way(self, name: str, test: str, then: Callable[[], Any], otherwise: Callable[[], Any]) -> list[str]:
         """Write one or the other, by a test; gives what a phi takes of both."""

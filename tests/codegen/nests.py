@@ -10,8 +10,8 @@ import ctypes
 from contextlib import contextmanager
 
 import numpy as np
+from emitted import emit_module
 
-from codegen.emit import emit_module
 from codegen.kernel.nest import F32, F64, I1, I8, I32, I64, INDEX, Block, MemRef, NestFunction, Operation
 from codegen.runtime import engine
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from emitted import emit_module
 from mlir_runs import run as run_both
 from nests import Nest, call, memref
 
 import autodiff as ad
 from codegen import compiler
-from codegen.emit import emit_module
 from codegen.families import Families
 from codegen.ir import parse
 from codegen.kernel.nest import F32, F64, I8, INDEX, every, form_of

@@ -7,10 +7,10 @@ import re
 
 import numpy as np
 import pytest
+from emitted import emit_module
 from nest_interpret import interpret
 from nests import DTYPES, Nest, call, elementwise, memref
 
-from codegen.emit import emit_module
 from codegen.emit.math import FUNCTIONS
 from codegen.emit.target import Target
 from codegen.kernel.index import constant_index

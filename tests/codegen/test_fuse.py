@@ -4,12 +4,12 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from emitted import emit_module
 from fusible import check, random_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codegen.compiler import compile_graph
-from codegen.emit import emit_module
 from codegen.ir import OPS, Aval, Graph, apply, input_node, parse
 from codegen.kernel import parts
 from codegen.kernel.mlir import print_function

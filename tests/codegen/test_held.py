@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
+from emitted import emit_module
 from nests import DTYPES, Nest, call, memref
 
 import autodiff as ad
-from codegen.emit import emit_module
 from codegen.kernel.nest import F32, F64, I64, INDEX
 from codegen.runtime import engine
 

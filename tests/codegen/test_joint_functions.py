@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from emitted import emit_module
 from mpmath import mp, mpf
 from nests import DTYPES, Nest, call, elementwise, memref
 
-from codegen.emit import emit_module
 from codegen.kernel.nest import F32, F64, INDEX
 from codegen.records import replace
 from codegen.runtime import engine

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from emitted import emit_module
 from fusible import check
 from nest_verify import verify_function
 from nests import Nest, memref
 from programs import affine
 
-from codegen.emit import emit_module
 from codegen.ir import parse
 from codegen.kernel.arguments import SMALL, SMALL_INSIDE, with_arguments
 from codegen.kernel.nest import F64, MemRef

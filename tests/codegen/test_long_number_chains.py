@@ -4,10 +4,10 @@ import re
 
 import numpy as np
 import pytest
+from emitted import emit_module
 
 import autodiff as ad
 from codegen.compiler import make_program
-from codegen.emit import emit_module
 from codegen.kernel.scalar import Scalar
 from codegen.passes import loops, reach
 from codegen.program import Kernel

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from covering import covering
+from emitted import emit_module
 from mpmath import mp, mpf
 from nests import DTYPES, call, elementwise
 
-from codegen.emit import emit_module
 from codegen.emit.math import FUNCTIONS, coefficients, tables
 from codegen.emit.math.points import erf_points
 from codegen.kernel.nest import F32, F64

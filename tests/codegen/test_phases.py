@@ -4,10 +4,10 @@ import re
 
 import numpy as np
 import pytest
+from emitted import emit_module
 from nest_interpret import interpret
 from nests import Nest, call, memref
 
-from codegen.emit import emit_module
 from codegen.emit.target import Target
 from codegen.kernel.nest import F32, F64, INDEX
 from codegen.runtime import engine

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from emitted import emit_module
 from nests import call, elementwise
 
 import autodiff as ad
-from codegen.emit import emit_module
 from codegen.kernel.nest import I64
 from codegen.runtime import engine
 

@@ -4,12 +4,12 @@ import re
 
 import numpy as np
 import pytest
+from emitted import emit_module
 from fusible import check
 from nests import Nest, call, memref
 
 import autodiff as ad
 from codegen.compiler import compile_graph
-from codegen.emit import emit_module
 from codegen.ir import OPS, Aval, Graph, apply, input_node
 from codegen.kernel.nest import F64, INDEX
 from codegen.passes.plan import plan

@@ -4,10 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from emitted import emit_module
 from nests import DTYPES, Nest, call, memref
 
 import autodiff as ad
-from codegen.emit import emit_module, tiles
+from codegen.emit import tiles
 from codegen.kernel.nest import F32, F64, I64, INDEX
 from codegen.runtime import engine
 from codegen.runtime.share import shared

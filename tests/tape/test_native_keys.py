@@ -5,12 +5,8 @@ with what is stored along, seeds and groups.
 """
 
 import gc
-import os
 import random
-import subprocess
-import sys
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -265,24 +261,3 @@ def test_exact_keys_by_machine_code_are_those_of_python(native):
             assert here is None or here == there, (seed, purpose)
             made += here is not None
     assert made > 600
-
-
-COMPARED = """
-import numpy as np
-import exact_keys
-exact_keys.compare()
-import autodiff as ad
-x = ad.tensor(np.arange(100.0), requires_grad=True)
-for n in (*[40] * 4, *range(3, 90)):
-    (ad.sin(x[:n]) * x[:n]).sum().backward()
-print(len(exact_keys._exact))
-"""
-
-
-def test_asks_can_be_compared_with_their_exact_keys(sharing):
-    """So that the whole suite can run with AUTODIFF_NATIVE_CHECKS=1."""
-    folders = [str(Path(ad.__file__).parents[1]), str(Path(__file__).parents[1])]
-    environment = sharing | {"PYTHONPATH": os.pathsep.join(folders), "AUTODIFF_PATIENCE": "0"}
-    done = subprocess.run([sys.executable, "-c", COMPARED], env=environment, capture_output=True, text=True)
-    assert not done.returncode, done.stderr
-    assert int(done.stdout) > 2
