@@ -70,8 +70,8 @@ class Compared:
             return
         key = (found[0], keys_of(found[2]))
         del found  # what is held counts as something that may be asked for
-        if exact != exact_key(ask, small, tracks):
-            return  # a key of a call says more since it was first asked for
+        if key[1] is None or exact != exact_key(ask, small, tracks):
+            return  # no plan is looked up; or a key of a call says more since it was first asked for
         if len(_exact) > 4096:
             _exact.clear()
         assert _exact.setdefault(key, exact) == exact, "the hash of a recording stands for two exact keys"
