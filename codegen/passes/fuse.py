@@ -59,7 +59,7 @@ def fuse(prepared: Prepared, probed: Probed) -> Fused:
         for unit in units:
             unit.refresh(reaches)
     stored = settle_storage(units, prepared, reaches)
-    turning = [j for j, node in enumerate(reaches.nodes) if probed.edges(node).turns]
+    turning = sum([1 << j for j, node in enumerate(reaches.nodes) if probed.edges(node).turns])
     for unit in units:
         if unit.group is not None:
             lay_out(unit.group, reaches)

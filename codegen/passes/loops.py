@@ -15,7 +15,6 @@ loop over the same tile, which hands on what later ones need in memory that stay
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 from ..ir import Node
@@ -180,10 +179,10 @@ def cut_sweeps(group: KernelGroup, reaches: Reaches) -> None:
         done.update([reaches.nodes[j] for j in numbers(_tree(roots, reaches)) if reaches.nodes[j] in group.scratch])
 
 
-def find_turns(group: KernelGroup, reaches: Reaches, turning: Sequence[int]) -> None:
+def find_turns(group: KernelGroup, reaches: Reaches, turning: int) -> None:
     """Cut the last loop where elements come from elsewhere from there on: in a concatenation, at the edges of a pad.
 
-    turning   the numbers of the nodes with such places; there are some
+    turning   the set of the nodes with such places, as a tree is one; there are some
     """
     if group.inner is not None or group.cuts or not group.loops or len(group.loops[-1]) != 1:
         return
@@ -197,12 +196,12 @@ def find_turns(group: KernelGroup, reaches: Reaches, turning: Sequence[int]) -> 
         group.turns = tuple(places[1:-1])
 
 
-def _turns_of(root: Root, extent: int, reaches: Reaches, turning: Sequence[int]) -> set[int]:
+def _turns_of(root: Root, extent: int, reaches: Reaches, turning: int) -> set[int]:
     """Places of the last axis from which on anything that a root computes on the way is read from elsewhere."""
     edges, axes = reaches.probed.edges, reaches.probed.axes
     first = root.node.inputs[0] if root.is_reduction else root.node
     tree = reaches.of(root.node).tree
-    if not any([tree >> j & 1 for j in turning]):
+    if not tree & turning:
         return set()
     whole = axes.of(root.domain)
     ((last, _),) = whole[-1].terms

@@ -12,6 +12,7 @@ neither.  It pays where what a kernel reads and writes does not fit in the cache
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from heapq import heappop, heappush
 
 from ..ir import MOST_BYTES, Aval, Graph
 from ..kernel.nest import NestFunction, every
@@ -73,14 +74,22 @@ def _in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
     Those that lie in one place, one after the other, do not depend on sizes; it is as large as the largest of them.
     """
     places: list[list[int]] = []
+    taken: list[tuple[int, int]] = []  # the end of the latest span in a place, and the place
+    free: dict[int, list[int]] = {}  # places by the size of their latest span
     for number in sorted(range(len(spans)), key=lambda k: spans[k][0]):
-        first, _, size = spans[number]
-        free = [p for p in places if spans[p[-1]][1] < first]
-        near = min(free, key=lambda p: abs(typical(spans[p[-1]][2]) - typical(size)), default=None)
+        first, last, size = spans[number]
+        while taken and taken[0][0] < first:
+            _, ended = heappop(taken)
+            heappush(free.setdefault(typical(spans[places[ended][-1]][2]), []), ended)
+        own = typical(size)
+        near = min([n for n in free if free[n]], key=lambda n: (abs(n - own), free[n][0]), default=None)
         if near is None:
-            places.append([number])
+            place = len(places)
+            places.append([])
         else:
-            near.append(number)
+            place = heappop(free[near])
+        places[place].append(number)
+        heappush(taken, (last, place))
     offsets, total = [0] * len(spans), 0
     for place in places:
         for number in place:
