@@ -39,7 +39,9 @@ def _measured(peer):
                 raise Absent("takes no part in this work")
             return own(*arrays) if own else GENERIC[peer](module.program, module.ARGNUMS, arrays)
 
-        program(_few(arrays))()
+        few = program(_few(arrays))
+        few()
+        few()  # what a library makes for all further calls is made at the second, or was at the first
 
         def run():
             large = program(arrays)
