@@ -69,7 +69,7 @@ def _templates() -> None:
 @_switch("native recorder")
 def _recorder() -> None:
     """A program that was recorded before is recorded by Python again."""
-    _replace("codegen.runtime.record", "set_up", lambda layout, code: None)
+    _replace("codegen.runtime.record", "set_up", lambda layout: None)
 
 
 @_switch("updates in machine code")

@@ -178,7 +178,7 @@ def test_the_second_call_makes_the_launcher_and_has_the_bits_of_the_first(of_ten
         "assert native.is_made() and f.traced.ways\n"
         "assert np.array_equal(first, again) and np.array_equal(first, f(x))\n"
     )
-    assert "codegen.runtime.early" in modules_after(program)
+    assert "codegen.runtime.launcher" in modules_after(program)
 
 
 def test_a_first_large_product_makes_no_launcher():
@@ -189,7 +189,7 @@ def test_a_first_large_product_makes_no_launcher():
         "assert ad.jit(lambda x: ad.sum(x @ x))(x) == 700.0**3\n"
         "assert not native.is_made()\n"
     )
-    assert "codegen.runtime.early" in modules_after(program)
+    assert "codegen.runtime.launcher" in modules_after(program)
 
 
 def test_an_index_outside_is_found_at_the_first_call_too():

@@ -29,7 +29,7 @@ from ..tracebacks import shorten
 from .declaration import Declaration, Shown, has_body, place_of
 from .method import RULES, Method, not_found
 from .registry import Registry
-from .reliance import COLLECTING, OBSERVERS, enter, note
+from .reliance import AWAITED, COLLECTING, OBSERVERS, call_then, enter, note
 from .signature import dispatched, type_name
 
 if TYPE_CHECKING:
@@ -156,6 +156,8 @@ class GenericFunction(Registry):
 
     def _call(self, args: tuple, keywords: dict[str, Any]) -> Any:
         """A call off the warm path: with keywords, or with types not met before."""
+        if AWAITED in COLLECTING:
+            return call_then(self, args, keywords)
         if keywords:
             bound = self.declaration.bound(args, keywords)
             if bound is None:
@@ -265,8 +267,7 @@ class GenericFunction(Registry):
 
     def names_class(self, place: int, cls: type) -> bool:
         """True if some method says more than `object` about this class at this place."""
-        named: bool = self.ask("named", place, cls)
-        return named
+        return bool(self.ask("named", place, cls))
 
     def _call_adopted(self, *args: Any, **keywords: Any) -> Any:
         """A call with an argument that may dispatch as another class than its own."""

@@ -9,22 +9,14 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..lazily import later
 from .launcher import LaunchPlan, PlanBlock, StepTable, raise_status
 from .memory import words
 from .native import Self, is_native, native
 from .slots import offset_of, wrapper
-
-if TYPE_CHECKING:
-    from . import call_objects, entered_call, plan_words
-else:
-    call_objects = later("codegen.runtime.call_objects")
-    entered_call = later("codegen.runtime.entered_call")
-    plan_words = later("codegen.runtime.plan_words")
 
 #: `if` and `is` know NumPy's own two by their identity.
 _TRUTHS = words([id(np.False_), id(np.True_)])
@@ -62,20 +54,20 @@ class EnteredCall:
     __slots__ = ("_block", "_owned")
 
     def __init__(self, plan: LaunchPlan | None, call: CallForm) -> None:
-        block = None
+        block, facts = None, native().facts
         if plan is not None:
             steps = StepTable(plan.steps)
             block = PlanBlock(plan, steps, raise_status, has_scalars=call.has_scalars, arrays=call.arrays)
         checks = [
             word
             for name, register, thing, parts, count in call.checks
-            for word in (entered_call.TAKE_APART.index(name), register, id(thing), parts, count)
+            for word in (facts["take apart"].index(name), register, id(thing), parts, count)
         ]
         result = []
         for name, operand in call.result:
             word = id(operand) if name in ("object", "dict", "call") else operand
             word = ctypes.addressof(_TRUTHS) if name == "truth" else word
-            result += [call_objects.PUT_TOGETHER.index(name), word]
+            result += [facts["put together"].index(name), word]
         tables = [words(t) for t in (checks, call.inputs, [*result, 0, 0])]
         values = dict(
             given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
@@ -84,7 +76,7 @@ class EnteredCall:
             plan=0 if block is None else block.address,
             then=id(call.then), depth=len(call.result) + 1, result=ctypes.addressof(tables[2]),
         )  # fmt: skip
-        self._block = words([values[name] for name in plan_words.ENTRY])
+        self._block = words([values[name] for name in facts["entry"]])
         self._owned = (block, call, tables)
 
     @property

@@ -40,9 +40,8 @@ from ..program import (
 from ..records import NamedTuple
 from ..symbols import typical
 from . import kept
-from .early import call_of
 from .kernels import KernelTable, NativeKernel
-from .launcher import LaunchPlan, NativeStep, Share, StepTable, launcher
+from .launcher import LaunchPlan, NativeStep, Share, StepTable, call_of, launcher
 
 if TYPE_CHECKING:
     from ..emit.nests import NestText

@@ -8,9 +8,8 @@ is compiled as one module, because a module costs a link and three memory maps h
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ..kernel.nest import form_of
@@ -64,15 +63,13 @@ class KernelTable:
         keys: dict[int, str] = {}
         found: dict[str, NativeKernel] = {}
         missing: dict[str, Emitted] = {}
-        functions = list(functions)
-        outlines = Counter(map(_outline, functions))
         of_form: dict[Hashable, str] = {}
         for function in functions:
-            outline = _outline(function)
             form: Hashable = id(function)  # with its lines there is no other like it
-            if told is None:
-                is_sure = outlines[outline] == 1 or isinstance(function, emit.Emitted)
-                form = outline if is_sure else form_of(cast("NestFunction", function))
+            if isinstance(function, emit.Emitted):
+                form = function.text
+            elif told is None:
+                form = form_of(function)
             if form in of_form:
                 keys[id(function)] = of_form[form]
                 continue
@@ -163,13 +160,6 @@ class KernelTable:
 def _key_of(name: str) -> str:
     """The key of a kernel, from its name in a module: "k" and the key, or with debug info "k0_sum_mul." and the key."""
     return name.rpartition(".")[2].removeprefix(_PREFIX)
-
-
-def _outline(function: NestFunction | Emitted) -> Hashable:
-    """The outline of a function, quickly seen: where it differs, so do the texts."""
-    if isinstance(function, emit.Emitted):
-        return function.text
-    return len(function.arguments), len(function.body.operations), len(function.writes)
 
 
 def text_of(function: NestFunction) -> str:

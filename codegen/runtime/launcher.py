@@ -7,6 +7,7 @@ is a callable `f(*arguments) -> tuple of arrays`.
                           machine code (`launch`).  A miss *calls* `PackedCall` natively.
     PackedCall(plan)      the same by ctypes with one packed table of pointers: the slow path of the
                           launcher, and its replacement where the self-check fails.
+    EarlyCall(plan, ...)  the first call of a program, in a process that has no launcher yet.
 
 Ownership: the builtin function holds its `self`, a bytes object that holds the plan block, the
 method definition, the descriptors and the code of the kernels.  There are no cycles, so dropping
@@ -18,25 +19,21 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..ir import DTYPES, Aval, OutOfRange, dtype_name
 from ..ir import aval as avals
 from ..kernel.nest import Status
-from ..lazily import later
+from ..modes import modes
 from ..records import record
 from . import memory
-from .native import Self, is_native, native
+from .native import NO_ROOM, Self, is_made, is_native, native
 from .slots import MethodDefinition
 from .threads import sharing
-
-if TYPE_CHECKING:
-    from . import call_objects, plan_words
-else:
-    call_objects = later("codegen.runtime.call_objects")
-    plan_words = later("codegen.runtime.plan_words")
 
 
 @record(frozen=True)
@@ -184,6 +181,60 @@ def launcher(plan: LaunchPlan) -> Callable[..., tuple[np.ndarray, ...]]:
     return builtin_of(plan.name, PlanBlock(plan, packed.steps, packed)) if is_native() else packed
 
 
+#: From this many scalar operations on (some 150 ms, vectorised) threads gain more than the launcher takes.
+_LONGEST = 1_000_000_000
+
+_signature = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+_locked, _unlocked = ctypes.PYFUNCTYPE(*_signature), ctypes.CFUNCTYPE(*_signature)
+
+
+def call_of(plan: LaunchPlan, operations: int, owner: Callable[[], Any]) -> Callable[..., tuple[np.ndarray, ...]]:
+    """The caller of a program: the launcher where there is one, or much to do; else what makes it at the second call.
+
+    owner   gives whose `call` it is, to be replaced then, or None once that is gone
+    """
+    return launcher(plan) if is_made() or operations > _LONGEST else EarlyCall(plan, owner)
+
+
+class EarlyCall:
+    """`f(*arguments)`: by ctypes once, then by the launcher.
+
+    The launcher and the thread pool are the same for every program and take LLVM some 170 ms, more than the kernels of
+    most; a process that computes one gradient would wait for them longer than for anything else.  So the first call
+    runs step by step, on fresh memory and one thread; the second makes the launcher, for all programs.
+    Bits are the same: it is the same code, and a shared loop's chunks do not depend on who runs them.
+    """
+
+    __slots__ = ("__weakref__", "_launcher", "_owner", "_plan", "_was_called")
+
+    def __init__(self, plan: LaunchPlan, owner: Callable[[], Any]) -> None:
+        self._plan, self._owner, self._was_called = plan, owner, False
+        self._launcher: Callable[..., tuple[np.ndarray, ...]] | None = None
+
+    def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
+        # Nothing but machine code flushes.
+        if self._launcher is None and (self._was_called or is_made() or modes.flush_subnormals):
+            with suppress(*NO_ROOM):
+                self._launcher = launcher(self._plan)
+                if (owner := self._owner()) is not None:
+                    owner.call = self._launcher
+        self._was_called = True
+        if self._launcher is None:
+            return run_by(partial(_run_steps, self._plan), self._plan, arguments)
+        return self._launcher(*arguments)
+
+
+def _run_steps(plan: LaunchPlan, addresses: Sequence[int]) -> int:
+    """Run the steps as `run_program` does, without any code of its own, on one thread."""
+    made = _unlocked if plan.is_long else _locked
+    for number, step in enumerate(plan.steps):
+        pointers = (ctypes.c_void_p * len(step.slots))(*[addresses[slot] for slot in step.slots])
+        extents = step.extents if step.share is None else (*step.extents, 0, step.share.total)
+        if status := made(step.address)(pointers, memory.words(extents)):
+            return number << 32 | status
+    return 0
+
+
 _METH_FASTCALL = 0x80
 _new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)(
     ("PyCFunction_NewEx", ctypes.pythonapi)
@@ -247,7 +298,7 @@ class PlanBlock:
             slow=id(slow),
             fail=id(raise_status),
         )
-        self.words = memory.words([values[word] for word in plan_words.PLAN])
+        self.words = memory.words([values[word] for word in native().facts["plan"]])
         self._owned = (plan, slow, raise_status, native())
 
     @property
@@ -257,7 +308,7 @@ class PlanBlock:
 
 def _number(aval: Aval) -> tuple[int, int]:
     """Of an input: how a Python number is written for it, and the class of NumPy's scalars."""
-    kind = call_objects.NUMBER_KINDS.get(dtype_name(aval.dtype), 0) if aval.ndim == 0 else 0
+    kind = native().facts["numbers"].get(dtype_name(aval.dtype), 0) if aval.ndim == 0 else 0
     return kind, id(aval.dtype.type) if kind else 0
 
 

@@ -100,10 +100,15 @@ def _only_at(operations: Sequence[Operation], memory: set[Value], index: Value) 
     return True
 
 
+#: What the functions call.
+_CALLED = ("loop_account", "run_steps", "call_host", "run_for_c")
+
+
 def addresses() -> dict[str, int]:
     """The addresses of what the functions call, good to the end of the process."""
-    functions = [run_steps.loop_account, run_steps.run_steps, run_steps.call_host, run_steps.run_for_c]
     imports = {FLUSHING: modes.flushing_at, "new_array": numpy_function(NEW_FROM_DESCR)}
     imports["copy_into"] = numpy_function(COPY_INTO)
-    code = objects.typed("loop_account", lambda module: module.text(functions), imports=imports)
-    return {"account": code.address("loop_account")} | {f.name: code.address(f.name) for f in functions}
+    code = objects.typed(
+        "loop_account", lambda module: module.text([getattr(run_steps, name) for name in _CALLED]), imports
+    )  # fmt: skip
+    return {"account": code.address("loop_account")} | {name: code.address(name) for name in _CALLED}

@@ -22,15 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..forks import held_over_fork
-from ..lazily import later
 from ..modes import FLUSHING, modes
 from . import engine, memory, objects
 
 if TYPE_CHECKING:
     from ..native import Translation
-    from . import plan_words
-else:
-    plan_words = later("codegen.runtime.plan_words")
 
 
 class Self(bytes):
@@ -67,6 +63,7 @@ class Native:
         imports[FLUSHING] = modes.flushing_at
         # It is there to the end of the process: arrays give memory back to it.
         self.code = objects.typed("launch" if is_known else "run_program", _text, imports=imports)
+        self.facts = objects.facts("launch", _facts)
         self.launch = self.code.address("launch") if is_known else 0
         self.allocator = self._allocator() if is_known else None
         if is_known:
@@ -94,7 +91,7 @@ class Native:
         """Write fields of `plan_words.Entering`."""
         address = self.call("entering_words")
         for name, word in words.items():
-            ctypes.c_int64.from_address(address + 8 * plan_words.WORDS.index(name)).value = word
+            ctypes.c_int64.from_address(address + 8 * self.facts["entering"].index(name)).value = word
 
     def call(self, name: str, *numbers: int) -> int:
         """One of the small functions of the module: numbers in, a number out (anything, if it gives none)."""
@@ -135,6 +132,17 @@ def _text(module: Translation) -> str:
     from .pool import POOL
 
     return module.text([run_program, run_program_unlocked, launch, enter, entering_words, *POOL])
+
+
+def _facts() -> dict[str, Any]:
+    """The names of the words of structs, of instructions, and of what a number is written as."""
+    from . import call_objects, entered_call, plan_words
+
+    return {
+        "numbers": call_objects.NUMBER_KINDS, "put together": call_objects.PUT_TOGETHER,
+        "take apart": entered_call.TAKE_APART, "plan": plan_words.PLAN, "entry": plan_words.ENTRY,
+        "entering": plan_words.WORDS,
+    }  # fmt: skip
 
 
 #: NumPy's name for the capsules of its allocators.

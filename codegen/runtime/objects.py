@@ -3,6 +3,8 @@
     compiled(text, imports)     code of a whole module: the launcher, say
     named(words, write)         code of functions that this version of the library writes: products, orders, transforms
     typed(name, write)          one function of native Python, which is translated where it is on disk nowhere
+    is_kept(name)               if that is there
+    facts(name, tell)           what Python has to know of such code: where it is on disk no source is imported
     loaded(key)                 code of the object that serves a key, if it is on disk
     made(keys, text)            code from LLVM, kept on disk for these keys
 
@@ -11,9 +13,10 @@ Texts are many times the size of code, and are not kept.
 
 from __future__ import annotations
 
+import marshal
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import engine
 from .disk import FORMAT, DiskCache, blake2b, default
@@ -60,11 +63,9 @@ def _found(
     words: Mapping[str, str], write: Callable[[Sequence[str]], str], imports: Mapping[str, int] | None
 ) -> dict[str, MachineCode]:
     """The code of functions, from disk or from LLVM."""
-    disk = default()
-    identity = package_identity("codegen") if disk else None
-    if disk is None or identity is None:
+    disk, identity = _kept_by()
+    if disk is None:
         return dict.fromkeys(words, compiled(write(list(words)), imports))
-    identity += " with checks" if _has_checks() else ""
     keys = {name: key_of(f"{said} of {identity}") for name, said in words.items()}
     found: dict[str, MachineCode] = {}
     for name, key in keys.items():
@@ -76,11 +77,22 @@ def _found(
     return found
 
 
+def _kept_by() -> tuple[DiskCache | None, str]:
+    """The disk that keeps what this version of the library writes, and what says which version that is."""
+    disk = default()
+    identity = package_identity("codegen") if disk else None
+    return disk if identity else None, f"{identity} with checks" if _has_checks() else f"{identity}"
+
+
+#: The words of native Python of which there is one by its name.
+_ALONE = "in native Python"
+
+
 def typed(
     name: str,
     write: Callable[[Translation], str],
     imports: Mapping[str, int] | None = None,
-    words: str = "in native Python",
+    words: str = _ALONE,
 ) -> MachineCode:
     """Code of native Python (`codegen.native`).
 
@@ -89,6 +101,27 @@ def typed(
     words   what tells it from others of that name
     """
     return named({name: f"{name} {words}"}, lambda _: write(native_module()), imports)[name]
+
+
+def is_kept(name: str) -> bool:
+    """True if code of native Python is on disk, sound or not."""
+    disk, identity = _kept_by()
+    return disk is not None and os.path.exists(os.path.join(disk.folder, key_of(f"{name} {_ALONE} of {identity}")))
+
+
+def facts(name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The facts about native code that its sources tell, as plain Python, from disk where the code is."""
+    disk, identity = _kept_by()
+    if disk is None:
+        return tell()
+    key = key_of(f"facts of {name} of {identity}")
+    entry = disk.load(key)
+    if entry is None:
+        found = tell()
+        disk.store([key], marshal.dumps(found), ())
+    else:
+        found = marshal.loads(entry.object_bytes)
+    return found
 
 
 def native_module() -> Translation:

@@ -4,8 +4,7 @@
     address = recorder.site("binary", table, slow, unknown)     a C function that records from a table (`record_table`)
     wrapper(cls, example, "__mul__", address)           a descriptor that puts it into the slot of a class
 
-The machine code is native Python (`codegen.native`), read in this order: `recorder_sites` (where it is entered),
-`recorder_tables`, `recorder_put`, `recorder_nodes`, `recorder_life`.  Whatever it does not know it leaves to Python:
+The machine code is native Python, whose files `recorder_code` lists.  Whatever it does not know it leaves to Python:
 `slow` is called in circumstances (a trace, another thread), `unknown` for operands without an entry; both get the
 operands.
 """
@@ -14,63 +13,43 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..native import Translation
-from . import (
-    engine,
-    objects,
-    recorder_arrays,
-    recorder_life,
-    recorder_nodes,
-    recorder_put,
-    recorder_reads,
-    recorder_subscripts,
-    recorder_updates,
-    recording_interpret,
-    recording_keys,
-)
+from ..lazily import later
+from . import engine, objects
 from .launcher import builtin
 from .native import NEW_COPY, SET_HANDLER, Self, native, numpy_function
-from .record_table import RecordedProgram, RecordTable
-from .recorder_sites import COUNTS, FIRST, SITE_WORDS, SITES
-from .recording_asks import ASKS, VIEW, Asks, RecordLayout, is_as_known
+from .record_table import COUNTS, FIRST, RECORDER, SITE_WORDS, RecordedProgram, RecordTable
+from .recording_asks import VIEW, Asks, RecordLayout, is_as_known
 from .slots import attribute, life_of, method, wrapper
 
-_BUILTINS = (
-    *ASKS, recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_reads.set_grad,
-    recorder_subscripts.key_words,
-)  # fmt: skip
-_EXPORTS = (
-    *SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
-    recorder_subscripts.assign, recorder_nodes.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
-    recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
-    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recording_keys.answer_value,
-    *recording_interpret.LOOPS.values(),
-)  # fmt: skip
+if TYPE_CHECKING:
+    from . import recorder_code
+else:  # where the code is on disk nowhere
+    recorder_code = later("codegen.runtime.recorder_code")
 
 
 class Recorder:
     """The machine code, set up for one layout.  Made by `set_up`, once."""
 
-    def __init__(self, layout: RecordLayout, code: engine.MachineCode) -> None:
+    def __init__(self, layout: RecordLayout, code: engine.MachineCode, facts: Mapping[str, Any]) -> None:
         self._code = code
         # Classes hold addresses of the code, and that those of the tables, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._layout = layout
         self._held: list[Any] = []
         self._recording: Any = None
-        self._here = (ctypes.c_int64 * 2).from_address(self._numbers("recorder_here"))
+        self._here = (ctypes.c_int64 * 2).from_address(self._numbers(RECORDER))
         words = SITE_WORDS * sum(COUNTS.values())
         self._sites = (ctypes.c_int64 * words).from_address(self._numbers("recorder_sites"))
         self._free: dict[str, Iterator[int]] = {}
+        names = [name.removesuffix(".builtin") for name in code.names if name.endswith(".builtin")]
         self._library = SimpleNamespace(**{
-            routine.name: builtin(routine.name, code.address(f"{routine.name}.builtin"), 0, code)
-            for routine in _BUILTINS
+            name: builtin(name, code.address(f"{name}.builtin"), 0, code) for name in names
         })
-        self.asks = Asks(layout, code, self._library)
+        self.asks = Asks(layout, code, self._library, facts)
         self._take_over()
 
     def _take_over(self) -> None:
@@ -114,7 +93,7 @@ class Recorder:
     ) -> int:
         """The address of a C function that records from a table; 0 when there are no more of its sort.
 
-        sort    of `recorder_sites.COUNTS`: comparisons, which share a function, in the order <, <=, ==, !=, >, >=; each
+        sort    of `record_table.COUNTS`: comparisons, which share a function, in the order <, <=, ==, !=, >, >=; each
                 operator in place after its binary one: slow(handle, operand) updates instead, and
                 unknown(handle, result) gives the handle what the operator gave
         """
@@ -172,26 +151,21 @@ _thread_state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.
 _thread_id = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))
 
 
-#: A function of the module, by which it is known.
-_NAME = "recorder_here"
-
-
 def _made() -> engine.MachineCode | None:
     if not native().launch:
         return None
     functions = {"new_view": VIEW, "new_copy": NEW_COPY, "set_handler": SET_HANDLER}
     imports = {name: numpy_function(number) for name, number in functions.items()}
-    return objects.typed(_NAME, _text, imports)
-
-
-def _text(module: Translation) -> str:
-    return module.text(_EXPORTS, builtins=_BUILTINS)
+    return objects.typed(RECORDER, lambda module: recorder_code.text(module), imports)
 
 
 def set_up(layout: RecordLayout) -> Recorder | None:
     """The recorder for these classes; None where there is no launcher, or objects do not look as expected.
 
-    Its machine code is the same for all layouts.  It takes a second to make, and 6 ms to load from disk.
+    Its machine code is the same for all layouts.  It takes a second to make, and 3 ms to load from disk.
     """
     code = _made()
-    return Recorder(layout, code) if code and is_as_known(layout) else None
+    if code is None:
+        return None
+    facts = objects.facts(RECORDER, lambda: recorder_code.facts())
+    return Recorder(layout, code, facts) if is_as_known(layout, facts) else None

@@ -14,6 +14,7 @@ import struct
 import threading
 import weakref
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from ..forks import held_over_fork
@@ -40,6 +41,18 @@ FIRST_BOUND = FIRST_STATIC + 2 * MOST_STATICS
 PROGRAM_WORDS = FIRST_BOUND + 2 * MOST_BOUNDS
 #: Operands and steps of a program.
 MOST_NODES = 64
+
+#: The number of sites of each sort, and the first one: see `recorder_sites`.  Comparisons and those that are alone have
+#: one function.
+COUNTS = {
+    "binary": 16, "unary": 8, "compare": 6, "power": 1, "subscript": 1, "assign": 1, "called": 1, "method": 64,
+    "in_place": 16,
+}  # fmt: skip
+FIRST = dict(zip(COUNTS, accumulate(COUNTS.values(), initial=0), strict=False))
+#: A function of the recorder, by which its code is known.
+RECORDER = "recorder_here"
+#: A site: table, `slow`, `unknown`, which arguments are operands.
+SITE_WORDS = 4
 
 #: Re-entrant: an entry may be dropped, by the garbage collector, while another is learnt.
 _lock = held_over_fork(threading.RLock())

@@ -15,22 +15,15 @@ first, a list or tuple; -2: none.
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any
 
 from ..native import Struct, array, extern, i32, i64, local, native, ptr, static, u64
 from . import recording_objects as py
-from .record_table import MOST_OPERANDS, MOST_STATICS
+from .record_table import COUNTS, FIRST, MOST_OPERANDS, MOST_STATICS, SITE_WORDS
 from .recorder_put import StaticArgument
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, ProgramEntry, is_miss, recorded
 from .recording_structs import RawFunction, tape
 
-#: The number of sites of each sort, and the first one.  Comparisons and those that are alone have one function.
-COUNTS = {
-    "binary": 16, "unary": 8, "compare": 6, "power": 1, "subscript": 1, "assign": 1, "called": 1, "method": 64,
-    "in_place": 16,
-}  # fmt: skip
-FIRST = dict(zip(COUNTS, accumulate(COUNTS.values(), initial=0), strict=False))
 COMPARE, POWER, SUBSCRIPT, ASSIGN, CALLED, *_ = list(FIRST.values())[2:]
 
 dict_next = extern("PyDict_Next", i32, ptr, ptr[i64], ptr[ptr], ptr[ptr])
@@ -53,8 +46,7 @@ class RecordingSite(Struct):
     operands: i64
 
 
-SITE_WORDS = RecordingSite.size() // 8
-
+assert RecordingSite.size() == 8 * SITE_WORDS
 sites = static(array[RecordingSite, sum(COUNTS.values())])
 
 

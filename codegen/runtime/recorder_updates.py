@@ -16,10 +16,11 @@ from typing import Any
 
 from ..native import i32, i64, local, native, ptr
 from . import recording_objects as py
+from .record_table import FIRST
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number, recording_now
 from .recorder_put import done_with_two, note
-from .recorder_sites import FIRST, at_site, named_sites, sites
+from .recorder_sites import at_site, named_sites, sites
 from .recorder_tables import is_miss, key_of
 from .recording_structs import RawHandle, RawNode, RawRecording, RawRich, tape, word_of
 

@@ -2,7 +2,7 @@
 
     is_as_known(layout)        False where a self-check does not confirm how these look
     asks = Asks(layout, code, library)
-    asks.ask(...)              and all other functions of `ASKS`, each in its file
+    asks.ask(...)              and all other builtins, each in its file (`recorder_code`)
     asks.answer(...)           an answer: what is looked up, and says how a plan is run
     asks.steps(...)            nodes to put down, the program of a rule say
     asks.rules(...)            the rules of a kind
@@ -22,24 +22,9 @@ import numpy as np
 
 from ..ending import write_files_at_the_end
 from ..ir import OutOfRange
-from ..native import Struct
 from ..records import record
-from . import (
-    engine,
-    recording_families,
-    recording_interpret,
-    recording_keys,
-    recording_objects,
-    recording_piece,
-    recording_program,
-    recording_reverse,
-    recording_rules,
-    recording_run,
-    recording_steps,
-    recording_structs,
-    recording_walk,
-)
-from .native import OFFSETS, SET_HANDLER, Self, native, numpy_function
+from . import engine
+from .native import SET_HANDLER, Self, native, numpy_function
 from .slots import life_of, offset_of
 from .ufunc_loops import loops_of, use_loops
 
@@ -58,14 +43,6 @@ class RecordLayout:
     classes: Mapping[str, type]
     objects: Mapping[str, Any]
 
-
-ASKS = (
-    recording_keys.ask, recording_families.described, recording_structs.remember,
-    recording_walk.history_of, recording_steps.scheduled, recording_interpret.interpreted,
-    recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
-    recording_program.placed,
-    recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,
-)  # fmt: skip
 
 #: Per group: place of its leaf, position of its gradient or -1.
 Group = tuple[int, int]
@@ -102,25 +79,13 @@ class NativeRules(Self):
     programs: Sequence[Any]
 
 
-def _has_known_slots(layout: RecordLayout) -> bool:
+def _has_known_slots(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
     """True if objects have their slots where the structs of `recording_structs` have fields."""
-    raw, classes = recording_structs, layout.classes
-    pairs: list[tuple[type[Struct], type]] = [
-        (raw.RawOut, classes["out"]), (raw.RawKind, classes["kind"]), (raw.RawRich, classes["rich"]),
-        (raw.RawLeaf, classes["leaf"]), (raw.RawHandle, classes["handle"]), (raw.RawMode, classes["mode"]),
-        (raw.RawRecording, classes["recording"]), (raw.RawFunction, classes["function"]),
-        (raw.RawTable, type(layout.objects["plans"])),
-        (raw.RawCounts, type(layout.objects["counts"])),
-    ]  # fmt: skip
-    names = ("data", "nd", "dims", "base", "descr", "flags", "allocator")
-    heads: list[tuple[type[Struct], str]] = [(recording_objects.RawArray, name) for name in names]
-    heads += [(recording_objects.RawTuple, "size"), (recording_objects.RawSelf, "payload")]
-    are_known = [OFFSETS[name.upper()] == cls.fields()[name].offset for cls, name in heads]
-    return all(are_known) and all([
-        field.offset == offset_of(cls, f"_{name}" if hasattr(cls, f"_{name}") else name)
-        for fields, cls in pairs
-        for name, field in fields.fields().items()
-        if name not in ("head", "references", "rest", "type")
+    classes = {**{name: type(thing) for name, thing in layout.objects.items()}, **layout.classes}
+    return all([
+        offset == offset_of(classes[name], f"_{slot}" if hasattr(classes[name], f"_{slot}") else slot)
+        for name, slots in facts["slots"].items()
+        for slot, offset in slots.items()
     ])
 
 
@@ -163,9 +128,9 @@ def _is_handler(address: int) -> bool:
 _WORDS = {"plain": 7, "rich": 15, "handle": 2}
 
 
-def is_as_known(layout: RecordLayout) -> bool:
+def is_as_known(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
     """True if objects of Python's and NumPy's, and those of the layout, are as machine code knows them."""
-    if not _has_known_slots(layout):
+    if not _has_known_slots(layout, facts):
         return False
     parts = slice(object(), object(), object())
     if _words_of(parts, 5)[2:] != [id(parts.start), id(parts.stop), id(parts.step)]:
@@ -202,11 +167,10 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _made(cls: Any, struct_: type[Struct], tables: Mapping[str, Sequence[int]], *owned: Any, **words: int) -> Any:
-    """An object with the address of such a struct, by the names of its fields: `tables` are words elsewhere."""
+def _made(cls: Any, fields: Sequence[str], tables: Mapping[str, Sequence[int]], *owned: Any, **words: int) -> Any:
+    """An object with the address of a struct of such fields, given by their names: `tables` are words elsewhere."""
     kept = {name: (ctypes.c_int64 * len(table))(*table) for name, table in tables.items()}
     words |= {name: ctypes.addressof(table) for name, table in kept.items()}
-    fields = struct_.fields()
     block = (ctypes.c_int64 * len(fields))()
     made = cls(struct.pack("P", ctypes.addressof(block)))
     block[:] = [id(made) if name == "own" else words[name] for name in fields]
@@ -215,18 +179,20 @@ def _made(cls: Any, struct_: type[Struct], tables: Mapping[str, Sequence[int]], 
 
 
 class Asks:
-    """The machine code, set up for one layout: each of `ASKS` is a method."""
+    """The machine code, set up for one layout: each of its builtins is a method."""
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __init__(self, layout: RecordLayout, code: engine.MachineCode, library: SimpleNamespace) -> None:
+    def __init__(
+        self, layout: RecordLayout, code: engine.MachineCode, library: SimpleNamespace, facts: Mapping[str, Any]
+    ) -> None:  # fmt: skip
         self._held = (layout, code)
         write_files_at_the_end()
-        for routine in ASKS:
-            setattr(self, routine.name, getattr(library, routine.name))
-        use_loops({key: code.address(loop.name) for key, loop in recording_interpret.LOOPS.items()})
+        vars(self).update(vars(library))
+        self._words = facts["words"]
+        use_loops({key: code.address(loop) for key, loop in facts["loops"].items()})
         self._plan = [offset_of(layout.classes["plan"], name) or 0 for name in ("valid", "executable")]
         self._objects = _objects(layout)
         self.use()
@@ -234,7 +200,7 @@ class Asks:
     def use(self, **objects: Any) -> None:
         """Have machine code use these objects of `recording_structs.Tape`, and those that it had for the others."""
         now = self._objects | objects
-        self.remember(tuple([now[name] for name in recording_structs.Tape.fields()]))
+        self.remember(tuple([now[name] for name in self._words["Tape"]]))
         self._objects = now
 
     def answer(
@@ -257,7 +223,7 @@ class Asks:
             "past_table": past or (),
         }
         made = _made(
-            NativeAnswer, recording_run.AnswerBlock, tables, tuple(arguments), valid=valid,
+            NativeAnswer, self._words["AnswerBlock"], tables, tuple(arguments), valid=valid,
             executable=executable, arguments=len(arguments), stored=len(stored), groups=len(groups),
             past=-1 if past is None else len(past), is_whole=int(is_whole),
         )  # fmt: skip
@@ -281,7 +247,7 @@ class Asks:
         reads = [i for i in range(given) if i in read]
         tables = {"step_table": words, "result_table": places, "out_table": list(map(id, outs)), "read_table": reads}
         made = _made(
-            NativeSteps, recording_program.StepsBlock, tables, tuple(steps), tuple(outs), given=given,
+            NativeSteps, self._words["StepsBlock"], tables, tuple(steps), tuple(outs), given=given,
             steps=len(steps), results=len(places), masks=int(masks), has_zeros=int(has_zeros), word=word,
             outs=len(outs), reads=len(reads), stamp=0,
         )  # fmt: skip
@@ -311,7 +277,7 @@ class Asks:
         table = [word for k, (place, drops) in enumerate(stored) for word in (place, k, int(drops))]
         places = [place + 1 for place in (*values, *[place for place, _ in stored], *outer)]
         made = _made(
-            Self, recording_piece.PieceBlock, {"places": places, "stored_table": table}, words, low=0, high=0,
+            Self, self._words["PieceBlock"], {"places": places, "stored_table": table}, words, low=0, high=0,
             roots=len(roots), count=len(bounds), words=ctypes.addressof(words), values=len(values),
             stored=len(stored), outer=len(outer),
         )  # fmt: skip

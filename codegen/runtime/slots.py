@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import sysconfig
+from collections.abc import Callable
 from types import MemberDescriptorType
 from typing import Any
 
@@ -39,6 +40,15 @@ def is_known_python() -> bool:
     return sys.implementation.name == "cpython" and is_usual and is_tried and ctypes.sizeof(ctypes.c_void_p) == 8
 
 
+#: Made once: ctypes makes a class for each, which takes 15 us.
+_new_wrapper = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(
+    ("PyDescr_NewWrapper", ctypes.pythonapi)
+)
+_describing = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)
+_new_method = _describing(("PyDescr_NewMethod", ctypes.pythonapi))
+_new_attribute = _describing(("PyDescr_NewGetSet", ctypes.pythonapi))
+
+
 def wrapper(cls: type, example: Any, name: str, address: int) -> Any:
     """A descriptor that puts a C function into the slot of `name` of a class and those below it.
 
@@ -47,10 +57,7 @@ def wrapper(cls: type, example: Any, name: str, address: int) -> Any:
     base = ctypes.c_void_p.from_address(id(example) + _WRAPPER_BASE).value
     assert base is not None
     assert ctypes.c_char_p.from_address(base).value == name.encode()
-    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(
-        ("PyDescr_NewWrapper", ctypes.pythonapi)
-    )
-    return new(cls, base, address)
+    return _new_wrapper(cls, base, address)
 
 
 def life_of(cls: type) -> tuple[ctypes.c_void_p, ...] | None:
@@ -105,17 +112,16 @@ def method(cls: type, name: str, address: int, *, takes_arguments: bool = False,
     signature = "($self, /, *args, **keywords)" if takes_arguments else "($self, /)"
     text = f"{name}{signature}\n--\n\n{doc or ''}".encode()
     definition = MethodDefinition(name.encode(), address, _METH_ANY if takes_arguments else _METH_NOARGS, text)
-    return _described("PyDescr_NewMethod", cls, definition)
+    return _described(_new_method, cls, definition)
 
 
 def attribute(cls: type, name: str, get: int, set_: int) -> Any:
     """An attribute of a class by two C functions: get(self, NULL), set(self, value or NULL, NULL)."""
-    return _described("PyDescr_NewGetSet", cls, _Attribute(name.encode(), get, set_, None, None))
+    return _described(_new_attribute, cls, _Attribute(name.encode(), get, set_, None, None))
 
 
-def _described(function: str, cls: type, definition: ctypes.Structure) -> Any:
+def _described(new: Callable[[type, int], Any], cls: type, definition: ctypes.Structure) -> Any:
     _definitions.append(definition)
-    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p)((function, ctypes.pythonapi))
     return new(cls, ctypes.addressof(definition))
 
 

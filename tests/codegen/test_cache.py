@@ -355,6 +355,32 @@ def test_functions_made_together_are_found_one_by_one_and_only_others_are_made(c
     assert values("a") == {"a": 97} and asked[3:] == [["a"]]
 
 
+def test_facts_about_code_are_told_once_by_each_version(cache, monkeypatch):
+    told = []
+
+    def tell():
+        told.append(1)
+        return {"words": ("first", "second"), "places": {("copy", 8): 16}}
+
+    monkeypatch.setattr(objects, "default", lambda: cache)
+    for version in ("this version", "another version"):
+        monkeypatch.setattr(objects, "package_identity", lambda name, version=version: version)
+        assert [objects.facts("a test", tell) for _ in range(3)] == [tell()] * 3
+    monkeypatch.setattr(objects, "default", lambda: None)
+    assert objects.facts("a test", tell) == tell()
+    assert len(told) == 2 * (1 + 1) + 2
+
+
+def test_code_is_known_to_be_on_disk_without_loading_it(cache, monkeypatch):
+    monkeypatch.setattr(objects, "default", lambda: cache)
+    monkeypatch.setattr(objects, "package_identity", lambda name: "this version")
+    assert not objects.is_kept("one")
+    objects.typed("one", lambda module: "define i64 @one() {\n  ret i64 1\n}\n")
+    assert objects.is_kept("one") and not objects.is_kept("two")
+    monkeypatch.setattr(objects, "package_identity", lambda name: None)
+    assert not objects.is_kept("one")
+
+
 def test_a_sound_object_that_cannot_be_linked_is_made_again(cache, caplog):
     table = table_on(cache)
     Executable(affine_program(8), table)

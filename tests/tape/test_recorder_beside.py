@@ -1,4 +1,5 @@
-"""The recorder's machine code is made when a program repeats, and put in front between two operations."""
+"""The recorder's machine code is made when a program repeats, and put in front between two operations: where it is on
+disk, after the first backward."""
 
 import os
 import subprocess
@@ -44,8 +45,9 @@ def until_installed():
 """
 
 
-def run(program):
-    return subprocess.run([sys.executable, "-c", START + program], check=True, capture_output=True, text=True).stdout
+def run(program, environment=None):
+    command = [sys.executable, "-c", START + program]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
 
 
 def test_what_repeats_is_recorded_natively_once_that_is_there_and_right_all_along():
@@ -145,3 +147,50 @@ for asks in range(40):
     if recorder.is_installed(): break
 assert recorder.is_installed() and asks <= 4
 """)
+
+
+@pytest.fixture(scope="module")
+def kept(sharing):
+    """The environment of a process that finds the library's own machine code on disk."""
+    subprocess.run([sys.executable, "-c", "from autodiff.ops import recorder; recorder.install()"], check=True,
+                   env=sharing)  # fmt: skip
+    return sharing
+
+
+def test_code_on_disk_records_what_comes_after_the_first_backward_and_no_source_of_it_is_imported(kept):
+    run(
+        """
+import sys
+ad.config.patience = 8
+step(0)
+assert not recorder.is_installed()
+y = ad.sin(ad.tensor(x)) * 2.0
+assert recorder.is_installed() and not WHEN_REPEATED
+for k in range(5): step(k)
+assert np.array_equal(y.numpy(), np.sin(x) * 2.0)
+assert not [m for m in sys.modules if m.startswith(("codegen.native", "codegen.runtime.recorder_"))]
+""",
+        kept,
+    )
+
+
+@pytest.mark.parametrize("amid", ["ad.jit(lambda x: ad.sin(x) * 2.0)(x)", "eager = ad.config.eager = True; ad.sin(x)"])
+def test_a_trace_or_eager_mode_after_the_first_backward_does_not_have_it_put_in_front(kept, amid):
+    run(f"ad.config.patience = 8\nstep(0)\n{amid}\nassert not recorder.is_installed()", kept)
+
+
+def test_operations_of_several_threads_after_the_first_backward_have_one_recorder(kept):
+    run(
+        """
+sets = []
+put_in_front = recorder._put_in_front
+recorder._put_in_front = lambda made: (sets.append(made), put_in_front(made))
+step(0)
+threads = [threading.Thread(target=step, args=(k,)) for k in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+until_installed()
+assert len(sets) == 1
+""",
+        kept,
+    )

@@ -1,0 +1,87 @@
+"""The machine code of the recorder: its text, and the facts about it that Python needs beside its addresses.
+
+    text(module)      the whole module
+    facts()           the names and places of fields, as plain Python: they are kept on disk as the code is
+
+Only a process that makes the code imports this file, and with it all sources.  They are native Python
+(`codegen.native`), read in this order: `recorder_sites` (where it is entered), `recorder_tables`, `recorder_put`,
+`recorder_nodes`, `recorder_life`; of asks `recording_keys` first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..native import Struct, Translation
+from . import (
+    recorder_arrays,
+    recorder_life,
+    recorder_nodes,
+    recorder_put,
+    recorder_reads,
+    recorder_sites,
+    recorder_subscripts,
+    recorder_updates,
+    recording_families,
+    recording_interpret,
+    recording_keys,
+    recording_piece,
+    recording_program,
+    recording_reverse,
+    recording_rules,
+    recording_run,
+    recording_steps,
+    recording_walk,
+)
+from . import recording_structs as raw
+
+_BUILTINS = (
+    recording_keys.ask, recording_families.described, raw.remember,
+    recording_walk.history_of, recording_steps.scheduled, recording_interpret.interpreted,
+    recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
+    recording_program.placed,
+    recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,
+    recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_reads.set_grad,
+    recorder_subscripts.key_words,
+)  # fmt: skip
+_EXPORTS = (
+    *recorder_sites.SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
+    recorder_subscripts.assign, recorder_nodes.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
+    recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
+    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recording_keys.answer_value,
+    *recording_interpret.LOOPS.values(),
+)  # fmt: skip
+
+#: The structs of classes with slots, by their names in `RecordLayout`.
+_SLOTS = {
+    "out": raw.RawOut, "kind": raw.RawKind, "rich": raw.RawRich, "leaf": raw.RawLeaf, "handle": raw.RawHandle,
+    "mode": raw.RawMode, "recording": raw.RawRecording, "function": raw.RawFunction, "plans": raw.RawTable,
+    "counts": raw.RawCounts,
+}  # fmt: skip
+#: Structs that Python fills, by word.
+_FILLED = (raw.Tape, recording_run.AnswerBlock, recording_program.StepsBlock, recording_piece.PieceBlock)
+
+
+def text(module: Translation) -> str:
+    """The whole module."""
+    return module.text(_EXPORTS, builtins=_BUILTINS)
+
+
+def facts() -> dict[str, Any]:
+    """All that Python has to know of the code.
+
+    loops              names of our own loops, by what they do and the bytes of an element
+    slots              offsets of the fields of classes with slots
+    words              names of the words of structs that Python fills
+    """
+    return {
+        "loops": {key: loop.name for key, loop in recording_interpret.LOOPS.items()},
+        "slots": {name: _offsets(struct) for name, struct in _SLOTS.items()},
+        "words": {struct.__name__: [*struct.fields()] for struct in _FILLED},
+    }
+
+
+def _offsets(struct: type[Struct]) -> dict[str, int]:
+    """The offsets of a struct's own fields."""
+    heads = ("head", "references", "rest", "type")
+    return {name: field.offset for name, field in struct.fields().items() if name not in heads}
