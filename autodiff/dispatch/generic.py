@@ -29,7 +29,7 @@ from ..tracebacks import shorten
 from .declaration import Declaration, Shown, has_body, place_of
 from .method import RULES, Method, not_found
 from .registry import Registry
-from .reliance import AWAITED, COLLECTING, OBSERVERS, call_then, enter, note
+from .reliance import COLLECTING, OBSERVERS, enter, note
 from .signature import dispatched, type_name
 
 if TYPE_CHECKING:
@@ -156,8 +156,6 @@ class GenericFunction(Registry):
 
     def _call(self, args: tuple, keywords: dict[str, Any]) -> Any:
         """A call off the warm path: with keywords, or with types not met before."""
-        if AWAITED in COLLECTING:
-            return call_then(self, args, keywords)
         if keywords:
             bound = self.declaration.bound(args, keywords)
             if bound is None:

@@ -73,27 +73,6 @@ class Choices:
         drop()
 
 
-#: Beside choices: calls leave the warm path while something is to be done before the next one.
-AWAITED = Choices()
-_awaiting: list[Callable[[], Any]] = []
-
-
-def before_next_call(do: Callable[[], Any]) -> None:
-    """Have this done before the next call of a generic function, whichever thread it is in: once, or by several."""
-    _awaiting.append(do)
-    COLLECTING.add(AWAITED)
-
-
-def call_then(function: Callable[..., Any], args: tuple, keywords: dict[str, Any]) -> Any:
-    """Do what was to be done before this call, and then call."""
-    COLLECTING.discard(AWAITED)
-    awaiting = _awaiting.copy()
-    _awaiting.clear()
-    for do in awaiting:
-        do()
-    return function(*args, **keywords)
-
-
 def enter(function: Any) -> None:
     """Count a new generic function among those that are alive."""
     _functions.add(ref(function, _functions.discard))

@@ -14,7 +14,6 @@ from codegen.ir import Aval
 from codegen.runtime import objects
 from codegen.runtime.record_table import RECORDER
 
-from ..dispatch.reliance import before_next_call
 from ..errors import GradientDTypeError, GradientError, GradientShapeError, located, with_article
 from ..mode import MODE
 from ..ops import add, as_tensor, spread_to
@@ -95,25 +94,13 @@ def backward(
             write(leaves, solve(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask))
             if not retain_graph:
                 release(past if inputs is None else [past[k] for k in through])
-        if machine.WHEN_REPEATED and _first and objects.default() is not None:
-            _first.clear()
-            before_next_call(_record_by_kept_code)
+        if machine.WHEN_REPEATED and objects.default() and not MODE.get().careful and objects.is_kept(RECORDER):
+            machine.note_repeated()  # steps of training go on
         if due:
             _run_after(due)
     except Exception as error:
         shorten(error)
         raise
-
-
-#: Empty once there was a backward.
-_first = [True]
-
-
-def _record_by_kept_code() -> None:
-    """An operation is called after the first backward, which steps of training go on with: machine code that is on disk
-    records it, and what follows."""
-    if state.now.start and not MODE.get().careful and objects.is_kept(RECORDER):
-        machine.note_repeated()
 
 
 def backward_of(
