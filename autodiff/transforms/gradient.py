@@ -28,7 +28,7 @@ from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
 from ..tape.misses import note
 from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
 from ..tape.parts import SHORTEST, keep, run_in_parts
-from ..tape.plan import COUNTS, Answer, Misfit, Plan, count, data, draw_gradients, source
+from ..tape.plan import COUNTS, Answer, Misfit, Plan, count, data, draw, source
 from ..tape.record import state
 from ..tape.segment import GIVEN, Ruled, Segment, Unfit
 from ..tape.walk import Said, history
@@ -95,7 +95,6 @@ class Gradients(Question):
         self, seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
         past: list[Node], live: Sequence[Node], ask: Ask | None, through: Sequence[int] | None,
     ) -> None:  # fmt: skip
-        self.ask, self.live, self.tracks = ask, live, retain
         self.seeds, self.groups, self.past, self.through = seeds, groups, past, through
         self.given: list[Node] = []
         self.implicit: set[Node] = set()
@@ -104,7 +103,7 @@ class Gradients(Question):
                 self.implicit.add(seed)
             else:
                 self.given.append(seed)
-        self.asked = [*[r for r, _ in seeds], *self.given, *also]
+        super().__init__(ask, [*[r for r, _ in seeds], *self.given, *also], live, retain)
 
     @property
     def given_up(self) -> Sequence[Node] | None:
@@ -125,11 +124,10 @@ class Gradients(Question):
         self.ordered = [self.groups[i] for i in self.ranks]
 
     def take(self, said: Said) -> None:
-        self.parts, self.number, self.order, self.kept = said
-        number = self.number
-        self._rank(number)
+        super().take(said)
+        self._rank(self.number)
         for node in self.implicit:
-            number[node] = len(number)
+            self.number[node] = len(self.number)
 
     def key(self) -> tuple:
         number = self.number
@@ -246,9 +244,15 @@ def _drawn(
 ) -> Answer:  # fmt: skip
     """The answer to a recording by its gradients, and what is kept."""
     nodes = [None if g is None else g.node for g in gradients]
+    answer = draw([*[n for n in nodes if n is not None], *kept], number)
+    places = answer.places
     # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
     own = {number[s] for _, s in seeds} - {number[n] for n in kept}
-    return draw_gradients(nodes, [*[n for n in nodes if n is not None], *kept], number, own)
+    return answer._replace(
+        store=tuple([(n, position) for n, position in answer.store if n not in own]),
+        grads=tuple([None if n is None else places.get(n, number.get(n, n)) for n in nodes]),
+        computed=tuple([n in places for n in nodes]),
+    )
 
 
 def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> tuple:
