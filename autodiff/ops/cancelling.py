@@ -20,14 +20,14 @@ that of the quotient, 0.  The same holds of |x[0]| that is computed twice.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from codegen.ir import OPS
 
-from ..tape import Node, Primitive, constant, record
+from ..tape import Node, constant, record
 from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
