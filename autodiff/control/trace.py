@@ -39,12 +39,13 @@ from ..tape.leaves import number_like_traced
 from ..tape.modes import tracing
 from ..tape.node import Node, data_node, new_number
 from ..tape.record import argument, state
+from ..tape.replay import again, hooked_like
 from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
 from ..transforms.batch.walk import OfAll
-from .body import Body, again, hooked_like, interned, is_float
+from .body import Body, interned, is_float
 
 
 class Like:
