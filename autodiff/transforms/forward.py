@@ -237,7 +237,7 @@ def moving(
 
 def pushed(
     past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool
-) -> Sequence[Tensor | None]:
+) -> list[Tensor | None]:
     """The tangents of results of a history (None: zero).   tracks: what rules record is tape"""
     if not _has_kinks(past):
         return Push(past, given, results, tracks).results
