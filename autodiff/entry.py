@@ -35,8 +35,8 @@ from .tape.misses import compiled_in_sight
 from .tape.modes import tracking
 from .tape.node import CONSTANT, Node, RichNode, new_number
 from .tape.plan import data, freeze, is_number, source
+from .tape.program import hooked_like, replay
 from .tape.record import NeedsTrace, state
-from .tape.replay import hooked_like, replay
 from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
 from .transforms.arguments import applied, constant_of, copied_constant, plain_results

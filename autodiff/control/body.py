@@ -22,8 +22,8 @@ from ..session import namespace
 from ..tape.modes import enable_grad
 from ..tape.node import Node, RichNode
 from ..tape.plan import freeze
+from ..tape.program import clone, hooked_like, replay
 from ..tape.record import DETACH, argument, record, state
-from ..tape.replay import clone, hooked_like, replay
 from ..tape.walk import gradient_inputs, reached
 from ..tensor import Tensor, handle
 from ..transforms.forward import jvp

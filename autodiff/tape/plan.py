@@ -261,18 +261,14 @@ def source(node: Node) -> Node:
 
 
 class Answer(NamedTuple):
-    """An answer to a recording: its program, and how that is used (see `Plan`).
-
-    places    the position of each output's value among the results (outputs that are computed already have none)
-    """
+    """An answer to a recording: its program, and how that is used (see `Plan`)."""
 
     program: Program
     gather: tuple
     store: tuple
     copies: tuple
-    places: dict[Node, int]
-    grads: tuple = ()
-    computed: tuple = ()
+    grads: tuple
+    computed: tuple
 
     def plan(self, executable_of: Callable[[Program], Any]) -> Plan:
         """The plan that runs this, by the executable of a program, or what stands for it."""
@@ -282,8 +278,13 @@ class Answer(NamedTuple):
         return plan
 
 
-def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Answer:
-    """The answer that computes `outputs`: every one that has a number is to be stored.
+def draw(
+    outputs: Iterable[Node], number: dict[Node, int], gradients: Sequence[Node | None] = (),
+    own: Container[int] = (),
+) -> Answer:  # fmt: skip
+    """The answer that computes `outputs`: every one that has a number is to be stored, but for these `own` ones.
+
+    gradients    those that are asked for, which are among the outputs, or None
 
     Raises ConcretizationError when an output depends on an argument of a trace.
     """
@@ -298,11 +299,12 @@ def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Answer:
         s = sources[o]
         if s in position:
             places[o] = position[s]
-            if o in number:
+            if o in number and number[o] not in own:
                 store.append((number[o], position[s]))
         elif o in number and o.value is None:
             copies.append((number[o], number.get(s, s)))
-    return Answer(program, gather, tuple(store), tuple(copies), places)
+    grads = tuple([None if g is None else places.get(g, number.get(g, g)) for g in gradients])
+    return Answer(program, gather, tuple(store), tuple(copies), grads, tuple([g in places for g in gradients]))
 
 
 def freeze(

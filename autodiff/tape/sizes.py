@@ -132,7 +132,7 @@ def _for_any(
                 new = _with_symbols(size.key[1], order, iter(unknowns.example(example)))
                 found = again(new)
                 graph = sized.SizedGraph(found.program.graph, unknowns.names)
-            if found._replace(program=answer.program, places=answer.places) != answer:
+            if found._replace(program=answer.program) != answer:
                 return None
             drafts.append((graph, conditions))
     except Exception:  # whatever wants the very number
@@ -145,9 +145,8 @@ def _for_any(
     is_fit, values = checked(conditions, unknowns.names), examples[0]
     if not is_fit(*values) or graph.at(values).key != answer.program.graph.key:
         return None
-    lasting = answer._replace(places={})  # holds no node
     tiers = SizedTier(graph, is_small=False), SizedTier(graph, is_small=True)
-    return AnyPlans(unknowns.positions, expected, is_fit, tiers, lasting, choices, WeakSet())
+    return AnyPlans(unknowns.positions, expected, is_fit, tiers, answer, choices, WeakSet())
 
 
 def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[int]] | None:

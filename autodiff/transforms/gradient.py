@@ -95,6 +95,7 @@ class Gradients(Question):
         self, seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
         past: list[Node], live: Sequence[Node], ask: Ask | None, through: Sequence[int] | None,
     ) -> None:  # fmt: skip
+        self.ask, self.live, self.tracks = ask, live, retain
         self.seeds, self.groups, self.past, self.through = seeds, groups, past, through
         self.given: list[Node] = []
         self.implicit: set[Node] = set()
@@ -103,7 +104,7 @@ class Gradients(Question):
                 self.implicit.add(seed)
             else:
                 self.given.append(seed)
-        super().__init__(ask, [*[r for r, _ in seeds], *self.given, *also], live, retain)
+        self.asked = [*[r for r, _ in seeds], *self.given, *also]
 
     @property
     def given_up(self) -> Sequence[Node] | None:
@@ -124,7 +125,7 @@ class Gradients(Question):
         self.ordered = [self.groups[i] for i in self.ranks]
 
     def take(self, said: Said) -> None:
-        super().take(said)
+        self.parts, self.number, self.order, self.kept = said
         self._rank(self.number)
         for node in self.implicit:
             self.number[node] = len(self.number)
@@ -244,15 +245,9 @@ def _drawn(
 ) -> Answer:  # fmt: skip
     """The answer to a recording by its gradients, and what is kept."""
     nodes = [None if g is None else g.node for g in gradients]
-    answer = draw([*[n for n in nodes if n is not None], *kept], number)
-    places = answer.places
     # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
     own = {number[s] for _, s in seeds} - {number[n] for n in kept}
-    return answer._replace(
-        store=tuple([(n, position) for n, position in answer.store if n not in own]),
-        grads=tuple([None if n is None else places.get(n, number.get(n, n)) for n in nodes]),
-        computed=tuple([n in places for n in nodes]),
-    )
+    return draw([*[n for n in nodes if n is not None], *kept], number, nodes, own)
 
 
 def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> tuple:

@@ -27,8 +27,8 @@ from ...ops.shaping import reshaped, transposed
 from ...tape.lines import belonging
 from ...tape.modes import tracing, tracking
 from ...tape.node import Kind, Node, Out, RichNode, data_node, kept, new_number, rich_node
+from ...tape.program import is_cut
 from ...tape.record import argument, identity_of, is_masked, noted, state
-from ...tape.replay import is_cut
 from ...tape.walk import recorded_since
 from ...tensor import Tensor, handle
 from ..forward import push_call
