@@ -41,7 +41,7 @@ from ..rules import call_rule
 #: Custom functions of this library that know what many of their calls are at once:
 #: (size, arguments by name, whether each tensor in them differs) -> the outputs for all, in their container.
 CALLS: dict[Any, Callable[[int, dict[str, Any], dict[str, Any]], Any]] = {}
-#: Of a node, by its place: Python goes through what reads it (`transforms.forward`).
+#: Of a node, by its place: Python goes through what reads it.  Machine code has the same (`recording_rules`).
 _LOOK = 1
 
 
