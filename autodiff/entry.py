@@ -31,12 +31,12 @@ from .ops import as_tensor
 from .tape.ask import evaluate
 from .tape.leaks import BARE, check_leaves
 from .tape.leaves import number_like_traced
-from .tape.lines import belonging
 from .tape.misses import compiled_in_sight
 from .tape.modes import tracking
-from .tape.node import CONSTANT, Node, RichNode, new_number, rich_node
+from .tape.node import CONSTANT, Node, RichNode, new_number
 from .tape.plan import data, freeze, is_number, source
-from .tape.record import NeedsTrace, identity_of, record_again, state
+from .tape.program import hooked_like, replay
+from .tape.record import NeedsTrace, state
 from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
 from .transforms.arguments import applied, constant_of, copied_constant, plain_results
@@ -212,10 +212,7 @@ def replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
     with tracking():
         now: dict[Node, Node] = {node: _present_node(hidden) for node, hidden in entry.captures.items()}
         for node, value in zip(entry.arguments, values, strict=True):
-            now[node] = as_tensor(value).node
-            if node.hooks:  # registered on the argument while it was traced
-                seen = identity_of(now[node])
-                seen.hooks, now[node] = node.hooks, seen
+            now[node] = hooked_like(node, as_tensor(value).node)  # hooks on the argument while it was traced
         if state.now.captures is not None:
             state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
         put_again([n for n in entry.results if isinstance(n, Node)], now, entry.enclosing, entry.lines)
@@ -229,20 +226,10 @@ def put_again(results: Sequence[Node], now: dict[Node, Node], enclosing: Contain
     now         the other node for each of some nodes; the new nodes are added
     enclosing   nodes that stay;  of: the lines of those that are put down
     """
-    lines = state.now.lines
-    for node in needed(results, _histories(results)):
-        if node in now:
-            continue
-        if node.value is not None or not node.inputs or node in enclosing:
-            now[node] = node
-        elif type(node) is RichNode:
-            made = rich_node(node.kind, tuple([now[i] for i in node.inputs]), call=node.call)
-            made.body, made.flow, made.slot, made.line = node.body, node.flow, node.slot, node.line
-            made.hooks = node.hooks
-            now[node] = made
-        else:
-            with belonging(lines, node, of):
-                now[node] = record_again(node, tuple([handle(now[i]) for i in node.inputs])).node
+    order = [node for node in needed(results, _histories(results)) if node not in now]
+    stay = [node for node in order if node.value is not None or not node.inputs or node in enclosing]
+    now.update(zip(stay, stay, strict=True))
+    replay([node for node in order if node not in now], now, of)
 
 
 def _histories(results: Sequence[Node]) -> set[Node]:

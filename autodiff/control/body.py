@@ -17,14 +17,13 @@ from typing import Any
 from codegen import ir
 from codegen.lowering import Move
 
-from ..mode import MODE
 from ..ops import zeros_like
 from ..session import namespace
-from ..tape.lines import belonging
 from ..tape.modes import enable_grad
-from ..tape.node import Node, RichNode, rich_node
+from ..tape.node import Node, RichNode
 from ..tape.plan import freeze
-from ..tape.record import DETACH, argument, identity_of, record, record_again, state
+from ..tape.program import clone, hooked_like, replay
+from ..tape.record import DETACH, argument, record, state
 from ..tape.walk import gradient_inputs, reached
 from ..tensor import Tensor, handle
 from ..transforms.forward import jvp
@@ -134,10 +133,7 @@ class Body(ir.Region):
         stands = {} if stands is None else stands
         for n, t in zip([*self.arguments, *self.hidden], given, strict=True):
             stands[n] = hooked_like(n, t.node) if n.hooks else t.node
-        lines = state.now.lines
-        for node in self.order:
-            with belonging(lines, node, self.lines):
-                stands[node] = again(node, [stands[i] for i in node.inputs])
+        replay(self.order, stands, self.lines)
         return [handle(stands[n]) for n in self.results]
 
     def _moving(self, given: Sequence[Tensor], places: Sequence[int], stands: dict[Node, Node] | None) -> Callable:
@@ -273,26 +269,6 @@ def _bare(node: Node, hooks: dict[Any, Callable] | None = None) -> Node:
     made = argument(node.kind.out.aval, requires_grad=node.kind.out.requires_grad).node
     if hooks:
         made.hooks = hooks
-    return _with_line_of(node, made)
-
-
-def hooked_like(node: Node, made: Node) -> Node:
-    """The replacement of a body's node, with the hooks of that node: they see the gradients of each use."""
-    if not node.hooks or made.hooks is node.hooks or not made.kind.out.requires_grad:
-        return made
-    seen = identity_of(made)
-    seen.hooks = node.hooks
-    return seen
-
-
-def clone(node: Node, inputs: tuple[Node, ...]) -> Node:
-    """A node of the same kind on other inputs, as it stands."""
-    new = rich_node(node.kind, inputs, call=node.call)
-    new.body, new.flow, new.slot, new.line, new.hooks = node.body, node.flow, node.slot, node.line, node.hooks
-    return _with_line_of(node, new)
-
-
-def _with_line_of(node: Node, made: Node) -> Node:
     if state.now.lines is not None:
         state.now.lines.copy(made, node)
     return made
@@ -356,15 +332,3 @@ def inside_calls(order: Sequence[Node], is_one: Callable[[Any], bool]) -> set[No
 def inside(results: Sequence[Node], starts: set[Node]) -> set[Node]:
     """The nodes that results are computed from, after `starts`."""
     return reached(results, lambda node: () if node in starts else node.inputs) - starts
-
-
-def again(node: Node, inputs: list[Node]) -> Node:
-    """A node of a body on other inputs: recorded anew, so that it tracks exactly if they do and it is not cut."""
-    if node.call is None and node.body is None and node.inputs:
-        made = record_again(node, tuple([handle(i) for i in inputs])).node
-        return hooked_like(node, made) if node.hooks else made
-    if node.body is not None and node.kind.out.requires_grad:
-        flow = inputs if node.flow is None else inputs[node.flow]
-        if not MODE.get().tracks or not any([i.kind.out.requires_grad for i in flow]):
-            return inputs[node.body]  # no gradient comes to the rule
-    return clone(node, tuple(inputs))

@@ -43,8 +43,8 @@ from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
-from ..transforms.batch.walk import OfAll
-from .body import Body, again, hooked_like, interned, is_float
+from ..transforms.batch.walk import of_each
+from .body import Body, interned, is_float
 
 
 class Like:
@@ -336,15 +336,7 @@ def applied(
     body: Body, given: Sequence[Tensor], mapped: Sequence[bool], size: int
 ) -> list[tuple[Tensor, bool]]:
     """Record a body of one example for all of them: each result, and whether it differs between examples."""
-    stands: dict[Node, Node] = {}
-    walk = OfAll(size, stands, again)
-    for node, t, m in zip([*body.arguments, *body.hidden], given, mapped, strict=True):
-        if m:
-            walk.found[node] = walk.hooked(node, t)
-        else:
-            stands[node] = hooked_like(node, t.node)
-    walk.go(body.order)
-    return [walk.of(n) for n in body.results]
+    return of_each(body.apply, given, mapped, size)
 
 
 def where_differing(pairs: Iterable[tuple[Tensor, bool]], states: Iterable[bool], size: int) -> list[Tensor]:

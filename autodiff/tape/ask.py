@@ -90,7 +90,7 @@ def evaluate(
             _begin_another(now)
         if not now.tracing and values_in_parts([*roots, *live], start):
             return
-        question = _Values(ask, live, tracks, why)
+        question = Question(ask, roots, live, tracks, why)
         with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
             plan = question.known() or question.make()
         results = plan.run(question.order)
@@ -106,22 +106,12 @@ class Question:
     ask       None where machine code is not to find it when it is repeated
     asked     nodes that are asked for;  live: those of small live results, which are as well
     tracks    whether what gradients of the results read is stored
+    why       what says why a backward records them each time
     past      the history that gradients go through;  given: cotangents
     found     the recording as machine code read it, if it did;  size: set where it is one of many
     ranks, places    the groups of gradients in canonical order, the place of the first node of each
-    take(said)    take what was said of the recording
-    key()     its exact key, then;  make(): a new plan, where the plan is_kept
-    answer_again(new)    the answer to a recording in which others stand for its nodes
+    parts, number, order, kept    the recording as `walk.said` says it
     """
-
-    ask: Ask | None
-    asked: Sequence[Node]
-    live: Sequence[Node]
-    tracks: bool
-    take: Callable[[Said], None]
-    key: Callable[[], tuple]
-    make: Callable[[], Plan]
-    answer_again: Callable[[dict[Node, Node]], Answer]
 
     past: Sequence[Node] = ()
     given: Sequence[Node] = ()
@@ -131,8 +121,14 @@ class Question:
     ranks: Sequence[int] = ()
     places: tuple[int, ...] = ()
 
+    def __init__(
+        self, ask: Ask | None, asked: Sequence[Node], live: Sequence[Node], tracks: bool,
+        why: Callable[[], str] | None = None,
+    ) -> None:  # fmt: skip
+        self.ask, self.asked, self.live, self.tracks, self.why = ask, asked, live, tracks, why
+
     def known(self) -> Plan | None:
-        """The plan that answers; None where it is to be made, or none can be kept."""
+        """The plan that answers; None where it is to be made (`make`), or none can be kept."""
         found = None if self.ask is None or machine.asks is None else read(self.ask, self.live, self.tracks)
         self.found = found
         plan = None if found is None else self.still_right(found.plan)
@@ -159,7 +155,6 @@ class Question:
             self.name(plan, key)
         return plan
 
-
     @property
     def given_up(self) -> Sequence[Node] | None:
         """The part of the history that is given up with the ask: see `known.answer_of`."""
@@ -171,6 +166,28 @@ class Question:
             self.take(self.found.said(self.past))
         else:
             self.take(said([*self.asked, *self.live], self.tracks, self.past, self.given))
+
+    def take(self, said: Said) -> None:
+        """Take what was said of the recording."""
+        self.parts, self.number, self.order, self.kept = said
+
+    def key(self) -> tuple:
+        """The exact key of the recording, once it is described."""
+        return "value", tuple(self.parts), tuple(sorted([self.number[r] for r in self.kept]))
+
+    def make(self) -> Plan:
+        """A new plan for the recording."""
+        key = self.key()
+        answer = draw(self.kept, self.number)
+        plan = answer.plan(executable_of)
+        if still_true(self.parts, self.order):
+            self.name(plan, key, answer)
+        note(*(("value", key) if self.why is None else ("backward", self.why())))
+        return plan
+
+    def answer_again(self, new: dict[Node, Node]) -> Answer:
+        """The answer to a recording in which others stand for its nodes."""
+        return draw([new[r] for r in self.kept], {new[n]: i for n, i in self.number.items()})
 
     def recognise(self, order: list[Node]) -> None:
         """A plan of the hash was found: these are its nodes."""
@@ -220,35 +237,6 @@ def still_true(parts: Sequence, order: Sequence[Node]) -> bool:
             if pending is not (n.value is None) or (kind is not n.kind and kind is not n.kind.out):
                 return False
     return True
-
-
-class _Values(Question):
-    """An ask for values.   why: what says why a backward records them each time"""
-
-    ask: Ask
-
-    def __init__(
-        self, ask: Ask, live: Sequence[Node], tracks: bool, why: Callable[[], str] | None = None
-    ) -> None:
-        self.ask, self.asked, self.live, self.tracks, self.why = ask, ask.results, live, tracks, why
-
-    def take(self, said: Said) -> None:
-        self.parts, self.number, self.order, self.kept = said
-
-    def key(self) -> tuple:
-        return "value", tuple(self.parts), tuple(sorted([self.number[r] for r in self.kept]))
-
-    def make(self) -> Plan:
-        key = self.key()
-        answer = Answer(draw(self.kept, self.number))
-        plan = answer.plan(executable_of)
-        if still_true(self.parts, self.order):
-            self.name(plan, key, answer)
-        note(*(("value", key) if self.why is None else ("backward", self.why())))
-        return plan
-
-    def answer_again(self, new: dict[Node, Node]) -> Answer:
-        return Answer(draw([new[r] for r in self.kept], {new[n]: i for n, i in self.number.items()}))
 
 
 def _evaluate_by_reference(roots: Sequence[Node]) -> None:

@@ -242,43 +242,31 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
         return None
     purpose, results, seeds, also, targets = ask
     found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
-    if type(found) is list and type(found[0]) is bytes:
-        found = _with_calls(ask, now, small, tracks, is_released, found)
-    if found is None and _named.any:
-        found = _answered_at_any_size(ask, now, small, tracks, is_released)
+    given = None
+    if found is None:
+        given = _at_size(ask, small, tracks) if _named.any else None
+    elif type(found) is list and type(found[0]) is bytes:
+        given, found = _with_calls(found), None
+    if given is not None:
+        found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
     if found is not None and now is not None and now.lent:
         give_back(now.lent)
     return found
 
 
-def _with_calls(
-    ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool, found: list
-) -> Any:
-    """Answer an ask where keys of calls belong to the key: the calls are asked for them here."""
+def _with_calls(found: list) -> tuple | None:
+    """The answer to a recording whose calls have keys of their own, as `_at_size` gives it.   found: hash and calls"""
     key, nodes = found
     keys = known.keys_of(nodes)
     entry = None if keys is None else plans.get((key, keys))
     if entry is None or type(entry) is Plan or not entry.plan.valid:
         return None
     computed = known.computed(entry, nodes)
-    if computed is None:
-        return None
-    del nodes, found
-    purpose, results, seeds, also, targets = ask
-    given = entry, key, None, computed
-    return machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
-
-
-def _answered_at_any_size(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool) -> Any:
-    given = _at_size(ask, small, tracks)
-    if given is None:
-        return None
-    purpose, results, seeds, also, targets = ask
-    return machine.asks.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
+    return None if computed is None else (entry, key, None, computed)
 
 
 def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
-    """The answer to a recording that has a plan for any size, its hash, and what is run; None where it has none.
+    """The answer to a recording that has a plan for any size, its hash, what is run, and nothing; None for none.
 
     A size that is expected again gets a plan of its own, which its hash names from now on.  What is held meanwhile
     counts as something that may be asked for.

@@ -128,16 +128,15 @@ def looking(since: float) -> Iterator[Lines]:
     since    a number: nodes that were made after it belong to the function
     """
     now = state.now
-    before = now.inside, now.outside, now.start, now.small, now.tracing
-    with told():
+    outside = now.outside
+    with told(), tracing(since):
         assert now.lines is not None
         now.lines.stop = sys._getframe(2)
         try:
-            now.inside, now.outside, now.tracing = since, now.outside or since, now.tracing + 1
-            now.start, now.small = 0, []
+            now.outside = outside or since
             yield now.lines
         finally:
-            now.inside, now.outside, now.start, now.small, now.tracing = before
+            now.outside = outside
 
 
 @contextmanager

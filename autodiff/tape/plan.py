@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -261,21 +260,31 @@ def source(node: Node) -> Node:
     return node
 
 
-class Drawn(NamedTuple):
-    """The program that some outputs need, and how a recording is answered by it (see `Plan`).
-
-    places    the position of each output's value among the results (outputs that are computed already have none)
-    """
+class Answer(NamedTuple):
+    """An answer to a recording: its program, and how that is used (see `Plan`)."""
 
     program: Program
     gather: tuple
     store: tuple
     copies: tuple
-    places: dict[Node, int]
+    grads: tuple
+    computed: tuple
+
+    def plan(self, executable_of: Callable[[Program], Any]) -> Plan:
+        """The plan that runs this, by the executable of a program, or what stands for it."""
+        program = self.program
+        plan = Plan(executable_of(program) if program.outputs else None, self.gather, self.store, self.copies)
+        plan.grads, plan.computed = self.grads, self.computed
+        return plan
 
 
-def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Drawn:
-    """The program that `outputs` need: every one that has a number is to be stored.
+def draw(
+    outputs: Iterable[Node], number: dict[Node, int], gradients: Sequence[Node | None] = (),
+    own: Container[int] = (),
+) -> Answer:  # fmt: skip
+    """The answer that computes `outputs`: every one that has a number is to be stored, but for these `own` ones.
+
+    gradients    those that are asked for, which are among the outputs, or None
 
     Raises ConcretizationError when an output depends on an argument of a trace.
     """
@@ -290,44 +299,12 @@ def draw(outputs: Iterable[Node], number: dict[Node, int]) -> Drawn:
         s = sources[o]
         if s in position:
             places[o] = position[s]
-            if o in number:
+            if o in number and number[o] not in own:
                 store.append((number[o], position[s]))
         elif o in number and o.value is None:
             copies.append((number[o], number.get(s, s)))
-    return Drawn(program, gather, tuple(store), tuple(copies), places)
-
-
-class Answer(NamedTuple):
-    """An answer to a recording: its program; the places of gradients, and which are computed (see `Plan`)."""
-
-    drawn: Drawn
-    grads: tuple = ()
-    computed: tuple = ()
-
-    def plan(self, executable_of: Callable[[Program], Any]) -> Plan:
-        """The plan that runs this, by the executable of a program, or what stands for it."""
-        program, gather, store, copies, _ = self.drawn
-        plan = Plan(executable_of(program) if program.outputs else None, gather, store, copies)
-        plan.grads, plan.computed = self.grads, self.computed
-        return plan
-
-
-def draw_gradients(
-    gradients: Sequence[Node | None], outputs: Iterable[Node], number: dict[Node, int], own: AbstractSet[int]
-) -> Answer:
-    """The answer that computes some outputs, and gradients which are among them, or known.
-
-    own    numbers of nodes in which nothing is kept
-    """
-    drawn = draw(outputs, number)
-    if any([n in own for n, _ in drawn.store]):
-        drawn = drawn._replace(store=tuple([(n, position) for n, position in drawn.store if n not in own]))
-    places = drawn.places
-    return Answer(
-        drawn,
-        tuple([None if g is None else places.get(g, number.get(g, g)) for g in gradients]),
-        tuple([g is not None and g in places for g in gradients]),
-    )
+    grads = tuple([None if g is None else places.get(g, number.get(g, g)) for g in gradients])
+    return Answer(program, gather, tuple(store), tuple(copies), grads, tuple([g in places for g in gradients]))
 
 
 def freeze(

@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from codegen.garbage import set_in_context
 from codegen.ir import Aval
 
 from ..frames import user_line
@@ -362,29 +361,6 @@ def identity_of(node: Node, *, requires_grad: bool = True, leaf: Leaf | None = N
         out = out_of(node.kind.out.aval, requires_grad)
         kind = kept(_IDENTITY_KINDS, key, one_kind((IDENTITY, out), IDENTITY, (), out))
     return rich_node(kind, (node,), leaf=leaf)
-
-
-def is_cut(node: Node) -> bool:
-    """True for a node recorded under no_grad from operands that track: no derivative flows through it."""
-    out = node.kind.out
-    return (
-        not out.requires_grad
-        and out.flows
-        and not node.kind.op.discrete
-        and any([i.kind.out.requires_grad for i in node.inputs])
-    )
-
-
-def record_again(node: Node, tensors: tuple[Tensor, ...]) -> Tensor:
-    """Record the operation of a node on other operands; under no_grad if the node is cut."""
-    mode = MODE.get()
-    if not (mode.tracks and is_cut(node)):
-        return record(node.kind.op, tensors, node.kind.params)
-    try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.off)
-        return record(node.kind.op, tensors, node.kind.params)
-    finally:
-        set_in_context(MODE, mode)
 
 
 def is_tracking(*tensors: Tensor) -> bool:

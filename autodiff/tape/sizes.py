@@ -116,7 +116,7 @@ def _for_any(
 ) -> AnyPlans | None:  # fmt: skip
     """Plans for any size; None where no formula says what they are."""
     unknowns = imported("codegen.families").fitted([*samples], range(len(size.numbers)), f"n{next(_serial)}_")
-    if unknowns is None or any([type(n) is not int for n in answer.drawn.gather]):
+    if unknowns is None or any([type(n) is not int for n in answer.gather]):
         return None
     examples = _examples(unknowns, size.numbers)
     if examples is None:
@@ -131,8 +131,8 @@ def _for_any(
             with watched(closely=True) as conditions, observed():
                 new = _with_symbols(size.key[1], order, iter(unknowns.example(example)))
                 found = again(new)
-                graph = sized.SizedGraph(found.drawn.program.graph, unknowns.names)
-            if found._replace(drawn=answer.drawn) != answer or found.drawn[1:-1] != answer.drawn[1:-1]:
+                graph = sized.SizedGraph(found.program.graph, unknowns.names)
+            if found._replace(program=answer.program) != answer:
                 return None
             drafts.append((graph, conditions))
     except Exception:  # whatever wants the very number
@@ -143,11 +143,10 @@ def _for_any(
     formulas = unknowns.example(examples[0])
     expected = evaluated(formulas, unknowns.names)
     is_fit, values = checked(conditions, unknowns.names), examples[0]
-    if not is_fit(*values) or graph.at(values).key != answer.drawn.program.graph.key:
+    if not is_fit(*values) or graph.at(values).key != answer.program.graph.key:
         return None
-    lasting = answer._replace(drawn=answer.drawn._replace(places={}))  # holds no node
     tiers = SizedTier(graph, is_small=False), SizedTier(graph, is_small=True)
-    return AnyPlans(unknowns.positions, expected, is_fit, tiers, lasting, choices, WeakSet())
+    return AnyPlans(unknowns.positions, expected, is_fit, tiers, answer, choices, WeakSet())
 
 
 def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[int]] | None:

@@ -22,7 +22,7 @@ from ..ops import add
 from ..ops.arithmetic import mul0
 from ..ops.primitive import zeros_of
 from ..tape.families import answered
-from ..tape.known import SOME, TENSORS, Ask
+from ..tape.known import Ask
 from ..tape.node import Node
 from ..tape.record import DETACH, record, state
 from ..tape.walk import history
@@ -117,15 +117,6 @@ def _hooked(hooks: dict[Any, Callable], total: Tensor, many: Many | None) -> Ten
 
 
 # ---------------------------------------------------------------- asks
-
-
-def ask_for(
-    ys: Sequence[Tensor], targets: Sequence[Tensor], seeds: Sequence[Tensor | None], allow_unused: bool
-) -> Ask:
-    """The ask for gradients of tensors.   seeds: the cotangent that is given for each result (None: one is meant)"""
-    purpose = SOME if allow_unused else TENSORS
-    starts = tuple([None if s is None else s.node for s in seeds])
-    return Ask(purpose, tuple([y.node for y in ys]), starts, (), tuple([x.node for x in targets]))
 
 
 def again(ask: Ask, retain: bool, is_released: bool = False) -> list[np.ndarray | None] | None:

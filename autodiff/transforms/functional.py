@@ -19,7 +19,7 @@ from ..errors import DispatchError, GradientError, located, with_article
 from ..mode import MODE
 from ..ops import as_tensor, zeros_like
 from ..tape.ask import evaluate, live_small
-from ..tape.known import NODES, Ask
+from ..tape.known import NODES, SOME, TENSORS, Ask
 from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.program import data
@@ -38,7 +38,7 @@ from .arguments import (
     tracks_outside,
 )
 from .backward import asked_of, check_not_released, passed, release, seed_for
-from .backward_pass import Group, again, ask_for, group_of, pulled, recorded
+from .backward_pass import Group, again, group_of, pulled, recorded
 from .gradient import solve
 
 # ---------------------------------------------------------------- of functions
@@ -268,7 +268,9 @@ def grad(
         if state.now.unseen:
             state.now.see()  # a trace has no values to compute with
         if all([isinstance(x, Tensor) for x in targets]):
-            ask = ask_for(ys, targets, starts, allow_unused)
+            given = tuple([None if start is None else start.node for start in starts])
+            purpose = SOME if allow_unused else TENSORS
+            ask = Ask(purpose, tuple([t.node for t in ys]), given, (), tuple([x.node for x in targets]))
             known = again(ask, retain, not retain)
             if known is not None:
                 return tree.unflatten(structure, _as_leaves(known))

@@ -28,7 +28,7 @@ from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
 from ..tape.misses import note
 from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
 from ..tape.parts import SHORTEST, keep, run_in_parts
-from ..tape.plan import COUNTS, Answer, Misfit, Plan, count, data, draw_gradients, source
+from ..tape.plan import COUNTS, Answer, Misfit, Plan, count, data, draw, source
 from ..tape.record import state
 from ..tape.segment import GIVEN, Ruled, Segment, Unfit
 from ..tape.walk import Said, history
@@ -126,10 +126,9 @@ class Gradients(Question):
 
     def take(self, said: Said) -> None:
         self.parts, self.number, self.order, self.kept = said
-        number = self.number
-        self._rank(number)
+        self._rank(self.number)
         for node in self.implicit:
-            number[node] = len(number)
+            self.number[node] = len(self.number)
 
     def key(self) -> tuple:
         number = self.number
@@ -248,7 +247,7 @@ def _drawn(
     nodes = [None if g is None else g.node for g in gradients]
     # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
     own = {number[s] for _, s in seeds} - {number[n] for n in kept}
-    return draw_gradients(nodes, [*[n for n in nodes if n is not None], *kept], number, own)
+    return draw([*[n for n in nodes if n is not None], *kept], number, nodes, own)
 
 
 def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> tuple:

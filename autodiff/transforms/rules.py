@@ -293,7 +293,7 @@ class Watches:
         return Formulas(gathered, {number[n]: w.watch for n, w in self.by_node.items()}) or None
 
 
-#: By key: True for a rule that ran once, False for one that runs each time, or its program.
+#: Programs by key: that of a rule that ran once, or runs each time, has no steps.
 _rules = namespace("rule")
 
 
@@ -312,18 +312,15 @@ def again(
     nodes = list(places)
     told = tuple([n.kind if n.kind.op is CONSTANT else n.kind.out for n in nodes])
     key = (key, wires, told, MODE.get().tracks, now.tracing > 0)
-    known = _rules.get(key)
-    if type(known) is RuleProgram:
-        return programs.put(known, nodes)
-    if known is None:
-        _rules.put(key, True)
-    if not known:
-        return run()
-    program = RuleProgram(0, ())
-    found = program.learn(run, nodes, is_users=True)
-    if program.steps is None:
-        _rules.put(key, False)
-    else:
-        program.choices.on_change(lambda: _rules.pop(key))
-        _rules.put(key, program, len(nodes))
-    return found
+    program = _rules.get(key)
+    if program is None:
+        _rules.put(key, RuleProgram(0, ()), len(nodes))
+    elif program.steps is not None:
+        return programs.put(program, nodes)
+    elif not program.is_never:
+        found = program.learn(run, nodes, is_users=True)
+        program.is_never = program.steps is None
+        if not program.is_never:
+            program.choices.on_change(lambda: _rules.pop(key))
+        return found
+    return run()

@@ -345,3 +345,45 @@ def test_the_second_derivatives_of_a_length_have_their_digits_however_far_its_si
     for f in (lambda x: ad.hypot(x[0], x[1]), lambda x: ad.abs(_complex(x))):
         for route in ("hessian", "recorded", "hvp", "forward over forward", "reverse over forward"):
             np.testing.assert_allclose(ROUTES[route](f, np.array(sides)), expected, rtol=1e-14, atol=0)
+
+
+# ---------------------------------------------------------------- forward mode is transposed where there are kinks
+
+
+def test_forward_mode_calls_no_hook_beside_a_kink():
+    def f(x):
+        size = ad.abs(x)
+        size.register_hook(lambda g: pytest.fail("a hook is called on the way back"))
+        return ad.sum(size**2)
+
+    for _ in range(3):
+        assert ad.jvp(f, np.array([1.0, -2.0]), np.ones(2))[1] == -2.0
+
+
+def test_forward_mode_runs_the_rule_of_a_function_beside_a_kink():
+    @ad.function
+    def tripled(x): ...
+
+    @tripled.forward(ad.Tensor)
+    def _(ctx, x):
+        return 3 * x
+
+    @tripled.backward(ad.Tensor)
+    def _(ctx, g):
+        pytest.fail("it is a rule of reverse mode")
+
+    @tripled.jvp(ad.Tensor)
+    def _(ctx, dx):
+        return 3 * dx
+
+    for _ in range(3):
+        assert ad.jvp(lambda x: ad.sum(tripled(ad.maximum(x, 0.0))), np.array([1.0, -2.0]), np.ones(2))[1] == 3.0
+
+
+def test_a_result_that_does_not_depend_on_what_moves_has_a_tangent_of_zero_beside_a_kink():
+    def f(x, y):
+        return ad.abs(x) * 2, x, y, ad.argmax(x), ad.sum(ad.abs(y))
+
+    tangents = ad.jvp(f, (np.array([-1.0, 2.0]), np.ones(2)), (np.array([1.0, 10.0]), None))[1]
+    for found, expected in zip(tangents, ([-2.0, 20.0], [1.0, 10.0], [0.0, 0.0], 0, 0.0), strict=True):
+        np.testing.assert_array_equal(found, expected)

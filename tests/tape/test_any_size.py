@@ -222,14 +222,14 @@ def test_a_gradient_has_its_own_size_where_a_parameter_is_updated_and_grows(call
 
 def test_a_size_that_comes_again_has_a_name_of_its_own_and_the_same_machine_code(calls, made, monkeypatch):
     found = []
-    find = families._answered_at_any_size
+    find = families._at_size
 
     def noted(*given):
         known = find(*given)
         found.append(known is not None)
         return known
 
-    monkeypatch.setattr(families, "_answered_at_any_size", noted)
+    monkeypatch.setattr(families, "_at_size", noted)
     f, w = PROGRAMS["pointwise"], RNG.normal(size=(5, 4))
     for n in (3, 4, 6, 7, 9):
         slopes(f, RNG.normal(size=(n, 5)), w)

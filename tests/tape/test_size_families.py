@@ -21,7 +21,7 @@ def hits(request, monkeypatch, patience):
     """True if recordings were answered by plans for any size."""
     if request.param == "natively":
         request.getfixturevalue("native")
-        found = _noted(monkeypatch, families, "_answered_at_any_size")
+        found = _noted(monkeypatch, families, "_at_size")
     else:
         was_installed = recorder.is_installed()
         recorder.uninstall()

@@ -25,7 +25,7 @@ def varied(monkeypatch, patience):
         return found
 
     monkeypatch.setattr(sizes.AnyPlans, "plan", noted)
-    find = families._answered_at_any_size
+    find = families._at_size
 
     def noted_find(*given):
         found = find(*given)
@@ -33,7 +33,7 @@ def varied(monkeypatch, patience):
             answered.append(True)
         return found
 
-    monkeypatch.setattr(families, "_answered_at_any_size", noted_find)
+    monkeypatch.setattr(families, "_at_size", noted_find)
     return answered
 
 
