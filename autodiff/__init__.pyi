@@ -1163,8 +1163,7 @@ def clip(
     *,
     dtype: DTypeLike | None = None,
     casting: _Casting = "same_kind",
-) -> Tensor:
-    """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]"""
+) -> Tensor: ...
 @_operation
 def column_stack(tensors: Sequence[_ArrayLike] | _ArrayLike) -> Tensor: ...
 @_operation
@@ -1760,8 +1759,7 @@ def positive(x: _ArrayLike, *, dtype: DTypeLike | None = None, casting: _Casting
 @_operation
 def power(
     x1: _ArrayLike, x2: _ArrayLike, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind"
-) -> Tensor:
-    """x1 ** x2.   T[...], T[...]  →  T[...]"""
+) -> Tensor: ...
 @_operation
 def prod(
     x: _ArrayLike,

@@ -199,9 +199,9 @@ def caller() -> str:
     return str(user_line() or outside())
 
 
-def located(what: str, mend: str = "") -> str:
+def located(what: str, *mends: str) -> str:
     """A message: what happened, the present line of the user's program, and how to mend it."""
-    return f"{what}\n  called at {caller()}" + (f"\n  {mend}" if mend else "")
+    return "\n  ".join([what, f"called at {caller()}", *filter(None, mends)])
 
 
 aval.place = lambda: located("")

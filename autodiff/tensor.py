@@ -159,7 +159,8 @@ class AbstractTensor(metaclass=_Lattice):
 
         __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _operator
         __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = _operator
-        __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __xor__ = __getitem__ = _operator
+        __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __xor__ = __rshift__ = __getitem__ = _operator
+        __eq__ = __ne__ = _operator  # type: ignore[assignment]  # of elements, unlike Python's
 
         def __neg__(self) -> Tensor: ...
         def __abs__(self) -> Tensor: ...

@@ -15,7 +15,7 @@ from opcode import hasconst, opmap
 from types import CodeType, FrameType
 from typing import Any, NoReturn
 
-from ..errors import DispatchError, caller
+from ..errors import DispatchError, caller, located
 from ..frames import is_ours, short_name
 
 _Kind = inspect._ParameterKind
@@ -107,12 +107,10 @@ class Declaration:
             self.signature.bind(*args, **keywords)
         except TypeError as error:
             says = error
-        raise DispatchError(
-            f"{self.name}: {says}\n"
-            f"  declared {self.name}{bare(self.signature)} at {self.place}\n"
-            f"  called at {caller()}"
-            + (f"\n  did you mean {meant[0]}=?" if meant else brackets())
-        )
+        raise DispatchError(located(
+            f"{self.name}: {says}\n  declared {self.name}{bare(self.signature)} at {self.place}",
+            f"did you mean {meant[0]}=?" if meant else brackets(),
+        ))
 
     def check(self, implementation: Callable, kind: str) -> list[inspect.Parameter]:
         """The parameters of a method that dispatch (without `ctx`), after making sure that they agree.
@@ -249,7 +247,7 @@ def is_below(*modules: str) -> bool:
 
 
 def brackets() -> str:
-    """The line of a message for a call that gives the elements of a list one by one; "" for any other call.
+    """The mend in a message for a call that gives the elements of a list one by one; "" for any other call.
 
     A call with brackets around numbers is made, and offered only if it is taken.
     """
@@ -278,7 +276,7 @@ def brackets() -> str:
         except Exception:
             return ""
     told = [*names[:place], inner, *map(repr, rest), *[f"{name}={x!r:.20}" for name, x in keywords.items()]]
-    return f"\n  {_LISTS[names[place]]}: {public_name(function)}({', '.join(told)})"
+    return f"{_LISTS[names[place]]}: {public_name(function)}({', '.join(told)})"
 
 
 def _is_number(x: Any) -> bool:

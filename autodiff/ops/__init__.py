@@ -6,18 +6,17 @@
 What all raise: DTypeError for a dtype that the letters of a signature (f, i, c, bool; T: any) do not stand for,
 ShapeError where shapes do not broadcast, DispatchError for a type without a method.  What else, each says.
 
-`__all__` of a file of operations has the functions that are public: `ad.*` has those of all files.  Operators, methods,
-and what NumPy's functions call follow from their names.  A trailing underscore (`abs_`) keeps Python's own
-visible inside the library.
+`ad.*` has every generic function whose name has no underscore in front.  Operators, methods, and what NumPy's functions
+call follow from the names.  A trailing underscore (`abs_`) keeps Python's own visible inside the library.
 """
 
 import sys
 
 from codegen.lazily import imported, lazily
 
+from ..custom.function import Function
 from ..tape.machine import WHEN_REPEATED
 from .arithmetic import *
-from .arithmetic import abs_
 from .conditions import *
 from .contraction import *
 from .conversion import *
@@ -28,13 +27,9 @@ from .creation import *
 from .diagonals import *
 from .einsum import *
 from .elementwise import *
-from .elementwise import round_
 from .extremes import *
-from .extremes import max_, min_
 from .gathering import *
 from .indexing import *
-from .indexing import getitem as getitem
-from .indexing import index_update as index_update
 from .joining import *
 from .operators import attach
 from .padding import *
@@ -45,18 +40,12 @@ from .primitive import zeros_of as zeros_of
 from .protocols import counterparts, reductions
 from .rearranging import *
 from .reductions import *
-from .reductions import all_, any_, sum_
 from .rows import *
 from .shaping import *
 from .statistics import *
 
 abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 
-#: The files whose functions are there from the start.
-_FILES = (
-    "arithmetic conditions contraction conversion creation diagonals einsum elementwise extremes gathering "
-    "indexing joining padding power rearranging reductions rows shaping statistics"
-)
 #: By function its other names: those of the Array API, and further ones of NumPy.
 _ALSO = {
     "abs": "absolute", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
@@ -65,9 +54,12 @@ _ALSO = {
     "matrix_transpose": "mT", "max": "amax", "min": "amin", "mod": "remainder", "power": "pow", "round": "around",
     "transpose": "permute_dims",
 }  # fmt: skip
-globals().update({also: globals()[name] for name, others in _ALSO.items() for also in others.split()})
-__all__ = [name.rstrip("_") for file in _FILES.split() for name in sys.modules[f"{__name__}.{file}"].__all__]
-__all__ = sorted([*__all__, *" ".join(_ALSO.values()).split()])
+#: The public functions, by all their names.
+_PUBLIC = {f.__name__: f for f in [*globals().values()] if isinstance(f, Function)} | {"full": full}
+_PUBLIC |= {also: _PUBLIC[name] for name, others in _ALSO.items() for also in others.split()}
+# Two of the files have the names of functions that `primitive` has: the files stay.
+globals().update(_PUBLIC | {file: sys.modules[f"{__name__}.{file}"] for file in ("elementwise", "primitive")})
+__all__ = sorted({*_PUBLIC} - {"getitem", "index_update"})  # which are what brackets mean
 
 #: Functions that many programs never use are imported when one is first asked for: by name, the module that has it.
 LATER = {

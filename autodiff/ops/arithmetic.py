@@ -30,7 +30,7 @@ from ..custom.function import Function
 from ..tape import another, constant, record
 from ..tape.leaves import leaf
 from ..tape.modes import no_grad
-from ..tape.node import Node
+from ..tape.node import Node as TapeNode
 from ..tape.plan import data
 from ..tensor import Tensor, handle
 from .arrays import on_arrays, on_elements
@@ -58,12 +58,6 @@ from .primitive import (
 )  # fmt: skip
 from .template import public
 
-__all__ = [
-    "abs_", "add", "conj", "divide", "floor_divide", "hypot", "imag", "mod", "multiply", "negative", "positive", "real",
-    "reciprocal", "sign", "subtract",
-]
-
-
 add = binary("add", accepts="fic", partials=lambda y, a, b: (1, 1), traits=("commutative",),
     on_bool=operator.or_,
     doc="""x1 + x2.   T[...], T[...]  →  T[...]     of bool: logical or, as in NumPy
@@ -75,7 +69,7 @@ add = binary("add", accepts="fic", partials=lambda y, a, b: (1, 1), traits=("com
     """)
 
 
-def accumulated(present: Node, value: np.ndarray) -> Tensor:
+def accumulated(present: TapeNode, value: np.ndarray) -> Tensor:
     """The sum of a `.grad`, which is on this node, and a gradient: at once, but for a pending `.grad`."""
     if present.value is None:
         with no_grad():
@@ -137,7 +131,6 @@ mul0 = primitive(
     lower=Map(on_elements(_mul0_scalar)),
     vjp=_mul0_vjp,
     masks=True,
-    traits=("elementwise",),
 )
 
 

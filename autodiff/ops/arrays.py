@@ -157,7 +157,7 @@ for _name, _method in {
 def on_elements(program: Callable[..., Any]) -> Callable[..., Any]:
     """The program of a builder whose values have no operators, as a `Map` takes it."""
 
-    def lower(k: Any, *xs: Any, **params: Any) -> Any:
+    def lower(k, *xs, **params):
         builder = _ElementBuilder(k)
         return program(builder, *[_Element(builder, x) for x in xs], **params).value
 

@@ -14,21 +14,14 @@ import numpy as np
 
 from ..custom.function import Function
 from ..errors import DTypeError, ShapeError, located
-from ..tape import another, record
+from ..tape import another, constant, record
 from ..tensor import Tensor
 from .arrays import where_of_arrays
 from .cancelling import by_share
 from .conversion import as_tensor, cast_to
 from .declare import binary, common, composed, listed, published, unary
-from .primitive import BOOL, elementwise, number_of
+from .primitive import BOOL, elementwise
 from .template import public
-
-__all__ = [
-    "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "clip",
-    "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less", "less_equal", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "not_equal", "relu", "select", "where",
-]  # fmt: skip
-
 
 bitwise_and: Function = binary("bitwise_and", accepts="ib", lower="bit_and", traits=("commutative",),
     doc="x1 & x2: bit by bit; of bool, logical and.   i[...], i[...]  →  i[...]",
@@ -118,14 +111,8 @@ _where = elementwise(
 )
 
 
-def _where_body(condition, x1, x2):
-    c = truth(condition, "where", "condition")
-    return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fibc")))
-
-
-where = published(
-    "where",
-    _where_body,
+@published(_where)
+def where(condition, x1, x2):
     """x1 where the condition holds, x2 elsewhere.   bool[...], T[...], T[...]  →  T[...]
 
     Python decides nothing here: both sides are computed.  The side not taken gets a gradient of exactly
@@ -134,9 +121,9 @@ where = published(
 
     >>> ad.grad(lambda x: ad.where(x > 0, ad.log(x), 0.0))(ad.tensor(0.0))
     f64[] 0.0
-    """,
-    _where,
-)
+    """
+    c = truth(condition, "where", "condition")
+    return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fibc")))
 
 
 #: The derivative of the larger of two by the first: 1 where it is larger, one half where they tie, 0 elsewhere.
@@ -181,21 +168,6 @@ _clip = elementwise(
 )
 
 
-def _clip_body(x, min=None, max=None):
-    x = as_tensor(x, "clip", "x")
-    if x.dtype == np.bool_:
-        raise DTypeError(located(f"clip: takes float or integer arrays, got {x.aval}"))
-    bounds = [(name, bound) for name, bound in (("min", min), ("max", max)) if bound is not None]
-    x, *bounds_of = common("clip", (("x", x), *bounds), "fi")
-    if not bounds_of:
-        return another(x)
-    if min is None:
-        bounds_of.insert(0, number_of(no_extreme(x.dtype, 1), x.dtype))
-    if max is None:
-        bounds_of.append(number_of(no_extreme(x.dtype, -1), x.dtype))
-    return record(_clip, (x, *bounds_of))
-
-
 def no_extreme(dtype: np.dtype, sign: int) -> Any:
     """The value that is not the largest (sign 1), or smallest (-1), beside any other element of this dtype."""
     if dtype.kind == "i":
@@ -204,9 +176,8 @@ def no_extreme(dtype: np.dtype, sign: int) -> Any:
     return {"b": sign < 0, "c": complex(number, number)}.get(dtype.kind, number)
 
 
-clip = published(
-    "clip",
-    _clip_body,
+@published(_clip)
+def clip(x, min=None, max=None):
     """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]
 
     At the edges x gets the whole gradient; beyond them the bound does.  Where min exceeds max the result
@@ -216,9 +187,19 @@ clip = published(
 
     >>> ad.grad(lambda x: ad.sum(ad.clip(x, 0.0, 1.0)))(ad.tensor([-1.0, 0.0, 0.5, 2.0]))
     f64[4] [0. 1. 1. 0.]
-    """,
-    _clip,
-)
+    """
+    x = as_tensor(x, "clip", "x")
+    if x.dtype == np.bool_:
+        raise DTypeError(located(f"clip: takes float or integer arrays, got {x.aval}"))
+    bounds = [(name, bound) for name, bound in (("min", min), ("max", max)) if bound is not None]
+    x, *bounds_of = common("clip", (("x", x), *bounds), "fi")
+    if not bounds_of:
+        return another(x)
+    if min is None:
+        bounds_of.insert(0, constant(no_extreme(x.dtype, 1), x.dtype))
+    if max is None:
+        bounds_of.append(constant(no_extreme(x.dtype, -1), x.dtype))
+    return record(_clip, (x, *bounds_of))
 
 
 @public()

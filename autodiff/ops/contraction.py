@@ -16,19 +16,15 @@ from codegen import ir
 from codegen.ir import Aval
 from codegen.lowering import Contract
 
-from ..errors import ShapeError, caller, located
+from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arithmetic import multiply
-from .conditions import not_equal
 from .conversion import cast_to, numbers_of
-from .declare import axis_of, common, integer
-from .primitive import BOOL, I64, adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
+from .declare import axes_in_order, common, integer
+from .primitive import BOOL, I64, Ints, adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .reductions import summed
 from .shaping import flipped_axes, reshaped, transposed
 from .template import public
-
-__all__ = ["dot", "inner", "matmul", "outer", "tensordot"]
 
 
 def _matmul_aval(a: Aval, b: Aval) -> Aval:
@@ -46,18 +42,18 @@ def _check_inner(a: Aval, b: Aval) -> None:
         return
     advice = ""
     if b.ndim > 1 and a.shape[-1] == b.shape[-1]:
-        advice = "\n  if b is stored by rows, pass mT(b)"
+        advice = "if b is stored by rows, pass mT(b)"
     elif a.ndim > 1 and a.shape[-2] == k:
-        advice = "\n  if a is stored by columns, pass mT(a)"
-    raise ShapeError(
+        advice = "if a is stored by columns, pass mT(a)"
+    raise ShapeError(located(
         f"matmul: inner sizes differ: {a} @ {b}\n"
         f"  a has {a.shape[-1]} {'columns' if a.ndim > 1 else 'elements'}, "
-        f"b has {k} {'rows' if b.ndim > 1 else 'elements'}\n"
-        f"  called at {caller()}{advice}"
-    )
+        f"b has {k} {'rows' if b.ndim > 1 else 'elements'}",
+        advice,
+    ))
 
 
-def _batch(a: Aval, b: Aval) -> tuple[int, ...]:
+def _batch(a: Aval, b: Aval) -> Ints:
     """The leading axes of a product."""
     if a.shape[:-2] == b.shape[:-2]:
         return a.shape[:-2]
@@ -92,7 +88,7 @@ def _column(x: Tensor, start: int = 0) -> Tensor:
 
 def _matrices(a: Tensor, b: Tensor) -> Tensor:
     """a @ b; a column times a row is elementwise, so that it fuses: the gradient of `a @ x` by a."""
-    return multiply(a, b) if a.shape[-1] == 1 else record(_matmul, (a, b))
+    return a * b if a.shape[-1] == 1 else record(_matmul, (a, b))
 
 
 def _matmul_batch(op, size, xs, mapped):
@@ -117,7 +113,7 @@ def _matmul_batch(op, size, xs, mapped):
     ]
     left, right = aligned
     if left.shape[-2] == right.shape[-1] == 1:
-        y = summed(multiply(left, flipped_axes(right)), (rank - 1,))
+        y = summed(left * flipped_axes(right), (rank - 1,))
         return reshaped(y, (*y.shape, 1))
     return _matrices(left, right)
 
@@ -133,7 +129,7 @@ def _matmul_written(operands: Sequence[ir.Node], params: tuple, aval: Aval) -> i
     return _ir_reshaped(ir.Node(_matmul, (left, right), params, aval.with_shape(shape)), aval.shape)
 
 
-def _ir_reshaped(x: ir.Node, shape: tuple[int, ...]) -> ir.Node:
+def _ir_reshaped(x: ir.Node, shape: Ints) -> ir.Node:
     return ir.Node(ir.OPS["reshape"], (x,), (shape,), x.aval.with_shape(shape))
 
 
@@ -175,7 +171,7 @@ def operands(name: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
 
 def as_before(y: Tensor, was_bool: bool) -> Tensor:
     """A product of bools is bool: whether any pair is True twice."""
-    return not_equal(y, zero_of(y.dtype)) if was_bool else y
+    return y != zero_of(y.dtype) if was_bool else y
 
 
 @public(2, _matmul)
@@ -198,9 +194,7 @@ def matmul(x1, x2):
     return as_before(_product(a, b), was_bool)
 
 
-def contracted(
-    a: Tensor, b: Tensor, batch: tuple[tuple[int, ...], tuple[int, ...]], over: tuple[tuple[int, ...], tuple[int, ...]]
-) -> Tensor:
+def contracted(a: Tensor, b: Tensor, batch: tuple[Ints, Ints], over: tuple[Ints, Ints]) -> Tensor:
     """Products of elements, summed over pairs of axes.
 
     batch   axes of a, and of b, that run together and stay
@@ -218,22 +212,20 @@ def contracted(
     a = transposed(a, batch[0] + a_rest + over[0])
     b = transposed(b, batch[1] + over[1] + b_rest)
     if not over[0]:
-        return multiply(reshaped(a, (*together, *n, *(1,) * len(m))), reshaped(b, (*together, *(1,) * len(n), *m)))
+        return reshaped(a, (*together, *n, *(1,) * len(m))) * reshaped(b, (*together, *(1,) * len(n), *m))
     k = math.prod(a.shape[a.ndim - len(over[0]) :])
     a = reshaped(a, (*together, math.prod(n), k))
     b = reshaped(b, (*together, k, math.prod(m)))
     return reshaped(_product(a, b), shape)
 
 
-def _summed_products(
-    a: Tensor, b: Tensor, batch: tuple[tuple[int, ...], tuple[int, ...]], over: tuple[tuple[int, ...], tuple[int, ...]]
-) -> Tensor:
+def _summed_products(a: Tensor, b: Tensor, batch: tuple[Ints, Ints], over: tuple[Ints, Ints]) -> Tensor:
     """A contraction that leaves no axis over: a sum in the order of a's axes, which fuses with its neighbours.
 
     Rows of one element times columns of one would each be a product of their own.
     """
     places = dict(zip((*batch[0], *over[0]), (*batch[1], *over[1]), strict=True))
-    total = summed(multiply(a, transposed(b, tuple([places[i] for i in range(a.ndim)]))), tuple(sorted(over[0])))
+    total = summed(a * transposed(b, tuple([places[i] for i in range(a.ndim)])), tuple(sorted(over[0])))
     kept = sorted(batch[0])
     return transposed(total, tuple([kept.index(i) for i in batch[0]]))
 
@@ -262,7 +254,7 @@ def tensordot(x1, x2, axes=2):
     return as_before(contracted(a, b, ((), ()), over), was_bool)
 
 
-def _pairs(a: Tensor, b: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _pairs(a: Tensor, b: Tensor, axes: Any) -> tuple[Ints, Ints]:
     """The summed axes of a and of b."""
     axes = numbers_of(axes)
     if not isinstance(axes, (tuple, list)):
@@ -273,8 +265,7 @@ def _pairs(a: Tensor, b: Tensor, axes: Any) -> tuple[tuple[int, ...], tuple[int,
     if len(axes) != 2:
         raise ShapeError(located(f"tensordot: axes are a number or a pair, not {axes!r}"))
     first, second = (
-        tuple([axis_of("tensordot", i, t.aval) for i in (named if isinstance(named, (tuple, list)) else (named,))])
-        for named, t in zip(axes, (a, b), strict=True)
+        tuple(axes_in_order("tensordot", named, t.aval)) for named, t in zip(axes, (a, b), strict=True)
     )
     if len(first) != len(second) or len(set(first)) < len(first) or len(set(second)) < len(second):
         raise ShapeError(located(f"tensordot: {axes!r} does not pair axes, each once"))
@@ -296,7 +287,7 @@ def dot(x1, x2):
     """
     a, b, was_bool = operands("dot", x1, x2)
     if not a.ndim or not b.ndim:
-        return as_before(multiply(a, b), was_bool)
+        return as_before(a * b, was_bool)
     _check_inner(a.aval, b.aval)
     return as_before(contracted(a, b, ((), ()), ((a.ndim - 1,), (max(b.ndim - 2, 0),))), was_bool)
 
@@ -314,7 +305,7 @@ def inner(x1, x2):
     """
     a, b, was_bool = operands("inner", x1, x2)
     if not a.ndim or not b.ndim:
-        return as_before(multiply(a, b), was_bool)
+        return as_before(a * b, was_bool)
     if a.shape[-1] != b.shape[-1]:
         raise ShapeError(located(
             f"inner: last extents differ: {a.aval}, {b.aval}\n  a has {a.shape[-1]}, b has {b.shape[-1]}"
@@ -332,4 +323,4 @@ def outer(x1, x2):
      [6. 8.]]
     """
     a, b, was_bool = operands("outer", x1, x2)
-    return as_before(multiply(reshaped(a, (a.size, 1)), reshaped(b, (1, b.size))), was_bool)
+    return as_before(reshaped(a, (a.size, 1)) * reshaped(b, (1, b.size)), was_bool)

@@ -23,22 +23,16 @@ from ..containers import registration
 from ..custom.function import CONVERSIONS, told_dense
 from ..dispatch.declaration import brackets, called, is_below, public_name
 from ..dispatch.method import types_of_call
-from ..errors import DispatchError, DTypeError, ShapeError, caller, check_not_masked, located, with_article
+from ..errors import DispatchError, DTypeError, ShapeError, check_not_masked, located, with_article
 from ..tape import DETACH, another, number_leaf, record, state
 from ..tape.ask import value_of
 from ..tape.leaves import taken
 from ..tensor import AbstractTensor, Tensor
-from .primitive import BOOL, C128, F64, I64, OwnPrimitive, primitive, sum_to
+from .primitive import BOOL, C128, F64, I64, OwnPrimitive, broadcasts_to, primitive, sum_to
 from .template import public
-
-__all__ = ["astype", "dense", "project", "stop_gradient", "unbroadcast"]
-
 
 #: The function by which nested lists of tensors become one: `joining`, whose operations convert by this file, fills it.
 JOINING: list[Callable[[list | tuple, str], Tensor]] = []
-
-#: Types of numbers that take the dtype of what they meet (NEP 50); other subclasses, such as np.float64, do not.
-WEAK = frozenset((bool, int, float, complex, Symbol, SymbolicFloat))
 
 #: The dtype of a number that meets nothing.
 DEFAULT_DTYPES = {
@@ -49,6 +43,8 @@ DEFAULT_DTYPES = {
     Symbol: I64,
     SymbolicFloat: F64,
 }
+#: Types of numbers that take the dtype of what they meet (NEP 50); other subclasses, such as np.float64, do not.
+WEAK = frozenset(DEFAULT_DTYPES)
 _KNOWN = frozenset(DTYPES.values())
 #: The types of numbers in the types of a call: a method for one of them is seldom all that is meant.
 _NUMBER = re.compile(r"\b(?<!\.)(bool|int|float|complex)\b")
@@ -86,7 +82,10 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     if isinstance(x, (list, tuple)):
         if holds_tensors(x):
             return JOINING[0](x, f"{where}{what}")
-        x = _array_of(x, where, what)
+        try:
+            x = np.asarray(x)
+        except ValueError as error:
+            raise DispatchError(located(f"{where}{what} is no array: {error}")) from None
     elif isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         x = np.asarray(x)
     check_not_masked(x)
@@ -95,8 +94,8 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     if x is None:
         raise DispatchError(located(
             f"{where}{what} is {'None' if given is None else with_article(type(given).__name__)}, not a tensor",
-            "tensors, numbers, and arrays are taken: NumPy's, and objects with __array__ or "
-            f"__dlpack__{_method_for(type(given))}",
+            "tensors, numbers, and arrays are taken: NumPy's, and objects with __array__ or __dlpack__",
+            _method_for(type(given)),
         ))
     dtype = x.dtype.newbyteorder("=")
     if dtype not in _KNOWN:
@@ -110,14 +109,6 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
 def holds_tensors(x: list | tuple) -> bool:
     """True for a nesting of lists that tensors are in."""
     return any([isinstance(e, AbstractTensor) or (isinstance(e, (list, tuple)) and holds_tensors(e)) for e in x])
-
-
-def _array_of(x: list | tuple, where: str, what: str) -> np.ndarray:
-    """The array that a nesting of numbers stands for."""
-    try:
-        return np.asarray(x)
-    except ValueError as error:
-        raise DispatchError(located(f"{where}{what} is no array: {error}")) from None
 
 
 def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndarray | None:
@@ -203,27 +194,24 @@ def _no_tensor(x: AbstractTensor) -> str:
     method = _method_for(type(x))
     if not method:
         is_argument = is_below("autodiff.transforms.arguments", "autodiff.argument_leaves")
-        return (
-            f"dense: no method for {name}, so it cannot be used where a tensor is needed\n"
-            f"  called at {caller()}\n"
-            f"  add one:  @ad.dense.method({name})"
-            + (f"\n  or let transformations see its parts:  {registration(x)}" if is_argument else "")
+        return located(
+            f"dense: no method for {name}, so it cannot be used where a tensor is needed",
+            f"add one:  @ad.dense.method({name})",
+            f"or let transformations see its parts:  {registration(x)}" if is_argument else "",
         )
-    return (
-        f"{operation.__name__}: no method for {types}, and ad.dense has none to make a tensor of {name}\n"
-        f"  called at {caller()}{method}\n"
-        f"  or let all operations take it as a plain tensor, without what else it means, such as a unit:"
-        f"  @ad.dense.method({name})"
+    return located(
+        f"{operation.__name__}: no method for {types}, and ad.dense has none to make a tensor of {name}", method,
+        "or let all operations take it as a plain tensor, without what else it means, such as a unit:"
+        f"  @ad.dense.method({name})",
     )
 
 
 def _method_for(cls: type) -> str:
-    """The line of a message that offers a method for the operation that was called with a value of a user's class."""
+    """The mend that offers a method for the operation that was called with a value of a user's class."""
     operation, types = _operation_called()
     if cls.__module__ == "builtins" or operation in (None, dense) or cls.__name__ not in types:
         return ""
-    name = public_name(operation)
-    return f"\n  add one for this operation:  @{name}.method{types}"
+    return f"add one for this operation:  @{public_name(operation)}.method{types}"
 
 
 def _operation_called() -> tuple[Any, str]:
@@ -250,11 +238,10 @@ def dtype_of(dtype: Any, function: str = "dtype", otherwise: np.dtype | None = N
         except TypeError:
             found = None
     if dtype is None or found not in _KNOWN:
-        raise DTypeError(
-            f"{function}: {dtype!r} is not a dtype of this library\n"
-            f"  called at {caller()}\n"
-            f"  dtypes are {', '.join(map(str, DTYPES.values()))}{brackets()}"
-        )
+        known = ", ".join(map(str, DTYPES.values()))
+        raise DTypeError(located(
+            f"{function}: {dtype!r} is not a dtype of this library", f"dtypes are {known}", brackets()
+        ))
     return found
 
 
@@ -278,7 +265,6 @@ cast: OwnPrimitive = primitive(
     infer=lambda x, *, dtype: x.with_dtype(DTYPES[dtype]),
     lower=Map(lambda k, x, *, dtype: k.cast(x, dtype)),
     vjp=lambda y_bar, y, x, *, dtype: (cast_to(y_bar, x.dtype) if y.dtype.kind in "fc" else None,),
-    traits=("elementwise",),
 )
 
 
@@ -317,10 +303,9 @@ def unbroadcast(g, like):
     >>> ad.unbroadcast(ad.ones((2, 3)), ad.zeros(3))
     f64[3] [2. 2. 2.]
     """
-    have, want = g.shape, like.shape
-    if len(want) > len(have) or any(n not in (1, m) for n, m in zip(reversed(want), reversed(have), strict=False)):
+    if not broadcasts_to(like.shape, g.shape):
         raise ShapeError(located(f"unbroadcast: a {like.aval} is not broadcast to {g.aval}"))
-    return sum_to(g, want)
+    return sum_to(g, like.shape)
 
 
 @public()

@@ -19,21 +19,16 @@ from codegen.symbols import as_index
 from ..errors import ShapeError, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
-from .arithmetic import add, divide, multiply, subtract
-from .conditions import equal, where
+from .conditions import where
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of
 from .declare import documented, shape_of
 from .elementwise import floor
 from .forms import check_without_effect
-from .primitive import F64, I64, primitive, spread_to
+from .primitive import F64, I64, Ints, broadcasts_to, primitive, spread_to
 from .template import public
 
-__all__ = [
-    "arange", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like",
-]
 
-
-def _iota_reference(*, shape: tuple[int, ...], axis: int, dtype: str) -> np.ndarray:
+def _iota_reference(*, shape: Ints, axis: int, dtype: str) -> np.ndarray:
     along = np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
     return np.broadcast_to(along, shape).astype(DTYPES[dtype])
 
@@ -47,12 +42,12 @@ _iota = primitive(
 )
 
 
-def iota(shape: tuple[int, ...], axis: int, dtype: np.dtype = I64) -> Tensor:
+def iota(shape: Ints, axis: int, dtype: np.dtype = I64) -> Tensor:
     """The position along `axis` of each element: what ranges, the identity and masks are made of."""
     return record(_iota, (), (shape, axis, dtype_name(dtype)))
 
 
-def extents_of(name: str, shape: Any) -> tuple[int, ...]:
+def extents_of(name: str, shape: Any) -> Ints:
     """A shape of a new array, as `shape_of`.  Raises ShapeError for a negative extent."""
     found = shape_of(name, shape)
     if any(n < 0 for n in found):
@@ -69,7 +64,7 @@ def extent_of(name: str, number: Any) -> int:
 
 
 @public(0)
-def _filled(shape: tuple[int, ...], number: int, dtype: np.dtype) -> Tensor:
+def _filled(shape: Ints, number: int, dtype: np.dtype) -> Tensor:
     """A number that the graph knows, everywhere."""
     return spread_to(constant(dtype.type(number).item(), dtype), shape)
 
@@ -114,9 +109,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
     else:
         value = as_tensor(fill_value, "full", "fill_value")
         value = value if wanted is None else cast_to(value, wanted)
-    if value.ndim > len(extents) or any(
-        have not in (1, want) for have, want in zip(reversed(value.shape), reversed(extents), strict=False)
-    ):
+    if not broadcasts_to(value.shape, extents):
         raise ShapeError(located(f"full: {value.aval} does not broadcast to {extents}"))
     return of_its_own(spread_to(value, extents), value)
 
@@ -184,7 +177,7 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
 @public(0)
 def _counted(count, start, step, dtypes):
     """A count of numbers from `start` on, computed in the first dtype, as the second one."""
-    return cast_to(add(multiply(iota((count,), 0, dtypes[0]), step), start), dtypes[1])
+    return cast_to(iota((count,), 0, dtypes[0]) * step + start, dtypes[1])
 
 
 _counted.takes_watched = True
@@ -225,9 +218,9 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
     places = iota((count, *[1] * max(start.ndim, stop.ndim)), 0, start.dtype) if count else None
     if places is None:
         return zeros((0, *np.broadcast_shapes(start.shape, stop.shape)), dtype or F64)
-    line = add(multiply(places, divide(subtract(stop, start), max(parts, 1))), start)
+    line = places * ((stop - start) / max(parts, 1)) + start
     if endpoint and count > 1:
-        line = where(equal(places, count - 1), stop, line)  # exactly, whatever rounding made of it
+        line = where(places == count - 1, stop, line)  # exactly, whatever rounding made of it
     wanted = dtype_of(dtype, "linspace", line.dtype)
     return cast_to(floor(line) if wanted.kind == "i" else line, wanted)
 
@@ -244,5 +237,5 @@ def eye(n_rows, n_cols=None, k=0, dtype=None):
      [0. 0. 1.]]
     """
     shape = extents_of("eye", (n_rows, n_rows if n_cols is None else n_cols))
-    on_diagonal = equal(add(iota(shape, 0), as_index(k)), iota(shape, 1))
+    on_diagonal = iota(shape, 0) + as_index(k) == iota(shape, 1)
     return cast_to(on_diagonal, dtype_of(dtype, "eye", F64))

@@ -26,13 +26,13 @@ from codegen.symbols import as_index
 
 from ..custom.function import Function
 from ..dispatch.declaration import brackets
-from ..errors import DTypeError, ShapeError, caller, in_short, located, with_article
+from ..errors import DTypeError, ShapeError, in_short, located, with_article
 from ..tape import number_leaf, promoted, record, weak_number
 from ..tape.node import Node
 from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, numbers_of
-from .primitive import BOOL, F64, OwnPrimitive, elementwise
+from .primitive import BOOL, F64, KIND_NAMES, Ints, OwnPrimitive, elementwise
 from .template import TAKES, public
 
 #: Ways out for a second argument that is no axis, by the name of the function.
@@ -41,7 +41,7 @@ _MEANT = {
     **dict.fromkeys(("min", "amin"), "ad.minimum(a, b) compares elements of two arrays"),
 }
 #: The way out for a number that is traced.
-_STATIC = "\n  inside a traced function it has to be known: mark the argument static (static_argnums)"
+_STATIC = "inside a traced function it has to be known: mark the argument static (static_argnums)"
 
 
 def integer(value: Any, name: str, what: str) -> int:
@@ -55,12 +55,17 @@ def integer(value: Any, name: str, what: str) -> int:
             if value.node.value is None and value.dtype.kind == "i":
                 way_out = _STATIC
         if what == "an axis":
-            meant = f"\n  {_MEANT[name]}" if name in _MEANT else brackets()
-            way_out = meant or way_out
-        raise TypeError(
-            f"{name}: {what} is an integer, not {told or f'{type(value).__name__} ({value!r})'}\n"
-            f"  called at {caller()}{way_out}"
-        ) from None
+            way_out = _MEANT.get(name) or brackets() or way_out
+        told = told or f"{type(value).__name__} ({value!r})"
+        raise TypeError(located(f"{name}: {what} is an integer, not {told}", way_out)) from None
+
+
+def counted(value: Any, name: str, what: str, least: int = 0) -> int:
+    """An int as `integer`, which counts `what`: "the number of parts".  Raises ShapeError for one below `least`."""
+    count = integer(value, name, what)
+    if count < least:
+        raise ShapeError(located(f"{name}: {count} {what.rpartition(' ')[2]}"))
+    return count
 
 
 def number(value: Any, name: str, what: str) -> float:
@@ -77,9 +82,12 @@ def listed(values: Any, name: str, what: str) -> list[Any]:
         return [*values]
     except TypeError:
         told = with_article(type(values).__name__)
-        raise TypeError(
-            f"{name}: takes {what} in a list or tuple, not {told}\n  called at {caller()}{brackets()}"
-        ) from None
+        raise TypeError(located(f"{name}: takes {what} in a list or tuple, not {told}", brackets())) from None
+
+
+def several(x: Any) -> Sequence[Any]:
+    """A list or tuple; of anything else it alone."""
+    return x if isinstance(x, (tuple, list)) else (x,)
 
 
 def axis_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> int:
@@ -96,16 +104,19 @@ def axis_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> in
     return number % rank
 
 
-def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> tuple[int, ...]:
+def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> Ints:
     """The axes that an `axis` argument names, sorted; None names all of them.  Raises ShapeError for a repeated one."""
     if axis is None:
         return tuple(range(aval.ndim if ndim is None else ndim))
-    if not isinstance(axis, (tuple, list)):
-        return (axis_of(function, axis, aval, ndim),)
-    axes = tuple(sorted(axis_of(function, a, aval, ndim) for a in axis))
+    axes = tuple(sorted([axis_of(function, a, aval, ndim) for a in several(axis)]))
     if len(set(axes)) < len(axes):
         raise ShapeError(located(f"{function}: an axis is named twice in {tuple(axis)} for {aval}"))
     return axes
+
+
+def axes_in_order(function: str, axes: Any, aval: Aval) -> list[int]:
+    """The axes that a number, or a list or tuple of them, names, as they stand."""
+    return [axis_of(function, axis, aval) for axis in several(axes)]
 
 
 def built(function: str, count: int, make: Callable[[], np.ndarray]) -> np.ndarray:
@@ -125,19 +136,17 @@ def check_parts(function: str, count: int) -> None:
         raise MemoryError(located(f"{function}: no room for {count} results")) from None
 
 
-def shape_of(function: str, shape: Any) -> tuple[int, ...]:
+def shape_of(function: str, shape: Any) -> Ints:
     """A shape out of an int or a sequence or array of them; -1 is left for `reshape` to read.  Raises TypeError."""
     shape = numbers_of(shape)
-    extents: Sequence = shape if isinstance(shape, (tuple, list)) else (shape,)
+    extents = several(shape)
     try:
         return tuple([as_index(n) for n in extents])
     except TypeError:
         way_out = ""
         if any(isinstance(n, Tensor) and n.node.value is None and n.dtype.kind == "i" for n in extents):
             way_out = _STATIC
-        raise TypeError(
-            f"{function}: a shape is made of integers, not {shape!r:.80}\n  called at {caller()}{way_out}"
-        ) from None
+        raise TypeError(located(f"{function}: a shape is made of integers, not {shape!r:.80}", way_out)) from None
 
 
 def check_known(index: Tensor, *, name: str, extent: int) -> None:
@@ -225,12 +234,11 @@ def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
     """The dtype to convert to where the promoted one is not taken."""
     if dtype.kind in "ib" and "i" not in accepts and "f" in accepts:
         return F64
-    kinds = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}
     mend = f"ad.astype(x, ad.{'float64' if 'f' in accepts else 'int64'}) converts one"
     if dtype.kind == "c":
         mend = "ad.real(x), ad.imag(x) and ad.abs(x) are real: take what is meant"
     raise DTypeError(located(
-        f"{function}: takes {' or '.join(kinds[k] for k in accepts)} arguments, got {dtype}", f"{mend}"
+        f"{function}: takes {' or '.join(KIND_NAMES[k] for k in accepts)} arguments, got {dtype}", mend
     ))
 
 
@@ -270,8 +278,7 @@ def is_simple(tensor: type, number: type) -> bool:
 
 
 def unary(
-    name: str, reference: Callable[..., Any] | None = None, *, doc: str,
-    slope: Callable[[Tensor, Tensor], Any] | None = None, called: str = "", accepts: str = "f",
+    name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
     of_complex: Callable[[Tensor], Tensor] | None = None, example: str = "", **declared: Any,
 ) -> Function:
     """A public function of one argument, and its operation; other parameters as for `elementwise`.
@@ -283,13 +290,14 @@ def unary(
     of_complex   what it means for a complex argument, where the operation itself does not take one
     """
     called = called or name
-    operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, slope=slope, **declared)
+    operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
 
     def body(x):
         (t,) = common(called, (("x", x),), accepts + "c" if of_complex else accepts)
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
-    return published(called, body, documented(example, doc), operation)
+    body.__module__ = "autodiff"
+    return published(operation, name=called, doc=documented(example, doc))(body)
 
 
 def binary(
@@ -311,7 +319,8 @@ def binary(
             return on_bool(*tensors)
         return record(operation, tuple(tensors))
 
-    return published(called, body, documented(example, doc), operation)
+    body.__module__ = "autodiff"
+    return published(operation, name=called, doc=documented(example, doc))(body)
 
 
 def documented(example: str, *paragraphs: str) -> str:
@@ -325,10 +334,14 @@ def composed(name: str, body: Any, told: str, example: str, tensors: int | None 
 
 
 def published(
-    name: str, body: Any, doc: str, operation: OwnPrimitive, natively: Callable[..., Any] | None = None
-) -> Function:
-    """The generic function of a body made here: named, documented, and knowing its operation."""
-    body.__module__, body.natively = "autodiff", natively or OneNode(operation)
-    made: Function = public(records=operation, name=name, doc=doc)(body)
-    made.takes_watched = True
-    return made
+    operation: OwnPrimitive, natively: Callable[..., Any] | None = None, name: str = "", doc: str = ""
+) -> Callable[[Any], Function]:
+    """Declare a public function by a body that records one operation, which it is known by; as for `public`."""
+
+    def declare(body: Any) -> Function:
+        body.natively = natively or OneNode(operation)
+        made: Function = public(records=operation, name=name, doc=doc)(body)
+        made.takes_watched = True
+        return made
+
+    return declare

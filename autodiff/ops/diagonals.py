@@ -17,7 +17,6 @@ from codegen.lowering import Move
 from ..errors import ShapeError, located
 from ..tape import constant, record
 from ..tensor import Tensor
-from .arithmetic import add, multiply
 from .conditions import equal, greater_equal, less_equal, where
 from .conversion import as_tensor
 from .creation import iota
@@ -27,8 +26,6 @@ from .reductions import summed, widened
 from .shaping import reshaped, transposed
 from .slicing import embedded, part
 from .template import public
-
-__all__ = ["diag", "diagonal", "trace", "tril", "triu"]
 
 
 def _matrices(x: Any, name: str) -> Tensor:
@@ -42,7 +39,7 @@ def _places(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """For each element of a matrix its row moved by k, and its column."""
     shape = x.shape[-2:]
     row = iota(shape, 0)
-    return (add(row, k) if k else row), iota(shape, 1)
+    return (row + k if k else row), iota(shape, 1)
 
 
 def lower_part(x: Tensor, k: int = 0) -> Tensor:
@@ -57,7 +54,7 @@ def upper_part(x: Tensor, k: int = 0) -> Tensor:
 
 def halved_lower(x: Tensor) -> Tensor:
     """The lower triangles, their diagonals halved: what, added to its transpose, gives a symmetric x."""
-    return lower_part(where(equal(*_places(x, 0)), multiply(x, 0.5), x))
+    return lower_part(where(equal(*_places(x, 0)), x * 0.5, x))
 
 
 def _triangle(name: str, where_it_is: str, rest: str, of: Callable[[Tensor, int], Tensor], example: str) -> Any:
@@ -114,7 +111,6 @@ slant: OwnPrimitive = linear(
     infer=_slant_aval,
     transpose=lambda y_bar, y, x, *, count: (record(unslant, (y_bar,), (x.shape[-1],)),),
     lower=Move(lambda k, index, x, *, count: x(*index[:-1], k.add(*index[-2:]))),
-    traits=("move",),
 )
 
 #: Zeros, with each row from its diagonal on.

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from ..errors import ShapeError, caller, located
+from ..errors import ShapeError, located
 from ..tensor import Tensor
 from .contraction import as_before, contracted
 from .conversion import cast_to
@@ -26,8 +26,6 @@ from .primitive import BOOL, I64
 from .reductions import summed
 from .shaping import reshaped, transposed
 from .template import public
-
-__all__ = ["einsum"]
 
 Labels = tuple[str, ...]
 
@@ -104,10 +102,8 @@ def spelled(*operands: Any) -> tuple[Any, ...]:
 def _numbers(labels: Any) -> list[Any]:
     """The labels of one operand: integers and `...`."""
     if isinstance(labels, str) or not hasattr(labels, "__iter__"):
-        first = f"\n  subscripts stand first: ad.einsum({labels!r}, x)" if isinstance(labels, str) else ""
-        raise TypeError(
-            f"einsum: behind each array stands a list of numbers, not {labels!r}\n  called at {caller()}{first}"
-        )
+        first = f"subscripts stand first: ad.einsum({labels!r}, x)" if isinstance(labels, str) else ""
+        raise TypeError(located(f"einsum: behind each array stands a list of numbers, not {labels!r}", first))
     return [n if n is Ellipsis else integer(n, "einsum", "a label") for n in labels]
 
 

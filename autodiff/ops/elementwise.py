@@ -16,14 +16,8 @@ from ..tensor import Tensor
 from .conditions import isinf, where
 from .conversion import cast_to
 from .declare import binary, integer, unary
-from .primitive import named, zero_of
+from .primitive import OwnPrimitive, elementwise, named, zero_of
 from .template import public
-
-__all__ = [
-    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "ceil", "cos", "cosh", "erf", "exp",
-    "expm1", "floor", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2", "rint", "round_", "sigmoid", "sin",
-    "sinh", "softplus", "sqrt", "tan", "tanh", "trunc",
-]  # fmt: skip
 
 
 def inverse_root(k: Any, a: Any, low: Any = None, root: Any = None) -> Any:
@@ -45,38 +39,33 @@ def inverse_root(k: Any, a: Any, low: Any = None, root: Any = None) -> Any:
 _LARGE = 2.0**28
 
 
-def _leg(k: Any, size: Any, square: Any) -> Any:
+def _leg(k, size, square):
     """The root of a number that is size², or nearly."""
     return k.select(size > _LARGE, size, k.sqrt(square))
 
 
-def _arcsinh_slope(k: Any, x: Any) -> Any:
+def _arcsinh_slope(k, x):
     square = k.fma(x, x, 1.0)
     return inverse_root(k, square, k.fma(x, x, 1.0 - square), _leg(k, abs(x), square))
 
 
-def _arccosh_slope(k: Any, x: Any) -> Any:
+def _arccosh_slope(k, x):
     square = k.fma(x, x, -1.0)
     return k.select(x < 1.0, math.nan, inverse_root(k, square, root=_leg(k, x, square)))
 
 
-# The program 1 - x² is rounded once: it has all its digits near 1 and -1.
-arc_slope = unary("arc_slope", lambda x: 1 / np.sqrt((1 - x) * (1 + x)), slope=lambda y, x: x * y * y * y,
-    lower=lambda k, x: inverse_root(k, k.fma(-x, x, 1.0)),
-    doc="1 / sqrt(1 - x²), the derivative of arcsin.   f[...]  →  f[...]",
-)
-arcsinh_slope = unary("arcsinh_slope", lambda x: 1 / np.hypot(x, x.dtype.type(1)),
-    slope=lambda y, x: -(x * y) * y * y, lower=_arcsinh_slope,
-    doc="1 / sqrt(x² + 1), the derivative of arcsinh.   f[...]  →  f[...]",
-)
-arccosh_slope = unary("arccosh_slope", lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
-    slope=lambda y, x: -(x * y) * y * y, lower=_arccosh_slope,
-    doc="1 / sqrt(x² - 1), the derivative of arccosh.   f[...]  →  f[...]",
-)
-arctanh_slope = unary("arctanh_slope", lambda x: 1 / ((1 - x) * (1 + x)), slope=lambda y, x: 2 * x * y * y,
-    lower=lambda k, x: 1.0 / k.fma(-x, x, 1.0),
-    doc="1 / (1 - x²), the derivative of arctanh.   f[...]  →  f[...]",
-)
+#: 1 / sqrt(1 - x²), the derivative of arcsin.  The program 1 - x² is rounded once: it has all digits near 1 and -1.
+arc_slope = elementwise("arc_slope", lambda x: 1 / np.sqrt((1 - x) * (1 + x)), slope=lambda y, x: x * y * y * y,
+    lower=lambda k, x: inverse_root(k, k.fma(-x, x, 1.0)))
+#: 1 / sqrt(x² + 1), the derivative of arcsinh.
+arcsinh_slope = elementwise("arcsinh_slope", lambda x: 1 / np.hypot(x, x.dtype.type(1)),
+    slope=lambda y, x: -(x * y) * y * y, lower=_arcsinh_slope)
+#: 1 / sqrt(x² - 1), the derivative of arccosh.
+arccosh_slope = elementwise("arccosh_slope", lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1)),
+    slope=lambda y, x: -(x * y) * y * y, lower=_arccosh_slope)
+#: 1 / (1 - x²), the derivative of arctanh.
+arctanh_slope = elementwise("arctanh_slope", lambda x: 1 / ((1 - x) * (1 + x)), slope=lambda y, x: 2 * x * y * y,
+    lower=lambda k, x: 1.0 / k.fma(-x, x, 1.0))
 
 
 #: Powers of 2: where the larger of two numbers is large, and is small, and what it is multiplied by there, so that the
@@ -84,7 +73,7 @@ arctanh_slope = unary("arctanh_slope", lambda x: 1 / ((1 - x) * (1 + x)), slope=
 _FAR = {"f64": ((500, -600), (-450, 600)), "f32": ((60, -70), (-45, 90))}
 
 
-def _turn(k: Any, a: Any, b: Any) -> Any:
+def _turn(k, a, b):
     (most, down), (least, up) = [[2.0**n for n in pair] for pair in _FAR[k.dtype(a)]]
     size = k.maximum(abs(a), abs(b))
     scale = k.select(size > most, down, k.select(size < least, up, k.constant(1.0, like=a)))
@@ -97,10 +86,9 @@ def _turn_reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a / length / length
 
 
-turn: Function = binary("turn", _turn_reference,
-    partials=lambda y, a, b: (lambda: turn(b, a) ** 2 - y * y, lambda: -2 * (y * turn(b, a))), lower=_turn,
-    doc="x1 / (x1² + x2²) without overflow, the derivative of arctan2.   f[...], f[...]  →  f[...]",
-)
+#: a / (a² + b²) without overflow, the derivative of arctan2.
+turn: OwnPrimitive = elementwise("turn", _turn_reference,
+    partials=lambda y, a, b: (lambda: turn(b, a) ** 2 - y * y, lambda: -2 * (y * turn(b, a))), lower=_turn)
 
 
 # ---------------------------------------------------------------- of functions that end level
@@ -109,27 +97,26 @@ turn: Function = binary("turn", _turn_reference,
 # x alone it has its derivative by x.
 
 
-def _tanh_slope(k: Any, x: Any, y: Any) -> Any:
+def _tanh_slope(k, x, y):
     # 1 - |y| is exp(-2|x|) (1 + |y|).
     size, above = abs(x), 1.0 + abs(y)
     return k.exp(-(size + size)) * (above * above)
 
 
-def _sigmoid_slope(k: Any, x: Any, y: Any) -> Any:
+def _sigmoid_slope(k, x, y):
     # 1 - y is exp(-x) y.
     return y * k.select(x < 0.0, 1.0 - y, k.exp(-abs(x)) * y)
 
 
-tanh_slope: Function = binary("tanh_slope", program=_tanh_slope,
-    partials=lambda s, x, y: (lambda: -2 * (y * s), None),
-    doc="1 / cosh(x1)² for x2 = tanh(x1), with all its digits.   f[...], f[...]  →  f[...]",
-)
-sigmoid_slope: Function = binary(
+#: 1 / cosh(x)² for y = tanh(x), with all its digits.
+tanh_slope = elementwise("tanh_slope", program=_tanh_slope,
+    partials=lambda s, x, y: (lambda: -2 * (y * s), None))
+#: y (1 - y) for y = sigmoid(x), with all its digits.
+sigmoid_slope = elementwise(
     "sigmoid_slope",
     program=_sigmoid_slope,
     # 1 - 2y is -tanh(x / 2), which has its digits near 0 too.
     partials=lambda s, x, y: (lambda: -(named("tanh")(0.5 * x) * s), None),
-    doc="x2 (1 - x2) for x2 = sigmoid(x1), with all its digits.   f[...], f[...]  →  f[...]",
 )
 
 
@@ -246,22 +233,20 @@ logaddexp = binary("logaddexp",
     example=">>> ad.logaddexp([1000.0, 0.0], [1000.0, -ad.inf])\nf64[2] [1000.69314718    0.        ]")
 
 
-def _logaddexp2(k: Any, x: Any, y: Any) -> Any:
+def _logaddexp2(k, x, y):
     is_less = x < y
     large, small = k.select(is_less, y, x), k.select(is_less, x, y)
     more = k.log1p(k.exp2(small - large)) * (1 / math.log(2))
     return k.select(k.isnan(x), x, large + k.select(x == y, 1.0, more))
 
 
-def _share2(k: Any, x: Any) -> Any:
+def _share2(k, x):
     small = k.exp2(-abs(x))
     return k.select(x < 0.0, small, 1.0) / (1.0 + small)
 
 
-share2: Function = unary("share2", program=_share2,
-    slope=lambda y, x: y * share2(-x) * math.log(2),
-    doc="1 / (1 + 2**-x), the share of 2**x in 2**x + 1.   f[...]  →  f[...]",
-)
+#: 1 / (1 + 2**-x), the share of 2**x in 2**x + 1.
+share2: OwnPrimitive = elementwise("share2", program=_share2, slope=lambda y, x: y * share2(-x) * math.log(2))
 
 
 logaddexp2 = binary("logaddexp2",

@@ -17,11 +17,12 @@ from .conditions import clip, isnan, where
 from .declare import binary, composed, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
 from .power import power, power_to
+from .primitive import elementwise
 from .special_normal import polynomial, weighted
 from .template import public
 
 
-def _sinc(k: Any, x: Any) -> Any:
+def _sinc(k, x):
     angle = math.pi * k.select(x == 0.0, 1.0, x)
     return k.select(x == 0.0, 1.0, k.sin(angle) / angle)
 
@@ -89,10 +90,10 @@ silu = composed("silu", lambda x: x * sigmoid(x),
     """x sigmoid(x), which is also called swish.   f[...]  →  f[...]
 
     Source: Elfwing, Uchibe, Doya, "Sigmoid-Weighted Linear Units for Neural Network Function Approximation", 2017.""",
-    ">>> ad.silu([0.0, 1.0])\nf64[2] [0.         0.73105858]", takes="fc")
+    ">>> ad.silu([0.0, 1.0])\nf64[2] [0.         0.73105858]", 1, "fc")
 
 
-@public(takes="fc")
+@public(1, takes="fc")
 def gelu(x, approximate=False):
     """x times the probability that a standard normal number is below it.   f[...]  →  f[...]     approximate: by tanh
 
@@ -144,10 +145,10 @@ def leaky_relu(x, negative_slope=0.01):
 
 log_sigmoid = composed("log_sigmoid", lambda x: -softplus(-x),
     "log(sigmoid(x)), without underflow.   f[...]  →  f[...]",
-    ">>> ad.log_sigmoid([0.0, -50.0])\nf64[2] [ -0.69314718 -50.        ]", takes="fc")
+    ">>> ad.log_sigmoid([0.0, -50.0])\nf64[2] [ -0.69314718 -50.        ]", 1, "fc")
 relu6 = composed("relu6", lambda x: clip(x, 0, 6),
     "x, but no less than 0 and no more than 6.   T[...]  →  T[...]",
-    ">>> ad.relu6([-1.0, 3.0, 9.0])\nf64[3] [0. 3. 6.]", takes="T")
+    ">>> ad.relu6([-1.0, 3.0, 9.0])\nf64[3] [0. 3. 6.]", 1, "T")
 
 
 def _tanh_softplus(k, x):
@@ -166,17 +167,15 @@ def _tanh_softplus_slope(k, x, y):
     return p * (q * (4.0 * small) / length) / length
 
 
-tanh_softplus_slope = binary("tanh_softplus_slope", program=_tanh_softplus_slope,
-    partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None),
-    doc="The derivative of tanh_softplus by x1, for x2 = tanh_softplus(x1), with all its digits.",
-)
-tanh_softplus = unary("tanh_softplus", program=_tanh_softplus, slope=lambda y, x: tanh_softplus_slope(x, y),
-    doc="tanh(softplus(x)), by one exponential.   f[...]  →  f[...]",
-)
+#: The derivative of tanh_softplus by x, for y = tanh_softplus(x), with all its digits.
+tanh_softplus_slope = elementwise("tanh_softplus_slope", program=_tanh_softplus_slope,
+    partials=lambda s, x, y: (lambda: s * (sigmoid(-x) - 2 * (y * sigmoid(x))), None))
+#: tanh(softplus(x)), by one exponential.
+tanh_softplus = elementwise("tanh_softplus", program=_tanh_softplus, slope=lambda y, x: tanh_softplus_slope(x, y))
 
 
 mish = composed("mish", lambda x: x * tanh_softplus(x),
     """x tanh(softplus(x)).   f[...]  →  f[...]
 
     Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.""",
-    ">>> ad.mish([0.0, 1.0])\nf64[2] [0.         0.86509839]", takes="fc")
+    ">>> ad.mish([0.0, 1.0])\nf64[2] [0.         0.86509839]", 1, "fc")

@@ -24,20 +24,18 @@ import numpy as np
 
 from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
 
-from ..tape import DETACH, record
+from ..tape import DETACH, constant, record
 from ..tensor import Tensor
 from .arithmetic import imaginary_part, mul0, real_part
 from .conditions import isfinite, maximum, where
 from .conversion import cast_to
 from .declare import axes_of, documented, integer
 from .joining import joined
-from .primitive import BOOL, I64, OwnPrimitive, elementwise_aval, number_of, primitive, times, with_extent, zero_of
+from .primitive import BOOL, I64, Ints, OwnPrimitive, elementwise_aval, primitive, times, with_extent, zero_of
 from .reductions import all_, any_, recurrence, reduction, scan, summed, unreduced
 from .shaping import kept, on_axis, spread
 from .slicing import part
 from .template import public
-
-__all__ = ["argmax", "argmin", "cummax", "cummin", "max_", "min_"]
 
 
 def _op(name: str, *inputs: Node, **params: Any) -> Node:
@@ -48,7 +46,7 @@ def _number(value: float, like: Aval) -> Node:
     return Node(CONSTANT, (), (value, dtype_name(like.dtype)), Aval((), like.dtype))
 
 
-def _is_extreme(name: str, x: Node, axes: tuple[int, ...]) -> Node:
+def _is_extreme(name: str, x: Node, axes: Ints) -> Node:
     y = _op("reshape", _op(name, x, axis=axes), shape=kept(x.aval.shape, axes))
     return _op("equal", x, _op("broadcast_to", y, shape=x.aval.shape))
 
@@ -71,10 +69,10 @@ def winners(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
     name    of the extreme, an operation; complex numbers are ordered by real parts, equal ones by imaginary parts
     """
 
-    def values(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
+    def values(x: np.ndarray, *, axis: Ints) -> np.ndarray:
         return (x == reference(x, axis, keepdims=True)) | (x != x)
 
-    def written(x: Node, axes: tuple[int, ...], aval: Aval) -> Node:
+    def written(x: Node, axes: Ints, aval: Aval) -> Node:
         if x.aval.dtype.kind != "c":
             wins = _is_extreme(name, x, axes)
             return _op("bitwise_or", wins, _op("not_equal", x, x)) if x.aval.dtype.kind == "f" else wins
@@ -131,13 +129,13 @@ _max, _min = _extreme("max", np.max), _extreme("min", np.min)
 _winners = {"max": winners("max", np.max), "min": winners("min", np.min)}
 
 
-def _extreme_of_complex(operation: OwnPrimitive, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _extreme_of_complex(operation: OwnPrimitive, x: Tensor, axes: Ints) -> Tensor:
     """The extreme complex numbers: parts of those that attain it; these move it, evenly."""
     still = record(DETACH, (x,))
     wins = record(_winners[operation.name], (still,), (axes,))
     beyond = -math.inf if operation is _max else math.inf
     best, second = (record(operation, (where(wins, p(still), beyond),), (axes,)) for p in (real_part, imaginary_part))
-    value = cast_to(best, x.dtype) + cast_to(second, x.dtype) * number_of(1j, x.dtype)
+    value = cast_to(best, x.dtype) + cast_to(second, x.dtype) * constant(1j, x.dtype)
     moved = where(wins & isfinite(still), x - still, zero_of(x.dtype))  # by nothing
     return value + summed(moved, axes) / summed(cast_to(wins, x.dtype), axes)
 
@@ -178,7 +176,7 @@ def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
     Neither squares nor what is divided by a norm, its derivative, leave it: 2 step - far is less than it.
     """
     far, step = (48, 80) if top.dtype == np.float32 else (400, 600)
-    one, large, small, most, least = (number_of(2.0**n, top.dtype) for n in (0, step, -step, far, -far))
+    one, large, small, most, least = (constant(2.0**n, top.dtype) for n in (0, step, -step, far, -far))
     # A zero stays as it is: the square of its scale, a second derivative, would leave the range.
     is_large, is_small = top > most, (top < least) & (top != zero_of(top.dtype))
     scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
@@ -188,7 +186,7 @@ def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
 def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, example: str) -> Any:
     """The function of the places of an extreme."""
 
-    def over_axes(x: np.ndarray, *, axis: tuple[int, ...]) -> np.ndarray:
+    def over_axes(x: np.ndarray, *, axis: Ints) -> np.ndarray:
         rest = [i for i in range(x.ndim) if i not in axis]
         rows = x.transpose(*rest, *axis).reshape(*[x.shape[i] for i in rest], math.prod([x.shape[a] for a in axis]))
         return reference(rows, -1)

@@ -27,11 +27,11 @@ from codegen.lowering import Fourier
 from ..errors import DispatchError, ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arithmetic import conj, multiply, real_aval
-from .conditions import equal, logical_or, where
+from .arithmetic import conj, real_aval
+from .conditions import where
 from .conversion import as_tensor, cast_to
 from .creation import extent_of, iota
-from .declare import axis_of, built, documented, integer, listed
+from .declare import axes_in_order, axis_of, built, documented, integer, listed
 from .joining import joined
 from .primitive import C64, C128, F32, F64, OwnPrimitive, expect, linear, with_extent, zeros_of
 from .protocols import counterparts
@@ -53,46 +53,37 @@ def _fft_reference(x: np.ndarray, *, axis: int, inverse: bool) -> np.ndarray:
     return y.astype(x.dtype, copy=False)
 
 
-def _half_aval(x: Aval, *, axis: int) -> Aval:
-    return Aval(with_extent(x.shape, axis, x.shape[axis] // 2 + 1), _COMPLEX[x.dtype])
-
-
-def _whole_aval(x: Aval, *, axis: int, n: int) -> Aval:
-    return real_aval(x.with_shape(with_extent(x.shape, axis, n)))
-
-
 def _weighted(y: Tensor, axis: int, n: int, factor: float) -> Tensor:
     """Half a spectrum of n real numbers, those for two frequencies times a factor."""
     k = iota(with_extent((1,) * y.ndim, axis, y.shape[axis]), axis)
-    is_one = logical_or(equal(k, 0), equal(multiply(k, 2), n))
-    return multiply(y, cast_to(where(is_one, 1.0, factor), y.dtype))
+    is_one = (k == 0) | (k * 2 == n)
+    return y * cast_to(where(is_one, 1.0, factor), y.dtype)
 
 
-def _rfft_transpose(y_bar, y, x, *, axis):
-    n = x.shape[axis]
-    return (record(_to_real, (_weighted(y_bar, axis, n, 0.5),), (axis, n)),)
-
-
-def _fourier(name: str, form: str, reference: Callable, infer: Callable, transpose: Callable) -> OwnPrimitive:
-    return linear(
-        name, reference, infer=infer, transpose=transpose, lower=Fourier(form)
-    )
-
-
-_of_complex: OwnPrimitive = _fourier(
-    "fft", "complex", _fft_reference, lambda x, *, axis, inverse: x,
-    lambda y_bar, y, x, *, axis, inverse: (record(_of_complex, (y_bar,), (axis, not inverse)),),
-)  # fmt: skip
-_of_real: OwnPrimitive = _fourier(
-    "rfft", "half", lambda x, *, axis: np.fft.rfft(x, axis=axis).astype(_COMPLEX[x.dtype], copy=False),
-    _half_aval, _rfft_transpose,
-)  # fmt: skip
+_of_complex: OwnPrimitive = linear(
+    "fft",
+    _fft_reference,
+    infer=lambda x, *, axis, inverse: x,
+    transpose=lambda y_bar, y, x, *, axis, inverse: (record(_of_complex, (y_bar,), (axis, not inverse)),),
+    lower=Fourier("complex"),
+)
+_of_real: OwnPrimitive = linear(
+    "rfft",
+    lambda x, *, axis: np.fft.rfft(x, axis=axis).astype(_COMPLEX[x.dtype], copy=False),
+    infer=lambda x, *, axis: Aval(with_extent(x.shape, axis, x.shape[axis] // 2 + 1), _COMPLEX[x.dtype]),
+    transpose=lambda y_bar, y, x, *, axis: (
+        record(_to_real, (_weighted(y_bar, axis, x.shape[axis], 0.5),), (axis, x.shape[axis])),
+    ),
+    lower=Fourier("half"),
+)
 #: Of a spectrum of n // 2 + 1 numbers.
-_to_real: OwnPrimitive = _fourier(
-    "irfft", "whole",
-    lambda x, *, axis, n: np.fft.irfft(x, n, axis, norm="forward").astype(x.real.dtype, copy=False), _whole_aval,
-    lambda y_bar, y, x, *, axis, n: (_weighted(record(_of_real, (y_bar,), (axis,)), axis, n, 2.0),),
-)  # fmt: skip
+_to_real: OwnPrimitive = linear(
+    "irfft",
+    lambda x, *, axis, n: np.fft.irfft(x, n, axis, norm="forward").astype(x.real.dtype, copy=False),
+    infer=lambda x, *, axis, n: real_aval(x.with_shape(with_extent(x.shape, axis, n))),
+    transpose=lambda y_bar, y, x, *, axis, n: (_weighted(record(_of_real, (y_bar,), (axis,)), axis, n, 2.0),),
+    lower=Fourier("whole"),
+)
 
 
 def _taken(name: str, x: Tensor, to_complex: bool) -> Tensor:
@@ -116,8 +107,8 @@ def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Te
     if norm not in (None, "backward", "forward", "ortho"):
         raise DispatchError(located(f"fft.{name}: norm is 'backward', 'forward' or 'ortho', not {norm!r}"))
     if norm == "ortho":
-        return multiply(y, float(n) ** -0.5)
-    return multiply(y, 1.0 / n) if (norm == "forward") is not inverse else y
+        return y * float(n) ** -0.5
+    return y * (1.0 / n) if (norm == "forward") is not inverse else y
 
 
 def _single(name: str, told: str, operation: OwnPrimitive, is_known: bool, raises: str, example: str) -> Any:
@@ -207,7 +198,7 @@ def _on_axes(
     x = as_tensor(x, f"fft.{name}", "x")
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(listed(s, f"fft.{name}", "lengths")), x.ndim)
-    axes = [axis_of(f"fft.{name}", a, x.aval) for a in listed(axes, f"fft.{name}", "axes")]
+    axes = axes_in_order(f"fft.{name}", listed(axes, f"fft.{name}", "axes"), x.aval)
     sizes: Sequence = [None] * len(axes) if s is None else listed(s, f"fft.{name}", "lengths")
     if len(sizes) != len(axes):
         raise ShapeError(located(f"fft.{name}: {len(sizes)} sizes for {len(axes)} axes"))
@@ -299,8 +290,7 @@ rfftfreq = _frequencies(rfft, "n//2 + 1", np.fft.rfftfreq, ">>> ad.fft.rfftfreq(
 def _shifted(name: str, sign: int, told: str, example: str) -> Any:
     def body(x, axes=None):
         x = as_tensor(x, f"fft.{name}", "x")
-        axes = range(x.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
-        places = [axis_of(f"fft.{name}", a, x.aval) for a in axes]
+        places = [*range(x.ndim)] if axes is None else axes_in_order(f"fft.{name}", axes, x.aval)
         return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
 
     return public(name=name, doc=documented(example, told, "Raises ShapeError when x has no such axis."))(body)

@@ -36,7 +36,7 @@ signbit = unary("signbit", result="bool",
     example=">>> ad.signbit([0.0, -0.0])\nbool[2] [False  True]")
 
 
-def _nextafter(k: Any, x: Any, y: Any) -> Any:
+def _nextafter(k, x, y):
     """Floats of one sign are in the order of their bits: the next one away from 0 has one more."""
     bits = k.bits(x)
     moved = k.from_bits(k.select((y > x) == (x > 0.0), bits + 1, bits - 1))
@@ -66,14 +66,14 @@ def _scaled(k: Any, x: Any) -> tuple[Any, Any, Any, Any]:
     return bits, k.select(is_small, power, k.constant(0, like=bits)), biased, (x == 0.0) | (biased == most)
 
 
-def _mantissa(k: Any, x: Any) -> Any:
+def _mantissa(k, x):
     fraction, bias, most, _ = _LAYOUT[k.dtype(x)]
     bits, _, _, is_special = _scaled(k, x)
     others = k.bit_not(k.constant(most << fraction, like=bits))
     return k.select(is_special, x, k.from_bits(k.bit_or(k.bit_and(bits, others), (bias - 1) << fraction)))
 
 
-def _exponent(k: Any, x: Any) -> Any:
+def _exponent(k, x):
     _, added, biased, is_special = _scaled(k, x)
     return k.cast(k.select(is_special, 0, biased - (_LAYOUT[k.dtype(x)][1] - 1) - added), "i32")
 
@@ -100,7 +100,7 @@ def frexp(x) -> tuple[Tensor, Tensor]:
     return _mantissa_of(x), _exponent_of(x)
 
 
-def _times_power(k: Any, x: Any, n: Any) -> Any:
+def _times_power(k, x, n):
     """x 2ⁿ for a whole n, by factors that are normal floats.
 
     A step down that is not the last leaves room for all digits: what is lost at the small end is rounded once, or is
@@ -114,7 +114,7 @@ def _times_power(k: Any, x: Any, n: Any) -> Any:
     return x * _power_of_two(k, k.maximum(k.minimum(n, most), least))
 
 
-def _power_of_two(k: Any, n: Any) -> Any:
+def _power_of_two(k, n):
     """2ⁿ for a whole n whose power is a normal float."""
     fraction, bias, _, _ = _LAYOUT[k.dtype(n)]
     whole = k.cast(n, "i64" if fraction == 52 else "i32")

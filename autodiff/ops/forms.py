@@ -25,9 +25,9 @@ from codegen.records import NamedTuple
 
 from ..custom.function import Function
 from ..dispatch.declaration import brackets
-from ..errors import DispatchError, DTypeError, caller, located
+from ..errors import DispatchError, DTypeError, located
 from ..tensor import AbstractTensor
-from .conversion import WEAK, as_tensor, astype, dtype_of
+from .conversion import as_tensor, astype, dtype_of
 
 _NOT_GIVEN = np._NoValue
 _ANY: Any = object()
@@ -162,9 +162,7 @@ class NumpyForm:
                     return Refusal(name, WITHOUT_EFFECT.get(name, _NEVER)[1])
                 continue
             if ours in told or ours in self.function.declaration.fixed[: min(alike, len(args))]:
-                raise DispatchError(
-                    f"{self.function.__name__}: got multiple values for {ours}\n  called at {caller()}{brackets()}"
-                )
+                raise DispatchError(located(f"{self.function.__name__}: got multiple values for {ours}", brackets()))
             told[ours] = value
         return args[:alike], told
 
@@ -228,8 +226,7 @@ def check_without_effect(function: str, **given: Any) -> None:
 
 
 def _refused(function: str, told: Refusal) -> DispatchError:
-    way_out = brackets() or f"\n  {told.why}"
-    return DispatchError(f"{function}: this {told.name}= is not taken\n  called at {caller()}{way_out}")
+    return DispatchError(located(f"{function}: this {told.name}= is not taken", brackets() or told.why))
 
 
 def _is_like(value: Any, one: Any) -> bool:
@@ -285,7 +282,7 @@ def computed_in(
     name = name or function.__name__
     wanted = dtype_of(dtype, name)
     check_without_effect(name, casting=casting)
-    given = [as_tensor(x, name) if type(x) in WEAK or not isinstance(x, AbstractTensor) else x for x in xs]
+    given = [x if isinstance(x, AbstractTensor) else as_tensor(x, name) for x in xs]
     is_cast = all([np.can_cast(x.dtype, wanted, casting) for x in given])  # type: ignore[arg-type]  # a string, which NumPy checks
     found = function(*[astype(x, wanted) for x in given] if is_cast else xs, **keywords)
     results = found if isinstance(found, tuple) else (found,)

@@ -22,51 +22,48 @@ from codegen.lowering import Move, Scatter
 from ..errors import DTypeError, ShapeError, located
 from ..tape import constant, record
 from ..tensor import Tensor
-from .arithmetic import mod
 from .batching import to_front, up, with_examples
-from .conditions import equal, maximum, minimum, where
+from .conditions import maximum, minimum, where
 from .conversion import as_tensor, cast_to
 from .creation import iota
 from .declare import axis_of, check_known
-from .primitive import I64, OwnPrimitive, broadcast_avals, linear, reduced_shape, spread_to, zero_of, zeros_of
+from .primitive import I64, Ints, OwnPrimitive, broadcast_avals, linear, reduced_shape, spread_to, zero_of, zeros_of
 from .shaping import on_axis, reshaped, transposed
 from .template import public
 
-__all__ = ["take"]
 
-
-def _check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: tuple[int, ...]) -> None:
+def _check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: Ints) -> None:
     for axis in axes:
         if not x.shape[axis] and indices[0].size and 0 not in reduced_shape(x.shape, axes):
             raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
 
 
-def _gathered_shape(x: tuple, index: tuple, axes: tuple, place: int) -> tuple[int, ...]:
+def _gathered_shape(x: tuple, index: tuple, axes: tuple, place: int) -> Ints:
     rest = reduced_shape(x, axes)
     return (*rest[:place], *index, *rest[place:])
 
 
-def _take_aval(x: Aval, *indices: Aval, axes: tuple[int, ...], place: int) -> Aval:
+def _take_aval(x: Aval, *indices: Aval, axes: Ints, place: int) -> Aval:
     _check_indices("take", x, indices, axes)
     return x.with_shape(_gathered_shape(x.shape, indices[0].shape, axes, place))
 
 
-def _in_front(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+def _in_front(x: np.ndarray, axes: Ints) -> np.ndarray:
     """A view of x that has the axes of a place first."""
     return np.moveaxis(x, axes, range(len(axes)))
 
 
-def _at_place(indices: Sequence[np.ndarray], place: int) -> tuple[int, ...]:
+def _at_place(indices: Sequence[np.ndarray], place: int) -> Ints:
     """The axes of index arrays in the result."""
     return tuple(range(place, place + indices[0].ndim))
 
 
-def _take_reference(x: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...], place: int) -> np.ndarray:
+def _take_reference(x: np.ndarray, *indices: np.ndarray, axes: Ints, place: int) -> np.ndarray:
     found = np.asarray(_in_front(x, axes)[indices])
     return np.moveaxis(found, range(indices[0].ndim), _at_place(indices, place))
 
 
-def _scatter_add_aval(*inputs: Aval, shape: tuple[int, ...], axes: tuple[int, ...], place: int) -> Aval:
+def _scatter_add_aval(*inputs: Aval, shape: Ints, axes: Ints, place: int) -> Aval:
     y = inputs[-1].with_shape(shape)
     _check_indices("scatter_add", y, inputs[:-1], axes)
     return y
@@ -79,7 +76,7 @@ def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place
     return y
 
 
-def _scatter_set_aval(x: Aval, *inputs: Aval, axes: tuple[int, ...], place: int) -> Aval:
+def _scatter_set_aval(x: Aval, *inputs: Aval, axes: Ints, place: int) -> Aval:
     _check_indices("scatter_set", x, inputs[:-1], axes)
     return x
 
@@ -153,7 +150,7 @@ def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: 
     count = int(np.prod(shape))
     number = reshaped(iota((count,), 0), shape)
     kept = record(_scatter_set, (zeros_of(Aval(x.shape, I64)), *indices, number), (axes, place))
-    return equal(record(_take, (kept, *indices), (axes, place)), number)
+    return record(_take, (kept, *indices), (axes, place)) == number
 
 
 def _scatter_set_transpose(y_bar, y, x, *inputs, axes, place):
@@ -230,21 +227,19 @@ def _broadcast(name: str, indices: Sequence[Tensor]) -> Sequence[Tensor]:
     return [spread_to(i, shape) for i in indices]
 
 
-def gathered(x: Tensor, indices: Sequence[Tensor], axes: tuple[int, ...], place: int) -> Tensor:
+def gathered(x: Tensor, indices: Sequence[Tensor], axes: Ints, place: int) -> Tensor:
     """The elements of x at `indices`, which are broadcast, along `axes`; their axes stand at `place`."""
     return record(_take, (x, *_broadcast("take", indices)), (axes, place))
 
 
-def scattered(
-    indices: Sequence[Tensor], updates: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], place: int
-) -> Tensor:
+def scattered(indices: Sequence[Tensor], updates: Tensor, shape: Ints, axes: Ints, place: int) -> Tensor:
     """Zeros of `shape` to which `updates` are added at `indices`: the transpose of `gathered`."""
     if not updates.size:
         return zeros_of(Aval(shape, updates.dtype))
     return record(_scatter_add, (*indices, updates), (shape, axes, place))
 
 
-def fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+def fitted(value: Tensor, shape: Ints) -> Tensor:
     """The values for x[...], broadcast to its shape; leading extents of 1 beyond it are dropped, as in NumPy."""
     extra = value.ndim - len(shape)
     if extra > 0 and value.shape[:extra] == (1,) * extra:
@@ -258,16 +253,14 @@ def fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
         )) from None
 
 
-def summed_at(
-    shape: tuple[int, ...], indices: Sequence[Tensor], v: Tensor, axes: tuple[int, ...], place: int
-) -> Tensor:
+def summed_at(shape: Ints, indices: Sequence[Tensor], v: Tensor, axes: Ints, place: int) -> Tensor:
     """Zeros of `shape` with v, broadcast, added at `indices`.  Raises ShapeError when it does not broadcast."""
     indices = _broadcast("add_at", indices)
     v = fitted(v, _gathered_shape(shape, indices[0].shape, axes, place))
     return scattered(indices, v, shape, axes, place)
 
 
-def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: tuple[int, ...], place: int) -> Tensor:
+def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: Ints, place: int) -> Tensor:
     """x with v, broadcast, at `indices`.  Raises ShapeError when v does not broadcast to what is replaced."""
     indices = _broadcast("index_update", indices)
     shape = _gathered_shape(x.shape, indices[0].shape, axes, place)
@@ -307,6 +300,6 @@ def _within(indices: Any, n: int, mode: str) -> Tensor:
     if mode not in ("wrap", "clip"):
         raise ValueError(located(f"take: mode is 'raise', 'wrap' or 'clip', not {mode!r}"))
     index, zero, last = index_tensor(indices, "take"), constant(0, "i64"), constant(max(n - 1, 0), "i64")
-    index = mod(index, constant(max(n, 1), "i64")) if mode == "wrap" else minimum(maximum(index, zero), last)
+    index = index % constant(max(n, 1), "i64") if mode == "wrap" else minimum(maximum(index, zero), last)
     check_known(index, name="take", extent=n)  # there may be no elements
     return index

@@ -25,18 +25,14 @@ from codegen.symbols import Symbol, as_index
 from ..errors import ConcretizationError, DTypeError, ShapeError, located
 from ..tape import leaf, number_leaf, of_its_own, place_leaf
 from ..tape.ask import value_of
-from ..tape.watched import KIND_OF
 from ..tensor import AbstractTensor, Tensor
-from .arithmetic import add
 from .conditions import where
-from .conversion import WEAK, as_tensor, cast_to, known_value
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, known_value
 from .gathering import fitted, gathered, index_tensor, replaced, summed_at
-from .primitive import I64, expect, zeros_of
+from .primitive import I64, Ints, expect, zeros_of
 from .shaping import reshaped
 from .slicing import embedded, sliced, symbolic_steps, updated_slice
 from .template import public
-
-__all__ = ["add_at"]
 
 _ALL = slice(None)
 
@@ -76,12 +72,12 @@ class _Selection(NamedTuple):
     """
 
     starts: tuple[Tensor, ...]
-    axes: tuple[int, ...]
-    steps: tuple[int, ...]
-    extents: tuple[int, ...]
-    shape: tuple[int, ...]
+    axes: Ints
+    steps: Ints
+    extents: Ints
+    shape: Ints
     indices: tuple[Tensor, ...]
-    index_axes: tuple[int, ...]
+    index_axes: Ints
     place: int
 
 
@@ -317,21 +313,19 @@ def add_at(x, key, value):
     expect("add_at", (x.aval,), "fic")
     value = _assigned(x, value)
     if _is_mask(x, key, value):
-        return add(x, _masked_update(zeros_of(x.aval), key, value))
+        return x + _masked_update(zeros_of(x.aval), key, value)
     chosen = _selection(x.aval, key)
     if chosen.indices:
         moved = summed_at(chosen.shape, chosen.indices, value, chosen.index_axes, chosen.place)
     else:
         moved = fitted(value, chosen.shape)
-    return add(x, embedded(reshaped(moved, chosen.extents), chosen.starts, chosen.axes, chosen.steps, x.shape))
+    return x + embedded(reshaped(moved, chosen.extents), chosen.starts, chosen.axes, chosen.steps, x.shape)
 
 
 def _assigned(x: Tensor, value: Any) -> Tensor:
     """The value as a tensor of x's dtype."""
-    if type(value) in WEAK:
-        kind = {bool: "b", int: "i", float: "f", complex: "c"}[KIND_OF.get(type(value), type(value))]
-        if "bifc".index(kind) <= "bifc".index(x.dtype.kind):
-            return number_leaf(value, x.dtype)
+    if type(value) in WEAK and "bifc".index(DEFAULT_DTYPES[type(value)].kind) <= "bifc".index(x.dtype.kind):
+        return number_leaf(value, x.dtype)
     value = as_tensor(value, "x[...] = value", "value")
     if not np.can_cast(value.dtype, x.dtype, "same_kind"):
         raise DTypeError(located(

@@ -14,7 +14,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 
 from ..config import config
-from ..errors import DispatchError, DTypeError, ShapeError, caller, located
+from ..errors import DispatchError, DTypeError, ShapeError, located
 from ..mode import MODE
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
@@ -26,23 +26,18 @@ from .shaping import reshaped
 from .slicing import part
 from .template import ITEMS, public
 
-__all__ = ["concatenate", "split", "stack"]
-
-
-def _unlike(first: Aval, place: int, other: Aval) -> str:
-    """The first of some arrays, the first that does not go with it, and where they were given."""
-    return f"{first}, but {other} at {place}\n  called at {caller()}"
-
 
 def _concatenate_aval(*xs: Aval, axis: int) -> Aval:
     first = xs[0]
     for place, x in enumerate(xs):
         if x.dtype != first.dtype:
-            raise DTypeError(f"concatenate: dtypes differ: {_unlike(first, place, x)}")
+            raise DTypeError(located(f"concatenate: dtypes differ: {first}, but {x} at {place}"))
         if x.ndim != first.ndim or any(
             n != m for i, (n, m) in enumerate(zip(x.shape, first.shape, strict=True)) if i != axis
         ):
-            raise ShapeError(f"concatenate: shapes must agree but for axis {axis}: {_unlike(first, place, x)}")
+            raise ShapeError(located(
+                f"concatenate: shapes must agree but for axis {axis}: {first}, but {x} at {place}"
+            ))
     extents = list(first.shape)
     extents[axis] = sum(x.shape[axis] for x in xs)
     return first.with_shape(tuple(extents))
@@ -188,10 +183,8 @@ def concatenate(arrays, axis=0):
     if axis is None:
         return joined([reshaped(x, (x.size,)) for x in xs], 0)
     if not xs[0].ndim:
-        raise ShapeError(
-            f"concatenate: 0-d arrays have no axis to join along\n  called at {caller()}\n"
-            + ("  arrays stand in a list: [a, b]" if isinstance(arrays, Tensor) else "  ad.stack makes one")
-        )
+        mend = "arrays stand in a list: [a, b]" if isinstance(arrays, Tensor) else "ad.stack makes one"
+        raise ShapeError(located("concatenate: 0-d arrays have no axis to join along", mend))
     return joined(xs, axis_of("concatenate", axis, xs[0].aval))
 
 
@@ -215,7 +208,7 @@ def stack(arrays, axis=0):
     shape = xs[0].shape
     for place, x in enumerate(xs):
         if x.shape != shape:
-            raise ShapeError(f"stack: shapes differ: {_unlike(xs[0].aval, place, x.aval)}")
+            raise ShapeError(located(f"stack: shapes differ: {xs[0].aval}, but {x.aval} at {place}"))
     place = axis_of("stack", axis, xs[0].aval, len(shape) + 1)
     return joined([reshaped(x, (*shape[:place], 1, *shape[place:])) for x in xs], place)
 

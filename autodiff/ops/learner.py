@@ -32,7 +32,7 @@ from ..tape.leaves import known_kind, number_leaf
 from ..tape.node import Kind, leaf_kind, out_of
 from ..tape.record import state
 from ..tensor import Tensor, handle
-from ..tracebacks import border, shorten
+from ..tracebacks import border
 from .indexing import index_update
 from .primitive import I64
 from .template import ITEMS, NONE, of_examples
@@ -62,15 +62,12 @@ class Learner:
         self.wanted, self.canonical = wanted, canonical
         self.room, self.statics = Room(), Room(at_once=False)
 
+    @border
     def slow(self, *args: Any, **keywords: Any) -> Any:
         """A call in circumstances where nothing is recorded natively, if only at the moment."""
-        try:
-            if not MODE.get().watching:
-                self.attach()
-            return self.run(*args, **keywords)
-        except Exception as error:
-            shorten(error)
-            raise
+        if not MODE.get().watching:
+            self.attach()
+        return self.run(*args, **keywords)
 
     @border
     def unknown(self, *args: Any, **keywords: Any) -> Any:
@@ -119,9 +116,9 @@ class Learner:
         natively = getattr(serving, "natively", None)
         operands = xs if self.wanted != ITEMS else args[:1]
         is_in_order = all([x is given for x, given in zip(operands, full, strict=False)])
-        number_kind = _kind_of_numbers(xs, keys)
-        if number_kind is not None:
-            named = {**named, "number_kind": number_kind}
+        numbers = [x.node.kind for x, key in zip(xs, keys, strict=True) if key in _PYTHON and isinstance(x, Tensor)]
+        if numbers:  # among items, for which leaves were made: their kind is one
+            named = {**named, "number_kind": numbers[0]}
         if hasattr(serving, "tensors") and (state.now.literal or not all([isinstance(x, Tensor) for x in xs])):
             return  # in a rule numbers are constants; or there is a number, or an array, in place of a tensor
         program = natively(full, y, named) if natively is not None and is_in_order else None
@@ -178,12 +175,6 @@ def _with_leaves(items: list) -> list:
     if dtype is None or dtype.kind != "f":
         return items
     return [number_leaf(x, dtype) if type(x) in _PYTHON else x for x in items]
-
-
-def _kind_of_numbers(xs: Sequence[Any], keys: Sequence[Any]) -> Kind | None:
-    """Of numbers among items, for which leaves were made: their kind, which is one."""
-    pairs = zip(xs, keys, strict=True)
-    return next((x.node.kind for x, key in pairs if key in _PYTHON and isinstance(x, Tensor)), None)
 
 
 def _adopted(function: Function, x: Any) -> Any:

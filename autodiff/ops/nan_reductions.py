@@ -26,8 +26,8 @@ from .conversion import as_tensor, cast_to, dtype_of
 from .declare import axes_of, axis_of, common, composed, documented
 from .elementwise import ceil, floor, rint
 from .extremes import argmax, argmin, max_, min_
-from .numpy_parameters import as_floats, included, mean_of, of_masked, of_masked_extreme, spread_of
-from .primitive import F64, I64, spread_to
+from .numpy_parameters import as_floats, included, masked_spread, mean_of, of_masked, of_masked_extreme
+from .primitive import F64, I64, Ints, spread_to
 from .reductions import all_, any_, cumprod, cumsum, prod, sum_, summed
 from .rows import argsort, sort, take_along_axis
 from .shaping import kept, moveaxis, reshaped, rows_along
@@ -124,14 +124,10 @@ def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
 
 def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example: str) -> Any:
     name = f"nan{of.__name__}"
-
-    def body(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
-        return finish(spread_of(name, x, axis, dtype, ddof, correction, keepdims, where, mean))
-
     return public(name=name, doc=documented(example, _DOC.format(
         told=told, of=of.__name__, shapes="f[..., n, ...]  →  f[..., ...]", needs="",
         parameters="dtype, ddof, correction, keepdims, where, mean",
-    )))(body)
+    )))(masked_spread(name, finish))
 
 
 nanvar = _spread(var, "The variance of the elements that are not nan, and nan where all are", another,
@@ -204,7 +200,7 @@ def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tenso
     return choose(is_outside, np.nan, found)
 
 
-def _rows_of_weights(name: str, weights: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _rows_of_weights(name: str, weights: Any, x: Tensor, axes: Ints) -> Tensor:
     """The weights of each row: given for each element, or for those along the axis."""
     (w,) = common(name, (("weights", weights),), "f")
     if w.shape != x.shape:

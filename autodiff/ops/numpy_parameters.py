@@ -16,22 +16,22 @@ from codegen.lazily import imported
 
 from ..custom.function import Function
 from ..dispatch.declaration import brackets
-from ..errors import DTypeError, ShapeError, caller, located
+from ..errors import DTypeError, ShapeError, located
 from ..tape import another
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
-from .conditions import clip, isnan, logical_and, logical_not, no_extreme
+from .conditions import clip, isnan, no_extreme
 from .conditions import where as choose
 from .contraction import matmul
 from .conversion import as_tensor, astype, cast_to, dtype_of
 from .creation import empty_like, full, full_like, linspace, ones_like, zeros_like
-from .declare import axes_of, axis_of
+from .declare import axes_of, axis_of, several
 from .diagonals import trace
 from .einsum import einsum, spelled
 from .extremes import max_, min_
 from .forms import cast_by, computed_in, further
 from .joining import concatenate, joined, stack
-from .primitive import BOOL, spread_to
+from .primitive import BOOL, Ints, broadcasts_to, spread_to
 from .rearranging import meshgrid, open_grid
 from .reductions import all_, any_, prod, sum_
 from .shaping import kept, moveaxis, ravel, reshape, reshaped, rows_along, transpose
@@ -43,9 +43,7 @@ from .statistics import floating, mean, root_of_squares, squared_size, std, var
 def _order(name: str, order: str, others: str) -> bool:
     """True for Fortran's order.  "A" and "K" are C's: the last axis of a tensor is contiguous."""
     if not isinstance(order, str):
-        raise TypeError(
-            f"{name}: order must be str, not {type(order).__name__}\n  called at {caller()}{brackets()}"
-        )
+        raise TypeError(located(f"{name}: order must be str, not {type(order).__name__}", brackets()))
     if order not in ("C", "F", *others):
         known = ", ".join(("C", "F", *others))
         raise ValueError(located(f"{name}: order is one of {known}, not {order!r}"))
@@ -56,8 +54,7 @@ def _order(name: str, order: str, others: str) -> bool:
 def _reshape(x, shape, order="C", *, copy=None):
     if not _order("reshape", order, "A"):
         return reshape(x, shape)
-    extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    return transpose(reshape(transpose(x), extents[::-1]))
+    return transpose(reshape(transpose(x), several(shape)[::-1]))
 
 
 @further(ravel)
@@ -108,7 +105,7 @@ def _einsum(*operands, dtype=None, casting="safe"):
 def _of_number(function: Function, number: int) -> None:
     @further(function)
     def like(x, *, dtype=None, shape=None):
-        return _like(x, number, dtype, shape)
+        return _full_like(x, number, dtype=dtype, shape=shape)
 
 
 for _function, _filling in ((zeros_like, 0), (ones_like, 1), (empty_like, 0)):
@@ -117,12 +114,8 @@ for _function, _filling in ((zeros_like, 0), (ones_like, 1), (empty_like, 0)):
 
 @further(full_like)
 def _full_like(x, fill_value, *, dtype=None, shape=None):
-    return _like(x, fill_value, dtype, shape)
-
-
-def _like(x: Any, value: Any, dtype: Any, shape: Any) -> Tensor:
     x = as_tensor(x)
-    return full(x.shape if shape is None else shape, value, x.dtype if dtype is None else dtype)
+    return full(x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype)
 
 
 @further(linspace)
@@ -173,7 +166,7 @@ def along_axes(
     given = [as_tensor(x, name) for x in xs]
     counts = [min(core, x.ndim) for core, x in zip(cores, given, strict=True)]
     rest = sum(counts) - 2  # of the result, without the axes that are summed
-    named = [tuple(one) if isinstance(one, (tuple, list)) else (one,) for one in axes]
+    named = [tuple(several(one)) for one in axes]
     named += [()] * (3 - len(named)) if not rest else []
     if [*map(len, named)] != [*counts, rest]:
         told = ", ".join(map(str, [*counts, rest]))
@@ -193,11 +186,7 @@ def _mask(name: str, x: Tensor, where: Any) -> Tensor | None:
     mask = as_tensor(where, name, "where")
     if mask.dtype != BOOL:
         raise DTypeError(located(f"{name}: where is a mask of bool, not {mask.aval}"))
-    try:
-        fits = np.broadcast_shapes(mask.shape, x.shape) == x.shape
-    except ValueError:
-        fits = False
-    if not fits:
+    if not broadcasts_to(mask.shape, x.shape):
         raise ShapeError(located(f"{name}: the mask {mask.aval} does not broadcast to {x.aval}"))
     return mask
 
@@ -294,47 +283,40 @@ def _mean(x, axis=None, *, dtype=None, keepdims=False, where=True):
     return cast_to(y, dtype_of(dtype, "mean", y.dtype))
 
 
-def mean_of(x: Tensor, mask: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+def mean_of(x: Tensor, mask: Tensor, axes: Ints, keepdims: bool) -> Tensor:
     """The mean of the elements that a mask includes."""
-    return divide(sum_(choose(mask, x, 0), axes, keepdims=keepdims), _counted(x, mask, axes, keepdims))
+    return sum_(choose(mask, x, 0), axes, keepdims=keepdims) / _counted(x, mask, axes, keepdims)
 
 
-def _counted(x: Tensor, mask: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+def _counted(x: Tensor, mask: Tensor, axes: Ints, keepdims: bool) -> Tensor:
     """The number of elements of x that a mask includes, in the dtype of x."""
     return sum_(cast_to(spread_to(mask, x.shape), x.dtype), axes, keepdims=keepdims)
 
 
-def spread_of(
-    name: str, x: Any, axis: Any, dtype: Any, ddof: Any, correction: Any, keepdims: bool, where: Any, center: Any
-) -> Tensor:
-    """The variance of the elements where a mask is True, around `center`, or their mean.
+def masked_spread(name: str, finish: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """The variance, or what it is finished to, of the elements where a mask is True, around `mean`, or their mean.
 
     name   of the function: of one that begins with "nan" elements that are nan are left out
     """
-    if correction is not None and ddof:
-        raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
-    x = as_floats(name, x, dtype)
-    axes, mask = axes_of(name, axis, x.aval), _mask(name, x, where)
-    mask = spread_to(as_tensor(True) if mask is None else mask, x.shape)
-    if name.startswith("nan"):
-        mask = logical_and(mask, logical_not(isnan(x)))
-    if center is None:
-        center = mean_of(x, mask, axes, keepdims=True)
-    center = cast_to(as_tensor(center, name, "mean"), x.dtype)
-    each = squared_size(choose(mask, subtract(x, center), 0))
-    squares = sum_(each, axes, keepdims=keepdims)
-    freedom = subtract(_counted(each, mask, axes, keepdims), float(ddof if correction is None else correction))
-    none = math.nan if name.startswith("nan") else 0.0
-    return divide(squares, choose(freedom > 0.0, freedom, none))
+    is_nan = name.startswith("nan")
 
-
-def of_masked_spread(function: Function, finish: Callable[[Tensor], Tensor]) -> None:
-    """Let a variance, or what it is finished to, take a mask, a mean and a dtype."""
-
-    @further(function)
     def spread(x, axis=None, *, dtype=None, ddof=0, correction=None, keepdims=False, where=True, mean=None):
-        return finish(spread_of(function.__name__, x, axis, dtype, ddof, correction, keepdims, where, mean))
+        if correction is not None and ddof:
+            raise ValueError(located(f"{name}: ddof and correction are two names of one thing; give one"))
+        x = as_floats(name, x, dtype)
+        axes, mask = axes_of(name, axis, x.aval), _mask(name, x, where)
+        mask = spread_to(as_tensor(True) if mask is None else mask, x.shape)
+        if is_nan:
+            mask = mask & ~isnan(x)
+        center = mean_of(x, mask, axes, keepdims=True) if mean is None else as_tensor(mean, name, "mean")
+        each = squared_size(choose(mask, x - cast_to(center, x.dtype), 0))
+        squares = sum_(each, axes, keepdims=keepdims)
+        freedom = _counted(each, mask, axes, keepdims) - float(ddof if correction is None else correction)
+        return finish(squares / choose(freedom > 0.0, freedom, math.nan if is_nan else 0.0))
+
+    return spread
 
 
-of_masked_spread(var, another)
-of_masked_spread(std, root_of_squares)
+further(var)(masked_spread("var", another))
+further(std)(masked_spread("std", root_of_squares))
+

@@ -18,7 +18,6 @@ from codegen.lazily import imported
 from ..errors import ShapeError, located
 from ..tape import constant, number_leaf
 from ..tensor import Tensor
-from .arithmetic import multiply, subtract
 from .conversion import WEAK, as_tensor, cast_to, numbers_of
 from .creation import linspace
 from .declare import built, integer
@@ -33,8 +32,6 @@ from .shaping import flipped, moveaxis, reshaped, spread
 from .slicing import embedded, part, updated_slice
 from .statistics import mean
 from .template import public
-
-__all__ = ["pad"]
 
 
 @public(1, takes="T")
@@ -76,7 +73,7 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
     starts, steps = [constant(widths[axis][0], "i64") for axis in axes], (1,) * len(axes)
     shape = tuple([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)])
     if not x.size and x.dtype.kind in "fc":  # there is nothing to put anywhere, but the history of x is the result's
-        return subtract(spread_to(value, shape), summed(x, tuple(range(x.ndim))))
+        return spread_to(value, shape) - summed(x, tuple(range(x.ndim)))
     if is_zero:
         return embedded(x, starts, axes, steps, shape)
     return updated_slice(spread_to(value, shape), x, starts, axes, steps)
@@ -221,8 +218,8 @@ def _led_on(x: Tensor, axis: int, pair: tuple[int, int], skips: int) -> Tensor:
             return bordered(x, tuple([(before, after) if a == axis else (0, 0) for a in range(x.ndim)]), "edge")
         left, right = min(before, most), min(after, most)
         first, last = part(x, axis, 0, 1), part(x, axis, n - 1, n)
-        ahead = subtract(multiply(first, 2), flipped(part(x, axis, skips, skips + left), (axis,)))
-        behind = subtract(multiply(last, 2), flipped(part(x, axis, n - skips - right, n - skips), (axis,)))
+        ahead = first * 2 - flipped(part(x, axis, skips, skips + left), (axis,))
+        behind = last * 2 - flipped(part(x, axis, n - skips - right, n - skips), (axis,))
         x = concatenate([ahead, x, behind], axis)
         before, after = before - left, after - right
     return x

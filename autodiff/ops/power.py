@@ -18,14 +18,12 @@ from ..errors import caller
 from ..tape import another, record
 from ..tensor import Tensor
 from .arithmetic import mul0, real_part
-from .conditions import equal, where
+from .conditions import where
 from .conversion import cast_to
 from .declare import OneNode, common, is_simple, published
 from .elementwise import inverse_root, log, sqrt
 from .primitive import I64, elementwise
 from .template import public
-
-__all__ = ["power", "square"]
 
 #: Integer exponents up to this size are static: beyond, products of rounded products lose more than
 #: the library function does (n / 2 ulps, against one).
@@ -101,7 +99,7 @@ def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
 
 def _lower_power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
     # As of `power`, but for 0⁰: this one is the derivative of 0¹, whose own derivative by the exponent is infinite.
-    is_flat = equal(x, 0) & (real_part(p) > 0)
+    is_flat = (x == 0) & (real_part(p) > 0)
     return lambda: mul0(p, record(_lower_power, (x, p - 1))), lambda: mul0(y, where(is_flat, 0, log(x)))
 
 
@@ -132,17 +130,6 @@ _integer_power = elementwise("integer_power", _integer_power_reference, accepts=
 _STATIC: dict[float, tuple[float]] = {n: (n,) for n in (0.5, -0.5, *range(-STATIC_LIMIT, STATIC_LIMIT + 1))}
 
 
-def _power_body(x1: Any, x2: Any) -> Tensor:
-    static = _STATIC.get(x2) if type(x2) in (int, float) else None
-    base, exponent = common("power", (("x1", x1), ("x2", x2)), "fibc")
-    if base.dtype == np.bool_:
-        base, exponent = cast_to(base, I64), cast_to(exponent, I64)
-    if base.dtype.kind in "fc":
-        return power_to(base, *static) if static else record(_power, (base, exponent))
-    _refuse_negative(exponent)
-    return power_to(base, *static) if static else record(_integer_power, (base, exponent))
-
-
 def _natively(args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
     """The program of a base and this very exponent, where that is a number; else of two tensors (see `OneNode`)."""
     x1, x2 = args
@@ -164,9 +151,8 @@ def _refuse_negative(exponent: Any) -> None:
         raise _negative_power(f"called at {caller()}")
 
 
-power = published(
-    "power",
-    _power_body,
+@published(_power, _natively)
+def power(x1, x2):
     """x1 ** x2.   T[...], T[...]  →  T[...]
 
     An exponent that is a Python number, and ±0.5 or an integer up to 16, is part of the graph: x ** 2 is a
@@ -180,14 +166,21 @@ power = published(
     f64[2] [8. 3.]
     >>> ad.grad(lambda x: x**0)(ad.tensor(0.0))
     f64[] 0.0
-    """,
-    _power,
-    _natively,
-)
+    """
+    static = _STATIC.get(x2) if type(x2) in (int, float) else None
+    base, exponent = common("power", (("x1", x1), ("x2", x2)), "fibc")
+    if base.dtype == np.bool_:
+        base, exponent = cast_to(base, I64), cast_to(exponent, I64)
+    if base.dtype.kind in "fc":
+        return power_to(base, *static) if static else record(_power, (base, exponent))
+    _refuse_negative(exponent)
+    return power_to(base, *static) if static else record(_integer_power, (base, exponent))
+
+
 power.takes_watched = False  # which operation it is depends on the exponent
 
 
-@public(1, takes="fic")
+@public(1, _power_static, takes="fic")
 def square(x):
     """x * x.   T[...]  →  T[...]
 
@@ -195,6 +188,3 @@ def square(x):
     f64[] 6.0
     """
     return power_to(x, 2)
-
-
-square.primitive = _power_static

@@ -19,7 +19,7 @@ import numpy as np
 from codegen.ir import DTYPES, OPS, Aval, define
 from codegen.lowering import Call, Lowering, Map, Move
 
-from ..errors import DTypeError, ShapeError, caller, located
+from ..errors import DTypeError, ShapeError, located
 from ..tape import Primitive, constant, record
 from ..tensor import Tensor
 from .arrays import on_arrays, on_elements
@@ -27,6 +27,8 @@ from .batching import along, elements
 
 BOOL, I32, I64, F32, F64, C64, C128 = DTYPES.values()
 _CALLED = Call()
+#: Axes, extents, steps.
+Ints = tuple[int, ...]
 
 
 class OwnPrimitive(Primitive):
@@ -78,12 +80,14 @@ def elementwise(
                of y_bar (None: nothing), for which partials are used: see `cancelling`
     """
 
+    rule = partials or slope
+
     def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
-        if partials is None and slope is None:
+        if rule is None:
             return (None,) * len(xs)
         found: list[Tensor | None] = []
-        given = dict(zip(params, values, strict=True))
-        factors_of = partials(y, *xs, **given) if partials else (slope(y, *xs, **given),) if slope else ()
+        factors_of = rule(y, *xs, **dict(zip(params, values, strict=True)))
+        factors_of = factors_of if partials else (factors_of,)
         done, rest = cancels(y_bar, y, xs, masked) if cancels else ([None] * len(xs), y_bar)
         for x, x_bar, partial in zip(xs, done, factors_of, strict=True):
             if not _wants(x):
@@ -100,35 +104,32 @@ def elementwise(
         return tuple(found)
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
-        if partials is None and slope is None:
+        if rule is None:
             return None
-        dy, given = None, dict(zip(params, values, strict=True))
-        factors_of = partials(y, *xs, **given) if partials else (slope(y, *xs, **given),) if slope else ()
-        for dx, partial in zip(dxs, factors_of, strict=True):
+        dy, factors_of = None, rule(y, *xs, **dict(zip(params, values, strict=True)))
+        for dx, partial in zip(dxs, factors_of if partials else (factors_of,), strict=True):
             dy = added(dy, None if dx is None else _scaled(dx, _forced(partial), False, masks))
         return None if dy is None else spread_to(dy, y.shape)
 
     reference, lower = (on_arrays(program), program) if program else (reference, lower or name)
     assert reference is not None, name
-    if not isinstance(lower, Lowering):
-        lower = Map(_by_name(lower) if isinstance(lower, str) else on_elements(lower))
+    if isinstance(lower, str):
+        method = lower
+        lower = Map(lambda k, *xs: getattr(k, method)(*xs))
+    elif not isinstance(lower, Lowering):
+        lower = Map(on_elements(lower))
     return primitive(
         name,
         reference,
         infer=elementwise_aval(name, accepts, result, first),
         lower=lower,
         params=params,
-        traits=("elementwise", *traits, *(("cancels",) if cancels else ())),
+        traits=(*traits, "elementwise", *(("cancels",) if cancels else ())),
         pull=pull,
         push=push,
         masks=masks,
         discrete=not set(accepts if result is None else DTYPES[result].kind).intersection("fc"),
     )
-
-
-def _by_name(method: str) -> Callable[..., Any]:
-    """The program for an element that is one call of a method of the scalar builder."""
-    return lambda k, *xs: getattr(k, method)(*xs)
 
 
 def linear(
@@ -137,7 +138,8 @@ def linear(
     *,
     infer: Callable[..., Aval],
     transpose: Callable[..., tuple],
-    in_args: tuple[int, ...] | None = (0,),
+    lower: Lowering = _CALLED,
+    in_args: Ints | None = (0,),
     jointly: bool = False,
     traits: Sequence[str] = (),
     **declared: Any,
@@ -163,7 +165,9 @@ def linear(
         terms = [record(operation, (*xs[:i], dxs[i], *xs[i + 1 :]), params) for i in moving]
         return functools.reduce(added, terms, None)
 
-    operation = primitive(name, reference, infer=infer, vjp=transpose, jvp=jvp, traits=("linear", *traits), **declared)
+    if isinstance(lower, Move) and (lower.free or lower.is_reshape):
+        traits = (*traits, "move")
+    operation = primitive(name, reference, infer=infer, vjp=transpose, jvp=jvp, lower=lower, traits=traits, **declared)
     return operation
 
 
@@ -194,6 +198,7 @@ def primitive(
 
     care = vjp is not None and "masked" in _taken_by_name(vjp)
     declared.setdefault("heavy", not isinstance(lower, Map | Move) and type(lower) is not Call)
+    traits = (*traits, "elementwise") if isinstance(lower, Map) else traits
 
     def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
         assert vjp is not None
@@ -244,12 +249,6 @@ def _wants(x: Tensor) -> bool:
     return x.node.kind.out.requires_grad
 
 
-def _dtype_kind(x: Tensor) -> str:
-    """The letter of NumPy's for the kind of a dtype, asked of the node as well: rules ask it of each partial."""
-    kind: str = x.node.kind.out.aval.dtype.kind
-    return kind
-
-
 def _forced(partial: Any) -> Any:
     """A partial or cotangent that was written as a function of no arguments, computed."""
     return partial() if callable(partial) else partial
@@ -269,7 +268,7 @@ def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | Non
         return g
     if isinstance(partial, int):
         return g if partial == 1 else named("neg")(g)
-    if _dtype_kind(partial) == "b":
+    if partial.node.kind.out.aval.dtype.kind == "b":
         return named("where")(partial, g, zero_of(g.aval.dtype))
     return named("mul0")(partial, g) if strong else times(g, partial, masked)
 
@@ -278,7 +277,8 @@ def adjoint_of(partial: Any) -> Any:
     """The factor of a cotangent: the conjugate of a complex partial, any other as it is."""
     if isinstance(partial, tuple):
         return tuple([adjoint_of(factor) for factor in partial])
-    return named("conj")(partial) if isinstance(partial, Tensor) and _dtype_kind(partial) == "c" else partial
+    is_complex = isinstance(partial, Tensor) and partial.node.kind.out.aval.dtype.kind == "c"
+    return named("conj")(partial) if is_complex else partial
 
 
 def added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
@@ -291,14 +291,9 @@ def times(g: Tensor, p: Tensor, masked: bool) -> Tensor:
     return record(named("mul0" if masked else "mul"), (g, p))
 
 
-def number_of(value: Any, dtype: np.dtype) -> Tensor:
-    """A 0-d number of a dtype, as a constant of the graph."""
-    return constant(value, dtype)
-
-
 def zero_of(dtype: np.dtype) -> Tensor:
     """The 0-d zero of a dtype, as a constant of the graph."""
-    return number_of({"f": 0.0, "c": 0.0, "i": 0, "b": False}[dtype.kind], dtype)
+    return constant({"f": 0.0, "c": 0.0, "i": 0, "b": False}[dtype.kind], dtype)
 
 
 def zeros_of(aval: Aval) -> Tensor:
@@ -306,7 +301,7 @@ def zeros_of(aval: Aval) -> Tensor:
     return spread_to(zero_of(aval.dtype), aval.shape)
 
 
-def sum_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def sum_to(x: Tensor, shape: Ints) -> Tensor:
     """Undo broadcasting: x summed over what broadcasting `shape` to x's shape repeated.
 
     The inverse direction of `spread_to`; no node when the shapes are equal.
@@ -320,7 +315,7 @@ def sum_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return y if y.shape == shape else record(named("reshape"), (y,), (shape,))
 
 
-def spread_to(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def spread_to(x: Tensor, shape: Ints) -> Tensor:
     """Broadcast x to `shape`; no node when it has it already."""
     return x if x.shape == shape else record(named("broadcast_to"), (x,), (shape,))
 
@@ -344,20 +339,26 @@ def elementwise_aval(
     return infer
 
 
-def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+def broadcasts_to(shape: Ints, wanted: Ints) -> bool:
+    """True if NumPy's rules broadcast a shape to another."""
+    pairs = zip(reversed(shape), reversed(wanted), strict=False)
+    return len(shape) <= len(wanted) and all([n in (1, m) for n, m in pairs])
+
+
+def reduced_shape(shape: Ints, axes: Ints) -> Ints:
     """A shape without some of its axes."""
     return tuple([n for i, n in enumerate(shape) if i not in axes])
 
 
-def with_extent(shape: tuple[int, ...], axis: int, n: int) -> tuple[int, ...]:
+def with_extent(shape: Ints, axis: int, n: int) -> Ints:
     """A shape with another extent along an axis."""
     return (*shape[:axis], n, *shape[axis + 1 :])
 
 
-_KIND_NAMES = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}
+KIND_NAMES = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}
 
 
-def broadcast_avals(name: str, avals: Sequence[Aval]) -> tuple[int, ...]:
+def broadcast_avals(name: str, avals: Sequence[Aval]) -> Ints:
     """The shape NumPy broadcasts these to.  Raises ShapeError naming the operation and the sizes that differ."""
     shape = avals[0].shape
     for aval in avals[1:]:
@@ -370,12 +371,11 @@ def broadcast_avals(name: str, avals: Sequence[Aval]) -> tuple[int, ...]:
     for axis in range(-rank, 0):
         sizes = {aval.shape[axis] for aval in avals if -axis <= aval.ndim} - {1}
         if len(sizes) > 1:
-            raise ShapeError(
+            raise ShapeError(located(
                 f"{name}: shapes do not broadcast: {', '.join(map(str, avals))}\n"
-                f"  along axis {axis} the sizes are {' and '.join(map(str, sorted(sizes)))}\n"
-                f"  called at {caller()}"
-                + _broadcast_advice(avals)
-            )
+                f"  along axis {axis} the sizes are {' and '.join(map(str, sorted(sizes)))}",
+                _broadcast_advice(avals),
+            ))
         extents.append(sizes.pop() if sizes else 1)
     return tuple(extents)
 
@@ -384,7 +384,7 @@ def _broadcast_advice(avals: Sequence[Aval]) -> str:
     """A mend for the common case of a vector meant as a column."""
     a, b = (avals[0], avals[-1]) if avals[0].ndim >= avals[-1].ndim else (avals[-1], avals[0])
     if b.ndim == 1 and a.ndim == 2 and a.shape[0] == b.shape[0]:
-        return f"\n  if the {b} is meant as a column, write v[:, None]"
+        return f"if the {b} is meant as a column, write v[:, None]"
     return ""
 
 
@@ -392,7 +392,7 @@ def expect(name: str, avals: Sequence[Aval], kinds: str) -> None:
     """Raise DTypeError unless the avals have one dtype, of one of these kinds ("f", "i", "b", "c")."""
     dtype = avals[0].dtype
     if dtype.kind not in kinds:
-        wanted = " or ".join(_KIND_NAMES[kind] for kind in kinds)
+        wanted = " or ".join(KIND_NAMES[kind] for kind in kinds)
         raise DTypeError(located(f"{name}: takes {wanted} arrays, got {', '.join(map(str, avals))}"))
     for aval in avals:
         if aval.dtype != dtype:

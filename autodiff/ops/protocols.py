@@ -183,12 +183,11 @@ def _name(function: Any) -> str:
 def _there_are(name: str) -> str:
     """For a message on a function of SciPy's: the ones that have a counterpart; of NumPy's: what does it here."""
     if not name.startswith("scipy.special"):
-        told = OF_FUNCTIONS.get(name.rpartition(".")[2])
-        return "" if told is None else f"\n  {told}"
+        return OF_FUNCTIONS.get(name.rpartition(".")[2], "")
     if "=" in name:
-        return "\n  or leave the keyword out: the function alone is recorded"
+        return "or leave the keyword out: the function alone is recorded"
     there = ", ".join(imported(f"{__package__}.special").__all__)
-    return f"\n  ad.special has {there};\n  a function of your own whose forward has host=True can call SciPy's"
+    return f"ad.special has {there};\n  a function of your own whose forward has host=True can call SciPy's"
 
 
 def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: Callable | None) -> Any:
@@ -202,12 +201,12 @@ def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: 
     if is_tracking(*[x for x in tensors if isinstance(x, Tensor)]):
         raise GradientError(located(
             f"{name} {what}, so the gradient of a tensor that requires grad would be lost",
-            f"use {mend}t.detach().numpy() for the value alone{_there_are(name)}",
+            f"use {mend}t.detach().numpy() for the value alone", _there_are(name),
         ))
     return _of_values(
         function, tensors, structure, f"{name} {what}, and what is traced has no value yet",
-        f"use {mend}ad.* functions, or a function whose rules are declared with host=True: it may call "
-        f"NumPy{_there_are(name)}",
+        f"use {mend}ad.* functions, or a function whose rules are declared with host=True: it may call NumPy",
+        _there_are(name),
     )  # fmt: skip
 
 

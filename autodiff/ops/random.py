@@ -25,16 +25,16 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, ShapeError, located
+from ..tape import constant
 from ..tensor import Tensor
-from .arithmetic import add, divide, mod, multiply, negative, subtract
-from .conditions import bitwise_right_shift, clip, greater, greater_equal, less, minimum, where
+from .conditions import clip, minimum, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import arange, extents_of
 from .declare import axis_of, documented
 from .elementwise import erf, log, log1p
 from .extremes import argmax
 from .gathering import take
-from .primitive import F64, I64, number_of
+from .primitive import F64, I64, Ints
 from .random_keys import bits, fold_in, fraction, key, numbered, of_key, split
 from .reductions import cumsum, sum_
 from .rows import argsort
@@ -68,21 +68,21 @@ def _unit(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
 def _inside(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
     """Uniform in (0, 1): 0 is read as the least normal number."""
     u = _unit(name, key, shape, dtype)
-    return add(u, number_of(float(np.finfo(u.dtype).tiny), u.dtype))
+    return u + constant(float(np.finfo(u.dtype).tiny), u.dtype)
 
 
 def _signed(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
     """Uniform in (-1, 1)."""
     u = _unit(name, key, shape, dtype)
     least = float(np.nextafter(u.dtype.type(-1), u.dtype.type(0)))
-    return add(multiply(u, number_of(2.0, u.dtype)), number_of(least, u.dtype))
+    return u * constant(2.0, u.dtype) + constant(least, u.dtype)
 
 
 def _number(name: str, argument: str, x: Any, dtype: np.dtype) -> Tensor:
     return cast_to(as_tensor(x, f"random.{name}", argument), dtype)
 
 
-def _fits(name: str, result: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _fits(name: str, result: Tensor, shape: Ints) -> Tensor:
     """The result, which parameters were to broadcast into.  Raises ShapeError when they made it larger."""
     if result.shape != shape:
         raise ShapeError(located(
@@ -110,7 +110,7 @@ def uniform(key, shape=(), dtype=np.float64, minval=0.0, maxval=1.0):
     if type(minval) is float and type(maxval) is float and minval == 0.0 and maxval == 1.0:
         return u
     least, most = (_number("uniform", n, x, u.dtype) for n, x in (("minval", minval), ("maxval", maxval)))
-    return _fits("uniform", add(multiply(u, subtract(most, least)), least), u.shape)
+    return _fits("uniform", u * (most - least) + least, u.shape)
 
 
 @public()
@@ -129,10 +129,10 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
         raise DTypeError(located(f"random.randint: numbers are int32 or int64, not {dtype}"))
     extents, i64 = extents_of("random.randint", shape), I64
     least, end = (_number("randint", n, x, i64) for n, x in (("minval", minval), ("maxval", maxval)))
-    drawn = bitwise_right_shift(numbered(of_key("randint", key), extents, "i64"), 1)
-    span = subtract(end, least)
-    drawn = where(greater(span, 0), mod(drawn, span), 0)
-    return _fits("randint", cast_to(add(drawn, least), dtype), extents)
+    drawn = numbered(of_key("randint", key), extents, "i64") >> 1
+    span = end - least
+    drawn = where(span > 0, drawn % span, 0)
+    return _fits("randint", cast_to(drawn + least, dtype), extents)
 
 
 @public()
@@ -147,7 +147,7 @@ def bernoulli(key, p=0.5, shape=None):
     p = as_tensor(p, "random.bernoulli", "p")
     p = p if p.dtype.kind == "f" else cast_to(p, F64)
     u = _unit("bernoulli", key, p.shape if shape is None else shape, p.dtype)
-    return _fits("bernoulli", less(u, p), u.shape)
+    return _fits("bernoulli", u < p, u.shape)
 
 
 @public()
@@ -163,11 +163,11 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     """
     dtype = _float("truncated_normal", dtype)
     a, b = (_number("truncated_normal", n, x, dtype) for n, x in (("lower", lower), ("upper", upper)))
-    low, high = erf(divide(a, _ROOT)), erf(divide(b, _ROOT))
-    width = subtract(high, low)
+    low, high = erf(a / _ROOT), erf(b / _ROOT)
+    width = high - low
     u = _unit("truncated_normal", key, width.shape if shape is None else shape, dtype)
-    inside = add(multiply(u, width), low)
-    return _fits("truncated_normal", clip(multiply(erfinv(inside), _ROOT), a, b), u.shape)
+    inside = u * width + low
+    return _fits("truncated_normal", clip(erfinv(inside) * _ROOT, a, b), u.shape)
 
 
 def _shaped(
@@ -191,26 +191,26 @@ def _shaped(
 
 normal = _shaped(
     "normal", "Normal numbers of mean 0 and variance 1.", _signed,
-    lambda u: multiply(erfinv(u), number_of(_ROOT, u.dtype)),
+    lambda u: erfinv(u) * constant(_ROOT, u.dtype),
     ">>> x = ad.random.normal(ad.random.key(0), (1000,))\n>>> bool(abs(ad.mean(x)) < 0.1)\nTrue",
 )
 exponential = _shaped(
-    "exponential", "Exponential numbers of mean 1.", _unit, lambda u: negative(log1p(negative(u))),
+    "exponential", "Exponential numbers of mean 1.", _unit, lambda u: -log1p(-u),
     ">>> bool(abs(ad.mean(ad.random.exponential(ad.random.key(0), (1000,))) - 1) < 0.1)\nTrue",
 )
 gumbel = _shaped(
     "gumbel", "Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.", _inside,
-    lambda u: negative(log(negative(log(u)))),
+    lambda u: -log(-log(u)),
     ">>> logits = ad.log([0.0, 1.0])\n"
     ">>> ad.argmax(logits + ad.random.gumbel(ad.random.key(0), (3, 2)), axis=1)\ni64[3] [1 1 1]",
 )
 laplace = _shaped(
     "laplace", "Laplace's numbers, of density exp(-|x|)/2.", _signed,
-    lambda u: where(less(u, number_of(0.0, u.dtype)), log1p(u), negative(log1p(negative(u)))),
+    lambda u: where(u < constant(0.0, u.dtype), log1p(u), -log1p(-u)),
     ">>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)\nTrue",
 )
 logistic = _shaped(
-    "logistic", "Logistic numbers, log(u / (1 - u)).", _inside, lambda u: subtract(log(u), log1p(negative(u))),
+    "logistic", "Logistic numbers, log(u / (1 - u)).", _inside, lambda u: log(u) - log1p(-u),
     ">>> u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))\n>>> bool(abs(ad.mean(u) - 0.5) < 0.05)\nTrue",
 )
 
@@ -235,7 +235,7 @@ def categorical(key, logits, axis=-1, shape=None):
     if (*front, *rest) != wanted:
         raise ShapeError(located(f"random.categorical: shape {wanted} does not end in {rest}"))
     noise = gumbel(key, (*front, *logits.shape), logits.dtype)
-    return argmax(add(noise, logits), axis=len(front) + along)
+    return argmax(noise + logits, axis=len(front) + along)
 
 
 @public()
@@ -283,17 +283,17 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
     return take(items, _chosen(key, n, extents, replace, weights), axis=along)
 
 
-def _chosen(key: Any, n: int, extents: tuple[int, ...], replace: bool, weights: Tensor | None) -> Tensor:
+def _chosen(key: Any, n: int, extents: Ints, replace: bool, weights: Tensor | None) -> Tensor:
     """The numbers of the elements that are chosen."""
     if not replace:
         if weights is None:
             order = _order(key, n)
         else:  # as drawn one after the other: the largest of log p + Gumbel's numbers come first
-            order = argsort(add(log(weights), gumbel(key, weights.shape, weights.dtype)), descending=True)
+            order = argsort(log(weights) + gumbel(key, weights.shape, weights.dtype), descending=True)
         return reshape(part(order, 0, 0, math.prod(extents)), extents)
     if weights is None:
         return randint(key, extents, 0, n)
     upto = cumsum(weights)
-    u = multiply(uniform(key, (*extents, 1), weights.dtype), part(upto, 0, n - 1, n))
-    passed = sum_(cast_to(greater_equal(u, upto), I64), axis=-1)
+    u = uniform(key, (*extents, 1), weights.dtype) * part(upto, 0, n - 1, n)
+    passed = sum_(cast_to(u >= upto, I64), axis=-1)
     return minimum(passed, n - 1)

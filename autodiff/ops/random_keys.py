@@ -14,11 +14,10 @@ from ..errors import DTypeError, ShapeError, located
 from ..tape import constant
 from ..tensor import Tensor
 from .arrays import on_arrays
-from .conditions import bitwise_right_shift
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import extents_of, iota
 from .joining import stack
-from .primitive import I32, I64, broadcast_avals, primitive
+from .primitive import I32, I64, Ints, broadcast_avals, primitive
 from .shaping import reshape
 from .slicing import part
 from .template import public
@@ -26,10 +25,6 @@ from .template import public
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _ROUNDS = 5  # of four each
-
-
-def _threefry_aval(*avals: Aval, dtype: str) -> Aval:
-    return Aval(broadcast_avals("threefry", avals), DTYPES[dtype])
 
 
 def _threefry(k: Any, k0: Any, k1: Any, high: Any, low: Any, *, dtype: str) -> Any:
@@ -57,10 +52,9 @@ def _threefry(k: Any, k0: Any, k1: Any, high: Any, low: Any, *, dtype: str) -> A
 threefry = primitive(
     "threefry",
     on_arrays(_threefry, casts=True),
-    infer=_threefry_aval,
+    infer=lambda *avals, dtype: Aval(broadcast_avals("threefry", avals), DTYPES[dtype]),
     lower=Map(_threefry),
     discrete=True,
-    traits=("elementwise",),
 )
 
 
@@ -68,7 +62,7 @@ threefry = primitive(
 _FRACTION = {"i32": (23, 2.0**-23), "i64": (52, 2.0**-52)}
 
 
-def _fraction(k: Any, bits: Any) -> Any:
+def _fraction(k, bits):
     (kept, unit), width = _FRACTION[k.dtype(bits)], int(k.dtype(bits)[1:])
     shifted = k.shift_right(bits, k.constant(width - kept, like=bits))
     number = k.cast(k.bit_and(shifted, k.constant((1 << kept) - 1, like=bits)), f"f{width}")
@@ -82,7 +76,6 @@ fraction = primitive(
     infer=lambda bits: bits.with_dtype(DTYPES[f"f{8 * bits.dtype.itemsize}"]),
     lower=Map(_fraction),
     discrete=True,
-    traits=("elementwise",),
 )
 
 
@@ -99,28 +92,25 @@ def of_key(name: str, key: Any) -> Tensor:
     return key
 
 
-def _word(key: Tensor, number: int) -> Tensor:
-    return reshape(part(key, 0, number, number + 1), ())
-
-
 def _words(key: Tensor, high: Tensor, low: Tensor, dtype: str) -> Tensor:
-    return threefry(_word(key, 0), _word(key, 1), high, low, dtype=dtype)
+    first, second = (reshape(part(key, 0, n, n + 1), ()) for n in range(2))
+    return threefry(first, second, high, low, dtype=dtype)
 
 
-def numbered(key: Tensor, shape: tuple[int, ...], dtype: str) -> Tensor:
+def numbered(key: Tensor, shape: Ints, dtype: str) -> Tensor:
     """A word (i32) or two (i64) for each element of an array, from its position."""
     size = math.prod(shape)
     if size <= np.iinfo(I32).max:
         low = iota((size,), 0, I32)
         return reshape(_words(key, constant(0, "i32"), low, dtype), shape)
     position = iota((size,), 0, I64)
-    high = cast_to(bitwise_right_shift(position, constant(32, "i64")), I32)
+    high = cast_to(position >> constant(32, "i64"), I32)
     return reshape(_words(key, high, cast_to(position, I32), dtype), shape)
 
 
 def _pair(words: Tensor) -> Tensor:
     """i64[...] → i32[..., 2]: the upper word, the lower one."""
-    return stack([cast_to(bitwise_right_shift(words, constant(32, "i64")), I32), cast_to(words, I32)], axis=-1)
+    return stack([cast_to(words >> constant(32, "i64"), I32), cast_to(words, I32)], axis=-1)
 
 
 def key(seed):

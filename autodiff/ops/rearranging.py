@@ -16,18 +16,16 @@ from codegen.lowering import Move
 from ..errors import ShapeError, located
 from ..tape import place_leaf, record
 from ..tensor import Tensor
-from .arithmetic import negative, subtract
-from .conditions import bitwise_xor
 from .conversion import as_tensor, numbers_of
-from .declare import axis_of, built, check_parts, common, integer
+from .declare import axes_in_order, axis_of, built, check_parts, common, counted, integer, several
 from .gathering import gathered, index_tensor
 from .joining import joined
-from .primitive import OwnPrimitive, linear, reduced_shape, spread_to
+from .primitive import Ints, OwnPrimitive, linear, reduced_shape, spread_to
 from .shaping import on_axis, reshaped
 from .slicing import part
 from .template import public
 
-__all__ = ["diff", "meshgrid", "repeat", "roll", "tile", "unstack"]
+_COPIES = "a number of copies"
 
 
 @public(1, takes="T")
@@ -47,10 +45,10 @@ def roll(x, shift, axis=None):
      [1 2]]
     """
     shift, axis = numbers_of(shift), numbers_of(axis)
-    shifts = [integer(by, "roll", "a shift") for by in (shift if isinstance(shift, (tuple, list)) else (shift,))]
+    shifts = [integer(by, "roll", "a shift") for by in several(shift)]
     if axis is None:
         return reshaped(_rolled(reshaped(x, (x.size,)), sum(shifts), 0), x.shape)
-    axes = [axis_of("roll", a, x.aval) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    axes = axes_in_order("roll", axis, x.aval)
     if len(axes) == 1:
         shifts = [sum(shifts)]
     elif len(shifts) == 1:
@@ -76,7 +74,7 @@ _rotate: OwnPrimitive = linear(
     "rotate",
     lambda x, by, *, axis: np.roll(x, int(by), axis),
     infer=lambda x, by, *, axis: x,
-    transpose=lambda y_bar, y, x, by, *, axis: (lambda: record(_rotate, (y_bar, negative(by)), (axis,)), None),
+    transpose=lambda y_bar, y, x, by, *, axis: (lambda: record(_rotate, (y_bar, -by), (axis,)), None),
     lower=Move(_rotate_element, free=False),
     batch=lambda op, size, xs, mapped, *, axis: record(op, xs, (axis + 1,)),  # a shift is a number for all
 )
@@ -104,9 +102,7 @@ def tile(x, repetitions):
     >>> ad.tile([1, 2], (2, 1)).shape
     (2, 2)
     """
-    repetitions = numbers_of(repetitions)
-    given = repetitions if isinstance(repetitions, (tuple, list)) else (repetitions,)
-    times = [_count(r, "tile") for r in given]
+    times = [counted(r, "tile", _COPIES) for r in several(numbers_of(repetitions))]
     rank = max(len(times), x.ndim)
     times = [1] * (rank - len(times)) + times
     shape = (1,) * (rank - x.ndim) + x.shape
@@ -130,7 +126,7 @@ def repeat(x, repeats, axis=None):
     """
     repeats, (x, along) = numbers_of(repeats), on_axis("repeat", x, axis)
     if isinstance(repeats, (tuple, list)):
-        counts = [_count(r, "repeat") for r in repeats]
+        counts = [counted(r, "repeat", _COPIES) for r in repeats]
         if len(counts) not in (1, x.shape[along]):
             raise ShapeError(located(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}"))
         if len(counts) > 1:
@@ -138,17 +134,10 @@ def repeat(x, repeats, axis=None):
             places = built("repeat", sum(counts), lambda: np.repeat(np.arange(len(counts)), counts))
             return gathered(x, [index_tensor(places, "repeat", len(counts))], (along,), along)
         (repeats,) = counts
-    times = _count(repeats, "repeat")
+    times = counted(repeats, "repeat", _COPIES)
     before, n, after = x.shape[:along], x.shape[along], x.shape[along + 1 :]
     wide = spread_to(reshaped(x, (*before, n, 1, *after)), (*before, n, times, *after))
     return reshaped(wide, (*before, n * times, *after))
-
-
-def _count(value: Any, name: str) -> int:
-    count = integer(value, name, "a number of copies")
-    if count < 0:
-        raise ShapeError(located(f"{name}: {count} copies"))
-    return count
 
 
 @public(1, takes="T")
@@ -166,12 +155,12 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
     f64[3] [1. 3. 5.]
     """
     along = axis_of("diff", axis, x.aval)
-    times = _count(n, "diff")
+    times = counted(n, "diff", _COPIES)
     y = x if not times or (prepend is None and append is None) else _lengthened(x, along, prepend, append)
     for _ in range(min(times, y.shape[along])):
         m = y.shape[along]
         above, below = part(y, along, min(1, m), m), part(y, along, 0, max(m - 1, 0))
-        y = bitwise_xor(above, below) if y.dtype.kind == "b" else subtract(above, below)
+        y = above ^ below if y.dtype.kind == "b" else above - below
     return y
 
 
@@ -224,7 +213,7 @@ def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
     return tuple([spread_to(x, shape) for x in rows])
 
 
-def open_grid(arrays: Sequence[Any], indexing: str) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+def open_grid(arrays: Sequence[Any], indexing: str) -> tuple[tuple[Tensor, ...], Ints]:
     """The coordinates of a grid along each axis, with the others of extent 1; and its shape."""
     if indexing not in ("xy", "ij"):
         raise ValueError(located(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}"))

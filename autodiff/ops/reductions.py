@@ -20,7 +20,7 @@ from codegen.ir import Aval
 from codegen.lowering import Reduce, Scan
 
 from ..errors import ShapeError, located
-from ..tape import another, record
+from ..tape import another, constant, record
 from ..tensor import Tensor
 from .conditions import truth
 from .conversion import cast_to, dtype_of
@@ -28,11 +28,11 @@ from .declare import axes_of, documented
 from .joining import joined
 from .primitive import (
     I64,
+    Ints,
     OwnPrimitive,
     elementwise_aval,
     expect,
     linear,
-    number_of,
     primitive,
     reduced_shape,
     spread_to,
@@ -44,15 +44,13 @@ from .shaping import kept, on_axis, reshaped, spread, transposed
 from .slicing import part
 from .template import public
 
-__all__ = ["all_", "any_", "cumprod", "cumsum", "prod", "sum_"]
-
 
 def reduced_aval(
     name: str, accepts: str, *, result: np.dtype | None = None, empty: bool = True
 ) -> Callable[..., Aval]:
     """The shape rule of a reduction.  `empty`: whether it has a value over no elements at all."""
 
-    def infer(x: Aval, *, axis: tuple[int, ...]) -> Aval:
+    def infer(x: Aval, *, axis: Ints) -> Aval:
         expect(name, (x,), accepts)
         assert list(axis) == sorted({*axis}.intersection(range(x.ndim))), f"{name}: {axis} are not axes of {x}"
         shape = reduced_shape(x.shape, axis)
@@ -81,7 +79,7 @@ def widened(x: Tensor, dtype: Any = None, function: str = "") -> Tensor:
     return cast_to(x, I64) if x.node.kind.out.aval.dtype.kind in "ib" else x
 
 
-def unreduced(y: Tensor, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+def unreduced(y: Tensor, x: Tensor, axes: Ints, keepdims: bool) -> Tensor:
     """The result y of reducing x, with the axes back as extents of 1 if they are to be kept."""
     return reshaped(y, kept(x.shape, axes)) if keepdims else y
 
@@ -95,7 +93,7 @@ _sum = linear(
 )
 
 
-def summed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def summed(x: Tensor, axes: Ints) -> Tensor:
     """The sum over these axes, which are dropped; no node when there are none."""
     return record(_sum, (x,), (axes,)) if axes else another(x)
 
@@ -203,7 +201,7 @@ def recurrence(b: Tensor, a: Tensor, axis: int, *, reverse: bool = True) -> Tens
 def _shifted(x: Tensor, axis: int, later: bool, end: float = 0.0) -> Tensor:
     """The elements one place further on (`later`) or before; a number at the end, or the beginning."""
     n = x.shape[axis]
-    number = spread_to(number_of(end, x.dtype), with_extent(x.shape, axis, 1))
+    number = spread_to(constant(end, x.dtype), with_extent(x.shape, axis, 1))
     return joined((part(x, axis, 1, n), number) if later else (number, part(x, axis, 0, n - 1)), axis)
 
 
@@ -254,7 +252,7 @@ def cumprod(x, axis=None, *, dtype=None):
     return _running(_cumprod, x, axis, dtype)
 
 
-def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _product_of_others(x: Tensor, axes: Ints) -> Tensor:
     """For each element the product of all others along `axes`, exact also where some are zero.
 
     Dividing by the element fails at zeros.  So the product is built as a tree of halves, and the tree is
@@ -265,7 +263,7 @@ def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
         return zeros_of(x.aval)
     order = axes + tuple([i for i in range(x.ndim) if i not in axes])
     pairs, top = _tree(x, axes)
-    others = spread_to(number_of(1.0, x.dtype), top.shape)
+    others = spread_to(constant(1.0, x.dtype), top.shape)
     for left, right in reversed(pairs):
         half = left.shape[0]
         above = part(others, 0, 0, half)
@@ -274,7 +272,7 @@ def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return transposed(reshaped(others, tuple([x.shape[i] for i in order])), back)
 
 
-def _tree(x: Tensor, axes: tuple[int, ...]) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+def _tree(x: Tensor, axes: Ints) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
     """Pairs of halves in the order of their products, until the elements along `axes` are one row; and that row."""
     rest = tuple([i for i in range(x.ndim) if i not in axes])
     count, shape = math.prod([x.shape[i] for i in axes]), [x.shape[i] for i in rest]
@@ -294,17 +292,18 @@ def _with_odd(x: Tensor, before: Tensor, taken: int) -> Tensor:
     return joined((x, part(before, 0, taken, n)), 0) if n > taken else x
 
 
-def _product_of_complex(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _product_of_complex(x: Tensor, axes: Ints) -> Tensor:
     """The product over axes, by a tree of halves: complex numbers are compiled by parts, whose product is none."""
     _, top = _tree(x, axes)
-    return reshaped(top, top.shape[1:]) if top.shape[0] else spread_to(number_of(1.0, x.dtype), top.shape[1:])
+    return reshaped(top, top.shape[1:]) if top.shape[0] else spread_to(constant(1.0, x.dtype), top.shape[1:])
 
 
-def _prod_vjp(y_bar, y, x, *, axis, masked):
-    return (times(spread(y_bar, axis, x.shape), _product_of_others(x, axis), masked),)
-
-
-_prod = reduction("prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul", vjp=_prod_vjp)
+_prod = reduction(
+    "prod", lambda x, *, axis: np.prod(x, axis, dtype=x.dtype), "fi", "mul",
+    vjp=lambda y_bar, y, x, *, axis, masked: (
+        times(spread(y_bar, axis, x.shape), _product_of_others(x, axis), masked),
+    ),
+)  # fmt: skip
 
 
 @public(1, _prod, takes="T")

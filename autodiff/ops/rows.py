@@ -17,17 +17,15 @@ from codegen.lowering import Move, Order, Scatter
 from ..errors import ShapeError, located
 from ..tape import record
 from ..tensor import Tensor
-from .arithmetic import add, imaginary_part, multiply, real_part
-from .conditions import equal, isnan
+from .arithmetic import imaginary_part, real_part
+from .conditions import isnan
 from .conversion import cast_to, dtype_of
 from .creation import iota
-from .declare import integer
+from .declare import counted
 from .gathering import bounds_of_take, index_tensor, scattered, within
 from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to, with_extent
 from .shaping import on_axis, reshaped
 from .template import public
-
-__all__ = ["argsort", "one_hot", "segment_sum", "sort", "take_along_axis"]
 
 
 def _along_aval(x: Aval, index: Aval, *, axis: int) -> Aval:
@@ -122,9 +120,7 @@ def segment_sum(data, segment_ids, num_segments):
     f64[3] [4. 0. 2.]
     """
     expect("segment_sum", (data.aval,), "fic")
-    n = integer(num_segments, "segment_sum", "the number of segments")
-    if n < 0:
-        raise ShapeError(located(f"segment_sum: {n} segments"))
+    n = counted(num_segments, "segment_sum", "the number of segments")
     ids = index_tensor(segment_ids, "segment_sum", n)
     if data.shape[: ids.ndim] != ids.shape:
         raise ShapeError(located(f"segment_sum: {ids.aval} names no segments of the leading axes of {data.aval}"))
@@ -147,11 +143,8 @@ def one_hot(indices, classes, *, dtype=np.float64):
      [0. 0. 0.]]
     """
     index = index_tensor(indices, "one_hot")
-    n = integer(classes, "one_hot", "the number of classes")
-    if n < 0:
-        raise ShapeError(located(f"one_hot: {n} classes"))
-    places = iota((n,), 0)
-    return cast_to(equal(reshaped(index, (*index.shape, 1)), places), dtype_of(dtype, "one_hot"))
+    places = iota((counted(classes, "one_hot", "the number of classes"),), 0)
+    return cast_to(reshaped(index, (*index.shape, 1)) == places, dtype_of(dtype, "one_hot"))
 
 
 def _reference(x: np.ndarray, *, axis: int, descending: bool) -> np.ndarray:
@@ -218,7 +211,7 @@ def _ordered(x: Tensor, axis: int, descending: bool) -> Tensor:
     re, im = real_part(x), imaginary_part(x)
     lacks = [cast_to(isnan(p), I32) for p in (im, re)]
     order = record(_argsort, (im,), (axis, descending))
-    for key in (re, add(lacks[0], multiply(lacks[1], 2))):
+    for key in (re, lacks[0] + lacks[1] * 2):
         by_key = record(_argsort, (_taken(key, order, axis),), (axis, descending))
         order = _taken(order, by_key, axis)
     return order

@@ -16,7 +16,7 @@ from .arithmetic import add, conj, floor_divide, multiply, real_aval
 from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
-from .declare import axis_of, check_parts, common, integer, number
+from .declare import axes_in_order, axis_of, check_parts, common, integer, number
 from .diagonals import slant
 from .joining import concatenate, joined, stack
 from .padding import pad
@@ -93,8 +93,7 @@ def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
     """
     if edge_order not in (1, 2):
         raise DispatchError(located(f"gradient: edge_order is 1 or 2, not {edge_order!r}"))
-    given = range(f.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = [axis_of("gradient", a, f.aval) for a in given]
+    axes = [*range(f.ndim)] if axis is None else axes_in_order("gradient", axis, f.aval)
     spacings = list(varargs) or [1.0]
     spacings = spacings * len(axes) if len(spacings) == 1 else spacings
     if len(spacings) != len(axes):

@@ -19,17 +19,12 @@ from ..tape import record
 from ..tensor import Tensor
 from .arrays import with_loop
 from .batching import up
-from .declare import axes_of, axis_of, listed, shape_of
-from .primitive import linear, reduced_shape, spread_to, sum_to
+from .declare import axes_in_order, axes_of, axis_of, listed, several, shape_of
+from .primitive import Ints, linear, reduced_shape, spread_to, sum_to
 from .template import public
 
-__all__ = [
-    "broadcast_to", "expand_dims", "flip", "matrix_transpose", "moveaxis", "ravel", "reshape", "squeeze", "swapaxes",
-    "transpose",
-]
 
-
-def _reshape_aval(x: Aval, *, shape: tuple[int, ...]) -> Aval:
+def _reshape_aval(x: Aval, *, shape: Ints) -> Aval:
     if math.prod(shape) != x.size or any(n < 0 for n in shape):
         raise ShapeError(located(
             f"reshape: {x} has {x.size} elements, the shape {shape} has {math.prod(shape)}",
@@ -58,11 +53,10 @@ _reshape = linear(
     infer=_reshape_aval,
     transpose=lambda y_bar, y, x, *, shape: (reshaped(y_bar, x.shape),),
     lower=Move(_reshape_element, free=False, is_reshape=True),
-    traits=("move",),
 )
 
 
-def reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+def reshaped(x: Tensor, shape: Ints) -> Tensor:
     """x in a shape of as many elements; no node when it has it."""
     return x if x.shape == shape else record(_reshape, (x,), (shape,))
 
@@ -92,7 +86,7 @@ def reshape(x, shape):
     return reshaped(x, wanted)
 
 
-def _completed(x: Aval, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _completed(x: Aval, shape: Ints) -> Ints:
     known = math.prod(n for n in shape if n != -1)
     if shape.count(-1) > 1 or known <= 0 or x.size % known:
         raise ShapeError(located(
@@ -122,7 +116,7 @@ def expand_dims(x, axis):
     >>> ad.expand_dims(ad.ones((2, 3)), (0, -1)).shape
     (1, 2, 3, 1)
     """
-    ndim = x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1)
+    ndim = x.ndim + len(several(axis))
     axes = (axis_of("expand_dims", axis, x.aval, ndim),) if axis is None else axes_of("expand_dims", axis, x.aval, ndim)
     rest = iter(x.shape)
     return reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)]))
@@ -148,7 +142,7 @@ def squeeze(x, axis=None):
     return reshaped(x, reduced_shape(x.shape, axes))
 
 
-def _transpose_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
+def _transpose_aval(x: Aval, *, axes: Ints) -> Aval:
     if sorted(axes) != list(range(x.ndim)):
         raise ShapeError(located(
             f"transpose: {axes} does not order the {x.ndim} axes of {x}",
@@ -157,7 +151,7 @@ def _transpose_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
     return x.with_shape(tuple([x.shape[a] for a in axes]))
 
 
-def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+def _inverse(axes: Ints) -> Ints:
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
@@ -167,12 +161,11 @@ _transpose = linear(
     infer=_transpose_aval,
     transpose=lambda y_bar, y, x, *, axes: (transposed(y_bar, _inverse(axes)),),
     lower=Move(lambda k, index, x, *, axes: x(*[index[i] for i in _inverse(axes)])),
-    traits=("move",),
     batch=lambda op, size, xs, mapped, *, axes: record(op, xs, ((0, *up(axes)),)),
 )
 
 
-def transposed(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def transposed(x: Tensor, axes: Ints) -> Tensor:
     """x with axis `axes[i]` at place i; no node when they are in order."""
     return x if axes == tuple(range(len(axes))) else record(_transpose, (x,), (axes,))
 
@@ -182,7 +175,7 @@ def flipped_axes(x: Tensor) -> Tensor:
     return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
-def rows_along(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def rows_along(x: Tensor, axes: Ints) -> Tensor:
     """x with the elements along these axes as rows: the last axis has them, and the others keep their order."""
     rest = tuple([i for i in range(x.ndim) if i not in axes])
     shape = (*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes]))
@@ -204,7 +197,7 @@ def transpose(x, axes=None):
     """
     if axes is None:
         return transposed(x, tuple(reversed(range(x.ndim))))
-    order = tuple([axis_of("transpose", a, x.aval) for a in listed(axes, "transpose", "axes")])
+    order = tuple(axes_in_order("transpose", listed(axes, "transpose", "axes"), x.aval))
     if len(order) != x.ndim or len(set(order)) != x.ndim:
         _transpose_aval(x.aval, axes=order)
     return transposed(x, order)
@@ -236,10 +229,7 @@ def moveaxis(x, source, destination):
     >>> ad.moveaxis(ad.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    sources, places = (
-        [axis_of("moveaxis", a, x.aval) for a in (axes if isinstance(axes, (tuple, list)) else (axes,))]
-        for axes in (source, destination)
-    )
+    sources, places = (axes_in_order("moveaxis", axes, x.aval) for axes in (source, destination))
     if len(sources) != len(places) or len(set(sources)) < len(sources) or len(set(places)) < len(places):
         raise ShapeError(located(f"moveaxis: {source} and {destination} must name as many axes of {x.aval}, each once"))
     order = [i for i in range(x.ndim) if i not in sources]
@@ -264,7 +254,7 @@ def matrix_transpose(x):
     return flipped_axes(x)
 
 
-def _broadcast_aval(x: Aval, *, shape: tuple[int, ...]) -> Aval:
+def _broadcast_aval(x: Aval, *, shape: Ints) -> Aval:
     extra = len(shape) - x.ndim
     if extra < 0 or any(n not in (1, shape[extra + i]) for i, n in enumerate(x.shape)) or any(n < 0 for n in shape):
         raise ShapeError(located(
@@ -291,7 +281,6 @@ _broadcast_to = linear(
     infer=_broadcast_aval,
     transpose=lambda y_bar, y, x, *, shape: (sum_to(y_bar, x.shape),),
     lower=Move(_broadcast_element),
-    traits=("move",),
     batch=_broadcast_batch,
 )
 
@@ -310,12 +299,12 @@ def broadcast_to(x, shape):
     return spread_to(x, shape_of("broadcast_to", shape))
 
 
-def kept(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+def kept(shape: Ints, axes: Ints) -> Ints:
     """A shape with some of its axes of extent 1: that of a reduction with `keepdims`."""
     return tuple([1 if i in axes else n for i, n in enumerate(shape)])
 
 
-def spread(y: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+def spread(y: Tensor, axes: Ints, shape: Ints) -> Tensor:
     """Undo a reduction: y repeated along the axes that were dropped from `shape`."""
     ones = kept(shape, axes)
     # The first axes come by themselves.
@@ -334,11 +323,10 @@ _flip = linear(
     infer=lambda x, *, axes: x,
     transpose=lambda y_bar, y, x, *, axes: (flipped(y_bar, axes),),
     lower=Move(_flip_element),
-    traits=("move",),
 )
 
 
-def flipped(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def flipped(x: Tensor, axes: Ints) -> Tensor:
     """x in reverse order along these axes (sorted); no node when there are none."""
     return record(_flip, (x,), (axes,)) if axes else x
 

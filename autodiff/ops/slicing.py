@@ -22,12 +22,11 @@ from codegen.symbols import Symbol, as_index
 from ..tape import another, constant, is_tracking, number_leaf, record
 from ..tape.record import state
 from ..tensor import Tensor
-from .arithmetic import add, multiply
 from .batching import up, with_examples
 from .conversion import cast_to
 from .creation import iota
 from .gathering import gathered, replaced, scattered
-from .primitive import I64, linear, spread_to, with_extent, zeros_of
+from .primitive import I64, Ints, linear, spread_to, with_extent, zeros_of
 from .shaping import reshaped, transposed
 
 
@@ -135,11 +134,11 @@ def _places_of_each(
     for k, (start, differs, step, count) in enumerate(zip(starts, mapped, steps, counts, strict=True)):
         first = cast_to(start, I64)
         first = reshaped(first, (size, *(1,) * rank)) if differs else first
-        found.append(add(first, multiply(iota((*(1,) * (k + 1), count, *(1,) * (rank - 1 - k)), k + 1), step)))
+        found.append(first + iota((*(1,) * (k + 1), count, *(1,) * (rank - 1 - k)), k + 1) * step)
     return found
 
 
-def _sliced_first(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+def _sliced_first(axes: Ints, rank: int) -> Ints:
     """The axes of all examples: the examples, the axes that are sliced, the rest."""
     return (0, *up(axes), *[a for a in range(1, rank) if a - 1 not in axes])
 
@@ -190,7 +189,6 @@ _slice = linear(
         lambda: embedded(y_bar, starts, axes, steps, x.shape), *[None] * len(starts),
     ),
     lower=Move(_slice_element),
-    traits=("move",),
     batch=_slice_batch,
 )
 
@@ -220,25 +218,19 @@ slice_update = linear(
 )
 
 
-def sliced(
-    x: Tensor, starts: Sequence[Tensor], axes: tuple[int, ...], steps: tuple[int, ...], shape: tuple[int, ...]
-) -> Tensor:
+def sliced(x: Tensor, starts: Sequence[Tensor], axes: Ints, steps: Ints, shape: Ints) -> Tensor:
     """The slice of x of this result shape; no node when there are no axes to slice."""
     return record(_slice, (x, *starts), (axes, steps, shape)) if axes else x
 
 
-def embedded(
-    x: Tensor, starts: Sequence[Tensor], axes: tuple[int, ...], steps: tuple[int, ...], shape: tuple[int, ...]
-) -> Tensor:
+def embedded(x: Tensor, starts: Sequence[Tensor], axes: Ints, steps: Ints, shape: Ints) -> Tensor:
     """Zeros of `shape` with x at the places of a slice."""
     if not axes:
         return x
     return record(embed, (x, *starts), (axes, steps, shape)) if x.size else zeros_of(Aval(shape, x.dtype))
 
 
-def updated_slice(
-    x: Tensor, v: Tensor, starts: Sequence[Tensor], axes: tuple[int, ...], steps: tuple[int, ...]
-) -> Tensor:
+def updated_slice(x: Tensor, v: Tensor, starts: Sequence[Tensor], axes: Ints, steps: Ints) -> Tensor:
     """x with v, which has the slice's shape, at the places of a slice."""
     if not axes:
         if is_tracking(v) or not is_tracking(x) or not x.ndim or not v.size:

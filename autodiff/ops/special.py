@@ -23,7 +23,7 @@ from .elementwise import erf, exp, log, log1p, sigmoid
 from .primitive import elementwise
 from .protocols import counterparts
 from .special_gamma import digamma, factorial, gamma, gammaln, multigammaln, polygamma
-from .special_normal import erfc, erfinv, horner, log_ndtr, ndtr, polynomial, series, told
+from .special_normal import erfc, erfinv, log_ndtr, ndtr, polynomial, series, told
 from .special_normal import mills as mills
 from .statistics import log_softmax, logsumexp, softmax
 from .template import public
@@ -77,7 +77,7 @@ beta = composed("beta", lambda a, b: exp(betaln(a, b)),
     ">>> ad.special.beta([2.0, 0.5], [3.0, 0.5])\nf64[2] [0.08333333 3.14159265]")
 
 
-def _logit(k: Any, x: Any) -> Any:
+def _logit(k, x):
     beyond, other = x - 0.5, 1.0 - x
     odds = x / other
     # Near 1/2 odds are nearly 1: what they are beyond that is known better than they are themselves.
@@ -85,18 +85,16 @@ def _logit(k: Any, x: Any) -> Any:
     return k.log(odds) + k.select(abs(beyond) < 0.125, lost / odds, 0.0)
 
 
-logit_slope = unary(
-    "logit_slope",
-    program=lambda k, x: 1.0 / (x * (1.0 - x)),
-    slope=lambda y, x: (x + x - 1.0) * y * y,
-    doc="1 / (x (1 - x)), the derivative of logit.   f[...]  →  f[...]",
+#: 1 / (x (1 - x)), the derivative of logit.
+logit_slope = elementwise(
+    "logit_slope", program=lambda k, x: 1.0 / (x * (1.0 - x)), slope=lambda y, x: (x + x - 1.0) * y * y
 )
 logit = unary("logit", program=_logit, slope=lambda y, x: logit_slope(x),
     doc="log(x / (1 - x)), the inverse of expit.   f[...]  →  f[...]     -inf at 0, inf at 1, nan outside [0, 1]",
     example=">>> ad.special.logit([0.5, 0.0, 2.0])\nf64[3] [  0. -inf  nan]")
 
 
-def _weighted(k: Any, x: Any, y: Any, logarithm: Any) -> Any:
+def _weighted(k, x, y, logarithm):
     return k.select((x == 0.0) & ~k.isnan(y), 0.0, x * logarithm)
 
 
@@ -129,7 +127,7 @@ entr = unary("entr", slope=lambda y, x: _entr_slope(x),
 _PLAIN = {"f64": 1000, "f32": 120}
 
 
-def _log_ratio(k: Any, x: Any, y: Any) -> Any:
+def _log_ratio(k, x, y):
     ratio, most = x / y, 2.0 ** _PLAIN[k.dtype(x)]
     is_plain = (ratio > 1.0 / most) & (ratio < most)
     far = k.log(k.select(is_plain, ratio, x)) - k.log(k.select(is_plain, 1.0, y))
@@ -137,19 +135,19 @@ def _log_ratio(k: Any, x: Any, y: Any) -> Any:
     return k.select((ratio > 0.5) & (ratio < 2.0), k.log1p((x - y) / y), far)
 
 
-def _at_the_edge(k: Any, x: Any, y: Any, inside: Any, at_zero: Any) -> Any:
+def _at_the_edge(k, x, y, inside, at_zero):
     """A share of an entropy: `at_zero` where x is 0, inf outside of its domain, nan of nan."""
     total = x + y
     outside = k.select(k.isnan(total), total, math.inf)
     return k.select((x == 0.0) & (y >= 0.0), at_zero, k.select((x > 0.0) & (y > 0.0), inside, outside))
 
 
-def _kl_div(k: Any, x: Any, y: Any) -> Any:
+def _kl_div(k, x, y):
     apart = x - y
     # With s = (x - y) / (x + y), log(x / y) is 2 (s + s³/3 + ...): for s up to 1/5 by that, where the sum cancels.
     s = apart * 0.5 / (x * 0.5 + y * 0.5)
     square = s * s
-    rest = horner(k, [1 / n for n in range(3, 27, 2)], square)
+    rest = polynomial([1 / n for n in range(3, 27, 2)], square)
     near = square + (1.0 + s) * (square * s) * rest
     near = (near + near) / (1.0 - s) * y
     inside = k.select(abs(s) < 0.2, near, x * _log_ratio(k, x, y) - apart)
@@ -272,17 +270,17 @@ def _scaled(k: Any, x: Any, near: tuple[float, ...], far: tuple[float, ...]) -> 
     return size, is_near, (clenshaw(k, near, t), series(k, far, t) / k.sqrt(size))
 
 
-def _i0e(k: Any, x: Any) -> Any:
+def _i0e(k, x):
     _, is_near, (near, far) = _scaled(k, x, BESSEL0_NEAR, BESSEL0_FAR)
     return k.select(is_near, near, far)
 
 
-def _i1e(k: Any, x: Any) -> Any:
+def _i1e(k, x):
     size, is_near, (near, far) = _scaled(k, x, BESSEL1_NEAR, BESSEL1_FAR)
     return k.copysign(k.select(is_near, size * near, far), x)
 
 
-def _grown(k: Any, x: Any, scaled: Any) -> Any:
+def _grown(k, x, scaled):
     """Times exp(|x|), in two steps, so that only what is too large overflows."""
     half = k.exp(abs(x) * 0.5)
     return k.select(k.isinf(x), k.copysign(math.inf, scaled), scaled * half * half)
@@ -307,12 +305,11 @@ i1: Function = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
     example=">>> ad.special.i1([0.0, 1.0])\nf64[2] [0.        0.5651591]")
 
 
-#: A function of its own, so that its slope at 0 is that of both sides.
-i0e_turned: Function = unary("i0e_turned",
-    program=lambda k, x: k.select(x == 0.0, 0.0, k.copysign(_i0e(k, x), x)),
+#: sign(x) times `i0e`: an operation of its own, so that its slope at 0 is that of both sides.
+i0e_turned = elementwise(
+    "i0e_turned", program=lambda k, x: k.select(x == 0.0, 0.0, k.copysign(_i0e(k, x), x)),
     slope=lambda y, x: abs_(i1e(x)) - i0e(x),
-    doc="sign(x) times `i0e`.   f[...]  →  f[...]",
-)
+)  # fmt: skip
 i0e: Function = unary("i0e", program=_i0e, slope=lambda y, x: i1e(x) - i0e_turned(x),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
 

@@ -19,7 +19,7 @@ from ..errors import DispatchError, located
 from ..tape import record
 from .declare import check_parts, common, composed, integer, unary
 from .primitive import OwnPrimitive, elementwise
-from .special_normal import LGAMMA_12, LGAMMA_23, horner, series
+from .special_normal import LGAMMA_12, LGAMMA_23, polynomial, series
 from .template import public
 
 #: Bernoulli numbers of even index, from the second.
@@ -32,14 +32,14 @@ _ROOT_2PI = 2.5066282746310007
 _HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
 
 
-def _stirling(k: Any, x: Any) -> Any:
+def _stirling(k, x):
     """The rest of Stirling's formula for log Γ: Σ B[2j] / (2j (2j - 1) x^(2j-1)), of x from 8 on."""
     inverse = 1.0 / x
     terms = [b / (2 * j * (2 * j - 1)) for j, b in enumerate(_BERNOULLI[:9], 1)]
-    return horner(k, terms, inverse * inverse) * inverse
+    return polynomial(terms, inverse * inverse) * inverse
 
 
-def _from_pole(k: Any, x: Any) -> Any:
+def _from_pole(k, x):
     """The distance of x from the next whole number: exact for x from 0 on, from -1/2 to 1/2."""
     rest = x - k.floor(x)
     return k.select(rest > 0.5, rest - 1.0, rest)
@@ -55,12 +55,12 @@ def _lowered(k: Any, x: Any, steps: int) -> tuple[Any, Any]:
     return x, product
 
 
-def _log_between(k: Any, x: Any) -> Any:
+def _log_between(k, x):
     """log Γ from 2 to 3."""
     return (x - 2.0) * series(k, LGAMMA_23, x + x - 5.0)
 
 
-def _gammaln(k: Any, x: Any) -> Any:
+def _gammaln(k, x):
     size = abs(x)
     # Below 2: of size + 1 if it is below 1, and the logarithm of size less.
     is_least = size < 1.0
@@ -78,7 +78,7 @@ def _gammaln(k: Any, x: Any) -> Any:
     return k.select(k.isinf(x), math.inf, k.select(x < 0.0, k.select(is_pole, math.inf, reflected), found))
 
 
-def _gamma(k: Any, x: Any) -> Any:
+def _gamma(k, x):
     size = abs(x)
     # Up to 12 by products.  Below 2 the recurrence goes up, by one or two steps.
     up = k.select(size < 1.0, size * (size + 1.0), k.select(size < 2.0, size, 1.0))
@@ -127,7 +127,7 @@ def _polygamma(k: Any, x: Any, *, n: int) -> Any:
     away = -_from_pole(k, -x)
     angle = math.pi * away
     cotangent = k.cos(angle) / k.sin(angle)
-    turned = math.pi ** (n + 1) * horner(k, _cotangent_derivative(n), cotangent)
+    turned = math.pi ** (n + 1) * polynomial(_cotangent_derivative(n), cotangent)
     reflected = (-found if n % 2 else found) - turned
     at_pole = math.inf if n % 2 else math.nan
     return k.select(is_low, k.select(away == 0.0, at_pole, reflected), found)
@@ -137,7 +137,7 @@ def _tail(k: Any, x: Any, n: int) -> Any:
     """The sum from x on, n! Σ 1 / (x + j)^(n+1), of large x; of n = 0 what is left of it without its infinite part."""
     inverse = 1.0 / x
     terms = [b * math.factorial(2 * j + n - 1) / math.factorial(2 * j) for j, b in enumerate(_BERNOULLI, 1)]
-    rest = (0.5 * math.factorial(n) + horner(k, terms, inverse * inverse) * inverse) * inverse
+    rest = (0.5 * math.factorial(n) + polynomial(terms, inverse * inverse) * inverse) * inverse
     return rest - k.log(x) if n == 0 else (float(math.factorial(n - 1)) + rest) * _whole_power(inverse, n)
 
 

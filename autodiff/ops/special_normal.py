@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from codegen.records import NamedTuple
-
 from ..tensor import Tensor
 from .conditions import where
 from .declare import unary
 from .elementwise import exp
+from .primitive import elementwise
 
 #: log Γ(x) / ((x - 1) (x - 2)) from 1 to 2: t = 2 x - 3.
 LGAMMA_12 = (
@@ -70,26 +69,26 @@ def series(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
 
     erfc of doubles 12.8, by powers 6.0 ns, gammaln 18, 14 (1e6 of them, one thread, Zen 3).
     """
-    return halves(k, _powers(told(k, coefficients, t)), t)
+    return halves(_powers(told(k, coefficients, t)), t)
 
 
-def halves(k: Any, powers: tuple[float, ...], t: Any) -> Any:
+def halves(powers: tuple[float, ...], t: Any) -> Any:
     """The sum of powers of t, the lowest first: even and odd ones, of which neither waits for the other."""
     square = t * t
     if len(powers) < 20:
-        return horner(k, powers[1::2], square) * t + horner(k, powers[::2], square)
-    a, b, c, d = [horner(k, powers[first::4], square * square) for first in range(4)]
+        return polynomial(powers[1::2], square) * t + polynomial(powers[::2], square)
+    a, b, c, d = [polynomial(powers[first::4], square * square) for first in range(4)]
     return (d * t + c) * square + (b * t + a)
 
 
-def more_by_erf(k: Any, whole: Any, scale: Any, x: Any) -> Any:
+def more_by_erf(k, whole, scale, x):
     """whole + scale erf(x) / x, rounded once where that is from a half of `whole` to twice that; |x| up to 1/2."""
     t = 8.0 * (x * x) - 1.0
     first, *others = _powers(told(k, _ERF_NEAR, t))
     high = float(np.float32(first)) if k.dtype(t) == "f32" else first
     low = (first - high) + _FIRST_LOW
     # The first power is two numbers, and what the sum with it is rounded by is added to the others.
-    rest = halves(k, tuple(others), t) * t + low
+    rest = halves(tuple(others), t) * t + low
     total = k.fma(scale, high, whole)
     return total + k.fma(scale, rest, k.fma(scale, high, whole - total))
 
@@ -114,16 +113,8 @@ def _powers(coefficients: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(math.fsum(c * row[j] for c, row in terms[j:]) for j in range(len(coefficients)))
 
 
-def horner(k: Any, coefficients: Sequence[float], t: Any) -> Any:
-    """The polynomial with these coefficients, the lowest first, of an element."""
-    total = k.constant(coefficients[-1], like=t)
-    for c in coefficients[-2::-1]:
-        total = total * t + c
-    return total
-
-
-def polynomial(coefficients: Sequence[float], t: Tensor) -> Tensor:
-    """The polynomial with these coefficients, the lowest first, of a tensor."""
+def polynomial(coefficients: Sequence[float], t: Any) -> Any:
+    """The polynomial with these coefficients, the lowest first, of an element or a tensor."""
     total: Any = coefficients[-1]
     for c in coefficients[-2::-1]:
         total = total * t + c
@@ -134,7 +125,7 @@ def polynomial(coefficients: Sequence[float], t: Tensor) -> Tensor:
 _DENSITY = 1 / math.sqrt(2 * math.pi)
 
 
-def _scaled_tail(k: Any, x: Any) -> Any:
+def _scaled_tail(k, x):
     """exp(x²) erfc(x) of a number from 0 on."""
     t = k.select(k.isinf(x), 1.0, (x - 3.0) / (x + 3.0))
     return series(k, ERFCX, t) / (1.0 + 2.0 * x)
@@ -147,16 +138,13 @@ def _bell(k: Any, x: Any, scale: float = 1.0) -> Any:
     return k.select(bell == 0.0, bell, bell - bell * (scale * k.fma(x, x, -square)))
 
 
-bell = unary("bell", program=_bell, slope=lambda y, x: -2.0 * x * y,
-    doc="exp(-x²), with all its digits.   f[...]  →  f[...]",
-)
-density = unary("density", program=lambda k, x: _DENSITY * _bell(k, x, 0.5),
-    slope=lambda y, x: -(x * y),
-    doc="exp(-x² / 2) / √(2π), the derivative of ndtr.   f[...]  →  f[...]",
-)
+#: exp(-x²), with all its digits.
+bell = elementwise("bell", program=_bell, slope=lambda y, x: -2.0 * x * y)
+#: exp(-x² / 2) / √(2π), the derivative of ndtr.
+density = elementwise("density", program=lambda k, x: _DENSITY * _bell(k, x, 0.5), slope=lambda y, x: -(x * y))
 
 
-def _erfc(k: Any, x: Any) -> Any:
+def _erfc(k, x):
     tail = _bell(k, x) * _scaled_tail(k, abs(x))  # of x, whose square the gradient has too
     near = more_by_erf(k, 1.0, -x, x)
     return k.select(abs(x) < 0.5, near, k.select(x < 0.0, 2.0 - tail, tail))
@@ -169,7 +157,7 @@ erfc = unary("erfc", program=_erfc, slope=lambda y, x: -2 / math.sqrt(math.pi) *
 _ROOT_HALF = math.sqrt(0.5)
 
 
-def _ndtr(k: Any, x: Any) -> Any:
+def _ndtr(k, x):
     scaled = x * _ROOT_HALF
     tail = 0.5 * (_bell(k, x, 0.5) * _scaled_tail(k, abs(scaled)))
     near = more_by_erf(k, 0.5, 0.5 * scaled, scaled)
@@ -204,26 +192,26 @@ def _below(k: Any, x: Any) -> tuple[Any, Any]:
     square = size * size
     bell = k.exp(-(0.5 * square))
     bell = bell - bell * (0.5 * k.fma(size, size, -square))  # with what the square is rounded by, as in `_bell`
-    tail = bell * (halves(k, top, size) / halves(k, bottom, size))
+    tail = bell * (halves(top, size) / halves(bottom, size))
     return k.select(x < 0.0, tail, 1.0 - tail), bell
 
 
-def _weighted_slope(k: Any, x: Any) -> Any:
+def _weighted_slope(k, x):
     below, bell = _below(k, x)
     return below + x * (_DENSITY * bell)
 
 
-weighted_slope = unary("weighted_slope", program=_weighted_slope,
-    slope=lambda y, x: density(x) * (2.0 - x * x),
-    doc="ndtr(x) + x density(x), the derivative of x ndtr(x).   f[...]  →  f[...]",
+#: ndtr(x) + x density(x), the derivative of x ndtr(x).
+weighted_slope = elementwise(
+    "weighted_slope", program=_weighted_slope, slope=lambda y, x: density(x) * (2.0 - x * x)
 )
-weighted = unary(
-    "weighted", program=lambda k, x: x * _below(k, x)[0], slope=lambda y, x: weighted_slope(x),
-    doc="x ndtr(x), with all its digits far below 0.   f[...]  →  f[...]",
+#: x ndtr(x), with all its digits far below 0.
+weighted = elementwise(
+    "weighted", program=lambda k, x: x * _below(k, x)[0], slope=lambda y, x: weighted_slope(x)
 )
 
 
-def _mills(k: Any, x: Any) -> Any:
+def _mills(k, x):
     """φ(x) / Φ(x), the normal density over the probability."""
     scaled = x * _ROOT_HALF
     tail, bell = _scaled_tail(k, abs(scaled)), _bell(k, x, 0.5)
@@ -248,23 +236,22 @@ def _mills_slope(x: Tensor, y: Tensor) -> Tensor:
     return -where(is_far, far, y * (where(is_far, 0.0, x) + y))
 
 
-mills = unary("mills", program=_mills, slope=lambda y, x: _mills_slope(x, y),
-    doc="The density of the normal distribution over its probability: the derivative of log_ndtr.   f[...]  →  f[...]",
-)
+#: The density of the normal distribution over its probability: the derivative of log_ndtr.
+mills = elementwise("mills", program=_mills, slope=lambda y, x: _mills_slope(x, y))
 
 
 #: erf(x / √2) / x by (x / √2)²: up to 1/4 the next term is less than 1e-17.
 _ERF = [math.sqrt(2 / math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(12)]
 
 
-def _log_ndtr(k: Any, x: Any) -> Any:
+def _log_ndtr(k, x):
     scaled = abs(x) * _ROOT_HALF
     tail = _scaled_tail(k, scaled)
     low = k.log(0.5 * tail) - 0.5 * (x * x)
     # Near 0 from one half, which is exact: 1 + erf, by the series at 0.
     is_middle = scaled < 0.5
     rest = -(0.5 * (_bell(k, x, 0.5) * tail))
-    high = k.log1p(k.select(is_middle, x * horner(k, _ERF, scaled * scaled), rest))
+    high = k.log1p(k.select(is_middle, x * polynomial(_ERF, scaled * scaled), rest))
     return k.select(is_middle, high - math.log(2.0), k.select(x < 0.0, k.select(k.isinf(x), x, low), high))
 
 
@@ -274,62 +261,57 @@ log_ndtr = unary("log_ndtr", program=_log_ndtr, slope=lambda y, x: mills(x),
     ">>> ad.log(ad.special.ndtr(-50.0))\nf64[] -inf")
 
 
-class _Interval(NamedTuple):
-    """A polynomial in t - centre, lowest power first."""
-
-    centre: float
-    coefficients: tuple[float, ...]
-
-
-_F32_NEAR = _Interval(2.5, (
-    1.50140936, 0.246640279, -0.00417739288, -0.00125272639, 0.000218349386, -4.97241969e-06, -3.46398527e-06,
-    4.68131348e-07, 2.33359672e-08, -8.93192597e-09,
-))
-_F32_FAR = _Interval(3.1180338859558105, (
-    2.95132858, 1.00361804, 0.00716025969, -0.00537893377, 0.00387470083, -0.00270852748, 0.00131747686,
-    -8.67278189e-05, -0.000176285934,
-))
-_F64_NEAR = _Interval(3.125, (
-    1.6536545626831027, 0.2401581824255883, -0.00603367087142785, -0.000740702534154477, 0.00018673420802464837,
-    -1.3882523394405316e-05, -1.3654691850603575e-06, 4.234788173782339e-07, -2.9070382262927266e-08,
-    -4.11266082002324e-09, 1.0512181539804126e-09, -5.414287198084716e-11, -1.2976885526532075e-11,
-    2.6304834740560442e-12, -8.118399443074353e-14, -4.001237735091896e-14, 6.596407712420834e-15,
-    -4.0282154327661744e-17, -1.3016928016796445e-16, 1.557432024623325e-17, 1.150022252066253e-18,
-    -3.4996044354754177e-19, -1.113483769832702e-21, 3.240704459379902e-21,
-))
-_F64_MIDDLE = _Interval(3.25, (
-    3.0838856104922208, 1.0052589676941592, 0.0053709145535581985, -0.0037512085075638536, 0.0024914420976198813,
-    -0.0016882755561681802, 0.0009532893521118177, -0.00035503751863069763, 2.4031363245440546e-05,
-    6.828484052292924e-05, -4.731952918337189e-05, 1.2475343474376931e-05, 2.9273722115986924e-06,
-    -4.013946398190292e-06, 1.4958263152984917e-06, 1.832399988132858e-08, -2.6860975725571463e-07,
-    9.071950571029922e-08, -3.831039946072411e-10,
-))
-_F64_FAR = _Interval(5.02, (
-    4.870112353510003, 1.010294660471844, -0.0001514403006394504, -0.00020902850543582524, 7.40539814804208e-05,
-    -1.9146892393653503e-05, 4.389553948442912e-06, -9.57279243703386e-07, 2.1736815548187995e-07,
-    -6.222692387566604e-08, 2.594835476001536e-08, -1.320561562230626e-08, 6.807369275246077e-09,
-    -3.4074861449876914e-09, 1.3516716898332772e-09, -2.558081073867706e-10, -6.99473028504942e-12,
-))
-
-#: By dtype: (the piece in w, up to which w), then the pieces in √w, each up to which √w.
-_PIECES: dict[str, tuple[tuple[_Interval, float], ...]] = {
-    "f32": ((_F32_NEAR, 5.0), (_F32_FAR, math.inf)),
-    "f64": ((_F64_NEAR, 6.25), (_F64_MIDDLE, 4.0), (_F64_FAR, math.inf)),
+#: By dtype (up to which t, centre, polynomial in t - centre): the first is in t = w, the others are in t = √w.
+_PIECES: dict[str, tuple[tuple[float, float, tuple[float, ...]], ...]] = {
+    "f32": (
+        (5.0, 2.5, (
+            1.50140936, 0.246640279, -0.00417739288, -0.00125272639, 0.000218349386, -4.97241969e-06, -3.46398527e-06,
+            4.68131348e-07, 2.33359672e-08, -8.93192597e-09,
+        )),
+        (math.inf, 3.1180338859558105, (
+            2.95132858, 1.00361804, 0.00716025969, -0.00537893377, 0.00387470083, -0.00270852748, 0.00131747686,
+            -8.67278189e-05, -0.000176285934,
+        )),
+    ),
+    "f64": (
+        (6.25, 3.125, (
+            1.6536545626831027, 0.2401581824255883, -0.00603367087142785, -0.000740702534154477, 0.00018673420802464837,
+            -1.3882523394405316e-05, -1.3654691850603575e-06, 4.234788173782339e-07, -2.9070382262927266e-08,
+            -4.11266082002324e-09, 1.0512181539804126e-09, -5.414287198084716e-11, -1.2976885526532075e-11,
+            2.6304834740560442e-12, -8.118399443074353e-14, -4.001237735091896e-14, 6.596407712420834e-15,
+            -4.0282154327661744e-17, -1.3016928016796445e-16, 1.557432024623325e-17, 1.150022252066253e-18,
+            -3.4996044354754177e-19, -1.113483769832702e-21, 3.240704459379902e-21,
+        )),
+        (4.0, 3.25, (
+            3.0838856104922208, 1.0052589676941592, 0.0053709145535581985, -0.0037512085075638536,
+            0.0024914420976198813, -0.0016882755561681802, 0.0009532893521118177, -0.00035503751863069763,
+            2.4031363245440546e-05, 6.828484052292924e-05, -4.731952918337189e-05, 1.2475343474376931e-05,
+            2.9273722115986924e-06, -4.013946398190292e-06, 1.4958263152984917e-06, 1.832399988132858e-08,
+            -2.6860975725571463e-07, 9.071950571029922e-08, -3.831039946072411e-10,
+        )),
+        (math.inf, 5.02, (
+            4.870112353510003, 1.010294660471844, -0.0001514403006394504, -0.00020902850543582524, 7.40539814804208e-05,
+            -1.9146892393653503e-05, 4.389553948442912e-06, -9.57279243703386e-07, 2.1736815548187995e-07,
+            -6.222692387566604e-08, 2.594835476001536e-08, -1.320561562230626e-08, 6.807369275246077e-09,
+            -3.4074861449876914e-09, 1.3516716898332772e-09, -2.558081073867706e-10, -6.99473028504942e-12,
+        )),
+    ),
 }
 
 
-def _on_piece(k: Any, piece: _Interval, t: Any) -> Any:
-    return horner(k, piece.coefficients, t - piece.centre)
+def _on_piece(piece: tuple[float, float, tuple[float, ...]], t: Any) -> Any:
+    _, centre, coefficients = piece
+    return polynomial(coefficients, t - centre)
 
 
-def _erfinv(k: Any, x: Any) -> Any:
+def _erfinv(k, x):
     w = -k.log((1.0 - x) * (1.0 + x))
     root = k.sqrt(w)
-    (near, limit), *far = _PIECES[k.dtype(x)]
-    p = _on_piece(k, far[-1][0], root)
-    for piece, end in reversed(far[:-1]):
-        p = k.select(root < end, _on_piece(k, piece, root), p)
-    p = k.select(w < limit, _on_piece(k, near, w), p)
+    near, *middle, last = _PIECES[k.dtype(x)]
+    p = _on_piece(last, root)
+    for piece in middle:
+        p = k.select(root < piece[0], _on_piece(piece, root), p)
+    p = k.select(w < near[0], _on_piece(near, w), p)
     return k.select(abs(x) == 1.0, k.copysign(math.inf, x), x * p)
 
 

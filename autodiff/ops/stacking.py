@@ -9,11 +9,10 @@ import numpy as np
 from ..custom.function import Function
 from ..errors import ShapeError, located
 from ..tensor import Tensor
-from .arithmetic import add, divide, multiply
-from .conditions import equal, where
+from .conditions import where
 from .conversion import as_tensor, cast_to, dtype_of, numbers_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
-from .declare import axis_of, check_parts, composed, documented, integer, listed
+from .declare import axes_in_order, axis_of, check_parts, composed, counted, documented, integer, listed
 from .diagonals import diag, tril
 from .forms import cast_by, further
 from .joining import concatenate, joined, split, stack
@@ -132,9 +131,7 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
     indices_or_sections = numbers_of(indices_or_sections)
     if isinstance(indices_or_sections, (tuple, list)):
         return split(x, indices_or_sections, axis)
-    parts = integer(indices_or_sections, "array_split", "the number of parts")
-    if parts < 1:
-        raise ShapeError(located(f"array_split: {parts} parts"))
+    parts = counted(indices_or_sections, "array_split", "the number of parts", 1)
     check_parts("array_split", parts)
     size, longer = divmod(x.shape[axis_of("array_split", axis, x.aval)], parts)
     return split(x, [size * k + min(k, longer) for k in range(1, parts)], axis)
@@ -193,7 +190,7 @@ def rot90(x, k=1, axes=(0, 1)):
     [[2 4]
      [1 3]]
     """
-    plane = [axis_of("rot90", a, x.aval) for a in listed(axes, "rot90", "two axes")]
+    plane = axes_in_order("rot90", listed(axes, "rot90", "two axes"), x.aval)
     if len({*plane}) != 2 or len(plane) != 2:
         raise ShapeError(located(f"rot90: turns in the plane of two axes, not {axes!r:.40}"))
     first, second = plane
@@ -274,9 +271,9 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     shares = linspace(0.0, 1.0, num, endpoint=endpoint, dtype=start.dtype)
     rank = max(start.ndim, stop.ndim)
     shares = reshaped(shares, (shares.size, *(1,) * rank))
-    found = multiply(start, power(divide(stop, start), shares))
+    found = start * (stop / start) ** shares
     if endpoint and shares.size > 1:
-        found = where(equal(shares, 1.0), stop, found)  # exactly, whatever rounding made of it
+        found = where(shares == 1.0, stop, found)  # exactly, whatever rounding made of it
     return along_axis("geomspace", cast_to(found, dtype_of(dtype, "geomspace", found.dtype)), axis)
 
 
@@ -328,7 +325,7 @@ def _cumulative(running: Function, first: int, example: str) -> Any:
         if not include_initial:
             return found
         ahead = found.aval.with_shape(with_extent(found.shape, along, 1))
-        return joined((add(zeros_of(ahead), first), found), along)
+        return joined((zeros_of(ahead) + first, found), along)
 
     return public(name=name, doc=doc, takes="T")(body)
 

@@ -15,24 +15,21 @@ import numpy as np
 from codegen.lazily import imported
 from codegen.symbols import as_float
 
-from ..custom.function import Function
 from ..errors import located
-from ..tape import DETACH, record
+from ..tape import DETACH, constant, record
 from ..tensor import Tensor
 from .arithmetic import abs_, imaginary_part, real_part
 from .cancelling import by_size, divided
-from .conditions import isfinite, not_equal, where
+from .conditions import isfinite, where
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import axes_of, axis_of, documented, unary
+from .declare import axes_of, axis_of, documented
 from .elementwise import exp, log
 from .extremes import in_range, max_, min_
 from .power import power
-from .primitive import F64, number_of, reduced_shape, times, with_rule, zero_of, zeros_of
+from .primitive import F64, Ints, OwnPrimitive, elementwise, reduced_shape, times, with_rule, zero_of, zeros_of
 from .reductions import summed, unreduced
 from .shaping import spread, transposed
 from .template import public
-
-__all__ = ["log_softmax", "logsumexp", "mean", "norm", "softmax", "std", "var"]
 
 
 def floating(x: Any, name: str) -> Tensor:
@@ -41,13 +38,13 @@ def floating(x: Any, name: str) -> Tensor:
     return cast_to(x, F64) if x.dtype.kind in "ib" else x
 
 
-def _count(x: Tensor, axes: tuple[int, ...]) -> int:
+def _count(x: Tensor, axes: Ints) -> int:
     """The number of elements that are reduced to one."""
     return math.prod([x.shape[a] for a in axes])
 
 
-def _mean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    return summed(x, axes) / number_of(as_float(_count(x, axes)), x.dtype)
+def _mean(x: Tensor, axes: Ints) -> Tensor:
+    return summed(x, axes) / constant(as_float(_count(x, axes)), x.dtype)
 
 
 @public(1, takes="T")
@@ -82,7 +79,7 @@ def _deviation(name: str, told: str, finish: Callable[[Tensor], Tensor], note: s
         deviation = x - spread(_mean(x, axes), axes, x.shape)
         freedom = max(_count(x, axes) - (ddof if correction is None else correction), 0)
         squares = summed(squared_size(deviation), axes)
-        return finish(unreduced(squares / number_of(as_float(freedom), squares.dtype), x, axes, keepdims))
+        return finish(unreduced(squares / constant(as_float(freedom), squares.dtype), x, axes, keepdims))
 
     return public(1, name=name, doc=documented(
         example, told, "x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64",
@@ -117,22 +114,18 @@ def _over_or_0(top: float, y: Tensor) -> Tensor:
     """A derivative top / y, which is 0 where y is."""
     zero = zero_of(y.dtype)
     is_zero = y == zero
-    return where(is_zero, zero, number_of(top, y.dtype) / where(is_zero, number_of(1.0, y.dtype), y))
+    return where(is_zero, zero, constant(top, y.dtype) / where(is_zero, constant(1.0, y.dtype), y))
 
 
-#: The derivative is chosen, not the result: what is chosen is a strong zero, and of an infinite element the derivative
-#: would be 0 then, which it is not.
-root_of_squares: Function = unary("root", np.sqrt, slope=lambda y, x: _over_or_0(0.5, y),
-    lower="sqrt", cancels=by_size(lambda x: (number_of(0.5, x.dtype),)),
-    doc="The square root of a sum of squares: its derivative at 0 is 0.   f[...]  →  f[...]",
-)
-log_of_sum = unary("log_of_sum", np.log, slope=lambda y, x: _over_or_0(1.0, x),
-    lower="log",
-    doc="The logarithm of a sum of exponentials: its derivative at 0 is 0.   f[...]  →  f[...]",
-)
+#: The square root of a sum of squares: its derivative at 0 is 0.  The derivative is chosen, not the result: what is
+#: chosen is a strong zero, and of an infinite element the derivative would be 0 then, which it is not.
+root_of_squares: OwnPrimitive = elementwise("root", np.sqrt, slope=lambda y, x: _over_or_0(0.5, y), lower="sqrt",
+    cancels=by_size(lambda x: (constant(0.5, x.dtype),)))
+#: The logarithm of a sum of exponentials: its derivative at 0 is 0.
+log_of_sum = elementwise("log_of_sum", np.log, slope=lambda y, x: _over_or_0(1.0, x), lower="log")
 
 
-def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _shift(x: Tensor, axes: Ints) -> Tensor:
     """The largest element over these axes: what x is shifted by, which changes no derivative.
 
     -inf - -inf is nan, so an infinite shift is replaced: shifting by 0 is then harmless.
@@ -143,7 +136,7 @@ def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return where(isfinite(top), top, zero_of(x.dtype))
 
 
-def _shifted(x: Tensor, top: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _shifted(x: Tensor, top: Tensor, axes: Ints) -> Tensor:
     return x - spread(top, axes, x.shape)
 
 
@@ -245,7 +238,7 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
     return unreduced(y, x, axes, keepdims)
 
 
-def _norm_vjp(y_bar: Tensor, y: Tensor, _: Tensor, x: Tensor, *, axis: tuple[int, ...], masked: bool) -> tuple:
+def _norm_vjp(y_bar: Tensor, y: Tensor, _: Tensor, x: Tensor, *, axis: Ints, masked: bool) -> tuple:
     multiple, rest = divided(y_bar, y)
     return (rest, None if multiple is None else times(cast_to(spread(multiple, axis, x.shape), x.dtype), x, masked))
 
@@ -256,7 +249,7 @@ _norm = with_rule(
 )
 
 
-def _euclidean(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _euclidean(x: Tensor, axes: Ints) -> Tensor:
     """The root of the sum of squares: of rows whose largest element is far from 1, times a power of two.
 
     A norm is as many times as large as its vector, so it does not matter for the derivative how the power was found.
@@ -281,13 +274,13 @@ def _matrix_norm(x: Tensor, ord: Any, rows: int, columns: int) -> Tensor:
     return max_(sums, left) if ord > 0 else min_(sums, left)
 
 
-def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:
+def _vector_norm(x: Tensor, ord: Any, axes: Ints) -> Tensor:
     if ord == math.inf:
         return max_(abs_(x), axes)
     if ord == -math.inf:
         return min_(abs_(x), axes)
     if ord == 0:
-        return summed(cast_to(not_equal(x, zero_of(x.dtype)), x.dtype), axes)
+        return summed(cast_to(x != zero_of(x.dtype), x.dtype), axes)
     if ord == 1:
         return summed(abs_(x), axes)
     total = summed(power(abs_(x), ord), axes)

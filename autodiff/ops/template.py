@@ -132,7 +132,7 @@ ITEMS, NONE = -1, -2
 
 def public(
     tensors: int | None = None, records: Any = None, bounds: Callable[..., Bounds] | None = None,
-    cls: type[Function] = Function, name: str = "", doc: str = "", takes: str = "", operands: int = 1,
+    name: str = "", doc: str = "", takes: str = "", operands: int = 1,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a public function by its body.
 
@@ -157,9 +157,8 @@ def public(
         if tensors is not None:
             body.natively, body.tensors = _Natively(body, tensors, bounds), tensors or NONE
             body.is_remembered = True  # see `reads.is_library_function`
-        made: Function = cls(body)
-        if records is not None:
-            made.primitive = records
+        made = Function(body)
+        made.primitive = records
         for do in WHEN_DECLARED:
             do(made)
         return made

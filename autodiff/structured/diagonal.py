@@ -109,36 +109,36 @@ def _of_rows(x: Any, of: Tensor) -> Tensor:
 @ops.matmul.method(Diagonal | UniformScaling, Tensor)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
-    return ops.multiply(_of_rows(x1, x2), x2)
+    return _of_rows(x1, x2) * x2
 
 
 @ops.matmul.method(Tensor, Diagonal)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
-    return ops.multiply(x1, x2.diagonal)
+    return x1 * x2.diagonal
 
 
 @ops.matmul.method(Diagonal, Diagonal)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
-    return Diagonal(ops.multiply(x1.diagonal, x2.diagonal))
+    return Diagonal(x1.diagonal * x2.diagonal)
 
 
 @ops.multiply.method(Diagonal, Matrix)
 def _(x1, x2):
     if x1.shape != x2.shape:
-        return ops.multiply(ops.dense(x1), x2)
-    return Diagonal(ops.multiply(x1.diagonal, ops.diagonal(x2)))
+        return ops.dense(x1) * x2
+    return Diagonal(x1.diagonal * ops.diagonal(x2))
 
 
 @ops.multiply.method(Matrix, Diagonal)
 def _(x1, x2):
-    return ops.multiply(x2, x1)
+    return x2 * x1
 
 
 @ops.multiply.method(Diagonal, Diagonal)
 def _(x1, x2):
-    return ops.matmul(x1, x2) if x1.shape == x2.shape else ops.multiply(ops.dense(x1), ops.dense(x2))
+    return x1 @ x2 if x1.shape == x2.shape else ops.dense(x1) * ops.dense(x2)
 
 
 # ---------------------------------------------------------------- sums along them
@@ -169,11 +169,11 @@ def _(x, axis=None, *, dtype=None, keepdims=False):
 @linalg.solve.method(Diagonal | UniformScaling, Tensor)
 def _(a, b):
     check_inner("solve", a, b)
-    return ops.divide(b, _of_rows(a, b))
+    return b / _of_rows(a, b)
 
 
 @linalg.inv.method(Diagonal | UniformScaling)
 def _(a):
     if isinstance(a, Diagonal):
-        return Diagonal(ops.divide(1, a.diagonal))
-    return UniformScaling(ops.divide(1, a.scale), a.n)
+        return Diagonal(1 / a.diagonal)
+    return UniformScaling(1 / a.scale, a.n)

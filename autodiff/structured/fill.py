@@ -125,7 +125,7 @@ def _(x, axis=None, *, dtype=None, keepdims=False):
     axes = axes_of("sum", axis, x.aval)
     count = math.prod([x.extents[i] for i in axes])
     shape = (kept if keepdims else reduced_shape)(x.extents, axes)
-    total = ops.multiply(ops.sum(x.value, dtype=dtype), count)
+    total = ops.sum(x.value, dtype=dtype) * count
     return Fill(total, shape) if shape else total
 
 
@@ -133,8 +133,8 @@ def _(x, axis=None, *, dtype=None, keepdims=False):
 def _(x1, x2):
     check_inner("matmul", x1, x2)
     if len(x1.extents) != 2 or x2.ndim > 2 or x2.dtype.kind == "b":
-        return ops.matmul(ops.dense(x1), x2)
-    row = ops.multiply(x1.value, ops.sum(x2, 0, dtype=x2.dtype))
+        return ops.dense(x1) @ x2
+    row = x1.value * ops.sum(x2, 0, dtype=x2.dtype)
     return ops.broadcast_to(row, (x1.extents[0], *row.shape))
 
 
@@ -142,6 +142,6 @@ def _(x1, x2):
 def _(x1, x2):
     check_inner("matmul", x1, x2)
     if len(x2.extents) != 2 or not 0 < x1.ndim <= 2 or x1.dtype.kind == "b":
-        return ops.matmul(x1, ops.dense(x2))
-    column = ops.multiply(ops.sum(x1, -1, keepdims=True, dtype=x1.dtype), x2.value)
+        return x1 @ ops.dense(x2)
+    column = ops.sum(x1, -1, keepdims=True, dtype=x1.dtype) * x2.value
     return ops.broadcast_to(column, (*x1.shape[:-1], x2.extents[1]))

@@ -24,17 +24,17 @@ _FULL = Symmetric | LowerTriangular | UpperTriangular
 
 @ops.multiply.method(_LINEAR, NUMBER)
 def _(x1, x2):
-    return tree.map(lambda held: ops.multiply(held, x2), x1)
+    return tree.map(lambda held: held * x2, x1)
 
 
 @ops.multiply.method(NUMBER, _LINEAR)
 def _(x1, x2):
-    return tree.map(lambda held: ops.multiply(x1, held), x2)
+    return tree.map(lambda held: x1 * held, x2)
 
 
 @ops.divide.method(_LINEAR, NUMBER)
 def _(x1, x2):
-    return tree.map(lambda held: ops.divide(held, x2), x1)
+    return tree.map(lambda held: held / x2, x1)
 
 
 @ops.negative.method(_LINEAR)
@@ -78,7 +78,7 @@ def _product(cls: type) -> None:
     @ops.matmul.method(cls, cls)
     def _(x1, x2):
         check_inner("matmul", x1, x2)
-        return cls(ops.matmul(x1.matrix, x2.matrix))
+        return cls(x1.matrix @ x2.matrix)
 
 
 _product(LowerTriangular)
@@ -90,16 +90,16 @@ _sums(ops.subtract)
 @ops.add.method(_DIAGONAL, _FULL)
 def _(x1, x2):
     check_same("add", x1, x2)
-    return type(x2)(ops.add(ops.dense(x1), x2.stored))
+    return type(x2)(ops.dense(x1) + x2.stored)
 
 
 @ops.add.method(_FULL, _DIAGONAL)
 def _(x1, x2):
-    return ops.add(x2, x1)
+    return x2 + x1
 
 
 def _difference(x1, x2):
-    return ops.add(x1, ops.negative(x2))
+    return x1 + -x2
 
 
 ops.subtract.method(_FULL, _DIAGONAL)(_difference)
@@ -129,13 +129,13 @@ def _(a):
 @ops.matmul.method(UniformScaling, Diagonal | _FULL)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
-    return ops.multiply(x1.scale, x2)
+    return x1.scale * x2
 
 
 @ops.matmul.method((*_LINEAR, Tensor), UniformScaling)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
-    return ops.multiply(x1, x2.scale)
+    return x1 * x2.scale
 
 
 # ---------------------------------------------------------------- projection: the cotangent of `dense`, pulled back

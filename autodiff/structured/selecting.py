@@ -98,7 +98,7 @@ def _(x1, x2):
 @ops.matmul.method(Vector | Matrix, OneHot)
 def _(x1, x2):
     if x2.indices.ndim != 1:
-        return ops.matmul(x1, ops.dense(x2))
+        return x1 @ ops.dense(x2)
     check_inner("matmul", x1, x2)
     columns = x1.ndim - 1
     return scattered([x2.indices], x1, (*x1.shape[:-1], x2.classes), (columns,), columns)
@@ -132,4 +132,4 @@ def _(x, axes=None):
 
 @linalg.solve.method(Permutation, Tensor)
 def _(a, b):
-    return ops.matmul(a.inverse, b)
+    return a.inverse @ b

@@ -39,7 +39,7 @@ _DEPTH = 8
 _NO_WORK = ("identity", "same")
 
 #: The functions that a declaration makes rules of (`ops.primitive`), by the names that they have there.
-_GIVEN = ("partials", "slope", "transpose", "vjp", "pull", "jvp", "push")
+_GIVEN = ("rule", "transpose", "vjp", "pull", "jvp", "push")
 
 
 class Rule(NamedTuple):

@@ -100,8 +100,9 @@ def _sinc(x):
 _ALPHA, _SCALE = mpmath.mpf("1.6732632423543772848170429916717"), mpmath.mpf("1.0507009873554804934193349852946")
 
 
-def _slope(operation):
-    return lambda x, y: operation(ad.asarray(x), ad.asarray(y), more=0.0)
+def _called(operation, **parameters):
+    """The function that an operation is of arrays."""
+    return lambda *xs: operation(*map(ad.asarray, xs), **parameters)
 
 
 TABLE = [
@@ -130,18 +131,19 @@ TABLE = [
     Row("arccosh", ad.arccosh, mpmath.acosh, [1.02, 1.1, 2.0, 30.0, 1e8, 1e30, 1e200], (3, 3, 5)),
     Row("arctanh", ad.arctanh, mpmath.atanh, UNIT, (3, 2, 4)),
     Row("sinc", ad.sinc, _sinc, [-2.6, -0.4, 1e-30, 1e-6, 0.01, 0.03, 0.3, 1.4, 5.2], (16, 200, 1000)),
-    Row("arc_slope", arc_slope, lambda x: 1 / mpmath.sqrt(1 - x * x), UNIT, (2, 6, 8)),
-    Row("arctanh_slope", arctanh_slope, lambda x: 1 / (1 - x * x), UNIT, (2, 4, 8)),
-    Row("arcsinh_slope", arcsinh_slope, lambda x: 1 / mpmath.sqrt(1 + x * x), MIDDLE, (2, 4, 8)),
-    Row("arccosh_slope", arccosh_slope, lambda x: 1 / mpmath.sqrt(x * x - 1), [1.1, 2.0, 30.0, 1e8], (3, 5, 8)),
+    Row("arc_slope", _called(arc_slope), lambda x: 1 / mpmath.sqrt(1 - x * x), UNIT, (2, 6, 8)),
+    Row("arctanh_slope", _called(arctanh_slope), lambda x: 1 / (1 - x * x), UNIT, (2, 4, 8)),
+    Row("arcsinh_slope", _called(arcsinh_slope), lambda x: 1 / mpmath.sqrt(1 + x * x), MIDDLE, (2, 4, 8)),
+    Row("arccosh_slope", _called(arccosh_slope), lambda x: 1 / mpmath.sqrt(x * x - 1), [1.1, 2.0, 30.0, 1e8],
+        (3, 5, 8)),
     # of learning
     Row("sigmoid", ad.sigmoid, _logistic, GROWTH, (3, 4, 6), 2200),
     Row("softplus", ad.softplus, _softplus, GROWTH, (3, 3, 4), 2200),
     Row("log_sigmoid", ad.log_sigmoid, lambda x: -_softplus(-x), GROWTH, (3, 3, 4), 2200),
     Row("silu", ad.silu, lambda x: x * _logistic(x), FAR, (3, 6, 12), 2200),
     Row("mish", ad.mish, lambda x: x * mpmath.tanh(_softplus(x)), FAR, (4, 8, 16), 2200),
-    Row("tanh_softplus", ad.ops.elementwise_late.tanh_softplus, lambda x: mpmath.tanh(_softplus(x)), FAR, (3, 6, 12),
-        2200),
+    Row("tanh_softplus", _called(ad.ops.elementwise_late.tanh_softplus), lambda x: mpmath.tanh(_softplus(x)), FAR,
+        (3, 6, 12), 2200),
     Row("elu", ad.elu, _elu, GROWTH, (2, 2, 2), 2000),
     Row("selu", ad.selu, lambda x: _SCALE * _elu(x, _ALPHA), GROWTH, (4, 4, 4), 2000),
     Row("gelu", ad.gelu, lambda x: x * mpmath.ncdf(x), BELL, (6, 10, 16), 2400),
@@ -157,7 +159,7 @@ TABLE = [
     Row("log_ndtr", sp.log_ndtr, lambda x: mpmath.log(mpmath.ncdf(x)), BELL, (16, 8, 4000), 2400),
     Row("erfinv", sp.erfinv, mpmath.erfinv, UNIT[1:-2], (8, 16, 32), 600),
     Row("logit", sp.logit, lambda x: mpmath.log(x / (1 - x)), INSIDE, (3, 4, 8)),
-    Row("logit_slope", sp.logit_slope, lambda x: 1 / (x * (1 - x)), INSIDE, (3, 5, 9)),
+    Row("logit_slope", _called(sp.logit_slope), lambda x: 1 / (x * (1 - x)), INSIDE, (3, 5, 9)),
     Row("entr", sp.entr, lambda x: -x * mpmath.log(x), [*POSITIVE, 1e-310, 1e-40], (3, 4, 4)),
     Row("xlogy", sp.xlogy, lambda x, y: x * mpmath.log(y), RATIOS, (3, 3, 3)),
     Row("xlog1py", sp.xlog1py, lambda x, y: x * mpmath.log1p(y), RATIOS, (3, 3, 4)),
@@ -197,9 +199,9 @@ TABLE = [
     Row("subtract", ad.subtract, lambda x, y: x - y, PAIRS, (1, 0, 0)),
     Row("hypot", ad.hypot, mpmath.hypot, PAIRS[:2], (3, 4, 16)),
     Row("arctan2", ad.arctan2, mpmath.atan2, PAIRS, (3, 3, 16)),
-    Row("entropy_by_x", _slope(sp.entropy_by_x), lambda x, y: mpmath.log(x / y), RATIOS, (4, 2, 3)),
-    Row("entropy_by_y", _slope(sp.entropy_by_y), lambda x, y: 1 - x / y, RATIOS[:6], (2, 3, 4)),
-    Row("turn", turn, lambda x, y: x / (x * x + y * y), PAIRS[:6], (4, 16, 32)),
+    Row("entropy_by_x", _called(sp.entropy_by_x, more=0.0), lambda x, y: mpmath.log(x / y), RATIOS, (4, 2, 3)),
+    Row("entropy_by_y", _called(sp.entropy_by_y, more=0.0), lambda x, y: 1 - x / y, RATIOS[:6], (2, 3, 4)),
+    Row("turn", _called(turn), lambda x, y: x / (x * x + y * y), PAIRS[:6], (4, 16, 32)),
     Row("power", ad.power, lambda x, y: x**y, [(1.5, 2.5), (0.3, -7.3), (1e-20, 1.7), (1e20, 0.4), (1e-30, -0.6),
         (7.0, 20.5)],
         (4, 100, 100)),

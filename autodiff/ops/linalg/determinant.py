@@ -12,7 +12,7 @@ from codegen.records import NamedTuple
 
 from ...tape import DETACH, record
 from ...tensor import Tensor
-from ..arithmetic import conjugated, imaginary_part, negative, real_aval
+from ..arithmetic import conjugated, imaginary_part, real_aval
 from ..batching import with_examples
 from ..conversion import cast_to
 from ..diagonals import diagonal
@@ -88,7 +88,7 @@ def _change_of_change(a: Tensor, e: Tensor, moved: Tensor) -> Tensor:
     n, axis = a.shape[-1], a.ndim - 2
     shape = (*a.shape[:-2], n, n, n)
     columns = reshaped(flipped_axes(e), (*shape[:-1], 1))
-    below = spread_to(reshaped(negative(identity(a)), (n, 1, n)), (*shape[:-2], 1, n))
+    below = spread_to(reshaped(-identity(a), (n, 1, n)), (*shape[:-2], 1, n))
     bordered = _bordered(spread_to(expand_dims(a, axis), shape), columns, below)
     nothing = zeros_of(columns.aval)
     change = _bordered(spread_to(expand_dims(moved, axis), shape), nothing, flipped_axes(nothing))

@@ -28,7 +28,7 @@ import numpy as np
 from codegen.records import NamedTuple
 
 from ...errors import located
-from ...tape import DETACH, record
+from ...tape import DETACH, constant, record
 from ...tensor import Tensor
 from ..arithmetic import abs_, mul0, real_part
 from ..conditions import where
@@ -37,7 +37,7 @@ from ..creation import eye
 from ..diagonals import tril, triu
 from ..extremes import in_range, max_
 from ..joining import joined
-from ..primitive import OwnPrimitive, added, number_of, spread_to, zero_of
+from ..primitive import OwnPrimitive, added, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
@@ -149,13 +149,13 @@ class Gaps:
 
     def _over(self, x: Tensor, by: Tensor, is_none: Tensor, is_known: bool = True) -> Tensor:
         over = self._scale / where(is_none, 1.0, by)
-        return mul0(x, cast_to(where(is_none, 0.0 if is_known else number_of(np.nan, by.dtype), over), x.dtype))
+        return mul0(x, cast_to(where(is_none, 0.0 if is_known else constant(np.nan, by.dtype), over), x.dtype))
 
 
 def unknown(x: Tensor, condition: Tensor) -> Tensor:
     """Nan where a condition holds and x is not 0, else 0."""
     real = real_part(x).dtype
-    return mul0(x, cast_to(where(condition, number_of(np.nan, real), zero_of(real)), x.dtype))
+    return mul0(x, cast_to(where(condition, constant(np.nan, real), zero_of(real)), x.dtype))
 
 
 def of_columns(x: Tensor) -> Tensor:

@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import ShapeError, located
-from ...tape import record
+from ...tape import constant, record
 from ...tensor import Tensor
 from ..arithmetic import conjugated, mul0, real_part
 from ..conditions import where
 from ..conversion import cast_to
 from ..declare import number
 from ..joining import joined
-from ..primitive import added, number_of, spread_to, zero_of
+from ..primitive import added, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
@@ -119,6 +119,7 @@ def moved_gradient(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bo
 
 _pulled, _values = of_values("svd_pulled", "singular_values", apart, moved_gradient)
 
+#: u, the row of singular values, and v, one below the other: see `apart`.
 _svd = of_matrices(
     "svd",
     lambda a: of_finite(_stacked, a),
@@ -126,11 +127,6 @@ _svd = of_matrices(
     vjp=_vjp,
     jvp=_jvp,
 )
-
-
-def decomposition(a: Tensor) -> Tensor:
-    """u, the row of singular values, and v, one below the other: see `apart`."""
-    return record(_svd, (a,))
 
 
 class SVDResult(NamedTuple):
@@ -143,7 +139,7 @@ class SVDResult(NamedTuple):
 
 def _decomposed(name: str, a: Any) -> tuple[Tensor, Tensor, Tensor]:
     a = matrices(name, a)
-    y = decomposition(a)
+    y = record(_svd, (a,))
     u, s, v = apart(y, a)
     values = reshaped(real_part(s), (*s.shape[:-2], s.shape[-1]))
     return u, record(_values, (values, a, y)), v
@@ -245,7 +241,7 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=None):
 def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
     """The slopes, nan at kinks."""
     is_kink = Gaps(s).tiny & (real_part(slopes) != zero_of(real_part(slopes).dtype))
-    return where(is_kink, number_of(np.nan, s.dtype), slopes)
+    return where(is_kink, constant(np.nan, s.dtype), slopes)
 
 
 def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor) -> Tensor:
@@ -282,7 +278,7 @@ def _norm_vjp(y_bar, _, value, a, y, shares, slopes):
 
 
 def _norm_jvp(dxs, _, value, a, y, shares, slopes):
-    one = spread_to(number_of(1.0, value.dtype), value.shape)
+    one = spread_to(constant(1.0, value.dtype), value.shape)
     products = conjugated(_gradient(one, a, y, shares, slopes)) * dxs[1]
     return real_part(summed(products, (a.ndim - 2, a.ndim - 1)))
 
@@ -298,17 +294,17 @@ def spectral_norm(a: Tensor, ord: Any) -> Tensor:
     """
     if ord != "nuc" and 0 in a.shape[-2:]:
         raise ShapeError(located(f"norm: {a.aval} is of matrices without elements, which have no singular values"))
-    y = decomposition(a)
+    y = record(_svd, (a,))
     _, s, _ = apart(y, a)
     row = real_part(s)
     if ord == "nuc":
         value = summed(row, (row.ndim - 2, row.ndim - 1))
-        shares = slopes = spread_to(number_of(1.0, s.dtype), s.shape)
+        shares = slopes = spread_to(constant(1.0, s.dtype), s.shape)
     else:
         at = 0 if ord == 2 else row.shape[-1] - 1
         value = reshaped(part(row, row.ndim - 1, at, at + 1), row.shape[:-2])
         equals = part(cast_to(Gaps(s).near, row.dtype) + identity(row), row.ndim - 2, at, at + 1)
         count = reshaped(summed(equals, (row.ndim - 1,)), (*row.shape[:-1], 1))
         shares = cast_to(equals / count, s.dtype)
-        slopes = where(shares * shares == shares, shares, number_of(np.nan, s.dtype))
+        slopes = where(shares * shares == shares, shares, constant(np.nan, s.dtype))
     return record(_norm, (value, a, y, shares, slopes))
