@@ -14,7 +14,6 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from .. import tree
-from ..custom.boundary import MappedCall
 from ..errors import GradientError, located
 from ..mode import MODE
 from ..ops import add, as_tensor, multiply, zeros_like
@@ -219,8 +218,8 @@ def _through(path: tuple[Node, ...], multiple: Tensor, u: Tensor) -> Tensor:
 def push_call(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
     """The tangents of the outputs of a custom call: by its rule, or that of its VJP twice."""
     slots = range(len(node.call.avals))
-    if isinstance(node.call, MappedCall):
-        return MappedCall.push_each(node, tangents)
+    if node.call.each is not None:
+        return node.call.each.push(node, tangents)
     rule = node.call.rule("jvp")
     if rule is not None:
         found = push_rule(node, rule, tangents)
