@@ -42,14 +42,13 @@ from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
-from ..transforms.batch.walk import CALLS
+from ..transforms.batch.walk import CALLS, of_each
 from .body import Body, filled, float_places, has_rule, keeping, known, mode_of, placed, tracks_of, until_stable
 from .regions import Regions, called, run_of
 from .trace import (
     Like,
     Nesting,
     Traced,
-    applied,
     as_written,
     check_kept,
     derived,
@@ -212,7 +211,7 @@ def _of_all(size: int, loop: Recurrence, inputs: Sequence[Tensor], mapped: Seque
              *[to_front(x, 1) if m else x for x, m in zip(inputs[carried:split], mapped[carried:], strict=False)]]
 
     def step(values: list[Tensor]) -> list[Tensor]:
-        found = applied(loop.body, values, flags, size)
+        found = of_each(loop.body.apply, values, flags, size)
         return [*where_differing(found, states, size), *[t for t, _ in found[carried:]]]
 
     purpose = "examples of a loop", size, carried, *flags

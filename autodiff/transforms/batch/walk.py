@@ -99,44 +99,28 @@ class OfAll:
     """A walk over the nodes of one example.
 
     found    what differs: the same of all examples, along axis 0; of a node with several results a list of them
-    stands   where nodes are put down anew (the body of a loop): what stands for those that do not differ
     """
 
-    def __init__(
-        self,
-        size: int,
-        stands: dict[Node, Node] | None = None,
-        copied: Callable[[Node, list[Node]], Node] | None = None,
-    ) -> None:
-        """`copied(node, inputs)` puts down anew a node that does not differ; None leaves it where it is."""
+    def __init__(self, size: int) -> None:
         self.size = size
         self.found: dict[Node, Any] = {}
-        self.stands = {} if stands is None else stands
-        self._copied = copied
         self._programs: RulePrograms | None = None
 
     def of(self, node: Node) -> tuple[Tensor, bool]:
         """The present value of a node, and True if it differs between examples."""
         found = self.found.get(node)
-        if found is None:
-            return handle(self.stands.get(node, node)), False
-        return found, True
+        return (handle(node), False) if found is None else (found, True)
 
     def go(self, order: Sequence[Node], ends: Sequence[Node] = ()) -> None:
         """Walk over nodes in the order of their creation.   ends: nodes that `of` is asked for then"""
-        is_plain = self._copied is None and not self.stands and not state.now.body
-        self._programs = RulePrograms.now(MODE.get().tracks) if is_plain else None
+        self._programs = None if state.now.body else RulePrograms.now(MODE.get().tracks)
         if self._programs is not None:
             self._go_natively(order, ends, self._programs)
             return
         for node in order:
-            if node in self.found or node in self.stands:
-                continue
-            if any([i in self.found for i in node.inputs]):
+            if node not in self.found and any([i in self.found for i in node.inputs]):
                 with belonging(state.now.lines, node):
                     self._visit(node)
-            elif self._copied is not None:
-                self.stands[node] = self._copied(node, [self.stands.get(i, i) for i in node.inputs])
 
     def _go_natively(self, order: Sequence[Node], ends: Sequence[Node], programs: RulePrograms) -> None:
         """Have machine code go through all nodes but those that need Python."""
