@@ -274,18 +274,15 @@ def derived(
         return Traced(found.bodies, [*hidden, *[handle(data_node(n.kind, n.value)) for n in found.numbers]], [])
     asked, since = state.now.asked, new_number()
     with observed() as choices:
-        traces = [(partial(_as_list, f), [xs]) for (f, _, _), xs in zip(calls, examples, strict=True)]
-        traced = trace(*traces, hidden=hidden, known=known)
+        traced = trace(
+            *[(f, [xs]) for (f, _, _), xs in zip(calls, examples, strict=True)], hidden=hidden, known=known
+        )
     outside = [t.node for t in traced.hidden[len(hidden) :]]
     are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
     if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):
         _made_of.put((bases, key), _KeptBodies(traced.bodies, outside, choices))
         choices.on_change(partial(_made_of.pop, (bases, key)))
     return traced
-
-
-def _as_list(f: Callable, given: list[Tensor]) -> list[Tensor]:
-    return list(f(given))
 
 
 def _key(bases: tuple[Body, ...], purpose: tuple, avals: tuple) -> tuple | None:

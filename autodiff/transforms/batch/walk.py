@@ -111,7 +111,7 @@ class OfAll:
         found = self.found.get(node)
         return (handle(node), False) if found is None else (found, True)
 
-    def go(self, order: Sequence[Node], ends: Sequence[Node] = ()) -> None:
+    def go(self, order: Sequence[Node], ends: Sequence[Node]) -> None:
         """Walk over nodes in the order of their creation.   ends: nodes that `of` is asked for then"""
         self._programs = None if state.now.body else RulePrograms.now(MODE.get().tracks)
         if self._programs is not None:
