@@ -5,6 +5,7 @@ Both are tensors, of the class that their aval has and of one more below it.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,8 @@ def number_class(aval: Aval, weak: bool) -> type:
     return _class_of((aval.dtype, weak), number.__name__, (Tensor[aval.dtype, aval.ndim],), __dispatches_as__=number)
 
 
-class _ArrayMethods:
-    """Tells whether a method of any function names NumPy's arrays."""
-
-    arrays = False
-
-
-named = _ArrayMethods()
+#: Its `arrays` says if a method of any function names NumPy's arrays.
+named = SimpleNamespace(arrays=False)
 
 
 class StandsForArray:

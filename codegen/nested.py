@@ -11,6 +11,7 @@ one dtype in one vector, one after the other: `starts` says where each begins.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .ir import Aval, Graph, Region
@@ -95,11 +96,11 @@ def of_graphs(nested: Any) -> Any:
     return type(nested)(*[x.graph if isinstance(x, Region) else x for x in nested])
 
 
-def starts(nested: Nested) -> list[int]:
-    """The place of each result in the vector of all results of its dtype."""
+def starts(results: Sequence[Aval]) -> list[int]:
+    """The place of each result of an operation in the vector of all results of its dtype."""
     taken: dict[Any, int] = {}
     found = []
-    for aval in nested.results:
+    for aval in results:
         start = taken.get(aval.dtype, 0)
         found.append(start)
         taken[aval.dtype] = start + aval.size

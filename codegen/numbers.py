@@ -144,8 +144,8 @@ def _node(node: Node, inputs: list[Node], numbers: Iterator[int], regions: dict[
         return Node(op, inputs, params, op.infer(*[i.aval for i in inputs], **op.keywords(params)), node.origins)
     if _is_part(node):
         k, nested = node.keywords["number"], inputs[0].op.lower.control(**inputs[0].keywords)
-        aval = nested.results[k]
-        return Node(op, inputs, (k, starts(nested)[k], aval.shape), aval, node.origins)
+        results = nested.results
+        return Node(op, inputs, (k, starts(results)[k], results[k].shape), results[k], node.origins)
     params = (_constant if op is CONSTANT else _filled)(node.params, numbers)
     return Node(op, inputs, params, Aval(_filled(node.aval.shape, numbers), node.aval.dtype), node.origins)
 

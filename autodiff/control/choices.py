@@ -36,10 +36,10 @@ from ..tracebacks import border
 from ..transforms.anomaly import is_watching, runs_as_written
 from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
-from ..transforms.batch.walk import CALLS
+from ..transforms.batch.walk import CALLS, of_each
 from .body import RECOMPUTED, Body, float_places, mode_of, placed
 from .regions import Regions, called, run_of
-from .trace import Operands, Traced, applied, as_written, choose, derived, trace, valued, where_differing
+from .trace import Traced, as_written, choose, derived, taken_apart, trace, valued, where_differing
 
 #: Classes whose values become tensors in a result.
 VALUES = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex)
@@ -97,7 +97,7 @@ def _of_all(
     lead, operands, flags = inputs[:first], inputs[first:], list(mapped[first:])
 
     def of_one(values: list[Tensor], body: Body) -> list[Tensor]:
-        return where_differing(applied(body, values, flags, size), repeat(True), size)
+        return where_differing(of_each(body.apply, values, flags, size), repeat(True), size)
 
     if any(mapped[:first]):
         yes, no = [of_one(list(operands), body) for body in bodies]
@@ -198,12 +198,12 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     chosen = as_tensor(chosen, "cond", "chosen")
     if chosen.aval != Aval((), np.dtype(np.bool_)):
         raise DTypeError(located(f"cond: takes a bool[] to choose by, not {chosen.aval}"))
-    given = Operands(operands, (AbstractTensor, np.ndarray, np.generic, int, float))
+    tensors, examples = taken_apart(operands, (AbstractTensor, np.ndarray, np.generic, int, float))
     if runs_as_written():
-        return as_written(if_true if chosen else if_false, *valued(given.examples))
-    traced = trace(*[(f, given.examples) for f in (if_true, if_false)])
+        return as_written(if_true if chosen else if_false, *valued(examples))
+    traced = trace(*[(f, examples) for f in (if_true, if_false)])
     _check(traced)
-    return traced.results[0].filled(_once((chosen,), traced.bodies, [*given.tensors, *traced.hidden]))
+    return traced.results[0].filled(_once((chosen,), traced.bodies, [*tensors, *traced.hidden]))
 
 
 def _check(traced: Traced) -> None:
@@ -231,13 +231,11 @@ def checkpoint(f: Callable) -> Callable:
     @border
     @wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
-        user, structure = tree.flatten((args, kwargs))
-        user = tree.unflatten(structure, [numpys(x) for x in user])
-        given = Operands(user, (AbstractTensor, np.ndarray, np.generic))
+        tensors, examples = taken_apart(tree.map(numpys, (args, kwargs)), (AbstractTensor, np.ndarray, np.generic))
         if is_watching():
-            plain, named = valued(given.examples)
+            plain, named = valued(examples)
             return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*plain, **named))
-        traced = trace((lambda args, kwargs: called_with(f, args, kwargs), given.examples), taken=VALUES)
-        return traced.results[0].filled(_once((), traced.bodies, [*given.tensors, *traced.hidden]))
+        traced = trace((lambda args, kwargs: called_with(f, args, kwargs), examples), taken=VALUES)
+        return traced.results[0].filled(_once((), traced.bodies, [*tensors, *traced.hidden]))
 
     return run

@@ -30,26 +30,27 @@ from ..custom import function
 from ..custom.context import wanted
 from ..errors import ConcretizationError, DispatchError, ShapeError, check_callable, located
 from ..mode import MODE
-from ..ops import arange, as_tensor, astype, stack, zeros_like
+from ..ops import as_tensor, astype, stack, zeros_like
 from ..ops.batching import to_front, with_examples
 from ..ops.declare import check_parts
+from ..ops.primitive import named
 from ..stand_ins import standing
-from ..tape.leaves import number_like_traced
+from ..tape.leaves import constant, number_like_traced
 from ..tape.node import Node
+from ..tape.record import record
 from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
-from ..transforms.batch.walk import CALLS
+from ..transforms.batch.walk import CALLS, of_each
 from .body import Body, filled, float_places, has_rule, keeping, known, mode_of, placed, tracks_of, until_stable
 from .regions import Regions, called, run_of
 from .trace import (
     Like,
     Nesting,
     Traced,
-    applied,
     as_written,
     check_kept,
     derived,
@@ -100,8 +101,7 @@ def _scanned(
         first = valued(carry.filled(list(map(Like, states, start))))
         pairs = [*zip(tensors, elements, strict=True)]
         return by_hand(f, first, lambda t: nesting.filled([standing(x[t], xs) for x, xs in pairs]), order)
-    met = [0] if name == "fori_loop" else elements
-    element = nesting.filled([Like(t, x, is_element=True) for t, x in zip(tensors, met, strict=True)])
+    element = nesting.filled([Like(t, x, is_element=True) for t, x in zip(tensors, elements, strict=True)])
     traced, states = _fitting(f, states, carry, element, [s if is_python_number(s) else None for s in start], name)
     last, given = looped(traced.bodies[0], states, tensors, traced.hidden, length, reverse)
     return carry.filled(last), traced.results[0].parts()[1].filled(given)
@@ -151,9 +151,11 @@ def _fitting(
     outs = [n.aval for n in body.graph.outputs[: len(states)]]
     fitting = [astype(s, a.dtype) if x is not None and s.aval != a and s.shape == a.shape else s
                for s, x, a in zip(states, numbers, outs, strict=False)]
+    first = int(name == "fori_loop")  # of its states the first is the number of the step, which is a number always
     if after == carry and any([a is not b for a, b in zip(fitting, states, strict=True)]):
-        return _fitting(f, fitting, carry, element, [None] * len(states), name)
-    check_kept(name, "carry" if name == "scan" else "value", carry, after, [s.aval for s in states], outs)
+        return _fitting(f, fitting, carry, element, [*numbers[:first], *[None] * (len(states) - first)], name)
+    before, after = (n.parts()[1] if first else n for n in (carry, after))
+    check_kept(name, "value" if first else "carry", before, after, [s.aval for s in states[first:]], outs[first:])
     return traced, states
 
 
@@ -173,7 +175,7 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """
     check_callable(body, "fori_loop")
     lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
-    if runs_as_written():  # without an array of the numbers
+    if runs_as_written():  # without a list of what the steps give
         first, nesting = Nesting.of(init)
         states = [as_tensor(s) for s in first]
         if lower >= upper:
@@ -182,8 +184,12 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
         for i in range(lower, upper):
             value = as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
         return value
-    steps = arange(lower, max(lower, upper))
-    value, _ = _scanned(lambda x, i: (called_with(body, (i, x), {}), ()), init, steps, None, False, "fori_loop")
+
+    def step(state: tuple[Any, Any], _: None) -> tuple[Any, tuple]:
+        i, value = state
+        return (record(named("add"), (i, constant(1, "i64"))), called_with(body, (i, value), {})), ()
+
+    (_, value), _ = _scanned(step, (lower, init), None, max(upper - lower, 0), False, "fori_loop")
     return value
 
 
@@ -212,7 +218,7 @@ def _of_all(size: int, loop: Recurrence, inputs: Sequence[Tensor], mapped: Seque
              *[to_front(x, 1) if m else x for x, m in zip(inputs[carried:split], mapped[carried:], strict=False)]]
 
     def step(values: list[Tensor]) -> list[Tensor]:
-        found = applied(loop.body, values, flags, size)
+        found = of_each(loop.body.apply, values, flags, size)
         return [*where_differing(found, states, size), *[t for t, _ in found[carried:]]]
 
     purpose = "examples of a loop", size, carried, *flags

@@ -52,10 +52,10 @@ class Regions:
 
     def record(self, static: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The results, taken out of vectors: one for each dtype there is."""
-        given = tuple(inputs)
+        given, results = tuple(inputs), static.results
         vectors = {dtype: record(self.primitive, given, (dtype_name(dtype), *static))
-                   for dtype in dict.fromkeys([a.dtype for a in static.results])}
-        places = enumerate(zip(static.results, starts(static), strict=True))
+                   for dtype in dict.fromkeys([a.dtype for a in results])}
+        places = enumerate(zip(results, starts(results), strict=True))
         return tuple([record(_unpack, (vectors[a.dtype],), (k, start, a.shape)) for k, (a, start) in places])
 
 
@@ -92,8 +92,7 @@ def _packed_aval(avals: Sequence[Aval], dtype: np.dtype) -> Aval:
 def _pack(values: Sequence[Any], dtype: str) -> np.ndarray:
     """All elements of the arrays of one dtype, one array after the other."""
     kind = DTYPES[dtype]
-    parts = [np.ravel(a) for a in map(np.asarray, values) if a.dtype == kind]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.empty(0, kind)
+    return np.concatenate([np.empty(0, kind), *[np.ravel(a) for a in map(np.asarray, values) if a.dtype == kind]])
 
 
 def _part_of(k: Any, index: Sequence[Any], vector: Any, *, number: int, start: int, shape: tuple[int, ...]) -> Any:

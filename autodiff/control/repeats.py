@@ -31,9 +31,10 @@ from ..tape.watched import seen_within
 from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
+from ..transforms.batch.walk import of_each
 from .body import Body, filled, float_places, mode_of, placed, until_stable
 from .regions import Regions, called, run_of
-from .trace import Like, Nesting, applied, as_written, check_kept, choose, derived, trace, valued, where_differing
+from .trace import Like, Nesting, as_written, check_kept, choose, derived, trace, valued, where_differing
 
 
 def _run(loop: Repetition, *arrays: np.ndarray) -> list[Any]:
@@ -68,7 +69,7 @@ def _of_all(size: int, loop: Repetition, inputs: Sequence[Tensor], mapped: Seque
 
     def going_on(values: Sequence[Tensor]) -> Tensor:
         """The examples that want another step (one answer where they agree)."""
-        ((chosen, _),) = applied(loop.condition, values, flags[first:], size)
+        ((chosen, _),) = of_each(loop.condition.apply, values, flags[first:], size)
         return chosen
 
     def asked(values: list[Tensor]) -> list[Tensor]:
@@ -77,7 +78,7 @@ def _of_all(size: int, loop: Repetition, inputs: Sequence[Tensor], mapped: Seque
 
     def stepped(body: Body, begin: int, values: list[Tensor]) -> list[Tensor]:
         """The step of a body whose inputs are those of the loop from `begin` on, for the examples that want one."""
-        found = where_differing(applied(body, values, flags[begin:], size), flags[begin:], size)
+        found = where_differing(of_each(body.apply, values, flags[begin:], size), flags[begin:], size)
         if not asks:
             return found
         chosen = going_on(values[first - begin :])

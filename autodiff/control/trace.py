@@ -12,8 +12,7 @@ methods of the user's: these run each time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,6 +32,7 @@ from ..errors import DTypeError, ShapeError, located
 from ..mode import MODE
 from ..ops import as_tensor, reshape, where
 from ..ops.batching import with_examples
+from ..ops.conversion import WEAK
 from ..session import namespace
 from ..stand_ins import standing
 from ..tape.leaves import number_like_traced
@@ -43,7 +43,6 @@ from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 from ..transforms.arguments import applied as called_with
 from ..transforms.arguments import own
-from ..transforms.batch.walk import of_each
 from .body import Body, interned, is_float
 
 
@@ -60,7 +59,7 @@ class Like:
         cls = dispatched(type(given))
         self.aval = tensor.aval.with_shape(tensor.shape[1:]) if is_element else tensor.aval
         self.given, self.is_element, self.tensor = given, is_element, tensor
-        self.weak = cls in _PYTHON
+        self.weak = cls in WEAK
         self.number = issubclass(cls, np.generic)
 
     def argument(self) -> Tensor:
@@ -80,26 +79,9 @@ def valued(examples: Any) -> Any:
     return tree.map(lambda x: x.value() if isinstance(x, Like) else x, examples)
 
 
-class Operands:
-    """Arguments of the user's, of any nesting: what is in `taken` becomes a tensor.
-
-    tensors    these
-    examples   the same nesting of examples for `trace`
-    """
-
-    def __init__(self, arguments: Any, taken: tuple[type, ...]) -> None:
-        leaves, structure = tree.flatten(arguments)
-        like = [Like(as_tensor(x), x) if isinstance(x, taken) else x for x in leaves]
-        self.tensors = [x.tensor for x in like if isinstance(x, Like)]
-        self.examples = tree.unflatten(structure, like)
-
-
-_PYTHON = frozenset((bool, int, float, complex))
-
-
 def is_python_number(x: Any) -> bool:
     """True for a Python number, and for a number argument of a traced function."""
-    return dispatched(type(x)) in _PYTHON
+    return dispatched(type(x)) in WEAK
 
 
 _HERE = object()
@@ -152,10 +134,16 @@ class Nesting:
         return "".join([c if c != "*" or next(others) is _HERE else "None" for c in repr(self.structure)])
 
 
+def taken_apart(arguments: Any, taken: tuple[type, ...]) -> tuple[list[Tensor], Any]:
+    """The tensors that what is in `taken` becomes, of arguments of any nesting, and these as examples for `trace`."""
+    given, nesting = Nesting.of(arguments, taken)
+    like = [Like(as_tensor(x), x) for x in given]
+    return [x.tensor for x in like], nesting.filled(like)
+
+
 def as_written(f: Any, *args: Any) -> Any:
     """f of these arguments as plain Python; its results are tensors, as those of a trace are."""
-    found, nesting = Nesting.of(f(*args))
-    return nesting.filled([as_tensor(x) for x in found])
+    return tree.map(lambda x: x if x is None else as_tensor(x), f(*args))
 
 
 class Traced(NamedTuple):
@@ -209,7 +197,7 @@ def _recorded(f: Callable, examples: Sequence[Any], taken: Any) -> tuple[int, li
     since = new_number()
     made = [x.argument() if isinstance(x, Like) else x for x in leaves]
     arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, Like)]
-    with _tracing(since):
+    with tracing(since):
         found, nesting = Nesting.of(called_with(f, tree.unflatten(structure, made), {}), taken)
         return since, arguments, [as_tensor(x).node for x in found], nesting
 
@@ -227,19 +215,6 @@ def check_kept(
         if was.shape != now.shape:
             raise ShapeError(located(told, "begin with what a step gives, or let the step keep the shape"))
         raise DTypeError(located(told, f"let the step give ad.astype(..., ad.{was.dtype})"))
-
-
-@contextmanager
-def _tracing(since: float) -> Iterator[None]:
-    """Trace as in `jit`: there are no values."""
-    now = state.now
-    literal = now.literal
-    try:  # an interrupt may come at any call from here on
-        now.literal = False
-        with tracing(since):
-            yield
-    finally:
-        now.literal = literal
 
 
 def _walk(results: Sequence[Node], known: set[Node], since: int) -> tuple[list[Node], set[Node]]:
@@ -299,18 +274,15 @@ def derived(
         return Traced(found.bodies, [*hidden, *[handle(data_node(n.kind, n.value)) for n in found.numbers]], [])
     asked, since = state.now.asked, new_number()
     with observed() as choices:
-        traces = [(partial(_as_list, f), [xs]) for (f, _, _), xs in zip(calls, examples, strict=True)]
-        traced = trace(*traces, hidden=hidden, known=known)
+        traced = trace(
+            *[(f, [xs]) for (f, _, _), xs in zip(calls, examples, strict=True)], hidden=hidden, known=known
+        )
     outside = [t.node for t in traced.hidden[len(hidden) :]]
     are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
     if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):
         _made_of.put((bases, key), _KeptBodies(traced.bodies, outside, choices))
         choices.on_change(partial(_made_of.pop, (bases, key)))
     return traced
-
-
-def _as_list(f: Callable, given: list[Tensor]) -> list[Tensor]:
-    return list(f(given))
 
 
 def _key(bases: tuple[Body, ...], purpose: tuple, avals: tuple) -> tuple | None:
@@ -330,13 +302,6 @@ def _is_users(call: CustomCall) -> bool:
 
 
 # ---------------------------------------------------------------- of many examples (`vmap`)
-
-
-def applied(
-    body: Body, given: Sequence[Tensor], mapped: Sequence[bool], size: int
-) -> list[tuple[Tensor, bool]]:
-    """Record a body of one example for all of them: each result, and whether it differs between examples."""
-    return of_each(body.apply, given, mapped, size)
 
 
 def where_differing(pairs: Iterable[tuple[Tensor, bool]], states: Iterable[bool], size: int) -> list[Tensor]:

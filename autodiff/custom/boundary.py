@@ -31,7 +31,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from weakref import ref
 
 import numpy as np
@@ -65,36 +65,6 @@ class _Kinds(dict[Out, Kind]):
 
 
 boundary_kind = _Kinds().__getitem__
-
-
-class MappedCall(CustomCall):
-    """The calls of a custom function for many examples (`vmap`): the rule of one is applied to each.
-
-    inner    the call of one example;  size: how many there are
-    mapped   which inputs of the boundary differ between examples: these have them along axis 0
-    pull_each, push_each   apply the rules of one to each: `transforms.batch.walk` says how
-    """
-
-    __slots__ = ("inner", "mapped", "size")
-
-    pull_each: ClassVar[Callable[..., list[Tensor | None]]]
-    push_each: ClassVar[Callable[..., list[Tensor | None]]]
-
-    def __init__(self, inner: CustomCall, size: int, mapped: tuple[bool, ...]) -> None:
-        for name in CustomCall.__slots__:
-            if name != "__weakref__":
-                setattr(self, name, getattr(inner, name))
-        self.inner = inner
-        self.size = size
-        self.mapped = mapped
-        self.avals = tuple([a.with_shape((size, *a.shape)) for a in inner.avals])
-
-    def key(self, met: dict[int, tuple] | None = None) -> Any:
-        """The part of the rule key that this call makes."""
-        key = self.inner.rules_key("backward")
-        self.is_pure = self.inner.is_pure
-        self.numbers = []  # the rule of one example gets them as they are
-        return (key, self.size, self.mapped)
 
 
 def boundary_node(call: CustomCall, inputs: Sequence[Node], flow: slice) -> RichNode:

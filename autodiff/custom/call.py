@@ -135,8 +135,8 @@ class CallShape:
     )  # fmt: skip
 
     def __init__(
-        self, parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, closed: tuple[str, ...],
-        closed_at: int,
+        self, parts: tuple[Part, ...], n_arguments: int, n_saved: int, materialize: bool, closed: tuple[str, ...] = (),
+        closed_at: int = 0,
     ) -> None:  # fmt: skip
         self.names = [name for name, _, _ in parts]
         self.parts = [(Packed(structure, places, ()), places.count(None)) for _, structure, places in parts]
@@ -154,16 +154,27 @@ def classes_of(structure: tree.Structure | None) -> Iterator[type]:
             yield from classes_of(child)
 
 
+class MappedCall(NamedTuple):
+    """The call of one example, in that for many (`vmap`): its rules are applied to each.
+
+    inner    the call of one example;  size: how many there are
+    mapped   which inputs of the boundary differ between examples: these have them along axis 0
+    pull, push   apply the rules: see `transforms.batch.walk`
+    """
+
+    inner: CustomCall
+    size: int
+    mapped: tuple[bool, ...]
+    pull: Callable[..., list[Tensor | None]]
+    push: Callable[..., list[Tensor | None]]
+
+
 #: All that are alive: keys of plans compare them.
 _ALIVE = Alive()
 
 
-def shape_of(
-    parts: Sequence[Part], n_arguments: int, n_saved: int, materialize: bool, closed: tuple[str, ...] = (),
-    closed_at: int = 0,
-) -> CallShape:  # fmt: skip
-    """The one shape of a call of these parts: arguments, so many saved values, attributes, the result."""
-    key = (tuple(parts), n_arguments, n_saved, materialize, closed, closed_at)
+def shape_of(*key: Any) -> CallShape:
+    """The one shape of a call of these parts: what `CallShape` takes."""
     found: CallShape | None = _ALIVE.known(key)
     return found or _ALIVE.the_one(key, CallShape(*key))
 
@@ -180,10 +191,11 @@ class CustomCall:
     reads      values of a trace that its rules close over: by which names -> their places
     numbers    Python's numbers, and arrays, that its rule may read, as `key` found them last
     structure  everything else of its key
+    each       of a call for many examples the one of an example
     """
 
     __slots__ = (
-        "__weakref__", "avals", "is_pure", "line", "numbers", "opaque", "reads", "shape", "site", "statics",
+        "__weakref__", "avals", "each", "is_pure", "line", "numbers", "opaque", "reads", "shape", "site", "statics",
         "structure", "token",
     )  # fmt: skip
 
@@ -202,11 +214,19 @@ class CustomCall:
         self.is_pure = True
         self.numbers: list[Any] = _NONE
         self.structure: Any = None
+        self.each: MappedCall | None = None
 
     def with_statics(self, statics: Sequence[Any]) -> CustomCall:
         """A copy of the call with other values."""
         other = copy.copy(self)
         other.statics = tuple(statics)
+        return other
+
+    def of_all(self, each: MappedCall) -> CustomCall:
+        """The call for many examples like this one."""
+        other = copy.copy(self)
+        other.each = each
+        other.avals = tuple([a.with_shape((each.size, *a.shape)) for a in self.avals])
         return other
 
     # ------------------------------------------------------------ what is shared
@@ -267,6 +287,10 @@ class CustomCall:
 
         met   what was found of the rules of other calls just now, by site: many calls are of few
         """
+        if self.each is not None:
+            inner, size, mapped, *_ = self.each
+            key, self.is_pure, self.numbers = inner.rules_key("backward"), inner.is_pure, _NONE
+            return (key, size, mapped)  # the rule of one example gets numbers as they are
         found = None if met is None else met.get(id(self.site))
         if found is None:
             rule, walk = self.rule(), ReadsWalk([])

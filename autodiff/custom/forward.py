@@ -9,7 +9,7 @@ from ..dispatch.method import is_own
 from ..errors import ConcretizationError
 from ..frames import UserLine, user_line
 from ..mode import MODE
-from ..stand_ins import StandsForArray, standing
+from ..stand_ins import standing
 from ..tape.node import Node, new_number
 from ..tape.record import DETACH, identity_of, is_masked, record, state
 from ..tensor import Tensor, handle
@@ -28,7 +28,6 @@ class Entered:
     arguments, packed   by name;  needs: for each, whether it needs a gradient
     inputs   nodes of the tensors in them;  place: their numbers
     given, inner   the caller's handles, and those that forward gets, in order;  named: the nodes of the latter
-    standing       by the number of an input: the caller's handle, where that stands for an array
     also_held      inputs that forward may read by other names, too: it is given nodes of their own for these
     since    the number of what forward records first
     asked, looked, covered   what the recording had counted before
@@ -36,7 +35,7 @@ class Entered:
 
     __slots__ = (
         "also_held", "arguments", "asked", "covered", "given", "inner", "inputs", "line", "looked", "named", "needs",
-        "packed", "place", "since", "site", "standing",
+        "packed", "place", "since", "site",
     )  # fmt: skip
 
     def __init__(self, site: Site, arguments: dict[str, Any], line: UserLine | None) -> None:
@@ -46,7 +45,6 @@ class Entered:
         self.given: list[Tensor] = []
         self.inner: list[Tensor] = []
         self.named: list[Node] = []
-        self.standing: dict[int, Tensor] = {}
         self.packed = {name: pack(value, self._place_of) for name, value in arguments.items()}
         tracks = MODE.get().tracks and any([n.kind.out.requires_grad for n in self.inputs])
         self.needs = [
@@ -64,8 +62,6 @@ class Entered:
         if number is None:
             number = self.place[t.node] = len(self.inputs)
             self.inputs.append(t.node)
-        if isinstance(t, StandsForArray):
-            self.standing[number] = t
         return number
 
     def inner_at(self, p: int) -> Tensor:
@@ -75,7 +71,7 @@ class Entered:
             node = identity_of(node)
             self.place[node] = p
         self.named.append(node)
-        self.inner.append(standing(handle(node, masked=True), self.standing.get(p)))
+        self.inner.append(standing(handle(node, masked=True), self.given[len(self.inner)]))
         return self.inner[-1]
 
     def held(self) -> set[Node]:
@@ -232,8 +228,8 @@ def _bounded(
     ])  # fmt: skip
     result = Packed(outputs.structure, places, tuple([x for x in untracked if not isinstance(x, Tensor)]))
     named = [*entered.packed.items(), *kept, (None, result)]
-    names = (names_of(closed, site.method.implementation), len(entered.inputs)) if closed else ((), 0)
-    parts = [(n, p.structure, p.places) for n, p in named]
+    names: tuple[Any, ...] = (names_of(closed, site.method.implementation), len(entered.inputs)) if closed else ()
+    parts = tuple([(n, p.structure, p.places) for n, p in named])
     shape = shape_of(parts, len(entered.packed), len(told.saved or ()), told.materialize, *names)
     statics = tuple([x for _, p in named for x in p.statics])
     call = CustomCall(site, shape, statics, tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)

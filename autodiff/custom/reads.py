@@ -318,6 +318,5 @@ def standing(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], Any]
 
 def tracked_by(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], Node]) -> list[Node]:
     """The nodes that a rule closes over and that track gradients: as `standing` has them."""
-    places = [(t.node, reads.get((rule.kind, *path))) for path, t in held_by(rule.implementation)]
-    nodes = [node if place is None else node_at(place) for node, place in places]
-    return [n for n in nodes if n.kind.out.requires_grad]
+    with standing(rule, reads, node_at):
+        return [t.node for _, t in held_by(rule.implementation) if t.node.kind.out.requires_grad]

@@ -176,6 +176,6 @@ def straight_call(site: Site, general: Callable) -> Callable:
         parts = [(n, tree.LEAF if place is None else None, (place,)) for n, place in single]
         result = (None, structure, tuple([-1 - k for k in range(count)]))
         n_saved = len(pairs) // 2 - n_attributes
-        return kept(shapes, key, shape_of([*parts, result], len(names), n_saved, materialize))
+        return kept(shapes, key, shape_of((*parts, result), len(names), n_saved, materialize))
 
     return call

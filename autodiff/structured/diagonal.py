@@ -124,21 +124,16 @@ def _(x1, x2):
     return Diagonal(x1.diagonal * x2.diagonal)
 
 
-@ops.multiply.method(Diagonal, Matrix)
+@ops.multiply.method(Diagonal, Matrix | Diagonal)
 def _(x1, x2):
     if x1.shape != x2.shape:
-        return ops.dense(x1) * x2
+        return ops.dense(x1) * ops.dense(x2)
     return Diagonal(x1.diagonal * ops.diagonal(x2))
 
 
 @ops.multiply.method(Matrix, Diagonal)
 def _(x1, x2):
     return x2 * x1
-
-
-@ops.multiply.method(Diagonal, Diagonal)
-def _(x1, x2):
-    return x1 @ x2 if x1.shape == x2.shape else ops.dense(x1) * ops.dense(x2)
 
 
 # ---------------------------------------------------------------- sums along them

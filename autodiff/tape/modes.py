@@ -144,16 +144,17 @@ def tracing(since: float) -> Iterator[None]:
     """Values of arguments cannot be asked for, and nothing is evaluated.
 
     Unlike in `jit` nobody has to be told what is met: operations are recorded as outside of it, natively if possible.
+    Numbers are no constants, also where a rule of the library traces.
 
     since    a number: nodes that were made after it belong to the function
     """
     now = state.now
-    inside, start, small, depth = now.inside, now.start, now.small, now.tracing
+    inside, start, small, depth, literal = now.inside, now.start, now.small, now.tracing, now.literal
     mode = MODE.get()
     try:  # an interrupt may come at any call from here on
         set_in_context(MODE, mode.others["lightly", True])
-        now.inside, now.start, now.small, now.tracing = since, 0, [], depth + 1
+        now.inside, now.start, now.small, now.tracing, now.literal = since, 0, [], depth + 1, False
         yield
     finally:
-        now.inside, now.start, now.small, now.tracing = inside, start, small, depth
+        now.inside, now.start, now.small, now.tracing, now.literal = inside, start, small, depth, literal
         set_in_context(MODE, mode)

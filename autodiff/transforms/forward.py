@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 from .. import tree
-from ..custom.boundary import MappedCall
 from ..errors import GradientError, located
 from ..mode import MODE
 from ..ops import as_tensor, zeros_like
@@ -148,8 +147,8 @@ def _tangent_by_rule(node: Node, dots: Sequence[Any], y: Any, xs: Sequence[Any])
 def push_call(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
     """The tangents of the outputs of a custom call: by its rule, or that of its VJP twice."""
     slots = range(len(node.call.avals))
-    if isinstance(node.call, MappedCall):
-        return MappedCall.push_each(node, tangents)
+    if node.call.each is not None:
+        return node.call.each.push(node, tangents)
     rule = node.call.rule("jvp")
     if rule is not None:
         found = push_rule(node, rule, tangents)

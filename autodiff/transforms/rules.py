@@ -63,8 +63,8 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
         return [cotangents.get(slot) for slot in range(len(flow))]
     rule = call.rule()
     note(call.function, "rules", call.method, call.types)
-    if isinstance(call, boundary.MappedCall):
-        return boundary.MappedCall.pull_each(node, cotangents, wanted)
+    if call.each is not None:
+        return call.each.pull(node, cotangents, wanted)
     reads.refuse_closed(call, "backward", lambda place: node.inputs[place] in wanted)
     if rule is None:
         raise GradientError(call.function.explain_missing_rule(call.method, call.types, call.line))

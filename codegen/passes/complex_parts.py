@@ -127,14 +127,10 @@ class _Splitter:
 
     def _result(self, node: Node) -> Any:
         """A result of a loop or branch."""
-        nested, starts, number = node.params
-        params = node.params
+        nested, starts, numbers = params = node.params
         if has_complex(nested):
-            if number is None:
-                # Complex results and real ones have one dtype now: which are meant has to be said.
-                number = tuple([k for k, aval in enumerate(nested.results) if aval.dtype == node.aval.dtype])
             starts = tuple([s * (1 + is_complex(i)) for s, i in zip(starts, node.inputs, strict=True)])
-            params = (self._nested(nested), starts, number)
+            params = (self._nested(nested), starts, numbers)
         inputs = [self.memory(i) for i in node.inputs]
         if not is_complex(node):
             return _again(node, inputs, params)

@@ -21,7 +21,7 @@ from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import internal
 from ..kernel.elements import argument_names
 from ..kernel.nest import Block, NestFunction, Value, known_integer
-from ..nested import Nested, NestedBranch, Recurrence, Repetition, starts
+from ..nested import Nested, NestedBranch, Recurrence, Repetition
 from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While
 from .in_place import Draft
 from .rewrites import inlined
@@ -41,23 +41,13 @@ def draft_nest(results: tuple[Node, ...], plan: Planner) -> tuple[object, tuple[
     reads = list(enumerate(results[0].params[1]))
     places: list[Place | None] = [None] * len(nested.results)
     for number, node in enumerate(results, len(inputs)):
-        for k, start in _filled(nested, node):
+        held = node.params[2]
+        starts = accumulate([nested.results[k].size for k in held], initial=0)
+        for k, start in zip(held, starts, strict=False):
             places[k] = (number, start)
     work, room = _draft(nested, reads, places, plan)
     workspace = Node(_WORKSPACE, (), (), Aval((room,), np.dtype(np.bool_)))
     return work, (*inputs, *results, workspace)
-
-
-def _filled(nested: Nested, node: Node) -> list[tuple[int, int]]:
-    """The results that lie in a value, and where they begin."""
-    number = node.params[2]
-    if isinstance(number, tuple):
-        sizes = [nested.results[k].size for k in number]
-        return list(zip(number, accumulate(sizes, initial=0), strict=False))
-    if number is not None:
-        return [(number, 0)]
-    found = enumerate(zip(nested.results, starts(nested), strict=True))
-    return [(k, start) for k, (aval, start) in found if aval.dtype == node.aval.dtype]
 
 
 def _draft(

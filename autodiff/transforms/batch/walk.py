@@ -6,7 +6,7 @@
 The walk goes over the nodes by rising creation number.  A node that depends on what differs between examples is
 recorded again by the *batch rule* of its operation (`ops.batching`); it tracks gradients where the one of an example
 did.  The call of a custom function becomes the call for all examples, whose rule is that of one applied to each
-(`pull_each`, `push_each`), recorded once like any other program.
+(`_pull_each`, `_push_each`), recorded once like any other program.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 from codegen.garbage import set_in_context
 
 from ... import tree
-from ...custom.boundary import MappedCall, boundary_node, outputs_of, without_history
+from ...custom.boundary import boundary_node, outputs_of, without_history
+from ...custom.call import MappedCall
 from ...errors import Error, located
 from ...mode import MODE
 from ...ops.batching import with_examples
@@ -111,7 +112,7 @@ class OfAll:
         found = self.found.get(node)
         return (handle(node), False) if found is None else (found, True)
 
-    def go(self, order: Sequence[Node], ends: Sequence[Node] = ()) -> None:
+    def go(self, order: Sequence[Node], ends: Sequence[Node]) -> None:
         """Walk over nodes in the order of their creation.   ends: nodes that `of` is asked for then"""
         self._programs = None if state.now.body else RulePrograms.now(MODE.get().tracks)
         if self._programs is not None:
@@ -232,8 +233,8 @@ class OfAll:
         if not tracks:
             return [pairs[place][0] for place in bodies]
         masked = is_masked([t for t, _ in pairs])
-        all_calls = MappedCall(call, self.size, tuple([m for _, m in pairs]))
-        return outputs_of(all_calls, [t.node for t, _ in pairs], node.flow, masked)
+        many = MappedCall(call, self.size, tuple([m for _, m in pairs]), _pull_each, _push_each)
+        return outputs_of(call.of_all(many), [t.node for t, _ in pairs], node.flow, masked)
 
     def _known(self, call: Any, pairs: Sequence[tuple[Tensor, bool]]) -> list[Tensor]:
         """The outputs of a function that knows what many of its calls are at once."""
@@ -260,9 +261,9 @@ class _HooksOfEach:
         return " and ".join(map(str, self.hooks.values())) or "a hook that was removed"
 
 
-def pull_each(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
+def _pull_each(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
     """The cotangents of a call's inputs, in the order of the boundary's `flow`, given those of its outputs by slot."""
-    call: MappedCall = node.call
+    call: MappedCall = node.call.each
     slots = sorted(cotangents)
     flow = flow_of(node)
 
@@ -294,9 +295,9 @@ def _summed(g: Tensor) -> Tensor:
     return summed(g, (0,))
 
 
-def push_each(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
+def _push_each(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
     """The tangents of the outputs of a call."""
-    call: MappedCall = node.call
+    call: MappedCall = node.call.each
     places = [p for p, i in enumerate(node.inputs) if i in tangents]
 
     def rule(made: list[Tensor]) -> list[Tensor | None]:
@@ -305,6 +306,3 @@ def push_each(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
 
     given = [*[tangents[node.inputs[p]] for p in places], *[handle(i) for i in node.inputs]]
     return each(rule, given, [*[call.mapped[p] for p in places], *call.mapped], call.size)
-
-
-MappedCall.pull_each, MappedCall.push_each = pull_each, push_each
