@@ -72,7 +72,7 @@ class Text:
 
     @contextmanager
     def only_if(self, condition: str, word: str) -> Iterator[None]:
-        """What is written meanwhile runs where a condition holds."""
+        """A part that is written meanwhile, and runs where a condition holds."""
         inside, on = self.fresh(word), self.fresh("on")
         self.choose(condition, inside, on)
         self.begin(inside)

@@ -19,7 +19,8 @@ from ..lazily import later
 from ..lowering import LANES
 from . import memory, objects
 from .cost import transformed
-from .launcher import NativeStep, Share
+from .launcher import NativeStep
+from .orders import share_of_rows
 
 if TYPE_CHECKING:
     from ..native import Translation
@@ -143,7 +144,7 @@ def fourier_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[
     plan = _WordsOfPlan(n, inner, kind, dtype, int(is_inverse), is_long=is_long)
     name = dtype_name(dtype)
     code = objects.typed("fourier", lambda module: module.text([fourier_rows.rows_of(name)]), words=f"rows {name}")
-    share = Share.of_rows(rows, transformed(n, 1), LANES)
+    share = share_of_rows(rows, transformed(n, 1), LANES)
     extents = memory.address_of(plan.words), *([] if share else [0, rows])
     return NativeStep(code.address("fourier"), slots, extents, share), (code, plan)
 

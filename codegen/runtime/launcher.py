@@ -66,14 +66,6 @@ class Share:
     def blocks(self) -> int:
         return -(-self.total // self.chunk)
 
-    @classmethod
-    def of_rows(cls, rows: int, work: int, beside: int) -> Share | None:
-        """Blocks of rows of so much work each, so many of which are done side by side; None for too little work."""
-        if rows < 2 or work * rows < 300_000:
-            return None
-        chunk = max(1, min(100_000 // work, rows // 2))
-        return cls(rows, -(-chunk // beside) * beside if rows >= 2 * beside else chunk)
-
 
 @record(frozen=True)
 class LaunchPlan:

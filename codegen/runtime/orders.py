@@ -37,8 +37,16 @@ def order_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Ma
     rows = x.aval.size // n if n else 0
     extents = n, inner, -1 if falls else 0
     code = objects.typed("order", functools.partial(text_of, node), words=f"of {dtype_name(x.aval.dtype)}")
-    share = Share.of_rows(rows, ORDERED * n, _ROWS)
+    share = share_of_rows(rows, ORDERED * n, _ROWS)
     return NativeStep(code.address("order"), slots, extents if share else (*extents, 0, rows), share), (code,)
+
+
+def share_of_rows(rows: int, work: int, beside: int) -> Share | None:
+    """Blocks of rows of so much work each, so many of which are done side by side; None for too little work."""
+    if rows < 2 or work * rows < 300_000:
+        return None
+    chunk = max(1, min(100_000 // work, rows // 2))
+    return Share(rows, -(-chunk // beside) * beside if rows >= 2 * beside else chunk)
 
 
 def text_of(node: Node, module: Translation) -> str:
