@@ -182,7 +182,7 @@ def _products() -> None:
 
 @_switch("in-place storage")
 def _in_place() -> None:
-    _replace("codegen.passes.drafts", "share_memory", lambda graph, drafts: (list(drafts), {}))
+    _replace("codegen.passes.drafts", "share_memory", lambda graph, fused, placed, names: {})
     _replace("codegen.passes.drafts", "same_memory", lambda graph, fused: {})
 
 

@@ -2,12 +2,13 @@
 
     nest.NestFunction  ->  lines of the internal function  i32 @name.body(ptr noalias ..., i64 ...)
 
-Loops keep their shape: a header with the phis and the test, a body, a block behind.
+Loops keep their shape: a header with the phis and the test, a body, a block behind.  Those of vectors are tested at
+their end, behind a test that they run at all where that is not certain.
 
     loop.1:
       %i.1 = phi i64 [ 0, %entry ], [ %next.1, %body.1 ]
-      %more.1 = icmp slt i64 %i.1, %n
-      br i1 %more.1, label %body.1, label %done.1
+      %t.2 = icmp slt i64 %i.1, %n
+      br i1 %t.2, label %body.1, label %done.1
     body.1:
       ...
       %next.1 = add nuw nsw i64 %i.1, 1
@@ -202,42 +203,84 @@ class BodyWriter(MemoryWriter):
         write: Callable[..., list[str]] | None = None,
         *,
         types: Sequence[str] | None = None,
+        runs: bool | None = None,
+        word: str = "loop",
+        more: Callable[[list[str]], str] | None = None,
     ) -> list[str]:
         """A loop over one of the block's arguments; gives what it carried.
 
         `write(*carried)` writes its body and gives the names carried on; by default it is the block.  The carried
         values are the arguments behind the counter, or others of these types.
+
+        step    "": the first that `write` gives is the next counter
+        runs    whether it runs for certain, of a loop that is tested at its end; None: at its head
+        word    in the name of its block
+        more    more(what is carried on) gives a bit, without which there is no other iteration
         """
         number, before = self.next_number(), self.label
         variable, after = f"%i.{number}", f"%next.{number}"
+        inside, behind = f"{word}.{number}", f"done.{number}"
         self.names[counter] = variable
         phis = [f"%acc.{number}.{j}" for j in range(len(initial))]
         if types is None:
             carried = block.arguments[1:] if initial else []
             self.names.update(zip(carried, phis, strict=True))
             types = [llvm_type(value.type) for value in carried]
-
-        self.lines.append(f"  br label %loop.{number}")
-        self.start(f"loop.{number}")
+        if runs is False:
+            is_any = self.value(f"icmp slt i64 {lower}, {upper}")
+            self.lines.append(f"  br i1 {is_any}, label %{inside}, label %{behind}")
+        else:
+            self.lines.append(f"  br label %{inside}")
+        self.start(inside)
         header = len(self.lines)
-        self.lines += [""] * (1 + len(phis))  # the phis: what the body carries on is not known yet
-        self.lines.append(f"  %more.{number} = icmp slt i64 {variable}, {upper}")
-        self.lines.append(f"  br i1 %more.{number}, label %body.{number}, label %done.{number}")
-        self.start(f"body.{number}")
+        if runs is None:
+            goes_on = self.value(f"icmp slt i64 {variable}, {upper}")
+            self.lines.append(f"  br i1 {goes_on}, label %body.{number}, label %{behind}")
+            self.start(f"body.{number}")
         yielded = write(*phis) if write else self._operations(block)
-        # A variable below the upper bound cannot overflow by a step of one; a start that is not
-        # negative stays so.
-        wraps = " nsw" if step == "1" else ""
-        wraps = f" nuw{wraps}" if wraps and lower.isdigit() else wraps
-        self.lines.append(f"  {after} = add{wraps} i64 {variable}, {step}")
-        self.lines.append(f"  br label %loop.{number}")
-        self.lines[header] = f"  {variable} = phi i64 [ {lower}, %{before} ], [ {after}, %{self.label} ]"
-        for j, (type, first, last) in enumerate(zip(types, initial, yielded, strict=True)):
-            self.lines[header + 1 + j] = (
-                f"  {phis[j]} = phi {type} [ {first}, %{before} ], [ {last}, %{self.label} ]"
+        if not step:
+            after, *yielded = yielded
+        else:
+            wraps = "nuw nsw" if runs is None and lower.isdigit() else "nsw"
+            self.lines.append(f"  {after} = add {wraps} i64 {variable}, {step}")
+        if runs is None:
+            self.lines.append(f"  br label %{inside}")
+        else:
+            goes_on = self.value(f"icmp slt i64 {after}, {upper}")
+            if more is not None:
+                goes_on = self.value(f"and i1 {goes_on}, {more(yielded)}")
+            self.lines.append(f"  br i1 {goes_on}, label %{inside}, label %{behind}")
+        last = self.label
+        self.lines[header:header] = [
+            f"  {name} = phi {type} [ {first}, %{before} ], [ {then}, %{last} ]"
+            for name, type, first, then in zip(
+                (variable, *phis), ("i64", *types), (lower, *initial), (after, *yielded), strict=True
             )
-        self.start(f"done.{number}")
-        return phis
+        ]
+        self.start(behind)
+        if runs is not False:
+            return phis if runs is None else yielded
+        return [
+            self.value(f"phi {type} [ {first}, %{before} ], [ {then}, %{last} ]")
+            for type, first, then in zip(types, initial, yielded, strict=True)
+        ]
+
+    def up_to(self, first: str, count: int, upper: str) -> str:
+        """The end of so many iterations, or of all."""
+        smin = self.declare("llvm.smin.i64", "i64", ("i64", "i64"))
+        end = self.value(f"add nsw i64 {first}, {count}")
+        return self.value(f"call i64 {smin}(i64 {end}, i64 {upper})")
+
+    def whole(self, lower: str, upper: str, size: int) -> str:
+        """The end of the last whole vector of so many elements, or tile."""
+        if lower.isdigit() and upper.isdigit():
+            return str(int(lower) + max(0, int(upper) - int(lower)) // size * size)
+        count = upper if lower == "0" else self.value(f"sub i64 {upper}, {lower}")
+        # An end before the start means no iteration, not some behind it.
+        smax = self.declare("llvm.smax.i64", "i64", ("i64", "i64"))
+        count = self.value(f"call i64 {smax}(i64 {count}, i64 0)")
+        whole = self.value(f"and i64 {count}, {-size}")
+        return whole if lower == "0" else self.value(f"add i64 {lower}, {whole}")
 
     def start(self, label: str) -> None:
         """A new block of LLVM's."""

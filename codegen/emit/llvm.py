@@ -16,7 +16,7 @@ cheap and certain; without it some twenty pointers stop vectorisation.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..kernel.nest import MemRef, NestFunction
 from ..records import record, replace
@@ -44,8 +44,9 @@ class Emitted:
 def emit_function(function: NestFunction, target_features: str = "", place_of: PlaceOf | None = None) -> Emitted:
     """One function of a module; with debug info where it is known which places its nodes have."""
     needs = Needs(place_of)
-    text = _exported(function) + internal(function, needs, Target.of(target_features))
-    return Emitted(function.name, text, needs)
+    kinds = ["ptr" if isinstance(a.type, MemRef) else "i64" for a in function.arguments]
+    wrapper = entrance(function.name, zip(kinds, argument_names(function), strict=True))
+    return Emitted(function.name, wrapper + internal(function, needs, Target.of(target_features)), needs)
 
 
 def nameless(function: NestFunction, name: str = "kernel") -> NestFunction:
@@ -68,21 +69,23 @@ def module_of(emitted: Sequence[Emitted], target_features: str = "") -> str:
     return joined([*[(e.text, e.needs.metadata) for e in emitted], *[(text, []) for text in others]])
 
 
-def _exported(function: NestFunction) -> str:
-    """The wrapper: unpacks the two argument blocks and calls the inner function."""
+def entrance(name: str, arguments: Iterable[tuple[str, str]], more: Sequence[str] = ()) -> str:
+    """The function that the runtime calls: it unpacks the two argument blocks and calls the inner function.
+
+    arguments   their types, "ptr" or "i64", and names        more    what is passed behind them
+    """
     lines, passed, places = [], [], {"ptr": 0, "i64": 0}
-    for argument, name in zip(function.arguments, argument_names(function), strict=True):
-        type, block = ("ptr", "%.pointers") if isinstance(argument.type, MemRef) else ("i64", "%.extents")
+    for type, argument in arguments:
         place, places[type] = places[type], places[type] + 1
-        address = block
+        address = block = "%.pointers" if type == "ptr" else "%.extents"
         if place:
             address = f"{block}.{place}"
             lines.append(f"  {address} = getelementptr inbounds {type}, ptr {block}, i64 {place}")
-        lines.append(f"  {name} = load {type}, ptr {address}, align 8")
-        passed.append(f"{type} {name}")
-    lines.append(f"  %.status = call i32 @{function.name}.body({', '.join(passed)})")
+        lines.append(f"  {argument} = load {type}, ptr {address}, align 8")
+        passed.append(f"{type} {argument}")
+    lines.append(f"  %.status = call i32 @{name}.body({', '.join([*passed, *more])})")
     lines.append("  ret i32 %.status")
-    head = f"define i32 @{function.name}(ptr %.pointers, ptr %.extents) noinline nounwind {{"
+    head = f"define i32 @{name}(ptr %.pointers, ptr %.extents) noinline nounwind {{"
     return "\n".join([head, *lines, "}\n"])
 
 

@@ -71,6 +71,16 @@ class Text:
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
 
     @contextmanager
+    def only_if(self, condition: str, word: str) -> Iterator[None]:
+        """A part that is written meanwhile, and runs where a condition holds."""
+        inside, on = self.fresh(word), self.fresh("on")
+        self.choose(condition, inside, on)
+        self.begin(inside)
+        yield
+        self.go(on)
+        self.begin(on)
+
+    @contextmanager
     def repeated(self, word: str, condition: Callable[[], str]) -> Iterator[list[tuple[str, str, str, str]]]:
         """A loop while a condition holds, whose body is written meanwhile.
 
@@ -150,21 +160,18 @@ class Text:
 
     def account(self, work: int) -> None:
         """Note the work of one run, every now and then."""
-        look, on = self.fresh("look"), self.fresh("on")
         before = self.let("before", f"load i64, ptr {self.left}")
         left = self.let("left", f"sub i64 {before}, {self.number(work)}")
         self.lines.append(f"  store i64 {left}, ptr {self.left}")
-        self.choose(self.let("much", f"icmp slt i64 {left}, 0"), look, on)
-        self.begin(look)
-        self.lines.append(f"  store i64 {CHUNK}, ptr {self.left}")
-        spent = self.let("spent", f"sub i64 {CHUNK}, {left}")
-        self.unless_failed(self.let("signal", f"call i32 %account(i64 {spent})"))
-        self.go(on)
-        self.begin(on)
+        with self.only_if(self.let("much", f"icmp slt i64 {left}, 0"), "look"):
+            self.lines.append(f"  store i64 {CHUNK}, ptr {self.left}")
+            self._spent(left)
 
     def account_rest(self) -> None:
         """Note what has not been."""
-        left = self.let("left", f"load i64, ptr {self.left}")
+        self._spent(self.let("left", f"load i64, ptr {self.left}"))
+
+    def _spent(self, left: str) -> None:
         spent = self.let("spent", f"sub i64 {CHUNK}, {left}")
         self.unless_failed(self.let("signal", f"call i32 %account(i64 {spent})"))
 
@@ -199,16 +206,6 @@ class Text:
             name = f"%{self.fresh('kept')}"
             found += [f"  {name} = load ptr, ptr {cell}", f"  call void @PyMem_RawFree(ptr {name})"]
         return found
-
-
-def entrance(name: str, buffers: int) -> str:
-    """The function that the runtime calls: it unpacks the pointers."""
-    lines = [f"define i32 @{name}(ptr %.pointers, ptr %.numbers) nounwind {{"]
-    for j in range(buffers):
-        lines.append(f"  %.at{j} = getelementptr inbounds ptr, ptr %.pointers, i64 {j}")
-        lines.append(f"  %b{j} = load ptr, ptr %.at{j}, align 8")
-    passed = ", ".join([*[f"ptr %b{j}" for j in range(buffers)], "ptr %.numbers"])
-    return "\n".join([*lines, f"  %.status = call i32 @{name}.body({passed})", "  ret i32 %.status", "}\n"])
 
 
 # ---------------------------------------------------------------- states of a loop
@@ -273,12 +270,8 @@ class Turning:
             odd = writer.let("odd", f"trunc i64 {after} to i1")
             then = writer.let("turn", f"select i1 {odd}, ptr {self.in_turn[1]}, ptr {self.in_turn[0]}")
         else:
-            first, on = writer.fresh("first"), writer.fresh("kept")
-            writer.choose(writer.let("is.first", f"icmp eq i64 {after}, 1"), first, on)
-            writer.begin(first)
-            writer.copy_elements(before.now, self.read, self.aval)
-            writer.go(on)
-            writer.begin(on)
+            with writer.only_if(writer.let("is.first", f"icmp eq i64 {after}, 1"), "first"):
+                writer.copy_elements(before.now, self.read, self.aval)
             then = writer.let("kept", f"getelementptr i8, ptr {before.now}, i64 {before.stride}")
         self.written = writer.let("to", f"select i1 {is_final}, ptr {self.last}, ptr {then}")
 
@@ -288,12 +281,8 @@ class Turning:
     def leave(self, writer: Text, length: str) -> None:
         """After the last: of no runs the first value is the last."""
         if self.is_wanted:
-            none, on = writer.fresh("none"), writer.fresh("left")
-            writer.choose(writer.let("is.none", f"icmp eq i64 {length}, 0"), none, on)
-            writer.begin(none)
-            writer.copy_elements(self.last, self.start, self.aval)
-            writer.go(on)
-            writer.begin(on)
+            with writer.only_if(writer.let("is.none", f"icmp eq i64 {length}, 0"), "none"):
+                writer.copy_elements(self.last, self.start, self.aval)
 
 
 class Flip:

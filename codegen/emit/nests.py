@@ -33,8 +33,8 @@ from ..kernel.nest import MemRef, NestFunction, every
 from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, Step, While, aligned, bodies
 from ..symbols import is_sure
 from .debug import PlaceOf, Places
-from .llvm import Emitted, internal, nameless
-from .nest_text import SMALL, SPACE, Flip, Moving, Near, Text, Turning, entrance
+from .llvm import Emitted, entrance, internal, nameless
+from .nest_text import SMALL, SPACE, Flip, Moving, Near, Text, Turning
 from .target import Target
 
 #: Of each part of a kernel: its function, which of the kernel's buffers it works on, its numbers; None for a kernel
@@ -109,12 +109,13 @@ class _NestEmitter(Text):
             *lines, told = places.among(self.needs.metadata, places.around(lines, nodes))
         head = f"define internal i32 @{self.name}.body({inner}) noinline nounwind{told} {{\nentry:"
         text = "\n".join([head, *lines])
+        wrapper = entrance(self.name, [("ptr", f"%b{j}") for j in range(buffers)], ["ptr %.extents"])
         kernels = [
             internal(nameless(function, name), self.needs, self.target, is_part=is_part)
             for function, name, is_part in self.kernels.values()
         ]
         return NestText(
-            Emitted(self.name, "\n".join([entrance(self.name, buffers), text, *kernels]), self.needs),
+            Emitted(self.name, "\n".join([wrapper, text, *kernels]), self.needs),
             tuple(self.numbers), tuple(self.outside),
         )  # fmt: skip
 
@@ -332,15 +333,13 @@ class _NestEmitter(Text):
         hidden = [self.near(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, inputs, strict=True)]
         self.run(loop.condition, [*states, *hidden], [answer], self.temporaries(loop.condition, pointers[-1]))
         temporaries = self.temporaries(loop.step, pointers[-1])
-        t, full, on = f"%{self.fresh('t')}", self.fresh("full"), self.fresh("on")
+        t = f"%{self.fresh('t')}"
         with self.repeated("while", lambda: self.is_true(answer)) as turning:
             after = self.let("next", f"add nuw nsw i64 {t}, 1")
             # There is room for as many as the next power of two.
-            self.choose(self.let("is.full", f"icmp eq i64 {self.let('bits', f'and i64 {after}, {t}')}, 0"), full, on)
-            self.begin(full)
-            self.grown(records, self.let("bytes", f"mul i64 {self.let('room', f'shl i64 {after}, 1')}, {each}"))
-            self.go(on)
-            self.begin(on)
+            bits = self.let("bits", f"and i64 {after}, {t}")
+            with self.only_if(self.let("is.full", f"icmp eq i64 {bits}, 0"), "full"):
+                self.grown(records, self.let("bytes", f"mul i64 {self.let('room', f'shl i64 {after}, 1')}, {each}"))
             before = self.record(records, t, each)
             behind = self.let("p", f"getelementptr i8, ptr {before}, i64 {each}")
             read, written = ([self.beyond(base, offset) for offset in offsets] for base in (before, behind))

@@ -189,9 +189,7 @@ def write_in_runs(body: BodyWriter, block: Block, lower: str, upper: str, initia
 
     def run(*totals: str) -> list[str]:
         first = body.names[around.arguments[0]]
-        smin = body.declare("llvm.smin.i64", "i64", ("i64", "i64"))
-        end = body.value(f"add nsw i64 {first}, {RUN}")
-        end = body.value(f"call i64 {smin}(i64 {end}, i64 {upper})")
+        end = body.up_to(first, RUN, upper)
         firsts = [
             literal(-0.0, value.type) if addition and isinstance(value.type, ScalarType) else total
             for value, addition, total in zip(carried, additions, totals, strict=True)

@@ -161,7 +161,7 @@ class _Tiles(VectorLoop):
 
             self.body.loop(block, block.arguments[0], "0", self.body.names[loop.operands[1]], "1", [], inside)
             return
-        rows_end, columns_end = self._whole(lower, upper), self._whole("0", columns)
+        rows_end, columns_end = self.body.whole(lower, upper, self.size), self.body.whole("0", columns, self.size)
         if not columns_end.isdigit():
             # Short rows are done as they stand.
             is_short = self.value(f"icmp eq i64 {columns_end}, 0")
@@ -183,24 +183,11 @@ class _Tiles(VectorLoop):
         VectorLoop(self.body, self.block, self.counter, self.plan).write(start, columns, [], covering)
         return []
 
-    def _whole(self, lower: str, upper: str) -> str:
-        """The end of the last whole tile."""
-        body, size = self.body, self.size
-        if lower.isdigit() and upper.isdigit():
-            return str(int(lower) + (int(upper) - int(lower)) // size * size)
-        smax = self.declare("llvm.smax.i64", "i64", ("i64", "i64"))
-        count = upper if lower == "0" else body.value(f"sub i64 {upper}, {lower}")
-        count = body.value(f"call i64 {smax}(i64 {count}, i64 0)")
-        whole = body.value(f"and i64 {count}, {-size}")
-        return whole if lower == "0" else body.value(f"add i64 {lower}, {whole}")
-
     def _panel(self, rows_end: str, columns_end: str) -> list[str]:
         """Some rows of tiles, side by side: what is read of a row then is several lines of the cache."""
         body = self.body
         first = body.names[self.outer_counter]
-        smin = self.declare("llvm.smin.i64", "i64", ("i64", "i64"))
-        last = body.value(f"add nuw nsw i64 {first}, {self.size * _TILES}")
-        last = body.value(f"call i64 {smin}(i64 {last}, i64 {rows_end})")
+        last = body.up_to(first, self.size * _TILES, rows_end)
         place, self.hoisted = len(body.lines), []
         self.lanes, self.mask, self.active = self.size, "", self.size
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..kernel.nest import I1, Block, Operation, ScalarType, Value
+from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
 from .operations import BEYOND, SCALAR, extreme
 from .phases import RUN, SEARCHED, Phase, is_long, is_open, may_be_known
@@ -52,24 +52,10 @@ class VectorLoop(VectorMemory):
                 continue
             partial = self._narrowed(partial, lanes, phase.lanes) if partial else self._identities(phase.lanes)
             lanes = phase.lanes
-            stop = self._stop(phase, lower, upper, is_last=phase is covering[-1])
+            stop = upper if phase is covering[-1] else self.body.whole(lower, upper, lanes)
             partial = self._phase(phase, lower, stop, partial, may_be_long=phase is covering[0])
             lower = stop
         return self._finished(partial, lanes, initial)
-
-    def _stop(self, phase: Phase, lower: str, upper: str, *, is_last: bool) -> str:
-        """The end of a phase: behind the last whole vector, or at the loop's end."""
-        if is_last:
-            return upper
-        if phase.trips is not None and lower.isdigit():
-            return str(int(lower) + phase.trips)
-        body = self.body
-        count = upper if lower == "0" else body.value(f"sub i64 {upper}, {lower}")
-        # An end before the start means no iteration, not some behind it.
-        smax = self.declare("llvm.smax.i64", "i64", ("i64", "i64"))
-        count = body.value(f"call i64 {smax}(i64 {count}, i64 0)")
-        whole = body.value(f"and i64 {count}, {-phase.lanes}")
-        return whole if lower == "0" else body.value(f"add i64 {lower}, {whole}")
 
     def _left_over(self, lower: str, upper: str, initial: list[str], *, is_apart: bool) -> list[str]:
         """Elements that no vector holds, one by one; floats by themselves: in the sum each would be rounded."""
@@ -103,74 +89,44 @@ class VectorLoop(VectorMemory):
 
     def _in_runs(self, phase: Phase, start: str, stop: str, partial: list[str], is_searched: bool) -> list[str]:
         """A loop over runs of iterations: each adds up by itself, or is the last that is searched (see `phases`)."""
-        body, lanes, reductions = self.body, phase.lanes, self.plan.reductions
-        number, before, place = body.next_number(), body.label, len(body.lines)
-        first, totals = f"%run.{number}", [f"%sum.{number}.{j}" for j in range(len(partial))]
-        length = (SEARCHED if is_searched else RUN) * lanes
-        body.start(f"runs.{number}")
-        header = len(body.lines)
-        smin = self.declare("llvm.smin.i64", "i64", ("i64", "i64"))
-        end = body.value(f"add i64 {first}, {length}")
-        end = body.value(f"call i64 {smin}(i64 {end}, i64 {stop})")
-        results = self.repeated(
-            Phase(lanes, length, phase.is_masked), first, end, totals if is_searched else self._identities(lanes)
-        )
-        more = f"icmp slt i64 {end}, {stop}"
-        if is_searched:
-            more = f"and i1 {body.value(more)}, {is_open(body, reductions, results, lanes)}"
-        else:
-            results = combined(self, reductions, totals, results)
-        body.lines.append(f"  %more.{number} = {more}")
-        body.lines.append(f"  br i1 %more.{number}, label %runs.{number}, label %done.{number}")
-        phis = self.phis([first, *totals], [start, *partial], before, [end, *results], body.label)
-        body.lines[header:header] = phis
-        return self.entered(f"runs.{number}", number, phase, start, stop, place, before, partial, results)
+        body, lanes, reductions, around = self.body, phase.lanes, self.plan.reductions, Block([INDEX])
+        run = Phase(lanes, (SEARCHED if is_searched else RUN) * lanes, phase.is_masked)
+
+        def write(*totals: str) -> list[str]:
+            first = body.names[around.arguments[0]]
+            end = body.up_to(first, run.trips or 0, stop)
+            if is_searched:
+                return [end, *self.repeated(run, first, end, [*totals])]
+            found = self.repeated(run, first, end, self._identities(lanes))
+            return [end, *combined(self, reductions, [*totals], found)]
+
+        return body.loop(
+            around, around.arguments[0], start, stop, "", partial, write, types=self._types(),
+            runs=phase.trips is not None, word="runs",
+            more=(lambda found: is_open(body, reductions, found, lanes)) if is_searched else None,
+        )  # fmt: skip
 
     def repeated(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
-        """A loop tested at its end, behind a test that it runs at all."""
+        """A loop over vectors."""
         body, plan = self.body, self.plan
-        number, before, place = body.next_number(), body.label, len(body.lines)
-        phis = [f"%acc.{number}.{j}" for j in range(len(partial))]
-        counter, after = f"%i.{number}", f"%next.{number}"
-        body.start(f"loop.{number}")
-        header = len(body.lines)
-        self.mask = self._mask(stop, counter) if phase.is_masked else ""
-        self.active = 0 if phase.is_masked else self.lanes
-        results = self._iteration(counter, phis) if self.mask or plan.near is None else self._either(counter, phis)
-        self.whole = ""
-        lines = body.lines
-        lines.append(f"  {after} = add nsw i64 {counter}, {phase.lanes}")
-        lines.append(f"  %more.{number} = icmp slt i64 {after}, {stop}")
-        lines.append(f"  br i1 %more.{number}, label %loop.{number}, label %done.{number}")
-        lines[header:header] = self.phis([counter, *phis], [start, *partial], before, [after, *results], body.label)
-        return self.entered(f"loop.{number}", number, phase, start, stop, place, before, partial, results)
 
-    def phis(self, names: list[str], firsts: list[str], before: str, nexts: list[str], last: str) -> list[str]:
-        """The head of a loop: its counter, and what it carries."""
-        types = ["i64", *[self.spelled(r.type) for r in self.plan.reductions]]
-        return [
-            f"  {name} = phi {type} [ {first}, %{before} ], [ {next}, %{last} ]"
-            for name, type, first, next in zip(names, types, firsts, nexts, strict=True)
-        ]
-
-    def entered(
-        self, label: str, number: int, phase: Phase, start: str, stop: str, place: int, before: str,
-        partial: list[str], results: list[str],
-    ) -> list[str]:  # fmt: skip
-        """Ends a loop, and writes what leads to it, at a place before it; gives what it carried at its end."""
-        body, runs, last = self.body, phase.trips is not None, self.body.label
-        body.lines[place:place] = [f"  br label %{label}"] if runs else [
-            f"  %any.{number} = icmp slt i64 {start}, {stop}",
-            f"  br i1 %any.{number}, label %{label}, label %done.{number}",
-        ]  # fmt: skip
-        body.start(f"done.{number}")
-        if runs:
+        def write(*now: str) -> list[str]:
+            counter = body.names[self.counter]
+            self.mask = self._mask(stop, counter) if phase.is_masked else ""
+            self.active = 0 if phase.is_masked else self.lanes
+            write_one = self._iteration if self.mask or plan.near is None else self._either
+            results = write_one(counter, [*now])
+            self.whole = ""
             return results
-        types = [self.spelled(r.type) for r in self.plan.reductions]
-        return [
-            body.value(f"phi {type} [ {first}, %{before} ], [ {result}, %{last} ]")
-            for type, first, result in zip(types, partial, results, strict=True)
-        ]
+
+        return body.loop(
+            self.block, self.counter, start, stop, str(phase.lanes), partial, write, types=self._types(),
+            runs=phase.trips is not None,
+        )  # fmt: skip
+
+    def _types(self) -> list[str]:
+        """Of partial results."""
+        return [self.spelled(r.type) for r in self.plan.reductions]
 
     def _mask(self, stop: str, counter: str) -> str:
         """The lanes whose element is before the end."""
@@ -219,27 +175,20 @@ class VectorLoop(VectorMemory):
         """The same, written for iterations away from edges too."""
         body, plan, near = self.body, self.plan, self.plan.near
         assert near is not None
-        number = body.next_number()
         lines, body.lines = body.lines, self.hoisted
         tests = away_from_edges(body, self.block, near.held, self.counter, self.lanes)
         body.lines = lines
         found = "true"
         for test in tests:
             found = body.value(f"and i1 {found}, {body.value(test.format(counter))}")
-        body.lines.append(f"  br i1 {found}, label %near.{number}, label %edge.{number}")
-        ends = []
-        for label, self.plan in (("near", near), ("edge", plan)):
-            body.start(f"{label}.{number}")
+
+        def written(by: LoopPlan) -> list[str]:
+            self.plan = by
             results = self._iteration(counter, partial)
-            ends.append((results, body.label))
-            body.lines.append(f"  br label %both.{number}")
             self.vectors = {v: name for v, name in self.vectors.items() if v not in self.inside}
-        body.start(f"both.{number}")
-        (near_results, near_end), (edge_results, edge_end) = ends
-        return [
-            body.value(f"phi {self.spelled(r.type)} [ {a}, %{near_end} ], [ {b}, %{edge_end} ]")
-            for r, a, b in zip(plan.reductions, near_results, edge_results, strict=True)
-        ]
+            return results
+
+        return self.either_way("near", found, lambda: written(near), lambda: written(plan), self._types(), other="edge")
 
     def _where_active(self, reduction: Reduction, after: str, before: str) -> str:
         if not self.mask:

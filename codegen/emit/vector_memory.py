@@ -16,7 +16,7 @@ takes 1.4 to 1.7 times as long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
@@ -122,19 +122,24 @@ class VectorMemory(VectorValues):
         passed = f"ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer"
         return self._turned(self.value(f"call {type} {callee}({passed})"), type, stride)
 
-    def either_way(self, name: str, test: str, then: Callable[[], Any], otherwise: Callable[[], Any]) -> list[str]:
-        """Write one or the other, by a test; gives what a phi takes of both."""
-        body = self.body
+    def either_way(
+        self, name: str, test: str, then: Callable[[], Any], otherwise: Callable[[], Any],
+        types: Sequence[str] = (), other: str = "else",
+    ) -> list[str]:  # fmt: skip
+        """Write one or the other, by a test; gives the results of either, which are of these types."""
+        body, ends = self.body, []
         number = body.next_number()
-        self.line(f"br i1 {test}, label %{name}.{number}, label %else.{number}")
-        found = []
-        for label, write in ((name, then), ("else", otherwise)):
+        self.line(f"br i1 {test}, label %{name}.{number}, label %{other}.{number}")
+        for label, write in ((name, then), (other, otherwise)):
             body.start(f"{label}.{number}")
-            result = write()
-            found.append(f"[ {result}, %{body.label} ]")
+            ends.append((write() or (), body.label))
             self.line(f"br label %on.{number}")
         body.start(f"on.{number}")
-        return found
+        (ones, one_end), (others, other_end) = ends
+        return [
+            body.value(f"phi {type} [ {a}, %{one_end} ], [ {b}, %{other_end} ]")
+            for type, a, b in zip(types, ones, others, strict=True)
+        ]
 
     def _row_address(self, memory: Value, element: ScalarType, index: Value, stride: int) -> str:
         """Of the lowest of the adjacent elements."""

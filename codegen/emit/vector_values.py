@@ -124,11 +124,11 @@ def quotient(w: VectorLoop, operation: Operation, operands: list[str]) -> str:
     beyond = w.value(f"lshr {type} {w.value(f'or {type} {a}, {b}')}, {w.literal(52, I64)}")
     callee = w.declare(f"llvm.vector.reduce.or.{w.suffix(I64)}", "i64", (type,))
     test = w.value(f"icmp eq i64 {w.value(f'call i64 {callee}({type} {beyond})')}, 0")
-    found = w.either_way(
-        "small", test, lambda: _by_doubles(w, operation, operands),
-        lambda: SCALAR[operation.name](w, operation, operands),
+    (found,) = w.either_way(
+        "small", test, lambda: [_by_doubles(w, operation, operands)],
+        lambda: [SCALAR[operation.name](w, operation, operands)], [type],
     )  # fmt: skip
-    return w.value(f"phi {type} {', '.join(found)}")
+    return found
 
 
 def _by_doubles(w: VectorLoop, operation: Operation, operands: list[str]) -> str:

@@ -17,7 +17,7 @@ from ..records import NamedTuple
 from ..runtime import c_calls, engine, orders, product_steps, products
 from ..runtime import share as shares
 from ..runtime.executable import SlotLayout
-from ..runtime.launcher import Share
+from ..runtime.launcher import NativeStep, Share
 from ..runtime.loops import outside, whole
 from ..runtime.run_steps import run_steps
 from ..symbols import NotSymbolic, Symbol, SymbolicFloat
@@ -113,7 +113,7 @@ class ExportWriter:
             case HostCall(node):
                 if orders.is_native(node):
                     names = self.module(orders.text_of(node, Translation()))
-                    return [self._ordered(names("order"), slots, orders.order_step(node))]
+                    return [self._ordered(names("order"), orders.order_step(node, slots)[0])]
                 self._refused.append((node.op.name, _needs(node)))
         return []
 
@@ -133,10 +133,10 @@ class ExportWriter:
         tile = self.data.words([names(word) if isinstance(word, str) else word for word in words])
         return StepWords(step("product"), (b, a, c) if is_swapped else slots, (tile, *extents), None)
 
-    def _ordered(self, address: Label, slots: tuple[int, ...], order: orders.OrderStep) -> StepWords:
+    def _ordered(self, address: Label, order: NativeStep) -> StepWords:
         if order.share is None or self.data.numbers is None:
-            return StepWords(address, slots, order.extents, order.share)
-        return StepWords(address, slots, (*order.extents, 0, order.share.total), None)
+            return StepWords(address, order.slots, order.extents, order.share)
+        return StepWords(address, order.slots, (*order.extents, 0, order.share.total), None)
 
     def nest(self, work: Loop | Branch | While, slots: tuple[int, ...]) -> list[StepWords]:
         """A loop or branch."""

@@ -17,7 +17,7 @@ tile, which hand values on in memory that stays in the cache (see `group.TiledSw
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 
 import numpy as np
@@ -33,6 +33,9 @@ from .monoids import Accumulator, combine, element, start
 from .nest import ScalarType, Value
 from .parts import Part, first_carrying, is_short, pieces, plan_parts, rows_at_a_time, rows_together, type_of
 from .scalar import Scalar
+
+#: What a nest does inside of its loops for some roots; gives what enters reductions.
+_Body = Callable[[list[Root]], dict[Root, Accumulator]]
 
 
 @record(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class _Builder:
         for root in group.tail:
             if root.stored:
                 self.elements.store(self.elements.at(root.node, (_ZERO,) * root.node.aval.ndim), root.node, _ZERO)
-        written = [self.elements.owner(r.node) for r in (*group.roots, *group.tail) if r.stored]
+        written = [r.node for r in (*group.roots, *group.tail) if r.stored]
         return finish(name, self.k, self.elements, [*written, *self.accumulators.written])
 
     def _rows(self, outer: list[tuple[int, ...]], inner: list[tuple[int, ...]], rows: int | None) -> None:
@@ -106,25 +109,17 @@ class _Builder:
                 block = Part(axes, extent, run[axes], block, is_apart=False, is_run=True)
                 parts.append(block)
             parts.append(Part(axes, extent, 1, block, is_apart=False))
-        opened: list[OpenLoop] = []
-        for part in parts:
-            parallel = not opened and (part.is_apart or not self.positions.are_reduced(part.axes))
-            length = part.length(self.k)
-            loop = self.k.open_loop(length, high=part.extent - 1, parallel=parallel, varies=part.is_block)
-            self._begin(part, loop)
-            opened.append(loop)
+        self._open(parts, 0, [], {}, True, lambda _: self._stages(inner))
+
+    def _stages(self, inner: list[tuple[int, ...]]) -> dict[Root, Accumulator]:
+        """All of one row."""
         roots = self.group.roots
         for stage in range(max(r.stage for r in roots) + 1):
             for root in roots:
                 for reduced, one in self._body([root] if root.row and root.stage == stage else []).items():
                     self.accumulators.enter(reduced, one)
             self._nest(inner, stage, [r for r in roots if not r.row and r.stage == stage], top=False)
-        for part, loop in zip(reversed(parts), reversed(opened), strict=True):
-            if part.is_run:
-                self.accumulators.end_run()
-            self.k.close_loop(loop)
-        if parts and parts[0].is_apart:
-            self.accumulators.end(parts[0].extent)
+        return {}
 
     def _run(self, outer: list[tuple[int, ...]], inner: list[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
         """The innermost axes whose iterations are done in runs, and how many of them make one."""
@@ -165,33 +160,35 @@ class _Builder:
             together = self._rows_at_a_time(parts, roots, carried)
             if run := self.accumulators.run(loops[-2], loops[-1], together):
                 parts, carried = planned(run)
-        self._open(parts, 0, roots, carried, top)
+        self._open(parts, 0, roots, carried, top, self._body)
         self._keep(None)
 
-    def _open(self, parts: list[Part], level: int, roots: list[Root], carried: dict[Root, int], top: bool) -> dict:
-        """The loops from `level` on; gives the accumulators of the reductions they carry."""
+    def _open(
+        self, parts: list[Part], level: int, roots: list[Root], carried: dict[Root, int], top: bool, body: _Body
+    ) -> dict[Root, Accumulator]:
+        """The loops from `level` on, in them what `body` does; gives the accumulators of the reductions they carry."""
         if level == len(parts):
-            results = self._body(roots)
+            results = body(roots)
         elif level == len(parts) - 1 and self.cut is not None:
             results = {}
             for segment, kept in enumerate(self.cut.kept):
                 mine = [r for r in roots if r.segment == segment]
-                results.update(self._loop(parts, level, mine, carried, top, kept))
+                results.update(self._loop(parts, level, mine, carried, top, body, kept))
                 self._keep(segment)
         elif level == len(parts) - 2 and (count := self._rows_at_a_time(parts, roots, carried)) > 1:
             enter, meeting = self.accumulators.enter, self._meeting(parts, roots)
-            rows_together(self.k, self.positions, parts, count, lambda: self._body(roots), enter, meeting)
+            rows_together(self.k, self.positions, parts, count, lambda: body(roots), enter, meeting)
             return {}
         elif level == len(parts) - 1 and self.group.turns and not parts[level].is_block:
             results = {}
             for piece in pieces(parts[level], self.group.turns):
-                found = self._loop([*parts[:level], piece], level, roots, carried, top)
+                found = self._loop([*parts[:level], piece], level, roots, carried, top, body)
                 for root, one in found.items():
                     if root in results:
                         one = combine(self.k, root.node.op.lower.monoid, results[root], one, free_order=False)
                     results[root] = one
         else:
-            results = self._loop(parts, level, roots, carried, top)
+            results = self._loop(parts, level, roots, carried, top, body)
         done = {}
         for root, accumulator in results.items():
             if carried[root] == level:
@@ -201,7 +198,7 @@ class _Builder:
         return done
 
     def _loop(
-        self, parts: list[Part], level: int, roots: list[Root], carried: dict[Root, int], top: bool,
+        self, parts: list[Part], level: int, roots: list[Root], carried: dict[Root, int], top: bool, body: _Body,
         kept: tuple[Node, ...] = (),
     ) -> dict[Root, Accumulator]:
         k, part = self.k, parts[level]
@@ -217,7 +214,7 @@ class _Builder:
         self._begin(part, loop)
         if level == len(parts) - 1:
             self.in_tile = loop.index
-        inside = self._open(parts, level + 1, roots, carried, top)
+        inside = self._open(parts, level + 1, roots, carried, top, body)
         if part.is_run:
             self.accumulators.end_run()
         if level == len(parts) - 1:
@@ -243,7 +240,8 @@ class _Builder:
 
     def _stores_apart(self, roots: list[Root]) -> bool:
         """True if a loop over elements stores in several places of a memory, and no two elements in the same."""
-        return any([r.node in self.elements.placed for r in roots]) and not any([r in self.accumulators for r in roots])
+        apart = [r for r in roots if r.node in self.elements.placed and not self.elements.is_in_place(r.node)]
+        return bool(apart) and not any([r in self.accumulators for r in roots])
 
     def _rows_at_a_time(self, parts: list[Part], roots: list[Root], carried: dict[Root, int]) -> int:
         """The number of iterations of the last loop but one that are done together."""

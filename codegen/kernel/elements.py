@@ -21,8 +21,9 @@ from .logic import SCALAR_TYPES, as_value
 from .nest import I8, MemRef, NestFunction, ScalarType, Value
 from .scalar import Scalar
 
-#: Values that are stored in another's memory: whose, and the stride and the place of the first of their elements.
-Placed = Mapping[Node, tuple[Node, int, int]]
+#: Values that are stored in another's memory: whose, the stride and the place of the first of their elements, and if
+#: they take all of it, where that held what is read for the last time.
+Placed = Mapping[Node, tuple[Node, int, int, bool]]
 
 #: The operations that `fast_math` loosens: a program's arithmetic, and no function's own, whose steps rely on rounding.
 _PLAIN = frozenset({"add", "div", "mul", "neg", "sub"})
@@ -56,7 +57,8 @@ class Elements:
     is_stored   whether a node's value is read from memory
     own         hook for what this kernel itself has made: own(node, index) -> value or None
     made        hook called with each computed element: made(node, index, value)
-    placed      values that are stored in the memory of another: parts of pairs and joins
+    placed      values that are stored in the memory of another: parts of pairs and joins, and what is made in place
+    taken       the memory that was taken so
     exact       nodes that are rounded operation by operation
     """
 
@@ -76,6 +78,7 @@ class Elements:
         self.placed = placed or {}
         self.exact = exact
         self.memory: dict[Node | Temporary, Value] = {}
+        self.taken: set[Node] = set()
 
     def place(self, node: Node | Temporary) -> Value:
         """The function's argument that holds a node's value, added at its first use."""
@@ -85,20 +88,31 @@ class Elements:
         return found
 
     def owner(self, node: Node) -> Node:
-        """The node in whose memory a value is stored: itself, or the pair or join that it is a part of."""
+        """The node in whose memory a value is stored: itself, the pair or join that it is part of, or one before."""
         return self.placed[node][0] if node in self.placed else node
 
     def within(self, node: Node, flat: Index) -> Index:
         """The place of a value's element in the memory of its owner."""
         if node not in self.placed:
             return flat
-        _, stride, first = self.placed[node]
+        _, stride, first, _ = self.placed[node]
         return flat.times(stride).plus(constant_index(first))
+
+    def target(self, node: Node) -> Value:
+        """The memory that a node is written to."""
+        owner = self.owner(node)
+        if self.is_in_place(node):
+            self.taken.add(owner)
+        return self.place(owner)
+
+    def is_in_place(self, node: Node) -> bool:
+        """True if a node takes the memory of another."""
+        return node in self.placed and self.placed[node][3]
 
     def store(self, value: Value, node: Node, flat: Index) -> None:
         """Write an element of a node."""
         self.k.node = node
-        self.k.store(value, self.place(self.owner(node)), self.within(node, flat))
+        self.k.store(value, self.target(node), self.within(node, flat))
 
     def at(self, node: Node, index: tuple[Index, ...]) -> Value:
         """The element of `node` at `index`.  Chains of maps are walked without recursion, moves recurse."""
@@ -190,6 +204,7 @@ def argument_names(count: int, writes: Set[int]) -> list[str]:
 
 def finish(name: str, k: Scalar, elements: Elements, written: Iterable[Any]) -> Built:
     """A built body as a kernel; arguments stand in the order of their first use."""
-    nodes, written = tuple(elements.memory), set(written)
-    writes = frozenset(j for j, node in enumerate(nodes) if node in written)
-    return Built(Kernel(NestFunction(name, k.finish(), tuple(argument_names(len(nodes), writes)), writes)), nodes)
+    nodes, written = tuple(elements.memory), {elements.owner(node) for node in written}
+    writes, updates = [frozenset(j for j, n in enumerate(nodes) if n in found) for found in (written, elements.taken)]
+    function = NestFunction(name, k.finish(), tuple(argument_names(len(nodes), writes)), writes)
+    return Built(Kernel(function, updates=updates), nodes)

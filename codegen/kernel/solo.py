@@ -14,7 +14,7 @@ from ..ir import Aval, Node
 from .accumulators import fill
 from .body import OpenLoop
 from .edges import rows_apart, rows_kept
-from .elements import Built, Elements, Temporary, element_type, finish
+from .elements import Built, Elements, Placed, Temporary, element_type, finish
 from .group import strides_of
 from .index import Index, constant_index, flatten, unflatten
 from .monoids import Accumulator, combine, multiplied, start, sum_and_rest, with_rest
@@ -23,17 +23,19 @@ from .operands import Product
 from .scalar import Scalar
 
 
-def build_scatter(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -> Built:
+def build_scatter(
+    node: Node, is_stored, name: str, placed: Placed | None = None, exact: Collection[Node] = ()
+) -> Built:
     """Zeros, then out[target(j)] += updates[j], in index order: collisions add up the same way each time.
 
     Or, for a scatter that replaces: the first input, then out[target(j)] = updates[j]; the last one stays.
     """
     k = Scalar()
     k.node = node
-    elements = Elements(k, is_stored, exact=exact)
+    elements = Elements(k, is_stored, placed=placed, exact=exact)
     *others, updates = node.inputs
     replaces = node.op.lower.replaces
-    out = elements.place(node)
+    out = elements.target(node)
     if replaces:
         _copy(k, elements, node.inputs[0], out)
     else:
@@ -80,7 +82,9 @@ def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
     k.close_loop(loop)
 
 
-def build_scan(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -> Built:
+def build_scan(
+    node: Node, is_stored, name: str, placed: Placed | None = None, exact: Collection[Node] = ()
+) -> Built:
     """out[t] = out[t-1] + x[t], or *, along one axis, for all places before and after it.
 
     Or out[t] = x[t] + a[t] * out[t-1], and from the end if the node says so.  Floats are added up as an f64, and of
@@ -90,12 +94,12 @@ def build_scan(node: Node, is_stored, name: str, exact: Collection[Node] = ()) -
     """
     k = Scalar()
     k.node = node
-    elements = Elements(k, is_stored, exact=exact)
+    elements = Elements(k, is_stored, placed=placed, exact=exact)
     axis, monoid, reverse = node.keywords["axis"], node.op.lower.monoid, node.keywords.get("reverse", False)
     shape, type = node.aval.shape, element_type(node)
     stride = strides_of(shape)[axis]
     before, length = node.aval.size // (stride * shape[axis]), shape[axis]
-    out = elements.place(node)
+    out = elements.target(node)
     is_wide, has_rest = (monoid in ("add", "affine") and type is kind for kind in (F32, F64))
     begin = start(k, "add" if monoid == "affine" else monoid, F64 if is_wide else type)
     begin = (*begin, *begin) if has_rest else begin

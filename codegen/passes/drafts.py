@@ -64,7 +64,9 @@ def drafted(
 
     reshaped = same_memory(prepared.graph, fused)
     loops = results_together([unit.node for unit in fused.units if unit.node])
+    shares: dict[Any, Any] = {x: node for node, x in reshaped.items()}
     placed = placed_parts(prepared.graph)
+    shares |= share_memory(prepared.graph, fused, placed, shares)
     exact = exact_nodes(prepared.graph)
     drafts: list[Draft] = []
     for unit in fused.units:
@@ -87,10 +89,7 @@ def drafted(
                 draft = replace(work, members=_members(unit, fused)), values
             drafts.append(draft)
 
-    shares: dict[Any, Any] = {x: node for node, x in reshaped.items()}
-    drafts = renamed(drafts, shares)
-    drafts, taken_by = share_memory(prepared.graph, drafts)
-    return drafts, shares | taken_by
+    return renamed(drafts, shares), shares
 
 
 def _members(unit: Unit, fused: Fused) -> tuple[Node, ...]:
@@ -124,9 +123,9 @@ def _draft(
         return _kernel(build(group, is_stored, name, placed, exact)) if group.roots else None
     lower = node.op.lower
     if isinstance(lower, Scatter):
-        return _kernel(build_scatter(node, is_stored, name, exact))
+        return _kernel(build_scatter(node, is_stored, name, placed, exact))
     if isinstance(lower, Scan):
-        return _kernel(build_scan(node, is_stored, name, exact))
+        return _kernel(build_scan(node, is_stored, name, placed, exact))
     if isinstance(lower, Contract):
         product = prepared.products[node]
         if not product.is_step(node):

@@ -158,7 +158,7 @@ class Reaches:
         tree, reads, leaves, moves, price = 1 << self.number[node], 0, 0, 0, 0
         for edge in edges.reads:
             x = inputs[edge.input]
-            part = self._seen.get(x) or self._entering(x)
+            part = self.seen(x)
             reads |= part.reads if edge.is_same else self._through(edge, x, part)
             tree |= part.tree
             leaves |= part.leaves
@@ -176,13 +176,17 @@ class Reaches:
         """The operands of a node that are computed as a whole."""
         own = Reach(0, 0, 0, 0, 0)
         for x in node.inputs:
-            part = self._seen.get(x) or self._entering(x)
+            part = self.seen(x)
             own.tree |= part.tree
             own.reads |= part.reads
             own.leaves |= part.leaves
             own.moves = max(own.moves, part.moves)
             own.price = max(own.price, part.price)
         return own
+
+    def seen(self, node: Node) -> Reach:
+        """The reach of a value as its readers see it."""
+        return self._seen.get(node) or self._entering(node)
 
     def _entering(self, node: Node) -> Reach:
         """An input of the graph, seen for the first time."""

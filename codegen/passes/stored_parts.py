@@ -93,20 +93,20 @@ def as_join(node: Node) -> Node:
     return Node(JOIN, node.inputs, node.params, node.aval)
 
 
-def placed_parts(graph: Graph) -> dict[Node, tuple[Node, int, int]]:
-    """For each value that is stored in the memory of another: that one, and the stride and place of its elements."""
+def placed_parts(graph: Graph) -> dict[Node, tuple[Node, int, int, bool]]:
+    """For each value that is a part of another's memory: that one, the stride and place of its elements, and False."""
     return {part: place for node in graph.nodes for part, place in _parts(node)}
 
 
-def _parts(node: Node) -> Iterator[tuple[Node, tuple[Node, int, int]]]:
+def _parts(node: Node) -> Iterator[tuple[Node, tuple[Node, int, int, bool]]]:
     if node.op is PAIR:
         for j, part in enumerate(node.inputs):
-            yield part, (node, 2, j)
+            yield part, (node, 2, j, False)
     elif node.op is JOIN:
         (axis,) = node.params
         shape = node.aval.shape
         stride = 1 if prod(shape[:axis]) == 1 else prod(shape[axis:])
         first = 0
         for part in node.inputs:
-            yield part, (node, stride, first)
+            yield part, (node, stride, first, False)
             first += prod(part.aval.shape[axis:])

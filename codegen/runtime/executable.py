@@ -47,13 +47,7 @@ if TYPE_CHECKING:
     from ..emit.nests import NestText
     from . import cost, fourier, host_steps, loops, orders, products
     from . import share as shares
-    from .launcher import Specs
     from .share import KernelPiece
-
-    _Owner = (
-        NativeKernel | products.ProductStep | orders.OrderStep | fourier.FourierStep | StepTable | Specs
-        | Callable[..., np.ndarray]
-    )
 else:
     cost = later("codegen.runtime.cost")
     fourier = later("codegen.runtime.fourier")
@@ -166,7 +160,7 @@ class _Owning(NamedTuple):
     """A step in machine code, and what keeps that loaded."""
 
     step: NativeStep
-    owners: tuple[_Owner, ...]
+    owners: tuple[object, ...]
 
 
 class Pieces(NamedTuple):
@@ -230,11 +224,9 @@ def _pieces(step: Step, slots: tuple[int, ...], code: Pieces) -> list[_Owning]:
             return [_nested_step(nest, slots, code)]
         case HostCall(node):
             if orders.is_native(node):
-                order = orders.order_step(node)
-                return [_Owning(NativeStep(order.code.address("order"), slots, order.extents, order.share), (order,))]
+                return [_Owning(*orders.order_step(node, slots))]
             if fourier.is_native(node):
-                made = fourier.fourier_of(node)
-                return [_Owning(NativeStep(made.code.address("fourier"), slots, made.extents, made.share), (made,))]
+                return [_Owning(*fourier.fourier_step(node, slots))]
             return [_Owning(*host_steps.host_step(node, slots))]
     raise AssertionError(f"a step of unknown work {step.work!r}")
 
@@ -263,7 +255,7 @@ def _kernel_step(part: KernelPiece, kernel: NativeKernel, slots: tuple[int, ...]
 def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: Pieces) -> _Owning:
     """A loop or branch, a function in machine code."""
     nest, kernel = code.nests[id(work)], code.native[id(work)]
-    owners: list[_Owner] = [kernel]
+    owners: list[object] = [kernel]
     words = {}
     for k, step in loops.outside(work, nest).items():
         pieces = _pieces(step, tuple(range(len(step.buffers))), code)

@@ -17,11 +17,10 @@ from .. import lowering
 from ..ir import Node, dtype_name
 from ..lazily import later
 from ..lowering import LANES
-from ..records import record
 from . import memory, objects
 from .cost import transformed
-from .engine import MachineCode
-from .launcher import Share
+from .launcher import NativeStep
+from .orders import share_of_rows
 
 if TYPE_CHECKING:
     from ..native import Translation
@@ -39,8 +38,6 @@ _FEW_ANGLES = 1024
 #: long row. NumPy takes .03 s to transform so many longer floats, and six times as long as of doubles.
 _AT_ONCE = 1 << 16
 
-#: From so many operations on threads share the rows; a chunk of them has at least so many.
-_SHARED, _CHUNK = 300_000, 100_000
 #: The bytes of two buffers of a block above which a row is taken apart: half of the second cache of a Zen 4.
 _BLOCK_BYTES = 1 << 19
 #: So few rows leave most lanes of a block empty: each is taken apart.
@@ -52,17 +49,6 @@ _LONGEST = 1 << 20
 _ALL = 1 << 40
 
 _KINDS = ("complex", "half", "whole")
-
-
-@record(eq=False)
-class FourierStep:
-    """Code, the address of a plan, how rows are shared (without, the extents say that all are done at once), and the
-    arrays and code whose addresses are in the plan.  One is equal to itself alone."""
-
-    code: MachineCode
-    extents: tuple[int, ...]
-    share: Share | None
-    owned: object
 
 
 class _WordsOfPlan:
@@ -140,8 +126,10 @@ def _extent_of_passes(node: Node) -> int:
     return n if n and radices(n) is not None and (inner == 1 or n <= _LONGEST) else 0
 
 
-def fourier_of(node: Node) -> FourierStep:
-    """The native step for such a node.  Raises MemoryError where there is no room for its result.
+def fourier_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[object, ...]]:
+    """The native step for such a node on these slots, and what has to live as long.
+
+    Raises MemoryError where there is no room for its result.
 
     The tables of a long row are as large as the row: room for the result is asked for before they are computed.
     """
@@ -156,13 +144,9 @@ def fourier_of(node: Node) -> FourierStep:
     plan = _WordsOfPlan(n, inner, kind, dtype, int(is_inverse), is_long=is_long)
     name = dtype_name(dtype)
     code = objects.typed("fourier", lambda module: module.text([fourier_rows.rows_of(name)]), words=f"rows {name}")
-    extents, work = (memory.address_of(plan.words),), transformed(n, 1)
-    if rows > 1 and work * rows >= _SHARED:
-        chunk = max(1, min(_CHUNK // work, rows // 2))
-        if rows >= 2 * LANES:  # blocks stay whole
-            chunk = -(-chunk // LANES) * LANES
-        return FourierStep(code, extents, Share(rows, chunk), plan)
-    return FourierStep(code, (*extents, 0, rows), None, plan)
+    share = share_of_rows(rows, transformed(n, 1), LANES)
+    extents = memory.address_of(plan.words), *([] if share else [0, rows])
+    return NativeStep(code.address("fourier"), slots, extents, share), (code, plan)
 
 
 # ------------------------------------------------------------ extents

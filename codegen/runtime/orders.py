@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from .. import lowering
 from ..ir import Node, dtype_name
 from ..lazily import later
-from ..records import record
 from . import engine, objects
 from .cost import ORDERED
 from .engine import MachineCode
-from .launcher import Share
+from .launcher import NativeStep, Share
 
 if TYPE_CHECKING:
     from ..native import Translation
@@ -21,19 +20,8 @@ if TYPE_CHECKING:
 else:
     order_rows = later("codegen.runtime.order_rows")
 
-#: From so many additions on threads share the rows; a chunk of them has at least so many.
-_SHARED, _CHUNK = 300_000, 100_000
-#: Chunks are multiples of so many rows, which are sorted side by side.
+#: Rows that are sorted side by side.
 _ROWS = 8
-
-
-@record(frozen=True)
-class OrderStep:
-    """Code, the extents, and how rows are shared; without, the extents say that all are done at once."""
-
-    code: MachineCode
-    extents: tuple[int, ...]
-    share: Share | None
 
 
 def is_native(node: Node) -> bool:
@@ -41,18 +29,24 @@ def is_native(node: Node) -> bool:
     return isinstance(node.op.lower, lowering.Order) and node.aval.shape[node.keywords["axis"]] <= 1 << 31
 
 
-def order_step(node: Node) -> OrderStep:
-    """The native step for such a node."""
+def order_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[MachineCode]]:
+    """The native step for such a node on these slots, and its code."""
     (x,) = node.inputs
     axis, falls = node.keywords["axis"], node.keywords["descending"]
     n, inner = x.aval.shape[axis], math.prod(x.aval.shape[axis + 1 :])
     rows = x.aval.size // n if n else 0
     extents = n, inner, -1 if falls else 0
     code = objects.typed("order", functools.partial(text_of, node), words=f"of {dtype_name(x.aval.dtype)}")
-    if rows > 1 and ORDERED * x.aval.size >= _SHARED:
-        chunk = max(1, min(_CHUNK // (ORDERED * n), rows // 2))
-        return OrderStep(code, extents, Share(rows, -(-chunk // _ROWS) * _ROWS if rows >= 2 * _ROWS else chunk))
-    return OrderStep(code, (*extents, 0, rows), None)
+    share = share_of_rows(rows, ORDERED * n, _ROWS)
+    return NativeStep(code.address("order"), slots, extents if share else (*extents, 0, rows), share), (code,)
+
+
+def share_of_rows(rows: int, work: int, beside: int) -> Share | None:
+    """Blocks of rows of so much work each, so many of which are done side by side; None for too little work."""
+    if rows < 2 or work * rows < 300_000:
+        return None
+    chunk = max(1, min(100_000 // work, rows // 2))
+    return Share(rows, -(-chunk // beside) * beside if rows >= 2 * beside else chunk)
 
 
 def text_of(node: Node, module: Translation) -> str:

@@ -27,13 +27,6 @@ if TYPE_CHECKING:
 else:
     product_steps = later("codegen.runtime.product_steps")
 
-#: The extents after the address of the tile's words, in order: the fields of `product_steps.ProductExtents`.
-EXTENTS = (
-    "m", "n", "k", "a_row", "a_col", "b_row", "b_col", "batch", "a_stride", "b_stride", "c_stride",
-    "c_row", "c_col",
-    "tile_rows", "tile_columns", "column_tiles", "tiles", "panel_depth", "begin", "end",
-)  # fmt: skip
-
 
 @record(frozen=True)
 class Tile:

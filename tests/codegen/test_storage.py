@@ -160,3 +160,11 @@ def test_what_is_copied_before_rows_are_written_is_made_in_the_same_place():
     y = op("exp", op("scatter_set", op("matmul", x, w), i, rows, axes=(0,), place=0))
     program = plan(Graph.of([x, w, i, rows], [op("matmul", y, w)]))
     assert len(temporaries(program)) == 1
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_what_else_reads_a_value_does_so_before_its_place_is_taken(is_first):
+    x, w = array(16, 16), array(16, 16)
+    z = op("matmul", x, w)
+    outputs = [op("sum", op("mul", z, z), axis=(0, 1)), op("exp", z), op("flip", op("sum", z, axis=(0,)), axes=(0,))]
+    check(plan(Graph.of([x, w], outputs[::-1] if is_first else outputs)).graph)

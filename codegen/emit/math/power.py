@@ -78,20 +78,13 @@ def _specials(k: FunctionCode, x: Lane, y: Lane, magnitude: Lane) -> Lane:
     degenerate = size.equals(0.0) | size.equals(math.inf)
     vanishes = size.equals(0.0) ^ (y < 0.0)
     result = k.select(degenerate, k.select(vanishes, k.constant(0.0), math.inf), magnitude)
-    # Halves of large numbers are whole, so those are even; so is inf.
-    half = y * 0.5
-    whole = k.floor(y).equals(y)
-    odd = whole & k.floor(half).differs(half)
-    sign = k.sign_of(x)
-    result = k.select(odd, k.with_sign(result, sign), result)
-    result = k.select((x < 0.0) & (x > -math.inf) & k.floor(y).differs(y), math.nan, result)
-    result = k.select(x.is_nan() | y.is_nan(), x + y, result)
-    return k.select(x.equals(1.0) | y.equals(0.0), k.constant(1.0), result)
+    return _signed(k, x, y, k.select(x.is_nan() | y.is_nan(), x + y, result))
 
 
 def _signed(k: FunctionCode, x: Lane, y: Lane, magnitude: Lane) -> Lane:
     """The sign; magnitudes are right for zeros and infinities, and nan where x or y is."""
     result = k.select(k.abs(x).equals(1.0) | y.equals(0.0), k.constant(1.0), magnitude)
+    # Halves of large numbers are whole, so those are even; so is inf.
     half = y * 0.5
     whole = k.floor(y).equals(y)
     odd = whole & k.floor(half).differs(half)
