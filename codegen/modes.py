@@ -2,7 +2,7 @@
 
     modes.fast_math            read where kernels are written, and part of every key under which code is found again
     modes.flush_subnormals     read by machine code, once per call
-    modes.deterministic        read where NumPy is called, and by machine code that calls LAPACK
+    modes.deterministic        read where NumPy is called
     modes.debug_info           read where kernels are written and loaded: they name the user's lines, for gdb and perf
 
 The compiler sets `fast_math` and `debug_info` (`compiler.set_mode`), under its lock: nothing is half compiled.
@@ -31,19 +31,15 @@ class Modes(ctypes.Structure):
     debug_info        kernels are shared libraries with the user's lines (AUTODIFF_DEBUG_INFO=1)
     """
 
-    _fields_ = (("deterministic", ctypes.c_int64), ("_flushing", ctypes.c_int64 * 2))
+    _fields_ = (("_flushing", ctypes.c_int64 * 2),)
 
     def __init__(self) -> None:
-        super().__init__(is_set("AUTODIFF_DETERMINISTIC"), (0, _new_key()))
+        super().__init__((0, _new_key()))
+        self.deterministic = is_set("AUTODIFF_DETERMINISTIC")
         self.fast_math = is_set("AUTODIFF_FAST_MATH")
         self.debug_info = is_set("AUTODIFF_DEBUG_INFO")
         if is_set("AUTODIFF_FLUSH_SUBNORMALS"):
             self.flush_subnormals = True
-
-    @property
-    def deterministic_at(self) -> int:
-        """The address of the word where machine code reads `deterministic`."""
-        return ctypes.addressof(self)
 
     @property
     def flush_subnormals(self) -> bool:
