@@ -26,21 +26,17 @@ class Keys:
     """The objects that were sent or have arrived, by the keys that travel with them."""
 
     def __init__(self) -> None:
-        self._keys: dict[int, tuple[str, ref]] = {}
         self._sent: dict[str, ref] = {}
         self._arrived: dict[str, Any] = {}
 
     def key_of(self, x: Any) -> str:
         """The key of an object, new where it is sent for the first time."""
-        for key, known in self._arrived.items():
+        for key, known in (*self._arrived.items(), *[(key, found()) for key, found in self._sent.items()]):
             if known is x:
                 return key
-        key, reference = self._keys.get(id(x), ("", None))
-        if reference is None or reference() is not x:
-            key, reference = os.urandom(16).hex(), ref(x)
-            self._keys = {i: pair for i, pair in self._keys.items() if pair[1]() is not None}
-            self._sent = {k: r for k, r in self._sent.items() if r() is not None}
-            self._keys[id(x)], self._sent[key] = (key, reference), reference
+        key = os.urandom(16).hex()
+        self._sent = {k: r for k, r in self._sent.items() if r() is not None}
+        self._sent[key] = ref(x)
         return key
 
     def find(self, key: str) -> Any:

@@ -35,10 +35,10 @@ from .runtime.kernels import KernelTable
 
 if TYPE_CHECKING:
     from .families import Families
+    from .numbers import SizedGraph
     from .program import BufferProgram
     from .runtime.executable import Executable
     from .runtime.stages import Stages
-    from .sized import SizedGraph
     from .sized_code import SizedCode
 
 
@@ -99,10 +99,8 @@ lock = held_over_fork(threading.RLock())
 _recordings: list[list[Graph]] = []
 
 
-def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
+def compile_graph(graph: Graph) -> Executable:
     """The executable of a graph; the same one for every graph of its shape.
-
-    name    what the executable is called in messages, if this call makes it; the graph's own by default
 
     Where there is no memory to compile it NumPy evaluates it, for this once.
     """
@@ -115,9 +113,9 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
             return found
         start = perf_counter()
         try:
-            executable = _made(graph, name or graph.name)
+            executable = _made(graph)
         except native.NO_ROOM:  # NumPy may do with less
-            evaluated: Executable = _making("runtime.executable").Executable.by_numpy(graph, name or graph.name)
+            evaluated: Executable = _making("runtime.executable").Executable.by_numpy(graph)
             return evaluated
         graph.seconds = perf_counter() - start
         store.executables.put(key, executable, len(graph.nodes))
@@ -130,7 +128,7 @@ def compile_graph(graph: Graph, *, name: str | None = None) -> Executable:
 def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
     """The machine code of a graph for any extents, as it is planned for small or large ones; None where there is none.
     """
-    if modes.debug_info:  # it has no lines
+    if modes.debug_info or not native.is_native():  # it has no lines; or nothing runs it
         return None
     with lock, Paused():
         made: SizedCode | None = _making("sized_code").sized_code(graph, _kernels, is_small)
@@ -151,7 +149,7 @@ def set_mode(name: str, flag: bool) -> None:
         clear()
 
 
-def _made(graph: Graph, name: str) -> Executable:
+def _made(graph: Graph) -> Executable:
     """The executable of a graph: by its family, from disk, or from a program that is made now.
 
     Its bits may depend on the sizes that its family came with before; not if results are to be deterministic.
@@ -163,18 +161,17 @@ def _made(graph: Graph, name: str) -> Executable:
     with Paused():
         if is_told:
             graph.tell()
-        known = None if is_first or modes.deterministic or modes.debug_info else _families().find(graph)
-        if known is None and folder:
+        elif not is_first and not modes.deterministic and (known := _families().find(graph)):
+            return known
+        if folder:
             key = kept.key_of(graph)
-            found = kept.loaded(key, name, _kernels, folder) if key else None
+            found = kept.loaded(key, graph.name, _kernels, folder) if key else None
             if found:
                 return executable.of(found)
         if is_first:
             store.first.append(graph)
-        program, loaded = known or (make_program(graph), None)
-    program.name = name
-    keep = functools.partial(kept.keep, folder, key) if folder and key and not loaded else None
-    return executable(program, _kernels, loaded, keep)
+        program = make_program(graph)
+    return executable(program, _kernels, functools.partial(kept.keep, folder, key) if folder and key else None)
 
 
 def _making(name: str) -> Any:

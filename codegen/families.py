@@ -1,7 +1,7 @@
 """Families: graphs that differ in extents alone, as those of one training step at many batch sizes do.
 
     the first size      planned and compiled for itself: its extents are constants
-    the second          planned for any (`sized_program`): what has changed is unknown from now on
+    the second          planned for any (`sized_code`): what has changed is unknown from now on
     every other         the same kernels with other numbers: no planning, no LLVM
 
 What changed is seen by comparing: graphs are of one family if they are equal but for the numbers in their shapes
@@ -14,7 +14,7 @@ is a number like any extent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING
 
@@ -25,17 +25,16 @@ from .lazily import later
 from .lowering import Reduce
 from .modes import modes
 from .numbers import Apart, apart, with_numbers
-from .program import BufferProgram
-from .records import NamedTuple, record
+from .records import NamedTuple
 from .runtime.cache import LRU
-from .runtime.executable import Pieces
+from .runtime.executable import Executable, may_refuse
 from .runtime.kernels import KernelTable
 from .symbols import LEAST, NotSymbolic, Symbol, checked, evaluated, symbol
 
 if TYPE_CHECKING:
-    from . import sized_program as sized_programs
-else:
-    sized_programs = later("codegen.sized_program")  # most graphs are planned for themselves, by who finds no family
+    from . import sized_code as codes
+else:  # most graphs are planned for themselves, by who finds no family
+    codes = later("codegen.sized_code")
 
 #: The number of rows of unknown length that take longer than to compile them for theirs saves, if they run often: a sum
 #: of 100,000 rows of 4 takes 320 us, and 110 where 4 is known; of 50,000 rows of 8 166 and 57.
@@ -52,8 +51,8 @@ class Families:
         self._kernels = kernels
         self._table = LRU(256)
 
-    def find(self, graph: Graph) -> tuple[BufferProgram, Pieces] | None:
-        """The program of a graph with its kernels, if its family has one for any extents."""
+    def find(self, graph: Graph) -> Executable | None:
+        """The executable of a graph, if its family has a program for any extents."""
         try:
             found = apart(graph)
         except NotSymbolic:
@@ -75,8 +74,8 @@ class _Family:
         self.samples = [first]
         self.general: _General | None = None
 
-    def find(self, graph: Graph, taken: Apart, kernels: KernelTable) -> tuple[BufferProgram, Pieces] | None:
-        """The program of a graph that was taken apart."""
+    def find(self, graph: Graph, taken: Apart, kernels: KernelTable) -> Executable | None:
+        """The executable of a graph that was taken apart."""
         numbers = taken.numbers
         if self.general is not None:
             if _has_short_rows(graph, self.general.unknowns):
@@ -130,25 +129,27 @@ def _sums_little(loop: Node) -> bool:
 # ---------------------------------------------------------------- programs for any extents
 
 
-@record(frozen=True)
 class _General:
     """A program for any extents.
 
-    unknowns    which numbers of a graph they are       expected   all numbers of a graph, from the unknowns
-    is_fit      whether planning would decide the same  program    the program of a graph, from these
+    unknowns    which numbers of a graph they are
     """
 
-    unknowns: Unknowns
-    expected: Callable[..., tuple[int, ...]]
-    is_fit: Callable[..., bool]
-    program: Callable[..., tuple[BufferProgram, Pieces] | None]
+    def __init__(self, unknowns: Unknowns, found: codes.SizedProgram, kernels: KernelTable) -> None:
+        self.unknowns = unknowns
+        self._found, self._kernels = found, kernels
+        self._expected = evaluated(unknowns.example([LEAST] * len(unknowns.names)), unknowns.names)
+        self._is_fit = checked({**found.conditions, **found.limits}, unknowns.names)
+        self._code: codes.SizedCode | None = None  # made for the first graph that it is right for
 
-    def at(self, numbers: tuple[int, ...], graph: Graph) -> tuple[BufferProgram, Pieces] | None:
-        """The program for these numbers; None where it would be wrong."""
+    def at(self, numbers: tuple[int, ...], graph: Graph) -> Executable | None:
+        """The executable of a graph with these numbers; None where the program would be wrong."""
         values = [numbers[p] for p in self.unknowns.positions]
-        if min(values) < LEAST or self.expected(*values) != numbers or not self.is_fit(*values):
+        if min(values) < LEAST or self._expected(*values) != numbers or not self._is_fit(*values):
             return None
-        return self.program(graph, *values)
+        if self._code is None:
+            self._code = codes.SizedCode(self._found, self.unknowns.names, self._kernels)
+        return Executable.of(self._code.plan(values, graph), graph if may_refuse(self._found.program) else None)
 
 
 def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General | None:
@@ -160,17 +161,8 @@ def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General
             raise NotSymbolic("the number of a few elements is worth to be known")
         return made
 
-    found = sized_programs.sized_program(example)
-    if found is None:
-        return None
-    program, conditions = found
-    numbers = unknowns.example([LEAST] * len(unknowns.names))
-    return _General(
-        unknowns,
-        evaluated(numbers, unknowns.names),
-        checked(conditions, unknowns.names),
-        program.at(unknowns.names, kernels),
-    )
+    found = codes.sized_program(example)
+    return None if found is None else _General(unknowns, found, kernels)
 
 
 # ---------------------------------------------------------------- which numbers change, and how others follow

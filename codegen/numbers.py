@@ -8,16 +8,18 @@ long the vector of all results of a loop is, and where each of them lies in it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import ref
 
-from .ir import CONSTANT, INPUT, Aval, Graph, Node
+import numpy as np
+
+from .ir import CONSTANT, INPUT, Aval, Graph, Node, evaluate
 from .ir.graph import Region
 from .lowering import Nest
 from .nested import starts
 from .runtime.disk import blake2b
-from .symbols import NotSymbolic, Symbol, SymbolicFloat, as_float
+from .symbols import NotSymbolic, Symbol, SymbolicFloat, as_float, evaluated, formula
 
 #: Stand-ins for numbers: of no class that a parameter is of.
 _INT, _FLOAT = int, float
@@ -36,6 +38,11 @@ class Apart(NamedTuple):
     digest: bytes
     numbers: tuple[int, ...]
     lengths: tuple[int, ...]
+
+    @property
+    def text(self) -> tuple:
+        """A text that is equal for graphs whose numbers follow from symbols by the same formulas."""
+        return self.digest, tuple(map(formula, self.numbers))
 
 
 def apart(graph: Graph) -> Apart:
@@ -173,3 +180,35 @@ def _constant(params: tuple, numbers: Iterator[int]) -> tuple:
     elif type(value) is Symbol:
         value = next(numbers)
     return value, dtype
+
+
+# ---------------------------------------------------------------- a graph of unknown extents
+
+
+class SizedGraph:
+    """A graph in whose avals and parameters symbols stand: it is evaluated, or written out, for any values of them.
+
+        f(x: f64[n0,4]) { a = sum(x, axis=(0,))  b = broadcast_to(a, shape=(n0, 4)) }
+
+    names   of its symbols, in the order in which their values are given
+    text    equal for graphs whose numbers follow from the symbols by the same formulas
+    """
+
+    __slots__ = ("_numbers", "graph", "names", "operations", "text")
+
+    def __init__(self, graph: Graph, names: Sequence[str]) -> None:
+        self.graph = graph
+        self.names = tuple(names)
+        self.operations = len(graph.nodes)
+        found = apart(graph)
+        self.text = found.text
+        self._numbers = evaluated(found.numbers, names)
+
+    def at(self, values: Sequence[int]) -> Graph:
+        """The graph for these values."""
+        return with_numbers(self.graph, iter(self._numbers(*values)))
+
+    def evaluate(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
+        """Evaluate the graph for these values."""
+        graph = self.at(values)
+        return evaluate(graph, *[np.asarray(a, i.aval.dtype) for a, i in zip(arrays, graph.inputs, strict=True)])

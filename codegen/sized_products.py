@@ -1,12 +1,8 @@
-"""Products of unknown extents: what does one is written by formulas, for all sizes that are cut alike.
+"""Products of unknown extents: which step does one is asked for a size, which takes 16 us, and holds for all sizes of
+which its comparisons say the same; formulas write the extents of these.
 
-    SizedProduct(gemm, slots)                  its extents are symbols, or known
-      .place(table, at, slots, extents)        where a step of a program in memory is
-        .write(extents, n0, ...)               what depends on the unknown ones; False: it is cut otherwise for these
-        .again(n0, ...)                        all of it
-
-To see what does a product takes 5 us.  So that is done with symbols for what is unknown: every comparison is a
-condition on the sizes, and for those that fulfil all of them the same function does it, called with formulas.
+    put = SizedProduct(gemm, ["n0"]).placed(table, at, slots, numbers, (5, 7, 9))       where a step in memory is
+    put(n0)                                                                             all of it, for this size
 """
 
 from __future__ import annotations
@@ -16,138 +12,91 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .program import Gemm
-from .records import NamedTuple
+from .records import replace
 from .runtime.launcher import Share
 from .runtime.plan_words import STEP_WORDS
 from .runtime.products import ProductStep, product_step
 from .runtime.threads import sharing
-from .symbols import LEAST, Symbol, checked, formula, symbol, watched
+from .symbols import Symbol, evaluated, formula, holding, symbol, watched
 from .written import defined
 
-#: Extents of a product: `products` writes at most so many.
-PRODUCT = 23
+#: The words of a step that say what it calls, and from which on they say how it is shared.
+_ADDRESS, SHARE = 0, 4
 
-#: Words of a step before those that say how it is shared.
-_SHARE = 4
-
-#: Cuts that are kept of one: columns alone, as they fill vectors or do not, make three.
+#: Cuts that are kept of one product: columns alone, as they fill vectors or do not, make three.
 _CUTS = 12
-
-#: A function that writes the numbers of a step: write(extents, *values).  False: the sizes are others; none is written.
-Write = Callable[..., bool]
-
-
-class _SizedCut(NamedTuple):
-    """A product, with zeros for extents that depend on the size, and what writes those."""
-
-    product: ProductStep
-    write: Write
 
 
 class SizedProduct:
-    """See the file's head.
+    """See the file's head; `names` are those of the unknowns, whose symbols the product has for numbers."""
 
-    slots    of its factors and its result      given    the formulas of its unknown numbers, in order
-    """
+    def __init__(self, gemm: Gemm, names: Sequence[str]) -> None:
+        self._gemm, self._names = gemm, names
+        self._numbers = evaluated([gemm.m, gemm.n, gemm.k, gemm.batch, *gemm.strides], names)
+        self._cuts: list[tuple[ProductStep, Callable[..., bool]]] = []
 
-    __slots__ = ("_cuts", "_numbers", "_sort", "given", "slots")
+    def placed(
+        self, table: ctypes.Array, at: int, slots: ctypes.Array, numbers: ctypes.Array, places: tuple[int, ...]
+    ) -> Callable[..., None]:
+        """A function of the unknowns that writes the step of the product of what lies at these places."""
+        a, b, c = places
+        write = _never
 
-    def __init__(self, gemm: Gemm, slots: tuple[int, ...]) -> None:
-        self.slots = slots
-        self._sort = gemm.dtype, gemm.transpose_a, gemm.transpose_b
-        numbers = gemm.m, gemm.n, gemm.k, gemm.batch, *gemm.strides
-        self.given = [*dict.fromkeys([formula(n) for n in numbers if type(n) is Symbol])]
-        #: Of each number which of the unknown ones it is, or -1, and itself.
-        self._numbers = [(self.given.index(formula(n)), 0) if type(n) is Symbol else (-1, n) for n in numbers]
-        self._cuts: list[_SizedCut] = []
+        def put(*values: int) -> None:
+            nonlocal write
+            if write(numbers, *values):
+                return  # cut like the last one
+            product, write = self._found(numbers, values)
+            count = len(product.extents)
+            table[at + _ADDRESS] = product.address
+            slots[:] = [b, a, c] if product.is_swapped else [a, b, c]
+            numbers[:count] = [*product.extents]
+            if product.share or table[at + SHARE]:
+                put_share(table, at, count + 2, product.share)
+            write(numbers, *values)
 
-    def place(self, table: ctypes.Array, at: int, slots: ctypes.Array, extents: ctypes.Array) -> _Placed:
-        """Its step in memory: the words of all steps, and where its own begin; its slots; its extents."""
-        return _Placed(self, table, at, slots, extents)
+        return put
 
-    def found(self, extents: ctypes.Array, values: tuple[int, ...]) -> tuple[ProductStep, Write]:
-        """The product's step for these sizes, and what writes its extents for others that are cut alike."""
-        if not values:
-            return product_step(self._gemm(values)), _always
+    def _found(self, numbers: ctypes.Array, values: Sequence[int]) -> tuple[ProductStep, Callable[..., bool]]:
+        """The step for these values, and what writes the extents for others that are cut alike."""
         for cut in list(self._cuts):
-            if cut.write(extents, *values):
+            if cut[1](numbers, *values):
                 return cut
-        product = product_step(self._gemm(values))
-        made = self._cut(values, product) if len(self._cuts) < _CUTS else None
-        if made is None:
-            return product, _never
-        self._cuts.append(made)
-        return made
+        product = self._step(values)
+        write = self._writer(values, product) if product.share is None and len(self._cuts) < _CUTS else _never
+        if write is not _never:
+            self._cuts.append((product, write))
+        return product, write
 
-    def _gemm(self, values: Sequence[int]) -> Gemm:
-        m, n, k, batch, a, b, c = [number if i < 0 else values[i] for i, number in self._numbers]
-        dtype, transpose_a, transpose_b = self._sort
-        return Gemm(dtype, m, n, k, transpose_a, transpose_b, batch, (a, b, c))
+    def _step(self, values: Sequence[int]) -> ProductStep:
+        m, n, k, batch, *strides = self._numbers(*values)
+        return product_step(replace(self._gemm, m=m, n=n, k=k, batch=batch, strides=tuple(strides)))
 
-    def _cut(self, values: tuple[int, ...], product: ProductStep) -> _SizedCut | None:
-        """The product for these sizes, by formulas; None where they do not say it."""
-        if product.share is not None or min(values) < LEAST:
-            return None
-        names = [f"n{i}" for i in range(len(values))]
+    def _writer(self, values: Sequence[int], product: ProductStep) -> Callable[..., bool]:
+        """A function write(numbers, *values): False for sizes that are cut in another way than these."""
         try:
             # The part that is treated by itself, a row or so many columns, is compared with.
             with watched(closely=True) as conditions:
-                general = product_step(self._gemm([symbol(*pair) for pair in zip(names, values, strict=True)]))
+                general = self._step([symbol(*pair) for pair in zip(self._names, values, strict=True)])
         except Exception:  # whatever wants the very number
-            return None
+            return _never
         if general.address != product.address or general.is_swapped != product.is_swapped or general.share is not None:
-            return None
-        write = _writer(general.extents, checked(conditions, names), names)
-        made = (ctypes.c_int64 * PRODUCT)(*[0 if type(n) is Symbol else n for n in general.extents])
-        if not write(made, *values) or tuple(made[: len(product.extents)]) != product.extents:
-            return None  # what was compared does not hold for these
-        return _SizedCut(product, write)
-
-
-class _Placed:
-    """A product's step in memory.  `write` is for the sizes it was written for last, and those that are cut alike."""
-
-    __slots__ = ("_at", "_extents", "_product", "_slots", "_table", "write")
-
-    def __init__(
-        self, product: SizedProduct, table: ctypes.Array, at: int, slots: ctypes.Array, extents: ctypes.Array
-    ) -> None:
-        self._product, self._table, self._at, self._slots, self._extents = product, table, at, slots, extents
-        self.write: Write = _never
-
-    def again(self, *values: int) -> None:
-        """Write all of it."""
-        table, at = self._table, self._at
-        product, self.write = self._product.found(self._extents, values)
-        a, b, c = self._product.slots
-        table[at] = product.address
-        self._slots[:] = [b, a, c] if product.is_swapped else [a, b, c]
-        self._extents[: len(product.extents)] = [*product.extents]
-        if product.share or table[at + _SHARE]:
-            put_share(table, at, len(product.extents) + 2, product.share)
-        self.write(self._extents, *values)
+            return _never
+        given = ", ".join(self._names)
+        lines = [f"numbers[{i}] = {formula(n)}" for i, n in enumerate(general.extents) if type(n) is Symbol]
+        body = "\n  ".join([f"if not ({holding(conditions)}): return False", *lines, "return True"])
+        text = f"def write(numbers, {given}):\n  {body}"
+        write: Callable[..., bool] = defined("write", text, {"__name__": __name__})
+        made = [0 if type(n) is Symbol else n for n in general.extents]
+        is_right = write(made, *values) and tuple(made) == product.extents
+        return write if is_right else _never  # else what was compared does not hold for these
 
 
 def _never(*_: Any) -> bool:
     return False
 
 
-def _always(*_: Any) -> bool:
-    return True
-
-
-def _writer(extents: Sequence[int], is_fit: Callable[..., bool], names: Sequence[str]) -> Write:
-    """A function that writes the extents that are symbols, of sizes that fit."""
-    given = ", ".join(names)
-    tests = " or ".join([*[f"{name} < {LEAST}" for name in names], f"not is_fit({given})"])
-    lines = [f"extents[{i}] = {formula(n)}" for i, n in enumerate(extents) if type(n) is Symbol]
-    env: dict[str, Any] = {"__name__": __name__, "is_fit": is_fit}
-    body = "\n  ".join([f"if {tests}: return False", *lines, "return True"])
-    write: Write = defined("write", f"def write(extents, {given}):\n  {body}", env)
-    return write
-
-
 def put_share(table: ctypes.Array, at: int, extents: int, share: Share | None) -> None:
     """Write how the step whose words begin there is shared, which is called with so many extents."""
-    words = [sharing(), extents, share.blocks, share.chunk, share.total] if share else [0] * (STEP_WORDS - _SHARE)
-    table[at + _SHARE : at + STEP_WORDS] = words
+    words = [sharing(), extents, share.blocks, share.chunk, share.total] if share else [0] * (STEP_WORDS - SHARE)
+    table[at + SHARE : at + STEP_WORDS] = words

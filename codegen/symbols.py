@@ -376,10 +376,15 @@ def evaluated(numbers: Sequence[int], names: Sequence[str]) -> Callable[..., tup
     return _function(f"({', '.join([*map(formula, numbers), ''])})" if numbers else "()", names)
 
 
-def checked(conditions: Conditions, names: list[str]) -> Callable[..., bool]:
+def checked(conditions: Conditions, names: Sequence[str]) -> Callable[..., bool]:
     """A function of these symbols that tells whether all conditions hold."""
+    return _function(holding(conditions), names)
+
+
+def holding(conditions: Conditions) -> str:
+    """An expression of Python that is true where all conditions hold."""
     parts = [f"(({text}) {comparison} 0) is {outcome}" for text, comparison, outcome in conditions]
-    return _function(" and ".join(parts) or "True", names)
+    return " and ".join(parts) or "True"
 
 
 def _function(expression: str, names: Sequence[str]) -> Any:

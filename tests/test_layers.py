@@ -54,10 +54,10 @@ COMPILER = [
     ["codegen.emit"],
     ["codegen.runtime"],
     ["codegen.numbers"],
-    ["codegen.sized"],
     ["codegen.export"],
-    ["codegen.sized_products", "codegen.sized_program"],
-    ["codegen.families", "codegen.sized_code"],
+    ["codegen.sized_products"],
+    ["codegen.sized_code"],
+    ["codegen.families"],
     ["codegen.compiler"],
     ["codegen"],
 ]

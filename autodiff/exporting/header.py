@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from codegen import compiler
-from codegen.export import BAD_SIZES, C_FUNCTIONS
+from codegen.export import BAD_SIZES, C_FUNCTIONS, Exported
 from codegen.ir import Aval, dtype_name
 
-from .sizes import BuiltProgram, SizedAval
+from .sizes import SizedAval
 
 #: Element types in C.  A complex number is two numbers beside each other, its real part first.
 TYPES = {
@@ -79,11 +79,10 @@ _SPANS = 6
 
 
 def header(
-    name: str, place: str, arguments: Sequence[CArray], results: Sequence[CArray], built: BuiltProgram,
+    name: str, place: str, arguments: Sequence[CArray], results: Sequence[CArray], made: Exported,
     sizes: Sequence[str],
 ) -> str:  # fmt: skip
     """The text of the header; `sizes`: names of sizes that are arguments."""
-    made = built.made
     upper = name.upper()
     facts = compiler.facts()
     rows = [_row(v, "in ") for v in arguments] + [_row(v, "out") for v in results]
@@ -99,7 +98,7 @@ def header(
     about_sizes, first, status, measures = " *", "", "", ""
     if sizes:
         workspace = f"{name}_workspace_bytes({', '.join(sizes)})"
-        about_sizes = (f" *\n * Sizes: {_about(sizes, built.tried, built.sizes)}\n"
+        about_sizes = (f" *\n * Sizes: {_about(sizes, made.tried, made.sizes)}\n"
                        f" * For sizes that there is no code for {workspace} is -1,\n"
                        f" * and {name} returns {upper}_BAD_SIZES and touches nothing.\n *")  # fmt: skip
         status = f"\n#define {upper}_BAD_SIZES {BAD_SIZES}"

@@ -132,8 +132,8 @@ def export(
     contents = {
         ".obj" if sys.platform == "win32" else ".o": found.made.object_bytes,
         ".ll": found.made.llvm.encode(),
-        ".mlir": found.mlir.encode(),
-        ".h": header(name, _place(f), arguments, results, found, sizes).encode(),
+        ".mlir": found.made.mlir.encode(),
+        ".h": header(name, _place(f), arguments, results, found.made, sizes).encode(),
     }
     files = {folder / f"{name}{ending}": content for ending, content in contents.items()}
     try:

@@ -90,19 +90,17 @@ class BuiltProgram(NamedTuple):
     """A program as it is exported."""
 
     made: Exported
-    mlir: str
     outputs: Sequence[int | None]  # for each result of the function its place among the program's
     avals: Sequence[Aval | SizedAval]  # of the program's results
-    tried: Sequence[tuple[int, ...]] = ()  # sizes
-    sizes: Sequence[tuple[int, ...]] = ()  # those of them that the program can be called with
 
 
 def program(f: Callable, name: str, avals: Sequence[Aval | SizedAval]) -> BuiltProgram:
     """The program of a function of flat arguments.  Raises NotExportable, what f raises."""
     entry = _entry_at(f, avals, {})
     entry.graph.name = name
-    made = exported(compiler.make_program(entry.graph), name, [np.asarray(present(h)) for h in entry.hidden])
-    return BuiltProgram(made, compiler.stages(entry.graph).mlir, entry.outputs, [n.aval for n in entry.graph.outputs])
+    stages = compiler.stages(entry.graph)
+    made = exported(stages.program, name, [np.asarray(present(h)) for h in entry.hidden], stages.mlir)
+    return BuiltProgram(made, entry.outputs, [n.aval for n in entry.graph.outputs])
 
 
 def sized_program(
@@ -120,7 +118,7 @@ def sized_program(
         return ExportedSizes(entry.graph, [_contents(h) for h in entry.hidden], (tuple(entry.outputs), tuple(results)))
 
     try:
-        found = exported_sized(name, names, record)
+        made, found = exported_sized(name, names, record)
     except Disagreement as error:
         pairs = [zip(names, sizes, strict=True) for sizes in (error.one, error.other)]
         one, other = (", ".join([f"{n} = {x}" for n, x in pair]) for pair in pairs)
@@ -135,7 +133,7 @@ def sized_program(
     outputs, _ = found.results
     result_avals = [SizedAval(n.aval.dtype, [plain_text(formula(e), names) for e in n.aval.shape], names)
                     for n in found.graph.outputs]  # fmt: skip
-    return BuiltProgram(found.made, found.mlir, outputs, result_avals, found.tried, found.sizes)
+    return BuiltProgram(made, outputs, result_avals)
 
 
 def _entry_at(f: Callable, avals: Sequence[Aval | SizedAval], sizes: Mapping[str, int]) -> SignatureEntry:

@@ -229,3 +229,24 @@ def pushed(run: Callable, moved: Sequence[int], outs: Sequence[int]) -> Callable
         return jvp(restricted(run, leaves, moved, outs), tuple([leaves[i] for i in moved]), tuple(directions))[1]
 
     return tangents
+
+
+def with_rows(run: Callable, wanted: Sequence[int]) -> Callable[[Sequence[Any]], list[Any]]:
+    """Its results, and behind them the gradients of each for the leaves `wanted` where all are real numbers."""
+
+    def rows(leaves: Sequence[Any]) -> list[Any]:
+        values: list[Any] = []
+
+        def noted(given: Sequence[Any]) -> list[Any]:
+            values[:] = run(given)
+            return [v for v in values if v.dtype.kind in "fc"]
+
+        found, pullback = vjp(restricted(noted, leaves, wanted), *[leaves[i] for i in wanted])
+        those = iter(found)
+        values = [next(those) if v.dtype.kind in "fc" else v for v in values]
+        if all([x.ndim == 0 and x.dtype.kind == "f" for x in found]):
+            for i in range(len(found)):
+                values += pullback(tuple([float(i == k) for k in range(len(found))]))
+        return values
+
+    return rows

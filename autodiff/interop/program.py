@@ -30,7 +30,7 @@ from ..tape.node import Node
 from ..tape.walk import needed, value_inputs
 from ..tensor import Tensor, handle
 from ..transforms import vjp, vmap
-from .foreign import exchanged, pulled, pushed, restricted
+from .foreign import exchanged, pulled, pushed, with_rows
 
 T = TypeVar("T")
 
@@ -139,13 +139,9 @@ class LeafProgram:
         return kept(self._derived, ("pulled with", needs, wanted, outs), lambda: jit(pulled))
 
     def with_rows(self, wanted: tuple[int, ...]) -> LeafProgram:
-        """The one result, a float, and its gradients for the leaves `wanted`, as one tuple."""
-
-        def rows(*leaves: Any) -> Any:
-            result, pullback = vjp(restricted(self._flat, leaves, wanted, (0,)), *[leaves[i] for i in wanted])
-            return *result, *pullback((1.0,))
-
-        return kept(self._derived, ("rows", wanted), lambda: LeafProgram(rows))
+        """The one result, a float, and its gradients for the leaves `wanted`, as one list."""
+        rows = with_rows(self._flat, wanted)
+        return kept(self._derived, ("rows", wanted), lambda: LeafProgram(lambda *leaves: rows(leaves)))
 
     def pulled(self, wanted: tuple[int, ...], outs: tuple[int, ...]) -> LeafProgram:
         """Gradients for the leaves `wanted`, as a tuple, at cotangents of the results `outs`."""

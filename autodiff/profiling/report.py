@@ -279,7 +279,7 @@ def profile(*given: Never, **named: Never) -> Profile:
 
     Programs are compiled anew inside the block, and forgotten at its end, so what ran before does not count as known,
     and nothing of the profile is left in what runs after it.  Each call of a kernel takes some 2 us more meanwhile,
-    which is not in the kernel's time; each size of a recorded program is one of its own.
+    which is not in the kernel's time; each size of a program is one of its own.
 
     Raises Error for a profile within another, and for one that is looked at before its block has ended; DispatchError
     for an argument: there are none.

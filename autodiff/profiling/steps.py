@@ -42,7 +42,7 @@ POINTS = (
     ("codegen.runtime.engine", "link", "linking"),
     ("autodiff.tape.program", "Program.evaluate", "NumPy"),
     ("codegen.ir.evaluate", "evaluate", "NumPy"),
-    ("codegen.sized", "SizedGraph.evaluate", "NumPy"),
+    ("codegen.numbers", "SizedGraph.evaluate", "NumPy"),
 )
 
 #: Events of a trace that are kept; further ones count in the tables alone.
@@ -164,11 +164,6 @@ class StepTimes:
         if not self.lines:
             self.lines[str(asked or "an unknown place")] = 1
 
-    def add(self, seconds: float, is_call: bool) -> None:
-        """Count a call, or the further pieces of one."""
-        self.seconds += seconds
-        self.calls += is_call
-
 
 class Steps:
     """Observes programs (`codegen.program.observers`), and has the times of all their steps."""
@@ -197,7 +192,8 @@ class Steps:
         def timed(pointers: int, extents: int) -> int:
             begin = clock.begin()
             status = call(pointers, extents)
-            times.add(clock.end(name, "running", begin, overhead), is_first)
+            times.seconds += clock.end(name, "running", begin, overhead)
+            times.calls += is_first
             return status
 
         callback = _STEP(timed)

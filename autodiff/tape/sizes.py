@@ -122,7 +122,7 @@ def _for_any(
     if examples is None:
         del samples[size.numbers]  # the next one may do
         return None
-    sized = imported("codegen.sized")
+    sized = imported("codegen.numbers")
     asked = state.now.asked
     drafts = []
     try:

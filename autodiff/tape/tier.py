@@ -35,7 +35,7 @@ from .node import new_number
 from .record import state
 
 if TYPE_CHECKING:
-    from codegen.sized import SizedGraph
+    from codegen.numbers import SizedGraph
 
     from .program import Program
 

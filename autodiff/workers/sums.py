@@ -23,7 +23,7 @@ from ..interop.foreign import Chain, Layout, wrapped
 from ..tape.leaks import is_traced
 from ..tracebacks import border
 from .keeping import Shards
-from .task import Done, Failed, Sent
+from .task import Done, Sent
 
 #: Seconds after which a step is slow enough for a line on a terminal, and between two looks at the workers.
 _SLOW_S, _LOOK_S = 2.0, 1.0
@@ -163,9 +163,9 @@ def _collect(
             reason = error.with_traceback(None)
             shards.drop(place)
             continue
-        if isinstance(answer, Failed):
+        if isinstance(answer, Exception):
             shards.drop(place)
-            raise answer.error
+            raise answer
         total.add(place, answer)
         tell(len(shards.keys) - len(total.missing))
     return reason

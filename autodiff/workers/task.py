@@ -1,7 +1,7 @@
 """The part of a sum that a worker computes: one shard is loaded, or found again, and f is evaluated on it.
 
-    load_shard(order)                    -> Loaded or Failed
-    work(order, parameters, cotangents)  -> Done or Failed
+    load_shard(order)                    -> LoadedShard, or an error
+    work(order, parameters, cotangents)  -> Done, or an error
 
 An error of `load` or `f` is returned, not raised: so whatever a future raises says that a worker was lost.
 
@@ -40,13 +40,11 @@ from ..api import asarray
 from ..config import config
 from ..custom.host import in_own_recording
 from ..errors import DispatchError, DTypeError, Error, located
-from ..interop.foreign import Chain, chained, pulled, pushed, restricted
+from ..interop.foreign import Chain, chained, pulled, pushed, with_rows
 from ..jit import Compiled, jit
 from ..session import namespace, programs
 from ..tensor import AbstractTensor, Tensor
-from ..transforms import enable_grad, vjp
-
-_Flat = Callable[[Sequence[Any]], list[Any]]
+from ..transforms import enable_grad
 
 
 class Sent:
@@ -127,12 +125,6 @@ class Done(NamedTuple):
 
     result: Any  # of f, with arrays as leaves; None for a chain that ends in "pull" or "push"
     rest: list[np.ndarray]  # gradients
-
-
-class Failed(NamedTuple):
-    """An error of the user's functions."""
-
-    error: Exception
 
 
 # ---------------------------------------------------------------- shards of this process
@@ -221,29 +213,6 @@ def _as_result(x: Any, f: Callable) -> Any:
     return x if x.dtype.kind in "fc" or x.dtype == np.int64 else x.astype(np.int64)
 
 
-def _with_rows(run: _Flat, wrt: Sequence[int]) -> _Flat:
-    """The results, and behind them the gradients of each where all are real numbers."""
-
-    def with_rows(leaves: Sequence[Any]) -> list[Any]:
-        values: list[Any] = []
-
-        def noted(given: Sequence[Any]) -> list[Any]:
-            values[:] = run(given)
-            return [v for v in values if v.dtype.kind in "fc"]
-
-        found, pullback = vjp(restricted(noted, leaves, wrt), *[leaves[i] for i in wrt])
-        those = iter(found)
-        values = [next(those) if v.dtype.kind in "fc" else v for v in values]
-        if not all([x.ndim == 0 and x.dtype.kind == "f" for x in found]):
-            return values
-        for i in range(len(found)):
-            seeds = [asarray(np.ones((), x.dtype) if i == k else np.zeros((), x.dtype)) for k, x in enumerate(found)]
-            values += pullback(tuple(seeds))
-        return values
-
-    return with_rows
-
-
 def _summand(f: Callable, chain: Chain, structure: tree.Structure) -> Callable[[Sequence[Any], tuple], Done]:
     """The function of (leaves and cotangents, shard) that a chain asks for; compiled where f is one of `ad.jit`."""
 
@@ -251,7 +220,7 @@ def _summand(f: Callable, chain: Chain, structure: tree.Structure) -> Callable[[
         def on_shard(*parameters: Any) -> Any:
             return tree.map(lambda x: _as_result(x, f), f(*parameters, *shard))
 
-        flat, nesting = chained(on_shard, chain, structure, rows=_with_rows, pull=pulled, push=pushed)
+        flat, nesting = chained(on_shard, chain, structure, rows=with_rows, pull=pulled, push=pushed)
         outs = list(flat([asarray(x) if isinstance(x, np.ndarray) else x for x in given]))
         if chain and chain[-1][0] != "rows":
             return Done(None, outs)
@@ -297,7 +266,7 @@ def _deterministic() -> Iterator[None]:
                 config.count_turns(_before)
 
 
-def _failed(error: Exception, order: ShardOrder, doing: str) -> Failed:
+def _failed(error: Exception, order: ShardOrder, doing: str) -> Exception:
     """The error, with the key; where it does not pickle, another one with its name and text."""
     try:
         key = repr(order.key.get())[:60]
@@ -305,7 +274,7 @@ def _failed(error: Exception, order: ShardOrder, doing: str) -> Failed:
         key = f"number {order.place}"
     error.add_note(f"  {doing} the shard with the key {key}")
     if not order.key.has_arrived:
-        return Failed(error)
+        return error
     error.add_note("  in a worker:\n" + "".join(traceback.format_tb(error.__traceback__)).rstrip())
     try:
         pickle.loads(pickle.dumps(error))
@@ -313,10 +282,10 @@ def _failed(error: Exception, order: ShardOrder, doing: str) -> Failed:
         notes = error.__notes__
         error = RuntimeError(f"{type(error).__name__}: {error}")
         error.__notes__ = notes
-    return Failed(error)
+    return error
 
 
-def load_shard(order: ShardOrder) -> LoadedShard | Failed:
+def load_shard(order: ShardOrder) -> LoadedShard | Exception:
     """Load a shard, for an executor that keeps it."""
     try:
         return _load(order)
@@ -325,15 +294,15 @@ def load_shard(order: ShardOrder) -> LoadedShard | Failed:
 
 
 def work(
-    order: ShardOrder, parameters: tuple, cotangents: list, loaded: LoadedShard | Failed | None = None,
+    order: ShardOrder, parameters: tuple, cotangents: list, loaded: LoadedShard | Exception | None = None,
     kept: LRU = _kept,
-) -> Done | Failed:  # fmt: skip
+) -> Done | Exception:  # fmt: skip
     """Results for one shard.
 
     parameters   arrays in the user's nesting;  cotangents: arrays, for a chain with "pull" or "push"
     loaded       the shard, if the executor keeps it;  kept: where it is, or will be, otherwise
     """
-    if isinstance(loaded, Failed):
+    if isinstance(loaded, Exception):
         return loaded
     doing = "while loading"
     try:

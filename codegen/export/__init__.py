@@ -2,8 +2,8 @@
 
     program  --pieces-->  texts of functions, and data that name them  --joined-->  object file, LLVM's text
 
-    exported(program, "loss", hidden) -> Exported
-    exported_sized("loss", ["n"], record) -> SizedExport       for any n: `sized`
+    exported(program, "loss", hidden, mlir) -> Exported
+    exported_sized("loss", ["n"], record) -> Exported, ExportedSizes       for any n: `sized`
 
 The steps of a program are the same functions as in a process of Python, called with the same numbers; the steps and
 their numbers are constants of the module.  Calls of Python's memory and locks have stand-ins (`stand_ins`), and the
@@ -11,7 +11,7 @@ blocks of a shared loop run one after the other.
 """
 
 from .pieces import C_FUNCTIONS, KNOWN_SIZES, Exported, NotExportable, exported
-from .sized import BAD_SIZES, Disagreement, ExportedSizes, SizedExport, exported_sized
+from .sized import BAD_SIZES, Disagreement, ExportedSizes, exported_sized
 
 __all__ = [
     "BAD_SIZES",
@@ -21,7 +21,6 @@ __all__ = [
     "Exported",
     "ExportedSizes",
     "NotExportable",
-    "SizedExport",
     "exported",
     "exported_sized",
 ]  # fmt: skip

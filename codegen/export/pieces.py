@@ -53,26 +53,31 @@ class Exported(NamedTuple):
     """A program as an object file.
 
     object_bytes      the file                    llvm     the same module as LLVM's text, after its passes
+    mlir              its kernels; of a program for any sizes those of the first way
     workspace_bytes   that a call needs           calls    functions of the C library that it calls
+    tried             sizes that were tried       sizes    those of them that the program is for
     """
 
     object_bytes: bytes
     llvm: str
+    mlir: str
     workspace_bytes: int
     calls: tuple[str, ...]
+    tried: Sequence[tuple[int, ...]] = ()
+    sizes: Sequence[tuple[int, ...]] = ()
 
 
-def exported(program: BufferProgram, name: str, hidden: Sequence[np.ndarray]) -> Exported:
+def exported(program: BufferProgram, name: str, hidden: Sequence[np.ndarray], mlir: str) -> Exported:
     """A program as the C function `int64_t name(pointers of arguments, of results, workspace)`.
 
-    hidden    values of its last inputs, which become constants of the object
+    hidden    values of its last inputs, which become constants of the object      mlir    its kernels as text
 
     Raises NotExportable.
     """
     writer = ExportWriter(name)
     described, inputs, outputs = writer.described(program, hidden)
     object_bytes, llvm, calls = writer.joined(_entrance(name, described, inputs, outputs), (name,))
-    return Exported(object_bytes, llvm, program.workspace_bytes, calls)
+    return Exported(object_bytes, llvm, mlir, program.workspace_bytes, calls)
 
 
 class ExportWriter:
@@ -87,14 +92,6 @@ class ExportWriter:
         self._share = Label("@run_in_turn")
 
     # ------------------------------------------------------------ steps
-
-    def laid_out(self, program: BufferProgram) -> tuple[SlotLayout, list[StepWords]]:
-        """The places of a program's buffers, and its steps."""
-        layout = SlotLayout(program)
-        found = []
-        for step in program.steps:
-            found += self.pieces(step, tuple([layout.slots[b] for b in step.buffers]))
-        return layout, found
 
     def pieces(self, step: Step, slots: tuple[int, ...]) -> list[StepWords]:
         """A step, which may be several, on these slots; none if it is refused."""
@@ -178,7 +175,8 @@ class ExportWriter:
 
         Raises NotExportable.
         """
-        layout, steps = self.laid_out(program)
+        layout = SlotLayout(program)
+        steps = [p for step in program.steps for p in self.pieces(step, tuple([layout.slots[b] for b in step.buffers]))]
         if self._refused:
             refused, self._refused = self._refused, []
             raise NotExportable(refused)

@@ -29,7 +29,6 @@ from ..numbers import apart
 from ..passes import optimize, plan
 from ..program import BufferProgram
 from ..records import NamedTuple
-from ..sized import text_of
 from ..symbols import (
     LEAST,
     Conditions,
@@ -73,7 +72,7 @@ class ExportedSizes(NamedTuple):
 
     graph: Graph
     hidden: Sequence[Any]
-    results: Hashable
+    results: tuple[Any, ...]
 
 
 class Disagreement(Exception):
@@ -82,22 +81,6 @@ class Disagreement(Exception):
     def __init__(self, one: Sequence[int], other: Sequence[int]) -> None:
         super().__init__(f"{one} and {other}")
         self.one, self.other = one, other
-
-
-class SizedExport(NamedTuple):
-    """A program for any sizes as an object file.
-
-    mlir      kernels of the first way      graph    with symbols in its avals
-    results   what `record` says of them
-    tried     sizes that were tried         sizes    those of them that some way is for
-    """
-
-    made: Exported
-    mlir: str
-    graph: Graph
-    results: Any
-    tried: list[tuple[int, ...]]
-    sizes: list[tuple[int, ...]]
 
 
 class _Way(NamedTuple):
@@ -114,12 +97,15 @@ class _Way(NamedTuple):
     program: BufferProgram
 
 
-def exported_sized(name: str, sizes: Sequence[str], record: Callable[[Sequence[int]], ExportedSizes]) -> SizedExport:
+def exported_sized(
+    name: str, sizes: Sequence[str], record: Callable[[Sequence[int]], ExportedSizes]
+) -> tuple[Exported, ExportedSizes]:
     """A program as the C function `int64_t name(sizes, pointers of arguments, of results, workspace)`.
 
     sizes    the names of the sizes
     record   records it for sizes that are numbers and symbols
 
+    The program is that of the first sizes, with symbols in its avals.
     Raises Disagreement; NotExportable; what `record` raises for the first sizes.
     """
     return _SizedWriter(name, sizes, record).exported()
@@ -135,7 +121,7 @@ class _SizedWriter:
         self.tried = tried_sizes(len(sizes))
         self.ways: list[_Way] = []
 
-    def exported(self) -> SizedExport:
+    def exported(self) -> tuple[Exported, ExportedSizes]:
         """All ways, in one object."""
         count = len(self.names)
         first = self.way(_FIRST[:count])
@@ -153,8 +139,7 @@ class _SizedWriter:
         data, llvm, calls = self.writer.joined("\n".join([*_OVERFLOW, *texts, *public, ""]), names)
         sizes = [size for size in self.tried if self.is_for(size)]
         kernels = print_module(self.ways[0].program)
-        found = first.recorded
-        return SizedExport(Exported(data, llvm, -1, calls), kernels, found.graph, found.results, self.tried, sizes)
+        return Exported(data, llvm, kernels, -1, calls, self.tried, sizes), first.recorded
 
     def is_for(self, sizes: Sequence[int]) -> bool:
         """True if some way is for these sizes."""
@@ -269,7 +254,7 @@ _OVERFLOW = [f"declare {{ i64, i1 }} @llvm.s{op}.with.overflow.i64(i64, i64)" fo
 def _text_of(found: ExportedSizes) -> Hashable:
     """Equal for programs that differ by the values of symbols alone."""
     hidden = [repr(x) if type(x) in (Symbol, SymbolicFloat) else np.asarray(x).tobytes() for x in found.hidden]
-    return text_of(apart(found.graph)), tuple(hidden), found.results
+    return apart(found.graph).text, tuple(hidden), found.results
 
 
 def _near(

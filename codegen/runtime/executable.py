@@ -14,7 +14,7 @@ Python in between.  A step that needs NumPy (a host call) is one that calls Pyth
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ from .kernels import KernelTable, NativeKernel
 from .launcher import LaunchPlan, NativeStep, Share, StepTable, call_of, launcher
 
 if TYPE_CHECKING:
+    from ..emit.debug import PlaceOf
     from ..emit.nests import NestText
     from . import cost, fourier, host_steps, loops, orders, products
     from . import share as shares
@@ -77,45 +78,53 @@ class Executable:
         self,
         program: BufferProgram,
         kernels: KernelTable,
-        loaded: Pieces | None = None,
         keep: Callable[[kept.Found, Sequence[Any]], None] | None = None,
     ) -> None:
-        """`loaded`: its kernels, where they are known; `keep` is given what may be kept of it on disk."""
-        self.name, self.inputs, self.outputs = program.name, program.inputs, program.outputs
-        found = loaded or Pieces.of(program).loaded(kernels)
-        layout, pieces = _laid_out(program, found, [observe(program) for observe in observers])
+        """`keep` is given what may be kept of it on disk."""
+        code = Pieces.of(program).loaded(kernels)
+        layout, exchanges = SlotLayout(program), [observe(program) for observe in observers]
+        pieces: list[_Owning] = []
+        for step in program.steps:
+            for piece in _pieces(step, tuple([layout.slots[b] for b in step.buffers]), code):
+                for exchange in exchanges:
+                    piece = exchange(step, piece)
+                pieces.append(piece)
         steps = tuple([piece.step for piece in pieces])
         owns = tuple(dict.fromkeys([owner for piece in pieces for owner in piece.owners]))
         operations = cost.operations_of(program)
-        plan = self.plan = LaunchPlan(
+        plan = LaunchPlan(
             program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes, steps,
             operations >= cost.LONG, owns,
         )  # fmt: skip
-        works = [step.work for step, _, _ in every_step(program)]
-        called = [work.node for work in works if isinstance(work, HostCall)]
+        called = [work.node for step, _, _ in every_step(program) if isinstance(work := step.work, HostCall)]
         self.hosts = tuple([node.op.name for node in called if not _is_native(node)])
-        refuses = any(map(_refuses, works))
-        owner: Any = host_steps.Decided(program.graph) if refuses else self
-        owner.call = call_of(plan, operations, weakref.ref(owner)) if not self.hosts else launcher(plan)
-        if refuses:
-            self.call = owner
+        refuses, found = may_refuse(program), kept.Found(plan, operations)
+        self._run(found, program.graph if refuses else None)
         if keep and not refuses and all(isinstance(step.work, Kernel | Gemm) for step in program.steps):
-            keep(kept.Found(plan, operations), [piece.owners[0] for piece in pieces])
+            keep(found, [piece.owners[0] for piece in pieces])
 
     @classmethod
-    def of(cls, found: kept.Found) -> Executable:
-        """The executable of a program that was kept on disk."""
+    def of(cls, found: kept.Found, decides: Graph | None = None) -> Executable:
+        """The executable of a plan whose steps are all machine code; `decides`: its graph, if it may refuse numbers."""
         self = cls.__new__(cls)
-        plan = self.plan = found.plan
-        self.name, self.inputs, self.outputs, self.hosts = plan.name, plan.inputs, plan.outputs, ()
-        self.call = call_of(plan, found.operations, weakref.ref(self))
+        self.hosts = ()
+        self._run(found, decides)
         return self
 
+    def _run(self, found: kept.Found, decides: Graph | None) -> None:
+        """Run this plan from now on."""
+        plan = self.plan = found.plan
+        self.name, self.inputs, self.outputs = plan.name, plan.inputs, plan.outputs
+        owner: Any = self if decides is None else host_steps.Decided(decides)
+        owner.call = launcher(plan) if self.hosts else call_of(plan, found.operations, weakref.ref(owner))
+        if owner is not self:
+            self.call = owner
+
     @classmethod
-    def by_numpy(cls, graph: Graph, name: str) -> Executable:
+    def by_numpy(cls, graph: Graph) -> Executable:
         """An executable that NumPy evaluates, without any machine code."""
         self = cls.__new__(cls)
-        self.name, self.plan, self.call = name, None, partial(evaluate, graph)
+        self.name, self.plan, self.call = graph.name, None, partial(evaluate, graph)
         self.hosts = tuple([node.op.name for node in graph.nodes])
         self.inputs, self.outputs = (tuple([node.aval for node in nodes]) for nodes in (graph.inputs, graph.outputs))
         return self
@@ -163,6 +172,20 @@ class _Owning(NamedTuple):
     owners: tuple[object, ...]
 
 
+def coded(program: BufferProgram, place_of: PlaceOf | None) -> Iterator[tuple[Step, NestText | None]]:
+    """The steps that are a function each: kernels, and loops and branches, with the text of these.
+
+    Behind a loop stand the kernels that it calls.
+    """
+    for step in program.steps:
+        if isinstance(step.work, Kernel):
+            yield step, None
+        elif isinstance(step.work, Loop | Branch | While):
+            nest = loops.whole(step.work, len(step.buffers), place_of)
+            yield step, nest
+            yield from [(s, None) for s in loops.outside(step.work, nest).values() if isinstance(s.work, Kernel)]
+
+
 class Pieces(NamedTuple):
     """The parts of a program that are compiled, by `id(work)`: the pieces of each kernel; loops and branches that are
     one function.  `native`: the machine code of each piece's function by its id, and of each nest by `id(work)`.
@@ -176,16 +199,12 @@ class Pieces(NamedTuple):
     def of(cls, program: BufferProgram) -> Pieces:
         """All pieces of a program, without machine code."""
         found = cls({}, {}, {})
-        for step in program.steps:
-            work = step.work
-            if isinstance(work, Kernel):
+        told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
+        for step, nest in coded(program, told):
+            if nest is not None:
+                found.nests[id(step.work)] = nest
+            elif isinstance(work := step.work, Kernel):
                 found.parts[id(work)] = shares.shared(work.function, work.extents)
-            elif isinstance(work, Loop | Branch | While):
-                told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
-                nest = found.nests[id(work)] = loops.whole(work, len(step.buffers), told)
-                for inner in loops.outside(work, nest).values():
-                    if isinstance(kernel := inner.work, Kernel):
-                        found.parts[id(kernel)] = shares.shared(kernel.function, kernel.extents)
         return found
 
     def loaded(self, kernels: KernelTable) -> Pieces:
@@ -194,19 +213,6 @@ class Pieces(NamedTuple):
         native = kernels.load([*functions, *[nest.emitted for nest in self.nests.values()]])
         native.update({number: native[id(nest.emitted)] for number, nest in self.nests.items()})
         return self._replace(native=native)
-
-
-def _laid_out(
-    program: BufferProgram, code: Pieces, exchanges: Sequence[Callable[[Step, Any], Any]] = ()
-) -> tuple[SlotLayout, list[_Owning]]:
-    """The places of a program's buffers, and its steps as they will run."""
-    layout, pieces = SlotLayout(program), []
-    for step in program.steps:
-        for piece in _pieces(step, tuple([layout.slots[b] for b in step.buffers]), code):
-            for exchange in exchanges:
-                piece = exchange(step, piece)
-            pieces.append(piece)
-    return layout, pieces
 
 
 def _pieces(step: Step, slots: tuple[int, ...], code: Pieces) -> list[_Owning]:
@@ -236,14 +242,14 @@ def _is_native(node: Node) -> bool:
     return orders.is_native(node) or fourier.is_native(node)
 
 
-def _refuses(work: Any) -> bool:
-    """True if a step may have no result for some numbers."""
-    match work:
-        case Kernel(function, _):
-            return function.refuses
-        case HostCall(node):
-            return isinstance(node.op.lower, Fourier) and fourier.is_native(node)
-    return False
+def may_refuse(program: BufferProgram) -> bool:
+    """True if the program may have no result for some numbers."""
+    works = [step.work for step, _, _ in every_step(program)]
+    return any([
+        work.function.refuses if isinstance(work, Kernel)
+        else isinstance(work, HostCall) and isinstance(work.node.op.lower, Fourier) and fourier.is_native(work.node)
+        for work in works
+    ])  # fmt: skip
 
 
 def _kernel_step(part: KernelPiece, kernel: NativeKernel, slots: tuple[int, ...], extents: tuple[int, ...]) -> _Owning:

@@ -148,11 +148,6 @@ class KernelTable:
         codes: dict[int, Any] = {id(kernel.code): kernel.code for kernel in kernels}
         return sum(code.size for code in codes.values())
 
-    @property
-    def counts(self) -> LRU:
-        """The table itself, for its counters."""
-        return self._table
-
     def __len__(self) -> int:
         return len(self._living)
 

@@ -90,14 +90,6 @@ def is_shared(piece: KernelPiece) -> bool:
     return 0 < piece.chunk < typical(piece.total)
 
 
-def sized(piece: KernelPiece, function: NestFunction, extents: Sequence[int]) -> KernelPiece:
-    """A piece of this function for other extents."""
-    if piece.loop is None:
-        return piece
-    total, weight = load(piece, function, extents)
-    return replace(piece, total=total, chunk=chunk_of(total, weight, is_tiled=piece.is_tiled))
-
-
 def load(piece: KernelPiece, function: NestFunction, extents: Sequence[int]) -> tuple[int, int]:
     """The iterations of a piece that is a loop of this function, and their operations."""
     assert piece.loop is not None

@@ -6,12 +6,11 @@ Texts are the same in every process: no addresses, no times, fixed names.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from ..emit import emit_function, module_of
 from ..emit.debug import PlaceOf
-from ..emit.nests import NestText
 from ..ir import Graph, Node, node_names, print_graph
 from ..kernel.mlir import print_module
 from ..modes import modes
@@ -25,7 +24,6 @@ from ..program import (
     Kernel,
     Loop,
     Place,
-    Step,
     While,
     bodies,
     bytes_moved,
@@ -33,7 +31,7 @@ from ..program import (
 )
 from . import engine
 from .cost import operations_of
-from .loops import outside, whole
+from .executable import coded
 from .told import (
     Names,
     ToldProgram,
@@ -117,16 +115,16 @@ class Stages:
     def module(self, place_of: PlaceOf | None = place_of_node) -> str:
         """The kernels as LLVM compiles them, with debug info of these places; None: without."""
         features = engine.target_features()
-        coded = [*_coded(self.program, place_of)]
-        kernels = {step.work.function.name: step.work.function for step, _ in coded if isinstance(step.work, Kernel)}
+        found = [*coded(self.program, place_of)]
+        kernels = {step.work.function.name: step.work.function for step, _ in found if isinstance(step.work, Kernel)}
         emitted = [emit_function(f, features, place_of) for f in kernels.values()]
-        emitted += [nest.emitted.named(f"nest{j}") for j, nest in enumerate(filter(None, [nest for _, nest in coded]))]
+        emitted += [nest.emitted.named(f"nest{j}") for j, nest in enumerate(filter(None, [nest for _, nest in found]))]
         return module_of(emitted, features) if emitted else "; no kernels\n"
 
     @property
     def functions(self) -> dict[int, str]:
         """The function of each loop or branch that is one, by `id` of the step's work."""
-        nests = [step for step, nest in _coded(self.program, None) if nest is not None]
+        nests = [step for step, nest in coded(self.program, None) if nest is not None]
         return {id(step.work): f"nest{j}" for j, step in enumerate(nests)}
 
     @property
@@ -274,17 +272,3 @@ def _names(program: BufferProgram) -> dict[Node, str]:
         for _, body, _ in bodies(step.work):
             found.update(_names(body))
     return found | node_names(program.drawn or program.graph)
-
-
-def _coded(program: BufferProgram, place_of: PlaceOf | None) -> Iterator[tuple[Step, NestText | None]]:
-    """The steps that are a function each: kernels, and loops and branches, with the text of these.
-
-    Behind a loop stand the kernels that it calls.
-    """
-    for step in program.steps:
-        if isinstance(step.work, Kernel):
-            yield step, None
-        elif isinstance(step.work, Loop | Branch | While):
-            nest = whole(step.work, len(step.buffers), place_of)
-            yield step, nest
-            yield from [(s, None) for s in outside(step.work, nest).values() if isinstance(s.work, Kernel)]

@@ -141,9 +141,6 @@ def test_an_executable_is_called_by_the_name_of_its_graph(table):
     graph = parse(GRAPHS["elementwise"].replace("f(", "energy("))
     with pytest.raises(TypeError, match="energy: expected 2 arguments"):
         compiler.compile_graph(graph).call()
-    compiler.clear()
-    with pytest.raises(TypeError, match="named: expected 2 arguments"):
-        compiler.compile_graph(graph, name="named").call()
 
 
 def test_what_is_compiled_inside_is_recorded_in_order(table):

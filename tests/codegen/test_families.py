@@ -69,8 +69,7 @@ class Compiler:
     def run(self, graph, arrays):
         found = self.families.find(graph)
         self.found += found is not None
-        program, loaded = found or (compiler.make_program(graph), None)
-        return Executable(program, self.kernels, loaded).call(*arrays)
+        return (found or Executable(compiler.make_program(graph), self.kernels)).call(*arrays)
 
 
 def arrays_of(graph, rng):

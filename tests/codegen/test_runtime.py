@@ -146,7 +146,7 @@ def test_dropping_an_executable_frees_it_without_the_collector(table, make):
     gc.disable()
     try:
         executable = Executable(make(), table)
-        kernels = [weakref.ref(kernel.code) for kernel in table.counts.values()]
+        kernels = [weakref.ref(kernel.code) for kernel in table._table.values()]
         whole = weakref.ref(executable)
         executable.call(*[np.ones(8)] * len(executable.inputs))
         table.clear()

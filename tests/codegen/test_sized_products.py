@@ -10,8 +10,8 @@ from codegen import sized_products
 from codegen.program import Gemm
 from codegen.runtime import products
 from codegen.runtime.plan_words import STEP_WORDS
-from codegen.sized_products import PRODUCT, SizedProduct
-from codegen.symbols import symbol
+from codegen.sized_products import SizedProduct
+from codegen.symbols import formula, symbol
 
 SHARE, SLOTS = 4, (5, 7, 9)
 SIZES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 130, 255, 256, 257, 300, 700, 2000]
@@ -21,17 +21,23 @@ class Step:
     """A step of a program in memory, and the product that does it."""
 
     def __init__(self, gemm):
-        self.product = SizedProduct(gemm, SLOTS)
+        numbers = gemm.m, gemm.n, gemm.k
+        names = [str(n).rpartition(" ")[2] for n in map(formula, numbers) if not n.isdigit()]
+        self.product = SizedProduct(gemm, names)
         self.table = (ctypes.c_int64 * (2 * STEP_WORDS))(*[-1] * STEP_WORDS)
-        self.slots, self.extents = (ctypes.c_int64 * 3)(), (ctypes.c_int64 * PRODUCT)()
-        self.placed = self.product.place(self.table, STEP_WORDS, self.slots, self.extents)
+        self.slots, self.extents = (ctypes.c_int64 * 3)(), (ctypes.c_int64 * (1 + len(products.EXTENTS)))()
+        self.put = self.product.placed(self.table, STEP_WORDS, self.slots, self.extents, SLOTS)
 
     def write(self, *values):
         """True if formulas wrote it."""
-        by_formulas = self.placed.write(self.extents, *values)
-        if not by_formulas:
-            self.placed.again(*values)
-        return by_formulas
+        asked = []
+        step = self.product._step
+        self.product._step = lambda values: asked.append(values) or step(values)
+        try:
+            self.put(*values)
+        finally:
+            self.product._step = step
+        return not asked
 
     def says(self, gemm):
         """True if the step is the one that this product needs."""
@@ -51,8 +57,8 @@ class Step:
 
 
 def gemm_of(dtype, unknown, sizes, transposes, batch):
-    """A product, and one that has symbols for what is unknown of m, n, k."""
-    known = [symbol(name, 101) if name in unknown else size for name, size in zip("mnk", sizes, strict=True)]
+    """A product, and one that has formulas for what is unknown of m, n, k: symbols are 2 at least, extents may be 0."""
+    known = [symbol(name, 103) - 2 if name in unknown else size for name, size in zip("mnk", sizes, strict=True)]
     return [
         Gemm(dtype, m, n, k, *transposes, batch, (m * k, k * n, m * n) if batch > 1 else (0, 0, 0))
         for m, n, k in (sizes, known)
@@ -71,7 +77,7 @@ def test_formulas_say_what_is_said_of_each_size(dtype, unknown, transposes):
         for _ in range(150):
             sizes = {name: rng.choice(SIZES) if name in unknown else n for name, n in known.items()}
             right, _ = gemm_of(dtype, unknown, sizes.values(), transposes, batch)
-            step.write(*[eval(text, {}, sizes) for text in step.product.given])
+            step.write(*[sizes[name] + 2 for name in unknown])
             assert step.says(right), sizes
         assert len(step.product._cuts) <= sized_products._CUTS
 
@@ -86,13 +92,13 @@ def test_a_size_that_was_never_met_is_written_by_formulas(monkeypatch):
 
 
 def test_columns_that_fill_vectors_in_another_way_are_another_cut():
-    step = Step(Gemm("f64", 20, symbol("n", 101), 30))
+    step = Step(Gemm("f64", 20, symbol("n", 103) - 2, 30))
     for n in (64, 65, 79, 64, 65, 79):
-        step.write(n)
+        step.write(n + 2)
         assert step.says(Gemm("f64", 20, n, 30))
     count = len(step.product._cuts)
     for n in (80, 81, 95, 96, 1, 0, 97):
-        step.write(n)
+        step.write(n + 2)
         assert step.says(Gemm("f64", 20, n, 30))
     assert count == len(step.product._cuts) > 1
 

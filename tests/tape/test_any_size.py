@@ -169,7 +169,7 @@ def test_threads_run_one_program_at_once(made, monkeypatch):
             if not np.isclose(y, 2 * np.exp(x).sum(), rtol=1e-12):
                 wrong.append((n, k))
 
-    monkeypatch.setattr(sized_code, "_share", lambda *given: time.sleep(0.0001))  # between writing and running
+    monkeypatch.setattr(sized_code, "_put_shared", lambda *given: time.sleep(0.0001))  # between writing and running
     monkeypatch.setattr(sized_code, "SHARED", 0)
     wrong = []
     for n in (3, 4, 6):

@@ -41,9 +41,9 @@ def trips(monkeypatch):
 
 def test_a_jit_function_is_differentiated_once_for_all_shards_of_one_shape(monkeypatch):
     calls = []
-    for owner, name in ((task, "vjp"), (foreign, "vjp"), (foreign, "jvp")):
-        step = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *a, step=step: calls.append(step) or step(*a))
+    for name in ("vjp", "jvp"):
+        step = getattr(foreign, name)
+        monkeypatch.setattr(foreign, name, lambda *a, step=step: calls.append(step) or step(*a))
     total = quotient(ad.sum_over(compiled_loss, ad.shards(load_even, KEYS)))
     vector = ad.sum_over(compiled_moments, ad.shards(load_even, KEYS))
     for step in (
