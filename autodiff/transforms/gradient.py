@@ -143,6 +143,8 @@ class Gradients(Question):
     def why_unkept(self) -> Callable[[], str] | None:
         """The reason why no plan can be kept, and rules are gone through each time."""
         for node in self.past:
+            if type(node) is Node:
+                continue  # it has no room for either
             if node.hooks:
                 return partial("a hook on a {} runs each time".format, node.kind.out.aval)
             if node.call is not None and not node.call.is_pure:
