@@ -50,6 +50,7 @@ from ..tape.record import (
     look_at_size,
     state,
 )
+from ..tape.segment import Segment
 from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import border
 from .arithmetic import accumulated
@@ -271,7 +272,7 @@ def _set_up() -> Any:
     python = vars(Tensor)
     classes = {
         "plain": Node, "rich": RichNode, "handle": Tensor, "kind": Kind, "out": Out, "leaf": Leaf, "plan": Plan,
-        "recording": Recording, "mode": Mode, "function": Function,
+        "recording": Recording, "mode": Mode, "function": Function, "segment": Segment,
     }  # fmt: skip
     objects = {
         "counter": NUMBERS, "mode": MODE, "note_small": Recording.note_small, "note_updated": Recording.note_updated,

@@ -3,7 +3,8 @@
 Along with what is asked for are computed small live results (a loss, a metric), and the reductions and products that
 gradients or live handles may need again: so nothing heavy is done twice.
 
-Only a user's ask ends a recording.  Values are committed after the run: an error leaves the tape as it was.
+Only a user's ask ends a recording.  Values are committed after the run, of a recording in parts after each part: an
+error leaves them as they were.
 """
 
 from __future__ import annotations

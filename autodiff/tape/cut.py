@@ -23,8 +23,6 @@ creation each sum stands where it could have been done, and is cut with the rest
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
@@ -35,8 +33,7 @@ from codegen.ir import OPS
 from ..session import namespace
 from .node import CONSTANT, Kind, Node
 from .record import ALIASES
-from .segment import FoundSegment, Rules, Segment, Unfit
-from .tier import prices
+from .segment import Rules, Segment, Unfit, machine_code
 from .walk import by_number
 
 #: The times that something must stand in a recording to be a loop, and a length that is too short to be looked at.
@@ -54,15 +51,14 @@ TRIED = 64
 #: A segment that is kept has some 80 KB of machine code and more: it weighs as much as so many nodes (`programs`).
 WEIGHT = 1500
 
-#: The cost of a segment beside its arithmetic: recognised, and called twice (2 cores, 2026-11).
-OVERHEAD_S = 5e-6
-#: A number of segments that are alike, which are made one when they have cost more than compiling it is expected to.
-TIMES = 4
 #: New segments of one recording from which on it is none of a loop, if they have more than such a share of its nodes.
 NEW = {4: 0.5, 8: 0.25}
 
 #: By the kind of node that they end in, and whether gradients went through: the latest first.
 segments = namespace("segment")
+
+#: A part: its segment, and the nodes of that by their places.
+Part = tuple[Segment, tuple[Node, ...]]
 
 
 class Cut:
@@ -76,121 +72,59 @@ class Cut:
         targets    where gradients end, beside leaves
         rules      those of gradients that go through the history; None: none do
         """
-        self.parts: list[FoundSegment] = []
+        self.parts: list[Part] = []
         self.pending: dict[Node, None] = {}
         self.new = 0
         self._targets, self._rules, self._tracks, self._wanted = targets, rules, rules is not None, frozenset(roots[1:])
-        self._ends: set[Node] = set()  # leaves and targets that were met
+        self._known: dict[Kind, list[Segment]] = {}
+        self._ends: set[Node] = set()  # targets, and leaves that were met
         self._gone: set[Node] = set()  # roots of what was taken off
-        self._made = self._taken = 0  # nodes of new segments, and of what was taken off
+        self._made = 0  # nodes of new segments
         root, *beside = dict.fromkeys(roots)
+        for node in targets:
+            self._is_end(node)
         if self._is_end(root):
             raise Unfit
         others = [n for n in beside if n.value is None and not self._is_end(n)]
         self._frontier = sorted([root, *others], key=by_number)  # the latest last
-        latest = None
         while self._frontier:
-            if latest is not None:
-                self._grow(latest)
-            part = self._known()
-            if part is None:
-                if any([self.new >= count and self._made > share * self._taken for count, share in NEW.items()]):
+            if not self._takes():
+                taken = sum([len(segment) for segment, _ in self.parts])
+                if any([self.new >= count and self._made > share * taken for count, share in NEW.items()]):
                     raise Unfit
                 self._make(_top_segment(self._open(), self._fits, is_rest=bool(self.parts)))
-                part = self._known()
-                if part is None:
+                if not self._takes():
                     raise Unfit
-            self.parts.append(part)
-            segment = part.segment
-            self._taken += len(segment)
-            if segment is latest:
-                segment.repeats += 1
-            latest = segment
 
-    def _top(self) -> tuple[Kind, bool]:
-        """The key of segments that may end here."""
-        return self._frontier[-1].kind, self._tracks
-
-    def _known(self) -> FoundSegment | None:
-        """The part at the end that a known segment recognises; it is taken off."""
-        frontier = self._frontier
-        known: list[Segment] = segments.get(self._top(), [])
-        for k, segment in enumerate(known):
-            width = segment.width
-            if width > len(frontier):
-                continue
-            roots = (frontier[-1],) if width == 1 else tuple(frontier[: -width - 1 : -1])
-            found = segment.accepts(roots)
-            if found is None:
-                continue
-            part = FoundSegment(segment, roots, *found)
-            if self._takes(part):
-                if k:
-                    _put_first(known, segment)
-                return part
-        return None
-
-    def _takes(self, part: FoundSegment) -> bool:
-        """Take a part off the frontier, if none of what stays lies within it, and none of what it reads is gone."""
-        frontier, outer, roots, size = self._frontier, part.outer, part.roots, part.segment.size
-        read = set(outer[:size])
-        if not read.isdisjoint(self._gone):
-            return False
-        oldest = min([node.number for node in outer[size : part.segment.oldest]])
-        if len(frontier) > len(roots) and frontier[-len(roots) - 1].number >= oldest:
-            # Nodes that are no older may lie within.
-            stay = frontier[bisect_left(frontier, oldest, key=by_number) : -len(roots)]
-            if not set(outer[size:]).isdisjoint(stay):
-                return False
-        del frontier[-len(roots) :]
-        for node in read - self._ends:
-            if self._is_end(node):
-                self._ends.add(node)
-                continue
-            place = bisect_left(frontier, node.number, key=by_number) if frontier else 0
-            if place == len(frontier) or frontier[place] is not node:
-                frontier.insert(place, node)
-        self._gone.update(roots)
-        return True
+    def _takes(self) -> bool:
+        """Take off what known segments recognise at the end.  False where none does."""
+        kind, count = self._frontier[-1].kind, len(self.parts)
+        self._known[kind] = segments.get((kind, self._tracks), [])
+        machine_code().take_known(self._known, self._frontier, self.parts, self._gone, self._ends, self._is_end)
+        return len(self.parts) > count
 
     def _is_end(self, node: Node) -> bool:
         """True if gradients end here: a leaf, or a target."""
         leaf = node.leaf
         if leaf is None and node not in self._targets:
             return False
+        self._ends.add(node)
         if node.value is None:
             self.pending[node] = None
         if leaf is not None and leaf.hooks:
             raise Unfit
         return True
 
-    def _grow(self, segment: Segment) -> None:
-        """Make one segment of several, if calling each of them has cost as much as compiling that will."""
-        if segment.repeats * OVERHEAD_S < prices.of(TIMES * segment.operations):
-            return
-        nodes, length = self._open(), len(segment)
-        began_too_early = len(nodes) < TIMES * length
-        segment.repeats = 0 if began_too_early else -math.inf
-        if began_too_early or TIMES * length > LARGEST:
-            return
-        for order in (nodes, _as_possible(nodes)):
-            last = order[-TIMES * length :]
-            kinds = [n.kind for n in last]
-            if kinds == kinds[:length] * TIMES and self._fits(last):
-                self._make(last, (segment.serial, segment.times * TIMES))
-                return
-
-    def _make(self, nodes: Sequence[Node], of: tuple[float, int] | None = None) -> None:
-        """Make the segment of the nodes that the frontier ends in.   of: see `Segment`"""
+    def _make(self, nodes: Sequence[Node]) -> None:
+        """Make the segment of the nodes that the frontier ends in."""
         inside = set(nodes)
         roots = [n for n in reversed(self._frontier) if n in inside]
-        segment = Segment(nodes, roots, self._rules, self._wanted, of)
+        segment = Segment(nodes, roots, self._rules, self._wanted)
         self.new += 1
         self._made += len(segment)
-        top = self._top()
-        known: list[Segment] = segments.get(top, [])
-        _put_first(known, segment)
-        segments.put(top, known, WEIGHT * len(known))
+        key = self._frontier[-1].kind, self._tracks
+        known = [segment, *segments.get(key, [])[: TRIED - 1]]
+        segments.put(key, known, WEIGHT * len(known))
 
     def _fits(self, nodes: Sequence[Node]) -> bool:
         """True if the nodes of the frontier that are among these are the latest of it."""
@@ -223,12 +157,6 @@ class Cut:
         has_rule = op.pull is not None or not self._goes_through(node)
         if type(node) is not Node or kind.released or not (is_ours and has_rule):
             raise Unfit
-
-
-def _put_first(known: list[Segment], segment: Segment) -> None:
-    """Put one first, but behind those that are several in one; the last goes when there are too many."""
-    kept = [segment, *[s for s in known if s is not segment][: TRIED - 1]]
-    known[:] = sorted(kept, key=lambda s: s.times == 1)
 
 
 # ---------------------------------------------------------------- where to cut

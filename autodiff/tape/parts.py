@@ -2,8 +2,8 @@
 
 A loop of fixed length makes the same graph each time: it is compiled whole, and found again by its hash.  So of each
 kind of node that recordings end in it is known whether all had the same size.  Once they had not, new ones are run in
-parts: forward from the beginning and, where gradients are asked for, back from the end; values are kept at the end.
-Where that did not succeed several times in a row, it is tried now and then.
+parts: forward from the beginning, where each part keeps its values, and back from the end, where gradients are asked
+for.  Where that did not succeed several times in a row, it is tried now and then.
 
 A part costs a call and a walk; one graph would be compiled for this length alone, and then cost less.  When parts have
 taken as long as compiling the whole is expected to take, or the same recording comes in a loop, the whole is compiled.
@@ -24,12 +24,12 @@ from codegen.ir import OutOfRange
 from ..config import config
 from ..session import namespace, tiers
 from . import machine
-from .cut import LARGEST, SHORTEST, Cut
+from .cut import LARGEST, SHORTEST, Cut, Part
 from .misses import note
 from .node import Node
 from .plan import COUNTS, located_at, settle, source
 from .record import asking, state
-from .segment import Bars, FoundSegment, Rules, Unfit
+from .segment import Rules, Segment, Unfit, machine_code
 from .tier import Account, lately, prices
 from .walk import reached
 
@@ -108,24 +108,14 @@ def values_in_parts(roots: Sequence[Node], start: float) -> bool:
         measured, length = roots, max([root.number for root in roots]) - start
     if 0 <= length < SHORTEST or roots[0].leaf is not None:
         return False
-    found = run_in_parts(roots, measured, length)
-    if found is None:
-        return False
-    keep(found[0])
-    return True
-
-
-def keep(parts: Sequence[FoundSegment]) -> None:
-    """Keep the values that belong to nodes."""
-    for part in parts:
-        part.segment.finish(part.results, part.stored)
+    return run_in_parts(roots, measured, length) is not None
 
 
 def run_in_parts(
     roots: Sequence[Node], measured: Sequence[Node], length: float, targets: AbstractSet[Node] = frozenset(),
     rules: Rules | None = None,
-) -> tuple[Sequence[FoundSegment], dict[Node, Any]] | None:  # fmt: skip
-    """The parts of a recording, computed, and the cotangents of leaves and targets; nothing is kept in nodes yet.
+) -> dict[Node, Any] | None:  # fmt: skip
+    """Compute what is pending in a recording, part by part, and give the cotangents of its leaves and targets.
 
     roots     a result, then nodes whose values are wanted in the same run;   measured: those that tell how long it is
     length    how many nodes were made since it began, enough of them; negative: it is an earlier one
@@ -137,7 +127,7 @@ def run_in_parts(
     if ending is None:
         return None
     since = prices.now()
-    bars: Bars = {}
+    bars: dict[Node, Any] = {}
     with Paused():
         try:
             cut = Cut(roots, targets, rules)
@@ -147,25 +137,38 @@ def run_in_parts(
             _compute(cut)
             if rules is not None:
                 out = roots[0].kind.out
-                bars[roots[0]] = np.ones(out.shape, out.aval.dtype), 1
-                for part in cut.parts:
-                    part.pull(bars)
+                bars[roots[0]] = np.ones(out.shape, out.aval.dtype)
+                machine_code().pull_parts(cut.parts, bars, set(), Segment.pull, _zeros)
         except Unfit:
             ending.note(False)
             return None
     ending.note(True)
     whole.seconds += prices.now() - since
+    _note_run(cut, rules is not None)
+    return bars
+
+
+def _zeros(leaf: Node) -> np.ndarray:
+    """The cotangent of a leaf that no part has reached yet.
+
+    So the first part that reaches a leaf is gone through by the code of all others.
+    """
+    aval = leaf.kind.out.aval
+    return np.zeros(aval.shape, aval.dtype)
+
+
+def _note_run(cut: Cut, goes_back: bool) -> None:
+    """Count a recording that was run in parts."""
     if cut.new:
         COUNTS.misses += 1
         which = "1 segment of a loop was new" if cut.new == 1 else f"{cut.new} segments of a loop were new"
-        note("value" if rules is None else "backward", which)
+        note("backward" if goes_back else "value", which)
     else:
         COUNTS.hits += 1
-    return cut.parts, {node: bar for node, (bar, _) in bars.items()}
 
 
 def _compute(cut: Cut) -> None:
-    """Compute the results of each part.  Raises Unfit when another thread has computed some of it meanwhile."""
+    """Compute what is pending in each part, and keep it."""
     for node in cut.pending:
         origin = source(node)
         if origin is not node and origin.value is not None:
@@ -173,24 +176,21 @@ def _compute(cut: Cut) -> None:
     pending = [node for node in cut.pending if node.value is None]
     if pending:
         asking.evaluate((*pending, *state.now.waiting()), ends_recording=False)
-    values_of = {node: node.value for node in cut.pending}
     try:
-        for part in reversed(cut.parts):
-            part.compute(values_of)
+        machine_code().compute_parts(cut.parts)
     except OutOfRange as error:
-        raise located_at(error, [r for part in cut.parts for r in part.roots]) from None
+        raise located_at(error, [node for _, nodes in cut.parts for node in nodes]) from None
     COUNTS.runs += 1
 
 
-def _whole_of(purpose: tuple, parts: Sequence[FoundSegment]) -> Account | None:
+def _whole_of(purpose: tuple, parts: Sequence[Part]) -> Account | None:
     """The account of a recording; None where the whole is to be compiled, or is.  Raises Unfit for too few parts."""
     if len(parts) < FEWEST:
         raise Unfit
-    # The same where several segments are taken as one.
-    key = ("in parts", *purpose, *[p.segment.serial for p in parts for _ in range(p.segment.times)])
+    key = ("in parts", *purpose, *[segment.serial for segment, _ in parts])
     whole: Account | None = tiers.get(key)
     if whole is None:
-        whole = Account(int(sum([p.segment.operations for p in parts])))
+        whole = Account(int(sum([segment.operations for segment, _ in parts])))
         tiers.put(key, whole, len(parts))
     if whole.runs > 1 and whole.why_now(lately.ran_in_parts):
         whole.seconds = math.inf  # from now on

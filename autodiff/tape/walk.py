@@ -101,7 +101,8 @@ def _gone_through(
 
 def uncommon(past: list[Node]) -> list[Node]:
     """The nodes of a history with room for more (leaves, calls, those with hooks), released ones, and sources."""
-    return [n for n in past if type(n) is not Node or n.kind.released or not n.inputs]
+    # Nobody asks a plain node for its inputs: it would get a tuple of them.
+    return [n for n in past if type(n) is not Node or (kind := n.kind).released or kind.op is LEAF]
 
 
 def largest(nodes: list[Node]) -> int:

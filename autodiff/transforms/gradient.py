@@ -27,7 +27,7 @@ from ..tape.ask import Question, end_recording, evaluate, live_small, still_true
 from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
 from ..tape.misses import note
 from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
-from ..tape.parts import SHORTEST, keep, run_in_parts
+from ..tape.parts import SHORTEST, run_in_parts
 from ..tape.plan import COUNTS, Answer, Misfit, Plan, count, data, draw, source
 from ..tape.record import state
 from ..tape.segment import GIVEN, Ruled, Segment, Unfit
@@ -142,6 +142,8 @@ class Gradients(Question):
     def why_unkept(self) -> Callable[[], str] | None:
         """The reason why no plan can be kept, and rules are gone through each time."""
         for node in self.past:
+            if type(node) is Node:
+                continue  # it has no room for either
             if node.hooks:
                 return partial("a hook on a {} runs each time".format, node.kind.out.aval)
             if node.call is not None and not node.call.is_pure:
@@ -289,12 +291,8 @@ def in_parts(root: Node, groups: Sequence[Group], beside: Sequence[Node]) -> lis
         return None
     if any([n.inputs for n in targets]):
         return None  # gradients end at targets: they may not be needed before one
-    found = run_in_parts([root, *beside], [root], length, targets, _segment_rules)
-    if found is None:
-        return None
-    parts, bars = found
-    keep(parts)
-    return _sums(bars, groups)
+    bars = run_in_parts([root, *beside], [root], length, targets, _segment_rules)
+    return None if bars is None else _sums(bars, groups)
 
 
 def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndarray | None]:
@@ -313,11 +311,11 @@ def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndar
     return found
 
 
-def _segment_rules(segment: Segment, pattern: tuple[int, ...]) -> Ruled:
+def _segment_rules(segment: Segment, pattern: Sequence[int]) -> Ruled:
     """Run the rules of a segment.  Raises Unfit where one is the user's, which may read anything."""
     given: list[Node | None] = []
     seeds = []
-    targets = tuple(segment.tracked.values())
+    targets = tuple(segment.tracked)
     with observed() as choices:
         for node, flag in zip([*segment.roots, *targets], pattern, strict=True):
             bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None

@@ -25,6 +25,7 @@ from . import (
     recording_families,
     recording_interpret,
     recording_keys,
+    recording_parts,
     recording_piece,
     recording_program,
     recording_reverse,
@@ -38,7 +39,7 @@ from . import recording_structs as raw
 _BUILTINS = (
     recording_keys.ask, recording_families.described, raw.remember,
     recording_walk.history_of, recording_steps.scheduled, recording_interpret.interpreted,
-    recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
+    recording_piece.learn_piece, recording_parts.take_known, recording_parts.compute_parts, recording_parts.pull_parts,
     recording_program.placed,
     recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,
     recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_reads.set_grad,
@@ -55,11 +56,12 @@ _EXPORTS = (
 #: The structs of classes with slots, by their names in `RecordLayout`.
 _SLOTS = {
     "out": raw.RawOut, "kind": raw.RawKind, "rich": raw.RawRich, "leaf": raw.RawLeaf, "handle": raw.RawHandle,
-    "mode": raw.RawMode, "recording": raw.RawRecording, "function": raw.RawFunction, "plans": raw.RawTable,
-    "counts": raw.RawCounts,
+    "mode": raw.RawMode, "recording": raw.RawRecording, "function": raw.RawFunction, "segment": raw.RawSegment,
+    "plans": raw.RawTable, "counts": raw.RawCounts,
 }  # fmt: skip
 #: Structs that Python fills, by word.
-_FILLED = (raw.Tape, recording_run.AnswerBlock, recording_program.StepsBlock, recording_piece.PieceBlock)
+_FILLED = (raw.Tape, recording_run.AnswerBlock, recording_program.StepsBlock, recording_piece.CodeBlock,
+           recording_piece.PieceBlock)  # fmt: skip
 
 
 def text(module: Translation) -> str:

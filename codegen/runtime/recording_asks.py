@@ -6,7 +6,7 @@
     asks.answer(...)           an answer: what is looked up, and says how a plan is run
     asks.steps(...)            nodes to put down, the program of a rule say
     asks.rules(...)            the rules of a kind
-    asks.piece(...)            a piece of a recording, as `recording_piece` has it
+    asks.code(...)             code that is run on a piece of a recording, and asks.piece(...) such a piece
 """
 
 from __future__ import annotations
@@ -68,6 +68,17 @@ class NativeSteps(Self):
     """
 
     entry: Any
+
+
+class NativeCode(Self):
+    """Code that is run on a piece of a recording: the address of a `recording_piece.CodeBlock`.
+
+    runs       the object whose `executable` is called; None: nothing is
+    choices    of a pull: the methods that its rules chose
+    """
+
+    runs: Any
+    choices: Any
 
 
 class NativeRules(Self):
@@ -178,6 +189,11 @@ def _made(cls: Any, fields: Sequence[str], tables: Mapping[str, Sequence[int]], 
     return made
 
 
+def _argument_words(arguments: Sequence[tuple[int, Any]]) -> list[int]:
+    """Two words for each argument: a place, or -1 and the address of an object, or -2 and which of what is given."""
+    return [word for place, what in arguments for word in (place, what if place == -2 else id(what))]
+
+
 class Asks:
     """The machine code, set up for one layout: each of its builtins is a method."""
 
@@ -217,7 +233,7 @@ class Asks:
         """
         valid, executable = [id(plan) + offset for offset in self._plan]
         tables = {
-            "argument_table": [w for place, what in arguments for w in (place, what if place == -2 else id(what))],
+            "argument_table": _argument_words(arguments),
             "stored_table": [int(word) for one in stored for word in one],
             "group_table": [word for group in groups for word in group],
             "past_table": past or (),
@@ -263,22 +279,41 @@ class Asks:
         made.programs = programs
         return made
 
+    def code(
+        self, runs: Any, arguments: Sequence[tuple[int, Any]], results: Sequence[Sequence[int]],
+        flags: Sequence[int] = (),
+    ) -> NativeCode:  # fmt: skip
+        """Code that is run on a piece of a recording.
+
+        runs        the object whose `executable` is called; None: nothing is
+        arguments   (place, None), (-1, object), or (-2, which of the cotangents that are given)
+        results, flags    as words of `recording_piece.CodeBlock`
+        """
+        executable = 0 if runs is None else id(runs) + (offset_of(type(runs), "executable") or 0)
+        tables = {
+            "argument_table": _argument_words(arguments), "result_table": [word for one in results for word in one],
+            "flag_table": flags,
+        }
+        made = _made(
+            NativeCode, self._words["CodeBlock"], tables, tuple(arguments), executable=executable,
+            arguments=len(arguments), results=len(results), flags=len(flags),
+        )  # fmt: skip
+        made.runs = runs
+        return made
+
     def piece(
-        self, roots: Sequence[Any], bounds: Sequence[bool], values: Sequence[int], stored: Sequence[tuple[int, bool]],
-        outer: Sequence[int],
+        self, roots: Sequence[Any], bounds: Sequence[bool], reads: Sequence[int], tracked: Sequence[int],
+        forward: NativeCode | None, pulls: list[NativeCode],
     ) -> Self | None:  # fmt: skip
         """A piece of a recording, which is learnt from its roots; None where it is another one meanwhile.
 
         bounds    of each node, in the order in which they are met: True for one of its own
-        values    the places of nodes whose values are read;  stored: place, and whether inputs are dropped
-        outer     the places of others that are asked for
+        reads, tracked, forward, pulls    see `recording_piece.PieceBlock`
         """
         words = (ctypes.c_uint32 * len(bounds))(*bounds)
-        table = [word for k, (place, drops) in enumerate(stored) for word in (place, k, int(drops))]
-        places = [place + 1 for place in (*values, *[place for place, _ in stored], *outer)]
         made = _made(
-            Self, self._words["PieceBlock"], {"places": places, "stored_table": table}, words, low=0, high=0,
-            roots=len(roots), count=len(bounds), words=ctypes.addressof(words), values=len(values),
-            stored=len(stored), outer=len(outer),
+            Self, self._words["PieceBlock"], {"read_table": reads, "tracked_table": tracked}, words, forward, pulls,
+            low=0, high=0, roots=len(roots), count=len(bounds), words=ctypes.addressof(words), reads=len(reads),
+            tracked=len(tracked), forward=0 if forward is None else ctypes.addressof(forward.owned[0]), pulls=id(pulls),
         )  # fmt: skip
-        return made if self.learn_piece(made, tuple(roots)) else None
+        return made if self.learn_piece(made, list(reversed(roots))) else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ..native import i64, local, native, ptr, u32, u64, void
 from . import recording_objects as py
-from .recording_entries import PAST, READ, begin, entry_of, hold, walk
+from .recording_entries import PAST, READ, begin, entry_of, nodes_of, walk
 from .recording_hash import Digest, known_identity, mix, number, start
 from .recording_run import AnswerBlock, run
 from .recording_structs import (
@@ -120,20 +120,6 @@ def looked_up(key: ptr) -> ptr:
 
 
 @native
-def calls_met() -> ptr:
-    """A list of the calls of the history, a new reference; null with an exception."""
-    count = i64(walk.n_calls)
-    nearby = local(ptr, py.FEW)
-    held = py.room(nearby, py.FEW, count)
-    if held is None:
-        return None
-    hold(held, walk.calls, walk.n_calls)
-    made = py.list_of(held, count)
-    py.leave(held, nearby)
-    return made
-
-
-@native
 def ask(
     purpose: u64, now: ptr, small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr,
     tracks: bool, is_released: bool, given: ptr,
@@ -164,7 +150,7 @@ def ask(
     if key is None:
         return None
     if walk.n_calls > 0:
-        return py.list_of_two(key, calls_met())
+        return py.list_of_two(key, nodes_of(walk.calls, walk.n_calls))
     known = looked_up(key)
     py.dec(key)
     if known is None:

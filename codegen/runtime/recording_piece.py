@@ -1,8 +1,7 @@
 """Pieces of recordings, found again by their hashes, in native Python: see `autodiff.tape.segment`.
 
     learn_piece     walk over a piece and keep its hash
-    piece_of        the same walk: where the hash is the same, what the piece reads and holds
-    finish_piece    its nodes keep their values
+    is_alike        the same walk: true where the hash is the same
 
 A piece is what is reached from its roots, as far as it goes: its words say of each node, in the order in which they are
 met, if it is one of its own, whose inputs are met then.  So nothing is put in order, and numbers do not matter: other
@@ -15,22 +14,41 @@ threads may have some between.  The words have the hash so far, too: a walk over
 from __future__ import annotations
 
 from ..native import Struct, i64, local, native, ptr, u32, u64
+from . import recording_objects as py
 from .recording_entries import begin, has_room, walk
 from .recording_hash import Digest, mix, start
-from .recording_objects import FEW, bytes_at, inc, leave, room, tuple_item, tuple_of, tuple_size
-from .recording_run import settle
-from .recording_structs import RawNode, count_of, input_at, nothing, tape
+from .recording_structs import RawNode, count_of, input_at, tape
+
+
+class CodeBlock(Struct):
+    """Code that is run on a piece: where its inputs come from, and where its results go to, by places of nodes.
+
+    executable   where it has what is called
+    argument_table    per input two words: see `recording_parts.word_at`
+    result_table      of what is computed per node: its place, the position of its value, whether it drops its inputs;
+                 of cotangents per node: its place, two words as above, whether its cotangent is masked
+    flag_table   of cotangents: which are given, roots first, then tracked nodes (0: none, 1, 2: a masked one)
+    """
+
+    executable: ptr[ptr]
+    arguments: i64
+    argument_table: ptr[i64]
+    results: i64
+    result_table: ptr[i64]
+    flags: i64
+    flag_table: ptr[i64]
 
 
 class PieceBlock(Struct):
-    """The hash of a piece, and the places of its nodes that are asked for.
+    """The hash of a piece, and what is done with it.  Places count nodes from 0, in the order in which they are met.
 
     low, high      its hash
-    roots, count   how many roots it has, and nodes in all
+    roots, count   how many roots it has, which are met first, and nodes in all
     words          per node: the hash so far, but for the lowest bit, which is 1 for one of its own
-    values, stored, outer    of how many nodes the values are read, and so on
-    places         of all these, in this order
-    stored_table   as `recording_run.settle` has it
+    read_table     the places of nodes outside that are pending or have a history
+    tracked_table  the places of those that gradients go to
+    forward        what computes it; null where nothing is to be computed
+    pulls          a list of what carries cotangents through it
     """
 
     low: u64
@@ -38,16 +56,12 @@ class PieceBlock(Struct):
     roots: i64
     count: u64
     words: ptr[u32]
-    values: i64
-    stored: i64
-    outer: i64
-    places: ptr[i64]
-    stored_table: ptr[i64]
-
-
-@native(inline=True)
-def piece_at(given: ptr) -> ptr[PieceBlock]:
-    return ptr[PieceBlock](bytes_at(given)[0])
+    reads: i64
+    read_table: ptr[i64]
+    tracked: i64
+    tracked_table: ptr[i64]
+    forward: ptr[CodeBlock]
+    pulls: ptr
 
 
 @native(inline=True)
@@ -83,13 +97,15 @@ def meet_all(n: ptr[RawNode]) -> u64:
 
 
 @native(inline=False)
-def is_alike(p: ptr[PieceBlock], roots: ptr, is_new: bool) -> bool:
-    """True if what the roots end is the piece; a new one is learnt."""
+def is_alike(p: ptr[PieceBlock], ends: ptr, is_new: bool) -> bool:
+    """True if what the last nodes of a list end is the piece, whose roots they are, the first one last; a new one is
+    learnt."""
     begin()
-    if i64(tuple_size(roots)) != p.roots or not has_room(i64(p.count) + p.roots + 4):
+    last_root = py.list_size(ends) - 1
+    if last_root + 1 < p.roots or not has_room(i64(p.count) + p.roots + 4):
         return False
     for i in range(p.roots):
-        if meet(ptr[RawNode](tuple_item(roots, i))) != u64(i) + 1:
+        if meet(ptr[RawNode](py.list_item(ends, last_root - i))) != u64(i) + 1:
             return False
     d = local(Digest, 1)[0]
     start(d, 0x452821E638D01377, 0xBE5466CF34E90C6C)
@@ -125,56 +141,6 @@ def is_alike(p: ptr[PieceBlock], roots: ptr, is_new: bool) -> bool:
 
 
 @native
-def learn_piece(piece: ptr, roots: ptr) -> bool:
-    """Keep the hash of what the roots end; False where it is no piece of so many nodes."""
-    return is_alike(piece_at(piece), roots, True)
-
-
-@native
-def tuples_of(p: ptr[PieceBlock], held: ptr[ptr]) -> ptr:
-    """A tuple of three: values, stored nodes, outer nodes.  The counts of all come along."""
-    parts = local(ptr, 3)
-    parts[0] = tuple_of(held, p.values)
-    stored = held + p.values
-    parts[1] = tuple_of(stored, p.stored)
-    parts[2] = tuple_of(stored + p.stored, p.outer)
-    return tuple_of(parts, 3)
-
-
-@native
-def piece_of(piece: ptr, roots: ptr) -> ptr:
-    """(values, stored nodes, outer nodes) of what the roots end if it is the piece; else None."""
-    p = piece_at(piece)
-    if not is_alike(p, roots, False):
-        return nothing()
-    total = p.values + p.stored + p.outer
-    nearby = local(ptr, 4 * FEW)
-    held = room(nearby, 4 * FEW, total)
-    if held is None:
-        return None
-    met = walk.met
-    for i in range(p.values):
-        held[i] = met[p.places[i]].node.value
-        inc(held[i])
-    for i in range(p.values, total):
-        n = met[p.places[i]].node
-        n.references += 1
-        held[i] = n
-    found = tuples_of(p, held)
-    leave(held, nearby)
-    return found
-
-
-@native
-def finish_piece(piece: ptr, results: ptr, stored: ptr) -> ptr:
-    """Give the stored nodes their values.  Gives None."""
-    p = piece_at(piece)
-    nearby = local(ptr, 4 * FEW)
-    held = room(nearby, 4 * FEW, p.stored)
-    if held is None:
-        return None
-    for i in range(p.stored):
-        held[i] = tuple_item(stored, i)
-    settle(held, p.stored, p.stored_table, results)
-    leave(held, nearby)
-    return nothing()
+def learn_piece(piece: ptr, ends: ptr) -> bool:
+    """Keep the hash of what the last nodes of a list end; False where it is no piece of so many nodes."""
+    return is_alike(ptr[PieceBlock](py.bytes_at(piece)[0]), ends, True)

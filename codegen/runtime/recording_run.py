@@ -78,17 +78,18 @@ class AnswerBlock(Struct):
 
 
 @native
-def settle(nodes: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> void:
-    """Give pending nodes their values; what another thread has given one meanwhile stays."""
-    for i in range(count):
-        n = ptr[RawNode](nodes[i])
-        if n.value is tape.none:
-            value = py.tuple_item(results, table[3 * i + 1])
-            py.inc(value)
-            n.value = value
-            py.dec(tape.none)
-            if table[3 * i + 2] != 0:
-                drop_inputs(n)
+def settle(n: ptr[RawNode], results: ptr, word: ptr[i64]) -> void:
+    """Give a pending node its value; what another thread has given it meanwhile stays.
+
+    word    its place, the position of its value among the results, whether it drops its inputs
+    """
+    if n.value is tape.none:
+        value = py.tuple_item(results, word[1])
+        py.inc(value)
+        n.value = value
+        py.dec(tape.none)
+        if word[2] != 0:
+            drop_inputs(n)
 
 
 @native
@@ -313,7 +314,8 @@ def run(
     py.let_go(values, a.arguments + 1)
     outcome = i64(-1)
     if results is not None:
-        settle(held, a.stored, a.stored_table, results)
+        for i in range(a.stored):
+            settle(ptr[RawNode](held[i]), results, a.stored_table + 3 * i)
         outcome = commit(groups, a.groups, a.group_table, results) if a.groups > 0 else i64(1)
         if outcome == 1:
             give_up(past, n_past)

@@ -40,6 +40,7 @@ RawMode = words(
 )
 RawFunction = words("RawFunction", "head site")
 RawTable = words("RawTable", "head clock entries")
+RawSegment = words("RawSegment", "head block")
 RawCounts = words("RawCounts", "head asks hits misses rules runs")
 
 

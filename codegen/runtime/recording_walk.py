@@ -25,7 +25,7 @@ from .recording_entries import (
     begin,
     entry_of,
     has_room,
-    hold,
+    nodes_of,
     note_own,
     number_word,
     put_in_order,
@@ -154,22 +154,13 @@ def history_of(nodes: ptr, since: u64) -> ptr:
     """
     begin()
     count = py.tuple_size(nodes)
-    held = ptr[ptr](None)
-    nearby = local(ptr, py.FEW)
-    own = u64(0)
+    made = ptr(None)
     if has_room(count):
         for i in range(count):
             go_to(ptr[RawNode](py.tuple_item(nodes, i)), since)
         follow_all(since)
         if not walk.is_full:
-            own = put_in_order()
-            held = py.room(nearby, py.FEW, i64(own))
-            if held is None:
+            made = nodes_of(walk.queue, put_in_order())
+            if made is None:
                 py.clear_error()
-    if held is None:
-        return nothing()
-    hold(held, walk.queue, own)
-    # A list is made now: that may run any Python.
-    made = py.list_of(held, i64(own))
-    py.leave(held, nearby)
-    return made
+    return nothing() if made is None else made

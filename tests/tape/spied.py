@@ -91,11 +91,10 @@ def compile_any_size(monkeypatch, why="now"):
 
 
 def try_at_the_first_time(monkeypatch):
-    """Every ending counts as one that was met before, of recordings of other lengths; no segments are made one."""
+    """Every ending counts as one that was met before, of recordings of other lengths."""
     met_again = parts.ending_of
     monkeypatch.setattr(parts, "ending_of", lambda *given: met_again(*given) or met_again(*given))
     monkeypatch.setattr(parts.Ending, "is_to_be_tried", lambda *_: True)
-    monkeypatch.setattr("autodiff.tape.cut.OVERHEAD_S", 0.0)
 
 
 def tell_of_exact_keys(monkeypatch, tell):

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from episodes import assert_all_close, policy, step_by_step
+from episodes import policy
 
 import autodiff as ad
 from autodiff.session import programs
-from autodiff.tape import cut, parts, tier
+from autodiff.tape import cut, parts
 
 varied_from_the_start = pytest.mark.usefixtures("at_the_first_time")
 
@@ -16,26 +16,11 @@ def test_the_last_step_is_gone_back_through_by_the_code_of_all_others(monkeypatc
     monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9, raising=False)
     for seed, length in enumerate((40, 23, 57, 31)):
         policy(length, seed)
-    pulls = [pull for top in cut.segments for s in cut.segments.get(top) if len(s) > 5 for pull in s.pulls.values()]
+    pulls = [pull for top in cut.segments for s in cut.segments.get(top) if len(s) > 5 for pull in s.pulls]
     assert len(pulls) == 3  # of the last step, of those in the middle, of the first one
-    assert len({pull.code.tier for pull in pulls}) == 1
-    assert all([pull.code.tier.compiled is not None for pull in pulls])
+    assert len({pull.runs.tier for pull in pulls}) == 1
+    assert all([pull.runs.tier.compiled is not None for pull in pulls])
     assert len(taken_apart) == 4
-
-
-@varied_from_the_start
-def test_steps_that_follow_each_other_often_are_made_one(monkeypatch, taken_apart):
-    monkeypatch.setattr("autodiff.tape.cut.OVERHEAD_S", tier.prices.of(1000) / 300)
-    for seed, length in enumerate([60, 61, 62, 63, 40, 8, 77]):
-        assert_all_close(policy(length, seed), step_by_step(policy, length, seed))
-    assert taken_apart[0] >= 60
-    assert taken_apart[-1] < 40
-    monkeypatch.setattr("autodiff.tape.cut.OVERHEAD_S", 0.0)  # they grow no more, nor does what is evaluated pay
-    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e9, raising=False)
-    policy(90, 0)
-    before = ad.cache_info().compiles
-    policy(91, 0)
-    assert ad.cache_info().compiles == before
 
 
 @varied_from_the_start

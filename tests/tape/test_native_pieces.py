@@ -12,8 +12,8 @@ from test_native_keys import MISSES, Program
 import autodiff as ad
 from autodiff.tape import machine
 from autodiff.tape.node import Node
-from autodiff.tape.plan import settle
-from autodiff.tape.segment import learn_piece
+from autodiff.tape.plan import drops_inputs, settle
+from autodiff.tape.segment import Segment
 from autodiff.tape.walk import by_number, gradient_inputs, history, needed, uncommon
 from autodiff.transforms.backward import passed, release
 
@@ -43,25 +43,44 @@ def described(roots, bounds):
     return (parts, order) if len(order) == len(bounds) == len(place) else None
 
 
-class Piece:
-    """A piece that machine code learns, and plain Python beside it."""
+class Results:
+    """Stands for code that gives these results."""
 
-    def __init__(self, roots, inside, *nodes):
+    __slots__ = ("executable", "results")
+
+    def __init__(self):
+        self.executable, self.results = self, ()
+
+    def call(self):
+        return self.results
+
+
+class Piece:
+    """A piece that machine code learns, and plain Python beside it.   stored: the nodes that are computed"""
+
+    def __init__(self, roots, inside, stored):
         order = list(roots)
         for node in order:  # which grows meanwhile
             order += [i for i in dict.fromkeys(node.inputs if node in inside else ()) if i not in order]
         self.bounds = [node in inside for node in order]
         self.parts, order = described(roots, self.bounds)
-        self.places = [[order.index(n) for n in each] for each in nodes]
-        self.accepts, self.finish = learn_piece(roots, inside, *nodes)
+        self.stored = [order.index(n) for n in stored]
+        self.results = Results()
+        words = [(place, k, int(drops_inputs(order[place]))) for k, place in enumerate(self.stored)]
+        self.segment = object.__new__(Segment)
+        forward = machine.asks.code(self.results, [], words)
+        self.segment.block = machine.asks.piece(roots, self.bounds, [], [], forward, [])
+
+    def accepts(self, roots):
+        """The parts of what the roots end, one if it is the piece."""
+        parts, known = [], {n.kind: [self.segment] for n in roots}
+        machine.asks.take_known(known, list(reversed(roots)), parts, set(), set(), None)
+        return parts
 
     def accepts_in_python(self, roots):
-        """Values, stored and outer nodes of what the roots end, if it is the piece; else None."""
+        """The nodes of what the roots end, if it is the piece; else None."""
         found = described(roots, self.bounds)
-        if found is None or found[0] != self.parts:
-            return None
-        values, *others = [tuple([found[1][i] for i in places]) for places in self.places]
-        return tuple([n.value for n in values]), *others
+        return None if found is None or found[0] != self.parts else found[1]
 
 
 def recorded(program):
@@ -82,10 +101,8 @@ def piece_of(nodes, rng):
     roots = [k for k, n in enumerate(inside) if n not in read or rng.random() < 0.2]
     if not inside or rng.random() < 0.1:
         return None
-    outside = list(dict.fromkeys([i for n in inside for i in n.inputs if i not in inside]))
     stored = [n for n in inside if n.value is None and rng.random() < 0.5]
-    values = [*outside, *[n for n in inside if n.value is not None]]
-    return Piece([nodes[k] for k in roots], set(inside), values, stored, [*outside, *inside]), roots
+    return Piece([nodes[k] for k in roots], set(inside), stored), roots
 
 
 def state_of(nodes):
@@ -104,23 +121,25 @@ def compare(seeds):
             continue
         piece, places = made
         roots = tuple([nodes[k] for k in places])
-        found = piece.accepts(roots)
+        parts = piece.accepts(roots)
         exact = piece.accepts_in_python(roots)
-        counts[found is None] += 1
-        assert (found is None) == (exact is None), (seed, MISSES[seed % len(MISSES)])
-        if found is None:
+        counts[not parts] += 1
+        assert bool(parts) == (exact is not None), (seed, MISSES[seed % len(MISSES)])
+        if not parts:
             continue
-        for ours, theirs in zip(found, exact, strict=True):
-            assert [id(x) for x in ours] == [id(x) for x in theirs]
-        results = tuple([np.full(n.kind.out.shape, float(k)) for k, n in enumerate(exact[1])])
+        (segment, found), = parts
+        assert segment is piece.segment
+        assert [id(x) for x in found] == [id(x) for x in exact]
+        given = [found[place] for place in piece.stored]
+        results = tuple([np.full(n.kind.out.shape, float(k)) for k, n in enumerate(given)])
         alike = recorded(first)
-        alike = [alike[k] for k in places]
-        other = piece.accepts_in_python(alike)
-        piece.finish(results, found[1])
-        for node, value in zip(other[1], results, strict=True):
-            settle(node, value)
-        assert state_of(found[2]) == state_of(other[2])
-        assert [id(n.value) for n in found[1]] == [id(n.value) for n in other[1]]
+        other = piece.accepts_in_python([alike[k] for k in places])
+        piece.results.results = results
+        machine.asks.compute_parts(parts)
+        for place, value in zip(piece.stored, results, strict=True):
+            settle(other[place], value)
+        assert state_of(found) == state_of(other)
+        assert [id(n.value) for n in given] == [id(other[place].value) for place in piece.stored]
     return counts
 
 
@@ -145,9 +164,9 @@ def test_a_node_that_has_room_for_more_is_in_no_piece(native):
     y, z = made(False), made(True)
     nodes = needed([y.node], frozenset([y.node]))
     inside = {n for n in nodes if n.inputs}
-    piece = Piece((y.node,), inside, (), (), ())
-    assert piece.accepts((y.node,)) is not None
-    assert piece.accepts((z.node,)) is None and piece.accepts_in_python((z.node,)) is None
+    piece = Piece((y.node,), inside, ())
+    assert piece.accepts((y.node,))
+    assert not piece.accepts((z.node,)) and piece.accepts_in_python((z.node,)) is None
 
 
 def left_of(seed):

@@ -32,34 +32,34 @@ def piece_of(root, rng):
 def test_a_piece_is_found_in_what_is_alike_only(seed):
     root = tape_of(seed)[1]
     made, own = piece_of(root, random.Random(seed))
-    assert is_alike(made, (root,), True)
-    assert is_alike(made, (root,), False)
-    assert is_alike(made, (tape_of(seed)[1],), False)
+    assert is_alike(made, [root], True)
+    assert is_alike(made, [root], False)
+    assert is_alike(made, [tape_of(seed)[1]], False)
     places = {(n.number - 1) // 2 - 3 for n in own}
     for step in range(20):
-        assert is_alike(made, (tape_of(seed, ("held", step))[1],), False)  # who holds a node does not matter
+        assert is_alike(made, [tape_of(seed, ("held", step))[1]], False)  # who holds a node does not matter
         if step in places:
-            assert not is_alike(made, (tape_of(seed, ("kind", step))[1],), False)
+            assert not is_alike(made, [tape_of(seed, ("kind", step))[1]], False)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_has_got_a_value_is_another_piece(seed):
     root = tape_of(seed)[1]
     made, own = piece_of(root, random.Random(seed))
-    assert is_alike(made, (root,), True)
+    assert is_alike(made, [root], True)
     outside = [i for n in own for i in inputs_of(n) if i not in own and i.value is Objects.none]
     for node in [*own, *outside]:
         node.value = object()
-        assert not is_alike(made, (root,), False)
+        assert not is_alike(made, [root], False)
         node.value = Objects.none
-        assert is_alike(made, (root,), False)
+        assert is_alike(made, [root], False)
 
 
 def test_other_numbers_are_no_other_piece():
     root = tape_of(3)[1]
     made, _ = piece_of(root, random.Random(3))
-    assert is_alike(made, (root,), True)
+    assert is_alike(made, [root], True)
     tape, other = tape_of(3)
     for node in tape.nodes:
         node.number = 7 * node.number  # other threads have those between
-    assert is_alike(made, (other,), False)
+    assert is_alike(made, [other], False)

@@ -1,0 +1,310 @@
+"""Recordings in parts, in native Python: known segments come off at the end, and are run (`autodiff.tape.parts`).
+
+    take_known(...)         take off what is known
+    compute_parts(parts)    compute what is pending, from the beginning
+    pull_parts(...)         carry cotangents through, from the end
+
+A part is a tuple: its segment, and the nodes of that in the order in which the walk over it meets them.
+"""
+
+# mypy: ignore-errors
+# Types are those of native Python, which its own compiler checks.
+
+from __future__ import annotations
+
+from ..native import extern, i32, i64, local, native, ptr, u64
+from . import recording_objects as py
+from .call_objects import set_in_dict
+from .recording_entries import number_word, walk
+from .recording_piece import CodeBlock, PieceBlock, is_alike
+from .recording_run import settle
+from .recording_structs import RawNode, RawSegment, is_plain_or_no_leaf, nothing, tape
+
+set_has = extern("PySet_Contains", i32, ptr, ptr)
+add_to_set = extern("PySet_Add", i32, ptr, ptr)
+drop_from_set = extern("PySet_Discard", i32, ptr, ptr)
+put_in_list = extern("PyList_Insert", i32, ptr, i64, ptr)
+set_slice = extern("PyList_SetSlice", i32, ptr, i64, i64, ptr)
+drop_from_dict = extern("PyDict_DelItem", i32, ptr, ptr)
+
+#: Words of a table beside places: an object, which cotangent that was given, which result.
+OBJECT, GIVEN, RESULT = -1, -2, -3
+
+
+@native(inline=True)
+def block_of(segment: ptr) -> ptr[PieceBlock]:
+    return ptr[PieceBlock](py.bytes_at(ptr[RawSegment](segment).block)[0])
+
+
+# ------------------------------------------------------------------ cut
+
+
+@native(inline=False)
+def is_free(p: ptr[PieceBlock], frontier: ptr, gone: ptr) -> bool:
+    """True if none of what stays lies within the piece that was walked over, and none of what it reads is gone."""
+    oldest = ~u64(0)
+    for i in range(p.count):
+        if p.words[i] & 1 != 0:
+            word = number_word(walk.met[i + 1].node)
+            oldest = word if word < oldest else oldest
+    for i in range(p.reads):
+        if set_has(gone, walk.met[p.read_table[i] + 1].node) != 0:
+            return False
+    k = py.list_size(frontier) - p.roots
+    while k > 0:
+        k -= 1
+        n = ptr[RawNode](py.list_item(frontier, k))
+        if number_word(n) < oldest:
+            break
+        at = n.mark
+        if at > 0 and at < walk.count and walk.met[at].node is n and p.words[at - 1] & 1 != 0:
+            return False
+    return True
+
+
+@native
+def part_of(segment: ptr, count: i64) -> ptr:
+    """A part of the nodes that were walked over; null with an exception."""
+    nearby = local(ptr, py.FEW)
+    held = py.room(nearby, py.FEW, count)
+    if held is None:
+        return None
+    for i in range(count):
+        held[i] = walk.met[i + 1].node
+        py.inc(held[i])
+    both = local(ptr, 2)
+    both[1] = py.tuple_of(held, count)  # which may run any Python: nothing of the walk is read any more
+    py.leave(held, nearby)
+    both[0] = segment
+    py.inc(segment)
+    return py.tuple_of(both, 2)
+
+
+@native
+def meet_outside(n: ptr[RawNode], frontier: ptr, ends: ptr, is_end: ptr) -> bool:
+    """Put a node that is read into the frontier, where its number has it, if it is not there and gradients do not end
+    at it.  False with an exception."""
+    if set_has(ends, n) != 0:
+        return True
+    if n.type is not tape.plain_type:
+        said = py.call_one(is_end, n)
+        py.dec(said)
+        if said is not tape.false:
+            return said is not None
+    word = number_word(n)
+    k = py.list_size(frontier)
+    while k > 0 and number_word(ptr[RawNode](py.list_item(frontier, k - 1))) >= word:
+        k -= 1
+        if py.list_item(frontier, k) is n:
+            return True
+    return put_in_list(frontier, k, n) == 0
+
+
+@native(inline=False)
+def take(segment: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> i32:
+    """Take a segment off the end.  0: another one stands there, -1: an exception."""
+    p = block_of(segment)
+    if not is_alike(p, frontier, False) or not is_free(p, frontier, gone):
+        return 0
+    part = part_of(segment, i64(p.count))
+    if part is None:
+        return -1
+    status = py.append(parts, part)
+    nodes = py.tuple_item(part, 1)
+    py.dec(part)
+    if status == 0:
+        status = set_slice(frontier, py.list_size(frontier) - p.roots, py.list_size(frontier), None)
+    for i in range(p.roots):
+        if status == 0:
+            status = add_to_set(gone, py.tuple_item(nodes, i))
+    for i in range(p.reads):
+        n = ptr[RawNode](py.tuple_item(nodes, p.read_table[i]))
+        if status == 0 and not meet_outside(n, frontier, ends, is_end):
+            status = -1
+    return i32(1) if status == 0 else i32(-1)
+
+
+@native
+def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> ptr:
+    """Take known segments off the end of a recording, as long as there are any.  Gives None.
+
+    known     by kinds of nodes lists of the segments that end in one, the one that was met last first
+    frontier  a list of what is still to be computed or gone through, by number
+    parts     a list of what came off
+    gone, ends    sets: roots of what came off; where gradients end, so far
+    is_end    is_end(node): true if gradients end at a node with room for more, which is among the ends from now on
+    """
+    found = i32(1)
+    while found == 1 and py.list_size(frontier) > 0:
+        found = 0
+        latest = ptr[RawNode](py.list_item(frontier, py.list_size(frontier) - 1))
+        segments = py.dict_item(known, latest.kind)
+        k = i64(0)
+        while found == 0 and segments is not None and k < py.list_size(segments):
+            segment = py.list_item(segments, k)
+            py.inc(segment)
+            found = take(segment, frontier, parts, gone, ends, is_end)
+            if found == 1 and k > 0 and (
+                set_slice(segments, k, k + 1, None) != 0 or put_in_list(segments, 0, segment) != 0
+            ):
+                found = -1
+            py.dec(segment)
+            k += 1
+    return nothing() if found >= 0 else ptr(None)
+
+
+# ------------------------------------------------------------------ run
+
+
+@native(inline=True)
+def word_at(words: ptr[i64], nodes: ptr, given: ptr[ptr], results: ptr) -> ptr:
+    """The object that two words of a table stand for: the value of the node at a place, or as above."""
+    if words[0] >= 0:
+        return ptr[RawNode](py.tuple_item(nodes, words[0])).value
+    if words[0] == GIVEN:
+        return given[words[1]]
+    if words[0] == RESULT:
+        return py.tuple_item(results, words[1])
+    return ptr(words[1])
+
+
+@native(inline=False)
+def called(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr]) -> ptr:
+    """The results of code on a part, a new reference; null with an exception.   given: cotangents"""
+    values = local(ptr, code.arguments + 1)
+    values[0] = code.executable[0]
+    for i in range(code.arguments):
+        values[i + 1] = word_at(code.argument_table + 2 * i, nodes, given, None)
+    for i in range(code.arguments + 1):
+        py.inc(values[i])
+    results = py.call_method(tape.call_name, values, u64(code.arguments + 1), None)
+    py.let_go(values, code.arguments + 1)
+    return results
+
+
+@native
+def compute_parts(parts: ptr) -> ptr:
+    """Compute what is pending in parts, the last one first, and keep it.  Gives None."""
+    for i in range(py.list_size(parts)):
+        part = py.list_item(parts, py.list_size(parts) - 1 - i)
+        code = block_of(py.tuple_item(part, 0)).forward
+        if code is None:
+            continue
+        nodes = py.tuple_item(part, 1)
+        results = called(code, nodes, None)
+        if results is None:
+            return None
+        for k in range(code.results):
+            word = code.result_table + 3 * k
+            settle(ptr[RawNode](py.tuple_item(nodes, word[0])), results, word)
+        py.dec(results)
+    return nothing()
+
+
+@native
+def pull_of(p: ptr[PieceBlock], flags: ptr[i64], count: i64) -> ptr:
+    """The pull of a segment for a pattern; null for none."""
+    for k in range(py.list_size(p.pulls)):
+        pull = py.list_item(p.pulls, k)
+        code = ptr[CodeBlock](py.bytes_at(pull)[0])
+        i = i64(0)
+        while i < count and code.flag_table[i] == flags[i]:
+            i += 1
+        if i == count:
+            return pull
+    return None
+
+
+@native
+def new_pull(segment: ptr, flags: ptr[i64], count: i64, make: ptr) -> bool:
+    """Have one made.  False with an exception."""
+    numbers = local(ptr, count)
+    for i in range(count):
+        numbers[i] = py.int_of(flags[i])
+    pattern = py.list_of(numbers, count)
+    if pattern is None:
+        return False
+    made = py.call_two(make, segment, pattern)
+    py.dec(pattern)
+    py.dec(made)
+    return made is not None
+
+
+@native
+def cotangent_of(n: ptr[RawNode], is_root: bool, bars: ptr, masked: ptr, zeros: ptr, flag: ptr[i64]) -> ptr:
+    """The cotangent of a node, a new reference, and its flag; a root's is taken out.  Null for none, or with a flag of
+    -1 and an exception."""
+    bar = py.dict_item(bars, n)
+    flag[0] = 0
+    if bar is None:
+        if not is_root and not is_plain_or_no_leaf(n):
+            bar = py.call_one(zeros, n)
+            flag[0] = i64(1) if bar is not None else i64(-1)
+        return bar
+    flag[0] = 1 + i64(set_has(masked, n))
+    py.inc(bar)
+    if is_root and drop_from_dict(bars, n) != 0:
+        flag[0] = -1
+    return bar
+
+
+@native
+def put_cotangents(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr], bars: ptr, masked: ptr) -> bool:
+    """Run a pull, and keep the cotangents of what a part reads.  False with an exception."""
+    results = ptr(None)
+    if code.executable is not None:
+        results = called(code, nodes, given)
+        if results is None:
+            return False
+    is_right = True
+    for k in range(code.results):
+        word = code.result_table + 4 * k
+        n = ptr[RawNode](py.tuple_item(nodes, word[0]))
+        # A zero that was made for a leaf, and is passed on: no gradient reaches it.
+        is_reached = word[1] == RESULT or is_plain_or_no_leaf(n) or py.dict_item(bars, n) is not None
+        if is_right and is_reached:
+            bar = word_at(word + 1, nodes, given, results)
+            status = add_to_set(masked, n) if word[3] == 2 else drop_from_set(masked, n)
+            is_right = status >= 0 and set_in_dict(bars, n, bar) == 0
+    py.dec(results)
+    return is_right
+
+
+@native(inline=False)
+def pull_part(segment: ptr, nodes: ptr, bars: ptr, masked: ptr, make: ptr, zeros: ptr) -> bool:
+    """Carry cotangents through a part.  False with an exception."""
+    p = block_of(segment)
+    count = p.roots + p.tracked
+    given = local(ptr, count)
+    flags = local(i64, count)
+    is_right = True
+    for k in range(count):
+        is_root = k < p.roots
+        place = k if is_root else p.tracked_table[k - p.roots]
+        given[k] = cotangent_of(ptr[RawNode](py.tuple_item(nodes, place)), is_root, bars, masked, zeros, flags + k)
+        is_right = is_right and flags[k] >= 0
+    pull = pull_of(p, flags, count) if is_right else ptr(None)
+    if pull is None and is_right:
+        is_right = new_pull(segment, flags, count, make)
+        pull = pull_of(p, flags, count)
+    if is_right and pull is not None:
+        py.inc(pull)
+        is_right = put_cotangents(ptr[CodeBlock](py.bytes_at(pull)[0]), nodes, given, bars, masked)
+        py.dec(pull)
+    py.let_go(given, count)
+    return is_right
+
+
+@native
+def pull_parts(parts: ptr, bars: ptr, masked: ptr, make: ptr, zeros: ptr) -> ptr:
+    """Carry cotangents through parts.  Gives None.
+
+    bars     the cotangents by node: those of ends are left;   masked: a set of nodes whose cotangents are masked
+    make     make(segment, pattern): adds to a segment's pulls one that is missing
+    zeros    zeros(leaf): the cotangent of a leaf that no other part has reached
+    """
+    for i in range(py.list_size(parts)):
+        part = py.list_item(parts, i)
+        if not pull_part(py.tuple_item(part, 0), py.tuple_item(part, 1), bars, masked, make, zeros):
+            return None
+    return nothing()
