@@ -77,13 +77,6 @@ class Compared:
         assert _exact.setdefault(key, exact) == exact, "the hash of a recording stands for two exact keys"
 
 
-class _Recorder:
-    """A recorder whose asks are compared."""
-
-    def __init__(self, made):
-        self.asks = Compared(made.asks)
-
-
 def compare():
     """Compare from now on."""
     use_asks, at_size = recorder.use_asks, families._at_size
@@ -97,5 +90,5 @@ def compare():
         assert is_right, "the hash of a family stands for two"
         return at_size(ask, small, tracks)
 
-    recorder.use_asks = lambda made: use_asks(None if made is None else _Recorder(made))
+    recorder.use_asks = lambda made: use_asks(None if made is None else Compared(made))
     families._at_size = at_size_rightly

@@ -1,8 +1,8 @@
 """Recordings in machine code, set up for the classes and objects of the one who records (`record`).
 
     is_as_known(layout)        False where a self-check does not confirm how these look
-    asks = Asks(layout, code, library)
-    asks.ask(...)              and all other functions of `ASKS`, each in its file
+    asks = Asks(layout, code, builtins)
+    asks.ask(...)              and all other of these builtins, each in its file
     asks.answer(...)           an answer: what is looked up, and says how a plan is run
     asks.steps(...)            nodes to put down, the program of a rule say
     asks.rules(...)            the rules of a kind
@@ -12,10 +12,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import struct
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,10 +35,10 @@ from . import (
     recording_reverse,
     recording_rules,
     recording_run,
-    recording_steps,
     recording_structs,
     recording_walk,
 )
+from .launcher import builtin
 from .native import OFFSETS, SET_HANDLER, Self, native, numpy_function
 from .slots import life_of, offset_of
 from .ufunc_loops import loops_of, use_loops
@@ -61,7 +61,7 @@ class RecordLayout:
 
 ASKS = (
     recording_keys.ask, recording_families.described, recording_structs.remember,
-    recording_walk.history_of, recording_steps.scheduled, recording_interpret.interpreted,
+    recording_walk.history_of, recording_interpret.wired, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_piece.piece_of, recording_piece.finish_piece,
     recording_program.placed,
     recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,
@@ -194,7 +194,7 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "not_implemented": NotImplemented, "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float,
         "str_type": str, "list_type": list, "slice_type": slice, "array_type": np.ndarray, "float64_type": np.float64,
         "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
-        "answer_type": NativeAnswer, "rules_type": NativeRules, "out_of_range": OutOfRange, "new_array": np.empty,
+        "answer_type": NativeAnswer, "rules_type": NativeRules, "out_of_range": OutOfRange,
         "call_name": "call", "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as",
         "item_name": "item", "allocator": native().allocator, "add_loops": loops_of(np.add) or bytes(8),
         "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
@@ -215,27 +215,22 @@ def _made(cls: Any, struct_: type[Struct], tables: Mapping[str, Sequence[int]], 
 
 
 class Asks:
-    """The machine code, set up for one layout: each of `ASKS` is a method."""
+    """The machine code, set up for one layout: each of these builtins is a method."""
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __init__(self, layout: RecordLayout, code: engine.MachineCode, library: SimpleNamespace) -> None:
-        self._held = (layout, code)
+    def __init__(self, layout: RecordLayout, code: engine.MachineCode, builtins: Sequence[Any]) -> None:
+        self._code = code
         write_files_at_the_end()
-        for routine in ASKS:
-            setattr(self, routine.name, getattr(library, routine.name))
-        use_loops({key: code.address(loop.name) for key, loop in recording_interpret.LOOPS.items()})
+        for routine in builtins:
+            name = routine.name
+            setattr(self, name, builtin(name, code.address(f"{name}.builtin"), 0, code))
+        use_loops({key: code.address(loop.name) for key, loop in recording_interpret.LOOPS_OF_OURS.items()})
         self._plan = [offset_of(layout.classes["plan"], name) or 0 for name in ("valid", "executable")]
         self._objects = _objects(layout)
-        self.use()
-
-    def use(self, **objects: Any) -> None:
-        """Have machine code use these objects of `recording_structs.Tape`, and those that it had for the others."""
-        now = self._objects | objects
-        self.remember(tuple([now[name] for name in recording_structs.Tape.fields()]))
-        self._objects = now
+        self.remember(tuple([self._objects[name] for name in recording_structs.Tape.fields()]))
 
     def answer(
         self, plan: Any, arguments: Sequence[tuple[int, Any]], stored: Sequence[tuple[int, int, bool]],
@@ -287,6 +282,25 @@ class Asks:
         )  # fmt: skip
         made.entry = entry
         return made
+
+    def runs(
+        self, dtype: np.dtype, shape: Sequence[int], given: int, rows: Sequence[tuple[bytes, Sequence[int]]],
+        constants: Sequence[np.ndarray],
+    ) -> Self:  # fmt: skip
+        """The way NumPy computes a kind of so many inputs: see `ufunc_loops.Runs`."""
+        latest = {place: number for number, (_, places) in enumerate(rows) for place in places if place >= given}
+        words = []
+        for number, (loops, places) in enumerate(rows):
+            at = [given - 1 - p if p < 0 else p if p < given else p + len(constants) for p in places]
+            dying = [1 << k for k, p in enumerate(places) if latest.get(p) == number and places.index(p) == k]
+            none = [0] * (recording_interpret.MOST - len(at))
+            words += [id(loops) + OFFSETS["PAYLOAD"], len(at), *at, *none, sum(dying)]
+        values = [word for c in constants for word in (c.ctypes.data, id(dtype), 1, 0, 0)]
+        return _made(
+            Self, recording_interpret.RunWords, {"extents": shape, "row_table": words, "constant_table": values},
+            rows, constants, dtype=id(dtype), rank=len(shape), count=math.prod(shape),
+            rows=len(rows) if math.prod(shape) else 0, constants=len(constants),
+        )  # fmt: skip
 
     def rules(self, programs: Sequence[Any], steps: Sequence[NativeSteps]) -> NativeRules:
         """The rules of a kind, of which those that are programs are given as steps, too."""

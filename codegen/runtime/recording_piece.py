@@ -14,7 +14,7 @@ threads may have some between.  The words have the hash so far, too: a walk over
 
 from __future__ import annotations
 
-from ..native import Struct, i64, local, native, ptr, u32, u64
+from ..native import Struct, i64, local, native, ptr, row, u32, u64
 from .recording_entries import begin, has_room, walk
 from .recording_hash import Digest, mix, start
 from .recording_objects import FEW, bytes_at, inc, leave, room, tuple_item, tuple_of, tuple_size
@@ -133,12 +133,9 @@ def learn_piece(piece: ptr, roots: ptr) -> bool:
 @native
 def tuples_of(p: ptr[PieceBlock], held: ptr[ptr]) -> ptr:
     """A tuple of three: values, stored nodes, outer nodes.  The counts of all come along."""
-    parts = local(ptr, 3)
-    parts[0] = tuple_of(held, p.values)
     stored = held + p.values
-    parts[1] = tuple_of(stored, p.stored)
-    parts[2] = tuple_of(stored + p.stored, p.outer)
-    return tuple_of(parts, 3)
+    outer = stored + p.stored
+    return tuple_of(row(tuple_of(held, p.values), tuple_of(stored, p.stored), tuple_of(outer, p.outer)), 3)
 
 
 @native
