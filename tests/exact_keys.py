@@ -30,7 +30,7 @@ def exact_key(ask, small, tracks):
     handles = [t.node for r in small or () if (t := r()) is not None and t.node.value is None]
     live = [n for n in dict.fromkeys(handles) if n not in ask.results]
     if ask.purpose == VALUE:
-        return exactly(asks._Values(ask, live, tracks))
+        return exactly(asks.Question(ask, ask.results, live, tracks))
     past = history(ask.results)
     if ask.purpose == BACKWARD:
         leaves = {}
@@ -77,13 +77,6 @@ class Compared:
         assert _exact.setdefault(key, exact) == exact, "the hash of a recording stands for two exact keys"
 
 
-class _Recorder:
-    """A recorder whose asks are compared."""
-
-    def __init__(self, made):
-        self.asks = Compared(made.asks)
-
-
 def compare():
     """Compare from now on."""
     use_asks, at_size = recorder.use_asks, families._at_size
@@ -97,5 +90,5 @@ def compare():
         assert is_right, "the hash of a family stands for two"
         return at_size(ask, small, tracks)
 
-    recorder.use_asks = lambda made: use_asks(None if made is None else _Recorder(made))
+    recorder.use_asks = lambda made: use_asks(None if made is None else Compared(made))
     families._at_size = at_size_rightly

@@ -21,20 +21,20 @@ import numpy as np
 from codegen.garbage import ignoring
 from codegen.ir import DTYPES, dtype_name
 from codegen.kernel.instructions import OF_ONE
-from codegen.runtime.ufunc_loops import loops_of
+from codegen.runtime.ufunc_loops import Runs, loops_of
 
 
-def with_loop(name: str) -> Callable[[Any], Any]:
+def with_loop(name: str, operands: int) -> Callable[[Any], Any]:
     """A decorator of a reference that has a loop of this name (`codegen.runtime.recording_interpret`)."""
 
     def mark(reference: Any) -> Any:
-        reference.loop = name
+        reference.loop, reference.nin = name, operands
         return reference
 
     return mark
 
 
-@with_loop("choice")
+@with_loop("choice", 3)
 def where_of_arrays(condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The reference of `where`."""
     return np.where(condition, a, b)
@@ -168,12 +168,12 @@ class _NoUFunc(Exception):
     """A program does what no ufunc does."""
 
 
-class _UfuncLines:
-    """Operations that are put down as ufuncs: an operand is a number, given ones first, constants below 0."""
+class _UfuncRows:
+    """Operations that are put down as ufuncs, in rows: see `codegen.runtime.ufunc_loops.Runs`."""
 
     def __init__(self, dtype: np.dtype, given: int) -> None:
         self._dtype, self._given = dtype, given
-        self.lines: list[tuple[bytes, tuple[int, ...]]] = []
+        self.rows: list[tuple[bytes, tuple[int, ...]]] = []
         self.constants: list[np.ndarray] = []
 
     def __getattr__(self, name: str) -> Callable[..., int]:
@@ -184,36 +184,25 @@ class _UfuncLines:
         def put(*operands: int) -> int:
             if len(operands) > 3:
                 raise _NoUFunc
-            self.lines.append((loops, operands))
-            return self._given + len(self.lines) - 1
+            self.rows.append((loops, operands))
+            return self._given + len(self.rows) - 1
 
         return put
 
     def constant(self, value: float, *, like: int) -> int:
         self.constants.append(np.array(value, self._dtype))
-        _HELD.append(self.constants[-1])
         return -len(self.constants)
 
     def dtype(self, x: int) -> str:
         return dtype_name(self._dtype)
 
 
-#: Constants whose addresses tables of steps have: they live as long as the process.
-_HELD: list[np.ndarray] = []
-
-
-def _in_ufuncs(program: Callable[..., Any], dtype: np.dtype) -> Any:
-    """(lines, constants) of a program for elements of one dtype; None where no ufuncs say it.
-
-    A line is (loops, operands), a constant (address, dtype, bytes, what holds it).
-    """
+def _in_ufuncs(program: Callable[..., Any], dtype: np.dtype) -> Runs:
+    """The ufuncs that a program for elements of one dtype is written in."""
     count = len(inspect.signature(program).parameters) - 1
-    k = _UfuncLines(dtype, count)
+    k = _UfuncRows(dtype, count)
     try:
         found = on_elements(program)(k, *range(count))
     except (_NoUFunc, TypeError):  # it computes with Python's operators, or has parameters
-        return None
-    if found != count + len(k.lines) - 1:
-        return None
-    constants = [(c.ctypes.data, dtype, dtype.itemsize, c) for c in k.constants]
-    return tuple(k.lines), tuple(constants)
+        return 0, (), ()
+    return (count, k.rows, k.constants) if k.rows and found == count + len(k.rows) - 1 else (0, (), ())

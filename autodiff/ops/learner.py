@@ -214,7 +214,7 @@ class SubscriptLearner(Learner):
 
     def __init__(
         self, attach: Callable[[], None], function: Function, table: RecordTable, run: Callable[..., Any],
-        words_of: Callable[[Any, Any], Sequence[int] | None],
+        words_of: Callable[[Any, Any], bytes | None],
     ) -> None:  # fmt: skip
         super().__init__(attach, function, table, run)
         self.words_of = words_of
@@ -251,7 +251,7 @@ class SubscriptLearner(Learner):
         read = self.words_of(x, key) if _is_real([x]) and None not in outs and not state.now.literal else None
         if read is None or len(keys) > MOST_OPERANDS:
             return
-        n_starts, n_indices, *words = read
+        n_starts, n_indices, *words = memoryview(read).cast("q")
         count, pairs = len(more), tuple(zip(words[n_indices::2], words[n_indices + 1 :: 2], strict=True))
         if len(keys) != 1 + count + n_indices:
             return

@@ -57,7 +57,7 @@ from .arithmetic import accumulated
 from .indexing import getitem, index_update
 from .learner import ALL, START, Learner, SubscriptLearner
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
-from .template import NATIVE, WHEN_DECLARED
+from .template import WHEN_DECLARED
 
 native = later("codegen.runtime.record")
 
@@ -78,7 +78,6 @@ class Front:
         self.replaced: list[Place] = []
         #: The learner of a site, and the function that is called where the site knows nothing.
         self._learner = functools.partial(Learner, attach)
-        recorder.begin_sites()
         reads = [(Tensor, name, made) for name, made in recorder.reads(Tensor).items()]
         self._made = [*self._operators(), *self._methods(), *self._subscripts(), *reads]
 
@@ -236,7 +235,6 @@ def _put_in_front(recorder: Any) -> None:
     _attach()
     use_asks(recorder)
     leaves.use_native(recorder)
-    NATIVE.append(recorder)
     WHEN_DECLARED.append(_now.front.give_site)  # files of functions are imported late, too
 
 
@@ -264,7 +262,6 @@ def uninstall() -> None:
             _now.front.take_away()
         use_asks(None)
         leaves.use_native(None)
-        NATIVE.clear()
         WHEN_DECLARED.clear()
 
 

@@ -49,7 +49,7 @@ def _reshape_element(k, index, x, *, shape):
 
 _reshape = linear(
     "reshape",
-    with_loop("copy")(lambda x, *, shape: x.reshape(shape)),
+    with_loop("copy", 1)(lambda x, *, shape: x.reshape(shape)),
     infer=_reshape_aval,
     transpose=lambda y_bar, y, x, *, shape: (reshaped(y_bar, x.shape),),
     lower=Move(_reshape_element, free=False, is_reshape=True),
@@ -277,7 +277,7 @@ def _broadcast_batch(op, size, xs, mapped, *, shape):
 
 _broadcast_to = linear(
     "broadcast_to",
-    with_loop("copy")(lambda x, *, shape: np.broadcast_to(x, shape)),
+    with_loop("copy", 1)(lambda x, *, shape: np.broadcast_to(x, shape)),
     infer=_broadcast_aval,
     transpose=lambda y_bar, y, x, *, shape: (sum_to(y_bar, x.shape),),
     lower=Move(_broadcast_element),

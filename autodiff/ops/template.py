@@ -22,13 +22,12 @@ from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, fits
 from ..custom.function import Function
 from ..custom.keys import users_methods
 from ..dispatch import Choices, observed
+from ..tape import machine
 from ..tape.node import Kind, Node, Out, new_number, put_down
 from ..tape.record import Recording, another, argument, is_masked, look_at_size
 from ..tape.walk import is_repeatable, recorded_between
 from ..tensor import Tensor, handle
 
-#: The native recorder while it is in front of Python (`ops.recorder`).
-NATIVE: list[Any] = []
 #: Makes tensors of arguments: given the function's name, pairs of names and values, and kinds (`declare` fills it).
 TAKES: list[Callable[[str, list[tuple[str, Any]], str], list[Tensor]]] = []
 #: Functions that are called with each public function when it is declared.
@@ -95,10 +94,11 @@ class Template:
 
     def put(self, now: Recording, tensors: tuple) -> Tensor:
         """Put the nodes down again behind these tensors."""
-        if self._put is None and NATIVE:
+        native = machine.asks
+        if self._put is None and native is not None:
             program = self.program(len(tensors))
-            self._put = program is not None and NATIVE[-1].putter(program)
-        if self._put and NATIVE:
+            self._put = program is not None and native.putter(program)
+        if self._put and native is not None:
             y: Tensor = self._put(now, *tensors)
             return y
         nodes = [t.node for t in tensors]

@@ -40,7 +40,7 @@ _native: tuple[Callable[[np.ndarray], Tensor | None], Callable[[np.ndarray, Kind
 def use_native(recorder: Any) -> None:
     """Copy natively from now on; None: in Python."""
     global _native
-    _native = None if recorder is None else recorder.leaves()
+    _native = None if recorder is None else (recorder.copy_leaf, recorder.learn_leaf)
 
 
 def copied_natively(array: np.ndarray) -> Tensor | None:

@@ -19,7 +19,7 @@ asks: Any = None
 def use_asks(recorder: Any) -> None:
     """Read recordings by machine code from now on; None: in Python."""
     global asks
-    asks = None if recorder is None else recorder.asks
+    asks = recorder
 
 
 def note_repeated() -> None:

@@ -22,10 +22,11 @@ import numpy as np
 
 from codegen import ir
 from codegen.ir import DTYPES, Aval, Op
-from codegen.runtime.ufunc_loops import OWN, loops_of
+from codegen.runtime.ufunc_loops import OWN, Runs, loops_of
 
 from ..stand_ins import number_class
 from ..tensor import CLASSES, Tensor
+from . import machine
 
 #: Live pending results of at most this many elements are computed along with what is asked for:
 #: a loss or a metric costs nothing beside the work it summarises.
@@ -167,16 +168,11 @@ class Primitive(Op):
         self.memo: tuple[dict, dict] = ({}, {})
 
 
-#: Dtype and shape of what an operation gives; NumPy's loops if it is a ufunc, or those that it is written in; the
-#: number of elements, the bytes of one.  Machine code reads it (`codegen.runtime.recording_steps`).
-Runs = tuple[np.dtype, tuple[int, ...], Any, int, int]
-
-
 class Kind:
     """Everything about a node but its wiring and value.  Interned: compare with `is`.
 
     rules    what rules record for it (`transforms.rule_programs`)
-    runs     how NumPy computes it: see `Runs`
+    runs     how NumPy computes it, as machine code knows it
     told     the one object of all kinds that compute the same, whether gradients are tracked or not
     """
 
@@ -191,25 +187,27 @@ class Kind:
         self.released = released
         self.freed: Kind | None = None  # the same kind, marked: history was given up by a backward
         self.rules: Any = None
-        self.runs: Runs | None = None
+        self.runs: Any = None
         exactly = repr(params) if op is CONSTANT else params  # -0.0 is not 0.0, and nan is nan
         key = op, exactly, out.shape, out.aval.dtype
         self.told: Told = _TOLD.known(key) or _TOLD.the_one(key, Told())
 
     def run_as(self) -> None:
         """Set `runs`, for which machine code asks."""
-        aval, dtype = self.out.aval, self.out.aval.dtype
-        self.runs = dtype, aval.shape, self._loops(dtype), aval.size, dtype.itemsize
+        aval = self.out.aval
+        self.runs = machine.asks.runs(aval.dtype, aval.shape, *self._loops(aval.dtype))
 
-    def _loops(self, dtype: np.dtype) -> Any:
+    def _loops(self, dtype: np.dtype) -> Runs:
         reference: Any = self.op.reference
-        if self.op is CONSTANT:  # one step, which copies its value
-            value = reference(**self.op.keywords(self.params))
-            return ((OWN["copy"], (-1,)),), ((value.ctypes.data, dtype, dtype.itemsize, value),)
+        if self.op is CONSTANT:  # one row, which copies its value
+            return 0, [(OWN["copy"], (-1,))], [reference(**self.op.keywords(self.params))]
         if self.params and not hasattr(reference, "loop"):
-            return None  # parameters go to Python's function
-        in_ufuncs = getattr(reference, "in_ufuncs", None)
-        return loops_of(reference) if in_ufuncs is None else in_ufuncs(dtype)
+            return 0, (), ()  # parameters go to Python's function
+        if hasattr(reference, "in_ufuncs"):
+            found: Runs = reference.in_ufuncs(dtype)
+            return found
+        loops = loops_of(reference)
+        return (reference.nin, [(loops, range(reference.nin))], ()) if loops else (0, (), ())
 
     def __repr__(self) -> str:
         return f"{self.op.name}{self.params or ''}: {self.out}"

@@ -12,7 +12,6 @@ Where derivatives are wanted the nodes of a trace, or of the body of a loop, are
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
@@ -47,7 +46,10 @@ class Program:
     has_regions   True if loops or branches are among the operations
     """
 
-    __slots__ = ("_graph", "_key", "_table", "equations", "has_regions", "inputs", "lowered", "outputs", "size")
+    __slots__ = (
+        "_graph", "_is_of_loops", "_key", "_wires", "equations", "has_regions", "inputs", "lowered",
+        "outputs", "size",
+    )  # fmt: skip
 
     def __init__(
         self, inputs: Sequence[Aval], equations: Sequence[tuple[Kind, tuple[int, ...]]], outputs: Sequence[int]
@@ -55,7 +57,8 @@ class Program:
         self.inputs, self.equations, self.outputs = inputs, equations, outputs
         self._key: tuple | None = None
         self._graph: ir.Graph | None = None
-        self._table = b""
+        self._wires = b""
+        self._is_of_loops = False  # not known to be
         self.lowered: list[ir.Node] = []
         kinds = [kind for kind, _ in equations]
         self.size = sum([kind.out.aval.size for kind in kinds])
@@ -98,53 +101,49 @@ class Program:
         arrays = [np.asarray(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
         native = machine.asks
         try:
-            found = self._by_references(arrays) if native is None else self._filled(native, arrays)
+            found = self._by_references(arrays) if native is None else self._by_loops(native, arrays)
         except Exception:
             found = None  # all over again: the graph says where
         if found is None:
             return ir.evaluate(self.graph, *arrays)
         taken = set(map(id, arrays))
-        return tuple([ir.unshared(found[p], taken) for p in self.outputs])
+        return tuple([ir.unshared(array, taken) for array in found])
 
     #: As an executable is run.
     call = evaluate
 
     def _by_references(self, arrays: Sequence[np.ndarray]) -> list[Any] | None:
-        """The values of all equations, and behind them the inputs; None where they want much memory."""
+        """The outputs; None where all values want much memory."""
         if self.size > _MANY:
             return None
         values: list[Any] = [*[None] * len(self.equations), *arrays[::-1]]
         with ignoring(all="ignore"), one_thread():
             for place, (kind, places) in enumerate(self.equations):
                 values[place] = _value(kind, [values[p] for p in places])
-        return values
+        return [values[p] for p in self.outputs]
 
-    def _filled(self, native: Any, arrays: Sequence[np.ndarray]) -> list[Any] | None:
-        """The same, all of them arrays, or with an address in memory that they share.
+    def _by_loops(self, native: Any, arrays: Sequence[np.ndarray]) -> Sequence[Any] | None:
+        """The outputs: machine code calls NumPy's loops, and the rest is done here."""
+        inputs = [_packed(array, aval.dtype) for array, aval in zip(arrays, self.inputs, strict=True)]
+        if not self._wires:
+            self._wires = native.wired(self.equations, len(inputs), tuple(self.outputs))
+        found: Sequence[Any] | None
+        if self._is_of_loops:  # those of plain numbers raise nothing
+            found = native.interpreted(self.equations, self._wires, inputs, None)
+            return found
+        is_of_loops = True
 
-        Machine code calls NumPy's loops, and the rest is done here.
-        """
-        if not self._table:
-            inputs = [(aval.dtype, aval.size, aval.dtype.itemsize) for aval in self.inputs]
-            self._table = native.scheduled(self.equations, inputs, tuple(self.outputs))
-        # As `recording_steps.ArrayLoops` says it.
-        *_, count, _, total, shared, elements, by_python = struct.unpack_from("8q", self._table)
-        if elements > _MANY or shared > 8 * _MANY:
-            return None
-        values: list[Any] = [*[None] * count, *map(_packed, arrays[::-1])]
-        memory = np.empty(shared + 8 * total, np.uint8)
-
-        def value(place: int) -> np.ndarray:
+        def value(place: int, *given: np.ndarray) -> np.ndarray:
             """The value of an equation that NumPy has no loop for, its elements one after the other."""
-            kind, places = self.equations[place]
-            return _packed(_value(kind, [values[p] for p in places]))
+            nonlocal is_of_loops
+            is_of_loops = False
+            kind, _ = self.equations[place]
+            return _packed(_value(kind, given), kind.out.aval.dtype)
 
-        if not by_python:  # loops of plain numbers raise nothing
-            native.interpreted(self._table, self.equations, values, memory, None)
-            return values
         with ignoring(all="ignore"), one_thread():
-            native.interpreted(self._table, self.equations, values, memory, value)
-        return values
+            found = native.interpreted(self.equations, self._wires, inputs, value)
+        self._is_of_loops = is_of_loops
+        return found
 
 
 def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
@@ -161,10 +160,12 @@ def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
     return value
 
 
-def _packed(array: np.ndarray) -> np.ndarray:
-    """The array with its elements one after the other, at addresses that loops take."""
+def _packed(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The array with its elements one after the other, at addresses that loops take, and of this very dtype."""
     found = np.asarray(array, order="C")
-    return found if found.flags.aligned else found.copy()
+    if not found.flags.aligned:
+        found = found.copy()
+    return found if found.dtype is dtype else found.view(dtype)
 
 
 def program_of(

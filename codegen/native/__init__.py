@@ -28,7 +28,7 @@ tested against itself.  The language:
   are closures: a function of types that returns a native one.
 - `None` is the null pointer.  `p.field`, `p[i]`, `p + n`; a field or element that is a struct or array is a pointer.
 - Objects of Python's are pointers, and references are counted by the calls that a function makes (`Py_IncRef`).
-- Words of `routines`: static, constants, local, select, shuffle, masked_load, the atomic operations, fence.
+- Words of `routines`: static, constants, local, row, select, shuffle, the atomic operations, fence.
 
 Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
 `expressions`, `calls` (one method for each kind of syntax node), `writer` (blocks, checks).
@@ -54,9 +54,8 @@ from .routines import (
     external,
     fence,
     local,
-    masked_load,
-    masked_store,
     native,
+    row,
     select,
     shuffle,
     static,
@@ -68,6 +67,6 @@ from .translation import NotNative
 __all__ = [
     "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
     "atomic_store", "bit_cast", "compare_exchange", "constants", "extern", "external", "f32", "f64", "fence", "fn",
-    "i8", "i16", "i32", "i64", "local", "masked_load", "masked_store", "native", "ptr", "select", "shuffle", "static",
+    "i8", "i16", "i32", "i64", "local", "native", "ptr", "row", "select", "shuffle", "static",
     "u8", "u16", "u32", "u64", "u128", "vector", "void",
 ]  # fmt: skip

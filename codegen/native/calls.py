@@ -123,31 +123,6 @@ class CallWriter(ExpressionWriter):
         text = self.let(f"shufflevector {kind} {a.text}, {kind} {b.text}, <{len(places)} x i32> <{listed}>")
         return Computed(text, vector[a.kind.item, len(places)])
 
-    def word_masked_load(self, e: ast.Call) -> Computed:
-        place, mask, kind = self._masked(e)
-        whole, bits, size = spelled(kind), spelled(mask.kind), kind.item.bits // 8
-        name = f"llvm.masked.load.v{kind.lanes}f{kind.item.bits}.p0"
-        load = self.module.declared(name, whole, "ptr", "i32", bits, whole)
-        text = f"call {whole} {load}(ptr {place.text}, i32 {size}, {bits} {mask.text}, {whole} zeroinitializer)"
-        return Computed(self.let(text), kind)
-
-    def word_masked_store(self, e: ast.Call) -> Computed:
-        place, mask, kind = self._masked(e)
-        value = self.fit(self.expr(e.args[2]), kind, e)
-        whole, bits, size = spelled(kind), spelled(mask.kind), kind.item.bits // 8
-        name = f"llvm.masked.store.v{kind.lanes}f{kind.item.bits}.p0"
-        store = self.module.declared(name, "void", whole, "ptr", "i32", bits)
-        self.emit(f"call void {store}({whole} {value.text}, ptr {place.text}, i32 {size}, {bits} {mask.text})")
-        return Computed("", void)
-
-    def _masked(self, e: ast.Call) -> tuple[Computed, Computed, Any]:
-        """A pointer to a vector, lanes of it, and the vector's type."""
-        place, mask = self.expr(e.args[0]), self.expr(e.args[1])
-        kind = getattr(place.kind, "target", None)
-        if mask.kind is not vector[bool, getattr(kind, "lanes", 0)]:
-            raise self.refuse(e, f"{_named(place.kind)} has no lanes {_named(mask.kind)}")
-        return place, mask, kind
-
     def word_bit_cast(self, e: ast.Call) -> Computed:
         kind, value = self.evaluated(e.args[0]), self.expr(e.args[1])
         if getattr(kind, "bits", 0) != getattr(value.kind, "bits", -1):
@@ -171,6 +146,15 @@ class CallWriter(ExpressionWriter):
         size = size_of(kind) * length
         self.heads.append(f"  {name} = alloca [{size} x i8], align {64 if size >= 64 else 16}")
         return Computed(name, ptr[kind], length=length)
+
+    def word_row(self, e: ast.Call) -> Computed:
+        """Pointers side by side on the stack."""
+        name = self.fresh("%local")
+        self.heads.append(f"  {name} = alloca [{8 * len(e.args)} x i8], align 16")
+        for i, part in enumerate(e.args):
+            value = self.fit(self.expr(part, ptr), ptr, part)
+            self.kept(value.text, ptr, self.element(name, ptr, str(i)))
+        return Computed(name, ptr[ptr], length=len(e.args))
 
     # ------------------------------------------------------------ atomic operations
 

@@ -131,8 +131,8 @@ class ExpressionWriter(TextWriter):
     def on_Name(self, e: ast.Name, want: Any) -> Computed:
         if e.id in self.variables:
             at, kind = self.variables[e.id]
-            if e.id not in self.params:
-                self.note("use", e)
+            if e.id not in self.are_set:
+                raise self.refuse(e, f"{e.id} has no value on every way to here")
             text = self.values.get(e.id) or self.let(f"load {spelled(kind)}, ptr {at}")
             return Computed(text, kind, length=self.lengths.get(e.id, 0))
         found = self.known(e.id, e)

@@ -7,11 +7,11 @@
     static(Pool)                memory that exists once for each module of machine code, zero at the start
     external("_Py_NoneStruct")  an object of another library, by name
     local(T, n)                 n values on the stack
+    row(x, y)                   these pointers, side by side on the stack
     constants(T, [1, 2])        numbers in memory that nobody changes
 
 `bit_cast(u64, x)` is the bits of a number.  Of vectors: `select(lanes, a, b)` chooses from two, `shuffle(a, b, (0, 5))`
-takes lanes of both by number, which are known while compiling.  `masked_load(p, lanes)` reads these lanes of the
-vector at p, the others are zero; `masked_store(p, lanes, x)` writes them.
+takes lanes of both by number, which are known while compiling.
 
 Two arguments name a place: an owner and a field in quotes, or an array and a number.
 
@@ -183,6 +183,10 @@ def local(kind: Any, count: int) -> Pointer:
     return Pointer([None] * (int(count) * getattr(kind, "lanes", 1)), 0, kind)
 
 
+def row(*pointers: Any) -> Pointer:
+    return Pointer(list(pointers), 0, ptr)
+
+
 def select(choice: Any, yes: Any, no: Any) -> Any:
     """Of two vectors the lanes that a vector of bool chooses; a bool chooses one of any two without a branch."""
     if isinstance(choice, bool):
@@ -194,18 +198,6 @@ def shuffle(a: Any, b: Any, places: Sequence[int]) -> Any:
     """Lanes of two vectors by their numbers; those of the second come after those of the first."""
     both = [*a.values, *b.values]
     return vector[a.item, len(places)]([both[place] for place in places])
-
-
-def masked_load(place: Any, choice: Any) -> Any:
-    """The lanes of the vector at a place that a vector of bool chooses, zeros in others; nothing else is read."""
-    return place.item([place.items[place.start + i] if c else place.item.item() for i, c in enumerate(choice.values)])
-
-
-def masked_store(place: Any, choice: Any, value: Any) -> None:
-    """Write the lanes that a vector of bool chooses, and nothing beside them."""
-    for i, chosen in enumerate(choice.values):
-        if chosen:
-            place.items[place.start + i] = value[i]
 
 
 def bit_cast(kind: Any, value: Any) -> Any:
@@ -279,7 +271,7 @@ def fence(ordering: str = "seq_cst") -> None:
 INTRINSICS: dict[Any, str] = {
     f: f.__name__
     for f in (
-        local, select, shuffle, masked_load, masked_store, bit_cast, fence,
+        local, row, select, shuffle, bit_cast, fence,
         atomic_load, atomic_store, atomic_add, atomic_max, compare_exchange,
     )
 }  # fmt: skip

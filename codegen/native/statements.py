@@ -1,16 +1,15 @@
-"""Statements of native Python, and the frame of a function.  No local is used before it has a value."""
+"""Statements of native Python, and the frame of a function."""
 
 from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .calls import CallWriter
 from .numbers import i64
 from .routines import void
-from .structs import Field, evaluated
+from .structs import Field
 from .translation import Computed, spelled
 
 
@@ -36,7 +35,6 @@ class RoutineWriter(CallWriter):
         self.begin("leave")
         text = "" if result is void else self.let(f"load {spelled(result)}, ptr %.result")
         self.emit("ret void" if result is void else f"ret {spelled(result)} {text}")
-        refuse_unset(self.happenings, self.ways, self.refuse)
         attributes = {True: " alwaysinline", False: " noinline", None: ""}[routine.inline]
         linkage = "" if routine in self.module.exported else "internal "
         params = ", ".join(f"{spelled(kind)} %{name}" for name, kind in routine.params)
@@ -69,14 +67,6 @@ class RoutineWriter(CallWriter):
         want = self.variables[target.id][1] if isinstance(target, ast.Name) and target.id in self.variables else None
         self.store(target, self.expr(s.value, want), s)
 
-    def on_AnnAssign(self, s: ast.AnnAssign) -> None:
-        kind = evaluated(ast.unparse(s.annotation), self.routine.scope)
-        if not isinstance(s.target, ast.Name) or s.value is None or s.target.id in self.variables:
-            raise self.refuse(s, "the type of a local stands where it is first assigned")
-        value = self.expr(s.value, kind)
-        self.slot(s.target.id, kind)
-        self.store(s.target, value, s)
-
     def on_AugAssign(self, s: ast.AugAssign) -> None:
         if any(isinstance(node, ast.Call) for node in ast.walk(s.target)):
             raise self.refuse(s, "the target would be called twice")
@@ -99,7 +89,7 @@ class RoutineWriter(CallWriter):
         if isinstance(target, ast.Name):
             if target.id not in self.values:
                 self.emit(f"store {spelled(kind)} {value.text}, ptr {at}")
-            self.note("set", target.id)
+            self.are_set.add(target.id)
         else:
             self.kept(value.text, kind, at)
 
@@ -164,7 +154,7 @@ class RoutineWriter(CallWriter):
         self.loops.pop()
         self.jump(head)
         self.begin(end)
-        if is_endless and not any(end in ways for ways in self.ways.values()):
+        if is_endless and end not in self.set_at:
             self.emit("unreachable")
             self.is_closed = True
 
@@ -193,7 +183,7 @@ class RoutineWriter(CallWriter):
         self.branch(self.let(f"icmp {'slt' if step > 0 else 'sgt'} i64 {number}, {stop}"), body, end)
         self.begin(body)
         self.emit(f"store i64 {number}, ptr {at}")
-        self.note("set", s.target.id)
+        self.are_set.add(s.target.id)
         self.loops.append((following, end))
         self.block(s.body)
         self.loops.pop()
@@ -242,36 +232,3 @@ class RoutineWriter(CallWriter):
             self.emit(f"store {spelled(result)} {value.text}, ptr %.result")
         self.jump("leave")
 
-
-# ---------------------------------------------------------------- ways through a function
-
-
-def refuse_unset(
-    happenings: Mapping[str, Sequence[tuple[str, Any]]],
-    ways: Mapping[str, Sequence[str]],
-    refuse: Callable[[ast.AST, str], Exception],
-) -> None:
-    """Raise what `refuse` makes for the first use of a local without a value.  Blocks are followed until nothing
-    changes: in front of each stand the locals that have a value on every way to it.
-
-    happenings   by block, in order: ("set", name), ("use", the node of a name)
-    ways         the blocks that may follow a block
-    """
-    before: dict[str, set[str]] = {".entry": set()}
-    changed = [".entry"]
-    while changed:
-        block = changed.pop()
-        after = before[block].union([about for what, about in happenings[block] if what == "set"])
-        for following in ways[block]:
-            old = before.get(following)
-            met = after if old is None else old & after
-            if met != old:
-                before[following] = met
-                changed.append(following)
-    for block, names in before.items():
-        known = set(names)
-        for what, about in happenings[block]:
-            if what == "set":
-                known.add(about)
-            elif about.id not in known:
-                raise refuse(about, f"{about.id} has no value on every way to here")

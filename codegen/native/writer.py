@@ -1,7 +1,7 @@
 """Lines of LLVM's text of one function: instructions, blocks, the source line of each, and checks.
 
-Locals are followed here as well: `happenings` has for each block, in order, where one is set and used; `statements`
-reads it.
+Locals are followed here as well: none is used before it has a value on every way to there.  A block is begun after all
+that lead to it, but for the head of a loop; the way back to that goes through it, so it brings no fewer values along.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ class TextWriter:
     scope       names that are known while compiling, first of all those of unrolled loops
     given       how often the source gives a local its value
     loops       where `continue` and `break` go; None for an unrolled one
+    are_set     locals and parameters that have a value here
+    set_at      by block, those that have one on every way to it so far
     """
 
     def __init__(self, module: ModuleText, routine: Routine) -> None:
         self.module, self.routine, self.tree = module, routine, routine.tree
-        self.params = {name for name, _ in routine.params}
         self.variables: dict[str, tuple[str, Any]] = {}
         self.lengths: dict[str, int] = {}
         self.values: dict[str, str] = {}
@@ -41,9 +42,8 @@ class TextWriter:
         self.heads: list[str] = []
         self.line = self.tree.lineno
         self.is_closed = False
-        self.happenings: dict[str, list[tuple[str, Any]]] = {".entry": []}
-        self.ways: dict[str, list[str]] = {".entry": []}
-        self._block = ".entry"
+        self.are_set = {name for name, _ in routine.params}
+        self.set_at: dict[str, set[str]] = {}
         self._count = 0
         self._subprogram = module.subprogram(routine, self.line)
         self._places: dict[int, str] = {}
@@ -79,25 +79,24 @@ class TextWriter:
         """Start a block."""
         self.lines.append(f"{label}:")
         self.is_closed = False
-        self._block = label
-        self.happenings.setdefault(label, [])
-        self.ways.setdefault(label, [])
+        self.are_set = set(self.set_at.get(label, ()))
 
     def jump(self, label: str) -> None:
         """End the block, if it has not ended."""
         if not self.is_closed:
-            self.ways[self._block].append(label)
+            self._lead_to(label)
             self.emit(f"br label %{label}")
         self.is_closed = True
 
     def branch(self, truth: str, yes: str, no: str) -> None:
-        self.ways[self._block] += (yes, no)
+        self._lead_to(yes)
+        self._lead_to(no)
         self.emit(f"br i1 {truth}, label %{yes}, label %{no}")
         self.is_closed = True
 
-    def note(self, what: str, about: Any) -> None:
-        """Something that happens to a local: "set" with its name, "use" with the node of it."""
-        self.happenings[self._block].append((what, about))
+    def _lead_to(self, label: str) -> None:
+        """Note which locals have a value on a way to a block."""
+        self.set_at[label] = self.set_at.get(label, self.are_set) & self.are_set
 
     def refuse(self, node: Any, why: str) -> NotNative:
         line = getattr(node, "lineno", self.line)

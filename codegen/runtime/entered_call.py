@@ -13,7 +13,7 @@ put there, which are held until the call ends.  Where no entry fits, or the mode
 
 from __future__ import annotations
 
-from ..native import bit_cast, extern, i32, i64, local, native, ptr, u64
+from ..native import bit_cast, extern, i32, i64, local, native, ptr, row, u64
 from .call_objects import PACKED, items_of
 from .launch import run_plan
 from .plan_words import MISS, Check, EntryWords, entering
@@ -75,9 +75,7 @@ def parts_by(function: ptr, x: ptr, parts: ptr[ptr], count: i64) -> bool:
 
     An interrupt, which nobody would meet again, stays set.
     """
-    given = local(ptr, 1)
-    given[0] = x
-    found = call(function, given, 1, None)
+    found = call(function, row(x), 1, None)
     if found is None:
         if matches(entering.error_type) != 0:
             clear_error()  # the general way meets it again
@@ -268,8 +266,4 @@ def enter(self: ptr, args: ptr, keywords: ptr) -> ptr:
                     dec(site)
                     return result
         dec(site)
-    given = local(ptr, 3)
-    given[0] = self
-    given[1] = args
-    given[2] = entering.none if keywords is None else keywords
-    return call(entering.slow, given, 3, None)
+    return call(entering.slow, row(self, args, entering.none if keywords is None else keywords), 3, None)

@@ -23,17 +23,15 @@ is called, which raises (unless the status says that something was raised).
 from __future__ import annotations
 
 from ..kernel.nest import Status
-from ..native import fn, i32, i64, local, native, ptr, u8, u32, u64
+from ..native import fn, i64, local, native, ptr, u8, u32, u64
 from .call_objects import data_of, put_together, row_of
 from .plan_words import MISS, EntryWords, PlanWords, Spec, entering
 from .pool import from_pool, to_pool
-from .recording_objects import HEAD, RawArray, RawSelf, call, dec, inc, int_of, let_go, new_array
+from .recording_objects import HEAD, RawSelf, call, dec, int_of, let_go, owning_array
 from .run_steps import let_others, run_program, take_lock_again
 
 #: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
 STACK_BYTES = 16384
-#: C-contiguous, aligned, writeable; and that an array owns its memory.
-NEW_FLAGS, OWNS = 0x501, 0x4
 #: Status and step of memory that is not there: of a result, of a frame.
 NO_RESULT, NO_FRAME = Status.NO_MEMORY.value, 1 << 32 | Status.NO_MEMORY.value
 
@@ -66,16 +64,10 @@ def output(plan: ptr[PlanWords], spec: ptr[Spec], slot: ptr[ptr]) -> ptr:
     data = from_pool(u64(spec.bytes))
     if data is None:
         return fail(plan, NO_RESULT, spec.bytes)
-    inc(spec.descr)  # the next call takes this reference
-    array = new_array(entering.array_type, spec.descr, i32(spec.rank), spec.extents, None, data, NEW_FLAGS, None)
+    array = owning_array(entering.array_type, entering.allocator, spec.descr, spec.rank, spec.extents, data)
     if array is None:
         to_pool(data)
         return None
-    # From here on the array gives its memory back to the pool when it dies.
-    inc(entering.allocator)
-    raw = ptr[RawArray](array)
-    raw.allocator = entering.allocator
-    raw.flags = raw.flags | OWNS
     slot[0] = data
     return array
 

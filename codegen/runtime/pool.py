@@ -238,5 +238,5 @@ def handler_free(context: ptr, data: ptr, size: u64) -> void:
         to_pool(data)
 
 
-#: The functions that Python calls.
-POOL = (pool_free_bytes, pool_set_limit, pool_trim, pool_handler)
+#: The functions that Python calls, and other machine code.
+POOL = (pool_free_bytes, pool_set_limit, pool_trim, pool_handler, from_pool, to_pool)

@@ -26,13 +26,12 @@ from __future__ import annotations
 
 from ..native import (
     constants,
+    extern,
     f32,
     f64,
     i32,
     i64,
     local,
-    masked_load,
-    masked_store,
     native,
     ptr,
     select,
@@ -86,22 +85,44 @@ def multiply_of(number, width, height):
     return multiply
 
 
-def first_lanes_of(number, width):
-    """`first_lanes`: which of a vector's lanes are below a number."""
+def masks_of(number, width):
+    """`first_lanes`: which of a vector's lanes are below a number;  `masked_load`: these of one in memory, and zeros;
+    `masked_store` writes these.  Nothing beside them is touched."""
     item = i32 if number is f32 else i64
-    V = vector[item, width]
+    V, W, lanes, size = vector[item, width], vector[number, width], vector[bool, width], number.bits // 8
     numbers = constants(item, range(width))
+    word = f"v{width}f{number.bits}.p0"
+    load = extern(f"llvm.masked.load.{word}", W, ptr, i32, lanes, W, plain=_loaded)
+    store = extern(f"llvm.masked.store.{word}", void, W, ptr, i32, lanes, plain=_kept)
 
     @native(inline=True)
-    def first_lanes(count: i64) -> vector[bool, width]:
+    def first_lanes(count: i64) -> lanes:
         return ptr[V](numbers)[0] < V(item(count))
 
-    return first_lanes
+    @native(inline=True)
+    def masked_load(at: ptr[W], mask: lanes) -> W:
+        return load(at, size, mask, W(0.0))
+
+    @native(inline=True)
+    def masked_store(at: ptr[W], mask: lanes, x: W) -> void:
+        store(x, at, size, mask)
+
+    return first_lanes, masked_load, masked_store
+
+
+def _loaded(at, size, mask, others):
+    return type(others)([at.items[at.start + i] if c else others[i] for i, c in enumerate(mask.values)])
+
+
+def _kept(x, at, size, mask):
+    for i, is_chosen in enumerate(mask.values):
+        if is_chosen:
+            at.items[at.start + i] = x[i]
 
 
 def pack_of(number, lanes):
     """`pack` to a panel whose rows are one or two vectors: beside what is packed they are zero."""
-    V, first_lanes = vector[number, lanes], first_lanes_of(number, lanes)
+    V, (first_lanes, masked_load, _) = vector[number, lanes], masks_of(number, lanes)
 
     @native
     def pack(to: ptr[number], width: i64, b: ptr[number], b_row: i64, depths: i64, columns: i64) -> void:
@@ -158,7 +179,7 @@ def pack_columns_of(number, lanes):
 
 def put_of(number, lanes):
     """`put` to rows that lie one after the other."""
-    V, first_lanes = vector[number, lanes], first_lanes_of(number, lanes)
+    V, (first_lanes, masked_load, masked_store) = vector[number, lanes], masks_of(number, lanes)
 
     @native
     def put(
@@ -216,7 +237,7 @@ def rows_of(number, lanes):
 def add_of(number, lanes, count):
     """The function that adds so many rows, each times a number, to c, or writes that."""
     V, numbers, is_alone = vector[number, lanes], tuple(range(count)), count == 1
-    first_lanes = first_lanes_of(number, lanes)
+    first_lanes, masked_load, masked_store = masks_of(number, lanes)
 
     @native(inline=True, contract=True)
     def sum_of(old: V, x: ptr[V], y: ptr[V]) -> V:
@@ -251,7 +272,7 @@ def add_of(number, lanes, count):
 def dots_of(number, width, count):
     """`dots` for so many columns at once, of which those that are not there are the last one again, in vectors of
     `width` elements."""
-    V, numbers, first_lanes = vector[number, width], tuple(range(count)), first_lanes_of(number, width)
+    V, numbers, (first_lanes, masked_load, _) = vector[number, width], tuple(range(count)), masks_of(number, width)
     halves = tuple([[lane ^ width >> level for lane in range(width)] for level in range(1, width.bit_length())])
 
     @native(contract=True)

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..lazily import later
 from . import engine, objects
 from .launcher import builtin
-from .native import NEW_COPY, SET_HANDLER, Self, native, numpy_function
+from .native import NEW_COPY, NEW_FROM_DESCR, SET_HANDLER, Self, native, numpy_function
 from .record_table import COUNTS, FIRST, RECORDER, SITE_WORDS, RecordedProgram, RecordTable
 from .recording_asks import VIEW, Asks, RecordLayout, is_as_known
 from .slots import attribute, life_of, method, wrapper
@@ -31,34 +30,29 @@ else:  # where the code is on disk nowhere
     recorder_code = later("codegen.runtime.recorder_code")
 
 
-class Recorder:
+class Recorder(Asks):
     """The machine code, set up for one layout.  Made by `set_up`, once."""
 
     def __init__(self, layout: RecordLayout, code: engine.MachineCode, facts: Mapping[str, Any]) -> None:
-        self._code = code
+        super().__init__(layout, code, facts)
         # Classes hold addresses of the code, and that those of the tables, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
-        self._layout = layout
         self._held: list[Any] = []
         self._recording: Any = None
         self._here = (ctypes.c_int64 * 2).from_address(self._numbers(RECORDER))
         words = SITE_WORDS * sum(COUNTS.values())
         self._sites = (ctypes.c_int64 * words).from_address(self._numbers("recorder_sites"))
-        self._free: dict[str, Iterator[int]] = {}
-        names = [name.removesuffix(".builtin") for name in code.names if name.endswith(".builtin")]
-        self._library = SimpleNamespace(**{
-            name: builtin(name, code.address(f"{name}.builtin"), 0, code) for name in names
-        })
-        self.asks = Asks(layout, code, self._library, facts)
-        self._take_over()
+        #: Of each sort the sites that are left.
+        self._free = {sort: iter(range(first, first + COUNTS[sort])) for sort, first in FIRST.items()}
+        self._take_over(layout)
 
-    def _take_over(self) -> None:
+    def _take_over(self, layout: RecordLayout) -> None:
         """Let nodes and handles live and end in machine code: what it keeps in nodes Python cannot read, or free."""
-        node, rich, handle = [self._layout.classes[name] for name in ("plain", "rich", "handle")]
+        node, rich, handle = [layout.classes[name] for name in ("plain", "rich", "handle")]
         lives = [life_of(cls) for cls in (node, rich, handle)]
         assert None not in lives  # `is_as_known` has looked
         (free, traverse, clear), (free_rich, *_), (usual, *_) = [life for life in lives if life]
-        self._library.set_life(usual.value or 0, handle.__weakrefoffset__, rich.__weakrefoffset__)
+        self.set_life(usual.value or 0, handle.__weakrefoffset__, rich.__weakrefoffset__)
         at = self._code.address
         traverse.value, clear.value = at("node_traverse"), at("node_clear")
         free.value, free_rich.value = at("node_dealloc"), at("rich_dealloc")
@@ -83,10 +77,6 @@ class Recorder:
         self._here[0] = -1
 
     # ------------------------------------------------------------ sites
-
-    def begin_sites(self) -> None:
-        """Give out sites from the first on."""
-        self._free = {sort: iter(range(first, first + COUNTS[sort])) for sort, first in FIRST.items()}
 
     def site(
         self, sort: str, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0
@@ -114,7 +104,7 @@ class Recorder:
         made["__array__"] = method(cls, "__array__", at("read_array"), takes_arguments=True, doc=doc["__array__"])
         made["__float__"] = wrapper(cls, vars(float)["__float__"], "__float__", at("read_float"))
         made["__bool__"] = wrapper(cls, vars(float)["__bool__"], "__bool__", at("read_bool"))
-        made["grad"] = property(grad.fget, self._library.set_grad, doc=grad.__doc__)
+        made["grad"] = property(grad.fget, self.set_grad, doc=grad.__doc__)
         return made
 
     def method(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int, cls: type, name: str) -> Any:
@@ -136,15 +126,6 @@ class Recorder:
         """put(recording, *operands): the handle on what the program puts down for these."""
         return builtin("put_program", self._code.address("put_program"), program.address, program)
 
-    def key_words(self, x: Any, key: Any) -> Sequence[int] | None:
-        """The words of a key of x: see `recorder_subscripts.key_words`."""
-        found = self._library.key_words(x, key)
-        return None if found is None else memoryview(found).cast("q")
-
-    def leaves(self) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
-        """copy(array): the handle on a leaf with a copy of it, or None; learn(array, kind): of which kind they are."""
-        return self._library.copy_leaf, self._library.learn_leaf
-
 
 #: Made once: ctypes makes a class for each, which takes 15 us.
 _thread_state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))
@@ -152,10 +133,12 @@ _thread_id = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_
 
 
 def _made() -> engine.MachineCode | None:
-    if not native().launch:
+    launcher = native()
+    if not launcher.launch:
         return None
-    functions = {"new_view": VIEW, "new_copy": NEW_COPY, "set_handler": SET_HANDLER}
+    functions = {"new_view": VIEW, "new_copy": NEW_COPY, "new_array": NEW_FROM_DESCR, "set_handler": SET_HANDLER}
     imports = {name: numpy_function(number) for name, number in functions.items()}
+    imports |= {name: launcher.code.address(name) for name in ("from_pool", "to_pool")}
     return objects.typed(RECORDER, lambda module: recorder_code.text(module), imports)
 
 

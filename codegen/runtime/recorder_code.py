@@ -31,14 +31,13 @@ from . import (
     recording_reverse,
     recording_rules,
     recording_run,
-    recording_steps,
     recording_walk,
 )
 from . import recording_structs as raw
 
 _BUILTINS = (
     recording_keys.ask, recording_families.described, raw.remember,
-    recording_walk.history_of, recording_steps.scheduled, recording_interpret.interpreted,
+    recording_walk.history_of, recording_interpret.wired, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_parts.take_known, recording_parts.compute_parts, recording_parts.pull_parts,
     recording_program.placed,
     recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,
@@ -50,7 +49,7 @@ _EXPORTS = (
     recorder_subscripts.assign, recorder_nodes.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
     recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
     recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recording_keys.answer_value,
-    *recording_interpret.LOOPS.values(),
+    *recording_interpret.LOOPS_OF_OURS.values(),
 )  # fmt: skip
 
 #: The structs of classes with slots, by their names in `RecordLayout`.
@@ -60,8 +59,8 @@ _SLOTS = {
     "plans": raw.RawTable, "counts": raw.RawCounts,
 }  # fmt: skip
 #: Structs that Python fills, by word.
-_FILLED = (raw.Tape, recording_run.AnswerBlock, recording_program.StepsBlock, recording_piece.CodeBlock,
-           recording_piece.PieceBlock)  # fmt: skip
+_FILLED = (raw.Tape, recording_run.AnswerBlock, recording_interpret.RunWords, recording_program.StepsBlock,
+           recording_piece.CodeBlock, recording_piece.PieceBlock)  # fmt: skip
 
 
 def text(module: Translation) -> str:
@@ -77,7 +76,7 @@ def facts() -> dict[str, Any]:
     words              names of the words of structs that Python fills
     """
     return {
-        "loops": {key: loop.name for key, loop in recording_interpret.LOOPS.items()},
+        "loops": {key: loop.name for key, loop in recording_interpret.LOOPS_OF_OURS.items()},
         "slots": {name: _offsets(struct) for name, struct in _SLOTS.items()},
         "words": {struct.__name__: [*struct.fields()] for struct in _FILLED},
     }

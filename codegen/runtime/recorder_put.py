@@ -4,6 +4,7 @@
     put_down         for operands whose nodes are held
     put_program      the same, called from Python: for a body that knows its program
     note             remembers the handle of a small pending result, which is computed along with what is asked for
+    rebind           gives a handle another node, in place
 """
 
 # mypy: ignore-errors
@@ -11,11 +12,11 @@
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, f64, i32, i64, local, native, ptr, u64
+from ..native import Struct, array, extern, f64, i32, i64, local, native, ptr, row, u64
 from . import recording_objects as py
 from .record_table import FIRST_STATIC, MOST_BOUNDS, MOST_KNOWN, MOST_NODES, MOST_OPERANDS, MOST_STATICS, PROGRAM_WORDS
 from .recorder_arrays import OWN_MEMORY, own_copy, set_writeable, size_of
-from .recorder_life import new_handle
+from .recorder_life import NODE, new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape, word_of
 
@@ -44,6 +45,17 @@ def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
         py.dec(reference)
         return status
     return done_with_two(tape.note_small, now, y)
+
+
+@native
+def rebind(now: ptr[RawRecording], x: ptr, n: ptr[RawNode]) -> i32:
+    """Give a handle another node, whose count comes along, and remember it.  -1 with an exception."""
+    is_small = n.kind.out.small is tape.true
+    is_plain = n.type is tape.plain_type
+    py.exchange(ptr[ptr](x) + NODE, n)
+    if is_small:
+        return note(now, ptr[RawHandle](x))
+    return i32(0) if is_plain else done_with_two(tape.note_updated, now, x)
 
 
 class StaticArgument(Struct):
@@ -112,11 +124,7 @@ def node_holding(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
 @native(inline=False)
 def held_by_python(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
     """The leaf of an array that may be lent (`autodiff.tape.loans`); null with an exception."""
-    arguments = local(ptr, 3)
-    arguments[0] = a
-    arguments[1] = kind
-    arguments[2] = now
-    return ptr[RawNode](py.call(tape.held, arguments, 3, None))
+    return ptr[RawNode](py.call(tape.held, row(a, kind, now), 3, None))
 
 
 @native

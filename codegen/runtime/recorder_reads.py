@@ -13,7 +13,7 @@ Whatever is otherwise (a pending value that is not known, an error, a trace) is 
 
 from __future__ import annotations
 
-from ..native import extern, i32, i64, local, native, ptr, u64
+from ..native import extern, i32, i64, local, native, ptr, row, u64
 from . import recording_objects as py
 from .recorder_arrays import new_view, set_writeable
 from .recorder_nodes import bad_argument, kind_of, node_of, recording_here, recording_now
@@ -111,13 +111,12 @@ def view_here(x: ptr) -> ptr:
 @native
 def number_here(x: ptr) -> ptr:
     """The number of a computed 0-d value, a new reference; null with an exception, or PYTHON."""
-    argument = local(ptr, 1)
-    argument[0] = value_here(x, False)
-    if is_python(argument[0]):
-        return argument[0]
-    if ptr[py.RawArray](argument[0]).nd != 0:
+    value = value_here(x, False)
+    if is_python(value):
+        return value
+    if ptr[py.RawArray](value).nd != 0:
         return ptr(PYTHON)
-    return py.call_method(tape.item_name, argument, 1, None)
+    return py.call_method(tape.item_name, row(value), 1, None)
 
 
 @native

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..native import Struct, array, extern, i32, i64, local, native, ptr, static, u64
+from ..native import Struct, array, extern, i32, i64, local, native, ptr, row, static, u64
 from . import recording_objects as py
 from .record_table import COUNTS, FIRST, MOST_OPERANDS, MOST_STATICS, SITE_WORDS
 from .recorder_put import StaticArgument
@@ -76,9 +76,7 @@ def answer_of(found: ptr, site: ptr[RecordingSite], arguments: ptr[ptr], count: 
 @native
 def at_site(site: ptr[RecordingSite], first: ptr, second: ptr) -> ptr:
     """The result of a site for one or two operands: recorded, or given by its Python functions."""
-    arguments = local(ptr, 2)
-    arguments[0] = first
-    arguments[1] = second
+    arguments = row(first, second)
     count = 1 + i64(second is not None)
     return answer_of(recorded(site.table, arguments, count, None, 0), site, arguments, count, None)
 
@@ -101,9 +99,7 @@ def power(first: ptr, second: ptr, modulus: ptr) -> ptr:
     statics = local(StaticArgument, 1)
     statics.name = 0
     statics.value = u64(second)
-    arguments = local(ptr, 2)
-    arguments[0] = first
-    arguments[1] = second
+    arguments = row(first, second)
     return answer_of(recorded(site.table, arguments, 1, statics, 1), site, arguments, 2, None)
 
 

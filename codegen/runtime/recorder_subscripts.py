@@ -14,18 +14,17 @@ axis.
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, local, native, ptr, u64, void
+from ..native import Struct, array, extern, i32, i64, local, native, ptr, row, u64, void
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_nodes import is_captured, is_masked, recording_now, recording_operations
-from .recorder_put import StaticArgument, hold_operands, node_holding, note, put_down
+from .recorder_put import StaticArgument, hold_operands, node_holding, put_down, rebind
 from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for
-from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, nothing, tape, word_of
+from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, nothing, tape
 
 #: The first words of entries that are no slices.
 INT, NEW, REST, INDEX = u64(-1), u64(-2), u64(-3), u64(-4)
-NODE = word_of(RawHandle, "node")
 
 adjusted = extern("PySlice_AdjustIndices", i64, i64, ptr[i64], ptr[i64], i64)
 
@@ -270,10 +269,7 @@ def subscript(x: ptr, key: ptr) -> ptr:
     r.now = recording_operations(r.mode)
     if begin_reading(r, x):
         found = recorded_key(site, r, key)
-    arguments = local(ptr, 2)
-    arguments[0] = x
-    arguments[1] = key
-    return answer_of(found, site, arguments, 2, None)
+    return answer_of(found, site, row(x, key), 2, None)
 
 
 @native
@@ -304,16 +300,11 @@ def assign(x: ptr, key: ptr, value: ptr) -> i32:
         found = recorded_assignment(site, r, x, key, value)
     if is_miss(found):
         if found is not None:
-            arguments = local(ptr, 3)
-            arguments[0] = x
-            arguments[1] = key
-            arguments[2] = value
-            found = call_site(site, found, arguments, 2 + i64(value is not None), None)
+            found = call_site(site, found, row(x, key, value), 2 + i64(value is not None), None)
         py.dec(found)
         return -1 if found is None else 0
     # The handle that was noted is about to go; this one is found at the next ask instead.
     n = ptr[RawHandle](found).node
     py.inc(n)
-    py.exchange(ptr[ptr](x) + NODE, n)
     py.dec(found)
-    return note(r.now, ptr[RawHandle](x)) if n.kind.out.small is tape.true else 0
+    return rebind(r.now, x, n)

@@ -14,17 +14,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..native import i32, i64, local, native, ptr
+from ..native import i64, local, native, ptr
 from . import recording_objects as py
 from .record_table import FIRST
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number, recording_now
-from .recorder_put import done_with_two, note
+from .recorder_put import rebind
 from .recorder_sites import at_site, named_sites, sites
 from .recorder_tables import is_miss, key_of
-from .recording_structs import RawHandle, RawNode, RawRecording, RawRich, tape, word_of
+from .recording_structs import RawNode, RawRecording, RawRich, tape
 
-NODE = word_of(RawHandle, "node")
 #: The first site of binary operators, and of those in place.
 OPERATORS, UPDATES = FIRST["binary"], FIRST["in_place"]
 #: In place of a node: Python is to give the handle one.
@@ -101,16 +100,8 @@ def update(number: i64, t: ptr, x: ptr) -> ptr:
     if made is None:
         py.dec(y)
         return None
-    n = ptr[RawNode](made)
-    is_small = n.kind.out.small is tape.true
-    is_plain = n.type is tape.plain_type
-    py.exchange(ptr[ptr](t) + NODE, made)
+    status = rebind(now, t, ptr[RawNode](made))
     py.dec(y)
-    status = i32(0)
-    if is_small:
-        status = note(now, ptr[RawHandle](t))
-    elif not is_plain:
-        status = done_with_two(tape.note_updated, now, t)
     if status != 0:
         return None
     py.inc(t)

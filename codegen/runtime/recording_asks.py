@@ -1,7 +1,7 @@
 """Recordings in machine code, set up for the classes and objects of the one who records (`record`).
 
     is_as_known(layout)        False where a self-check does not confirm how these look
-    asks = Asks(layout, code, library)
+    asks = Asks(layout, code, facts)
     asks.ask(...)              and all other builtins, each in its file (`recorder_code`)
     asks.answer(...)           an answer: what is looked up, and says how a plan is run
     asks.steps(...)            nodes to put down, the program of a rule say
@@ -12,10 +12,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import struct
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +24,10 @@ from ..ending import write_files_at_the_end
 from ..ir import OutOfRange
 from ..records import record
 from . import engine
-from .native import SET_HANDLER, Self, native, numpy_function
+from .launcher import builtin
+from .native import OFFSETS, SET_HANDLER, Self, native, numpy_function
 from .slots import life_of, offset_of
-from .ufunc_loops import loops_of, use_loops
+from .ufunc_loops import MOST, loops_of, use_loops
 
 #: PyArray_View in NumPy's table.
 VIEW = 137
@@ -170,7 +171,7 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "not_implemented": NotImplemented, "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float,
         "str_type": str, "list_type": list, "slice_type": slice, "array_type": np.ndarray, "float64_type": np.float64,
         "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
-        "answer_type": NativeAnswer, "rules_type": NativeRules, "out_of_range": OutOfRange, "new_array": np.empty,
+        "answer_type": NativeAnswer, "rules_type": NativeRules, "out_of_range": OutOfRange,
         "call_name": "call", "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as",
         "item_name": "item", "allocator": native().allocator, "add_loops": loops_of(np.add) or bytes(8),
         "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
@@ -201,23 +202,16 @@ class Asks:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __init__(
-        self, layout: RecordLayout, code: engine.MachineCode, library: SimpleNamespace, facts: Mapping[str, Any]
-    ) -> None:  # fmt: skip
-        self._held = (layout, code)
+    def __init__(self, layout: RecordLayout, code: engine.MachineCode, facts: Mapping[str, Any]) -> None:
+        self._code = code
         write_files_at_the_end()
-        vars(self).update(vars(library))
+        for name in [name.removesuffix(".builtin") for name in code.names if name.endswith(".builtin")]:
+            setattr(self, name, builtin(name, code.address(f"{name}.builtin"), 0, code))
         self._words = facts["words"]
         use_loops({key: code.address(loop) for key, loop in facts["loops"].items()})
         self._plan = [offset_of(layout.classes["plan"], name) or 0 for name in ("valid", "executable")]
         self._objects = _objects(layout)
-        self.use()
-
-    def use(self, **objects: Any) -> None:
-        """Have machine code use these objects of `recording_structs.Tape`, and those that it had for the others."""
-        now = self._objects | objects
-        self.remember(tuple([now[name] for name in self._words["Tape"]]))
-        self._objects = now
+        self.remember(tuple([self._objects[name] for name in self._words["Tape"]]))
 
     def answer(
         self, plan: Any, arguments: Sequence[tuple[int, Any]], stored: Sequence[tuple[int, int, bool]],
@@ -269,6 +263,25 @@ class Asks:
         )  # fmt: skip
         made.entry = entry
         return made
+
+    def runs(
+        self, dtype: np.dtype, shape: Sequence[int], given: int, rows: Sequence[tuple[bytes, Sequence[int]]],
+        constants: Sequence[np.ndarray],
+    ) -> Self:  # fmt: skip
+        """The way NumPy computes a kind of so many inputs: see `ufunc_loops.Runs`."""
+        latest = {place: number for number, (_, places) in enumerate(rows) for place in places if place >= given}
+        words = []
+        for number, (loops, places) in enumerate(rows):
+            at = [given - 1 - p if p < 0 else p if p < given else p + len(constants) for p in places]
+            dying = [1 << k for k, p in enumerate(places) if latest.get(p) == number and places.index(p) == k]
+            none = [0] * (MOST - len(at))
+            words += [id(loops) + OFFSETS["PAYLOAD"], len(at), *at, *none, sum(dying)]
+        values = [word for c in constants for word in (c.ctypes.data, id(dtype), 1, 0, 0)]
+        return _made(
+            Self, self._words["RunWords"], {"extents": shape, "row_table": words, "constant_table": values},
+            rows, constants, dtype=id(dtype), rank=len(shape), count=math.prod(shape),
+            rows=len(rows) if math.prod(shape) else 0, constants=len(constants),
+        )  # fmt: skip
 
     def rules(self, programs: Sequence[Any], steps: Sequence[NativeSteps]) -> NativeRules:
         """The rules of a kind, of which those that are programs are given as steps, too."""

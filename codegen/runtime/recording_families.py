@@ -13,7 +13,7 @@ its family.  The numbers are gathered in canonical order.  `autodiff.tape.famili
 
 from __future__ import annotations
 
-from ..native import bit_cast, extern, f64, i64, local, native, ptr, u8, u32, u64, void
+from ..native import bit_cast, extern, f64, i64, local, native, ptr, row, u8, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import KEPT, OWN, PAST, PENDING, Met, hold, walk
 from .recording_hash import Digest, mix, start, state, wires_of
@@ -270,16 +270,10 @@ def described(
     if states is not None and wires is not None:
         write_wires(ptr[u32](py.bytes_at(wires)), ptr[u8](py.bytes_at(states)), d.count)
     # Lists are made now, which may run any Python: nothing of the walk is read any more.
-    parts = local(ptr, 8)
-    parts[0] = key_object(d)
-    parts[1] = py.list_of(held, count)
-    parts[2] = py.list_of(calls, n_calls)
-    parts[3] = py.list_of(things, count)
-    parts[4] = states
-    parts[5] = wires
-    parts[6] = key_object(f) if has_family else tape.none
-    if not has_family:
-        py.inc(tape.none)
-    parts[7] = py.tuple_of(numbers, n_numbers)
+    family = key_object(f) if has_family else nothing()
+    parts = row(
+        key_object(d), py.list_of(held, count), py.list_of(calls, n_calls), py.list_of(things, count), states, wires,
+        family, py.tuple_of(numbers, n_numbers),
+    )  # fmt: skip
     py.leave(held, nearby)
     return py.list_of(parts, 8)

@@ -1,10 +1,14 @@
 """Programs evaluated by NumPy's own inner loops, in native Python: see `autodiff.tape.program`.
 
-    interpreted(table, equations, values, memory, python)     the steps of a table (`recording_steps`)
+    wired(equations, given, outputs)                 where the operands of a program stand, as words
+    interpreted(equations, wires, inputs, python)    its outputs
 
 A ufunc is a table of loops by dtype, and each loop a C function: loop(addresses, &count, strides, data).  It is called
 as NumPy calls it, for whole arrays: the values are NumPy's, to the bit, without its search for the loop, its objects
 and its looks at layouts, which cost more than a hundred elements do.
+
+A kind is computed in one ufunc or in several, or by Python.  A value lies in memory of the pool, which goes back after
+its last reader; it becomes an array where Python reads it, or if it is a result.
 """
 
 # mypy: ignore-errors
@@ -12,67 +16,306 @@ and its looks at layouts, which cost more than a hundred elements do.
 
 from __future__ import annotations
 
-from ..native import i64, local, native, ptr, u8, u32, u64, void
+from ..native import Struct, array, extern, fn, i32, i64, local, native, ptr, row, u8, u32, u64, void
 from . import recording_objects as py
-from .recording_steps import DTYPE, MOST, SHAPE, ArrayLoop, ArrayLoops
+from .recorder_arrays import size_of
 from .recording_structs import RawKind, nothing, tape
+from .ufunc_loops import MOST
+
+#: The words of a loop: the dtypes of operands and result, then the bytes of an element of each, both with zeros for
+#: those that are not there; the function, and its last argument.
+BYTES, FUNCTION, DATA, LOOP_WORDS = 4, 8, 9, 10
+
+Loop = fn[void, ptr[ptr], ptr[i64], ptr[i64], ptr]
+#: Those of `pool`, which is part of the launcher's code.
+from_pool = extern("from_pool", ptr, u64)
+to_pool = extern("to_pool", void, ptr)
 
 
-@native(inline=True)
-def data_of(values: ptr) -> ptr:
-    """The first element of an array."""
-    return ptr[py.RawArray](values).data
+class Evaluated(Struct):
+    """A value while a program is evaluated.
+
+    data, dtype, count    where its elements are, of which dtype they are, and how many
+    array      the array that they belong to; null: the memory is one of the pool's
+    readers    how often it will be read
+    """
+
+    data: ptr
+    dtype: ptr
+    count: i64
+    array: ptr
+    readers: i64
+
+
+class RowWords(Struct):
+    """One of the ufuncs that an equation is computed in.
+
+    loops     a table of loops: their number, then the words of each
+    places    of its operands: what is given, then constants, then earlier rows
+    dying     a bit for each of these that no later row reads
+    """
+
+    loops: ptr[u64]
+    operands: i64
+    places: array[i64, MOST]
+    dying: u64
+
+
+class RunWords(Struct):
+    """The way a kind is computed (`recording_asks.Asks.runs`).
+
+    dtype, rank, extents, count    of the result
+    rows, constants    how many there are; without rows Python computes it
+    """
+
+    dtype: ptr
+    rank: i64
+    extents: ptr[i64]
+    count: i64
+    rows: i64
+    row_table: ptr[RowWords]
+    constants: i64
+    constant_table: ptr[Evaluated]
+
+
+VALUE_WORDS = Evaluated.size() // 8
 
 
 @native
-def interpreted(
-    table: ptr, equations: ptr, values: ptr, memory: ptr, python: ptr
-) -> ptr:
-    """Evaluate a program.  Gives None.
+def loop_of(loops: ptr[u64], dtypes: ptr[ptr], count: i64) -> ptr[u64]:
+    """The words of the loop that takes operands of these dtypes, in a table of loops; null for none."""
+    for i in range(loops[0]):
+        at = loops + (1 + LOOP_WORDS * i)
+        fits = count == MOST or at[count + 1] == 0  # of so many operands
+        for k in range(count):
+            fits = fits and ptr(at[k]) is dtypes[k]
+        if fits:
+            return at
+    return None
+
+
+@native
+def by_loop(step: ptr[RowWords], values: ptr[ptr[Evaluated]], count: i64, made: ptr[Evaluated]) -> i64:
+    """Compute a row: 1;  0 where no loop takes its operands, -1 with an exception.
+
+    There are as many elements of each as of the result, or one.
+    """
+    n = step.operands
+    dtypes = local(ptr, MOST)
+    at = local(ptr, MOST + 1)
+    strides = local(i64, MOST + 1)
+    for k in range(n):
+        one = values[step.places[k]]
+        if one.count != count and one.count != 1:
+            return 0
+        dtypes[k] = one.dtype
+        at[k] = one.data
+    words = loop_of(step.loops, dtypes, n)
+    if words is None:
+        return 0
+    made.data = from_pool(u64(count) * words[BYTES + n])
+    if made.data is None:
+        py.no_memory()
+        return -1
+    made.dtype = ptr(words[n])
+    made.count = count
+    at[n] = made.data
+    for k in range(n + 1):
+        is_whole = k == n or values[step.places[k]].count == count
+        strides[k] = i64(words[BYTES + k]) if is_whole else i64(0)
+    number = local(i64, 1)
+    number[0] = count
+    Loop(ptr(words[FUNCTION]))(at, number, strides, ptr(words[DATA]))
+    return 1
+
+
+@native(inline=True)
+def drop(value: ptr[Evaluated]) -> void:
+    """Let go of a value, if it is there."""
+    if value.array is not None:
+        py.dec(value.array)
+    elif value.data is not None:
+        to_pool(value.data)
+    value.array = None
+    value.data = None
+
+
+@native
+def in_rows(runs: ptr[RunWords], operands: ptr[ptr[Evaluated]], n: i64, made: ptr[Evaluated]) -> i64:
+    """Compute an equation in ufuncs; as `by_loop`."""
+    first = n + runs.constants
+    last = runs.rows - 1
+    values = local(ptr[Evaluated], first + runs.rows)
+    earlier = local(Evaluated, runs.rows)
+    if last > 0:
+        py.set_bytes(earlier, 0, u64(8 * VALUE_WORDS * last))
+    for k in range(first):
+        values[k] = operands[k] if k < n else runs.constant_table[k - n]
+    found = i64(runs.rows > 0)
+    for i in range(runs.rows):
+        step = runs.row_table[i]
+        values[first + i] = made if i == last else earlier[i]
+        found = by_loop(step, values, runs.count, values[first + i])
+        if found != 1:
+            break
+        for k in range(step.operands):
+            if step.dying >> u64(k) & 1 != 0:
+                drop(values[step.places[k]])
+    for i in range(last):
+        drop(earlier[i])
+    if found == 1 and made.dtype is not runs.dtype:
+        drop(made)
+        found = 0
+    return found
+
+
+# ------------------------------------------------------------------ programs
+
+
+@native
+def runs_of(equations: ptr, i: i64) -> ptr[RunWords]:
+    """The way the kind of an equation is computed; null with an exception."""
+    kind = ptr[RawKind](py.tuple_item(py.list_item(equations, i), 0))
+    if kind.runs is tape.none:
+        py.dec(py.call_method(tape.run_as_name, row(kind), 1, None))
+        if kind.runs is tape.none:
+            return None
+    return ptr[RunWords](ptr[py.RawSelf](kind.runs).payload)
+
+
+@native
+def note_array(value: ptr[Evaluated], a: ptr[py.RawArray]) -> void:
+    """Note that a value is an array, whose count comes along."""
+    value.array = a
+    value.data = a.data
+    value.dtype = a.descr
+    value.count = size_of(a)
+
+
+@native
+def array_of(values: ptr[Evaluated], equations: ptr, i: i64) -> ptr:
+    """The array of a value, borrowed; null with an exception."""
+    value = values[i]
+    if value.array is None:
+        r = runs_of(equations, i)
+        value.array = py.owning_array(tape.array_type, tape.allocator, r.dtype, r.rank, r.extents, value.data)
+    return value.array
+
+
+@native
+def by_python(python: ptr, equations: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated]) -> i64:
+    """Have Python compute an equation; as `by_loop`."""
+    n = i64(places[0])
+    given = local(ptr, n + 1)
+    for k in range(n):
+        given[k + 1] = array_of(values, equations, i64(places[k + 1]))
+        if given[k + 1] is None:
+            return -1
+    given[0] = py.int_of(i)
+    if given[0] is None:
+        return -1
+    made = py.call(python, given, u64(n + 1), None)
+    py.dec(given[0])
+    if made is None:
+        return -1
+    note_array(values[i], made)
+    return 1
+
+
+@native
+def evaluated(equations: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated], python: ptr) -> i64:
+    """Compute the value of an equation, and let go of those that are read no more; as `by_loop`."""
+    runs = runs_of(equations, i)
+    if runs is None:
+        return -1
+    n = i64(places[0])
+    operands = local(ptr[Evaluated], n)
+    for k in range(n):
+        operands[k] = values[places[k + 1]]
+    found = in_rows(runs, operands, n, values[i])
+    if found == 0 and python is not tape.none:
+        found = by_python(python, equations, i, places, values)
+    for k in range(n):
+        one = operands[k]
+        one.readers -= 1
+        if one.readers == 0:
+            drop(one)
+    return found
+
+
+@native
+def wired(equations: ptr, given: i64, outputs: ptr) -> ptr:
+    """The places of operands: for each equation, and for the end, how many there are, and the number of each.
+
+    The inputs of the program, of which so many are given, stand behind the equations.
+    """
+    n = py.list_size(equations)
+    total = n + 1 + py.tuple_size(outputs)
+    for i in range(n):
+        total += py.tuple_size(py.tuple_item(py.list_item(equations, i), 1))
+    made = py.new_bytes(None, 4 * total)
+    if made is None:
+        return None
+    words = ptr[i32](py.bytes_at(made))
+    for i in range(n + 1):
+        places = py.tuple_item(py.list_item(equations, i), 1) if i < n else outputs
+        words[0] = i32(py.tuple_size(places))
+        for k in range(py.tuple_size(places)):
+            place = py.int_in(places, k)
+            words[k + 1] = i32(place if place >= 0 else n - 1 - place)
+        words = words + (py.tuple_size(places) + 1)
+    return made
+
+
+@native
+def interpreted(equations: ptr, wires: ptr, inputs: ptr, python: ptr) -> ptr:
+    """The outputs of a program, as a tuple; None where an equation has no loop and `python` is None.
 
     Loops of plain numbers raise nothing.  The interpreter's lock is held, and an interrupt waits: no longer than the
     price of compiling, since what takes longer is compiled.
 
-    values    a list of what is an array, by equation, and the inputs behind, the last first, packed: it is filled
-    memory    an array of as many bytes as the table says, and of a word for each value behind them
-    python    python(equation) -> its value, packed
+    inputs    a list of arrays, packed;   python    python(equation, *operands) -> its value, packed
     """
-    t = ptr[ArrayLoops](py.bytes_at(table))
-    steps = ptr[ArrayLoop](t + 1)
-    shared = data_of(memory)
-    at = ptr[ptr](shared + t.memory)
-    for k in range(t.given):
-        at[t.equations + k] = data_of(py.list_item(values, t.equations + k))
-    fixed = ptr[i64](steps + t.steps)
-    for k in range(t.constants):
-        at[fixed[2 * k]] = ptr(fixed[2 * k + 1])
-    operands = local(ptr, MOST + 1)
-    count = local(i64, 1)
-    for i in range(t.steps):
-        s = steps[i]
-        made_at = s.places[s.operands]
-        if s.memory >= 0:
-            at[made_at] = shared + s.memory
-        else:
-            made = ptr(None)
-            if s.loop is not None:
-                runs = ptr[RawKind](py.tuple_item(py.list_item(equations, s.equation), 0)).runs
-                made = py.call_two(tape.new_array, py.tuple_item(runs, SHAPE), py.tuple_item(runs, DTYPE))
-            else:
-                number = py.int_of(s.equation)
-                if number is not None:
-                    made = py.call_one(python, number)
-                    py.dec(number)
-            if made is None:
-                return None
-            at[made_at] = data_of(made)
-            py.set_list(values, s.equation, made)
-        if s.loop is not None:
-            for k in range(s.operands + 1):
-                operands[k] = at[s.places[k]]
-            count[0] = s.count
-            s.loop(operands, count, ptr[i64](s.strides), s.data)
-    return nothing()
+    n = py.list_size(equations)
+    total = n + py.list_size(inputs)
+    nearby = local(ptr, 8 * py.FEW)
+    memory = py.room(nearby, 8 * py.FEW, VALUE_WORDS * total)
+    if memory is None:
+        return None
+    py.set_bytes(memory, 0, u64(8 * VALUE_WORDS * total))
+    values = ptr[Evaluated](memory)
+    for k in range(n, total):
+        one = py.list_item(inputs, k - n)
+        py.inc(one)
+        note_array(values[k], one)
+    places = ptr[i32](py.bytes_at(wires))
+    for _ in range(n + 1):
+        for k in range(places[0]):
+            value = values[places[k + 1]]
+            value.readers += 1
+        places = places + (places[0] + 1)
+    places = ptr[i32](py.bytes_at(wires))
+    found = i64(1)
+    for i in range(n):
+        found = evaluated(equations, i, places, values, python)
+        if found != 1:
+            break
+        places = places + (places[0] + 1)
+    made = nothing() if found == 0 else ptr(None)
+    if found == 1:
+        made = py.new_tuple(i64(places[0]))
+        for k in range(i64(places[0]) if made is not None else i64(0)):
+            result = array_of(values, equations, i64(places[k + 1]))
+            if result is None:
+                py.dec(made)
+                made = None
+                break
+            py.inc(result)
+            py.set_tuple(made, k, result)
+    for k in range(total):
+        drop(values[k])
+    py.leave(memory, nearby)
+    return made
 
 
 # ------------------------------------------------------------------ loops that NumPy has no ufunc for
@@ -116,7 +359,7 @@ def _copy(word):
 
 
 #: By name and the bytes of an element.
-LOOPS = {
+LOOPS_OF_OURS = {
     (name, size): made(word)
     for name, made in (("choice", _choice), ("copy", _copy))
     for size, word in ((1, u8), (4, u32), (8, u64))

@@ -14,7 +14,7 @@ A function that makes an object may run any Python: the collector of cycles may 
 
 from __future__ import annotations
 
-from ..native import Struct, extern, f64, i32, i64, local, native, ptr, u32, u64, void
+from ..native import Struct, extern, f64, i32, i64, native, ptr, row, u32, u64, void
 
 
 class RawObject(Struct):
@@ -114,6 +114,23 @@ new_array = extern("new_array", ptr, ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
 copy_into = extern("copy_into", i32, ptr, ptr)
 
 
+#: Of a new array: it is packed, aligned, writeable;  it owns its memory.
+NEW_FLAGS, OWNS = 0x501, 0x4
+
+
+@native(inline=True)
+def owning_array(cls: ptr, allocator: ptr, descr: ptr, rank: i64, dims: ptr[i64], data: ptr) -> ptr:
+    """A new array around memory of the pool, which it gives back when it dies; null with an exception."""
+    inc(descr)  # the next call takes this reference
+    array = new_array(cls, descr, i32(rank), dims, None, data, NEW_FLAGS, None)
+    if array is not None:
+        inc(allocator)
+        raw = ptr[RawArray](array)
+        raw.allocator = allocator
+        raw.flags = raw.flags | OWNS
+    return array
+
+
 @native(inline=True)
 def int_in(items: ptr, i: i64) -> i64:
     """The value of an int in a tuple."""
@@ -123,18 +140,13 @@ def int_in(items: ptr, i: i64) -> i64:
 @native(inline=False)
 def call_one(function: ptr, x: ptr) -> ptr:
     """The result of a function of Python's, called with one object; null with an exception."""
-    argument = local(ptr, 1)
-    argument[0] = x
-    return call(function, argument, 1, None)
+    return call(function, row(x), 1, None)
 
 
 @native(inline=False)
 def call_two(function: ptr, x: ptr, y: ptr) -> ptr:
     """The result of a function called with two objects; null with an exception."""
-    arguments = local(ptr, 2)
-    arguments[0] = x
-    arguments[1] = y
-    return call(function, arguments, 2, None)
+    return call(function, row(x, y), 2, None)
 
 
 @native(inline=True)
@@ -209,7 +221,4 @@ def tuple_of(objects: ptr[ptr], count: i64) -> ptr:
 @native
 def list_of_two(first: ptr, second: ptr) -> ptr:
     """A list of two objects: see `list_of`."""
-    objects = local(ptr, 2)
-    objects[0] = first
-    objects[1] = second
-    return list_of(objects, 2)
+    return list_of(row(first, second), 2)

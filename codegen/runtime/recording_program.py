@@ -10,7 +10,7 @@ An equation is a kind, and where its inputs stand: an earlier equation, or (belo
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, local, native, ptr, u32, u64, void
+from ..native import Struct, i32, i64, local, native, ptr, row, u32, u64, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords
 from .recording_entries import READ, Met, begin, put_in_order, walk
@@ -140,10 +140,7 @@ def places_of(wires: ptr[i32], count: i64) -> ptr:
 @native
 def equation_of(kind: ptr, wires: ptr[i32], count: i64) -> ptr:
     """(kind, places), a new reference, the kind's count coming along; null with an exception."""
-    both = local(ptr, 2)
-    both[0] = kind
-    both[1] = places_of(wires, count)
-    return py.tuple_of(both, 2)
+    return py.tuple_of(row(kind, places_of(wires, count)), 2)
 
 
 @native
@@ -154,11 +151,9 @@ def objects_of(d: ptr[Draft], results: ptr[i32], n_results: i64) -> ptr:
     for i in range(d.n_equations):
         start = d.starts[i]
         d.kinds[i] = equation_of(d.kinds[i], d.wires + start, i64(d.starts[i + 1] - start))
-    parts = local(ptr, 3)
-    parts[0] = py.list_of(d.kinds, d.n_equations)
-    parts[1] = py.list_of(d.inputs, d.n_inputs)
-    parts[2] = places_of(results, n_results)
-    return py.list_of(parts, 3)
+    equations = py.list_of(d.kinds, d.n_equations)
+    inputs = py.list_of(d.inputs, d.n_inputs)
+    return py.list_of(row(equations, inputs, places_of(results, n_results)), 3)
 
 
 @native

@@ -11,7 +11,7 @@ they are wired (`recording_rules.begun`).  So Python goes on at any node, and ma
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, local, native, ptr, u8, u64, void
+from ..native import Struct, i32, i64, local, native, ptr, row, u8, u64, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords, new_step
 from .recording_program import StepsBlock
@@ -54,12 +54,9 @@ class BackwardPass(Struct):
 @native
 def held_pair(first: ptr, second: ptr) -> ptr:
     """A tuple that holds two objects, a new reference; null with an exception."""
-    both = local(ptr, 2)
-    both[0] = first
-    both[1] = second
     py.inc(first)
     py.inc(second)
-    return py.tuple_of(both, 2)
+    return py.tuple_of(row(first, second), 2)
 
 
 @native
@@ -74,9 +71,6 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     py.dec(key)
     if kind is None:
         return py.call_two(p.added, old, new)
-    both = local(ptr, 2)
-    both[0] = old
-    both[1] = new
     step = local(NodeWords, 1)
     step.kind = ptr[RawKind](kind)
     step.value = tape.none
@@ -84,7 +78,7 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     step.inputs[0] = 0
     step.inputs[1] = 1
     py.inc(kind)  # making an object may run any Python
-    made = new_step(step, ptr[ptr[RawNode]](both))
+    made = new_step(step, ptr[ptr[RawNode]](row(old, new)))
     py.dec(kind)
     return made
 

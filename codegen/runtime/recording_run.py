@@ -14,13 +14,13 @@ are compared and exchanged under the lock of commits, all or none.
 
 from __future__ import annotations
 
-from ..native import Struct, i64, local, native, ptr, u32, u64, void
+from ..native import Struct, i64, local, native, ptr, row, u32, u64, void
 from . import recording_objects as py
 from .recorder_arrays import OWN_MEMORY, PACKED, WRITEABLE, size_of
 from .recorder_nodes import new_leaf
 from .recording_entries import PAST, walk
 from .recording_hash import Digest
-from .recording_steps import LOOPS_WORDS, MOST, Loop
+from .recording_interpret import BYTES, DATA, FUNCTION, Loop, loop_of
 from .recording_structs import (
     ASKED,
     BACKWARD,
@@ -127,9 +127,7 @@ def let_nodes_go(nodes: ptr[ptr], count: i64) -> void:
 @native
 def called(name: ptr) -> bool:
     """Call a method of the lock of commits.  False with an exception."""
-    arguments = local(ptr, 1)
-    arguments[0] = tape.lock
-    found = py.call_method(name, arguments, 1, None)
+    found = py.call_method(name, row(tape.lock), 1, None)
     py.dec(found)
     return found is not None
 
@@ -147,21 +145,14 @@ def add_in_place(old: ptr[RawNode], value: ptr) -> bool:
     own = u32(OWN_MEMORY | WRITEABLE)
     if b.head.references > 1 or b.flags & own != own or a.flags & PACKED != PACKED or size_of(a) != size_of(b):
         return False
+    words = loop_of(py.bytes_at(tape.add_loops), row(a.descr, b.descr), 2)
+    if words is None or ptr(words[2]) is not b.descr:
+        return False
     count = local(i64, 1)
     count[0] = size_of(b)
-    words = py.bytes_at(tape.add_loops) + 1
-    for _ in range(py.bytes_at(tape.add_loops)[0]):
-        if ptr(words[0]) is b.descr and ptr(words[1]) is b.descr and ptr(words[MOST]) is b.descr:
-            operands = local(ptr, 3)
-            strides = local(i64, 3)
-            for k in range(3):
-                operands[k] = b.data
-                strides[k] = i64(words[MOST + 1])
-            operands[0] = a.data
-            Loop(ptr(words[MOST + 2]))(operands, count, strides, ptr(words[MOST + 3]))
-            return True
-        words = words + LOOPS_WORDS
-    return False
+    at = row(a.data, b.data, b.data)
+    Loop(ptr(words[FUNCTION]))(at, count, ptr[i64](words + BYTES), ptr(words[DATA]))
+    return True
 
 
 @native

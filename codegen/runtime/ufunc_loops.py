@@ -27,24 +27,30 @@ class _UFunc(ctypes.Structure):
     )  # fmt: skip
 
 
+#: Operands of a loop at most.
+MOST = 3
 #: Of plain numbers: dtypes that own objects, or have units, are none.
 _NUMBERS = frozenset("?bBhHiIlLqQefdFD")
 
-#: Loops of our own, by what it is that they do: see `recording_interpret.LOOPS`.  Empty before there is machine code.
+#: Loops of our own, by what it is that they do: see `recording_interpret`.  Empty before there is machine code.
 OWN: dict[str, bytes] = {}
+
+
+#: The number of operands; rows of ufuncs: a table of loops, and its operands by number: what is given, then earlier
+#: rows, constants below 0; the constants.  Without rows Python computes it.
+Runs = tuple[int, Sequence[tuple[bytes, Sequence[int]]], Sequence[np.ndarray]]
 
 
 @cache
 def loops_of(reference: Any) -> bytes | None:
     """A table of loops: how many there are, and the words of each; None for another function.
 
-    The words are the dtypes of three operands, the later ones 0 where there are none, and of the result; the bytes of
-    an element of that; the loop, and its last argument.  Beside ufuncs a function may have one of our own, `loop`
-    being its name.
+    The words are those that `recording_interpret` names.  Beside ufuncs a function may have one of our own: `loop` is
+    its name, `nin` the number of its operands.
     """
     if type(reference) is not np.ufunc:
         return OWN.get(getattr(reference, "loop", ""))
-    if reference.nout != 1 or reference.nin > 3 or reference.signature:
+    if reference.nout != 1 or reference.nin > MOST or reference.signature:
         return None
     raw = _UFunc.from_address(id(reference))
     known = reference.nin, reference.nout, reference.nargs, reference.ntypes, reference.__name__.encode()
@@ -64,8 +70,9 @@ def _table(loops: Sequence[tuple[str, int, int]]) -> bytes:
     """A table of loops.   loops: the letters of operands and result, the loop, its last argument"""
     words: list[int] = []
     for letters, loop, data in loops:
-        *operands, result = map(np.dtype, letters)
-        words += [*map(id, operands), *[0] * (3 - len(operands)), id(result), result.itemsize, loop, data]
+        dtypes = [*map(np.dtype, letters)]
+        rest = [0] * (4 - len(dtypes))
+        words += [*map(id, dtypes), *rest, *[dtype.itemsize for dtype in dtypes], *rest, loop, data]
     return struct.pack(f"{1 + len(words)}Q", len(loops), *words)
 
 

@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 from spied import Spy, try_at_the_first_time
+from tape_objects import use
 from work_done import lent
 
 import autodiff as ad
@@ -38,15 +39,14 @@ def native():
 @pytest.fixture
 def lending(monkeypatch):
     """Arrays of any size are lent, as large ones are to a transformation of plain arrays."""
-    few = loans.FEW
     monkeypatch.setattr(loans, "FEW", -1)
     monkeypatch.setattr(state.now, "lends", True)
     made = recorder._now.recorder
     if made is not None:
-        made.asks.use(few=-1)
+        use(made, few=-1)
     yield
     if made is not None:
-        made.asks.use(few=few)
+        use(made)
 
 
 def _install():

@@ -14,7 +14,7 @@ from exact_keys import exactly
 
 import autodiff as ad
 from autodiff.tape import machine
-from autodiff.tape.ask import _Values
+from autodiff.tape.ask import Question
 from autodiff.tape.families import without_numbers
 from autodiff.tape.known import BACKWARD, NODES, TENSORS, VALUE, Ask, read
 from autodiff.tape.plan import source
@@ -132,7 +132,7 @@ def asked(program, purpose, retain):
     root = program.result.node
     live = live_beside(root)
     if purpose == "value":
-        return _Values(Ask(VALUE, (root,)), live, retain)
+        return Question(Ask(VALUE, (root,)), (root,), live, retain)
     past = history([root])
     seeds = [(root, ad.tensor(1.0).node)]
     if purpose == "backward":

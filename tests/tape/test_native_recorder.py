@@ -9,6 +9,7 @@ import weakref
 import numpy as np
 import pytest
 from many_threads import in_turns
+from tape_objects import use
 
 import autodiff as ad
 from autodiff.ops import recorder
@@ -100,13 +101,11 @@ def test_what_runs_while_an_earlier_operand_is_evaluated_may_change_all(native):
         ran.append(node)
         old.node = other.node
 
-    asks = recorder._now.recorder.asks
-    kept = asks._objects["force"]
-    asks.use(force=force)
+    use(recorder._now.recorder, force=force)
     try:
         y = old * x
     finally:
-        asks.use(force=kept)
+        use(recorder._now.recorder)
     assert ran and y.node.inputs[0] is other.node
 
 

@@ -18,7 +18,6 @@ from codegen.native import (
     i32,
     i64,
     local,
-    masked_load,
     native,
     ptr,
     select,
@@ -245,12 +244,6 @@ def other_lanes(x: f64) -> f64:
     return shuffle(a, a, (0, 4))[0]
 
 
-@refused("ptr[vector[f64, 2]] has no lanes vector[f64, 2]", "masked_load(p, vector[f64, 2](1.0))")
-@native
-def no_mask(p: ptr[vector[f64, 2]]) -> f64:
-    return masked_load(p, vector[f64, 2](1.0))[0]
-
-
 TURNS = (1, 2)
 
 
@@ -271,10 +264,9 @@ def turned_into_a_local(n: i64) -> i64:
     return n
 
 
-@refused("the type of a local stands where it is first assigned", "x: i64 = n")
+@refused("AnnAssign is not in the language", "x: i64 = n")
 @native
-def typed_twice(n: i64) -> i64:
-    x = n
+def annotated(n: i64) -> i64:
     x: i64 = n
     return x
 

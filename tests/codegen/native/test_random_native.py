@@ -114,7 +114,7 @@ class Writer:
             elif indent == "    ":
                 value = self.expr(kind, 2)
                 name = f"v{len(self.names)}"
-                add(f"{indent}{name}: {kind} = {value}")
+                add(f"{indent}{name} = {kind}({value})")
                 self.names[name] = kind
             else:
                 add(f"{indent}memory.d = {self.expr('i64', 2)}")

@@ -32,10 +32,9 @@ from codegen.native import (
     i32,
     i64,
     local,
-    masked_load,
-    masked_store,
     native,
     ptr,
+    row,
     select,
     shuffle,
     static,
@@ -48,6 +47,7 @@ from codegen.native import (
 )
 from codegen.runtime import engine
 from codegen.runtime.launcher import builtin
+from codegen.runtime.product_tiles import masks_of
 
 LIMIT, IS_SMALL = 40, True
 SEED = u64(0x9E3779B97F4A7C15)
@@ -245,7 +245,18 @@ def stacked(n: u8, a: i64) -> i64:
     return middle[0] - (middle - 1)[0 if count < 2 else 1] if count > 1 else room[0]
 
 
+@native
+def in_a_row(n: i64, m: i64) -> i64:
+    """Pointers side by side on the stack."""
+    room = local(i64, 3)
+    for i in range(3):
+        room[i] = n + i
+    both = row(room, room + 2, None)
+    return ptr[i64](both[m % 2])[0] + i64(both[2] is None)
+
+
 four, wide, mask_of = vector[f64, 4], vector[f32, 8], vector[i32, 8]
+_, masked_load, masked_store = masks_of(f32, 8)
 PRIMES = constants(i32, [2, 3, 5, 7, 11, 13, 17, -19])
 TURNS = [(0, 1, [(3, 7)]), (2, 5, [(1, 0), (6, 2)])]
 TURNED = (9, 3, 0, 15)
