@@ -41,7 +41,7 @@ from .runtime.kernels import KernelTable, text_of
 from .runtime.launcher import LaunchPlan, NativeStep, PlanBlock, Share, StepTable, builtin_of
 from .runtime.loops import addresses, outside
 from .runtime.plan_words import PLAN, STEP_WORDS
-from .runtime.products import EXTENTS
+from .runtime.products import WORDS
 from .runtime.share import SHARED, KernelPiece, chunk_of, load, shared
 from .sized_products import SHARE, SizedProduct, put_share
 from .symbols import Conditions, NotSymbolic, Symbol, checked, formula, symbol, typical, watched
@@ -300,7 +300,7 @@ class SizedCode:
         arrays = f"table{t}, {k * STEP_WORDS}, slots{t}_{k}, numbers{t}_{k}"
         self._places.append(f"put{t}_{k} = product{t}_{k}.placed({arrays}, {slots})")
         self._lines.append(f"put{t}_{k}({', '.join(self._names)})")
-        return NativeStep(0, slots, (0,) * (1 + len(EXTENTS)))
+        return NativeStep(0, slots, (0,) * WORDS)
 
     def _nest(self, work: Loop | Branch | While, slots: tuple[int, ...], t: int, k: int) -> NativeStep:
         nest, kernel = self._code.nests[id(work)], self._code.native[id(work)]

@@ -84,12 +84,12 @@ def _in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
         own = typical(size)
         near = min([n for n in free if free[n]], key=lambda n: (abs(n - own), free[n][0]), default=None)
         if near is None:
-            place = len(places)
+            here = len(places)
             places.append([])
         else:
-            place = heappop(free[near])
-        places[place].append(number)
-        heappush(taken, (last, place))
+            here = heappop(free[near])
+        places[here].append(number)
+        heappush(taken, (last, here))
     offsets, total = [0] * len(spans), 0
     for place in places:
         for number in place:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 else:
     product_steps = later("codegen.runtime.product_steps")
 
+#: The number of words of a step: the fields of `product_steps.ProductExtents`.
+WORDS = 21
+
 
 @record(frozen=True)
 class Tile:

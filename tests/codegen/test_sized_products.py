@@ -25,7 +25,7 @@ class Step:
         names = [str(n).rpartition(" ")[2] for n in map(formula, numbers) if not n.isdigit()]
         self.product = SizedProduct(gemm, names)
         self.table = (ctypes.c_int64 * (2 * STEP_WORDS))(*[-1] * STEP_WORDS)
-        self.slots, self.extents = (ctypes.c_int64 * 3)(), (ctypes.c_int64 * (1 + len(products.EXTENTS)))()
+        self.slots, self.extents = (ctypes.c_int64 * 3)(), (ctypes.c_int64 * products.WORDS)()
         self.put = self.product.placed(self.table, STEP_WORDS, self.slots, self.extents, SLOTS)
 
     def write(self, *values):

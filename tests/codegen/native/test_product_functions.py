@@ -91,5 +91,5 @@ def test_all_functions_are_met(few):
 
 
 def test_words_are_the_fields_of_the_structs():
-    assert len([*ProductExtents.fields()]) == 1 + len(products._form(Gemm("f64", 2, 2, 2))[1])
+    assert len([*ProductExtents.fields()]) == products.WORDS == 1 + len(products._form(Gemm("f64", 2, 2, 2))[1])
     assert TileWords.size() == 8 * len([*products._names((1,) * 13, products.Tile.of("f64", "")), 1, 2, 3, 4])
