@@ -30,8 +30,7 @@ import numpy as np
 from .emit.nests import leaves
 from .ir import MOST_BYTES, Aval, Graph
 from .numbers import SizedGraph
-from .passes import optimize, plan
-from .passes.storage import FAR
+from .passes import optimize, plan, storage
 from .program import Branch, Buffer, BufferProgram, Gemm, Kernel, Loop, Run, Step, While
 from .records import NamedTuple, replace
 from .runtime.cost import LONG, operations_of
@@ -86,7 +85,7 @@ class SizedProgram(NamedTuple):
         found: list[int] = []
         for step in program.steps:
             if isinstance(step.work, Kernel):
-                found.append(sum([program.buffers[b].aval.nbytes for b in step.buffers]) - FAR)
+                found.append(sum([program.buffers[b].aval.nbytes for b in step.buffers]) - storage.FAR)
             elif nest := nests.get(id(step.work)):
                 for work in [leaf.work for k, leaf in enumerate(leaves(step.work)) if k not in nest.outside]:
                     if isinstance(work, Kernel):

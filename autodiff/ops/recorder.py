@@ -78,6 +78,7 @@ class Front:
         self.replaced: list[Place] = []
         #: The learner of a site, and the function that is called where the site knows nothing.
         self._learner = functools.partial(Learner, attach)
+        recorder.begin_sites()  # an interrupt may have ended this before
         reads = [(Tensor, name, made) for name, made in recorder.reads(Tensor).items()]
         self._made = [*self._operators(), *self._methods(), *self._subscripts(), *reads]
 

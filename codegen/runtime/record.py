@@ -42,8 +42,7 @@ class Recorder(Asks):
         self._here = (ctypes.c_int64 * 2).from_address(self._numbers(RECORDER))
         words = SITE_WORDS * sum(COUNTS.values())
         self._sites = (ctypes.c_int64 * words).from_address(self._numbers("recorder_sites"))
-        #: Of each sort the sites that are left.
-        self._free = {sort: iter(range(first, first + COUNTS[sort])) for sort, first in FIRST.items()}
+        self.begin_sites()
         self._take_over(layout)
 
     def _take_over(self, layout: RecordLayout) -> None:
@@ -77,6 +76,10 @@ class Recorder(Asks):
         self._here[0] = -1
 
     # ------------------------------------------------------------ sites
+
+    def begin_sites(self) -> None:
+        """Give all sites away again: nothing of what they were given for is in use."""
+        self._free = {sort: iter(range(first, first + COUNTS[sort])) for sort, first in FIRST.items()}
 
     def site(
         self, sort: str, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0

@@ -113,7 +113,7 @@ def text_of(f, x, monkeypatch):
     """The length of the code of `jit(f)`, of which none is compiled."""
     length = 0
 
-    def made(graph, _name):
+    def made(graph):
         nonlocal length
         program = compiler.make_program(graph)
         works = [inner.work for step in program.steps for inner in (leaves(step.work) or [step])]
