@@ -10,7 +10,7 @@ at how their cotangent was recorded, and where it is a multiple of y they take t
 A second derivative has the first as a factor: y_bar = c sign(x), of which |x| takes c, since on both sides of 0 the
 square of sign(x) is 1.  So all even functions of |x| have theirs, cos(|x|) too.  A share p of a tie, in the derivative
 of `maximum` and `minimum`, is its own square, and p (1 - p) is 0, for the same reason.  What results is the mean of
-both sides.  Forward mode is the transpose of reverse mode where that counts: see `transforms.forward`.
+both sides.  In forward mode it is the product of a tangent and c that is looked at: see `transforms.forward`.
 
 Products, quotients, sums and choices are gone through, some moves, and odd functions: sin(y), the cotangent of
 -cos(y), is sin(y) / y times y.  A multiple that stands further away is none: then the second derivative at the kink is
@@ -20,14 +20,14 @@ that of the quotient, 0.  The same holds of |x[0]| that is computed twice.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from codegen.ir import OPS
 
-from ..tape import Node, constant, record
+from ..tape import Node, Primitive, constant, record
 from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
@@ -49,6 +49,34 @@ _Taken = tuple[list[Tensor | None], Tensor | None]
 def divided(g: Tensor, y: Tensor) -> _Split:
     """c and v with g = c * y + v (None: zero), by the operations that g was recorded by.   T[...], T[...]  →  T[...]"""
     return _split(g.node, _is_same(y.node), DEPTH)
+
+
+def split(t: Tensor, node: Node) -> _Split:
+    """c and v with t = c * node + v, as `divided`."""
+    return _split(t.node, lambda n: n is node, DEPTH)
+
+
+def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
+    """The part of c in which the kink of a size's derivative cancels, and the rest.
+
+    path   the size, and moves of its elements
+    """
+    size, done, rest = path[0], None, c
+    name, xs = size.kind.op.name, [handle(i) for i in size.inputs]
+    if name in ("maximum", "minimum"):
+        tests = [(_is_share(*[x.node for x in pair]), named("share")(*pair)) for pair in (xs, xs[::-1])]
+    else:
+        tests = [(_is_same(path[-1]), handle(path[-1]))]
+        if name == "abs":
+            tests.append((_is_side(size), named("sign")(*xs)))
+    for test, factor in tests:
+        multiple, left = _split(rest.node, test, DEPTH)
+        if multiple is not None:
+            done = added(done, named("mul")(multiple, factor))
+            if left is None:
+                return done, None
+            rest = left
+    return done, rest
 
 
 def seen_by(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
@@ -79,6 +107,11 @@ def seen_by(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
             key.append((place[node], node.kind, *met, *[place[i] for i in inputs]))
         level = below
     return key, list(place)
+
+
+def is_move(op: Primitive) -> bool:
+    """True for an operation on elements through which a multiple of a size is seen."""
+    return op.name in _MOVES.values() and OPS[op.name] is op
 
 
 def _is_same(y: Node) -> _Is:
@@ -172,10 +205,9 @@ def _agree(pairs: list[tuple[Node, Node]]) -> Tensor | bool:
 
 
 def _split(node: Node, is_size: _Is, depth: int) -> _Split:
-    t = handle(node)  # what does not cancel depends on an identity, by which one may differentiate
     while node.kind.op in (SAME, IDENTITY) and node.inputs:
         node = node.inputs[0]
-    op = node.kind.op
+    t, op = handle(node), node.kind.op
     is_met = is_size(node)
     if is_met is not False:
         one = spread_to(constant(1.0, t.dtype), t.shape)

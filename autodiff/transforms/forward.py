@@ -3,20 +3,21 @@
 An operation with a JVP rule pushes its tangents; one without, and a custom function, has its VJP transposed:
 `u ↦ vjp(u)` is linear, and its VJP at the tangents is theirs.
 
-Where tangents are differentiated again and the history has a kink such as that of |x|, the whole history is transposed:
-kinks cancel on the way back alone (see `ops.cancelling`).
+The tangent of a size such as |x| has a kink.  What is a product of it and of c, where c is a multiple of the size, has
+none: it is the transpose of the size's VJP at c u, in which the size cancels (see `ops.cancelling`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
 from .. import tree
 from ..errors import GradientError, located
 from ..mode import MODE
-from ..ops import as_tensor, zeros_like
+from ..ops import add, as_tensor, multiply, zeros_like
+from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import numpys
 from ..ops.primitive import zeros_of
 from ..tape.ask import evaluate
@@ -44,11 +45,15 @@ from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule
 
+#: Of a node, by its place in the history: Python goes through what reads it.  Machine code has the same
+#: (`recording_rules`).
+_LOOK = 1
+
 
 class Push:
     """One pass forward: `results` are the tangents of the nodes that were asked for (None: zero).
 
-    dots      tangents, by place in the history, as wires
+    dots      tangents, by place in the history, as flags, wires, and kinks of tangents
     outputs   tangents of a call of several outputs, by the place of the call and the output
     """
 
@@ -59,8 +64,9 @@ class Push:
         self.order, self.tracks = order, tracks
         self.programs = programs = None if state.now.body else RulePrograms.now(tracks)
         self.outputs: dict[tuple[int, int], Tensor] = {}
+        self.kinks: dict[int, tuple[_Kink, ...]] = {}
         made = begun(programs, order, (), (*tangents, *results))
-        self.wires, self.dots, _, *places = made
+        self.wires, self.dots, self.flags, *places = made
         for at, t in zip(places, tangents.values(), strict=False):
             if at >= 0:
                 self.dots[at] = t.node
@@ -95,11 +101,11 @@ class Push:
             dots = [None if i < 0 else self.dots[i] for i in wires]
             if not any([i >= 0 and self.dots[i] is not None for i in sources_at(self.wires, at, node)]):
                 return
+            near = {i: handle(dot) for i, dot in zip(node.inputs, dots, strict=True) if dot is not None}
             if node.call is not None:
-                near = {i: handle(dot) for i, dot in zip(node.inputs, dots, strict=True) if dot is not None}
                 self._call(at, node, near)
                 return
-            tangent = self._pushed(node, dots)
+            tangent = self._pushed(at, node, dots, near)
         if tangent is not None:
             self.dots[at] = tangent.node
 
@@ -115,18 +121,24 @@ class Push:
             elif tangent is not None:
                 self.outputs[at, slot] = tangent
 
-    def _pushed(self, node: Node, dots: Sequence[Node | None]) -> Tensor | None:
-        """The tangent of a node of no call."""
+    def _pushed(self, at: int, node: Node, dots: Sequence[Node | None], near: dict[Node, Tensor]) -> Tensor | None:
+        """The tangent of a node of no call, without kinks that cancel."""
         now, n = state.now, len(dots)
         before, now.literal = now.literal, True
-
-        def rule(given: Sequence[Any]) -> list[Tensor | None]:
-            xs = [None if i is None else handle(i) for i in given]
-            return [_tangent_by_rule(node, xs[:n], xs[n], xs[n + 1 :])]
-
         try:
+            kinks = [kink for i in inputs_at(self.wires, at) for kink in self.kinks.get(i, ())]
+
+            def rule(given: Sequence[Any]) -> list[Tensor | None]:
+                xs = [None if i is None else handle(i) for i in given]
+                return [_tangent_by_rule(node, xs[:n], xs[n], xs[n + 1 :])]
+
             given, programs = (*dots, node, *node.inputs), self.programs
             (tangent,) = rule(given) if programs is None else programs.applied(node.kind, given, n, PUSH, rule)
+            if tangent is not None and (kinks or "cancels" in node.kind.op.traits):
+                tangent, left = _smooth(node, tangent, near, kinks)
+                if left:
+                    self.kinks[at] = left
+                    self.flags[at] = _LOOK
             return tangent
         finally:
             now.literal = before
@@ -134,14 +146,73 @@ class Push:
 
 def _tangent_by_rule(node: Node, dots: Sequence[Any], y: Any, xs: Sequence[Any]) -> Tensor | None:
     """The tangent of y = op(*xs), the operation of a node: by its JVP rule, else by its VJP rule twice."""
-    op, pull, params = node.kind.op, node.kind.op.pull, node.kind.params
+    op = node.kind.op
     if op.push is not None:
-        return op.push(tuple(dots), y, tuple(xs), params)
-    if pull is None:
+        return op.push(tuple(dots), y, tuple(xs), node.kind.params)
+    if op.pull is None:
         if op.discrete:
             return None
         raise missing_rule(node)
-    return _transposed(lambda us: pull(us[0], y, xs, params, False), [y], dots)[0]
+    return _transposed(_op_bars(node, y, xs), y, [x.node for x in xs], dots)
+
+
+def _op_bars(node: Node, y: Tensor, xs: Sequence[Tensor]) -> Callable[[Tensor], Sequence[Tensor | None]]:
+    """The VJP rule of an operation: from the cotangent of y to those of xs."""
+    pull, params = node.kind.op.pull, node.kind.params
+    assert pull is not None, node
+    return lambda u: pull(u, y, xs, params, False) or ()
+
+
+class _Kink(NamedTuple):
+    """A tangent that has a kink, and what it is the tangent of.
+
+    path    a size, and moves of its elements;  dots: tangents of the size's inputs
+    """
+
+    tangent: Node
+    path: tuple[Node, ...]
+    dots: tuple[Tensor | None, ...]
+
+
+def _smooth(
+    node: Node, tangent: Tensor, near: dict[Node, Tensor], kinks: Sequence[_Kink]
+) -> tuple[Tensor, tuple[_Kink, ...]]:
+    """A tangent without the kinks that cancel in it, and those that are left.   near: tangents of inputs"""
+    op, left = node.kind.op, []
+    for kink in dict.fromkeys(kinks):
+        if node.inputs[0] is kink.path[-1] and is_move(op):
+            left.append(_Kink(tangent.node, (*kink.path, node), kink.dots))
+            continue
+        multiple, rest = split(tangent, kink.tangent)
+        if multiple is None or multiple.shape != handle(kink.path[-1]).shape:
+            continue
+        smooth, bent = cancelling(multiple, kink.path)
+        if smooth is not None:
+            terms = [rest, None if bent is None else multiply(bent, handle(kink.tangent)), _unbent(kink, smooth)]
+            there = [t for t in terms if t is not None]
+            tangent = reduce(add, there) if there else zeros_like(tangent)
+        if bent is not None:
+            left.append(kink)
+    if "cancels" in op.traits:
+        left.append(_Kink(tangent.node, (node,), tuple([near.get(i) for i in node.inputs])))
+    return tangent, tuple(left)
+
+
+def _unbent(kink: _Kink, multiple: Tensor) -> Tensor | None:
+    """The product of a tangent that has a kink and of a multiple of what it is the tangent of."""
+    size, moved = kink.path[0], kink.path[-1]
+    bars = _op_bars(size, handle(size), [handle(i) for i in size.inputs])
+    return _transposed(lambda u: bars(_through(kink.path, multiple, u)), handle(moved), size.inputs, kink.dots)
+
+
+def _through(path: tuple[Node, ...], multiple: Tensor, u: Tensor) -> Tensor:
+    """The cotangent of a size, from that of its moved elements, a multiple of u."""
+    bar = multiply(multiple, u)
+    for node in reversed(path[1:]):
+        op, xs = node.kind.op, tuple([handle(i) for i in node.inputs])
+        assert op.pull is not None, node
+        bar = op.pull(bar, handle(node), xs, node.kind.params, False)[0]
+    return bar
 
 
 def push_call(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
@@ -154,25 +225,33 @@ def push_call(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
         found = push_rule(node, rule, tangents)
         return [found.get(slot) for slot in slots]
     inputs = gradient_inputs(node)
+    dots = [tangents.get(i) for i in inputs]
     wanted = {i for i in inputs if i in tangents}
     likes = [handle(node) if node.body is not None else zeros_of(aval) for aval in node.call.avals]
-    return _transposed(
-        lambda us: call_rule(node, dict(enumerate(us)), wanted), likes, [tangents.get(i) for i in inputs]
-    )
+    return [
+        _transposed(partial(_call_bars, node, slot, wanted), like, inputs, dots)
+        for slot, like in zip(slots, likes, strict=True)
+    ]
+
+
+def _call_bars(node: Node, slot: int, wanted: set[Node], u: Tensor) -> Sequence[Tensor | None]:
+    """The VJP rule of a call: from the cotangent of one output."""
+    return call_rule(node, {slot: u}, wanted)
 
 
 def _transposed(
-    bars: Callable[[list[Tensor]], Sequence[Tensor | None]], likes: Sequence[Tensor], dots: Sequence[Tensor | None]
-) -> list[Tensor | None]:
-    """Tangents from a VJP: d/du of <bars(us), dots>, where us have the avals of `likes`."""
-    us = [handle(identity_of(zeros_like(like).node)) for like in likes]
+    bars: Callable[[Tensor], Sequence[Tensor | None]], like: Tensor, inputs: Sequence[Node],
+    dots: Sequence[Tensor | None],
+) -> Tensor | None:  # fmt: skip
+    """The tangent of a node from its VJP: d/du of <bars(u), dots>, where u has the aval of `like`."""
+    u = handle(identity_of(zeros_like(like).node))
     with recording_rules(True):
-        seeds = [(b.node, dot.node) for b, dot in zip(bars(us), dots, strict=True)
+        seeds = [(b.node, dot.node) for b, _, dot in zip(bars(u), inputs, dots, strict=True)
                  if b is not None and dot is not None and b.node.kind.out.requires_grad]
         if not seeds:
-            return [None] * len(us)
+            return None
         past = history([b for b, _ in seeds])
-        return Pull(past, seeds, tuple([u.node for u in us]), True, is_users=False).ends()
+        return Pull(past, seeds, (u.node,), True, is_users=False).ends()[0]
 
 
 def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -234,27 +313,9 @@ def moving(
     return structure, made, given, made_plain
 
 
-def pushed(
-    past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool
-) -> list[Tensor | None]:
-    """The tangents of results of a history (None: zero).   tracks: what rules record is tape"""
-    if not _has_kinks(past):
-        return Push(past, given, results, tracks).results
-    ends = [n for n in results if n.kind.out.requires_grad]
-
-    def bars(us: list[Tensor]) -> list[Tensor | None]:
-        seeds = [(n, u.node) for n, u in zip(ends, us, strict=True)]
-        return Pull(past, seeds, tuple(given), True, is_users=False).ends()
-
-    found = dict(zip(ends, _transposed(bars, [handle(n) for n in ends], list(given.values())), strict=True))
-    return [found.get(n) for n in results]
-
-
-def _has_kinks(past: Sequence[Node]) -> bool:
-    """True if a history has kinks that may cancel, and neither hooks nor rules that are of one direction alone."""
-    return is_looked_at(past) and not any([
-        n.hooks or (n.call is not None and n.call.rule("jvp") is not None) for n in past
-    ])
+def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> Push:
+    """A pass forward through a history.   tracks: what its rules record is tape"""
+    return Push(past, given, results, tracks or (MODE.get().eager and is_looked_at(past)))
 
 
 def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
@@ -264,10 +325,10 @@ def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool)
     tracks = (MODE.get().tracks and not is_array) and (
         any([d.node.kind.out.requires_grad for d in given.values()]) or tracks_outside(past, set(given))
     )
-    dots = pushed(past, given, ends, tracks)
+    push = pushed(past, given, ends, tracks)
     if is_watching():
-        watch_pushed(Push(past, given, ends, tracks).pairs(), [t for t in dots if t is not None])
+        watch_pushed(push.pairs(), [t for t in push.results if t is not None])
     # A tangent by a VJP rule twice tracks the cotangent that it was found by.
-    dots = dots if tracks else untracked(dots)
+    dots = push.results if tracks else untracked(push.results)
     shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
     return [*shown, *[zeros_like(handle(n)) if t is None else t for n, t in zip(ends, dots, strict=True)]]

@@ -213,7 +213,10 @@ def _tell_machine(kind: Kind) -> None:
     native = machine.asks
     if native is not None:
         programs = kind.rules.programs
-        kind.rules = native.rules(programs, [p.for_machine(native, kind.op) for p in programs if p.steps is not None])
+        # Of an operation with a kink Python looks at the tangents, too (`forward`).
+        has_kink = "cancels" in kind.op.traits
+        known = [p for p in programs if p.steps is not None and not (p.word & 3 == PUSH and has_kink)]
+        kind.rules = native.rules(programs, [p.for_machine(native, kind.op) for p in known])
 
 
 def _forget(known: ref[Kind], program: RuleProgram) -> None:

@@ -184,7 +184,7 @@ def _push(
     """Passes forward from one argument.   tracks: their results are tape"""
 
     def push(given: list[Tensor]) -> list[Tensor | None]:
-        dots = pushed(past, {x.node: given[0]}, [r.node for r in results], tracks)
+        dots = pushed(past, {x.node: given[0]}, [r.node for r in results], tracks).results
         return dots if tracks else untracked(dots)
 
     return push([units]) if many is None else many.each(push, [units])
