@@ -387,3 +387,15 @@ def test_a_result_that_does_not_depend_on_what_moves_has_a_tangent_of_zero_besid
     tangents = ad.jvp(f, (np.array([-1.0, 2.0]), np.ones(2)), (np.array([1.0, 10.0]), None))[1]
     for found, expected in zip(tangents, ([-2.0, 20.0], [1.0, 10.0], [0.0, 0.0], 0, 0.0), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_kinks_cancel_in_forward_mode_of_forward_mode_beside_a_loop():
+    """The limit of 2 |x|'^2 + 2 for each of two elements, also at 0."""
+
+    def f(x):
+        total, _ = ad.scan(lambda c, e: (c + e * e, c), ad.tensor(0.0), x)
+        return (abs(x) ** 2).sum() + total
+
+    x, v = ad.tensor([0.0, 1.0]), ad.tensor([1.0, 1.0])
+    _, dot = ad.jvp(lambda y: ad.jvp(f, (y,), (v,))[1], (x,), (v,))
+    assert dot.item() == 8.0
