@@ -118,7 +118,7 @@ def facts(name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     entry = disk.load(key)
     if entry is None:
         found = tell()
-        disk.store([key], marshal.dumps(found), ())
+        disk.store([key], marshal.dumps(found, 2), ())  # a format that each Python reads
     else:
         found = marshal.loads(entry.object_bytes)
     return found
