@@ -3,18 +3,14 @@
     python tools/roads.py        print each measure as JSON (tools/scoreboard.py shows it beside the committed one)
 
 A road is the set of functions of the library that a call enters; a call that is made again and again should soon enter
-the same ones each time.  Native code is not seen: the road is what Python does around it.  A first backward is counted
-where nothing is on disk.  Roads are counted as on any machine on which the library has run before: its own machine code
-is there, all programs are new.
+the same ones each time.  Native code is not seen: the road is what Python does around it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,12 +18,11 @@ from types import FrameType
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
-os.environ["AUTODIFF_CACHE"] = "0"  # at first
+os.environ["AUTODIFF_CACHE"] = "0"  # all is new, in each process
 
 import numpy as np  # noqa: E402  the settings above come first
 
 import autodiff as ad  # noqa: E402  the settings above come first
-from codegen.runtime.disk import default  # noqa: E402  the settings above come first
 
 OURS = (f"{ROOT}/autodiff/", f"{ROOT}/codegen/", "<string>")
 TIMES = 40
@@ -157,31 +152,12 @@ def applied(f: Callable, *args: object) -> Callable[[], object]:
     return lambda: f(*args)
 
 
-#: Has the library's own machine code made.
-MAKE = "from autodiff.ops import recorder; recorder.install()"
-
-
-def have_code(folder: str) -> None:
-    """Have the library's own machine code, and nothing else, on disk from now on."""
-    os.environ |= {"AUTODIFF_CACHE": "1", "AUTODIFF_CACHE_DIR": folder}
-    subprocess.run([sys.executable, "-c", MAKE], check=True, cwd=ROOT)
-    default.cache_clear()
-
-
 def figures() -> dict[str, int]:
     """The measures by name, less being better in each.
 
     Names of operations differ between the calls, so that each program is new in its turn.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        first = of_a_first_backward()
-        have_code(folder)
-        return first | of_roads()
-
-
-def of_a_first_backward() -> dict[str, int]:
-    """The measures of a backward that is new, where nothing is on disk."""
-    assert default() is None
+    tensor = ad.tensor(V, requires_grad=True)
     before = Entered(of_tensor(lambda x: (ad.exp(x) * x).sum()), until="compile_graph")
     whole = Entered(of_tensor(lambda x: (ad.sinh(x) * x).sum()))
     return {
@@ -189,13 +165,6 @@ def of_a_first_backward() -> dict[str, int]:
         "files of a first backward": len(whole.files),
         "deepest chain before the compiler": before.deepest,
         "changes of file before the compiler": before.changes,
-    }
-
-
-def of_roads() -> dict[str, int]:
-    """The roads of forty calls, by the call."""
-    tensor = ad.tensor(V, requires_grad=True)
-    return {
         "roads of 40 calls: backward": roads(of_tensor(lambda x: (ad.cosh(x) * x).sum())),
         "roads: value_and_grad": roads(applied(ad.value_and_grad(lambda x: (ad.sin(x) * x).sum()), V)),
         "roads: jit": roads(applied(ad.jit(lambda x: (ad.exp(x) * x).sum()), V)),

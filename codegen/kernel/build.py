@@ -34,7 +34,7 @@ from .nest import ScalarType, Value
 from .parts import Part, first_carrying, is_short, pieces, plan_parts, rows_at_a_time, rows_together, type_of
 from .scalar import Scalar
 
-#: What a nest does inside of its loops for some roots; gives what enters reductions.
+#: A writer of the inside of loops, for some roots: gives the values that enter reductions, by root.
 _Body = Callable[[list[Root]], dict[Root, Accumulator]]
 
 

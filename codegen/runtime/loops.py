@@ -100,7 +100,7 @@ def _only_at(operations: Sequence[Operation], memory: set[Value], index: Value) 
     return True
 
 
-#: What the functions call.
+#: The functions that are called by those of loops and branches.
 _CALLED = ("loop_account", "run_steps", "call_host", "run_for_c")
 
 
