@@ -19,7 +19,7 @@ from ..tensor import Tensor
 from .arrays import where_of_arrays
 from .cancelling import by_share
 from .conversion import as_tensor, cast_to
-from .declare import binary, common, composed, listed, published, unary
+from .declare import OneNode, binary, common, composed, listed, unary
 from .primitive import BOOL, elementwise
 from .template import public
 
@@ -111,7 +111,7 @@ _where = elementwise(
 )
 
 
-@published(_where)
+@public(records=_where, natively=OneNode(_where))
 def where(condition, x1, x2):
     """x1 where the condition holds, x2 elsewhere.   bool[...], T[...], T[...]  →  T[...]
 
@@ -176,7 +176,7 @@ def no_extreme(dtype: np.dtype, sign: int) -> Any:
     return {"b": sign < 0, "c": complex(number, number)}.get(dtype.kind, number)
 
 
-@published(_clip)
+@public(records=_clip, natively=OneNode(_clip))
 def clip(x, min=None, max=None):
     """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]
 

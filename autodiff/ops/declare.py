@@ -297,7 +297,7 @@ def unary(
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
     body.__module__ = "autodiff"
-    return published(operation, name=called, doc=documented(example, doc))(body)
+    return public(records=operation, natively=OneNode(operation), name=called, doc=documented(example, doc))(body)
 
 
 def binary(
@@ -320,7 +320,7 @@ def binary(
         return record(operation, tuple(tensors))
 
     body.__module__ = "autodiff"
-    return published(operation, name=called, doc=documented(example, doc))(body)
+    return public(records=operation, natively=OneNode(operation), name=called, doc=documented(example, doc))(body)
 
 
 def documented(example: str, *paragraphs: str) -> str:
@@ -331,17 +331,3 @@ def documented(example: str, *paragraphs: str) -> str:
 def composed(name: str, body: Any, told: str, example: str, tensors: int | None = None, takes: str = "") -> Any:
     """A public function that is one expression; `tensors` and `takes` as for `public`."""
     return public(tensors, name=name, doc=documented(example, told), takes=takes)(body)
-
-
-def published(
-    operation: OwnPrimitive, natively: Callable[..., Any] | None = None, name: str = "", doc: str = ""
-) -> Callable[[Any], Function]:
-    """Declare a public function by a body that records one operation, which it is known by; as for `public`."""
-
-    def declare(body: Any) -> Function:
-        body.natively = natively or OneNode(operation)
-        made: Function = public(records=operation, name=name, doc=doc)(body)
-        made.takes_watched = True
-        return made
-
-    return declare

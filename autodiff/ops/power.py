@@ -20,7 +20,7 @@ from ..tensor import Tensor
 from .arithmetic import mul0, real_part
 from .conditions import where
 from .conversion import cast_to
-from .declare import OneNode, common, is_simple, published
+from .declare import OneNode, common, is_simple
 from .elementwise import inverse_root, log, sqrt
 from .primitive import I64, elementwise
 from .template import public
@@ -151,7 +151,7 @@ def _refuse_negative(exponent: Any) -> None:
         raise _negative_power(f"called at {caller()}")
 
 
-@published(_power, _natively)
+@public(records=_power, natively=_natively)
 def power(x1, x2):
     """x1 ** x2.   T[...], T[...]  →  T[...]
 

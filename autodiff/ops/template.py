@@ -132,7 +132,7 @@ ITEMS, NONE = -1, -2
 
 def public(
     tensors: int | None = None, records: Any = None, bounds: Callable[..., Bounds] | None = None,
-    name: str = "", doc: str = "", takes: str = "", operands: int = 1,
+    name: str = "", doc: str = "", takes: str = "", operands: int = 1, natively: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a public function by its body.
 
@@ -142,6 +142,7 @@ def public(
     bounds      bounds(*arguments): the index arrays among these, whose values the body looks at
     records     the operation that it records: users find it as `f.primitive`
     name, doc   where they are not those of the body
+    natively    the program of a call, where the body does no more than record that operation (`OneNode`)
     takes       kinds of dtypes, as of `common`: the body is given its first arguments, so many `operands`, as tensors
                 of one such dtype; "T": as tensors of any; "": as they are
 
@@ -157,8 +158,10 @@ def public(
         if tensors is not None:
             body.natively, body.tensors = _Natively(body, tensors, bounds), tensors or NONE
             body.is_remembered = True  # see `reads.is_library_function`
+        if natively is not None:
+            body.natively = natively
         made = Function(body)
-        made.primitive = records
+        made.primitive, made.takes_watched = records, natively is not None
         for do in WHEN_DECLARED:
             do(made)
         return made
