@@ -59,7 +59,7 @@ def _become_deterministic(config: Config, _name: str, flag: bool) -> None:
             "config.deterministic: the threads of the BLAS that NumPy uses here cannot be set\n"
             "  start the program with one thread of it instead: OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1, ..."
         )
-    config.count_turns(flag)
+    config.settle_patience(flag)
 
 
 class Config:
@@ -107,14 +107,14 @@ class Config:
     >>> ad.config.eager = False
     """
 
-    __slots__ = ("_flags", "_patience", "forgetting", "transforming", "turns")
+    __slots__ = ("_flags", "_patience", "forgetting", "patience_now", "transforming")
 
-    turns: int
+    patience_now: int
     _patience: int | None
 
     # For the library itself:
     #
-    # turns          the patience that holds: 0 where all is deterministic, too
+    # patience_now   the patience that holds: 0 where all is deterministic, too
     # transforming   functions that are being differentiated, in whatever thread: what they call gets tensors
 
     def __init__(self) -> None:
@@ -146,26 +146,26 @@ class Config:
     @property
     def patience(self) -> int:
         """The number of programs up to which a turn of a loop is seen as one; 0: every program is compiled at once."""
-        return self.turns
+        return self.patience_now
 
     @patience.setter
     def patience(self, count: int) -> None:
         if not isinstance(count, int) or not 0 <= count <= 64:
             raise ValueError(f"config.patience is a number from 0 to 64, not {count!r}")
         self._patience = count
-        self.count_turns(modes.deterministic)
+        self.settle_patience(modes.deterministic)
 
-    def count_turns(self, is_deterministic: bool) -> None:
-        """Let `turns` be true again, where a program is deterministic or no longer so."""
-        self.turns = 0
+    def settle_patience(self, is_deterministic: bool) -> None:
+        """Let `patience_now` be true again, where a program is deterministic or no longer so."""
+        self.patience_now = 0
         if not is_deterministic:
             if self._patience is None:
-                del self.turns
+                del self.patience_now
             else:
-                self.turns = self._patience
+                self.patience_now = self._patience
 
     def __getattr__(self, name: str) -> int:
-        if name != "turns":
+        if name != "patience_now":
             raise AttributeError(f"'Config' object has no attribute {name!r}", name=name, obj=self)
         given = os.environ.get("AUTODIFF_PATIENCE")
         raise ValueError(f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {given!r}")
@@ -180,6 +180,12 @@ class Config:
         mine = threading.get_ident()
         for mark in [mark for mark, thread in self.transforming.items() if thread != mine]:
             del self.transforming[mark]  # machine code knows this dict
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not hasattr(Config, name):
+            told = f"config has no setting {name!r}: there are {', '.join(_SETTINGS)}"
+            raise AttributeError(told, name=name, obj=self)
+        super().__setattr__(name, value)
 
     def __reduce__(self) -> str:
         return "config"  # each process has one

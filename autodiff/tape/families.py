@@ -1,4 +1,4 @@
-"""Recordings without their numbers: one that is known at another size is found by a hash of families.
+"""Asks that machine code answers (`answered`): of a recording that is known, or that is known at another size.
 
 A family is what is left of a kind, or of an Out, without numbers.  A key of families says which program was recorded,
 the numbers beside it at which size: `without_numbers(key)` in Python, `known.described` by machine code.
@@ -212,7 +212,7 @@ def size_of(key: tuple, found: Reading | None = None) -> Size | None:
 
     found    the recording as machine code read it
     """
-    if not (key[1] and config.turns) or state.now.tracing or observers:
+    if not (key[1] and config.patience_now) or state.now.tracing or observers:
         return None
     left, numbers = without_numbers(key)
     if not numbers:

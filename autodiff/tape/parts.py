@@ -74,7 +74,7 @@ def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | No
     roots     what is wanted of it: recordings are told apart by the first
     tracks    whether gradients go through it;  length: see `run_in_parts`
     """
-    if not config.turns or config.eager:
+    if not config.patience_now or config.eager:
         return None
     # The operation that puts a list of every length together is of another kind each time.
     key = (roots[0].kind if len(roots[0].inputs) < _MANY_INPUTS else roots[0].kind.op, tracks)

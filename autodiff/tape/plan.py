@@ -59,7 +59,7 @@ def count(plan: Plan | None) -> None:
     else:
         COUNTS.hits += 1
     is_compiled = plan is not None and not isinstance(plan.executable, Tier | AtSize)
-    if is_compiled or COUNTS.misses > config.turns > 0:
+    if is_compiled or COUNTS.misses > config.patience_now > 0:
         note_repeated()
 
 

@@ -99,7 +99,7 @@ LATE: list[Late] = []
 
 def _patience() -> int:
     """The patience as configured; 0 in a function of `jit` that runs as it is recorded (`once`)."""
-    return 0 if state.now.unseen else config.turns
+    return 0 if state.now.unseen else config.patience_now
 
 
 class Account:
