@@ -14,9 +14,9 @@ from codegen.ir import DTYPES
 from codegen.records import NamedTuple
 
 from .config import config
-from .errors import DispatchError, Error, caller, check_not_masked, located
+from .errors import Error, caller, check_not_masked, located
 from .ops import as_tensor, astype, dtype_of
-from .ops.conversion import numpys
+from .ops.conversion import no_array, numpys
 from .ops.forms import check_without_effect
 from .session import current, reset_all
 from .tape.leaves import copied_natively, leaf, learn
@@ -72,7 +72,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     try:
         array = np.array(data, dtype=wanted, order="C")
     except (ValueError, TypeError) as error:
-        raise DispatchError(located(f"tensor: the data is no array: {error}")) from None
+        raise no_array("tensor: the data", error) from None
     if dtype is None:
         array.flags.writeable = False  # so it is not copied
         array = as_tensor(array, "tensor", "data").node.value  # names what is wrong with the dtype

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
 from types import CodeType, FrameType, ModuleType
@@ -76,6 +76,7 @@ _new = tuple.__new__
 
 #: Modules that no user's program calls: the command line, and the start of a worker process.
 _OUTERMOST = frozenset(("autodiff.cli.app", "multiprocessing.process"))
+_NO_FURTHER = _OUTERMOST | {None}
 
 
 class UserLine(NamedTuple):
@@ -120,15 +121,18 @@ class UserLine(NamedTuple):
         return place if name == "<module>" else f"{place}, in {name}"
 
 
-def user_frame() -> FrameType | None:
-    """The innermost frame of the user's program; None when no frame but ours is on the stack."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+def user_frames(frame: FrameType | None, stop: FrameType | None = None) -> Iterator[FrameType]:
+    """The frames of the user's program, from a frame outwards, up to another one."""
+    while frame is not None and frame is not stop:
         name, file = frame.f_globals.get("__name__"), frame.f_code.co_filename
         if not is_ours(name) and not (name == "__main__" and "-packages" in file and _is_installed(file)):
-            return frame
+            yield frame
         frame = None if name in _OUTERMOST else frame.f_back
-    return None
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame of the user's program; None when no frame but ours is on the stack."""
+    return next(user_frames(sys._getframe(1)), None)
 
 
 def _is_installed(file: str) -> bool:
@@ -179,13 +183,7 @@ def user_line() -> UserLine | None:
 
 def user_lines(stop: FrameType | None, most: int) -> tuple[UserLine, ...]:
     """The lines of the user's program up to a frame, the innermost first."""
-    frame: FrameType | None = sys._getframe(1)
-    found: list[UserLine] = []
-    while frame is not None and frame is not stop and len(found) < most:
-        if not is_ours(frame.f_globals.get("__name__")):
-            found.append(UserLine(frame.f_code, frame.f_lasti))
-        frame = frame.f_back
-    return tuple(found)
+    return tuple([UserLine(f.f_code, f.f_lasti) for f in islice(user_frames(sys._getframe(1), stop), most)])
 
 
 def nearest_line(depth: int) -> UserLine | None:
@@ -193,14 +191,14 @@ def nearest_line(depth: int) -> UserLine | None:
 
     A frame that is looked at becomes a Python object, which takes longer than all the rest.
     """
-    while _module_at is not None and (name := _module_at(depth)) is not None and is_ours(name):
+    while _module_at is not None and (name := _module_at(depth)) not in _NO_FURTHER and is_ours(name):
         depth += 1
     try:
         frame: FrameType | None = sys._getframe(depth)
     except ValueError:  # a thread that runs nothing of the user's
         return None
-    while frame is not None and is_ours(frame.f_globals.get("__name__")):
-        frame = frame.f_back
+    while frame is not None and is_ours(name := frame.f_globals.get("__name__")):  # a generator takes twice as long
+        frame = None if name in _OUTERMOST else frame.f_back
     return None if frame is None else _new(UserLine, (frame.f_code, frame.f_lasti))
 
 

@@ -324,8 +324,8 @@ def _suspect(case: Case) -> str:
         except CheckFailed as error:
             kinds = ("jvp", "backward") if error.mode == "forward" else ("backward",)
             kind, rule = next((k, r) for k in kinds if (r := call.function.rule_for(k, call.method, call.types)))
-            where = call.line or "an unknown place"
-            return f"the rule: the {kind} of {call.function.__name__} at {rule.place}, called at {where}"
+            where = f", called at {call.line}" if call.line else ""
+            return f"the rule: the {kind} of {call.function.__name__} at {rule.place}{where}"
     told = "every custom rule in it is right by itself" if calls else "there is no custom rule in it"
     return f"{told}: look for a kink near the point"
 

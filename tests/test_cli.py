@@ -330,7 +330,7 @@ def test_a_mistake_in_the_target_is_one_message(user_file, arguments, says):
         (["--args", "f99[3]"], "'f99' is neither"),
         (["--args", "f64[-3]"], "not negative"),
         (["--args", "Nonsense(f64[3])"], "there is no 'Nonsense'"),
-        (["--args", "f64[3]", "--pass", "backward", "--argnums", "1"], "--args gives 1 arguments"),
+        (["--args", "f64[3]", "--pass", "backward", "--argnums", "1"], "the number of arguments in --args is 1"),
         (["--args", "f64[3]", "--pass", "backward", "--argnums", "0,0"], "names an argument twice"),
         (["--args", "f64[3]", "--pass", "backward", "--argnums", "x"], "--argnums takes numbers"),
     ],

@@ -101,7 +101,7 @@ WRONG = [
     *[([*c, "good.py:loss", "--args", "f64[3"], 2, "cannot be read") for c in OF_FUNCTIONS],
     *[([*c, "good.py:loss", "--args", "f64[3,2], f64[5,5]"], 1, "called at good.py:12, in loss") for c in OF_FUNCTIONS],
     *[([*c, "good.py:loss", *AVALS, "--argnums", "x"], 2, "--argnums takes numbers") for c in OF_FUNCTIONS],
-    *[([*c, "good.py:loss", *AVALS, "--argnums", "7"], 2, "--argnums 7, but --args gives 2") for c in OF_FUNCTIONS],
+    *[([*c, "good.py:loss", *AVALS, "--argnums", "7"], 2, "--argnums 7, but the number") for c in OF_FUNCTIONS],
     *[([*c, "raises.py:f", *ONE], 1, "ValueError: broken\n  at raises.py:1") for c in OF_FUNCTIONS],
     *[([*c, "exits.py:f", *ONE], 1, "exits.py ended with exit code 3") for c in OF_FUNCTIONS],
     *[([*c, "stops.py:f", *ONE], 1, "stops.py has no function 'f': there are none") for c in OF_FUNCTIONS],

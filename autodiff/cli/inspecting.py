@@ -64,6 +64,8 @@ def inspect_(
         _list_graphs(path, output, as_json)
         return
     if name:
+        if graph >= 0:
+            raise typer.BadParameter(f"--graph is for FILE.py alone, which is run; {target} is traced, by --args")
         path, function, given = called(target, args)
         numbers = parse_argnums(argnums, len(given)) if which == "backward" or argnums != "0" else (0,)
         with user_errors(path):

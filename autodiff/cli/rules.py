@@ -77,7 +77,10 @@ def _generic(name: str) -> tuple[str, Any, dict[str, Any]]:
     path, _, attribute = name.rpartition(":")
     module, function = find(path, attribute) if path else (autodiff, _of_library().get(name))
     if not is_generic(function):
-        raise Error(f"{name!r} is no generic function: give a name such as {_closest(name)}, or FILE.py:FUNCTION")
+        way_out = f"give a name such as {_closest(name)}, or FILE.py:FUNCTION"
+        if path:
+            way_out = "a function with methods and rules is declared by @ad.function"
+        raise Error(f"{name!r} is no generic function: {way_out}")
     return path, function, names_for(module)
 
 

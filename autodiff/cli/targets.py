@@ -197,7 +197,7 @@ def parse_argnums(text: str, count: int) -> tuple[int, ...]:
     except ValueError:
         raise typer.BadParameter(f"--argnums takes numbers such as 0 or 0,2, not {text!r}") from None
     if any(not -count <= n < count for n in numbers):
-        raise typer.BadParameter(f"--argnums {text}, but --args gives {count} arguments")
+        raise typer.BadParameter(f"--argnums {text}, but the number of arguments in --args is {count}")
     if len({n % count for n in numbers}) != len(numbers):
         raise typer.BadParameter(f"--argnums {text} names an argument twice")
     return numbers

@@ -92,7 +92,7 @@ def _unknown(what: str, name: str, names: Sequence[str | None]) -> str:
     mend = ""
     if what == "saved_variables" and not close:
         mend = f"\n  forward saves it: ctx.save_for_backward({name}={name})"
-    return f"{what} has no {name!r}: there are {', '.join(map(repr, valid)) or 'no names'}{hint}{mend}"
+    return f"{what} has no {name!r}, only {', '.join(map(repr, valid)) or 'no names'}{hint}{mend}"
 
 
 class Declared:

@@ -145,8 +145,8 @@ class Registry:
             raise DispatchError(f"{where}: {implementation!r} cannot be called\n  registered at {caller()}")
         if len(types) > len(self.declaration.names):
             raise DispatchError(
-                f"{where}: {len(types)} types for {len(self.declaration.names)} parameters"
-                f" ({', '.join(self.declaration.names)})\n  registered at {caller()}"
+                f"{where}: {len(types)} types, but the parameters are {', '.join(self.declaration.names)}"
+                f"\n  registered at {caller()}"
             )
         if kind in RULES:
             _check_rule(implementation, where)

@@ -198,7 +198,7 @@ def _checked_name(f: Callable, name: str | None) -> str:
     if not isinstance(found, str) or not re.fullmatch(r"[A-Za-z_][0-9A-Za-z_]*", found) or is_reserved(found):
         raise Error(located(
             f"export: {found!r} cannot be the name of a C function",
-            'give one: ad.export(f, ..., name="loss")',
+            'give one: name="loss", on the command line --name loss',
         ))
     return found
 

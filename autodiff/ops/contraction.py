@@ -47,10 +47,14 @@ def _check_inner(a: Aval, b: Aval) -> None:
         advice = "if a is stored by columns, pass mT(a)"
     raise ShapeError(located(
         f"matmul: inner sizes differ: {a} @ {b}\n"
-        f"  a has {a.shape[-1]} {'columns' if a.ndim > 1 else 'elements'}, "
-        f"b has {k} {'rows' if b.ndim > 1 else 'elements'}",
+        f"  a has {_counted(a.shape[-1], 'column' if a.ndim > 1 else 'element')}, "
+        f"b has {_counted(k, 'row' if b.ndim > 1 else 'element')}",
         advice,
     ))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count != 1 else ''}"
 
 
 def _batch(a: Aval, b: Aval) -> Ints:

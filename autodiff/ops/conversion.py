@@ -53,6 +53,12 @@ _OF_RANK = re.compile(r"ad\.Tensor\[ad\.\w+, (\d+)\]")
 _RANKS = {"0": "ad.Scalar", "1": "ad.Vector", "2": "ad.Matrix"}
 
 
+def no_array(what: str, error: Exception) -> DispatchError:
+    """The error for data that NumPy makes no array of."""
+    told = "its lists differ in length or depth" if "inhomogeneous" in str(error) else error
+    return DispatchError(located(f"{what} is no array: {told}"))
+
+
 def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     """A tensor of whatever an operation takes.
 
@@ -85,7 +91,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
         try:
             x = np.asarray(x)
         except ValueError as error:
-            raise DispatchError(located(f"{where}{what} is no array: {error}")) from None
+            raise no_array(f"{where}{what}", error) from None
     elif isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
         x = np.asarray(x)
     check_not_masked(x)

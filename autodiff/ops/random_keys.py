@@ -10,7 +10,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval
 from codegen.lowering import Map
 
-from ..errors import DTypeError, ShapeError, located
+from ..errors import DTypeError, ShapeError, in_short, located
 from ..tape import constant
 from ..tensor import Tensor
 from .arrays import on_arrays
@@ -82,7 +82,7 @@ fraction = primitive(
 def of_key(name: str, key: Any) -> Tensor:
     """A key as a tensor.  Raises TypeError for what is none: a seed, most often."""
     if not isinstance(key, (Tensor, np.ndarray)):
-        raise TypeError(located(f"random.{name}: key is {key!r}", "make one of a seed: ad.random.key(0)"))
+        raise TypeError(located(f"random.{name}: {in_short(key)} is no key", "make one of a seed: ad.random.key(0)"))
     key = as_tensor(key, f"random.{name}", "key")
     if key.shape != (2,) or key.dtype != I32:
         raise ShapeError(located(

@@ -22,7 +22,7 @@ from codegen import ir
 from codegen.ir import Origin
 from codegen.records import NamedTuple
 
-from ..frames import UserLine, is_ours, nearest_line, short_name, user_lines
+from ..frames import UserLine, nearest_line, short_name, user_frames, user_lines
 from ..tensor import AbstractTensor, Tensor
 from .node import Node, Primitive
 
@@ -148,14 +148,9 @@ class Lines:
     def _look_for_names(self, node: Node) -> None:
         """Name what a node reads from outside after the variables that hold it."""
         unknown = [i for i in node.inputs if not i.inputs and i.value is not None and i.number not in self.labels]
-        frame: FrameType | None = sys._getframe(2)
-        while unknown and frame is not None and frame is not self.stop:
-            if not is_ours(frame.f_globals.get("__name__")):
-                for i in unknown:
-                    if label := variable_of(i, frame):
-                        self.labels[i.number] = label
-                unknown = [i for i in unknown if i.number not in self.labels]
-            frame = frame.f_back
+        for frame in user_frames(sys._getframe(2), self.stop) if unknown else ():
+            self.labels.update({i.number: label for i in unknown if (label := variable_of(i, frame))})
+            unknown = [i for i in unknown if i.number not in self.labels]
 
     def end(self) -> None:
         """Let go of the frame when the trace has ended."""

@@ -277,8 +277,8 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     >>> ad.jvp(lambda x: x * x, (np.array([1.0, 2.0]),), (np.array([1.0, 10.0]),))
     (array([1., 4.]), array([ 2., 40.]))
     """
-    name = name_of(f, "jvp")
-    structure, made, given, made_plain = moving(name, *paired(f"jvp of {name}", primals, tangents))
+    where = f"jvp of {name_of(f, 'jvp')}"
+    structure, made, given, made_plain = moving(where, *paired(where, primals, tangents))
     result = run_recorded(f, tree.unflatten(structure, made), {}, made, lends=made_plain)
     outs, out_structure = tree.flatten(result)
     outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
@@ -294,18 +294,17 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def moving(
-    name: str, primals: Sequence[Any], tangents: Sequence[Any]
+    where: str, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[tree.Structure, list[Any], dict[Node, Tensor], bool]:
     """The structure of primals, their leaves as fresh tensors, the direction of each, and True in plain code."""
     leaves, structure = tree.flatten(tuple(primals))
     leaves = [numpys(x) for x in leaves]
     directions = [numpys(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
     made_plain = is_plain([*leaves, *directions])
-    called = partial(leaf_name, structure, "primal", f"jvp of {name}")
+    called = partial(leaf_name, structure, "primal", where)
     made = [
         fresh(x, partial(called, k), shares=made_plain) if is_differentiable(x) else x for k, x in enumerate(leaves)
     ]
-    where = f"jvp of {name}"
     given = {
         x.node: fitting(d, x, where, "primal", "tangent")
         for x, d in zip(made, directions, strict=True) if isinstance(x, Tensor) and d is not None

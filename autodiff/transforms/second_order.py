@@ -245,8 +245,9 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     array([  6., 120.])
     """
     name = name_of(f, "hvp")
-    primals, tangents = paired(f"hvp of {name}", primals, tangents)
-    structure, made, given, made_plain = moving(name, primals, tangents)
+    where = f"hvp of {name}"
+    primals, tangents = paired(where, primals, tangents)
+    structure, made, given, made_plain = moving(where, primals, tangents)
     for i, x in enumerate(primals):
         check_differentiable(i, x, name)
     args, leaves = tree.unflatten(structure, made), [handle(x.node) for x in made if isinstance(x, Tensor)]

@@ -80,7 +80,7 @@ def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
 def number(t: Tensor, what: str, instead: str = _AS_A_NUMBER) -> Any:
     """The value of a one-element tensor as a Python number, for the user to compute with: it has no history."""
     if t.size != 1:
-        raise ShapeError(located(f"{what}() takes one element, not {t.aval}"))
+        raise ShapeError(located(f"{what}() takes one element, not {t.aval}", "t.tolist() gives all, t[i] one of them"))
     value = _asked(t, "the number", instead).item()
     _warn_of_lost_gradient(t, "a Python number")
     return value

@@ -26,6 +26,7 @@ import stat
 import struct
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -297,8 +298,11 @@ def _decoded(data: bytes, key: str) -> ObjectFile:
 @functools.cache
 def default() -> DiskCache | None:
     """The cache of this process; None when AUTODIFF_CACHE=0, or when this user has no folder of their own."""
-    if os.environ.get("AUTODIFF_CACHE", "1") == "0":
+    given = os.environ.get("AUTODIFF_CACHE", "1")
+    if given == "0":
         return None
+    if given not in ("", "1"):
+        warnings.warn(f"AUTODIFF_CACHE is 0 or 1, not {given!r}: AUTODIFF_CACHE_DIR names the folder", stacklevel=2)
     try:
         return DiskCache(os.path.join(folder_of_user(), "objects"))
     except RuntimeError:

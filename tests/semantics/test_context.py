@@ -126,7 +126,7 @@ def test_saved_variables_read_by_name_attribute_and_position_and_as_a_tuple():
 
 def test_an_unknown_saved_name_lists_the_names_and_the_closest():
     f = saving(lambda ctx, x: ctx.save_for_backward(weight=x), lambda ctx, g: ctx.saved_variables.wieght)
-    with pytest.raises(AttributeError, match=r"no 'wieght': there are 'weight'; did you mean 'weight'\?"):
+    with pytest.raises(AttributeError, match=r"no 'wieght', only 'weight'; did you mean 'weight'\?"):
         f(leaf()).sum().backward()
 
 
