@@ -254,7 +254,7 @@ def _deterministic() -> Iterator[None]:
     with _lock:
         if _busy == 0:
             _before, modes.deterministic = modes.deterministic, True
-            config.count_turns(True)
+            config.settle_patience(True)
         _busy += 1
     try:
         yield
@@ -263,7 +263,7 @@ def _deterministic() -> Iterator[None]:
             _busy -= 1
             if _busy == 0:
                 modes.deterministic = _before
-                config.count_turns(_before)
+                config.settle_patience(_before)
 
 
 def _failed(error: Exception, order: ShardOrder, doing: str) -> Exception:
