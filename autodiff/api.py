@@ -173,14 +173,7 @@ class _CacheCounts(NamedTuple):
 
 
 class CacheInfo(_CacheCounts):
-    """Counts of the caches so far.
-
-    hits, misses   recordings answered by a known plan, and those for which rules ran
-    compiles       graph shapes compiled to native code
-    entries        executables kept
-    bytes          their machine code
-    loaded         pieces of machine code found on disk, where another process had left them; no part of the tuple
-    """
+    """Counts of the caches so far, as `cache_info` says them.   loaded: no part of the tuple"""
 
     loaded: int = 0
 

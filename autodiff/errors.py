@@ -17,9 +17,27 @@ from codegen.ir import aval
 from .frames import outside, user_line
 
 __all__ = [
-    "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
-    "LostGradientWarning", "ShapeError", "WorkerError", "caller", "check_callable", "check_not_masked", "check_nothing",
-    "check_numbers", "check_path", "in_short", "located", "warn", "with_article",
+    "AmbiguityError",
+    "ConcretizationError",
+    "DTypeError",
+    "DispatchError",
+    "Error",
+    "GradientError",
+    "LinAlgError",
+    "LostGradientWarning",
+    "ShapeError",
+    "WorkerError",
+    "amount",
+    "caller",
+    "check_callable",
+    "check_not_masked",
+    "check_nothing",
+    "check_numbers",
+    "check_path",
+    "in_short",
+    "located",
+    "warn",
+    "with_article",
 ]
 
 
@@ -226,6 +244,11 @@ def with_article(name: str) -> str:
 def in_short(x: object) -> str:
     """A value in a message: an array by its type, anything else as Python writes it, within 40 characters."""
     return with_article(type(x).__name__) if hasattr(x, "shape") else f"{x!r:.40}"
+
+
+def amount(count: int, what: str) -> str:
+    """A number of things in a message: 1 element, 2 elements."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def check_callable(f: object, taker: str) -> None:

@@ -205,6 +205,12 @@ def nearest_line(depth: int) -> UserLine | None:
 _module_at: Callable[[int], str | None] | None = getattr(sys, "_getframemodulename", None)  # from 3.12 on
 
 
+def written_at(function: Any) -> str:
+    """The file and the line where a function is written; "" where nobody knows."""
+    code = getattr(function, "__code__", None)
+    return f"{short_name(code.co_filename)}:{code.co_firstlineno}" if code else ""
+
+
 def short_name(file: str) -> str:
     """A file's name without its folders: what fits in a message, and is the same on every machine."""
     return file.replace("\\", "/").rpartition("/")[2]

@@ -18,7 +18,8 @@ _LATTICE = type(AbstractTensor)
 
 #: By what they stand for: (dtype, whether it is a Python number), or (class of NumPy's numbers, rank) of an array.
 _CLASSES: dict[tuple, type] = {}
-_PYTHON_NUMBERS = {"b": bool, "i": int, "f": float, "c": complex}
+#: Classes of Python's numbers, by the kind of their dtype.
+PYTHON_NUMBERS = {"b": bool, "i": int, "f": float, "c": complex}
 
 
 def _class_of(key: tuple, name: str, bases: tuple[type, ...], **attributes: Any) -> type:
@@ -34,7 +35,7 @@ def number_class(aval: Aval, weak: bool) -> type:
 
     weak   a Python number; otherwise a NumPy scalar
     """
-    number = _PYTHON_NUMBERS[aval.dtype.kind] if weak else aval.dtype.type
+    number = PYTHON_NUMBERS[aval.dtype.kind] if weak else aval.dtype.type
     return _class_of((aval.dtype, weak), number.__name__, (Tensor[aval.dtype, aval.ndim],), __dispatches_as__=number)
 
 

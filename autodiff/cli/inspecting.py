@@ -16,7 +16,7 @@ from codegen.program import observers
 from .. import explorer
 from ..api import clear_cache
 from ..config import config
-from ..errors import Error, caller
+from ..errors import Error, amount, caller
 from ..inspection import STAGES, Inspection, inspect
 from ..profiling.steps import Clock, Steps, StepTimes
 from ..tape.misses import explain
@@ -130,19 +130,15 @@ def _list_graphs(path: str, output: str, as_json: bool) -> None:
         for i, (g, place, reason, steps) in enumerate(_compiled_by(path))
     ]  # fmt: skip
     longest = [max([len(r[key]) for r in rows], default=0) for key in ("name", "place")]
-    lines = [f"{_counted(len(rows), 'graph')} compiled; --graph N --stage X shows one"]
+    lines = [f"{amount(len(rows), 'graph')} compiled; --graph N --stage X shows one"]
     lines += [
         f"{r['graph']:4d}  {r['name']:{longest[0]}}  {r['place']:{longest[1]}}  {r['operations']:4d} operations"
-        f"  {1e3 * r['seconds']:7.1f} ms, {_counted(r['runs'], 'run')} in"
+        f"  {1e3 * r['seconds']:7.1f} ms, {amount(r['runs'], 'run')} in"
         f" {1e3 * r['running']:{'.3g' if r['running'] < 0.1 else '.0f'}} ms"
         f"  ({_short(r['inputs'])}) -> ({_short(r['outputs'])})" + (f"\n      {r['reason']}" if r["reason"] else "")
         for r in rows
     ]
     say({"target": path, "graphs": rows}, "\n".join(lines), as_json, output)
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count} {name}{'' if count == 1 else 's'}"
 
 
 def _short(avals: Any) -> str:
@@ -155,7 +151,7 @@ def _graph_of_script(path: str, number: int) -> tuple[int, Inspection]:
     graphs = _compiled_by(path)
     if number < 0 and len(graphs) == 1:
         number = 0
-    told = f"{path} compiled {_counted(len(graphs), 'graph')}"
+    told = f"{path} compiled {amount(len(graphs), 'graph')}"
     if number < 0:
         raise Error(f"{told}: say which one by --graph N; without --stage they are listed")
     if number >= len(graphs):

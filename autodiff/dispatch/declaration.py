@@ -16,7 +16,7 @@ from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 from ..errors import DispatchError, caller, located
-from ..frames import is_ours, short_name
+from ..frames import is_ours, written_at
 
 _Kind = inspect._ParameterKind
 #: Parameters of PyTorch, and how they are called here.
@@ -160,8 +160,7 @@ def bare(signature: inspect.Signature) -> str:
 
 def place_of(implementation: Callable) -> str:
     """The place of a function, `linear.py:12`; the user's line when it does not know."""
-    code = getattr(inspect.unwrap(implementation), "__code__", None)
-    return caller() if code is None else f"{short_name(code.co_filename)}:{code.co_firstlineno}"
+    return written_at(inspect.unwrap(implementation)) or caller()
 
 
 def has_body(function: Callable) -> bool:

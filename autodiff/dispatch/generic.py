@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from codegen.lazily import later
 
-from ..errors import DispatchError, in_short, located
+from ..errors import DispatchError, amount, in_short, located
 from ..sending import PARTS
 from ..tracebacks import shorten
 from .declaration import Declaration, Shown, has_body, place_of
@@ -376,7 +376,7 @@ class GenericFunction(Registry):
 
     def __repr__(self) -> str:
         count = len(self.table)
-        return f"<{self.__name__}: generic function of {count} method{'' if count == 1 else 's'}>"
+        return f"<{self.__name__}: generic function of {amount(count, 'method')}>"
 
     def _repr_html_(self) -> str:
         """The page for a notebook: the first line of the documentation, the methods folded."""

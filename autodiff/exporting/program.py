@@ -18,6 +18,7 @@ from .. import tree
 from ..api import asarray
 from ..argument_leaves import aval_of
 from ..errors import DispatchError, Error, check_callable, located
+from ..frames import written_at
 from ..tensor import AbstractTensor
 from ..tracebacks import border
 from ..transforms import value_and_grad
@@ -133,7 +134,7 @@ def export(
         ".obj" if sys.platform == "win32" else ".o": found.made.object_bytes,
         ".ll": found.made.llvm.encode(),
         ".mlir": found.made.mlir.encode(),
-        ".h": header(name, _place(f), arguments, results, found.made, sizes).encode(),
+        ".h": header(name, written_at(f), arguments, results, found.made, sizes).encode(),
     }
     files = {folder / f"{name}{ending}": content for ending, content in contents.items()}
     try:
@@ -224,12 +225,6 @@ def _c_name(label: str, taken: set[str]) -> str:
         found = f"{name}_{number}"
     taken.add(found)
     return found
-
-
-def _place(f: Callable) -> str:
-    """The file and line of a function, for a comment."""
-    code = getattr(f, "__code__", None)
-    return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
 
 
 def _refused(name: str, error: NotExportable, sizes: Sequence[str]) -> DispatchError:

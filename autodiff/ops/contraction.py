@@ -16,7 +16,7 @@ from codegen import ir
 from codegen.ir import Aval
 from codegen.lowering import Contract
 
-from ..errors import ShapeError, located
+from ..errors import ShapeError, amount, located
 from ..tape import record
 from ..tensor import Tensor
 from .conversion import cast_to, numbers_of
@@ -47,14 +47,10 @@ def _check_inner(a: Aval, b: Aval) -> None:
         advice = "if a is stored by columns, pass mT(a)"
     raise ShapeError(located(
         f"matmul: inner sizes differ: {a} @ {b}\n"
-        f"  a has {_counted(a.shape[-1], 'column' if a.ndim > 1 else 'element')}, "
-        f"b has {_counted(k, 'row' if b.ndim > 1 else 'element')}",
+        f"  a has {amount(a.shape[-1], 'column' if a.ndim > 1 else 'element')}, "
+        f"b has {amount(k, 'row' if b.ndim > 1 else 'element')}",
         advice,
     ))
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' if count != 1 else ''}"
 
 
 def _batch(a: Aval, b: Aval) -> Ints:

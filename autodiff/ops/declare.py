@@ -27,6 +27,7 @@ from codegen.symbols import as_index
 from ..custom.function import Function
 from ..dispatch.declaration import brackets
 from ..errors import DTypeError, ShapeError, in_short, located, with_article
+from ..stand_ins import PYTHON_NUMBERS
 from ..tape import number_leaf, promoted, record, weak_number
 from ..tape.node import Node
 from ..tape.watched import KIND_OF, WATCHED
@@ -216,7 +217,7 @@ def common_dtype(values: Sequence[Any]) -> np.dtype:
     strong = [x.dtype for x in values if isinstance(x, Tensor) and not x.node.kind.out.weak]
     if strong and len(strong) == len(values) and all([d is strong[0] for d in strong]):
         return strong[0]
-    weak = [_NUMBER_OF[x.dtype.kind] if isinstance(x, Tensor) else x
+    weak = [PYTHON_NUMBERS[x.dtype.kind]() if isinstance(x, Tensor) else x
             for x in values if not isinstance(x, Tensor) or x.node.kind.out.weak]
     if not strong:
         return np.result_type(*[DEFAULT_DTYPES[KIND_OF.get(type(x), type(x))] for x in weak])
@@ -224,10 +225,6 @@ def common_dtype(values: Sequence[Any]) -> np.dtype:
     for number in weak:
         dtype = promoted(number, dtype)
     return dtype
-
-
-#: A number of the kind of a weak tensor: one that stands for a number argument of a traced function.
-_NUMBER_OF = {"b": False, "i": 0, "f": 0.0, "c": 0j}
 
 
 def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:

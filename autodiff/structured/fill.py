@@ -65,30 +65,16 @@ def _elementwise_one(function: Function) -> None:
 
 
 def _elementwise_two(function: Function) -> None:
-    @function.method(Fill, Fill)
-    def _(x1, x2):
-        return Fill(function(x1.value, x2.value), broadcast_avals(function.__name__, (x1.aval, x2.aval)))
+    def once(x1, x2):
+        return function(*[x.value if isinstance(x, Fill) else x for x in (x1, x2)])
 
-    @function.method(Fill, Number)
-    def _(x1, x2):
-        return Fill(function(x1.value, x2), x1.extents)
+    def shape(x1, x2):
+        return broadcast_avals(function.__name__, [x.aval for x in (x1, x2) if not isinstance(x, Number)])
 
-    @function.method(Number, Fill)
-    def _(x1, x2):
-        return Fill(function(x1, x2.value), x2.extents)
-
-    @function.method(Fill, Tensor)
-    def _(x1, x2):
-        return _spread(function(x1.value, x2), (x1, x2), function.__name__)
-
-    @function.method(Tensor, Fill)
-    def _(x1, x2):
-        return _spread(function(x1, x2.value), (x1, x2), function.__name__)
-
-
-def _spread(y: Tensor, operands: tuple[Any, Any], name: str) -> Tensor:
-    """A result in the shape to which both operands broadcast."""
-    return ops.broadcast_to(y, broadcast_avals(name, [x.aval for x in operands]))
+    for types in ((Fill, Fill), (Fill, Number), (Number, Fill)):
+        function.method(*types)(lambda x1, x2: Fill(once(x1, x2), shape(x1, x2)))
+    for those in ((Fill, Tensor), (Tensor, Fill)):
+        function.method(*those)(lambda x1, x2: ops.broadcast_to(once(x1, x2), shape(x1, x2)))
 
 
 for _function in (

@@ -22,24 +22,10 @@ _DIAGONAL = Diagonal | UniformScaling
 _FULL = Symmetric | LowerTriangular | UpperTriangular
 
 
-@ops.multiply.method(_LINEAR, NUMBER)
-def _(x1, x2):
-    return tree.map(lambda held: held * x2, x1)
-
-
-@ops.multiply.method(NUMBER, _LINEAR)
-def _(x1, x2):
-    return tree.map(lambda held: x1 * held, x2)
-
-
-@ops.divide.method(_LINEAR, NUMBER)
-def _(x1, x2):
-    return tree.map(lambda held: held / x2, x1)
-
-
-@ops.negative.method(_LINEAR)
-def _(x):
-    return tree.map(ops.negative, x)
+ops.multiply.method(_LINEAR, NUMBER)(lambda x1, x2: tree.map(lambda held: held * x2, x1))
+ops.multiply.method(NUMBER, _LINEAR)(lambda x1, x2: tree.map(lambda held: x1 * held, x2))
+ops.divide.method(_LINEAR, NUMBER)(lambda x1, x2: tree.map(lambda held: held / x2, x1))
+ops.negative.method(_LINEAR)(lambda x: tree.map(ops.negative, x))
 
 
 @ops.positive.method(_LINEAR)

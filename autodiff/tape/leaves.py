@@ -17,6 +17,7 @@ from codegen.runtime.record_table import MOST_EXTENTS
 from codegen.symbols import Symbol, as_float
 
 from ..errors import DTypeError, located
+from ..stand_ins import PYTHON_NUMBERS
 from ..tensor import Tensor, handle
 from . import loans
 from .leaks import LOST, warn_of_lost
@@ -160,8 +161,7 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
     entry = _NUMBER_OUT.get(dtype)
     if entry is None:
         kind = leaf_kind(out_of(Aval((), dtype)))
-        python = {"f": float, "i": int, "b": bool, "c": complex}[dtype.kind]
-        entry = _NUMBER_OUT[dtype] = kind, python
+        entry = _NUMBER_OUT[dtype] = kind, PYTHON_NUMBERS[dtype.kind]
     kind, python = entry
     if type(value) is not python:
         if type(value) in WATCHED:

@@ -26,6 +26,7 @@ from ..errors import (
     DTypeError,
     GradientError,
     ShapeError,
+    amount,
     caller,
     check_callable,
     check_not_masked,
@@ -186,7 +187,7 @@ def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list
         numbers = [count]  # no argument has it
     chosen = [i % count for i in numbers if -count <= i < count]
     if len(chosen) != len(numbers):
-        problem = f"but the call has {count} positional argument{'s' if count != 1 else ''}"
+        problem = f"but the call has {amount(count, 'positional argument')}"
     elif len(set(chosen)) != len(chosen):
         problem = "names an argument twice"
     else:

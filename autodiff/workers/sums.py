@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import tree
 from ..custom.reads import held_by
-from ..errors import DispatchError, DTypeError, GradientError, ShapeError, WorkerError, check_callable, located
+from ..errors import DispatchError, DTypeError, GradientError, ShapeError, WorkerError, amount, check_callable, located
 from ..interop.foreign import Chain, Layout, wrapped
 from ..tape.leaks import is_traced
 from ..tracebacks import border
@@ -184,8 +184,7 @@ def _lost(shards: Shards, keys: list, attempts: int, reason: BaseException | Non
         "  on=lambda: ProcessPoolExecutor(4)"
     )
     error = WorkerError(located(
-        f"sum_over: {len(keys)} of {len(shards.keys)} shards have no result after {attempts} "
-        f"{'attempt' if attempts == 1 else 'attempts'}{why}\n"
+        f"sum_over: {len(keys)} of {len(shards.keys)} shards have no result after {amount(attempts, 'attempt')}{why}\n"
         f"  keys: {shown}",
         advice,
     ))

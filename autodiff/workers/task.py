@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 import pickle
 import sys
 import threading
@@ -40,6 +39,7 @@ from ..api import asarray
 from ..config import config
 from ..custom.host import in_own_recording
 from ..errors import DispatchError, DTypeError, Error, located
+from ..frames import written_at
 from ..interop.foreign import Chain, chained, pulled, pushed, with_rows
 from ..jit import Compiled, jit
 from ..session import namespace, programs
@@ -164,7 +164,7 @@ def _load(order: ShardOrder) -> LoadedShard:
         advice = "return (x,)" if arrays is not None else "it ends without `return`?"
         raise DispatchError(
             f"shards: load(key) returns a tuple of arrays, and returned {given} for the key {key!r:.60}\n"
-            f"  load is {_place(load)}\n  {advice}"
+            f"  load is {written_at(load) or repr(load)}\n  {advice}"
         )
     return LoadedShard(tuple(tree.map(_locked, tuple(arrays))))
 
@@ -177,11 +177,6 @@ def _locked(x: Any) -> Any:
         x = np.array(x, order="C")
     x.flags.writeable = False
     return x
-
-
-def _place(f: Any) -> str:
-    code = getattr(f, "__code__", None)
-    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else repr(f)
 
 
 def _function(order: ShardOrder) -> tuple[Callable, dict]:
@@ -203,7 +198,7 @@ def _as_result(x: Any, f: Callable) -> Any:
     if not isinstance(x, (Tensor, np.ndarray, np.generic, int, float, complex)):
         if not isinstance(x, AbstractTensor):
             raise DTypeError(
-                f"sum_over: {getattr(f, '__name__', f)} ({_place(f)}) returned {type(x).__name__}, which cannot be "
+                f"sum_over: {getattr(f, '__name__', f)} ({written_at(f)}) returned {type(x).__name__}, which cannot be "
                 "added\n  return arrays and numbers, in tuples, lists, dicts and dataclasses"
             )
         from ..ops.conversion import dense  # for who has structured results
