@@ -29,7 +29,7 @@ from . import explorer, tree
 from .argument_leaves import aval_of
 from .errors import DispatchError, Error, check_callable, check_path, in_short, located
 from .frames import user_frame
-from .inspected import STAGES, GraphText, inspected, lines_of_step, tape_text
+from .inspection_data import STAGES, GraphText, data_of, lines_of_step, tape_text
 from .ops import as_tensor
 from .stand_ins import standing
 from .tape.leaves import leaf
@@ -137,7 +137,7 @@ class Inspection:
 
         The page "Inspection data" of the reference says which fields there are.
         """
-        return inspected(self)
+        return data_of(self)
 
     @property
     def dot(self) -> str:

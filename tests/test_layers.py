@@ -29,7 +29,7 @@ ENGINE = [
     ["autodiff.profiling.steps"],
     ["autodiff.explorer"],
     [
-        "autodiff.api", "autodiff.array_api", "autodiff.jit", "autodiff.inspected",
+        "autodiff.api", "autodiff.array_api", "autodiff.jit", "autodiff.inspection_data",
         "autodiff.inspection", "autodiff.tangents",
         "autodiff.testing", "autodiff.traces",
     ],

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from mlir_tools import tools, verify
 
 import autodiff as ad
-from autodiff.inspected import steps_of
+from autodiff.inspection_data import steps_of
 from codegen import ir
 from codegen.ir import Region
 from codegen.runtime import engine

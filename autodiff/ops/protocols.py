@@ -197,7 +197,7 @@ def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: 
         raise DispatchError(located(f"{name}: a tensor is a value and cannot be written to (out=)"))
     tensors, structure = tree.flatten(_written_out((args, keywords)))
     what = "with out= writes an array" if ours is not None else "has no counterpart here"
-    mend = f"ad.{ours.__name__}(...) without out=, or " if ours is not None else ""
+    mend = f"ad.{ours.__name__}(...) without out= (a = a + t for a += t), or " if ours is not None else ""
     if is_tracking(*[x for x in tensors if isinstance(x, Tensor)]):
         raise GradientError(located(
             f"{name} {what}, so the gradient of a tensor that requires grad would be lost",

@@ -13,10 +13,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
-from typing import Any
+from typing import Any, Never
 
 from codegen.garbage import set_in_context
 
+from ..errors import check_nothing
 from ..mode import MODE
 from .lines import Lines
 from .record import state
@@ -27,7 +28,10 @@ class _GradMode:
 
     _value: bool
 
-    def __init__(self) -> None:
+    def __init__(self, *given: Never, **named: Never) -> None:
+        if given or named:
+            name = type(self).__name__
+            check_nothing(name, f"write `with ad.{name}():`, or `@ad.{name}()` above a function", *given, **named)
         self._before: list[bool] = []
 
     def __enter__(self) -> None:

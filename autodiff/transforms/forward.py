@@ -14,7 +14,7 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from .. import tree
-from ..errors import GradientError, located
+from ..errors import GradientError, amount, located
 from ..mode import MODE
 from ..ops import add, as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
@@ -260,7 +260,7 @@ def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Seque
         primals, tangents = (primals,), (tangents,)
     if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
         given = len(tangents) if isinstance(tangents, (tuple, list)) else "no tuple of"
-        raise GradientError(located(f"{name}: {len(primals)} primals but {given} tangents"))
+        raise GradientError(located(f"{name}: {amount(len(primals), 'primal')} but {given} tangents"))
     return primals, tangents
 
 

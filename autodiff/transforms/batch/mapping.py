@@ -20,7 +20,7 @@ from ... import tree
 from ...containers import registration, unregistered
 from ...custom.call import classes_of
 from ...custom.host import Unlearnt
-from ...errors import DispatchError, ShapeError, in_short, located
+from ...errors import DispatchError, ShapeError, amount, in_short, located
 from ...ops import as_tensor, stack
 from ...ops.batching import to_front, with_examples
 from ...ops.conversion import numpys
@@ -136,7 +136,7 @@ class _Given:
             in_axes = tuple(in_axes)
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ShapeError(located(
-                f"{name}: in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
+                f"{name}: in_axes has {len(in_axes)} entries for {amount(len(args), 'positional argument')}",
                 "one for each positional argument; keyword arguments have their examples along axis 0",
             ))
         leaves, self.structure = tree.flatten((args, kwargs))

@@ -2,7 +2,7 @@
 
     GraphText(graph)         a graph's text, with nodes to walk
     tape_text(roots)         a recording as text, node by node: the stage `tape`
-    inspected(inspection)    sources, recorded graph, optimised graph, program with its steps, texts with their lines
+    data_of(inspection)      sources, recorded graph, optimised graph, program with its steps, texts with their lines
 
 `docs/reference/inspection-data.md` says which fields there are; `VERSION` counts up when one of them changes.
 """
@@ -98,7 +98,7 @@ class GraphText(str):
         return str, (str(self),)
 
 
-def inspected(inspection: Any) -> dict[str, Any]:
+def data_of(inspection: Any) -> dict[str, Any]:
     """Everything that is known of an inspected function, as plain data.
 
     inspection   an `Inspection` that still has its nodes
