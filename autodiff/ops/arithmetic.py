@@ -27,7 +27,7 @@ from codegen.ir import Aval
 from codegen.lowering import Map
 
 from ..custom.function import Function
-from ..tape import another, constant, record
+from ..tape import another, record
 from ..tape.leaves import leaf
 from ..tape.modes import no_grad
 from ..tape.node import Node as TapeNode
@@ -213,9 +213,20 @@ def _complex_aval(name: str, gives_real: bool = True) -> Callable[[Aval], Aval]:
     return infer
 
 
-def _imaginary(x: Tensor, like: Tensor) -> Tensor:
-    """i times a real x, in the dtype of `like`."""
-    return cast_to(x, like.dtype) * constant(1j, like.dtype)
+def _beside_zeros(x: np.ndarray) -> np.ndarray:
+    y = np.zeros(x.shape, np.result_type(x, np.complex64))
+    y.imag = x
+    return y
+
+
+#: i times a real x.  In a product of complex numbers an infinite x would meet the 0 that is the real part of i.
+imaginary: OwnPrimitive = linear(
+    "imaginary",
+    _beside_zeros,
+    infer=lambda x: x.with_dtype(C64 if x.dtype == F32 else C128),
+    transpose=lambda y_bar, y, x: (imaginary_part(y_bar),),
+    traits=("elementwise",),
+)
 
 
 def _part(
@@ -237,7 +248,7 @@ def _part(
 real = _part("real", np.real, lambda y_bar, y, x: (cast_to(y_bar, x.dtype),), another,
     "The real part.   c[...]  →  f[...]     real arrays are themselves",
     ">>> ad.real([1 + 2j, 3.0])\nf64[2] [1. 3.]")
-imag = _part("imag", np.imag, lambda y_bar, y, x: (_imaginary(y_bar, x),), lambda x: zeros_of(x.aval),
+imag = _part("imag", np.imag, lambda y_bar, y, x: (record(imaginary, (y_bar,)),), lambda x: zeros_of(x.aval),
     "The imaginary part.   c[...]  →  f[...]     zeros of real arrays",
     ">>> ad.imag([1 + 2j, 3.0])\nf64[2] [2. 0.]")
 conj = _part("conj", np.conjugate, lambda y_bar, y, x: (conjugated(y_bar),), another,
@@ -256,7 +267,7 @@ def _direction(x: Tensor) -> Tensor:
     # By parts: a quotient of complex numbers loses those near the ends of the range.
     re, im = parts
     along, across = cosine(re, im, length), cosine(im, re, length)
-    return cast_to(along, x.dtype) + _imaginary(across, x)
+    return cast_to(along, x.dtype) + record(imaginary, (across,))
 
 
 def _size_vjp(y_bar: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor | None]:

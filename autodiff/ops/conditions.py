@@ -222,7 +222,8 @@ def select(condlist, choicelist, default=0):
             f"select: {len(conditions)} conditions for {len(choices)} choices",
             "there is one choice for each condition, and one at least",
         ))
-    found = default
+    named = [*[("choicelist", choice) for choice in choices], ("default", default)]
+    *choices, found = common("select", named, "fibc")
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         found = where(condition, choice, found)
     return found

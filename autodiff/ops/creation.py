@@ -150,7 +150,7 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
 
     Integers give int64, floats float64.  The number of elements is static, the start is not.
     As in NumPy, rounding may add or lose the last element of a range of floats: prefer `linspace`.
-    Raises ValueError for a step of 0.
+    Raises ValueError for a step of 0, and where a number is nan or infinite.
 
     device, like   NumPy's: a tensor is in the CPU's memory
 
@@ -168,9 +168,14 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
         raise ValueError(located("arange: the step is 0"))
     whole = all(isinstance(n, int) for n in numbers)
     wanted = dtype_of(dtype, "arange", I64 if whole else F64)
-    count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
-    if not whole:
+    if whole:
+        steps = -((start - stop) // step)
+    else:
+        if not math.isfinite((stop - start) / step):
+            raise ValueError(located(f"arange: from {start} to {stop} there is no number of steps of {step}"))
+        steps = math.ceil((stop - start) / step)
         step = (start + step) - start  # as NumPy: the distance of the first two elements, as rounded
+    count = max(0, steps)
     return _counted(count, start, step, (I64 if whole else F64, wanted))
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..custom.function import Function
+from ..tape import record
 from ..tensor import Tensor
-from .arithmetic import abs_, imaginary_part, multiply, real_part
+from .arithmetic import abs_, imaginary, imaginary_part, multiply, real_part
 from .conditions import clip, isnan, where
 from .declare import binary, composed, unary
 from .elementwise import cos, expm1, sigmoid, sin, softplus
@@ -76,7 +77,7 @@ def nan_to_num(x, *, nan=0.0, posinf=None, neginf=None):
     """
     if x.dtype.kind == "c":
         parts = [_finite(f(x), nan, posinf, neginf) for f in (real_part, imaginary_part)]
-        return parts[0] + parts[1] * 1j
+        return parts[0] + record(imaginary, (parts[1],))
     return _finite(x, nan, posinf, neginf) if x.dtype.kind == "f" else x
 
 

@@ -26,13 +26,13 @@ from codegen.ir import CONSTANT, OPS, Aval, Node, apply, dtype_name
 
 from ..tape import DETACH, constant, record
 from ..tensor import Tensor
-from .arithmetic import imaginary_part, mul0, real_part
+from .arithmetic import imaginary, imaginary_part, mul0, real_part
 from .conditions import isfinite, maximum, where
 from .conversion import cast_to
 from .declare import axes_of, documented, integer
 from .joining import joined
 from .primitive import BOOL, I64, Ints, OwnPrimitive, elementwise_aval, primitive, times, with_extent, zero_of
-from .reductions import all_, any_, recurrence, reduction, scan, summed, unreduced
+from .reductions import all_, any_, recurrence, reduced_aval, reduction, scan, summed, unreduced
 from .shaping import kept, on_axis, spread
 from .slicing import part
 from .template import public
@@ -135,20 +135,21 @@ def _extreme_of_complex(operation: OwnPrimitive, x: Tensor, axes: Ints) -> Tenso
     wins = record(_winners[operation.name], (still,), (axes,))
     beyond = -math.inf if operation is _max else math.inf
     best, second = (record(operation, (where(wins, p(still), beyond),), (axes,)) for p in (real_part, imaginary_part))
-    value = cast_to(best, x.dtype) + cast_to(second, x.dtype) * constant(1j, x.dtype)
+    value = cast_to(best, x.dtype) + record(imaginary, (second,))
     moved = where(wins & isfinite(still), x - still, zero_of(x.dtype))  # by nothing
     return value + summed(moved, axes) / summed(cast_to(wins, x.dtype), axes)
 
 
 def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, example: str) -> Any:
     """The function of extreme elements; those of bool are what `any` and `all` say."""
+    check = reduced_aval(operation.name, "bc", empty=False)  # an empty axis has no extreme
 
     def extreme(x, axis=None, *, keepdims=False):
         axes = axes_of(operation.name, axis, x.aval)
+        if x.dtype.kind in "bc":
+            check(x.aval, axis=axes)
         if x.dtype.kind == "c" and axes:
             return unreduced(_extreme_of_complex(operation, x, axes), x, axes, keepdims)
-        if x.dtype == BOOL:
-            operation.infer(x.aval.with_dtype(I64), axis=axes)  # an empty axis has no extreme
         found = of_bool if x.dtype == BOOL else operation
         return unreduced(record(found, (x,), (axes,)) if axes else x, x, axes, keepdims)
 
@@ -192,12 +193,14 @@ def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, ex
         return reference(rows, -1)
 
     operation = reduction(name, over_axes, "fib", result=I64, empty=False, discrete=True)
+    check = reduced_aval(name, "c", empty=False)
 
     def place(x, axis=None, *, keepdims=False):
         axes = axes_of(name, axis if axis is None else integer(axis, name, "an axis"), x.aval)
         if x.dtype.kind != "c":
             found = record(operation, (x,), (axes,))
         else:
+            check(x.aval, axis=axes)
             found = record(argmax.primitive, (record(_winners[extreme], (x,), (axes,)),), (axes,))
         return unreduced(found, x, axes, keepdims)
 

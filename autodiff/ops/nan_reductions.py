@@ -16,7 +16,7 @@ import numpy as np
 from codegen.symbols import as_float
 
 from ..custom.function import Function
-from ..errors import DispatchError, ShapeError, located
+from ..errors import DispatchError, located
 from ..tape import another
 from ..tensor import Tensor
 from .arithmetic import add, multiply
@@ -26,8 +26,8 @@ from .conversion import as_tensor, cast_to, dtype_of
 from .declare import axes_of, axis_of, common, composed, documented
 from .elementwise import ceil, floor, rint
 from .extremes import argmax, argmin, max_, min_
-from .numpy_parameters import as_floats, included, masked_spread, mean_of, of_masked, of_masked_extreme
-from .primitive import F64, I64, Ints, spread_to
+from .numpy_parameters import as_floats, included, masked_spread, mean_of, of_masked, of_masked_extreme, weights_along
+from .primitive import F64, I64, spread_to
 from .reductions import all_, any_, cumprod, cumsum, prod, sum_, summed
 from .rows import argsort, sort, take_along_axis
 from .shaping import kept, moveaxis, reshaped, rows_along
@@ -157,7 +157,7 @@ def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, we
     else:
         if method != "inverted_cdf":
             raise ValueError(located(f"{name}: weights are for the method 'inverted_cdf'"))
-        y = _at_weights(rows, shares, _rows_of_weights(name, weights, x, axes), skips=skips)
+        y = _at_weights(rows, shares, _rows_of_weights(name, weights, x, axis), skips=skips)
     shape = kept(x.shape, axes) if keepdims else rows.shape[:-1]
     return reshaped(moveaxis(y, -1, 0), (*q.shape, *shape))
 
@@ -200,16 +200,10 @@ def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tenso
     return choose(is_outside, np.nan, found)
 
 
-def _rows_of_weights(name: str, weights: Any, x: Tensor, axes: Ints) -> Tensor:
+def _rows_of_weights(name: str, weights: Any, x: Tensor, axis: Any) -> Tensor:
     """The weights of each row: given for each element, or for those along the axis."""
     (w,) = common(name, (("weights", weights),), "f")
-    if w.shape != x.shape:
-        along = tuple([x.shape[a] for a in axes])
-        if w.shape != along:
-            told = f"{w.aval} are not for {x.aval} along axes {axes}"
-            raise ShapeError(located(f"{name}: weights {told}"))
-        w = spread_to(reshaped(w, tuple([n if a in axes else 1 for a, n in enumerate(x.shape)])), x.shape)
-    return cast_to(rows_along(w, axes), F64)
+    return cast_to(rows_along(spread_to(weights_along(name, w, x, axis), x.shape), axes_of(name, axis, x.aval)), F64)
 
 
 def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tensor:

@@ -25,7 +25,7 @@ from .conditions import where as choose
 from .contraction import matmul
 from .conversion import as_tensor, astype, cast_to, dtype_of
 from .creation import empty_like, full, full_like, linspace, ones_like, zeros_like
-from .declare import axes_of, axis_of, several
+from .declare import axes_in_order, axes_of, axis_of, several
 from .diagonals import trace
 from .einsum import einsum, spelled
 from .extremes import max_, min_
@@ -205,6 +205,17 @@ def _start(name: str, initial: Any, dtype: np.dtype) -> Tensor:
     if start.shape:
         raise ShapeError(located(f"{name}: initial is one number, not {start.aval}"))
     return cast_to(start, dtype)
+
+
+def weights_along(name: str, w: Tensor, x: Tensor, axis: Any) -> Tensor:
+    """Weights of all elements of x, or of those along `axis`, as the axes are named, in a shape that broadcasts."""
+    if w.shape == x.shape:
+        return w
+    axes = axes_in_order(name, tuple(range(x.ndim)) if axis is None else axis, x.aval)
+    if w.shape != tuple([x.shape[a] for a in axes]):
+        raise ShapeError(located(f"{name}: weights {w.aval} are not for {x.aval} along axis {axis}"))
+    w = transpose(w, sorted(range(w.ndim), key=axes.__getitem__))
+    return reshaped(w, tuple([n if a in axes else 1 for a, n in enumerate(x.shape)]))
 
 
 # ---------------------------------------------------------------- sums, products, any, all

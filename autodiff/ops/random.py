@@ -119,7 +119,8 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
 
     Of 2^63 equally likely numbers the remainder, so no integer is likelier than another by more than the range/2^63.
     Where the range is empty it is minval.
-    Raises TypeError for what is no key, DTypeError for another dtype, ShapeError when the bounds do not broadcast.
+    Raises TypeError for what is no key, DTypeError for another dtype, ShapeError when the bounds do not broadcast,
+    OverflowError for ints that the dtype does not have, or 2^63 apart.
 
     >>> set(ad.random.randint(ad.random.key(0), (100,), 0, 3).tolist())
     {0, 1, 2}
@@ -127,6 +128,13 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
     dtype = dtype_of(dtype, "random.randint")
     if dtype.kind != "i":
         raise DTypeError(located(f"random.randint: numbers are int32 or int64, not {dtype}"))
+    if type(minval) is int and type(maxval) is int and minval < maxval:
+        info = np.iinfo(dtype)
+        if minval < info.min or maxval - 1 > info.max or maxval - minval >= 1 << 63:
+            raise OverflowError(located(
+                f"random.randint: {dtype} has no range of less than 2**63 numbers from {minval} to {maxval}",
+                "ad.random.bits draws from all integers of a dtype",
+            ))
     extents, i64 = extents_of("random.randint", shape), I64
     least, end = (_number("randint", n, x, i64) for n, x in (("minval", minval), ("maxval", maxval)))
     drawn = numbered(of_key("randint", key), extents, "i64") >> 1
@@ -154,6 +162,7 @@ def bernoulli(key, p=0.5, shape=None):
 def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     """Normal numbers between two bounds, which broadcast to shape (None: theirs).   key: i32[2]  →  dtype[shape]
 
+    In a tail they lose digits: beyond 8 (float32: 5) they are the outer bound.
     Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError when the bounds do not
     broadcast to shape.
 

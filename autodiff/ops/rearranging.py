@@ -129,9 +129,9 @@ def repeat(x, repeats, axis=None):
         counts = [counted(r, "repeat", _COPIES) for r in repeats]
         if len(counts) not in (1, x.shape[along]):
             raise ShapeError(located(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}"))
-        if len(counts) > 1:
+        if len(counts) != 1:
             Aval((sum(counts),), np.int64)  # raises where NumPy would wrap, and write outside of its array
-            places = built("repeat", sum(counts), lambda: np.repeat(np.arange(len(counts)), counts))
+            places = built("repeat", sum(counts), lambda: np.repeat(np.arange(len(counts)), np.array(counts, np.int64)))
             return gathered(x, [index_tensor(places, "repeat", len(counts))], (along,), along)
         (repeats,) = counts
     times = counted(repeats, "repeat", _COPIES)
@@ -155,7 +155,7 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
     f64[3] [1. 3. 5.]
     """
     along = axis_of("diff", axis, x.aval)
-    times = counted(n, "diff", _COPIES)
+    times = counted(n, "diff", "a number of times")
     y = x if not times or (prepend is None and append is None) else _lengthened(x, along, prepend, append)
     for _ in range(min(times, y.shape[along])):
         m = y.shape[along]

@@ -17,9 +17,9 @@ from typing import Any
 from ..custom.function import Function
 from ..tensor import Tensor
 from .arithmetic import abs_, divide, mul0, sign
-from .conditions import where
+from .conditions import minimum, where
 from .declare import binary, composed, unary
-from .elementwise import erf, exp, log, log1p, sigmoid
+from .elementwise import erf, exp, floor, log, log1p, sigmoid
 from .primitive import elementwise
 from .protocols import counterparts
 from .special_gamma import digamma, factorial, gamma, gammaln, multigammaln, polygamma
@@ -72,8 +72,13 @@ def _beyond(x: Tensor) -> Tensor:
     return polynomial(_TERMS, inverse * inverse) * inverse
 
 
-beta = composed("beta", lambda a, b: exp(betaln(a, b)),
-    "Γ(a) Γ(b) / Γ(a + b) of positive numbers.   f[...], f[...]  →  f[...]",
+def _beta(a: Tensor, b: Tensor) -> Tensor:
+    # Γ is negative from -1 to 0, from -3 to -2, and so on: where the floor is odd.
+    floors = [floor(minimum(x, 0.0)) for x in (a, b, a + b)]
+    return where((floors[0] + floors[1] + floors[2]) % 2.0 == 0.0, 1.0, -1.0) * exp(betaln(a, b))
+
+
+beta = composed("beta", _beta, "Γ(a) Γ(b) / Γ(a + b).   f[...], f[...]  →  f[...]",
     ">>> ad.special.beta([2.0, 0.5], [3.0, 0.5])\nf64[2] [0.08333333 3.14159265]")
 
 

@@ -276,7 +276,7 @@ def _matrix_norm(x: Tensor, ord: Any, rows: int, columns: int) -> Tensor:
 
 def _vector_norm(x: Tensor, ord: Any, axes: Ints) -> Tensor:
     if ord == math.inf:
-        return max_(abs_(x), axes)
+        return max_(abs_(x), axes) if _count(x, axes) else summed(abs_(x), axes)  # of nothing it is 0
     if ord == -math.inf:
         return min_(abs_(x), axes)
     if ord == 0:
@@ -285,4 +285,5 @@ def _vector_norm(x: Tensor, ord: Any, axes: Ints) -> Tensor:
         return summed(abs_(x), axes)
     total = summed(power(abs_(x), ord), axes)
     is_zero = total == zero_of(x.dtype)
-    return where(is_zero, zero_of(x.dtype), power(where(is_zero, 1.0, total), 1 / ord))
+    of_zero = 0.0 if ord > 0 else math.inf  # of a negative order the sum is 0 where all elements are infinite
+    return where(is_zero, of_zero, power(where(is_zero, 1.0, total), 1 / ord))

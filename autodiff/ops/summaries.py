@@ -16,7 +16,7 @@ from .declare import axes_of, axis_of, common, integer
 from .diagonals import diagonal
 from .extremes import max_, min_
 from .joining import stack
-from .numpy_parameters import along_axes
+from .numpy_parameters import along_axes, weights_along
 from .primitive import I64, spread_to, zero_of
 from .reductions import sum_, summed
 from .rows import segment_sum
@@ -32,7 +32,7 @@ def average(x, axis=None, weights=None, returned=False, *, keepdims=False) -> An
 
     x: f[..., n, ...]  weights: f[n], or of x's shape; None: all the same  →  f[..., ...]
 
-    Raises ShapeError where weights fit neither x nor its axis.
+    Raises ShapeError where weights fit neither x nor its axes.
 
     returned   whether the sums of weights are returned too: (averages, sums)
 
@@ -46,12 +46,8 @@ def average(x, axis=None, weights=None, returned=False, *, keepdims=False) -> An
     else:
         x, w = common("average", (("x", x), ("weights", weights)), "fc")
         axes = axes_of("average", axis, x.aval)
-        scale = sum_(w, axes, keepdims=keepdims) if w.shape == x.shape else sum_(w)
-        if w.shape != x.shape:
-            if not isinstance(axis, int) or w.shape != (x.shape[axes[0]],):
-                raise ShapeError(located(f"average: weights {w.aval} are not for {x.aval} along axis {axis}"))
-            w = reshaped(w, (w.size, *(1,) * (x.ndim - 1 - axes[0])))
-        y = sum_(x * w, axes, keepdims=keepdims) / scale
+        w = weights_along("average", w, x, axis)
+        y = sum_(x * w, axes, keepdims=keepdims) / sum_(w, axes, keepdims=keepdims)
     return (y, cast_to(sum_(spread_to(w, x.shape), axes, keepdims=keepdims), y.dtype)) if returned else y
 
 
@@ -158,7 +154,7 @@ def vdot(a, b):
 def vecdot(a, b, *, axis=-1, axes=None, keepdims=False):
     """The sums of products along an axis, with a conjugated.   T[..., n], T[..., n]  →  T[...]
 
-    Raises ShapeError when one has no such axis, and when the two do not broadcast.
+    Raises ShapeError when one has no such axis, when they differ in it, and when the others do not broadcast.
 
     axes   those of each operand and the result, in a list, where they are not the last ones
 
@@ -171,8 +167,13 @@ def vecdot(a, b, *, axis=-1, axes=None, keepdims=False):
         y = along_axes(vecdot, (1, 1), (a, b), axes[:2] if keepdims else axes)
     else:
         a, b = common("vecdot", (("a", a), ("b", b)), "fic")
-        product = conj(a) * b
-        y = summed(product, (axis_of("vecdot", axis, product.aval),))
+        along = [axis_of("vecdot", axis, x.aval) for x in (a, b)]
+        if a.shape[along[0]] != b.shape[along[1]]:
+            raise ShapeError(located(f"vecdot: {a.aval} and {b.aval} are of two lengths along axis {axis}"))
+        if along[0] - a.ndim != along[1] - b.ndim:  # counted from the front, of arrays that differ in rank
+            a, b = [moveaxis(x, at, -1) for x, at in zip((a, b), along, strict=True)]
+            along = [a.ndim - 1, b.ndim - 1]
+        y = summed(conj(a) * b, (max(along),))
     return expand_dims(y, axis) if keepdims else y
 
 
@@ -287,10 +288,13 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     if length is None:
         least = integer(minlength, "bincount", "minlength")
         known = known_value(x)
-        low, high = (min_(x), max_(x)) if known is None else (known.min(initial=0), known.max(initial=-1))
+        if known is None and x.size:
+            low, high = min_(x), max_(x)
+        else:
+            low, high = (0, -1) if known is None else (known.min(initial=0), known.max(initial=-1))
         if int(low) < 0:
             raise IndexError(located(f"bincount: {x.aval} has negative numbers"))
         length = max(least, int(high) + 1)
     if weights is None:
-        weights = np.ones(x.shape, np.int64)
-    return segment_sum(weights, x, length)
+        return segment_sum(np.ones(x.shape, np.int64), x, length)
+    return segment_sum(floating(as_tensor(weights, "bincount", "weights"), "bincount"), x, length)

@@ -30,7 +30,8 @@ from .misses import note
 from .node import Node
 from .parts import values_in_parts
 from .plan import Answer, Plan, count, data, draw, located, settle, source
-from .record import PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
+from .program import without_value
+from .record import ARGUMENT, PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
 from .sizes import learn, nothing
 from .tier import executable_of
 from .walk import Said, needed, said
@@ -253,6 +254,8 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
             settle(node, origin.value)
             continue
         op, aval = node.kind.op, node.kind.out.aval
+        if op is ARGUMENT:
+            raise without_value()
         assert op.reference is not None, node
         try:
             with ignoring(all="ignore"), one_thread():

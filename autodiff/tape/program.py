@@ -220,7 +220,7 @@ def placed(
         if node.body is not None or kind.op in ALIASES:
             place[node] = stands(reads[0])
         elif kind.op is ARGUMENT:
-            raise _without_value()
+            raise without_value()
         else:
             equations.append((kind, tuple([stands(i) for i in reads])))
             place[node] = len(equations) - 1
@@ -228,7 +228,7 @@ def placed(
     return Program([n.kind.out.aval for n in inputs], equations, results), inputs, place
 
 
-def _without_value() -> ConcretizationError:
+def without_value() -> ConcretizationError:
     return ConcretizationError(
         "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
         f"  asked at {caller()}\n"

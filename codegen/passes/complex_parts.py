@@ -287,6 +287,7 @@ def _product(node: Node, inputs: Sequence[ComplexParts], made: PartOps) -> Compl
 _RULES: dict[str, Rule] = {
     "real": lambda node, inputs, made: inputs[0].re,
     "imag": lambda node, inputs, made: _im(inputs[0]),
+    "imaginary": lambda node, inputs, made: ComplexParts(_im(ComplexParts(inputs[0], None)), inputs[0]),
     "conj": _conjugate,
     "cast": _cast,
 }

@@ -355,8 +355,11 @@ def test_complex_numbers_are_ordered_as_numpy_orders_them(dtype):
                 order = np.lexsort((x.imag, x.real, np.isnan(x.imag) + 2 * np.isnan(x.real)), axis=axis)
                 np.testing.assert_array_equal(ad.jit(lambda x, axis=axis: ad.argsort(x, axis=axis))(x), order)
                 np.testing.assert_array_equal(np.sort(ad.tensor(x), axis=axis), np.sort(x, axis=axis))
-    with pytest.raises(ad.ShapeError, match="max: nothing to choose from"):
-        ad.max(np.ones(0, dtype))
+    for name in ("max", "min", "argmax", "argmin"):
+        with pytest.raises(ad.ShapeError, match=rf"{name}: nothing to choose from: c"):
+            getattr(ad, name)(np.ones(0, dtype))
+        with eager(), pytest.raises(ad.ShapeError, match=rf"{name}: nothing to choose from: c"):
+            getattr(ad, name)(np.ones(0, dtype))
 
 
 def test_complex_products_are_right_at_zeros_and_of_nothing():
@@ -369,3 +372,20 @@ def test_complex_products_are_right_at_zeros_and_of_nothing():
 def test_equal_complex_extremes_share_the_gradient():
     z = np.array([1 + 2j, 1 + 2j, 1 + 1j, 0.0])
     np.testing.assert_array_equal(ad.grad(lambda z: ad.real(ad.max(z)))(z), [0.5, 0.5, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("values", [[complex(1, np.inf)], [complex(-np.inf, 2), complex(-np.inf, np.inf)],
+                                    [complex(0, -np.inf), -1j], [complex(1, np.nan), 2], [complex(np.inf, np.inf)]])
+def test_complex_extremes_keep_infinite_parts_apart(values):
+    z = np.array(values)
+    for name in ("max", "min"):
+        for found in (ad.jit(getattr(ad, name))(z), getattr(ad, name)(ad.tensor(z)).item()):
+            np.testing.assert_array_equal(np.array([found]).view(float), np.array([getattr(np, name)(z)]).view(float))
+    kept = np.asarray(ad.nan_to_num(z, nan=7.0, posinf=np.inf, neginf=-np.inf))
+    np.testing.assert_array_equal(kept.view(float), np.where(np.isnan(z.view(float)), 7.0, z.view(float)))
+
+
+def test_an_infinite_gradient_of_an_imaginary_part_leaves_the_real_one():
+    slopes = ad.grad(lambda z: ad.sum(ad.sqrt(ad.imag(z))))
+    for f in (slopes, ad.jit(slopes), ad.vmap(slopes)):
+        np.testing.assert_array_equal(f(np.array([1 + 0j])).view(float), [0.0, np.inf])

@@ -122,3 +122,30 @@ def test_norms_of_what_is_not_finite():
         np.testing.assert_array_equal(ad.grad(lambda x: ad.norm(x))(np.array(row)), slope)
     np.testing.assert_array_equal(ad.grad(lambda x: ad.std(x))(np.ones(3)), np.zeros(3))
     assert ad.norm(np.zeros((0,))) == 0 and ad.norm(np.zeros((2, 0)), axis=1).tolist() == [0, 0]
+
+
+def test_nothing_is_repeated_by_no_numbers():
+    x = np.zeros((2, 0))
+    assert ad.repeat(x, []).shape == (0,) and ad.repeat(x, [], axis=1).shape == (2, 0)
+
+
+def test_norms_of_nothing_and_of_infinite_elements_are_numpys():
+    for x in (np.zeros((0, 2)), np.array([[inf, 1.0], [inf, 2.0]]), np.array([[0.0, 1.0], [3.0, 2.0]])):
+        for order in (-1, -2.5, 0, 0.5, 1, 2, 3, inf):
+            with np.errstate(all="ignore"):
+                wanted = np.linalg.vector_norm(x, axis=0, ord=order)
+            np.testing.assert_allclose(ad.linalg.vector_norm(x, axis=0, ord=order), wanted, rtol=1e-14, err_msg=order)
+
+
+@pytest.mark.parametrize("bounds", [(0, nan), (inf,), (0, 1, nan), (nan, 1.0)])
+def test_a_range_without_a_number_of_steps_is_refused_at_the_users_line(bounds):
+    with pytest.raises(ValueError, match=r"arange: .*no number of steps.*\n.*test_edges\.py"):
+        ad.arange(*bounds)
+
+
+def test_the_beta_function_has_the_sign_of_its_gamma_functions():
+    a, b = np.meshgrid([-5.3, -2.7, -1.2, -0.2, 0.4, 3.0], [-4.1, -0.6, 0.5, 4.0])
+    exact = [float(mpmath.beta(*pair)) for pair in zip(a.ravel(), b.ravel(), strict=True)]
+    np.testing.assert_allclose(sp.beta(a, b).ravel(), exact, rtol=1e-13)
+    exact = float(mpmath.diff(lambda x: mpmath.beta(x, 4), -0.2))
+    np.testing.assert_allclose(ad.grad(sp.beta)(-0.2, 4.0), exact, rtol=1e-13)

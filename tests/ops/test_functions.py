@@ -352,6 +352,15 @@ def test_what_is_not_selected_gets_no_gradient():
         ad.select([True], [1.0, 2.0])
 
 
+@pytest.mark.parametrize("dtypes", ["?f", "f?", "??", "i?", "ifF", "d"])
+def test_choices_and_the_default_are_of_one_dtype(dtypes):
+    choices = [np.ones(2, dtype) for dtype in dtypes]
+    for default in (0, 0.5, np.float32(1), True):
+        wanted = np.select([np.array([True, False])] * len(choices), choices, default)
+        found = ad.select([np.array([True, False])] * len(choices), choices, default)
+        assert found.dtype == wanted.dtype and found.tolist() == wanted.tolist()
+
+
 def test_places_are_asked_for_and_not_while_tracing():
     x = np.array([[0.0, 2.0], [np.nan, 0.0]])
     for name in ("nonzero", "flatnonzero", "argwhere"):

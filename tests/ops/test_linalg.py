@@ -219,6 +219,7 @@ def test_a_pseudo_inverse_and_least_squares_of_a_lower_rank_are_numpys(rng):
     np.testing.assert_allclose(residuals, ((b - a @ wanted[0]) ** 2).sum())
     np.testing.assert_allclose(s, wanted[3], atol=1e-12)
     assert rank.item() == wanted[2] == 2
+    np.testing.assert_allclose(la.lstsq(a, b, -1).x, np.linalg.lstsq(a, b, -1)[0], atol=1e-12)  # the rounding
     # Of a matrix of lower rank the gradient is that along matrices of the same rank.
     left, right = rng.normal(size=(5, 2)), rng.normal(size=(2, 4))
     ad.check_gradients(lambda x, y: la.pinv(x @ y).sum(), left, right, order=1)

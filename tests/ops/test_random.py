@@ -216,3 +216,16 @@ def test_a_misuse_is_told_with_a_way_out(call, error, text):
     with pytest.raises(error, match=text) as told:
         call()
     assert "test_random.py" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("least", "end", "dtype"),
+    [(0, 2**31 + 1, np.int32), (-(2**31) - 1, 0, np.int32), (-(2**63), 0, np.int64), (-(2**63), 2**63 - 1, np.int64)],
+)
+def test_a_range_that_the_dtype_does_not_have_is_refused(least, end, dtype):
+    with pytest.raises(OverflowError, match=r"randint: int.*\n.*test_random\.py.*\n.*random\.bits"):
+        ad.random.randint(ad.random.key(0), (3,), least, end, dtype)
+    end = min(end, 2**31) if dtype is np.int32 else -1
+    least = max(least, -(2**31)) if dtype is np.int32 else least
+    found = np.asarray(ad.random.randint(ad.random.key(0), (100,), least, end, dtype))
+    assert found.dtype == dtype and (found >= least).all() and (found < end).all() and found.std() > (end - least) / 5

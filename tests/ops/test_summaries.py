@@ -120,3 +120,39 @@ def test_errors_say_what_does_not_fit(call, message):
     with pytest.raises(ad.ShapeError, match=message) as error:
         call()
     assert "test_summaries.py" in str(error.value)
+
+
+def test_a_count_of_no_numbers_is_as_long_as_asked_and_weights_become_floats():
+    nothing = ad.tensor(np.zeros(0, np.int64)) * 2  # not known when it is counted
+    assert ad.bincount(nothing).shape == (0,) and ad.bincount(nothing, minlength=2).tolist() == [0, 0]
+    for weights in (np.array([True, False, True]), np.array([1, 2, 3])):
+        found, wanted = ad.bincount([0, 2, 2], weights), np.bincount([0, 2, 2], weights)
+        assert found.dtype == wanted.dtype and found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "axis"),
+    [((3, 2), (3,), 0), ((3, 2), (4, 3, 2), -2), ((3, 2), (3, 4, 2), 0), ((2, 3), (3,), -1), ((0, 2), (3, 0, 1), -2)],
+)
+def test_products_along_an_axis_count_it_in_each_operand(a, b, axis, rng):
+    a, b = [rng.normal(size=shape) + 1j * rng.normal(size=shape) for shape in (a, b)]
+    np.testing.assert_allclose(ad.vecdot(ad.tensor(a), b, axis=axis), np.vecdot(a, b, axis=axis), rtol=1e-14)
+
+
+@pytest.mark.parametrize(("a", "b"), [((2, 1), (2, 3)), ((), (2, 3)), ((1,), (3,))])
+def test_vectors_of_two_lengths_have_no_product(a, b):
+    with pytest.raises(ad.ShapeError, match=r"vecdot: .*\n.*test_summaries\.py"):
+        ad.vecdot(np.ones(a), np.ones(b))
+
+
+@pytest.mark.parametrize("axis", [(1, 2), (2, 1), (0,), -1, np.int64(1), None])
+def test_weights_lie_along_the_axes_in_the_order_of_their_names(axis, rng):
+    x = rng.uniform(1.0, 2.0, (2, 3, 3))
+    axes = range(3) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    w = rng.random([x.shape[a] for a in axes])
+    for found, wanted in zip(ad.average(x, axis, w, True), np.average(x, axis, w, True), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
+    given = {"axis": axis, "weights": w, "method": "inverted_cdf"}
+    np.testing.assert_array_equal(ad.quantile(x, [0.3, 0.6], **given), np.quantile(x, [0.3, 0.6], **given))
+    with pytest.raises(ad.ShapeError, match="average: weights"):
+        ad.average(x, axis, np.ones(7))

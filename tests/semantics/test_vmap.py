@@ -317,7 +317,10 @@ def test_what_does_not_fit_is_refused_with_the_users_line(call, args, error, say
     assert "called at test_vmap.py" in str(refused.value)
 
 
-def test_asking_for_a_value_is_refused_with_the_way_out():
+@pytest.mark.parametrize("eager", [False, True])
+def test_asking_for_a_value_is_refused_with_the_way_out(eager, monkeypatch):
+    monkeypatch.setattr(ad.config, "eager", eager)
+
     def f(x):
         if x.sum() > 0:
             return x

@@ -187,7 +187,7 @@ def lstsq(a, b, rcond=None) -> LstsqResult:
     singular_values: f[..., min(m, n)])
 
     residuals   the sums of squares of b - a @ x: without an axis for a vector b
-    rcond       as of `pinv`; the gradient is that of matrices of the same rank
+    rcond       as of `pinv`, below 0 the rounding of a; the gradient is that of matrices of the same rank
 
     Raises ShapeError for matrices that do not fit.
 
@@ -196,10 +196,12 @@ def lstsq(a, b, rcond=None) -> LstsqResult:
     """
     a = matrices("lstsq", a)
     columns, restored = columns_of("lstsq", a, b)
-    x = pinv(a, rcond) @ columns
+    share = tolerance(a, rcond)
+    share = share if share >= 0.0 else float(np.finfo(a.dtype).eps)
+    x = pinv(a, share) @ columns
     rest = abs_(columns - a @ x)
     residuals = summed(rest * rest, (rest.ndim - 2,))
     s = svdvals(a)
-    bound = max_(s, axis=-1, keepdims=True) * tolerance(a, rcond) if s.shape[-1] else s
+    bound = max_(s, axis=-1, keepdims=True) * share if s.shape[-1] else s
     rank = summed(cast_to(s > bound, I64), (s.ndim - 1,))
     return LstsqResult(restored(x), restored(residuals), rank, s)
