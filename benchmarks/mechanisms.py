@@ -44,7 +44,6 @@ WORK: dict[str, list[tuple[str, str]]] = {
     "reductions in a shared sweep": [
         ("rows_of_a_matrix", "row softmax"), ("mixture", "2,000 points of 4, f32"), ("chain", "n = 10,000,000 f64"),
     ],
-    "long sweeps cut": [("custom_chain", "n = 1,000 f64"), ("compile_time", "100 operations")],
     "parts added up by themselves": [
         ("written_out", "orbit of 60 steps, four parameters, f64"), ("shifted", "filter of 16, n = 20,000"),
         ("shifted", "a term for each of 60 rows of 1,000"),

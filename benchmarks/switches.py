@@ -156,11 +156,6 @@ def _reductions() -> None:
     _fit = _replace("codegen.passes.fuse", "fit", fit)
 
 
-@_switch("long sweeps cut")
-def _cuts() -> None:
-    _replace("codegen.passes.fuse", "cut_sweeps", lambda group, reaches: None)
-
-
 @_switch("parts added up by themselves")
 def _windows() -> None:
     """The gradients of slices are added up as whole arrays."""

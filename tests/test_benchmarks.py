@@ -367,7 +367,7 @@ SWITCHES = [
     "native launcher", "output pool", "native answers", "templates", "native recorder", "updates in machine code",
     "recordings in parts", "known sizes", "patience", "disk cache",
     "threads", "fusion of any kind", "several results in one kernel", "row-local chains",
-    "reductions in a shared sweep", "long sweeps cut", "parts added up by themselves", "parts stored where they go",
+    "reductions in a shared sweep", "parts added up by themselves", "parts stored where they go",
     "small products as loops", "in-place storage",
     "run-time extents", "vector math", "explicit vectors", "native transforms", "native orders",
     "blocks of elements",

@@ -11,8 +11,7 @@ A reduction whose reduced loops are the innermost ones is carried by them in a v
 its axes are reduced further out, or an axis within is kept (a sum over rows, per column), it is
 accumulated in memory, so the innermost loop always runs over contiguous elements.
 
-Long sums run in blocks (see `parts`); a sweep of too many operations is cut into several loops over a
-tile, which hand values on in memory that stays in the cache (see `group.TiledSweep`).
+Long sums run in blocks (see `parts`).
 """
 
 from __future__ import annotations
@@ -23,27 +22,18 @@ from itertools import islice
 import numpy as np
 
 from ..ir import Aval, Node
-from ..records import record
 from .accumulators import Accumulators
 from .body import OpenLoop
 from .elements import Built, Elements, Placed, element_type, finish
-from .group import KernelGroup, Positions, Root, TiledSweep
+from .group import KernelGroup, Positions, Root
 from .index import Index, constant_index, flatten
 from .monoids import Accumulator, combine, element, start
-from .nest import ScalarType, Value
+from .nest import Value
 from .parts import Part, first_carrying, is_short, pieces, plan_parts, rows_at_a_time, rows_together, type_of
 from .scalar import Scalar
 
 #: A writer of the inside of loops, for some roots: gives the values that enter reductions, by root.
 _Body = Callable[[list[Root]], dict[Root, Accumulator]]
-
-
-@record(frozen=True, slots=True)
-class _Filled:
-    """Memory that holds a value for later loops: its "array", or what is kept of it for a "row" or a "tile"."""
-
-    memory: Value
-    where: str
 
 
 def build(
@@ -65,13 +55,10 @@ class _Builder:
         self.arrays = {r.node for r in group.roots if r.stored and not r.row and not r.is_reduction}
         # Values per row that are known by now; values of elements that earlier loops have put in memory.
         self.reduced: dict[Node, Value] = {}
-        self.filled: dict[Node, _Filled] = {}
-        self.filling: dict[Node, _Filled] = {}
+        self.filled: dict[Node, Value] = {}
+        self.filling: dict[Node, Value] = {}
         self.accumulators = Accumulators(self.k, self.elements, self.positions)
         self.is_done = False
-        self.cut: TiledSweep | None = None
-        self.in_tile = constant_index(0)
-        self.slots: dict[tuple[int, ScalarType], Value] = {}
 
     # ------------------------------------------------------------ the whole
 
@@ -147,12 +134,10 @@ class _Builder:
         """Loops over the given axes, with the roots' elements computed in the innermost one."""
         if not roots:
             return
-        self.cut = self.group.cuts.get(stage)
-        tile = self.cut.tile if self.cut else None
 
         def planned(run: int | None = None) -> tuple[list[Part], dict[Root, int]]:
             """The loops, and from which one on a reduction is carried by them."""
-            parts = plan_parts(loops, roots, self.positions, tile, top=top, rows=rows, run=run)
+            parts = plan_parts(loops, roots, self.positions, top=top, rows=rows, run=run)
             return parts, {r: first_carrying(r, parts, self.positions) for r in roots if r.is_reduction}
 
         parts, carried = planned()
@@ -161,7 +146,8 @@ class _Builder:
             if run := self.accumulators.run(loops[-2], loops[-1], together):
                 parts, carried = planned(run)
         self._open(parts, 0, roots, carried, top, self._body)
-        self._keep(None)
+        self.filled.update(self.filling)  # the loops are done: what they keep is there
+        self.filling.clear()
 
     def _open(
         self, parts: list[Part], level: int, roots: list[Root], carried: dict[Root, int], top: bool, body: _Body
@@ -169,12 +155,6 @@ class _Builder:
         """The loops from `level` on, in them what `body` does; gives the accumulators of the reductions they carry."""
         if level == len(parts):
             results = body(roots)
-        elif level == len(parts) - 1 and self.cut is not None:
-            results = {}
-            for segment, kept in enumerate(self.cut.kept):
-                mine = [r for r in roots if r.segment == segment]
-                results.update(self._loop(parts, level, mine, carried, top, body, kept))
-                self._keep(segment)
         elif level == len(parts) - 2 and (count := self._rows_at_a_time(parts, roots, carried)) > 1:
             enter, meeting = self.accumulators.enter, self._meeting(parts, roots)
             rows_together(self.k, self.positions, parts, count, lambda: body(roots), enter, meeting)
@@ -198,8 +178,7 @@ class _Builder:
         return done
 
     def _loop(
-        self, parts: list[Part], level: int, roots: list[Root], carried: dict[Root, int], top: bool, body: _Body,
-        kept: tuple[Node, ...] = (),
+        self, parts: list[Part], level: int, roots: list[Root], carried: dict[Root, int], top: bool, body: _Body
     ) -> dict[Root, Accumulator]:
         k, part = self.k, parts[level]
         mine = [r for r in roots if r.is_reduction and carried[r] <= level]
@@ -212,14 +191,9 @@ class _Builder:
         )
         loop.apart = level == len(parts) - 1 and self._stores_apart(roots)
         self._begin(part, loop)
-        if level == len(parts) - 1:
-            self.in_tile = loop.index
         inside = self._open(parts, level + 1, roots, carried, top, body)
         if part.is_run:
             self.accumulators.end_run()
-        if level == len(parts) - 1:
-            for node in kept:
-                self.elements.at(node, self.positions.within(node.aval.shape))
         if apart:
             places = {}
             for root, s in starts.items():
@@ -246,7 +220,7 @@ class _Builder:
     def _rows_at_a_time(self, parts: list[Part], roots: list[Root], carried: dict[Root, int]) -> int:
         """The number of iterations of the last loop but one that are done together."""
         entering = [r for r in carried if carried[r] == len(parts) and r in self.accumulators]
-        if self.group.inner is not None or self.cut is not None or not self._meeting(parts, entering):
+        if self.group.inner is not None or not self._meeting(parts, entering):
             return 1
         return rows_at_a_time(parts, roots, entering, self.group.cost)
 
@@ -315,56 +289,30 @@ class _Builder:
         value = self.reduced.get(node)
         if value is not None:
             return value
-        filled = self.filled.get(node)
-        if filled is not None and self.positions.is_here(node, index):
-            return self.k.load(filled.memory, self._place_of(filled, node, index), stable=False)
+        memory = self.filled.get(node)
+        if memory is not None and self.positions.is_here(node, index):
+            return self.k.load(memory, self._place_of(node, index), stable=False)
         return None
 
     def _made(self, node: Node, index: tuple[Index, ...], value: Value) -> None:
-        """Keep what a later loop will want again."""
-        if node in self.filled or node in self.filling or not self._is_kept(node):
+        """Keep what a later loop will want again: in a row of scratch, or in its array."""
+        is_row = node in self.group.scratch
+        if node in self.filled or node in self.filling or not (is_row or node in self.arrays):
             return
         if not self.positions.is_here(node, index):
             return
-        filled = self._keeper(node)
-        if filled.where != "array":
-            self.k.store(value, filled.memory, self._place_of(filled, node, index))
-        self.filling[node] = filled
-
-    def _is_kept(self, node: Node) -> bool:
-        """True if later loops find a value in memory."""
-        return (
-            node in self.group.scratch or node in self.arrays or (self.cut is not None and node in self.cut.slots)
-        )
-
-    def _keeper(self, node: Node) -> _Filled:
-        """The memory that such a value is kept in."""
-        if node in self.group.scratch:
+        if is_row:
             assert self.group.inner is not None
-            return _Filled(self.k.scratch(self.group.inner, element_type(node)), "row")
-        if node in self.arrays:
-            return _Filled(self.elements.place(self.elements.owner(node)), "array")
-        assert self.cut is not None
-        slot = self.cut.slots[node][0], element_type(node)
-        if slot not in self.slots:
-            self.slots[slot] = self.k.scratch(self.cut.tile, slot[1])
-        return _Filled(self.slots[slot], "tile")
+            memory = self.k.scratch(self.group.inner, element_type(node))
+            self.k.store(value, memory, self._place_of(node, index))
+        else:
+            memory = self.elements.place(self.elements.owner(node))
+        self.filling[node] = memory
 
-    def _place_of(self, filled: _Filled, node: Node, index: tuple[Index, ...]) -> Index:
-        if filled.where == "array":
-            return self.elements.within(node, flatten(index, node.aval.shape))
-        return self.positions.in_row() if filled.where == "row" else self.in_tile
-
-    def _keep(self, segment: int | None) -> None:
-        """A loop is done: what it keeps is there; what nobody will read gives way (None: no tile goes on)."""
-        self.filled.update(self.filling)
-        self.filling.clear()
-        slots = self.cut.slots if self.cut is not None else {}
-        for node in [n for n, f in self.filled.items() if f.where == "tile"]:
-            if segment is None or slots[node][1] <= segment:
-                del self.filled[node]
-        if segment is None:
-            self.slots.clear()
+    def _place_of(self, node: Node, index: tuple[Index, ...]) -> Index:
+        if node in self.group.scratch:
+            return self.positions.in_row()
+        return self.elements.within(node, flatten(index, node.aval.shape))
 
 
 _ZERO = constant_index(0)

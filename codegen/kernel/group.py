@@ -41,7 +41,6 @@ class Root:
     row      evaluated once per row
     stage    the sweep over the rows in which its operands are all known; a row value is computed before that sweep
     stored   written to memory: others than this group, or a later stage, read it
-    segment  of its stage's loops, the one that computes it (see `TiledSweep`)
     is_tail  a single number, computed when all loops are done
     """
 
@@ -50,7 +49,6 @@ class Root:
     row: bool = False
     stage: int = 0
     stored: bool = True
-    segment: int = 0
     is_tail: bool = False
 
     @property
@@ -86,20 +84,6 @@ class Root:
         return {s for s, n in zip(strides_of(self.domain), self.domain, strict=True) if n != 1}
 
 
-@record(frozen=True)
-class TiledSweep:
-    """A sweep too large for one loop: several loops one after the other over a tile of elements.
-
-    tile      elements of the innermost axes that are done together
-    kept      for each loop, the values that it keeps for later ones
-    slots     where each is kept, and the last loop that reads it; slots are used again
-    """
-
-    tile: int
-    kept: tuple[tuple[Node, ...], ...]
-    slots: dict[Node, tuple[int, int]]
-
-
 @record(eq=False, slots=True)
 class KernelGroup:
     """One kernel: see the file's head.
@@ -108,7 +92,6 @@ class KernelGroup:
     inner     elements of a row, or None: no root reads a reduction of this group
     loops     the axes of each loop, outermost first; the loops over whole rows come first
     scratch   values kept in memory for a row, because a later stage needs them and they are dear
-    cuts      stages whose sweep is cut into several loops
     cost      of one element of the dearest stage, in additions
     turns     places of the last loop from which on elements come from elsewhere: it is cut there
     tail      what is computed of finished reductions, after the loops: single numbers
@@ -120,7 +103,6 @@ class KernelGroup:
     roots: list[Root] = field(default_factory=list)
     loops: tuple[tuple[int, ...], ...] = ()
     scratch: frozenset[Node] = frozenset()
-    cuts: dict[int, TiledSweep] = field(default_factory=dict)
     cost: int = 0
     turns: tuple[int, ...] = ()
     tail: list[Root] = field(default_factory=list)

@@ -1,7 +1,6 @@
-"""The loops of a sweep over a group's domain: one per set of axes, long ones in blocks and tiles.
+"""The loops of a sweep over a group's domain: one per set of axes, long ones in blocks.
 
     sum of 10,000,000      blocks of 4,096, each added up by itself; then the blocks' sums
-    a cut sweep            tiles, in each of which several loops run one after the other
 
 Rows that are carried on to one number are added up in runs within a block: the sum of 3,000 rows of 8 doubles errs by
 1.3 of its last bit one by one, by .5 so.
@@ -169,7 +168,6 @@ def plan_parts(
     loops: Sequence[tuple[int, ...]],
     roots: Sequence[Root],
     positions: Positions,
-    tile: int | None,
     *,
     top: bool,
     rows: int | None = None,
@@ -177,7 +175,6 @@ def plan_parts(
 ) -> list[Part]:
     """The loops over these axes, outermost first.
 
-    tile   the elements of a tile of the last axes, where the sweep is cut
     top    nothing is around these loops: those of a long reduction to one number are blocks apart
     rows   of the outermost axes, where reductions meet in memory: those in one block
     run    of the last axes but one: those that are added up by themselves
@@ -192,15 +189,12 @@ def plan_parts(
         size = typical(whole)
         within = typical(math.prod([positions.extent(a) for a in loops[level + 1 :]]))
         steps = [1]
-        if tile is not None and level == len(loops) - 1 and tile < size:
-            steps.insert(0, tile)
         apart = top and level == 0 and (rows or any(positions.reduced(r) == axes_of_all for r in reductions))
-        # Both are powers of two: whole tiles make a block.
         block = BLOCK
         if apart and rows:
             block = typical(rows)
         elif apart:
-            block = max(1, tile or 1, block_of(positions.group.cost, longest) // within)
+            block = max(1, block_of(positions.group.cost, longest) // within)
             block = block & -_RUN or block  # whole runs make a block, too
         is_long = size > block > 1 and (apart or any(_adds_up(r, axes, positions) for r in reductions))
         if is_long:

@@ -27,7 +27,7 @@ from ..kernel.group import KernelGroup, Root
 from ..lowering import Contract, Reduce
 from ..records import record
 from .demand import choose_roots, is_fused
-from .loops import cut_sweeps, find_turns, lay_out
+from .loops import cost_of, find_turns, lay_out
 from .prepare import Prepared
 from .reach import TREE_LIMIT, Reach, Reaches, numbers
 from .unit import Unit, choose_scratch, fit, in_order, settle_storage, store_shared
@@ -64,7 +64,7 @@ def fuse(prepared: Prepared, probed: Probed) -> Fused:
         if unit.group is not None:
             lay_out(unit.group, reaches)
             choose_scratch(unit.group, reaches)
-            cut_sweeps(unit.group, reaches)
+            unit.group.cost = cost_of(unit.group, reaches)
             if turning:
                 find_turns(unit.group, reaches, turning)
     return Fused(units, stored, reaches)

@@ -76,7 +76,7 @@ def _may_take(root: Root, old: Node, unit: Unit, reaches: Reaches) -> bool:
         if any([r.row or r.is_tail for r in readers]):
             return False
         ahead = [r for r in readers if r.stage < root.stage]
-        if group.inner is None and not group.cuts:  # one loop does all of them, one after the other
+        if group.inner is None:  # one loop does all of them, one after the other
             ahead = group.roots[: group.roots.index(root)]
         if any([r is not root and r not in ahead for r in readers]):
             return False

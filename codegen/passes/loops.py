@@ -3,23 +3,14 @@
     add(x: f64[100,50,8], y: f64[100,50,8])    one loop of 40,000
     add(x: f64[100,50,8], b: f64[8])           loops of 5,000 and 8
     transpose(x: f64[100,50])                  loops of 50 and 100
-
-Large sweeps are cut into several loops over a tile of elements: LLVM's time grows faster than the length of a loop, and
-a long one has no registers left.  The operations, in the graph's order, are cut into segments of bounded cost, each a
-loop over the same tile, which hands on what later ones need in memory that stays in the cache.
-
-    for each tile of 256:
-      for j in tile: a = exp(x[j]) ...   kept[0][j] = a
-      for j in tile: b = sin(kept[0][j]) ...
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from ..ir import Node
-from ..kernel.group import KernelGroup, Root, TiledSweep, strides_of
-from ..kernel.index import Atom, Index, Quotient, flatten
+from ..kernel.group import KernelGroup, Root, strides_of
+from ..kernel.index import Atom, Index, Quotient
 from .reach import Reaches, numbers
 
 
@@ -136,47 +127,30 @@ def _cut_of(atom: Atom, flat: Index, axes: dict[Atom, int]) -> int | None:
     return axes[atom] * cut if cut > 1 and atom in axes else None
 
 
-# ---------------------------------------------------------------- large sweeps, cut into several loops
+# ---------------------------------------------------------------- elements that come from elsewhere from some places on
 
 
-#: The most that one loop may cost, in additions: some hundred operations of which many are functions.  Shorter loops
-#: hand on more (1,000 operations and their gradient: 478 us per 1,000 elements with a quarter of it, so 410).
-_COST_LIMIT = 10240
-
-#: The most that the pieces of a loop may cost together, where elements come from elsewhere from some places on.
+#: The most that the pieces of a loop may cost together.
 _PIECES_COST = 2560
 
 #: The cost of a reduction besides its operand.
 _REDUCTION_COST = 4
 
-#: Bytes that the kept values of a tile may take, if that leaves tiles of at least the length below: a first
-#: cache's worth.  Beyond that many values the second cache has to do.
-_TILE_BYTES = 24 * 1024
-_SHORTEST, _LONGEST = 64, 1024
-
-#: The kept values lie on the stack: of more bytes than this tiles are as short as vectors allow, which is so many bytes
-#: of a value.
-_STACK_BYTES, _VECTORS_BYTES = 256 * 1024, 256
-
 #: Places at which nodes are looked at, to find where a loop is cut.
 _VIEWS = 1024
 
 
-def cut_sweeps(group: KernelGroup, reaches: Reaches) -> None:
-    """Decide for each stage of a group whether, and how, its sweep is cut."""
-    done: set[Node] = set()
+def cost_of(group: KernelGroup, reaches: Reaches) -> int:
+    """The cost of one element of a group's dearest stage, in additions."""
+    dearest = 0
     for stage in range(max([r.stage for r in group.roots], default=0) + 1):
         roots = [r for r in group.roots if r.stage == stage and not r.row]
-        cost = sum([reaches.weight(reaches.nodes[j]) for j in numbers(_tree(roots, reaches))])
-        cost += _REDUCTION_COST * len(roots)
-        group.cost = max(group.cost, cost)
-        if cost > _COST_LIMIT:
-            cut = _cut(group, roots, done, reaches)
-            if len(cut.kept) > 1:
-                group.cuts[stage] = cut
-        done.update([r.node for r in roots if not r.is_reduction and r.stored])
-        # Any stage may fill it; the first that can, does.
-        done.update([reaches.nodes[j] for j in numbers(_tree(roots, reaches)) if reaches.nodes[j] in group.scratch])
+        tree = 0
+        for root in roots:
+            tree |= reaches.of(root.node).tree
+        cost = sum([reaches.weight(reaches.nodes[j]) for j in numbers(tree)])
+        dearest = max(dearest, cost + _REDUCTION_COST * len(roots))
+    return dearest
 
 
 def find_turns(group: KernelGroup, reaches: Reaches, turning: int) -> None:
@@ -184,7 +158,7 @@ def find_turns(group: KernelGroup, reaches: Reaches, turning: int) -> None:
 
     turning   the set of the nodes with such places, as a tree is one; there are some
     """
-    if group.inner is not None or group.cuts or not group.loops or len(group.loops[-1]) != 1:
+    if group.inner is not None or not group.loops or len(group.loops[-1]) != 1:
         return
     extent = group.extents[group.loops[-1][0]]
     turns = {0, extent}
@@ -231,94 +205,3 @@ def _as_few(places: list[int], cost: int) -> list[int]:
         return places
     length, begin, end = max([(end - begin, begin, end) for begin, end in pairwise(places)])
     return sorted({places[0], begin, end, places[-1]}) if 2 * length > places[-1] else []
-
-
-def _tree(roots: list[Root], reaches: Reaches) -> int:
-    tree = 0
-    for root in roots:
-        tree |= reaches.of(root.node).tree
-    return tree
-
-
-def _cut(group: KernelGroup, roots: list[Root], done: set[Node], reaches: Reaches) -> TiledSweep:
-    """Segments of a sweep, and what each keeps.  Sets the roots' segments."""
-    here = _here(group, roots, done, reaches)
-    entering: dict[Node, int] = {}
-    for root in roots:
-        if root.is_reduction:
-            entering[root.node.inputs[0]] = entering.get(root.node.inputs[0], 0) + 1
-    segment: dict[Node, int] = {}
-    number = cost = 0
-    for node in here:
-        own = reaches.weight(node) + _REDUCTION_COST * entering.get(node, 0)
-        if cost and cost + own > _COST_LIMIT:
-            number, cost = number + 1, 0
-        cost += own
-        segment[node] = number
-    for root in roots:
-        root.segment = segment.get(root.node.inputs[0] if root.is_reduction else root.node, 0)
-    last = _last_reads(here, segment, reaches)
-    arrays = {r.node for r in roots if r.stored and not r.is_reduction}
-    kept: list[list[Node]] = [[] for _ in range(number + 1)]
-    for node in here:
-        if node in last and node not in arrays and node not in group.scratch:
-            kept[segment[node]].append(node)
-    slots, count = _slots(kept, last)
-    itemsize = max([n.aval.dtype.itemsize for nodes in kept for n in nodes], default=8)
-    tile = max(_SHORTEST, min(_LONGEST, _TILE_BYTES // max(1, count * itemsize) // _SHORTEST * _SHORTEST))
-    if count * tile * itemsize > _STACK_BYTES:
-        tile = _VECTORS_BYTES // itemsize
-    return TiledSweep(1 << tile.bit_length() - 1, tuple([tuple(nodes) for nodes in kept]), slots)
-
-
-def _here(group: KernelGroup, roots: list[Root], done: set[Node], reaches: Reaches) -> dict[Node, None]:
-    """The nodes that the sweep computes at the place where its loops stand, in the graph's order."""
-    axes, edges = reaches.probed.axes, reaches.probed.edges
-    found = {r.node.inputs[0] if r.is_reduction else r.node for r in roots}
-    ordered: list[Node] = []
-    for j in reversed(list(numbers(_tree(roots, reaches)))):
-        node = reaches.nodes[j]
-        if node not in found or node in done or node.aval.size != group.total:
-            continue
-        ordered.append(node)
-        own = axes.flat(node.aval.shape)
-        for edge in edges(node).reads:
-            x = node.inputs[edge.input]
-            if x.aval.size == group.total and x not in found and flatten(edge.index, x.aval.shape) == own:
-                found.add(x)
-    return dict.fromkeys(reversed(ordered))
-
-
-def _last_reads(here: dict[Node, None], segment: dict[Node, int], reaches: Reaches) -> dict[Node, int]:
-    """For each value that a later segment reads, the last one to do so."""
-    last: dict[Node, int] = {}
-    for node in reversed(here):
-        # A value that is cheap and reads nothing kept is computed again, wherever it is read.
-        needed = last.get(node, segment[node]) if _is_cheap(node, segment, reaches) else segment[node]
-        for x in node.inputs:
-            if x in segment and needed > segment[x]:
-                last[x] = max(last.get(x, 0), needed)
-    return {x: s for x, s in last.items() if not _is_cheap(x, segment, reaches)}
-
-
-def _is_cheap(node: Node, segment: dict[Node, int], reaches: Reaches) -> bool:
-    return reaches.weight(node) <= 1 and not any(x in segment for x in node.inputs)
-
-
-def _slots(kept: list[list[Node]], last: dict[Node, int]) -> tuple[dict[Node, tuple[int, int]], int]:
-    """A slot for each kept value, given on when nobody reads it any more; and how many there are."""
-    slots: dict[Node, tuple[int, int]] = {}
-    free: dict[object, list[int]] = {}
-    ending: dict[int, list[Node]] = {}
-    count = 0
-    for segment, nodes in enumerate(kept):
-        for node in nodes:
-            of_type = free.setdefault(node.aval.dtype, [])
-            if not of_type:
-                of_type.append(count)
-                count += 1
-            slots[node] = of_type.pop(), last[node]
-            ending.setdefault(last[node], []).append(node)
-        for node in ending.get(segment, ()):
-            free[node.aval.dtype].append(slots[node][0])
-    return slots, count

@@ -19,8 +19,8 @@ from ..lowering import Move
 from ..records import record
 from .demand import is_fused
 
-#: Computed nodes in one kernel: beyond, what is kept between its loops would leave the second cache.  Kernels hand on
-#: arrays: 1,525 nodes in two kernels take .41 ms for 1,000 elements and 90 for 100,000, in one .25 and 24.
+#: Computed nodes in one kernel: LLVM's time grows faster than a loop's length.  Kernels hand on arrays: 1,525 nodes in
+#: two kernels take .41 ms for 1,000 elements and 90 for 100,000, in one .25 and 24.
 TREE_LIMIT = 8192
 
 #: Computed nodes on the way to one number, which each kernel that needs the number would compute.

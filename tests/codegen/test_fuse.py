@@ -69,16 +69,13 @@ def test_planning_twice_gives_the_same_program(seed):
     assert [b.place for b in one.buffers] == [b.place for b in other.buffers]
 
 
-# ---------------------------------------------------------------- sweeps cut into loops, sums cut into blocks
+# ---------------------------------------------------------------- large sweeps, sums cut into blocks
 
 
 @contextmanager
 def small_limits():
     """Limits so low that small graphs meet them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loops, "_COST_LIMIT", 20)
-        patch.setattr(loops, "_SHORTEST", 2)
-        patch.setattr(loops, "_LONGEST", 4)
         patch.setattr(parts, "BLOCK", 8)
         patch.setattr(parts, "SHORTEST", 2)
         patch.setattr(parts, "WORK", 50)
@@ -90,7 +87,7 @@ def small_limits():
 
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 30))
-def test_cut_sweeps_and_blocks_compute_what_the_graph_says(seed, size):
+def test_blocks_compute_what_the_graph_says(seed, size):
     with small_limits():
         check(random_graph(seed, size), native=False)
 
@@ -134,25 +131,10 @@ def test_blocks_of_dear_elements_are_shorter():
     assert [parts.block_of(cost) for cost in (0, 1, 64, 65, 140, 4000, 10**6)] == [4096, 4096, 4096, 2048, 1024, 64, 64]
 
 
-def test_loops_over_tiles_are_right_where_the_last_tile_is_shorter():
+def test_a_large_sweep_is_one_loop_and_right():
     graph = chain_with_sweep_back(1003, 400)
-    assert scratch_of(graph)
-    check(graph)
-
-
-def scratch_of(graph):
-    """The number of elements of each value that the only kernel of a graph keeps between its loops."""
     (step,) = plan(graph).steps
-    kept = [o.results[0].type for o in step.work.function.body.operations if o.name == "memref.alloca"]
-    return [memory.size for memory in kept]
-
-
-def test_tiles_of_very_many_kept_values_are_as_short_as_vectors(monkeypatch):
-    graph = chain_with_sweep_back(1003, 400)
-    few = len(scratch_of(graph))
-    assert set(scratch_of(graph)) == {64}
-    monkeypatch.setattr(loops, "_STACK_BYTES", few * 64 * 8 - 1)
-    assert scratch_of(graph) == [32] * few
+    assert not [o for o in step.work.function.body.operations if o.name == "memref.alloca"]
     check(graph)
 
 
