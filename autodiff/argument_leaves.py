@@ -27,7 +27,7 @@ import numpy as np
 from codegen.ir import DTYPES, Aval, parse_aval
 
 from . import tree
-from .custom.keys import is_object, static_key
+from .custom.keys import Same, is_object, static_key
 from .custom.reads import is_fixed
 from .dispatch.signature import dispatched
 from .errors import DispatchError, DTypeError, Error, check_not_masked, check_numbers, in_short, located, with_article
@@ -162,30 +162,6 @@ def _leaf_of(x: Any) -> ArgumentLeaf:
 
 
 # ---------------------------------------------------------------- static arguments
-
-
-class Same:
-    """The key of a static argument that is compared by identity.  It does not keep the argument alive."""
-
-    __slots__ = ("gone", "hash", "held")
-
-    gone: KeyedRef
-
-    def __init__(self, value: Any) -> None:
-        self.hash = id(value)
-        try:
-            self.held = ref(value)  # one and the same for all keys of an object
-        except TypeError:  # its class takes no weak references
-            self.held = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.held is other.held
-
-    def __hash__(self) -> int:
-        return self.hash
-
-    def __repr__(self) -> str:
-        return f"{self.held() if isinstance(self.held, ref) else self.held!r}"
 
 
 def watch(part: Any, key: Any, gone: list[KeyedRef]) -> None:

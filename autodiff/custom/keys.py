@@ -33,6 +33,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
+from weakref import KeyedRef, ref
 
 import numpy as np
 
@@ -47,9 +48,10 @@ from .reads import Read, is_fixed, is_library_function, reads_of
 _BY_VALUE = frozenset((str, bytes, bool, int, type(None), type(...), type(NotImplemented), range))
 _BY_IDENTITY = (np.ufunc, type(np.sum))
 _ARRAYS = frozenset(DTYPES.values())
-_MAX_DEPTH = 6
 #: Attributes of an object beyond which no key is made.
 _MOST_ATTRIBUTES = 32
+#: Parts of a value that are looked at in each call of a forward that is given it.
+_MOST_PARTS = 1000
 #: In the flags of a class: it was made by a program, as a `class` statement makes it.
 _HEAP_TYPE = 1 << 9
 
@@ -69,13 +71,38 @@ def static_key(value: Any) -> tuple[Any, bool]:
 
 
 def likeness(value: Any) -> Any:
-    """A key that is the same for values that hold the same: of objects their attributes, of arrays shape and dtype."""
-    if isinstance(value, np.ndarray):
-        return value.shape, value.dtype
-    if is_object(value) and not isinstance(value, Enum):
-        held = _attributes(value)
-        return type(value), tuple(held), static_key(tuple(held.values()))[0]
-    return static_key(value)[0]
+    """A key that is the same for values that hold the same: of objects their attributes, of arrays shape and dtype.
+
+    One that holds more than can be looked at in each call counts by identity.
+    """
+    try:
+        return _Likeness().key(value)
+    except (_TooManyError, RecursionError):
+        return Same(value)
+
+
+class Same:
+    """The key of a static argument that is compared by identity.  It does not keep the argument alive."""
+
+    __slots__ = ("gone", "hash", "held")
+
+    gone: KeyedRef
+
+    def __init__(self, value: Any) -> None:
+        self.hash = id(value)
+        try:
+            self.held = ref(value)  # one and the same for all keys of an object
+        except TypeError:  # its class takes no weak references
+            self.held = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __repr__(self) -> str:
+        return f"{self.held() if isinstance(self.held, ref) else self.held!r}"
 
 
 class ReadsWalk:
@@ -83,9 +110,12 @@ class ReadsWalk:
 
     numbers    where numbers and arrays are put, instead of into the key; None: they count by value
     is_whole   whether the keys so far say everything, apart from these
+    deepest    containers within containers beyond which no key is made
     """
 
     __slots__ = ("_within", "is_whole", "numbers")
+
+    deepest: float = 6
 
     def __init__(self, numbers: list[Any] | None = None) -> None:
         self.numbers = numbers
@@ -141,7 +171,7 @@ class ReadsWalk:
         for depth, other in enumerate(self._within):
             if value is other:
                 return "itself", depth
-        if len(self._within) > _MAX_DEPTH:
+        if len(self._within) > self.deepest:
             return self._if_whole(None, False)
         numbers = self.numbers
         self._within.append(value)
@@ -199,6 +229,42 @@ class ReadsWalk:
             _last.put(id(value), key)
             return self._if_whole(None, False)
         return key
+
+
+class _TooManyError(Exception):
+    """A value that holds more than is looked at."""
+
+
+class _Likeness(ReadsWalk):
+    """The walk for a value that is looked at anew in each call: of what may change its key has the present contents."""
+
+    __slots__ = ("_left",)
+
+    deepest = float("inf")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = _MOST_PARTS
+
+    def key(self, value: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise _TooManyError
+        return super().key(value)
+
+    def _object(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is np.ndarray:
+            return kind, value.shape, value.dtype
+        if isinstance(value, Enum):
+            return kind, value.name
+        if isinstance(value, (set, frozenset)):
+            return kind, frozenset(self._inside(value, None, parts_of(value)))
+        if isinstance(value, (tuple, list)):
+            return self._inside(value, kind, parts_of(value))
+        held = dict(value) if isinstance(value, dict) else {}
+        held |= _attributes(value) if is_object(value) else {}
+        return self._inside(value, kind, parts_of([*held, *held.values()]))
 
 
 def parts_of(values: Iterable[Any]) -> list[Read]:

@@ -131,6 +131,57 @@ def test_what_a_forward_returns_is_learnt_for_each_object_and_array_that_it_is_g
         np.testing.assert_array_equal(ad.jit(lambda x, n=n: filled(x, sizes[n]))(x), np.full(n, 3.0))
 
 
+def nested(n):
+    for _ in range(9):
+        n = frozenset([n])
+    return n
+
+
+def innermost(like):
+    while not isinstance(like, int):
+        like = like.n if isinstance(like, Count) else like
+        if not isinstance(like, int):
+            (like,) = like.values() if isinstance(like, dict) else like
+    return like
+
+
+@pytest.mark.parametrize("host", [True, False])
+@pytest.mark.parametrize("sized", [
+    nested, lambda n: Count([n]), lambda n: Count({"n": [n]}), lambda n: Count({n}), lambda n: Count([Count([n])]),
+])
+def test_what_a_forward_returns_is_learnt_for_all_that_a_static_value_holds(sized, host):
+    @ad.function
+    def filled(x, like): ...
+
+    @filled.forward(ad.Tensor, object, host=host)
+    def _(ctx, x, like):
+        n = innermost(like)
+        return np.full(n, float(x.sum())), f"{n} of them"
+
+    x = np.array([1.0, 2.0])
+    for n in (3, 5):
+        filled(x, sized(n))
+    for n in (3, 5, 3):
+        y, told = ad.jit(lambda x, n=n: filled(x, sized(n)))(x)
+        np.testing.assert_array_equal(y, np.full(n, 3.0))
+        assert told == f"{n} of them"
+
+
+def test_an_object_that_holds_more_than_is_looked_at_counts_by_identity():
+    @ad.function
+    def first(x, like): ...
+
+    @first.forward(ad.Tensor, Count, host=True)
+    def _(ctx, x, like):
+        return np.full(like.n[-1], x.sum())
+
+    x, objects = np.array([1.0, 2.0]), {n: Count([*range(5000), n]) for n in (3, 5)}
+    for n in (3, 5):
+        first(x, objects[n])
+    for n in (3, 5, 3):
+        np.testing.assert_array_equal(ad.jit(lambda x, n=n: first(x, objects[n]))(x), np.full(n, 3.0))
+
+
 def test_out_gives_what_a_trace_needs_to_know_without_a_run():
     ran = []
 
