@@ -43,7 +43,8 @@ def share_memory(graph: Graph, fused: Fused, placed: Places, names: Mapping[Node
     taken: dict[Node, Node] = {}
     shaped = {*names.values()}
     for unit in fused.units:
-        made = [r for r in _made(unit) if r.node not in placed] if shaped.isdisjoint(unit.roots) else []
+        is_open = shaped.isdisjoint(unit.roots) and not _is_made_again(unit, reaches)
+        made = [r for r in _made(unit) if r.node not in placed] if is_open else []
         for j in numbers(unit.leaves & ~unit.made) if made else ():
             old = reaches.leaves[j]
             name = _name(old, names)
@@ -63,6 +64,18 @@ def _made(unit: Unit) -> list[Root]:
         return [r for r in unit.group.roots if r.stored and not r.row and not r.is_reduction]
     node = unit.node
     return [Root(node, node.aval.shape)] if node is not None and isinstance(node.op.lower, Scan | Scatter) else []
+
+
+def _is_made_again(unit: Unit, reaches: Reaches) -> bool:
+    """True if a kernel reads its own values at other places: it makes those again, of what may be overwritten there."""
+    flat = reaches.probed.axes.flat
+    for root in unit.roots.values():
+        reach = reaches.of(root.node)
+        for own in [unit.roots[reaches.leaves[j]] for j in numbers(reach.leaves & unit.made)]:
+            is_element = not (own.row or own.is_reduction or own.is_tail)
+            if is_element and any([at != flat(root.domain) for at in reaches.reads_of(own.node, reach.reads)]):
+                return True
+    return False
 
 
 def _may_take(root: Root, old: Node, unit: Unit, reaches: Reaches) -> bool:

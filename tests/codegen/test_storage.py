@@ -168,3 +168,14 @@ def test_what_else_reads_a_value_does_so_before_its_place_is_taken(is_first):
     z = op("matmul", x, w)
     outputs = [op("sum", op("mul", z, z), axis=(0, 1)), op("exp", z), op("flip", op("sum", z, axis=(0,)), axes=(0,))]
     check(plan(Graph.of([x, w], outputs[::-1] if is_first else outputs)).graph)
+
+
+@pytest.mark.parametrize("size", [3, 50, 5000])
+def test_what_a_kernel_makes_again_at_other_places_is_made_of_what_is_there_still(size, rng):
+    x, y = array(size), array(size)
+    total = op("cumsum", op("mul", x, x), axis=0, reverse=False)
+    both = op("add", op("sin", y), total)
+    turned = op("cumsum", op("mul", op("flip", both, axes=(0,)), x), axis=0, reverse=False)
+    last = op("cumsum", op("mul", op("flip", op("add", x, both), axes=(0,)), turned), axis=0, reverse=False)
+    graph, arrays = Graph.of([x, y], [last]), rng.normal(size=(2, size)) / size
+    np.testing.assert_allclose(compile_graph(graph).call(*arrays)[0], evaluate(graph, *arrays)[0], rtol=1e-9)
