@@ -49,8 +49,8 @@ class Gap(NamedTuple):
 
 def _generic(function: Any) -> GenericFunction:
     if not isinstance(function, GenericFunction):
-        told = getattr(function, "__name__", None) or in_short(function)
-        raise DispatchError(located(f"{told} is not a generic function", "declare it with @ad.function"))
+        told = f"{getattr(function, '__name__', in_short(function))} is not a generic function"
+        raise DispatchError(located(told, "declare it with @ad.function"))
     return function
 
 
