@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from operator import index
+from types import FunctionType
 
 import numpy as np
 
@@ -242,7 +243,9 @@ def with_article(name: str) -> str:
 
 
 def in_short(x: object) -> str:
-    """A value in a message: an array by its type, anything else as Python writes it, within 40 characters."""
+    """A value in a message: a function by its name, an array by its type, all else as Python has it, in 40 letters."""
+    if isinstance(x, FunctionType):
+        return f"the function {x.__name__}"
     return with_article(type(x).__name__) if hasattr(x, "shape") else f"{x!r:.40}"
 
 

@@ -130,6 +130,13 @@ def user_frames(frame: FrameType | None, stop: FrameType | None = None) -> Itera
         frame = None if name in _OUTERMOST else frame.f_back
 
 
+def our_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """The frames from a frame outwards, up to the user's."""
+    while frame is not None and is_ours(frame.f_globals.get("__name__")):
+        yield frame
+        frame = frame.f_back
+
+
 def user_frame() -> FrameType | None:
     """The innermost frame of the user's program; None when no frame but ours is on the stack."""
     return next(user_frames(sys._getframe(1)), None)
@@ -177,7 +184,7 @@ def is_shown() -> bool:
 
 def user_line() -> UserLine | None:
     """The present line of the user's program; None when nothing but ours is on the stack."""
-    frame = user_frame()
+    frame = next(user_frames(sys._getframe(1)), None)
     return None if frame is None else UserLine(frame.f_code, frame.f_lasti)
 
 

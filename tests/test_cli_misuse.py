@@ -59,6 +59,15 @@ def ends(x):
 def asks(x):
     return input()
 """,
+    "wrong.py": """
+import autodiff as ad
+
+@ad.function
+def f(x): ...
+
+f.forward(ad.Tensor)(lambda ctx, x: x * 2.0)
+f.backward(ad.Tensor)(lambda ctx, g: {"x": g})
+""",
     "raises.py": "raise ValueError('broken')\n",
     "exits.py": "import sys\nsys.exit(3)\n",
     "says.py": "import sys\nsys.exit('no data')\n",
@@ -119,6 +128,7 @@ WRONG = [
     (["inspect", "good.py:loss", *AVALS, "--html", "no/x.html"], 1, "cannot write no/x.html"),
     (["inspect", "good.py:loss", *AVALS, "--time"], 2, "--time is for --html"),
     (["inspect", "good.py", "--graph", "5"], 1, "there is no --graph 5"),
+    (["inspect", "good.py:loss", *AVALS, "--graph", "0"], 2, "--graph is for FILE.py alone"),
     (["inspect", "good.py", "loss"], 2, "unexpected extra argument"),
     (["inspect", "functions.py:number", *ONE], 1, "number returned float"),
     (["profile", "good.py", "--trace", "no/x.json"], 2, "there is no folder no"),
@@ -139,7 +149,7 @@ WRONG = [
     (["rules", "matmull"], 1, "give a name such as matmul"),
     (["rules", "special.gammalnn"], 1, "special.gammaln"),
     (["rules", "good.py:nosuch"], 1, "no function 'nosuch'"),
-    (["rules", "good.py:loss"], 1, "'good.py:loss' is no generic function"),
+    (["rules", "good.py:loss"], 1, "is no generic function: a function with methods and rules is declared by"),
     (["rules", "nosuch.py:twice"], 1, "there is no file nosuch.py"),
     (["rules", "raises.py:twice"], 1, "ValueError: broken"),
     (["cache", "nosuch"], 2, "unexpected extra argument"),
@@ -181,6 +191,20 @@ def test_a_misuse_is_one_message_and_an_exit_code(folder, arguments, code, messa
     assert "Traceback" not in result.stderr and "an unknown place" not in result.stderr
 
 
+def test_a_wrong_rule_is_called_at_no_line_of_the_command_line(folder):
+    result = autodiff("check", "wrong.py:f", *ONE)
+    assert result.exit_code == 1 and result.stderr.endswith("the rule: the backward of f at wrong.py:8\n")
+
+
+def test_of_a_function_neither_a_graph_nor_rules_are_shown_in_silence(folder):
+    for arguments, message in (
+        (["inspect", "good.py:loss", *AVALS, "--graph", "0"], "--graph is for FILE.py alone"),
+        (["rules", "good.py:loss"], "is declared by @ad.function"),
+    ):
+        result = autodiff(*arguments)
+        assert result.exit_code and message in result.stderr
+
+
 # ---------------------------------------------------------------- streams, faults, variables
 
 
@@ -192,6 +216,12 @@ def in_shell(command, **variables):
 
 
 needs_shell = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a system with /dev/full")
+
+
+def test_a_folder_in_place_of_a_switch_is_warned_of(tmp_path):
+    done = in_shell("AD cache", AUTODIFF_CACHE=str(tmp_path), AUTODIFF_CACHE_DIR=str(tmp_path))
+    assert "AUTODIFF_CACHE_DIR names the folder" in done.stderr and done.returncode == 0
+    assert in_shell("AD cache", AUTODIFF_CACHE="1", AUTODIFF_CACHE_DIR=str(tmp_path)).stderr == ""
 
 
 @needs_shell

@@ -137,3 +137,8 @@ def test_the_environment_sets_modes_and_the_doctor_lists_them():
         assert said.strip() == wanted
     facts = json.loads(autodiff("doctor", "--json").stdout)
     assert facts["fast math"] == "off" and facts["deterministic"].startswith("off; ")
+
+
+def test_a_setting_that_there_is_not_is_told_beside_those_that_there_are():
+    with pytest.raises(AttributeError, match="no setting 'patiense': there are eager, patience, threads"):
+        ad.config.patiense = 3

@@ -60,6 +60,21 @@ def coefficients(fit: Fit) -> tuple[list[float], float]:
     return done, float(mp.log(error, 2))
 
 
+def told(fit: Fit) -> list[str]:
+    """The lines of a polynomial in the file."""
+    values, error = coefficients(fit)
+    print(f"{fit.name:12} degree {fit.degree:2}  2^{error:.1f}", file=sys.stderr)
+    return ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = ({', '.join(map(repr, values))})"]
+
+
+def written(text: str, target: Path) -> None:
+    """Write the file with `--write`, else print it."""
+    if "--write" in sys.argv[1:]:
+        target.write_text(text, encoding="utf-8")
+    else:
+        print(text)
+
+
 # ---- what is fitted -------------------------------------------------------------------------------
 
 LN2 = mp.log(2)
@@ -167,15 +182,8 @@ def text() -> str:
         "# ruff: noqa: E501  a line is a polynomial",
         "# fmt: off",
     ]
-    for fit in fits():
-        values, error = coefficients(fit)
-        lines += ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = ({', '.join(map(repr, values))})"]
-        print(f"{fit.name:12} degree {fit.degree:2}  2^{error:.1f}", file=sys.stderr)
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *[line for fit in fits() for line in told(fit)]]) + "\n"
 
 
 if __name__ == "__main__":
-    if "--write" in sys.argv[1:]:
-        TARGET.write_text(text(), encoding="utf-8")
-    else:
-        print(text())
+    written(text(), TARGET)

@@ -10,11 +10,10 @@ They are fitted as those of `fit_elementary`.
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
-from fit_elementary import SLACK, TINY, Fit, coefficients, exp_rest
+from fit_elementary import SLACK, TINY, Fit, exp_rest, told, written
 from mpmath import mp, mpf
 
 TARGET = Path(__file__).parent.parent / "codegen" / "emit" / "math" / "tables.py"
@@ -66,10 +65,7 @@ def logarithms() -> list[str]:
             lines += ["", f"#: The logarithms of these m to base {base.lower()}, in two parts.",
                       f"LOGS_{base}_{suffix} = (",
                       *[f"    {table([pair[part] for pair in pairs])}" for part in (0, 1)], ")"]
-        fit = log_near_one(suffix)
-        values, error = coefficients(fit)
-        lines += ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = {table(values)[:-1]}"]
-        print(f"{fit.name} degree {fit.degree} 2^{error:.1f}", file=sys.stderr)
+        lines += told(log_near_one(suffix))
     return lines
 
 
@@ -142,10 +138,7 @@ def powers() -> list[str]:
                   *[f"    {table([pair[part] for pair in logs])}" for part in (0, 1)], ")",
                   "", f"#: 2**(j/{count}), and what each lacks, relative to it.", f"POW_ROOTS_{suffix} = (",
                   *[f"    {table([pair[part] for pair in roots])}" for part in (0, 1)], ")"]
-        for fit in pow_fits(suffix):
-            values, error = coefficients(fit)
-            lines += ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = {table(values)[:-1]}"]
-            print(f"{fit.name} degree {fit.degree} 2^{error:.1f}", file=sys.stderr)
+        lines += [line for fit in pow_fits(suffix) for line in told(fit)]
     return lines
 
 
@@ -157,11 +150,9 @@ def exponentials() -> list[str]:
     lines = []
     for suffix, degree in EXP.items():
         bound = mp.log(2) / (2 * POW[suffix][0]) * SLACK
-        fit = Fit(f"EXP_NEAR_{suffix}", f"(exp(r) - 1 - r) / r**2,  |r| <= log(2)/{2 * POW[suffix][0]}", exp_rest,
-                  lambda r: abs(r**2), -bound, bound, degree, suffix == "F32")
-        values, error = coefficients(fit)
-        lines += ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = {table(values)[:-1]}"]
-        print(f"{fit.name} degree {fit.degree} 2^{error:.1f}", file=sys.stderr)
+        says = f"(exp(r) - 1 - r) / r**2,  |r| <= log(2)/{2 * POW[suffix][0]}"
+        lines += told(Fit(f"EXP_NEAR_{suffix}", says, exp_rest, lambda r: abs(r**2), -bound, bound, degree,
+                          suffix == "F32"))  # fmt: skip
     return lines
 
 
@@ -183,7 +174,4 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    if "--write" in sys.argv[1:]:
-        TARGET.write_text(text(), encoding="utf-8")
-    else:
-        print(text())
+    written(text(), TARGET)

@@ -23,7 +23,7 @@ from .targets import load
 #: An installed package has no benchmarks: they are programs of the repository.
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "run.py"
 
-_ROWS = typer.Argument(None, metavar="[ROW]...", help="The rows to measure; all by default, which takes minutes.")
+_ROWS = typer.Argument(None, metavar="ROW", help="The rows to measure; all by default, which takes minutes.")
 
 
 def example_file(name: str) -> Path:

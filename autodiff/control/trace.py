@@ -207,10 +207,8 @@ def check_kept(
 ) -> None:
     """Raise ShapeError or DTypeError where a step gives another value than it was given, saying how to mend it."""
     if after != before:
-        raise ShapeError(located(
-            f"{called}: the {what} changes from {before} to {after}, where * is a tensor",
-            "a step returns the nesting that it was given",
-        ))
+        told = f"{called}: the {what} changes from {before} to {after}, where * is a tensor"
+        raise ShapeError(located(told, "a step returns the nesting that it was given"))
     for name, was, now in zip(before.names(what), old, new, strict=True):
         if was == now:
             continue

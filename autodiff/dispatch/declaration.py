@@ -12,11 +12,11 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable
 from opcode import hasconst, opmap
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any, NoReturn
 
 from ..errors import DispatchError, caller, located
-from ..frames import is_ours, written_at
+from ..frames import is_ours, our_frames, written_at
 
 _Kind = inspect._ParameterKind
 #: Parameters of PyTorch, and how they are called here.
@@ -214,10 +214,9 @@ def called() -> tuple[Any, tuple, dict[str, Any]] | None:
 
     None below `brackets`, which calls it again.
     """
-    frame: FrameType | None = sys._getframe(2)
     found = None
-    while frame is not None and is_ours(home := frame.f_globals.get("__name__", "")):
-        code, local = frame.f_code, frame.f_locals
+    for frame in our_frames(sys._getframe(2)):
+        home, code, local = frame.f_globals.get("__name__", ""), frame.f_code, frame.f_locals
         if code is brackets.__code__:
             return None
         match home, code.co_name:
@@ -231,18 +230,12 @@ def called() -> tuple[Any, tuple, dict[str, Any]] | None:
                 while defaults and given[-1] is defaults.pop():
                     given.pop()
                 found = function, tuple(given), {}
-        frame = frame.f_back
     return found
 
 
 def is_below(*modules: str) -> bool:
     """True if one of these modules of ours is running, between here and the user's program."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_ours(home := frame.f_globals.get("__name__", "")):
-        if home in modules:
-            return True
-        frame = frame.f_back
-    return False
+    return any(frame.f_globals.get("__name__") in modules for frame in our_frames(sys._getframe(1)))
 
 
 def brackets() -> str:

@@ -49,8 +49,7 @@ class Gap(NamedTuple):
 
 def _generic(function: Any) -> GenericFunction:
     if not isinstance(function, GenericFunction):
-        told = getattr(function, "__name__", None) or in_short(function)
-        raise DispatchError(located(f"{told} is not a generic function", "declare it with @ad.function"))
+        raise DispatchError(located(f"{in_short(function)} is not a generic function", "declare it with @ad.function"))
     return function
 
 

@@ -1,7 +1,5 @@
 """The way from an ask to its plan: found by hash, by exact key or at any size, else made anew; then it is run.
 
-    evaluate     an ask for values       Question     how a plan is found (`known`) or made (`make`), of gradients too
-
 Along with what is asked for are computed small live results (a loss, a metric), and the reductions and products that
 gradients or live handles may need again: so nothing heavy is done twice.
 

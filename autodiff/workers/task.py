@@ -5,14 +5,7 @@
 
 An error of `load` or `f` is returned, not raised: so whatever a future raises says that a worker was lost.
 
-A chain says which function of f is wanted, and holds names and numbers only:
-
-    ()                          the results of f
-    (("rows", wrt),)            and, where all of them are real numbers, the gradient of each for the leaves `wrt`
-    (..., ("pull", wrt, outs))  the gradients for `wrt` at cotangents of the results `outs`, which follow the leaves
-    (..., ("push", wrt, outs))  the tangents of the results `outs` in directions of `wrt`, which follow the leaves
-
-Each step is differentiable again, so a chain of any length is a derivative of any order.
+A chain says which function of f is wanted (`interop.foreign`), and holds names and numbers only.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 import re
 
@@ -155,6 +156,12 @@ CASES = {
     "jacobian of a number": (ad.DispatchError, lambda: ad.jacobian(3)),
     "inspect of a number": (ad.DispatchError, lambda: ad.inspect(3, "f64[2]")),
     "check_gradients of a number": (ad.DispatchError, lambda: ad.check_gradients(3, X)),
+    "methods of a plain function": (ad.DispatchError, lambda: ad.methods(square)),
+    "no_grad of a function": (ad.DispatchError, lambda: ad.no_grad(square)),
+    "a tensor added to an array in place": (ad.GradientError, lambda: operator.iadd(X.copy(), parameter())),
+    "hvp along a direction of another shape": (ad.ShapeError, lambda: ad.hvp(square, X, X[:2])),
+    "a random number without a key": (TypeError, lambda: ad.random.normal(3)),
+    "a loop that changes its nesting": (ad.ShapeError, lambda: ad.fori_loop(0, 3, lambda i, x: (x, x), 1.0)),
     # jit
     "a static parameter beyond": (ad.DispatchError, lambda: ad.jit(square, static_argnums=2)),
     "a static parameter of no such name": (ad.DispatchError, lambda: ad.jit(square, static_argnames="y")),
