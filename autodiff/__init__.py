@@ -11,7 +11,6 @@ native code, kept per graph shape, so that a loop pays only for arithmetic.
 f64[3] [2. 4. 6.]
 """
 
-from types import ModuleType as _Module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import numpy as _np
@@ -87,8 +86,9 @@ def _hint(name: str) -> str:
     return hint(OF_FUNCTIONS, name)
 
 
-#: Names that many programs never use are imported when they are first asked for: by name, the module that has it.
-_LATER = (
+# Names that many programs never use are imported when they are first asked for.
+__getattr__, __dir__ = _lazily(
+    globals(),
     dict.fromkeys(("checkpoint", "cond", "control", "fori_loop", "scan", "while_loop"), "control")
     | dict.fromkeys(
         ("Cholesky", "Diagonal", "Fill", "LowerTriangular", "OneHot", "Permutation", "Symmetric", "UniformScaling",
@@ -103,9 +103,9 @@ _LATER = (
     | dict.fromkeys(("BackwardContext", "ForwardContext"), "custom.context")
     | dict.fromkeys(("shards", "sum_over", "workers"), "workers")
     | {name: name for name in ("fft", "interop", "linalg", "random", "special")}
-    | dict.fromkeys(ops.LATER, "ops")
+    | dict.fromkeys(ops.LATER, "ops"),
+    _hint,
 )  # fmt: skip
-__getattr__, __dir__ = _lazily(globals(), _LATER, _hint)
 _late("autodiff.structured")
 _late("autodiff.control")
 
@@ -120,6 +120,17 @@ globals()["bool"] = bool_  # the Array API's name, which is not exported
 __array_api_version__ = "2024.12"
 pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 
-_PARTS = {"bool", "control", "inspection", "structured", "testing", "workers"}  # and a word of Python's
-_FOUND = _LATER | {name: x for name, x in globals().items() if not isinstance(x, _Module) or x in (ops, tree)}
-__all__ = sorted([name for name in _FOUND if name[0] != "_" and name not in _PARTS])
+__all__ = [
+    "AbstractTensor", "AmbiguityError", "BackwardContext", "Cholesky", "ConcretizationError", "DTypeError", "Diagonal",
+    "DispatchError", "Error", "Fill", "ForwardContext", "GradientError", "LinAlgError", "LostGradientWarning",
+    "LowerTriangular", "Matrix", "Number", "OneHot", "Permutation", "Scalar", "ShapeError", "Symmetric", "Tensor",
+    "UniformScaling", "UpperTriangular", "Vector", "ambiguities", "asarray", "backward", "bool_", "cache_info",
+    "checkpoint", "clear_cache", "complex64", "complex128", "complexfloating", "cond", "config", "coverage", "e",
+    "enable_grad", "export", "float32", "float64", "floating", "fori_loop", "function", "grad", "inf", "inspect",
+    "int32", "int64", "integer", "is_grad_enabled", "jit", "jvp", "max_compiles", "methods", "nan", "newaxis",
+    "no_grad", "ops", "pi", "profile", "scan", "tensor", "tree", "value_and_grad", "vjp", "which", "which_backward",
+    "while_loop",
+]
+__all__ += ["check_gradients", "detect_anomaly", "explain", "fft", "hessian", "hvp", "interop", "jacobian", "linalg"]
+__all__ += ["can_cast", "finfo", "from_dlpack", "iinfo", "isdtype", "result_type"]
+__all__ += ["WorkerError", "random", "shards", "special", "sum_over", "vmap", *ops.__all__, *ops.LATER]
