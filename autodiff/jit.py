@@ -93,6 +93,8 @@ class Compiled:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
+    __copy__ = __deepcopy__ = sending.itself
+
     def __reduce__(self) -> Any:
         if sending.goes_by_name(self):
             return self.__qualname__

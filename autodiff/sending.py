@@ -60,6 +60,11 @@ class Keys:
 keys = Keys()
 
 
+def itself(x: Any, _memo: Any = None) -> Any:
+    """The copy of a function, also of one without a name: as of Python's, the function itself."""
+    return x
+
+
 def is_found(x: Any) -> bool:
     """True if the module and name of an object find this very object."""
     found = sys.modules.get(getattr(x, "__module__", None) or "")

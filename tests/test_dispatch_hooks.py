@@ -115,6 +115,8 @@ def test_a_generic_function_is_not_copied(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, __name__, types.SimpleNamespace(linear=linear))
     assert pickle.loads(pickle.dumps(linear)) is linear
     assert copy.deepcopy(linear) is copy.copy(linear) is linear
+    nameless = ad.function(lambda x: x * 2.0)
+    assert copy.deepcopy([nameless])[0] is copy.copy(nameless) is nameless
 
 
 def test_a_generic_function_holds_no_argument():

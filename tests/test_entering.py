@@ -417,6 +417,13 @@ def test_what_jit_gives_looks_like_the_function():
     assert [f(X).tolist() for _ in range(3)] == [[0.0, 3.0, 6.0]] * 3
 
 
+def test_a_copy_of_what_jit_gives_is_itself_also_without_a_name():
+    f = ad.jit(lambda x: x * 3.0)
+    kept = copy.deepcopy({"steps": [f]})
+    assert kept["steps"][0] is copy.copy(f) is f
+    np.testing.assert_array_equal(f(X), X * 3.0)
+
+
 def test_a_method_is_bound_when_its_calls_are_known_too():
     class Model(NamedTuple):
         k: float

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from codegen.lazily import later
 
 from ..errors import DispatchError, amount, in_short, located
-from ..sending import PARTS
+from ..sending import PARTS, itself
 from ..tracebacks import shorten
 from .declaration import Declaration, Shown, has_body, place_of
 from .method import RULES, Method, not_found
@@ -385,6 +385,8 @@ class GenericFunction(Registry):
         head, *rest = map(escape, (repr(self)[1:-1], *(self.__doc__ or "").strip().splitlines()[:1]))
         lines = escape("\n".join(map(str, self.table)))
         return f"<details><summary><code>{head}</code> {''.join(rest)}</summary><pre>{lines}</pre></details>"
+
+    __copy__ = __deepcopy__ = itself
 
     def __reduce__(self) -> Any:
         return sent.reduced(self)

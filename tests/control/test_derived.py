@@ -199,3 +199,15 @@ def test_functions_that_differ_in_their_jvp_are_not_taken_for_each_other(loop):
         scaled.jvp(ad.Tensor)(lambda ctx, dx, slope=slope: dx * slope)
         found.append(ad.jvp(lambda x, g=scaled: LOOPS[loop](g, x), (X,), (np.ones(2),))[1])
     np.testing.assert_allclose(found[1], found[0] * (2.0 if loop == "cond" else 4.0))
+
+
+def test_third_derivatives_behind_a_branch_are_those_of_what_it_computes():
+    def third(square):
+        x = ad.tensor([0.7, -0.4, 1.2], requires_grad=True)
+        found = ad.sin(ad.exp(square(x)[::-1]) * 2.0).sum()
+        for weights in ([0.3, -1.0, 0.5], [1.1, 0.2, -0.6]):
+            found = (ad.grad(found, x, create_graph=True) * ad.tensor(weights)).sum()
+        return ad.grad(found, x).numpy()
+
+    found = third(lambda x: ad.cond(x[0] > 0.9, lambda x: x, lambda x: x * x, x))
+    np.testing.assert_allclose(found, third(lambda x: x * x), rtol=1e-10)
