@@ -52,7 +52,6 @@ class KeyReading(Struct):
 
     now: ptr[RawRecording]
     mode: array[ptr, 1]
-    owner: array[ptr, 1]
     count: i64
     keys: array[ptr, MOST_OPERANDS]
     xs: array[ptr, MOST_NODES]
@@ -205,24 +204,23 @@ def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
     if status != 0:
         return ptr(status)
     keyed = r.count + r.n_indices
-    program = program_for(site.table, r.keys, keyed, r.mode[0], r.pairs, r.n_pairs, True, r.owner)
+    program = program_for(site.table, r.keys, keyed, r.mode[0], r.pairs, r.n_pairs, True)
     if is_miss(program):
         return program
     if program.operands != keyed + r.n_starts:
         return ptr(CIRCUMSTANCE)
-    owner = r.owner[0]
-    held = hold_operands(program, owner, r.now, r.keys, r.xs, r.nodes, keyed)
+    held = hold_operands(program, r.now, r.keys, r.xs, r.nodes, keyed)
     if held <= 0:
         return ptr(CIRCUMSTANCE) if held == 0 else None
     for k in range(r.n_starts):
         n = node_holding(tape.start_kind, py.int_of(r.starts[k]))
         if n is None:
             py.let_go(ptr[ptr](r.nodes), keyed + k)
-            py.dec(owner)
+            py.dec(program.owner)
             return None
         r.nodes[keyed + k] = n
         r.xs[keyed + k] = tape.none  # no handle
-    return put_down(program, owner, r.now, r.xs, r.nodes, program.operands)
+    return put_down(program, r.now, r.xs, r.nodes, program.operands)
 
 
 @native(inline=True)
