@@ -229,6 +229,10 @@ class GenericFunction(Registry):
             return run, args
         return self._cache.get(_key(args + tail)), args + tail
 
+    def is_served_by_body(self, *classes: type) -> bool:
+        """True if the body itself was last found to serve a call with arguments of these classes."""
+        return self._cache.get(classes if len(classes) > 1 else classes[0]) is self.__wrapped__
+
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
         """The function that runs arguments of exactly these classes."""
         if COLLECTING:

@@ -297,7 +297,7 @@ def unary(
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
     body.__module__ = "autodiff"
-    return published(operation, name=called, doc=documented(example, doc))(body)
+    return published(operation, name=called, doc=documented(example, doc), directly=operation.infer)(body)
 
 
 def binary(
@@ -320,7 +320,7 @@ def binary(
         return record(operation, tuple(tensors))
 
     body.__module__ = "autodiff"
-    return published(operation, name=called, doc=documented(example, doc))(body)
+    return published(operation, name=called, doc=documented(example, doc), directly=operation.infer)(body)
 
 
 def documented(example: str, *paragraphs: str) -> str:
@@ -334,13 +334,14 @@ def composed(name: str, body: Any, told: str, example: str, tensors: int | None 
 
 
 def published(
-    operation: OwnPrimitive, natively: Callable[..., Any] | None = None, name: str = "", doc: str = ""
+    operation: OwnPrimitive, natively: Callable[..., Any] | None = None, name: str = "", doc: str = "",
+    directly: Callable[..., Aval] | None = None,
 ) -> Callable[[Any], Function]:
     """Declare a public function by a body that records one operation, which it is known by; as for `public`."""
 
     def declare(body: Any) -> Function:
         body.natively = natively or OneNode(operation)
-        made: Function = public(records=operation, name=name, doc=doc)(body)
+        made: Function = public(records=operation, name=name, doc=doc, directly=directly)(body)
         made.takes_watched = True
         return made
 

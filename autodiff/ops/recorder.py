@@ -8,6 +8,9 @@ of the same kind, and leave everything else to the bodies.  What they know they 
     run.natively(...)     the steps between a, b and y
     table.learn(...)      by the Outs of a and b (or the class of a number), what is static, and grad mode
 
+Operands of new shapes are not worth learning until they come again.  Where the body records one node of tensors (an
+elementwise operation, a product of matrices, a slice), Python then gives its kind alone (`Learner.kind`).
+
 A registration on a function drops all that is known of it.  Without the launcher, or where its self-check
 fails, nothing is put in front and Python records, as it does before.
 """
@@ -55,8 +58,9 @@ from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import border
 from .arithmetic import accumulated
 from .indexing import getitem, index_update
-from .learner import ALL, START, Learner, SubscriptLearner
+from .learner import ALL, Learner, SubscriptLearner
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
+from .slicing import START
 from .template import WHEN_DECLARED
 
 native = later("codegen.runtime.record")

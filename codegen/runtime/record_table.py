@@ -18,6 +18,7 @@ from typing import Any
 
 from ..forks import held_over_fork
 from ..garbage import Paused
+from .cache import Room
 
 #: The least number of places that a table has, of which half are filled at most; a table that is to have more programs
 #: than the other number forgets those it has.
@@ -129,24 +130,33 @@ class RecordTable:
     which its hash names (`recorder_tables.place_for`); before them a word says how many places there are.
 
     age   how often it was emptied: what was found out before that must not be learnt any more
+    room  for operands that are worth learning
     """
 
-    __slots__ = ("__weakref__", "_beside", "_cell", "_held", "_place_for", "_words", "age")
+    __slots__ = ("__weakref__", "_beside", "_cell", "_held", "_place_for", "_rule", "_words", "age", "room")
 
     def __init__(self, place_for: Callable[[int, int], int]) -> None:
         """`place_for(words, program)`: the number of the place that a program has, or gets, among a table's words."""
-        self.age = 0
+        self.age, self.room = 0, Room()
         self._place_for = place_for
         self._beside: list[RecordTable] = []
-        self._cell = ctypes.c_int64(0)
+        self._cell = (ctypes.c_int64 * 2)()
+        self._rule: Any = None
         self._words: Any = ()
         self._held: dict[int, RecordedProgram] = {}
         _tables.add(self)
 
     @property
     def address(self) -> int:
-        """Of the word that has the address of the places, or 0."""
+        """Of two words, which have the address of the places, and of the rule; or 0."""
         return ctypes.addressof(self._cell)
+
+    def ask(self, rule: Callable[..., Any]) -> None:
+        """Ask `rule(*keys)`, where all operands are tensors and nothing is static, for the kind of the one node that is
+        recorded for operands of unknown kinds; None: it is not one, or Python is to record it.  Of `x[key]` with
+        slices the rule gets the key of x, and the other."""
+        self._rule = rule
+        self._cell[1] = id(rule)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -180,11 +190,11 @@ class RecordTable:
         """Twice as many places, or empty ones where there are too many programs."""
         held = [*self._held.values()] if len(self._held) < MOST else []
         places = max(FEWEST, 4 * len(held))
-        self._cell.value = 0  # an interrupt may end this anywhere
+        self._cell[0] = 0  # an interrupt may end this anywhere
         self._words, self._held = (ctypes.c_int64 * (1 + places))(places), {}
         for program in held:
             self._put(program)
-        self._cell.value = ctypes.addressof(self._words)
+        self._cell[0] = ctypes.addressof(self._words)
 
     def _put(self, program: RecordedProgram) -> RecordedProgram | None:
         """Put a program in its place, and give the one that was there."""
@@ -207,6 +217,6 @@ class RecordTable:
             table.forget()
         with _lock:
             self.age += 1
-            self._cell.value = 0
+            self._cell[0] = 0
             dropped, self._words, self._held = self._held, (), {}
         del dropped  # what it holds may run code of its own when it goes

@@ -294,6 +294,23 @@ def put_down(
 
 
 @native
+def put_kind(
+    kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
+) -> ptr[RawHandle]:
+    """Put a node of a kind down, as `put_down` does a program; the reference to the kind is given away, too."""
+    program = local(ProgramWords, 1)
+    program.owner = ptr(kind)
+    program.count = 1
+    step = program.first_step
+    step.kind = kind
+    step.value = tape.none
+    step.count = operands
+    for i in range(operands):
+        step.inputs[i] = i
+    return put_down(program, now, xs, nodes, operands)
+
+
+@native
 def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     """put(recording, *operands), as CPython calls it: `own` holds the address of the program."""
     nodes = local(ptr[RawNode], MOST_NODES)

@@ -5,7 +5,8 @@ the operands are, and the static arguments of the call.  Of these an int stands 
 tuple for those of its items; all else for its address.
 
 `recorded` answers from a table, or gives CIRCUMSTANCE (not now: a trace, another thread, an older operand) or UNKNOWN
-(no entry), and then the Python function that the *site* names for it is called.
+(no entry), and then the Python function that the *site* names for it is called.  For tensors of kinds that come for the
+first time a table may have a *rule*, a Python function that gives the kind of the one node that is to be recorded.
 
 Arbitrary Python may run wherever something is allocated: an object that is looked at again afterwards is held.
 """
@@ -20,8 +21,8 @@ from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, SPREAD
 from .recorder_arrays import UNKNOWN, kind_of_array
 from .recorder_nodes import LATEST, kind_of, node_of, number_of, recording_operations
-from .recorder_put import ProgramWords, StaticArgument, hold_operands, put_down
-from .recording_structs import RawNode, RawRecording, int_or, tape
+from .recorder_put import ProgramWords, StaticArgument, hold_operands, put_down, put_kind
+from .recording_structs import RawKind, RawNode, RawRecording, int_or, tape
 
 long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32])
 
@@ -208,13 +209,20 @@ def place_for(words: ptr, program: ptr) -> ptr:
     return py.int_of(place_of(table, p.keys, p.n_keyed, p.mode, p.statics, p.n_statics, p.are_words != 0))
 
 
+class TableCell(Struct):
+    """The words of a function's table, and its rule; each may be null."""
+
+    table: ptr[TableWords]
+    rule: ptr
+
+
 @native(inline=True)
 def program_for(
-    cell: ptr[ptr[TableWords]], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
+    cell: ptr[TableCell], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
     are_words: bool,
 ) -> ptr[ProgramWords]:  # fmt: skip
     """The program in a table for these keys of operands and statics; CIRCUMSTANCE, UNKNOWN."""
-    table = cell[0]
+    table = cell.table
     if table is None:
         return ptr[ProgramWords](UNKNOWN)
     program = programs_of(table)[place_of(table, keys, count, mode, statics, n_statics, are_words)]
@@ -224,8 +232,40 @@ def program_for(
 
 
 @native
+def kind_by_rule(
+    rule: ptr, given: ptr[ptr], n_given: i64, now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr],
+    nodes: ptr[ptr[RawNode]], count: i64,
+) -> ptr:  # fmt: skip
+    """The kind that a rule gives, a new reference, and then the operands' nodes are held; null with an exception,
+    UNKNOWN where Python is to record."""
+    mode = local(ptr, 2)
+    found = local(ptr[RawNode], 1)
+    for i in range(count):
+        if nodes[i] is None:
+            return ptr(UNKNOWN)
+    for i in range(count):
+        py.inc(nodes[i])
+    py.inc(now)
+    recording_operations(mode)
+    kind = py.call(rule, given, u64(n_given), None)
+    # Any Python may have run: all is looked at again.
+    is_good = kind is not None and py.class_of(kind) is tape.kind_type
+    is_good = is_good and recording_operations(mode + 1) is now and mode[0] is mode[1]
+    for i in range(count):
+        is_good = is_good and key_of(xs[i], now, found) is keys[i] and found[0] is nodes[i]
+    py.dec(now)
+    if is_good:
+        return kind
+    py.let_go(ptr[ptr](nodes), count)
+    if kind is None:
+        return None
+    py.dec(kind)
+    return ptr(UNKNOWN)
+
+
+@native
 def recorded(
-    table: ptr[ptr[TableWords]], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64
+    cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64
 ) -> ptr:
     """A new handle, null with an exception, CIRCUMSTANCE or UNKNOWN."""
     mode = local(ptr, 1)
@@ -255,7 +295,10 @@ def recorded(
             i = 0
         else:
             i += 1
-    program = program_for(table, keys, count, mode[0], statics, n_statics, False)
+    program = program_for(cell, keys, count, mode[0], statics, n_statics, False)
+    if program is ptr[ProgramWords](UNKNOWN) and n_statics == 0 and cell.rule is not None:
+        kind = kind_by_rule(cell.rule, keys, count, now, keys, xs, nodes, count)
+        return kind if is_miss(kind) else put_kind(ptr[RawKind](kind), now, xs, nodes, count)
     if is_miss(program):
         return program
     held = hold_operands(program, now, keys, xs, nodes, count)
