@@ -23,7 +23,6 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.runtime.cache import Room
 from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, RecordTable
-from codegen.symbols import Symbol
 
 from ..config import config
 from ..custom.function import Function
@@ -101,7 +100,7 @@ class Learner:
             args, keywords = self.adopted(args, keywords)
             given, _ = self.parted(args, keywords)
         y = self.run(*args, **keywords)
-        if isinstance(y, Tensor) and _is_real(given) and self.is_expected_again(keys):
+        if isinstance(y, Tensor) and self.is_expected_again(keys):
             self.learn(age, keys, args, keywords, y)
         return y
 
@@ -216,11 +215,6 @@ _PYTHON = frozenset((float, int))
 _NUMBERS = frozenset((float, int, np.float64, np.float32))
 
 
-def _is_real(xs: Sequence[Any]) -> bool:
-    """True if no operand has a symbol for an extent."""
-    return not any([Symbol in map(type, x.node.kind.out.shape) for x in xs if isinstance(x, Tensor)])
-
-
 class SubscriptLearner(Learner):
     """The learner of `x[key]` and of `x[key] = value`, which learns by the pattern of the key.
 
@@ -272,7 +266,7 @@ class SubscriptLearner(Learner):
         if not self.table.room.is_left((*keys, made)):
             return
         outs = [_out_of(x, key) for key in keys]
-        read = self.words_of(x, key) if _is_real([x]) and None not in outs and not state.now.literal else None
+        read = self.words_of(x, key) if None not in outs and not state.now.literal else None
         if read is None or len(keys) > MOST_OPERANDS:
             return
         n_starts, n_indices, *words = memoryview(read).cast("q")

@@ -293,12 +293,9 @@ def put_down(
     return y
 
 
-@native
-def put_kind(
-    kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
-) -> ptr[RawHandle]:
-    """Put a node of a kind down, as `put_down` does a program; the reference to the kind is given away, too."""
-    program = local(ProgramWords, 1)
+@native(inline=True)
+def one_node(program: ptr[ProgramWords], kind: ptr[RawKind], operands: i64) -> ptr[ProgramWords]:
+    """The program of one node of a kind, whose reference comes along, in memory for one."""
     program.owner = ptr(kind)
     program.count = 1
     step = program.first_step
@@ -307,7 +304,7 @@ def put_kind(
     step.count = operands
     for i in range(operands):
         step.inputs[i] = i
-    return put_down(program, now, xs, nodes, operands)
+    return program
 
 
 @native

@@ -18,7 +18,7 @@ from ..native import Struct, array, extern, i32, i64, local, native, ptr, row, u
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_nodes import is_captured, is_masked, recording_now, recording_operations
-from .recorder_put import ProgramWords, StaticArgument, hold_operands, node_holding, put_down, put_kind, rebind
+from .recorder_put import ProgramWords, StaticArgument, hold_operands, node_holding, one_node, put_down, rebind
 from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, kind_by_rule, program_for
 from .recording_structs import RawHandle, RawKind, RawNode, RawOut, RawRecording, nothing, tape
@@ -197,19 +197,6 @@ def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
 # ------------------------------------------------------------------ what is recorded
 
 
-@native
-def add_starts(r: ptr[KeyReading], held: i64) -> bool:
-    """Make the nodes of starts, behind those that are held.  False with an exception, and all are let go."""
-    for k in range(r.n_starts):
-        n = node_holding(tape.start_kind, py.int_of(r.starts[k]))
-        if n is None:
-            py.let_go(ptr[ptr](r.nodes), held + k)
-            return False
-        r.nodes[held + k] = n
-        r.xs[held + k] = tape.none  # no handle
-    return True
-
-
 @native(inline=True)
 def is_slice(r: ptr[KeyReading]) -> bool:
     """True if a key without a value is of slices alone, not all of which take all of their axis."""
@@ -220,38 +207,37 @@ def is_slice(r: ptr[KeyReading]) -> bool:
 
 
 @native
-def recorded_slice(rule: ptr, r: ptr[KeyReading], key: ptr) -> ptr:
-    """The result for a key of slices whose counts come for the first time, as `recorded`."""
-    kind = kind_by_rule(rule, row(r.keys[0], key), 2, r.now, r.keys, r.xs, r.nodes, 1)
-    if is_miss(kind):
-        return kind
-    if not add_starts(r, 1):
-        py.dec(kind)
-        return None
-    return put_kind(ptr[RawKind](kind), r.now, r.xs, r.nodes, 1 + r.n_starts)
-
-
-@native
 def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
     """The result for operands and a key, as `recorded`."""
+    fresh = local(ProgramWords, 1)
     status = read_key(r, ptr[RawOut](r.keys[0]).shape, key)
     if status != 0:
         return ptr(status)
     keyed = r.count + r.n_indices
+    operands = keyed + r.n_starts
     program = program_for(site.table, r.keys, keyed, r.mode[0], r.pairs, r.n_pairs, True)
     if program is ptr[ProgramWords](UNKNOWN) and site.table.rule is not None and is_slice(r):
-        return recorded_slice(site.table.rule, r, key)
-    if is_miss(program):
+        kind = kind_by_rule(site.table.rule, row(r.keys[0], key), 2, r.now, r.keys, r.xs, r.nodes, 1)
+        if is_miss(kind):
+            return kind
+        program = one_node(fresh, ptr[RawKind](kind), operands)
+    elif is_miss(program):
         return program
-    if program.operands != keyed + r.n_starts:
+    elif program.operands != operands:
         return ptr(CIRCUMSTANCE)
-    held = hold_operands(program, r.now, r.keys, r.xs, r.nodes, keyed)
-    if held <= 0:
-        return ptr(CIRCUMSTANCE) if held == 0 else None
-    if not add_starts(r, keyed):
-        py.dec(program.owner)
-        return None
-    return put_down(program, r.now, r.xs, r.nodes, program.operands)
+    else:
+        held = hold_operands(program, r.now, r.keys, r.xs, r.nodes, keyed)
+        if held <= 0:
+            return ptr(CIRCUMSTANCE) if held == 0 else None
+    for k in range(r.n_starts):
+        n = node_holding(tape.start_kind, py.int_of(r.starts[k]))
+        if n is None:
+            py.let_go(ptr[ptr](r.nodes), keyed + k)
+            py.dec(program.owner)
+            return None
+        r.nodes[keyed + k] = n
+        r.xs[keyed + k] = tape.none  # no handle
+    return put_down(program, r.now, r.xs, r.nodes, operands)
 
 
 @native(inline=True)

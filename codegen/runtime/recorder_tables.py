@@ -21,7 +21,7 @@ from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, SPREAD
 from .recorder_arrays import UNKNOWN, kind_of_array
 from .recorder_nodes import LATEST, kind_of, node_of, number_of, recording_operations
-from .recorder_put import ProgramWords, StaticArgument, hold_operands, put_down, put_kind
+from .recorder_put import ProgramWords, StaticArgument, hold_operands, one_node, put_down
 from .recording_structs import RawKind, RawNode, RawRecording, int_or, tape
 
 long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32])
@@ -269,6 +269,7 @@ def recorded(
 ) -> ptr:
     """A new handle, null with an exception, CIRCUMSTANCE or UNKNOWN."""
     mode = local(ptr, 1)
+    fresh = local(ProgramWords, 1)
     keys = local(ptr, MOST_OPERANDS)
     nodes = local(ptr[RawNode], MOST_NODES)
     now = recording_operations(mode)
@@ -298,7 +299,9 @@ def recorded(
     program = program_for(cell, keys, count, mode[0], statics, n_statics, False)
     if program is ptr[ProgramWords](UNKNOWN) and n_statics == 0 and cell.rule is not None:
         kind = kind_by_rule(cell.rule, keys, count, now, keys, xs, nodes, count)
-        return kind if is_miss(kind) else put_kind(ptr[RawKind](kind), now, xs, nodes, count)
+        if is_miss(kind):
+            return kind
+        return put_down(one_node(fresh, ptr[RawKind](kind), count), now, xs, nodes, count)
     if is_miss(program):
         return program
     held = hold_operands(program, now, keys, xs, nodes, count)
