@@ -294,8 +294,24 @@ def put_down(
 
 
 @native(inline=True)
-def one_node(program: ptr[ProgramWords], kind: ptr[RawKind], operands: i64) -> ptr[ProgramWords]:
-    """The program of one node of a kind, whose reference comes along, in memory for one."""
+def add_starts(starts: ptr[i64], n_starts: i64, xs: ptr[ptr], nodes: Nodes, held: i64) -> bool:
+    """Make the nodes of places, operands behind those that are held.  False with an exception: then none is held."""
+    for k in range(n_starts):
+        n = node_holding(tape.start_kind, py.int_of(starts[k]))
+        if n is None:
+            py.let_go(ptr[ptr](nodes), held + k)
+            return False
+        nodes[held + k] = n
+        xs[held + k] = tape.none  # no handle
+    return True
+
+
+@native
+def put_kind(
+    kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
+) -> ptr[RawHandle]:
+    """Put a node of a kind down, as `put_down` does a program; the reference to the kind is given away, too."""
+    program = local(ProgramWords, 1)
     program.owner = ptr(kind)
     program.count = 1
     step = program.first_step
@@ -304,7 +320,7 @@ def one_node(program: ptr[ProgramWords], kind: ptr[RawKind], operands: i64) -> p
     step.count = operands
     for i in range(operands):
         step.inputs[i] = i
-    return program
+    return put_down(program, now, xs, nodes, operands)
 
 
 @native

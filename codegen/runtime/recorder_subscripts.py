@@ -18,10 +18,10 @@ from ..native import Struct, array, extern, i32, i64, local, native, ptr, row, u
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_nodes import is_captured, is_masked, recording_now, recording_operations
-from .recorder_put import ProgramWords, StaticArgument, hold_operands, node_holding, one_node, put_down, rebind
+from .recorder_put import ProgramWords, StaticArgument, add_starts, hold_operands, put_down, rebind
 from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
-from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, kind_by_rule, program_for
-from .recording_structs import RawHandle, RawKind, RawNode, RawOut, RawRecording, nothing, tape
+from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for, recorded_by_rule
+from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, nothing, tape
 
 #: The first words of entries that are no slices.
 INT, NEW, REST, INDEX = u64(-1), u64(-2), u64(-3), u64(-4)
@@ -209,35 +209,25 @@ def is_slice(r: ptr[KeyReading]) -> bool:
 @native
 def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
     """The result for operands and a key, as `recorded`."""
-    fresh = local(ProgramWords, 1)
     status = read_key(r, ptr[RawOut](r.keys[0]).shape, key)
     if status != 0:
         return ptr(status)
     keyed = r.count + r.n_indices
-    operands = keyed + r.n_starts
     program = program_for(site.table, r.keys, keyed, r.mode[0], r.pairs, r.n_pairs, True)
     if program is ptr[ProgramWords](UNKNOWN) and site.table.rule is not None and is_slice(r):
-        kind = kind_by_rule(site.table.rule, row(r.keys[0], key), 2, r.now, r.keys, r.xs, r.nodes, 1)
-        if is_miss(kind):
-            return kind
-        program = one_node(fresh, ptr[RawKind](kind), operands)
-    elif is_miss(program):
+        given = row(r.keys[0], key)
+        return recorded_by_rule(site.table.rule, given, 2, r.now, r.keys, r.xs, r.nodes, 1, r.starts, r.n_starts)
+    if is_miss(program):
         return program
-    elif program.operands != operands:
+    if program.operands != keyed + r.n_starts:
         return ptr(CIRCUMSTANCE)
-    else:
-        held = hold_operands(program, r.now, r.keys, r.xs, r.nodes, keyed)
-        if held <= 0:
-            return ptr(CIRCUMSTANCE) if held == 0 else None
-    for k in range(r.n_starts):
-        n = node_holding(tape.start_kind, py.int_of(r.starts[k]))
-        if n is None:
-            py.let_go(ptr[ptr](r.nodes), keyed + k)
-            py.dec(program.owner)
-            return None
-        r.nodes[keyed + k] = n
-        r.xs[keyed + k] = tape.none  # no handle
-    return put_down(program, r.now, r.xs, r.nodes, operands)
+    held = hold_operands(program, r.now, r.keys, r.xs, r.nodes, keyed)
+    if held <= 0:
+        return ptr(CIRCUMSTANCE) if held == 0 else None
+    if not add_starts(r.starts, r.n_starts, r.xs, r.nodes, keyed):
+        py.dec(program.owner)
+        return None
+    return put_down(program, r.now, r.xs, r.nodes, program.operands)
 
 
 @native(inline=True)

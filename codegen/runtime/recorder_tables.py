@@ -21,7 +21,7 @@ from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, SPREAD
 from .recorder_arrays import UNKNOWN, kind_of_array
 from .recorder_nodes import LATEST, kind_of, node_of, number_of, recording_operations
-from .recorder_put import ProgramWords, StaticArgument, hold_operands, one_node, put_down
+from .recorder_put import ProgramWords, StaticArgument, add_starts, hold_operands, put_down, put_kind
 from .recording_structs import RawKind, RawNode, RawRecording, int_or, tape
 
 long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32])
@@ -231,13 +231,15 @@ def program_for(
     return ptr[ProgramWords](CIRCUMSTANCE) if program.count == 0 else program  # no steps: it is no use asking again
 
 
-@native
-def kind_by_rule(
+@native(inline=False)
+def recorded_by_rule(
     rule: ptr, given: ptr[ptr], n_given: i64, now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr],
-    nodes: ptr[ptr[RawNode]], count: i64,
+    nodes: ptr[ptr[RawNode]], count: i64, starts: ptr[i64], n_starts: i64,
 ) -> ptr:  # fmt: skip
-    """The kind that a rule gives, a new reference, and then the operands' nodes are held; null with an exception,
-    UNKNOWN where Python is to record."""
+    """The result for tensors for which a rule knows the kind, as `recorded`.
+
+    given     what the rule is asked with;  starts: of a slice, operands behind the tensors
+    """
     mode = local(ptr, 2)
     found = local(ptr[RawNode], 1)
     for i in range(count):
@@ -254,13 +256,14 @@ def kind_by_rule(
     for i in range(count):
         is_good = is_good and key_of(xs[i], now, found) is keys[i] and found[0] is nodes[i]
     py.dec(now)
-    if is_good:
-        return kind
-    py.let_go(ptr[ptr](nodes), count)
-    if kind is None:
+    if not is_good:
+        py.let_go(ptr[ptr](nodes), count)
+        py.dec(kind)
+        return None if kind is None else ptr(UNKNOWN)
+    if not add_starts(starts, n_starts, xs, nodes, count):
+        py.dec(kind)
         return None
-    py.dec(kind)
-    return ptr(UNKNOWN)
+    return put_kind(ptr[RawKind](kind), now, xs, nodes, count + n_starts)
 
 
 @native
@@ -269,7 +272,6 @@ def recorded(
 ) -> ptr:
     """A new handle, null with an exception, CIRCUMSTANCE or UNKNOWN."""
     mode = local(ptr, 1)
-    fresh = local(ProgramWords, 1)
     keys = local(ptr, MOST_OPERANDS)
     nodes = local(ptr[RawNode], MOST_NODES)
     now = recording_operations(mode)
@@ -298,10 +300,7 @@ def recorded(
             i += 1
     program = program_for(cell, keys, count, mode[0], statics, n_statics, False)
     if program is ptr[ProgramWords](UNKNOWN) and n_statics == 0 and cell.rule is not None:
-        kind = kind_by_rule(cell.rule, keys, count, now, keys, xs, nodes, count)
-        if is_miss(kind):
-            return kind
-        return put_down(one_node(fresh, ptr[RawKind](kind), count), now, xs, nodes, count)
+        return recorded_by_rule(cell.rule, keys, count, now, keys, xs, nodes, count, None, 0)
     if is_miss(program):
         return program
     held = hold_operands(program, now, keys, xs, nodes, count)
