@@ -285,42 +285,6 @@ def test_operations_of_new_shapes_are_recorded_without_bodies(unlearnt, monkeypa
             np.testing.assert_allclose(y.detach().numpy(), z, rtol=1e-10)
 
 
-def test_parts_of_new_shapes_are_those_of_numpy(unlearnt):
-    rng = np.random.default_rng(3)
-    ends = [None, *range(-9, 10)]
-    for _ in range(300):
-        shape = tuple(int(n) for n in rng.integers(0, 7, rng.integers(1, 4)))
-        picked = [[ends[i] for i in rng.integers(0, len(ends), 2)] for _ in range(rng.integers(1, len(shape) + 1))]
-        key = tuple([slice(*pair, [None, 1, 2, -1, -3][rng.integers(5)]) for pair in picked])
-        array = rng.normal(size=shape)
-        x = ad.tensor(array, requires_grad=True)
-        y = x[key[0] if len(key) == 1 else key]
-        (y * y).sum().backward()
-        np.testing.assert_array_equal(y.detach().numpy(), array[key])
-        expected = np.zeros(shape)
-        expected[key] = 2 * array[key]
-        np.testing.assert_array_equal(x.grad.numpy(), expected)
-
-
-def test_a_custom_forward_keeps_its_rule_at_new_shapes(unlearnt):
-    @ad.function
-    def sliced(x, w): ...
-
-    @sliced.forward(ad.Tensor, ad.Tensor)
-    def _(ctx, x, w):
-        return ad.tanh(x[1:] @ w)
-
-    @sliced.backward(ad.Tensor, ad.Tensor)
-    def _(ctx, y_bar):
-        return {"x": None, "w": ad.full(w.shape, 7.0)}
-
-    k = next(columns)
-    for n in range(3, 12):
-        x, w = ad.tensor(rows(n, k)), ad.tensor(rows(k, 4), requires_grad=True)
-        sliced(x, w).sum().backward()
-        np.testing.assert_array_equal(w.grad.numpy(), np.full((k, 4), 7.0))
-
-
 def test_a_method_for_parts_is_asked_at_new_shapes(unlearnt):
     x = ad.tensor(rows(30, next(columns)))
     assert x[:4].shape[0] == 4
