@@ -223,11 +223,12 @@ class GenericFunction(Registry):
 
     def served_by(self, args: tuple) -> tuple[Callable | None, tuple]:
         """The function that was last found to serve a call with such arguments, and the arguments it gets."""
-        run = self._cache.get(_key(args))
-        tail = self._tail(len(args))
-        if run is None or not tail:
-            return run, args
-        return self._cache.get(_key(args + tail)), args + tail
+        full = args + (self._tail(len(args)) or ())
+        return self._cache.get(_key(full)), full
+
+    def is_served_by_body(self, *classes: type) -> bool:
+        """True if the body itself was last found to serve a call with arguments of these classes."""
+        return self._cache.get(classes if len(classes) > 1 else classes[0]) is self.__wrapped__
 
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
         """The function that runs arguments of exactly these classes."""

@@ -174,7 +174,13 @@ def as_before(y: Tensor, was_bool: bool) -> Tensor:
     return y != zero_of(y.dtype) if was_bool else y
 
 
-@public(2, _matmul)
+def _product_aval(a: Aval, b: Aval) -> Aval | None:
+    """The aval of a product of matrices that is one node; None where it is something else, or is refused."""
+    is_one = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] != 1 and a.dtype != BOOL
+    return a.with_shape((a.shape[0], b.shape[1])) if is_one else None
+
+
+@public(2, _matmul, directly=_product_aval)
 def matmul(x1, x2):
     """The matrix product, x1 @ x2.
 

@@ -294,7 +294,10 @@ def unary(
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
     body.__module__ = "autodiff"
-    return public(records=operation, natively=OneNode(operation), name=called, doc=documented(example, doc))(body)
+    made = public(
+        records=operation, natively=OneNode(operation), directly=operation.infer, name=called, doc=documented(example, doc)
+    )
+    return made(body)
 
 
 def binary(
@@ -317,7 +320,10 @@ def binary(
         return record(operation, tuple(tensors))
 
     body.__module__ = "autodiff"
-    return public(records=operation, natively=OneNode(operation), name=called, doc=documented(example, doc))(body)
+    made = public(
+        records=operation, natively=OneNode(operation), directly=operation.infer, name=called, doc=documented(example, doc)
+    )
+    return made(body)
 
 
 def documented(example: str, *paragraphs: str) -> str:

@@ -23,18 +23,17 @@ import numpy as np
 from codegen.ir import Aval
 from codegen.runtime.cache import Room
 from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, RecordTable
-from codegen.symbols import Symbol
 
 from ..config import config
 from ..custom.function import Function
 from ..mode import MODE
 from ..tape.leaves import known_kind, number_leaf
-from ..tape.node import Kind, leaf_kind, out_of
+from ..tape.node import Kind, Out, kind_of, leaf_kind, out_of
 from ..tape.record import state
 from ..tensor import Tensor, handle
 from ..tracebacks import border
-from .indexing import index_update
-from .primitive import I64
+from .indexing import getitem, index_update
+from .slicing import kind_of_slice
 from .template import ITEMS, NONE, of_examples
 
 #: The arguments of a site that are operands, the others being static: so many in front, or all; see also `ITEMS`.
@@ -60,7 +59,26 @@ class Learner:
     ) -> None:
         self.attach, self.function, self.table, self.run = attach, function, table, run
         self.wanted, self.canonical = wanted, canonical
-        self.room, self.statics = Room(), Room(at_once=False)
+        self.statics = Room(at_once=False)
+        self.directly: Any = getattr(function.__wrapped__, "directly", None)
+        if self.directly is not None:
+            table.ask(self.kind)
+
+    def kind(self, *outs: Out) -> Kind | None:
+        """The kind of the one node that the body records for tensors of these Outs; None where Python is to record."""
+        avals = [out.aval for out in outs]
+        if any([out.weak or out.aval.dtype is not avals[0].dtype for out in outs]):
+            return None
+        if not self.function.is_served_by_body(*[out.cls for out in outs]):
+            return None
+        try:
+            aval = self.directly(*avals)
+        except Exception:
+            return None  # Python says what is wrong
+        # Last, since Python asks it again.
+        if aval is None or self.is_expected_again(outs):
+            return None
+        return kind_of(self.function.primitive, (), outs, MODE.get().tracks, aval)
 
     @border
     def slow(self, *args: Any, **keywords: Any) -> Any:
@@ -82,13 +100,13 @@ class Learner:
             args, keywords = self.adopted(args, keywords)
             given, _ = self.parted(args, keywords)
         y = self.run(*args, **keywords)
-        if isinstance(y, Tensor) and _is_real(given) and self.is_expected_again(keys):
+        if isinstance(y, Tensor) and self.is_expected_again(keys):
             self.learn(age, keys, args, keywords, y)
         return y
 
     def is_expected_again(self, keys: Sequence[Any]) -> bool:
         """True if operands with these keys are worth learning."""
-        return not config.patience or self.room.is_left(tuple(keys))
+        return not config.patience or self.table.room.is_left(tuple(keys))
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""
@@ -197,15 +215,6 @@ _PYTHON = frozenset((float, int))
 _NUMBERS = frozenset((float, int, np.float64, np.float32))
 
 
-def _is_real(xs: Sequence[Any]) -> bool:
-    """True if no operand has a symbol for an extent."""
-    return not any([Symbol in map(type, x.node.kind.out.shape) for x in xs if isinstance(x, Tensor)])
-
-
-#: The kind of a leaf that says where a slice or an int starts.
-START = leaf_kind(out_of(Aval((), I64)))
-
-
 class SubscriptLearner(Learner):
     """The learner of `x[key]` and of `x[key] = value`, which learns by the pattern of the key.
 
@@ -218,12 +227,21 @@ class SubscriptLearner(Learner):
     ) -> None:  # fmt: skip
         super().__init__(attach, function, table, run)
         self.words_of = words_of
+        if function is getitem:
+            table.ask(self.kind)
 
     def slow(self, x: Any, key: Any, *value: Any) -> Any:
         """A call in circumstances where nothing is recorded natively; also `del x[key]`."""
         if self.function is index_update and not value:
             raise AttributeError("__delitem__")  # as Python says of a class that has none
         return super().slow(x, key, *value)
+
+    def kind(self, x: Out, key: Any) -> Kind | None:  # type: ignore[override]  # a key is no tensor
+        """The kind of a part of a tensor that slices choose, as `Learner.kind`."""
+        if not self.function.is_served_by_body(x.cls, type(key)):
+            return None
+        made = kind_of_slice(x, key if type(key) is tuple else (key,), MODE.get().tracks)
+        return None if self.table.room.is_left((x, made)) else made
 
     @border
     def unknown(self, x: Tensor, key: Any, *value: Any) -> Any:
@@ -245,10 +263,10 @@ class SubscriptLearner(Learner):
         """
         operands = [x, *more, *filter(_is_index, key if type(key) is tuple else (key,))]
         keys = [key_of(operand) for operand in operands]  # it teaches machine code the kinds of arrays
-        if not self.room.is_left((*keys, made)):
+        if not self.table.room.is_left((*keys, made)):
             return
         outs = [_out_of(x, key) for key in keys]
-        read = self.words_of(x, key) if _is_real([x]) and None not in outs and not state.now.literal else None
+        read = self.words_of(x, key) if None not in outs and not state.now.literal else None
         if read is None or len(keys) > MOST_OPERANDS:
             return
         n_starts, n_indices, *words = memoryview(read).cast("q")

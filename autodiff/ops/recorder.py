@@ -8,6 +8,9 @@ of the same kind, and leave everything else to the bodies.  What they know they 
     run.natively(...)     the steps between a, b and y
     table.learn(...)      by the Outs of a and b (or the class of a number), what is static, and grad mode
 
+Operands of new shapes are not worth learning until they come again.  Where the body records one node of tensors (an
+elementwise operation, a product of matrices, a slice), Python then gives its kind alone (`Learner.kind`).
+
 A registration on a function drops all that is known of it.  Without the launcher, or where its self-check
 fails, nothing is put in front and Python records, as it does before.
 """
@@ -55,8 +58,9 @@ from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import border
 from .arithmetic import accumulated
 from .indexing import getitem, index_update
-from .learner import ALL, START, Learner, SubscriptLearner
+from .learner import ALL, Learner, SubscriptLearner
 from .operators import BINARY, COMPARISONS, METHODS, PREFIX
+from .slicing import START
 from .template import WHEN_DECLARED
 
 native = later("codegen.runtime.record")
@@ -96,12 +100,17 @@ class Front:
             cls, name, old = self.replaced.pop()
             setattr(cls, name, old)
 
+    def _table(self, function: Function) -> RecordTable:
+        if function.learned is None:
+            function.learned = RecordTable(self.recorder.place_for)
+        return function.learned
+
     def _operators(self) -> Iterator[Place]:
         recorder = self.recorder
         for word, function in BINARY.items():
             sort, wanted = ("power", None) if word == "pow" else ("binary", ALL)
             name, mirrored, update = f"__{word}__", f"__r{word}__", f"__i{word}__"
-            learner = self._learner(function, _table(function), _either(name, mirrored), wanted)
+            learner = self._learner(function, self._table(function), _either(name, mirrored), wanted)
             address = recorder.site(sort, learner.table, learner.slow, learner.unknown)
             yield from _slots(AbstractTensor, (name, mirrored), address)
             if word != "pow":
@@ -109,7 +118,7 @@ class Front:
                 yield from _slots(Tensor, (update,), recorder.site("in_place", None, python, python.rebound))
         for word, function in (COMPARISONS | PREFIX).items():
             name, sort = f"__{word}__", "compare" if word in COMPARISONS else "unary"
-            learner = self._learner(function, _table(function), vars(AbstractTensor)[name])
+            learner = self._learner(function, self._table(function), vars(AbstractTensor)[name])
             address = recorder.site(sort, learner.table, learner.slow, learner.unknown)
             yield from _slots(AbstractTensor, (name,), address)
         address = recorder.site("called", None, _CALLED_IN_PYTHON, _CALLED_IN_PYTHON)
@@ -121,7 +130,7 @@ class Front:
             return
         if function.declaration.variadic is None:
             wanted, python = _wanted(function), border(functools.partial(_CALLED_IN_PYTHON, function))
-            learner = self._learner(function, _table(function), python, wanted)
+            learner = self._learner(function, self._table(function), python, wanted)
             function.site = self.recorder.function_site(learner.table, learner.slow, learner.unknown, wanted)
 
     def _methods(self) -> Iterator[Place]:
@@ -129,7 +138,7 @@ class Front:
         for name, (function, canonical) in METHODS.items():
             if not isinstance(function, Function) or not _learns(function):
                 continue
-            table, wanted = _table(function), _wanted(function)
+            table, wanted = self._table(function), _wanted(function)
             if canonical is not None:  # the function itself does not take such arguments
                 table = table.another()
             learner = self._learner(function, table, vars(AbstractTensor)[name], wanted, canonical)
@@ -143,19 +152,13 @@ class Front:
             ("subscript", AbstractTensor, "__getitem__", getitem, MappingProxyType),
             ("assign", Tensor, "__setitem__", index_update, dict),
         ):
-            table, run = _table(function), vars(cls)[name]
+            table, run = self._table(function), vars(cls)[name]
             learner = SubscriptLearner(self.attach, function, table, run, self.recorder.key_words)
             address = self.recorder.site(sort, table, learner.slow, learner.unknown)
             yield cls, name, native.wrapper(cls, vars(example)[name], name, address)
 
 
 at_reset(forget_all)  # what operations record for operands of known kinds
-
-
-def _table(function: Function) -> RecordTable:
-    if function.learned is None:
-        function.learned = RecordTable()
-    return function.learned
 
 
 def _slots(cls: type, names: Sequence[str], address: int) -> list[Place]:

@@ -20,6 +20,7 @@ from codegen.lowering import Move
 from codegen.symbols import Symbol, as_index
 
 from ..tape import another, constant, is_tracking, number_leaf, record
+from ..tape.node import Kind, Out, kind_of, leaf_kind, out_of
 from ..tape.record import state
 from ..tensor import Tensor
 from .batching import up, with_examples
@@ -216,6 +217,23 @@ slice_update = linear(
     masks=True,
     batch=_update_batch,
 )
+
+
+#: The kind of a leaf that says where a slice or an int starts.
+START = leaf_kind(out_of(Aval((), I64)))
+
+
+def kind_of_slice(x: Out, entries: Sequence[slice], tracks: bool) -> Kind:
+    """The kind of the part that slices choose of the first axes, not all of which take all of theirs."""
+    axes, steps, shape = [], [], list(x.shape)
+    for axis, entry in enumerate(entries):
+        places = range(*entry.indices(shape[axis]))
+        if len(places) != shape[axis] or places.step != 1:
+            axes.append(axis)
+            steps.append(places.step)
+            shape[axis] = len(places)
+    params = tuple(axes), tuple(steps), tuple(shape)
+    return kind_of(_slice, params, (x, *[START.out] * len(axes)), tracks, x.aval.with_shape(params[2]))
 
 
 def sliced(x: Tensor, starts: Sequence[Tensor], axes: Ints, steps: Ints, shape: Ints) -> Tensor:

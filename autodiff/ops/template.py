@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from codegen.ir import Aval
 from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, fits
 
 from ..custom.function import Function
@@ -133,6 +134,7 @@ ITEMS, NONE = -1, -2
 def public(
     tensors: int | None = None, records: Any = None, bounds: Callable[..., Bounds] | None = None,
     name: str = "", doc: str = "", takes: str = "", operands: int = 1, natively: Callable[..., Any] | None = None,
+    directly: Callable[..., Aval | None] | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a public function by its body.
 
@@ -141,6 +143,8 @@ def public(
                 nothing else: what it records is known from then on
     bounds      bounds(*arguments): the index arrays among these, whose values the body looks at
     records     the operation that it records: users find it as `f.primitive`
+    directly    directly(*avals): for tensors of one dtype, but weak ones, the aval of the result where the body records
+                this operation of them, without parameters, and nothing else; else None, or it raises
     name, doc   where they are not those of the body
     natively    the program of a call, where the body does no more than record that operation (`OneNode`)
     takes       kinds of dtypes, as of `common`: the body is given its first arguments, so many `operands`, as tensors
@@ -160,6 +164,7 @@ def public(
             body.is_remembered = True  # see `reads.is_library_function`
         if natively is not None:
             body.natively = natively
+        body.directly = directly
         made = Function(body)
         made.primitive, made.takes_watched = records, natively is not None
         for do in WHEN_DECLARED:

@@ -10,20 +10,19 @@ objects whose addresses the words are, so that nothing goes while it can be foun
 from __future__ import annotations
 
 import ctypes
-import struct
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
 from ..forks import held_over_fork
 from ..garbage import Paused
+from .cache import Room
 
-#: An entry: first key, the others with what is static, mode, owner, program.
-ENTRY_WORDS = 5
-#: A table has this many sets, and an entry is in any of the WAYS places of its own.
-SETS, WAYS = 64, 4
+#: The least number of places that a table has, of which half are filled at most; a table that is to have more programs
+#: than the other number forgets those it has.
+FEWEST, MOST = 64, 1024
 #: An odd number near 2**64 over the golden ratio (Knuth, TAOCP 3, 6.4).
 SPREAD = 0x9E3779B97F4A7C15
 #: Operands that have keys, and static arguments that a call can have: beyond the operands, by position or by name.
@@ -32,11 +31,11 @@ MOST_OPERANDS, MOST_STATICS = 16, 4
 MOST_EXTENTS = 4
 #: Index arrays of a program; elements that those have whose values are looked at.
 MOST_BOUNDS, MOST_KNOWN = 4, 256
-#: A program: steps, kind of a number, operands, how many of these have keys, how many arguments are static, how many
-#: index arrays; all keys but the first; name and value of each static argument (or two words); of each index array
-#: which operand it is, for which extent; then the steps.
-KEYED, N_STATICS, FIRST_KEY = 3, 4, 6
-FIRST_STATIC = FIRST_KEY + MOST_OPERANDS - 1
+#: A program: steps, kind of a number, operands, index arrays; the object that has it; then exactly what it is for: grad
+#: mode, how many operands have keys, how many arguments are static, True if these are words; all keys; name and value
+#: of each static argument (or two words).  Of each index array which operand it is, for which extent; then the steps.
+MODE, FIRST_KEY = 5, 9
+FIRST_STATIC = FIRST_KEY + MOST_OPERANDS
 FIRST_BOUND = FIRST_STATIC + 2 * MOST_STATICS
 PROGRAM_WORDS = FIRST_BOUND + 2 * MOST_BOUNDS
 #: Operands and steps of a program.
@@ -63,7 +62,7 @@ Step = tuple[Any, Any, tuple[int, ...]]
 
 
 class RecordedProgram:
-    """A recording for given operands: steps, the last of which is the result.
+    """A recording for given operands: steps, the last of which is the result; none: nothing is recorded natively.
 
     number_kind   of the leaf that is made of an operand that is a number: of its value as a float
     bounds        operands that are index arrays, with the extents they are for: if their values are known and
@@ -71,7 +70,7 @@ class RecordedProgram:
     choices       an object that lives as long as the program
     """
 
-    __slots__ = ("_held", "_keys", "_words", "choices", "operands")
+    __slots__ = ("_held", "_words", "choices", "operands")
 
     def __init__(
         self,
@@ -84,90 +83,42 @@ class RecordedProgram:
     ) -> None:
         if not fits(operands, steps):
             raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
-        words = [len(steps), id(number_kind), operands, 0, 0, len(bounds)]
-        words += [0] * (FIRST_BOUND - FIRST_KEY)
+        words = [len(steps), id(number_kind), operands, len(bounds), id(self)]
+        words += [0] * (FIRST_BOUND - len(words))
         words += [word for pair in bounds for word in pair]
         words += [0] * (PROGRAM_WORDS - len(words))
         for kind, value, inputs in steps:
             words += [id(kind), id(value), len(inputs), *inputs]
         self.operands, self.choices = operands, choices
-        self._keys: tuple = ()
-        self._held = (tuple(steps), number_kind)
+        self._held: tuple = tuple(steps), number_kind
         self._words = (ctypes.c_int64 * len(words))(*words)
 
     @property
     def address(self) -> int:
         return ctypes.addressof(self._words)
 
-    def belongs_to(self, keys: Sequence[Any], statics: Sequence[tuple[Any, Any]], are_words: bool) -> None:
-        """Say exactly what it is for: keys of operands, and static arguments by name, or pairs of words."""
+    def belongs_to(self, keys: Sequence[Any], mode: bool, statics: Sequence[tuple[Any, Any]], are_words: bool) -> None:
+        """Say exactly what it is for: keys of operands, grad mode, static arguments by name, or pairs of words."""
         words = self._words
-        self._keys = tuple(keys)
-        for place, key in enumerate(keys[1:], FIRST_KEY):
-            words[place] = id(key)
-        words[KEYED], words[N_STATICS] = len(keys), len(statics)
-        for place, pair in enumerate(statics):
+        self._held += tuple(keys), statics
+        words[MODE:FIRST_KEY] = [id(mode), len(keys), len(statics), are_words]
+        words[FIRST_KEY : FIRST_KEY + len(keys)] = [*map(id, keys)]
+        for place, (name, value) in enumerate(statics):
             at = FIRST_STATIC + 2 * place
-            words[at : at + 2] = list(pair) if are_words else [_name(pair[0]), id(pair[1])]
-
-
-def _name(name: str | None) -> int:
-    return 0 if name is None else id(name)
+            words[at : at + 2] = [name, value] if are_words else [0 if name is None else id(name), id(value)]
 
 
 def fits(operands: int, steps: Sequence[Step]) -> bool:
     """True if a program can have these steps."""
-    count = operands + len(steps)
     are_behind = all(0 <= i < place for place, step in enumerate(steps, operands) for i in step[2])
-    return len(steps) > 0 and count <= MOST_NODES and are_behind
-
-
-class _Entries:
-    """The entries of a table: words, and by their places what they are the addresses of.
-
-    turns   of each set that is full: which of its places is written next
-    """
-
-    __slots__ = ("held", "turns", "words")
-
-    def __init__(self) -> None:
-        self.words: Any = None
-        self.held: dict[int, tuple] = {}
-        self.turns: dict[int, int] = {}
-
-    @property
-    def address(self) -> int:
-        return ctypes.addressof(self.words)
-
-    def put(self, keys: tuple[int, int, int], program: RecordedProgram | None, held: tuple) -> None:
-        """Write an entry; where its set is full, the oldest there goes."""
-        if self.words is None:
-            self.words = (ctypes.c_int64 * (SETS * WAYS * ENTRY_WORDS))()
-        words = self.words
-        first = _set(*keys[:2]) * WAYS
-        places = range(first, first + WAYS)
-        same = [p for p in places if p in self.held and tuple(words[p * ENTRY_WORDS : p * ENTRY_WORDS + 3]) == keys]
-        free = [p for p in places if p not in self.held]
-        turn = self.turns.get(first, 0)
-        if not same and not free:
-            self.turns[first] = (turn + 1) % WAYS
-        place = [*same, *free, first + turn][0]
-        at = place * ENTRY_WORDS
-        old = self.held.get(place)
-        # Another thread may look between any two of these lines: the entry is empty meanwhile.
-        words[at] = 0
-        for i, word in enumerate((*keys[1:], id(program), 0 if program is None else program.address), 1):
-            words[at + i] = word
-        self.held[place] = held
-        words[at] = keys[0]
-        del old
+    return operands + len(steps) <= MOST_NODES and are_behind
 
 
 _tables: weakref.WeakSet[RecordTable] = weakref.WeakSet()
 
 
 def forget_all() -> None:
-    """Drop the entries of every table."""
+    """Drop the programs of every table."""
     for table in list(_tables):
         table.forget()
 
@@ -175,25 +126,40 @@ def forget_all() -> None:
 class RecordTable:
     """The programs of one function, by operands and grad mode.
 
+    Their addresses stand in places of memory that machine code searches, each in the first one that was free from that
+    which its hash names (`recorder_tables.place_for`); before them a word says how many places there are.
+
     age   how often it was emptied: what was found out before that must not be learnt any more
+    room  for operands that are worth learning
     """
 
-    __slots__ = ("__weakref__", "_beside", "_cell", "_entries", "age")
+    __slots__ = ("__weakref__", "_beside", "_cell", "_held", "_place_for", "_rule", "_words", "age", "room")
 
-    def __init__(self) -> None:
-        self.age = 0
+    def __init__(self, place_for: Callable[[int, int], int]) -> None:
+        """`place_for(words, program)`: the number of the place that a program has, or gets, among a table's words."""
+        self.age, self.room = 0, Room()
+        self._place_for = place_for
         self._beside: list[RecordTable] = []
-        self._cell = ctypes.c_int64(0)
-        self._entries = _Entries()
+        self._cell = (ctypes.c_int64 * 2)()
+        self._rule: Any = None
+        self._words: Any = ()
+        self._held: dict[int, RecordedProgram] = {}
         _tables.add(self)
 
     @property
     def address(self) -> int:
-        """Of the word that has the address of the entries, or 0."""
+        """Of two words, which have the address of the places, and of the rule; or 0."""
         return ctypes.addressof(self._cell)
 
+    def ask(self, rule: Callable[..., Any]) -> None:
+        """Ask `rule(*keys)`, where all operands are tensors and nothing is static, for the kind of the one node that is
+        recorded for operands of unknown kinds; None: it is not one, or Python is to record it.  Of `x[key]` with
+        slices the rule gets the key of x, and the other."""
+        self._rule = rule
+        self._cell[1] = id(rule)
+
     def __len__(self) -> int:
-        return len(self._entries.held)
+        return len(self._held)
 
     def learn(
         self,
@@ -209,65 +175,48 @@ class RecordTable:
 
         statics   name (None: by position) and value of arguments that are the same each time, or pairs of words
         """
-        if program is not None:
-            program.belongs_to(keys, statics, are_words)
+        program = program or RecordedProgram(0, ())
+        program.belongs_to(keys, mode, statics, are_words)
         with Paused(), _lock:
             if age != self.age:
                 return
-            entries = self._entries
-            others = _mixed(keys, statics, are_words)
-            entries.put((id(keys[0] if keys else None), others, id(mode)), program, (keys, statics, program))
-            self._cell.value = entries.address
-            # The garbage collector may have run code meanwhile that made this table forget.
-            if entries is not self._entries:
-                self._cell.value = 0
+            dropped = self._words, self._held  # until the end: what goes with them may run code of its own
+            if 2 * len(self._held) >= len(self._words) - 1:
+                self._make_room()
+            replaced = self._put(program)
+        del dropped, replaced
+
+    def _make_room(self) -> None:
+        """Twice as many places, or empty ones where there are too many programs."""
+        held = [*self._held.values()] if len(self._held) < MOST else []
+        places = max(FEWEST, 4 * len(held))
+        self._cell[0] = 0  # an interrupt may end this anywhere
+        self._words, self._held = (ctypes.c_int64 * (1 + places))(places), {}
+        for program in held:
+            self._put(program)
+        self._cell[0] = ctypes.addressof(self._words)
+
+    def _put(self, program: RecordedProgram) -> RecordedProgram | None:
+        """Put a program in its place, and give the one that was there."""
+        place = self._place_for(ctypes.addressof(self._words), program.address)
+        replaced = self._held.get(place)
+        self._words[1 + place] = 0  # another thread may look, or an interrupt come, between any two of these lines
+        self._held[place] = program
+        self._words[1 + place] = program.address
+        return replaced
 
     def another(self) -> RecordTable:
         """A table of its own that forgets when this one does."""
-        made = RecordTable()
+        made = RecordTable(self._place_for)
         self._beside.append(made)
         return made
 
     def forget(self) -> None:
-        """Drop every entry."""
+        """Drop every program."""
         for table in self._beside:
             table.forget()
         with _lock:
             self.age += 1
-            self._cell.value = 0
-            entries, self._entries = self._entries, _Entries()
-        del entries  # what they hold may run code of its own when it goes
-
-
-def _mixed(keys: Sequence[Any], statics: Sequence[tuple[Any, Any]], are_words: bool) -> int:
-    """All keys but the first, with what is static, as a signed word: as machine code mixes them."""
-    word = 0
-    for key in keys[1:]:
-        word = word * 31 + id(key)
-    for name, value in statics:
-        word = word * 31 + (name + value if are_words else _name(name) + _bits(value))
-    return (word + (1 << 63)) % (1 << 64) - (1 << 63)
-
-
-def _bits(value: Any) -> int:
-    """The bits of a static argument in a key: see `recorder_tables`."""
-    if type(value) is tuple:
-        word = len(value)
-        for item in value:
-            word = word * 31 + _atom(item)
-        return word
-    return _atom(value)
-
-
-def _atom(value: Any) -> int:
-    if type(value) is int:
-        return value if -(1 << 63) <= value < 1 << 63 else id(value)
-    return struct.unpack("q", struct.pack("d", value))[0] if type(value) is float else id(value)
-
-
-def _set(key1: int, key2: int) -> int:
-    """The place of an entry: the highest bits of a product, which addresses and small numbers alike spread over.
-
-    Keys that change sides, as those of `x * a` and `a * x`, are not the same.
-    """
-    return ((key1 * 31 + key2) * SPREAD & (1 << 64) - 1) >> 64 - (SETS - 1).bit_length()
+            self._cell[0] = 0
+            dropped, self._words, self._held = self._held, (), {}
+        del dropped  # what it holds may run code of its own when it goes

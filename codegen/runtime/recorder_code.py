@@ -21,6 +21,7 @@ from . import (
     recorder_reads,
     recorder_sites,
     recorder_subscripts,
+    recorder_tables,
     recorder_updates,
     recording_families,
     recording_interpret,
@@ -42,7 +43,7 @@ _BUILTINS = (
     recording_program.placed,
     recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,
     recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_reads.set_grad,
-    recorder_subscripts.key_words,
+    recorder_subscripts.key_words, recorder_tables.place_for,
 )  # fmt: skip
 _EXPORTS = (
     *recorder_sites.SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,

@@ -14,7 +14,16 @@ from __future__ import annotations
 
 from ..native import Struct, array, extern, f64, i32, i64, local, native, ptr, row, u64
 from . import recording_objects as py
-from .record_table import FIRST_STATIC, MOST_BOUNDS, MOST_KNOWN, MOST_NODES, MOST_OPERANDS, MOST_STATICS, PROGRAM_WORDS
+from .record_table import (
+    FIRST_STATIC,
+    MODE,
+    MOST_BOUNDS,
+    MOST_KNOWN,
+    MOST_NODES,
+    MOST_OPERANDS,
+    MOST_STATICS,
+    PROGRAM_WORDS,
+)
 from .recorder_arrays import OWN_MEMORY, own_copy, set_writeable, size_of
 from .recorder_life import NODE, new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
@@ -78,16 +87,20 @@ class ProgramWords(Struct):
     count: i64
     number_kind: ptr[RawKind]
     operands: i64
+    n_bounds: i64
+    owner: ptr
+    mode: ptr
     n_keyed: i64
     n_statics: i64
-    n_bounds: i64
-    other_keys: array[ptr, MOST_OPERANDS - 1]
+    are_words: i64
+    keys: array[ptr, MOST_OPERANDS]
     statics: array[StaticArgument, MOST_STATICS]
     bounds: array[Bound, MOST_BOUNDS]
     first_step: NodeWords
 
 
-assert [word_of(ProgramWords, name) for name in ("statics", "first_step")] == [FIRST_STATIC, PROGRAM_WORDS]
+_PLACES = [word_of(ProgramWords, name) for name in ("mode", "statics", "first_step")]
+assert _PLACES == [MODE, FIRST_STATIC, PROGRAM_WORDS]
 
 # ------------------------------------------------------------------ leaves of operands
 
@@ -147,14 +160,14 @@ Nodes = ptr[ptr[RawNode]]
 
 @native
 def hold_operands(
-    program: ptr[ProgramWords], owner: ptr, now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes,
-    count: i64,
+    program: ptr[ProgramWords], now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes, count: i64
 ) -> i64:
     """Hold a program and the nodes of its keyed operands, those of arrays being made: from here on they are ours,
     whatever happens to tables and handles.
 
     Gives 1; 0 where an index array is not as the program wants it, and -1 with an exception: then nothing is held.
     """
+    owner = program.owner
     py.inc(owner)
     arrays = i64(0)
     for i in range(count):
@@ -254,12 +267,13 @@ def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
 
 @native
 def put_down(
-    program: ptr[ProgramWords], owner: ptr, now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
+    program: ptr[ProgramWords], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
 ) -> ptr[RawHandle]:
     """Put a program down: a new handle, null with an exception.
 
-    `nodes` has references to the operands' nodes, null for a number; they are given away here, and so is `owner`.
+    `nodes` has references to the operands' nodes, null for a number; they are given away here, with one to the program.
     """
+    owner = program.owner
     y = ptr[RawHandle](0)
     held = operands
     is_good = True
@@ -279,6 +293,36 @@ def put_down(
     return y
 
 
+@native(inline=True)
+def add_starts(starts: ptr[i64], n_starts: i64, xs: ptr[ptr], nodes: Nodes, held: i64) -> bool:
+    """Make the nodes of places, operands behind those that are held.  False with an exception: then none is held."""
+    for k in range(n_starts):
+        n = node_holding(tape.start_kind, py.int_of(starts[k]))
+        if n is None:
+            py.let_go(ptr[ptr](nodes), held + k)
+            return False
+        nodes[held + k] = n
+        xs[held + k] = tape.none  # no handle
+    return True
+
+
+@native
+def put_kind(
+    kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
+) -> ptr[RawHandle]:
+    """Put a node of a kind down, as `put_down` does a program; the reference to the kind is given away, too."""
+    program = local(ProgramWords, 1)
+    program.owner = ptr(kind)
+    program.count = 1
+    step = program.first_step
+    step.kind = kind
+    step.value = tape.none
+    step.count = operands
+    for i in range(operands):
+        step.inputs[i] = i
+    return put_down(program, now, xs, nodes, operands)
+
+
 @native
 def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     """put(recording, *operands), as CPython calls it: `own` holds the address of the program."""
@@ -291,5 +335,5 @@ def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     for i in range(count - 1):
         nodes[i] = node_of(xs[i])
         py.inc(nodes[i])
-    py.inc(own)
-    return put_down(program, own, ptr[RawRecording](arguments[0]), xs, nodes, count - 1)
+    py.inc(program.owner)
+    return put_down(program, ptr[RawRecording](arguments[0]), xs, nodes, count - 1)

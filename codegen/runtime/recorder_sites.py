@@ -21,7 +21,7 @@ from ..native import Struct, array, extern, i32, i64, local, native, ptr, row, s
 from . import recording_objects as py
 from .record_table import COUNTS, FIRST, MOST_OPERANDS, MOST_STATICS, SITE_WORDS
 from .recorder_put import StaticArgument
-from .recorder_tables import CIRCUMSTANCE, UNKNOWN, ProgramEntry, is_miss, recorded
+from .recorder_tables import CIRCUMSTANCE, UNKNOWN, TableCell, is_miss, recorded
 from .recording_structs import RawFunction, tape
 
 COMPARE, POWER, SUBSCRIPT, ASSIGN, CALLED, *_ = list(FIRST.values())[2:]
@@ -40,7 +40,7 @@ class RecordingSite(Struct):
     the same number among those of binary ones.
     """
 
-    table: ptr[ptr[ProgramEntry]]
+    table: ptr[TableCell]
     slow: ptr
     unknown: ptr
     operands: i64

@@ -18,9 +18,9 @@ from ..native import Struct, array, extern, i32, i64, local, native, ptr, row, u
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_nodes import is_captured, is_masked, recording_now, recording_operations
-from .recorder_put import StaticArgument, hold_operands, node_holding, put_down, rebind
+from .recorder_put import ProgramWords, StaticArgument, add_starts, hold_operands, put_down, rebind
 from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
-from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for
+from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for, recorded_by_rule
 from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, nothing, tape
 
 #: The first words of entries that are no slices.
@@ -52,7 +52,6 @@ class KeyReading(Struct):
 
     now: ptr[RawRecording]
     mode: array[ptr, 1]
-    owner: array[ptr, 1]
     count: i64
     keys: array[ptr, MOST_OPERANDS]
     xs: array[ptr, MOST_NODES]
@@ -198,6 +197,15 @@ def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
 # ------------------------------------------------------------------ what is recorded
 
 
+@native(inline=True)
+def is_slice(r: ptr[KeyReading]) -> bool:
+    """True if a key without a value is of slices alone, not all of which take all of their axis."""
+    for i in range(r.n_pairs):
+        if i64(r.pairs[i].name) < 0:
+            return False
+    return r.count == 1 and r.n_starts > 0
+
+
 @native
 def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
     """The result for operands and a key, as `recorded`."""
@@ -205,24 +213,21 @@ def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
     if status != 0:
         return ptr(status)
     keyed = r.count + r.n_indices
-    program = program_for(site.table, r.keys, keyed, r.mode[0], r.pairs, r.n_pairs, True, r.owner)
+    program = program_for(site.table, r.keys, keyed, r.mode[0], r.pairs, r.n_pairs, True)
+    if program is ptr[ProgramWords](UNKNOWN) and site.table.rule is not None and is_slice(r):
+        given = row(r.keys[0], key)
+        return recorded_by_rule(site.table.rule, given, 2, r.now, r.keys, r.xs, r.nodes, 1, r.starts, r.n_starts)
     if is_miss(program):
         return program
     if program.operands != keyed + r.n_starts:
         return ptr(CIRCUMSTANCE)
-    owner = r.owner[0]
-    held = hold_operands(program, owner, r.now, r.keys, r.xs, r.nodes, keyed)
+    held = hold_operands(program, r.now, r.keys, r.xs, r.nodes, keyed)
     if held <= 0:
         return ptr(CIRCUMSTANCE) if held == 0 else None
-    for k in range(r.n_starts):
-        n = node_holding(tape.start_kind, py.int_of(r.starts[k]))
-        if n is None:
-            py.let_go(ptr[ptr](r.nodes), keyed + k)
-            py.dec(owner)
-            return None
-        r.nodes[keyed + k] = n
-        r.xs[keyed + k] = tape.none  # no handle
-    return put_down(program, owner, r.now, r.xs, r.nodes, program.operands)
+    if not add_starts(r.starts, r.n_starts, r.xs, r.nodes, keyed):
+        py.dec(program.owner)
+        return None
+    return put_down(program, r.now, r.xs, r.nodes, program.operands)
 
 
 @native(inline=True)

@@ -2,10 +2,11 @@
 
 The nodes that are put down for given operands are data, a *program* (`record_table`); it is found in a *table* by what
 the operands are, and the static arguments of the call.  Of these an int stands for its value, a float for its bits, a
-tuple for those of its items; all else for its address.  `record_table` computes the same words.
+tuple for those of its items; all else for its address.
 
 `recorded` answers from a table, or gives CIRCUMSTANCE (not now: a trace, another thread, an older operand) or UNKNOWN
-(no entry), and then the Python function that the *site* names for it is called.
+(no entry), and then the Python function that the *site* names for it is called.  For tensors of kinds that come for the
+first time a table may have a *rule*, a Python function that gives the kind of the one node that is to be recorded.
 
 Arbitrary Python may run wherever something is allocated: an object that is looked at again afterwards is held.
 """
@@ -17,11 +18,11 @@ from __future__ import annotations
 
 from ..native import Struct, bit_cast, extern, i32, i64, local, native, ptr, u64
 from . import recording_objects as py
-from .record_table import ENTRY_WORDS, MOST_NODES, MOST_OPERANDS, SETS, SPREAD, WAYS
+from .record_table import MOST_NODES, MOST_OPERANDS, SPREAD
 from .recorder_arrays import UNKNOWN, kind_of_array
 from .recorder_nodes import LATEST, kind_of, node_of, number_of, recording_operations
-from .recorder_put import ProgramWords, StaticArgument, hold_operands, put_down
-from .recording_structs import RawNode, RawRecording, int_or, tape
+from .recorder_put import ProgramWords, StaticArgument, add_starts, hold_operands, put_down, put_kind
+from .recording_structs import RawKind, RawNode, RawRecording, int_or, tape
 
 long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32])
 
@@ -137,20 +138,18 @@ def evaluate_old(now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> bool:
 
 #: In place of a program or a handle, as UNKNOWN is.
 CIRCUMSTANCE = 1
-SETS_SHIFT = 64 - (SETS - 1).bit_length()
 
 
-class ProgramEntry(Struct):
-    """A program by the first key of its operands, the others with what is static, and the grad mode; null: none."""
+class TableWords(Struct):
+    """The words of a `record_table.RecordTable`: how many places there are, a power of two, and then these."""
 
-    key: u64
-    others: u64
-    mode: ptr
-    owner: ptr
-    program: ptr[ProgramWords]
+    places: i64
 
 
-assert ProgramEntry.size() == 8 * ENTRY_WORDS
+@native(inline=True)
+def programs_of(table: ptr[TableWords]) -> ptr[ptr[ProgramWords]]:
+    """The places of a table: of programs, or null."""
+    return ptr[ptr[ProgramWords]](table + 1)
 
 
 @native(inline=True)
@@ -161,14 +160,14 @@ def is_miss(found: ptr) -> bool:
 
 @native(inline=True)
 def is_for(
-    program: ptr[ProgramWords], keys: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64,
+    program: ptr[ProgramWords], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
     are_words: bool,
 ) -> bool:
-    """True if a program is for exactly these operands and statics, of whose words the entry is."""
-    if program.n_keyed != count or program.n_statics != n_statics:
+    """True if a program is for exactly these operands, grad mode and statics."""
+    if program.mode is not mode or program.n_keyed != count or program.n_statics != n_statics:
         return False
-    for k in range(1, count):
-        if program.other_keys[k - 1] is not keys[k]:
+    for k in range(count):
+        if program.keys[k] is not keys[k]:
             return False
     for k in range(n_statics):
         exact = program.statics[k]
@@ -180,49 +179,104 @@ def is_for(
     return True
 
 
-@native(inline=True)
-def program_for(
-    table: ptr[ptr[ProgramEntry]], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
-    are_words: bool, owner: ptr[ptr],
-) -> ptr[ProgramWords]:  # fmt: skip
-    """The program in a table for these keys of operands and statics, its owner in `owner`; CIRCUMSTANCE, UNKNOWN."""
-    entries = table[0]
-    if entries is None:
-        return ptr[ProgramWords](UNKNOWN)
-    # All but the first key, and what is static, go into the second; the program says exactly what it is for.
-    others = u64(0)
-    for k in range(1, count):
-        others = others * 31 + u64(keys[k])
+@native
+def place_of(
+    table: ptr[TableWords], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
+    are_words: bool,
+) -> i64:
+    """The place of the program for these keys of operands and statics; an empty one where the table has none."""
+    bits = u64(mode)
+    for k in range(count):
+        bits = (bits + u64(keys[k])) * SPREAD
     for k in range(n_statics):
         value = statics[k].value
-        others = others * 31 + (statics[k].name + (value if are_words else static_bits(ptr(value))))
-    first = u64(keys[0])
-    place = i64((first * 31 + others) * SPREAD >> SETS_SHIFT) * WAYS
-    for way in range(WAYS):
-        entry = entries[place + way]
-        if entry.key == first and entry.others == others and entry.mode is mode:
-            if entry.program is None:
-                return ptr[ProgramWords](CIRCUMSTANCE)  # it is no use asking again
-            owner[0] = entry.owner
-            if is_for(entry.program, keys, count, statics, n_statics, are_words):
-                return entry.program
-            break
-    return ptr[ProgramWords](UNKNOWN)
+        bits = (bits + statics[k].name) * SPREAD + (value if are_words else static_bits(ptr(value)))
+    last = table.places - 1
+    place = i64(bits * SPREAD >> 32) & last
+    programs = programs_of(table)
+    while programs[place] is not None and not is_for(
+        programs[place], keys, count, mode, statics, n_statics, are_words
+    ):
+        place = place + 1 & last
+    return place
+
+
+@native
+def place_for(words: ptr, program: ptr) -> ptr:
+    """The place of a program in a table, as `place_of`: called by Python, with the addresses of both."""
+    table = ptr[TableWords](u64(py.int_value(words)))
+    p = ptr[ProgramWords](u64(py.int_value(program)))
+    return py.int_of(place_of(table, p.keys, p.n_keyed, p.mode, p.statics, p.n_statics, p.are_words != 0))
+
+
+class TableCell(Struct):
+    """The words of a function's table, and its rule; each may be null."""
+
+    table: ptr[TableWords]
+    rule: ptr
+
+
+@native(inline=True)
+def program_for(
+    cell: ptr[TableCell], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
+    are_words: bool,
+) -> ptr[ProgramWords]:  # fmt: skip
+    """The program in a table for these keys of operands and statics; CIRCUMSTANCE, UNKNOWN."""
+    table = cell.table
+    if table is None:
+        return ptr[ProgramWords](UNKNOWN)
+    program = programs_of(table)[place_of(table, keys, count, mode, statics, n_statics, are_words)]
+    if program is None:
+        return ptr[ProgramWords](UNKNOWN)
+    return ptr[ProgramWords](CIRCUMSTANCE) if program.count == 0 else program  # no steps: it is no use asking again
+
+
+@native(inline=False)
+def recorded_by_rule(
+    rule: ptr, given: ptr[ptr], n_given: i64, now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr],
+    nodes: ptr[ptr[RawNode]], count: i64, starts: ptr[i64], n_starts: i64,
+) -> ptr:  # fmt: skip
+    """The result for tensors for which a rule knows the kind, as `recorded`.
+
+    given     what the rule is asked with;  starts: of a slice, operands behind the tensors
+    """
+    mode = local(ptr, 2)
+    found = local(ptr[RawNode], 1)
+    for i in range(count):
+        if nodes[i] is None:
+            return ptr(UNKNOWN)
+    for i in range(count):
+        py.inc(nodes[i])
+    py.inc(now)
+    recording_operations(mode)
+    kind = py.call(rule, given, u64(n_given), None)
+    # Any Python may have run: all is looked at again.
+    is_good = kind is not None and py.class_of(kind) is tape.kind_type
+    is_good = is_good and recording_operations(mode + 1) is now and mode[0] is mode[1]
+    for i in range(count):
+        is_good = is_good and key_of(xs[i], now, found) is keys[i] and found[0] is nodes[i]
+    py.dec(now)
+    if not is_good:
+        py.let_go(ptr[ptr](nodes), count)
+        py.dec(kind)
+        return None if kind is None else ptr(UNKNOWN)
+    if not add_starts(starts, n_starts, xs, nodes, count):
+        py.dec(kind)
+        return None
+    return put_kind(ptr[RawKind](kind), now, xs, nodes, count + n_starts)
 
 
 @native
 def recorded(
-    table: ptr[ptr[ProgramEntry]], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64
+    cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64
 ) -> ptr:
     """A new handle, null with an exception, CIRCUMSTANCE or UNKNOWN."""
     mode = local(ptr, 1)
-    owner = local(ptr, 1)
     keys = local(ptr, MOST_OPERANDS)
     nodes = local(ptr[RawNode], MOST_NODES)
     now = recording_operations(mode)
     if now is None:
         return ptr(CIRCUMSTANCE)
-    keys[0] = tape.none  # where there is no operand
     was_evaluated = False
     i = i64(0)
     while i < count:
@@ -244,10 +298,12 @@ def recorded(
             i = 0
         else:
             i += 1
-    program = program_for(table, keys, count, mode[0], statics, n_statics, False, owner)
+    program = program_for(cell, keys, count, mode[0], statics, n_statics, False)
+    if program is ptr[ProgramWords](UNKNOWN) and n_statics == 0 and cell.rule is not None:
+        return recorded_by_rule(cell.rule, keys, count, now, keys, xs, nodes, count, None, 0)
     if is_miss(program):
         return program
-    held = hold_operands(program, owner[0], now, keys, xs, nodes, count)
+    held = hold_operands(program, now, keys, xs, nodes, count)
     if held <= 0:
         return ptr(CIRCUMSTANCE) if held == 0 else None
-    return put_down(program, owner[0], now, xs, nodes, count)
+    return put_down(program, now, xs, nodes, count)

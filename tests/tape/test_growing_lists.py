@@ -104,7 +104,7 @@ def test_in_a_trace_items_stay_arguments(varied):
 
 
 def test_operands_of_new_sizes_are_learnt_when_they_are_met_again(monkeypatch, patience):
-    learner = Learner(lambda: None, ops.multiply, RecordTable(), operator.mul)
+    learner = Learner(lambda: None, ops.multiply, RecordTable(max), operator.mul)
     learnt = []
     monkeypatch.setattr(learner, "learn", lambda age, keys, *rest: learnt.append(keys[0].shape))
     monkeypatch.setattr(cache, "AT_ONCE", 2)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.ops import indexing, recorder, template
+from autodiff.ops import indexing, learner, recorder, template
 from autodiff.ops.einsum import _of_two
 from autodiff.tape.leaves import copied_natively
+from codegen.runtime import record_table
 
 RNG = np.random.default_rng(11)
 
@@ -192,3 +193,36 @@ def test_a_function_that_is_declared_later_is_known_too(native):
     for _ in range(6):
         np.testing.assert_array_equal(doubled(x).detach().numpy(), 2.0 * x.detach().numpy())
     assert len(runs) <= 3
+
+
+def spread(n):
+    """Values that tell each operand, its side, and grad mode."""
+    x = ad.tensor(np.arange(float(n)), requires_grad=True)
+    with ad.no_grad():
+        still = x - 0.5
+    y = x * 3.0 - (x * x - 1.0)
+    return y, y.detach(), still
+
+
+def test_many_shapes_by_turns_are_all_known(native, patience, monkeypatch):
+    for _ in range(4):
+        for n in range(200):
+            spread(n)
+    monkeypatch.setattr(learner.Learner, "learn", None)
+    for n in range(200):
+        y, value, still = spread(n)
+        assert y.requires_grad and not still.requires_grad
+        np.testing.assert_array_equal(value.numpy(), np.arange(n) * 3.0 - (np.arange(n) ** 2 - 1.0))
+        np.testing.assert_array_equal(still.numpy(), np.arange(n) - 0.5)
+
+
+def test_a_table_of_too_many_programs_begins_anew(native, monkeypatch):
+    monkeypatch.setattr(record_table, "MOST", 40)
+    ad.subtract.learned.forget()
+    sizes = []
+    for n in [*range(300), *range(300)]:
+        _, value, still = spread(n)
+        np.testing.assert_array_equal(value.numpy(), np.arange(n) * 3.0 - (np.arange(n) ** 2 - 1.0))
+        np.testing.assert_array_equal(still.numpy(), np.arange(n) - 0.5)
+        sizes.append(len(ad.subtract.learned))
+    assert 40 <= max(sizes) <= 64

@@ -1,12 +1,14 @@
 """Operations on operands of shapes that were never met are recorded as their bodies record them."""
 
+import gc
 import itertools
+import sys
 
 import numpy as np
 import pytest
 
 import autodiff as ad
-from autodiff.ops import learner
+from autodiff.ops import contraction, declare, indexing, learner, slicing
 from autodiff.tape import state
 from codegen.runtime import cache
 from tests.ops.cases import eager
@@ -250,3 +252,93 @@ def test_learning_looks_at_no_value_and_leaves_no_node_behind(unlearnt):
         x = ad.tensor(rows(n, k)).sum(axis=1)
         x + x
     assert now.asked == asked and not any([r() is not None and r() is not x for r in now.small[noted:]])
+
+
+# ---------------------------------------------------------------- kinds that Python gives to machine code
+
+
+def grown(x, w, n):
+    """Operations on tensors alone, of shapes that n says."""
+    part = x[:n]
+    h, y = ad.tanh(part @ w), part[:, 1 : w.shape[1] + 1]
+    return h * h - y / h, part[n:0:-2], (h > y) | (h <= h), x[1:n, ::2]
+
+
+def grown_from():
+    """Matrices for it, whose columns no other test has."""
+    m = 200 + next(columns)
+    return ad.tensor(rows(300, m + 50)), ad.tensor(rows(m + 50, m), requires_grad=True)
+
+
+def test_operations_of_new_shapes_are_recorded_without_bodies(unlearnt, monkeypatch):
+    x, w = grown_from()
+    grown(x, w, 3)
+    with eager():
+        right = [[y.detach().numpy() for y in grown(x, w, n)] for n in range(4, 40)]
+    for module, name in ((indexing, "_selection"), (contraction, "_product"), (declare, "common")):
+        monkeypatch.setattr(module, name, None)
+    for n, expected in zip(range(4, 40), right, strict=True):
+        found = grown(x, w, n)
+        assert [y.requires_grad for y in found] == [True, False, False, False]
+        for y, z in zip(found, expected, strict=True):
+            assert y.dtype == z.dtype
+            np.testing.assert_allclose(y.detach().numpy(), z, rtol=1e-10)
+
+
+def test_a_method_for_parts_is_asked_at_new_shapes(unlearnt):
+    x = ad.tensor(rows(30, next(columns)))
+    assert x[:4].shape[0] == 4
+    method = indexing.getitem.method(ad.Tensor, slice)(lambda x, key: x * 2.0)
+    try:
+        assert x[:5].shape[0] == 30
+    finally:
+        method.delete()
+    assert x[:6].shape[0] == 6
+
+
+@pytest.mark.parametrize("does", ["rebinds", "asks", "switches", "fails", "interrupts"])
+def test_whatever_runs_while_a_kind_is_made_the_result_is_right(unlearnt, monkeypatch, does):
+    """The collector of cycles may run any finaliser there."""
+    run, k = slicing.kind_of, next(columns)
+    x = ad.tensor(rows(40, k)) + 0.0
+    x[:3], x[:4]
+
+    def meddling(*given):
+        monkeypatch.setattr(slicing, "kind_of", run)
+        if does == "rebinds":
+            x.__iadd__(1.0)
+        elif does == "asks":
+            (x * 2.0).sum().item()
+        elif does == "switches":
+            ad.clear_cache()
+        else:
+            raise {"fails": ValueError, "interrupts": KeyboardInterrupt}[does]
+        return run(*given)
+
+    for n in range(5, 30):
+        before = x.numpy().copy()
+        x += 0.5  # pending
+        monkeypatch.setattr(slicing, "kind_of", meddling)
+        if does in ("fails", "interrupts"):
+            with pytest.raises((ValueError, KeyboardInterrupt)):
+                x[:n]
+        y = x[:n]
+        monkeypatch.setattr(slicing, "kind_of", run)
+        np.testing.assert_array_equal(y.numpy(), (before + 0.5 + (does == "rebinds"))[:n])
+
+
+def test_nothing_is_left_behind_by_new_shapes(unlearnt):
+    x, w = grown_from()
+    held = x.node, w.node, slicing.START
+    grown(x, w, 3)
+    gc.collect()
+    counts = [sys.getrefcount(h) for h in held[:2]]
+    for n in range(4, 300):
+        grown(x, w, n)
+    kind = x[:5].node.kind
+    few = sys.getrefcount(kind)
+    for _ in range(9):
+        x[:5], x[5:10]
+    gc.collect()
+    assert [sys.getrefcount(h) for h in held[:2]] == counts
+    assert few <= sys.getrefcount(kind) <= few + 1  # a program that was learnt has it
