@@ -13,7 +13,7 @@ put there, which are held until the call ends.  Where no entry fits, or the mode
 
 from __future__ import annotations
 
-from ..native import bit_cast, extern, i32, i64, local, native, ptr, row, u64
+from ..native import FAILS, bit_cast, extern, i32, i64, local, native, ptr, row, u64
 from .call_objects import PACKED, items_of
 from .launch import run_plan
 from .plan_words import MISS, Check, EntryWords, entering
@@ -49,7 +49,7 @@ EQUAL = 2
 
 dict_next = extern("PyDict_Next", i32, ptr, ptr, ptr, ptr)
 compared = extern("PyObject_RichCompareBool", i32, ptr, ptr, i32)
-new_copy = extern("new_copy", ptr, ptr, i32)
+new_copy = extern("new_copy", ptr, ptr, i32, fails=FAILS)
 occurred = extern("PyErr_Occurred", ptr)
 
 

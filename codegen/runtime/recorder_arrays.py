@@ -14,7 +14,7 @@ more extents, of another class, or met where machine code may not record is left
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, local, native, ptr, static, u32, u64, void
+from ..native import FAILS, Struct, array, extern, i32, i64, local, native, ptr, static, u32, u64, void
 from . import recording_objects as py
 from .record_table import MOST_EXTENTS
 from .recorder_nodes import new_leaf, recording_now
@@ -30,9 +30,9 @@ WRITEABLE, PACKED, OWN_MEMORY = 0x400, 0x1 | 0x100, 0x1 | 0x4 | 0x100
 #: In place of the kind of an array that nobody has told.
 UNKNOWN = 2
 
-new_view = extern("new_view", ptr, ptr, ptr, ptr)
-new_copy = extern("new_copy", ptr, ptr, i32)
-set_handler = extern("set_handler", ptr, ptr)
+new_view = extern("new_view", ptr, ptr, ptr, ptr, fails=FAILS)
+new_copy = extern("new_copy", ptr, ptr, i32, fails=FAILS)
+set_handler = extern("set_handler", ptr, ptr, fails=FAILS)
 
 
 class LeafEntry(Struct):

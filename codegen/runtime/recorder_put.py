@@ -12,15 +12,15 @@
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, f64, i32, i64, local, native, ptr, row, u64
+from ..native import FAILS, Struct, array, extern, f64, i32, i64, local, moved, native, own, ptr, row, u64
 from . import recording_objects as py
 from .record_table import FIRST_STATIC, MOST_BOUNDS, MOST_KNOWN, MOST_NODES, MOST_OPERANDS, MOST_STATICS, PROGRAM_WORDS
 from .recorder_arrays import OWN_MEMORY, own_copy, set_writeable, size_of
-from .recorder_life import NODE, new_handle
+from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape, word_of
 
-new_reference = extern("PyWeakref_NewRef", ptr, ptr, ptr)
+new_reference = extern("PyWeakref_NewRef", ptr, ptr, ptr, fails=FAILS)
 
 
 @native
@@ -48,14 +48,21 @@ def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
 
 
 @native
-def rebind(now: ptr[RawRecording], x: ptr, n: ptr[RawNode]) -> i32:
-    """Give a handle another node, whose count comes along, and remember it.  -1 with an exception."""
-    is_small = n.kind.out.small is tape.true
-    is_plain = n.type is tape.plain_type
-    py.exchange(ptr[ptr](x) + NODE, n)
-    if is_small:
-        return note(now, ptr[RawHandle](x))
-    return i32(0) if is_plain else done_with_two(tape.note_updated, now, x)
+def rebind(now: ptr[RawRecording], x: ptr, n: own[RawNode]) -> i32:
+    """Give a handle another node, and remember it.  -1 with an exception: then it keeps the node that it had."""
+    handle = ptr[RawHandle](x)
+    old: own[RawNode] = handle.node
+    py.inc(n)
+    handle.node = n
+    status = i32(0)
+    if n.kind.out.small is tape.true:
+        status = note(now, handle)
+    elif n.type is not tape.plain_type:
+        status = done_with_two(tape.note_updated, now, x)
+    if status != 0 and handle.node is n:
+        handle.node = moved(old)
+        py.dec(n)
+    return status
 
 
 class StaticArgument(Struct):
@@ -92,7 +99,7 @@ assert [word_of(ProgramWords, name) for name in ("statics", "first_step")] == [F
 # ------------------------------------------------------------------ leaves of operands
 
 int_as_float = extern("PyLong_AsDouble", f64, ptr)
-float_of = extern("PyFloat_FromDouble", ptr, f64)
+float_of = extern("PyFloat_FromDouble", ptr, f64, fails=FAILS)
 error_set = extern("PyErr_Occurred", ptr)
 
 

@@ -112,7 +112,9 @@ def looked_up(key: ptr) -> ptr:
         return None
     if py.list_item(entry, 1) is not tape.plans.clock:  # it is the latest used now
         clock = py.int_of(py.int_value(tape.plans.clock) + 1)
-        if clock is not None:
+        if clock is None:
+            py.clear_error()  # it keeps the place that it had
+        else:
             py.inc(clock)
             py.exchange(ptr[ptr](tape.plans) + CLOCK, clock)
             py.set_list(entry, 1, clock)

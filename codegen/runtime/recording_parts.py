@@ -12,7 +12,7 @@ A part is a tuple: its segment, and the nodes of that in the order in which the 
 
 from __future__ import annotations
 
-from ..native import extern, i32, i64, local, native, ptr, u64
+from ..native import FAILS, extern, i32, i64, local, native, ptr, u64, void
 from . import recording_objects as py
 from .call_objects import set_in_dict
 from .recording_entries import number_word, walk
@@ -20,11 +20,11 @@ from .recording_piece import CodeBlock, PieceBlock, is_alike
 from .recording_run import settle
 from .recording_structs import RawNode, RawSegment, is_plain_or_no_leaf, nothing, tape
 
-set_has = extern("PySet_Contains", i32, ptr, ptr)
-add_to_set = extern("PySet_Add", i32, ptr, ptr)
+set_has = extern("PySet_Contains", i32, ptr, ptr)  # of nodes, which compare as objects do
+add_to_set = extern("PySet_Add", i32, ptr, ptr, fails=FAILS)
 drop_from_set = extern("PySet_Discard", i32, ptr, ptr)
-put_in_list = extern("PyList_Insert", i32, ptr, i64, ptr)
-set_slice = extern("PyList_SetSlice", i32, ptr, i64, i64, ptr)
+put_in_list = extern("PyList_Insert", i32, ptr, i64, ptr, fails=FAILS)
+set_slice = extern("PyList_SetSlice", i32, ptr, i64, i64, ptr, fails=FAILS)
 drop_from_dict = extern("PyDict_DelItem", i32, ptr, ptr)
 
 #: Words of a table beside places: an object, which cotangent that was given, which result.
@@ -125,6 +125,19 @@ def take(segment: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: 
 
 
 @native
+def put_first(items: ptr, k: i64) -> void:
+    """Move the item of a list at place k, which somebody holds, to the front."""
+    item = py.list_item(items, k)
+    py.inc(item)
+    while k > 0:
+        k -= 1
+        other = py.list_item(items, k)
+        py.inc(other)
+        py.set_list(items, k + 1, other)
+    py.set_list(items, 0, item)
+
+
+@native
 def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> ptr:
     """Take known segments off the end of a recording, as long as there are any.  Gives None.
 
@@ -144,10 +157,8 @@ def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_e
             segment = py.list_item(segments, k)
             py.inc(segment)
             found = take(segment, frontier, parts, gone, ends, is_end)
-            if found == 1 and k > 0 and (
-                set_slice(segments, k, k + 1, None) != 0 or put_in_list(segments, 0, segment) != 0
-            ):
-                found = -1
+            if found == 1:
+                put_first(segments, k)
             py.dec(segment)
             k += 1
     return nothing() if found >= 0 else ptr(None)
