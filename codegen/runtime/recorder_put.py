@@ -26,11 +26,8 @@ new_reference = extern("PyWeakref_NewRef", ptr, ptr, ptr, fails=FAILS)
 @native
 def done_with_two(function: ptr, first: ptr, second: ptr) -> i32:
     """Call a function of Python's for what it does.  -1 with an exception."""
-    answer = py.call_two(function, first, second)
-    if answer is None:
-        return -1
-    py.dec(answer)
-    return 0
+    answer: own = py.call_two(function, first, second)
+    return i32(-1) if answer is None else i32(0)
 
 
 @native
@@ -38,12 +35,10 @@ def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
     """Remember the handle of a small pending result, weakly.  -1 with an exception."""
     has_list = now.small is not None and py.class_of(now.small) is tape.list_type
     if has_list and py.list_size(now.small) < int_or(now.limit, 0):
-        reference = new_reference(y, None)
+        reference: own = new_reference(y, None)
         if reference is None:
             return -1
-        status = py.append(now.small, reference)  # it may be another list by now
-        py.dec(reference)
-        return status
+        return py.append(now.small, reference)  # it may be another list by now
     return done_with_two(tape.note_small, now, y)
 
 
@@ -107,25 +102,18 @@ error_set = extern("PyErr_Occurred", ptr)
 def number_node(x: ptr, kind: ptr[RawKind]) -> ptr[RawNode]:
     """The leaf of a number, as a float; null with an exception."""
     cls = py.class_of(x)
-    value = x
     if cls is tape.float_type:
-        py.inc(x)
-    else:
-        number = int_as_float(x) if cls is tape.int_type else py.float_value(x)
-        if error_set() is not None:
-            return None
-        value = float_of(number)
-    return node_holding(kind, value)
+        return new_node(kind, x)
+    number = int_as_float(x) if cls is tape.int_type else py.float_value(x)
+    if error_set() is not None:
+        return None
+    return node_holding(kind, float_of(number))
 
 
 @native
-def node_holding(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
+def node_holding(kind: ptr[RawKind], value: own) -> ptr[RawNode]:
     """The leaf of a value, whose reference it takes over; null with an exception, which is set where that is null."""
-    if value is None:
-        return None
-    made = new_node(kind, value)
-    py.dec(value)
-    return made
+    return ptr[RawNode](None) if value is None else new_node(kind, value)
 
 
 @native(inline=False)
@@ -229,21 +217,17 @@ def is_inside_masked(xs: ptr[ptr], count: i64) -> bool:
 def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> ptr[RawHandle]:
     """The handle on the result of a program; null with an exception."""
     out = n.kind.out
-    y = new_handle(out.cls)
+    y: own[RawHandle] = new_handle(out.cls)
     if y is None:
         return None
-    py.inc(n)
-    y.node = n
+    y.node = ptr[RawNode](py.held(n))
     masked = tape.false
     if now.body is not tape.zero and is_inside_masked(xs, count):
         masked = tape.true
-    py.inc(masked)
-    y.masked = masked
+    y.masked = py.held(masked)
     if out.small is tape.true and note(now, y) < 0:
-        py.dec(y)
         return None
     if number_of(n) > int_or(now.look_at, 0) and not looked_at(n, now):
-        py.dec(y)
         return None
     return y
 
@@ -251,17 +235,13 @@ def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> 
 @native(inline=False)
 def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
     """Let Python look at the size of the recording.  False with an exception."""
-    inputs = inputs_of(n)
-    if inputs is None:
-        return False
-    status = done_with_two(tape.look_at, now, inputs)
-    py.dec(inputs)
-    return status == 0
+    inputs: own = inputs_of(n)
+    return inputs is not None and done_with_two(tape.look_at, now, inputs) == 0
 
 
 @native
 def put_down(
-    program: ptr[ProgramWords], owner: ptr, now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
+    program: ptr[ProgramWords], owner: own, now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
 ) -> ptr[RawHandle]:
     """Put a program down: a new handle, null with an exception.
 
@@ -282,15 +262,14 @@ def put_down(
     if is_good:
         y = named(nodes[held - 1], now, xs, operands)
     py.let_go(ptr[ptr](nodes), held)
-    py.dec(owner)
     return y
 
 
 @native
-def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
-    """put(recording, *operands), as CPython calls it: `own` holds the address of the program."""
+def put_program(self: ptr, arguments: ptr[ptr], count: i64) -> ptr:
+    """put(recording, *operands), as CPython calls it: `self` holds the address of the program."""
     nodes = local(ptr[RawNode], MOST_NODES)
-    program = ptr[ProgramWords](ptr[py.RawSelf](own).payload)
+    program = ptr[ProgramWords](ptr[py.RawSelf](self).payload)
     if count - 1 != program.operands:
         bad_argument()
         return None
@@ -298,5 +277,4 @@ def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     for i in range(count - 1):
         nodes[i] = node_of(xs[i])
         py.inc(nodes[i])
-    py.inc(own)
-    return put_down(program, own, ptr[RawRecording](arguments[0]), xs, nodes, count - 1)
+    return put_down(program, py.held(self), ptr[RawRecording](arguments[0]), xs, nodes, count - 1)

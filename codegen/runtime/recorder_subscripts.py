@@ -14,7 +14,7 @@ axis.
 
 from __future__ import annotations
 
-from ..native import FAILS, Struct, array, extern, i32, i64, local, native, ptr, row, u64, void
+from ..native import FAILS, Struct, array, extern, i32, i64, local, native, own, ptr, row, u64, void
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_nodes import is_captured, is_masked, recording_now, recording_operations
@@ -305,7 +305,6 @@ def assign(x: ptr, key: ptr, value: ptr) -> i32:
         py.dec(found)
         return -1 if found is None else 0
     # The handle that was noted is about to go; this one is found at the next ask instead.
-    n = ptr[RawHandle](found).node
-    py.inc(n)
+    n: own[RawNode] = py.held(ptr[RawHandle](found).node)
     py.dec(found)
     return rebind(r.now, x, n)

@@ -151,7 +151,7 @@ def call_two(function: ptr, x: ptr, y: ptr) -> ptr:
 
 @native(inline=True)
 def held(thing: ptr) -> ptr:
-    """An object that is there, a new reference."""
+    """A new reference of an object, which may be null."""
     inc(thing)
     return thing
 
@@ -226,6 +226,6 @@ def tuple_of(objects: ptr[ptr], count: i64) -> ptr:
 
 
 @native
-def list_of_two(first: ptr, second: ptr) -> ptr:
+def list_of_two(first: own, second: own) -> ptr:
     """A list of two objects: see `list_of`."""
-    return list_of(row(first, second), 2)
+    return list_of(row(moved(first), moved(second)), 2)
