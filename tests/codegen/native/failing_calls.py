@@ -23,6 +23,7 @@ import autodiff as ad
 from autodiff import session
 from autodiff.ops import recorder
 from autodiff.tape import tier
+from codegen.native.writer import TextWriter
 from codegen.runtime import native
 
 #: The number of times that each call fails between two looks at counts, and how often these are looked at.
@@ -570,8 +571,12 @@ if __name__ == "__main__":
     faulthandler.enable()
     warnings.simplefilter("ignore")
     assert os.environ["AUTODIFF_NATIVE_CHECKS"] == "faults"
+    words = sys.argv[1:] or [*PROGRAMS]
+    if words[0] == "--held":  # locals keep their references: a fault that is to be seen
+        TextWriter.give_back = lambda self, text: None
+        words = words[1:]
     build = Build()
-    for word in sys.argv[1:] or PROGRAMS:
+    for word in words:
         name, _, first = word.partition(":")
         if name == "grow":
             grow(build)
