@@ -294,10 +294,7 @@ def unary(
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
     body.__module__ = "autodiff"
-    made = public(
-        records=operation, natively=OneNode(operation), directly=operation.infer, name=called, doc=documented(example, doc)
-    )
-    return made(body)
+    return _recording(operation, called, documented(example, doc))(body)
 
 
 def binary(
@@ -320,10 +317,12 @@ def binary(
         return record(operation, tuple(tensors))
 
     body.__module__ = "autodiff"
-    made = public(
-        records=operation, natively=OneNode(operation), directly=operation.infer, name=called, doc=documented(example, doc)
-    )
-    return made(body)
+    return _recording(operation, called, documented(example, doc))(body)
+
+
+def _recording(operation: OwnPrimitive, name: str, doc: str) -> Callable[[Any], Function]:
+    """Declare a public function of elements by a body that records one operation."""
+    return public(records=operation, natively=OneNode(operation), directly=operation.infer, name=name, doc=doc)
 
 
 def documented(example: str, *paragraphs: str) -> str:

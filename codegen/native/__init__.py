@@ -27,8 +27,11 @@ tested against itself.  The language:
   taken.  `for a, b in PAIRS`, a name that is known while compiling, is written once for each turn.  Generic functions
   are closures: a function of types that returns a native one.
 - `None` is the null pointer.  `p.field`, `p[i]`, `p + n`; a field or element that is a struct or array is a pointer.
-- Objects of Python's are pointers, and references are counted by the calls that a function makes (`Py_IncRef`).
-- Words of `routines`: static, constants, local, row, select, shuffle, the atomic operations, fence.
+- Objects of Python's are pointers, and references are counted by the calls that a function makes (`Py_IncRef`).  But a
+  local `x: own = f()` has the reference that comes with the object, and so has a parameter of type `own`: it gives that
+  back where it gets another value, and on every way out.  `return x`, an `own` parameter that x is given to, and
+  `moved(x)` take the reference along: x has no value then.
+- Words of `routines`: static, constants, local, row, moved, select, shuffle, the atomic operations, fence.
 
 Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
 `expressions`, `calls` (one method for each kind of syntax node), `writer` (blocks, checks).
@@ -43,6 +46,8 @@ START is the address of a function in the process less that in the object.
 from .exports import Translation
 from .numbers import f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, u128, vector
 from .routines import (
+    FAILS,
+    NO_MEMORY,
     atomic_add,
     atomic_load,
     atomic_max,
@@ -54,6 +59,7 @@ from .routines import (
     external,
     fence,
     local,
+    moved,
     native,
     row,
     select,
@@ -61,12 +67,12 @@ from .routines import (
     static,
     void,
 )  # fmt: skip
-from .structs import Struct, array, fn, ptr
+from .structs import Struct, array, fn, own, ptr
 from .translation import NotNative
 
 __all__ = [
-    "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
+    "FAILS", "NO_MEMORY", "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
     "atomic_store", "bit_cast", "compare_exchange", "constants", "extern", "external", "f32", "f64", "fence", "fn",
-    "i8", "i16", "i32", "i64", "local", "native", "ptr", "row", "select", "shuffle", "static",
+    "i8", "i16", "i32", "i64", "local", "moved", "native", "own", "ptr", "row", "select", "shuffle", "static",
     "u8", "u16", "u32", "u64", "u128", "vector", "void",
 ]  # fmt: skip

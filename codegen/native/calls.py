@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
 from typing import Any
 
 from .expressions import ExpressionWriter
 from .numbers import Float, Integer, Vector, i64, is_integer, vector
-from .routines import INTRINSICS, Routine, void
-from .structs import Field, FunctionPointer, Reference, is_pointer, ptr, size_of
+from .routines import FAILS, INTRINSICS, Routine, void
+from .structs import Field, FunctionPointer, Reference, is_owned, is_pointer, looked_at, ptr, size_of
 from .translation import Computed, spelled
 
 _ORDERINGS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
@@ -47,14 +48,45 @@ class CallWriter(ExpressionWriter):
         kinds: list[Any] = [k for _, k in function.params] if isinstance(function, Routine) else list(function.params)
         if len(e.args) != len(kinds):
             raise self.refuse(e, f"{len(kinds)} arguments are asked, {len(e.args)} are given")
-        arguments = [self.fit(self.expr(part, kind), kind, part) for part, kind in zip(e.args, kinds, strict=True)]
+        arguments = [
+            self.fit(self.taken(part, kind) if is_owned(kind) else self.expr(part, kind), kind, part)
+            for part, kind in zip(e.args, kinds, strict=True)
+        ]
         self.line = e.lineno
         text = ", ".join(f"{spelled(kind)} {a.text}" for a, kind in zip(arguments, kinds, strict=True))
         spelling = f"call {spelled(function.result)} {target}({text})"
         if function.result is void:
             self.emit(spelling)
             return Computed("", void)
-        return Computed(self.let(spelling), function.result)
+        may_fail = isinstance(function, Routine) and function.fails and self.module.faults
+        if not may_fail:
+            return Computed(self.let(spelling), looked_at(function.result))
+        given = [a.text for a, kind in zip(arguments, kinds, strict=True) if is_owned(kind)]
+        return Computed(self._or_fault(function, spelling, given), looked_at(function.result))
+
+    def _or_fault(self, function: Any, spelling: str, given: list[str]) -> str:
+        """A call in a build with faults: the one whose turn it is fails, and is not made.   given: references"""
+        kind, cell = spelled(function.result), self.cell(function.result)
+        fault, go, out = self.labels("fault", "go", "called")
+        left = self.let(f"sub i64 {self.let('load i64, ptr @faults.left')}, 1")
+        self.emit(f"store i64 {left}, ptr @faults.left")
+        self.branch(self.let(f"icmp eq i64 {left}, 0"), fault, go)
+        self.begin(fault)
+        said = self.module.string(f"{function.name}, {os.path.basename(self.routine.file)}:{self.line}")
+        self.emit(f"store ptr {said}, ptr getelementptr (i64, ptr @faults.left, i64 1)")
+        if function.fails == FAILS:
+            error = self.let(f"load ptr, ptr {self.module.variable('PyExc_MemoryError')}")
+            set_error = self.module.declared("PyErr_SetString", "void", "ptr", "ptr")
+            self.emit(f"call void {set_error}(ptr {error}, ptr {said})")
+        for text in given:
+            self.give_back(text)
+        self.emit(f"store {kind} {'null' if kind == 'ptr' else '-1'}, ptr {cell}")
+        self.jump(out)
+        self.begin(go)
+        self.emit(f"store {kind} {self.let(spelling)}, ptr {cell}")
+        self.jump(out)
+        self.begin(out)
+        return self.let(f"load {kind}, ptr {cell}")
 
     # ------------------------------------------------------------ conversions
 
@@ -122,6 +154,11 @@ class CallWriter(ExpressionWriter):
         kind, listed = spelled(a.kind), ", ".join([f"i32 {place}" for place in places])
         text = self.let(f"shufflevector {kind} {a.text}, {kind} {b.text}, <{len(places)} x i32> <{listed}>")
         return Computed(text, vector[a.kind.item, len(places)])
+
+    def word_moved(self, e: ast.Call) -> Computed:
+        if len(e.args) != 1 or not isinstance(e.args[0], ast.Name) or e.args[0].id not in self.owned:
+            raise self.refuse(e, "an `own` local is asked")
+        return self.taken(e.args[0], None)
 
     def word_bit_cast(self, e: ast.Call) -> Computed:
         kind, value = self.evaluated(e.args[0]), self.expr(e.args[1])

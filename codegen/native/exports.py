@@ -11,6 +11,9 @@ exception.  All else is internal.
 checks    asserts, bounds of arrays, null pointers, divisions and shifts are looked at; a fault ends the process with
           the file, the line and the expression
 
+faults    a function `faults` gives the address of a number n: the n-th call that may fail (`extern`) fails, as there is
+          no memory, without being made; the word behind n is then the address of a text that says which call it was
+
 CPython is called through functions of its limited API only.
 """
 
@@ -79,7 +82,7 @@ def _taken(routine: Routine, place: int, name: str, kind: Any, lines: list[str],
     here, own = f"arguments[{place}]", f"a{place}"
     if kind == ptr:
         return here
-    if isinstance(kind, structs.Array) or getattr(kind, "bits", 64) > 64:
+    if isinstance(kind, structs.Array) or getattr(kind, "bits", 64) > 64 or structs.is_owned(kind):
         raise NotNative(f"{routine.file}: in {routine.name}: {name}: {kind.__name__} is no argument of a builtin")
     word = _word(kind)
     lines += [f"{own} = as_{word}({here})", f"if {own} == {_FAILED[word]} and occurred() is not None:"]

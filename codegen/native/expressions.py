@@ -18,6 +18,7 @@ from .structs import (
     Reference,
     is_pointer,
     is_struct,
+    looked_at,
     ptr,
     size_of,
 )  # fmt: skip
@@ -66,6 +67,15 @@ class ExpressionWriter(TextWriter):
             raise self.refuse(e, f"{type(e).__name__} is not in the language")
         found: Computed = method(e, want)
         return found
+
+    def taken(self, e: ast.expr, want: Any) -> Computed:
+        """The same; the reference of a local that is `own` comes along."""
+        value = self.expr(e, want)
+        if value.text in self.owners:
+            self.move(self.owners[value.text], e)
+        elif isinstance(e, ast.IfExp) and self.owned.keys() & {getattr(part, "id", "") for part in (e.body, e.orelse)}:
+            raise self.refuse(e, "which reference comes along? say moved(x)")
+        return value
 
     def fit(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
         """A value where a type is asked for: conversions that keep it are made unasked."""
@@ -134,7 +144,9 @@ class ExpressionWriter(TextWriter):
             if e.id not in self.are_set:
                 raise self.refuse(e, f"{e.id} has no value on every way to here")
             text = self.values.get(e.id) or self.let(f"load {spelled(kind)}, ptr {at}")
-            return Computed(text, kind, length=self.lengths.get(e.id, 0))
+            if e.id in self.owned:
+                self.owners[text] = e.id
+            return Computed(text, looked_at(kind), length=self.lengths.get(e.id, 0))
         found = self.known(e.id, e)
         if isinstance(found, Routine):
             kind = FunctionPointer(found.result, tuple([k for _, k in found.params]))

@@ -8,6 +8,7 @@
     external("_Py_NoneStruct")  an object of another library, by name
     local(T, n)                 n values on the stack
     row(x, y)                   these pointers, side by side on the stack
+    moved(x)                    the object of an `own` local with its reference, which the local has no more
     constants(T, [1, 2])        numbers in memory that nobody changes
 
 `bit_cast(u64, x)` is the bits of a number.  Of vectors: `select(lanes, a, b)` chooses from two, `shuffle(a, b, (0, 5))`
@@ -34,6 +35,9 @@ from ..records import record
 from .numbers import Float, Vector, vector
 from .structs import Pointer, Reference, Struct, array, evaluated, ptr, zero
 
+#: The ways in which a function of another library may fail.
+FAILS, NO_MEMORY = "an exception", "null"
+
 
 class void:
     """The result of a function that gives nothing."""
@@ -48,6 +52,7 @@ class Routine:
     tree: ast.FunctionDef
     annotations: Mapping[str, str]
     is_native = contract = False
+    fails = ""
     inline: bool | None = None
     file = ""
 
@@ -79,15 +84,20 @@ def _converted(kind: Any, value: Any) -> Any:
     return kind(value) if value is not None and is_converted else value
 
 
-def extern(name: str, result: Any, *params: Any, plain: Callable[..., Any] | None = None) -> Routine:
-    """A function of another library.   plain: what stands for it in plain Python"""
+def extern(name: str, result: Any, *params: Any, plain: Callable[..., Any] | None = None, fails: str = "") -> Routine:
+    """A function of another library.
+
+    plain    what stands for it in plain Python
+    fails    FAILS: it may, and gives null or -1 with an exception;  NO_MEMORY: null, and no exception
+    """
     found = Routine(name, plain)
+    found.fails = fails
     found.result, found.params = result, [(f"a{i}", kind) for i, kind in enumerate(params)]
     return found
 
 
-def native(function: Any = None, *, inline: bool | None = None, contract: bool = False) -> Any:
-    """A function that is compiled from its own source."""
+def native(function: Any = None, *, inline: bool | None = None, contract: bool = False, fails: str = "") -> Any:
+    """A function that is compiled from its own source.   fails: it may where it calls nothing that does (`extern`)"""
     around = sys._getframe(1)
 
     def of(f: Any) -> Routine:
@@ -95,6 +105,7 @@ def native(function: Any = None, *, inline: bool | None = None, contract: bool =
         found.scope = ChainMap(_Closure(f), dict(around.f_locals), f.__globals__)  # type: ignore[arg-type]  # read only
         found.annotations = f.__annotations__
         found.inline, found.contract, found.is_native, found.file = inline, contract, True, f.__code__.co_filename
+        found.fails = fails
         return found
 
     return of if function is None else of(function)
@@ -187,6 +198,10 @@ def row(*pointers: Any) -> Pointer:
     return Pointer(list(pointers), 0, ptr)
 
 
+def moved(value: Any) -> Any:
+    return value
+
+
 def select(choice: Any, yes: Any, no: Any) -> Any:
     """Of two vectors the lanes that a vector of bool chooses; a bool chooses one of any two without a branch."""
     if isinstance(choice, bool):
@@ -271,7 +286,7 @@ def fence(ordering: str = "seq_cst") -> None:
 INTRINSICS: dict[Any, str] = {
     f: f.__name__
     for f in (
-        local, row, select, shuffle, bit_cast, fence,
+        local, row, moved, select, shuffle, bit_cast, fence,
         atomic_load, atomic_store, atomic_add, atomic_max, compare_exchange,
     )
 }  # fmt: skip

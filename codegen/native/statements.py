@@ -9,7 +9,7 @@ from typing import Any
 from .calls import CallWriter
 from .numbers import i64
 from .routines import void
-from .structs import Field
+from .structs import Field, is_owned
 from .translation import Computed, spelled
 
 
@@ -22,17 +22,21 @@ class RoutineWriter(CallWriter):
         if result is not void:
             self.heads.append(f"  %.result = alloca {spelled(result)}")
         for name, kind in routine.params:
-            if not self.given[name]:
+            if not self.given[name] and not is_owned(kind):
                 self.variables[name], self.values[name] = ("", kind), f"%{name}"
                 continue
             self.heads += [f"  %{name}.at = alloca {spelled(kind)}", f"  store {spelled(kind)} %{name}, ptr %{name}.at"]
             self.variables[name] = (f"%{name}.at", kind)
+            if is_owned(kind):
+                self.owned[name] = f"%{name}.at"
         self.block(self.tree.body)
         if not self.is_closed and result is not void:
             raise self.refuse(self.tree.body[-1], "the end of the function without a result")
         self.jump("leave")
         self.line = self.tree.end_lineno or self.line
         self.begin("leave")
+        for place in reversed(self.owned.values()):
+            self.give_back(self.let(f"load ptr, ptr {place}"))
         text = "" if result is void else self.let(f"load {spelled(result)}, ptr %.result")
         self.emit("ret void" if result is void else f"ret {spelled(result)} {text}")
         attributes = {True: " alwaysinline", False: " noinline", None: ""}[routine.inline]
@@ -65,7 +69,16 @@ class RoutineWriter(CallWriter):
             raise self.refuse(s, "one target at a time")
         target = s.targets[0]
         want = self.variables[target.id][1] if isinstance(target, ast.Name) and target.id in self.variables else None
-        self.store(target, self.expr(s.value, want), s)
+        self.store(target, self.taken(s.value, want) if is_owned(want) else self.expr(s.value, want), s)
+
+    def on_AnnAssign(self, s: ast.AnnAssign) -> None:
+        kind = self.evaluated(s.annotation)
+        if not is_owned(kind) or not isinstance(s.target, ast.Name) or s.value is None or s.target.id in self.variables:
+            raise self.refuse(s, "only a new local that is `own` says its type, and has a value")
+        value = self.fit(self.taken(s.value, kind), kind, s)
+        self.slot(s.target.id, kind)
+        self.own(s.target.id)
+        self.store(s.target, value, s)
 
     def on_AugAssign(self, s: ast.AugAssign) -> None:
         if any(isinstance(node, ast.Call) for node in ast.walk(s.target)):
@@ -87,8 +100,11 @@ class RoutineWriter(CallWriter):
             raise self.refuse(s, f"{type(target).__name__} is no target")
         value = self.fit(value, kind, s)
         if isinstance(target, ast.Name):
+            old = self.let(f"load ptr, ptr {at}") if is_owned(kind) else ""
             if target.id not in self.values:
                 self.emit(f"store {spelled(kind)} {value.text}, ptr {at}")
+            if old:
+                self.give_back(old)
             self.are_set.add(target.id)
         else:
             self.kept(value.text, kind, at)
@@ -228,7 +244,7 @@ class RoutineWriter(CallWriter):
             if e is not None or result is not void:
                 raise self.refuse(s, f"{self.routine.name} gives {result.__name__}")
         else:
-            value = self.fit(self.expr(e, result), result, s)
+            value = self.fit(self.taken(e, result), result, s)
             self.emit(f"store {spelled(result)} {value.text}, ptr %.result")
         self.jump("leave")
 

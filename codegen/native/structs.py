@@ -1,6 +1,7 @@
 """The memory of native Python: pointers, structs and arrays, each with a stand-in that plain Python runs on.
 
     ptr[T]         a pointer; `ptr`: to anything, an object of Python's say.  Nothing counts references unasked
+    own[T]         a pointer to an object that comes with a reference: of a local, or a parameter
     array[T, n]    n values in place
     fn[R, A, B]    a pointer to a function
 
@@ -24,12 +25,13 @@ from .numbers import Float, Vector, is_integer
 
 @record(frozen=True)
 class Reference:
-    """`ptr`, and what it points to."""
+    """`ptr` or `own`, and what it points to."""
 
     target: Any = None
+    is_owned: bool = False
 
     def __getitem__(self, target: Any) -> Reference:
-        return Reference(target)
+        return Reference(target, self.is_owned)
 
     def __call__(self, value: Any) -> Any:
         """A conversion, in plain Python."""
@@ -39,10 +41,12 @@ class Reference:
 
     @property
     def __name__(self) -> str:
-        return f"ptr[{self.target.__name__}]" if self.target else "ptr"
+        word = "own" if self.is_owned else "ptr"
+        return f"{word}[{self.target.__name__}]" if self.target else word
 
 
 ptr = Reference()
+own = Reference(None, True)
 
 
 @record(frozen=True)
@@ -86,6 +90,15 @@ def is_struct(kind: Any) -> bool:
 
 def is_pointer(kind: Any) -> bool:
     return isinstance(kind, (Reference, FunctionPointer))
+
+
+def is_owned(kind: Any) -> bool:
+    return isinstance(kind, Reference) and kind.is_owned
+
+
+def looked_at(kind: Any) -> Any:
+    """The type of a value of this one that comes without its reference."""
+    return Reference(kind.target) if is_owned(kind) else kind
 
 
 def size_of(kind: Any) -> int:

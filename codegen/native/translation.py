@@ -67,8 +67,8 @@ _FIRST_METADATA = 1000
 class ModuleText:
     """A module's text in the making; `written` gives the text of a function."""
 
-    def __init__(self, *, checks: bool = False) -> None:
-        self.checks = checks
+    def __init__(self, *, checks: bool = False, faults: bool = False) -> None:
+        self.checks, self.faults = checks, faults
         self.texts: list[str] = []
         self._metadata: list[str] = []
         self._version = self.metadata('!{i32 2, !"Debug Info Version", i32 3}')
@@ -82,6 +82,9 @@ class ModuleText:
     def whole(self, exports: Iterable[Routine]) -> str:
         """The text of these functions and of all that they call."""
         self.exported = list(exports)
+        if self.faults:
+            self.beside("define ptr @faults() {\n  ret ptr @faults.left\n}")
+            self.texts.append("@faults.left = internal global [2 x i64] zeroinitializer")
         for routine in self.exported:
             self.use(routine)
         while self._waiting:

@@ -26,6 +26,8 @@ class TextWriter:
     loops       where `continue` and `break` go; None for an unrolled one
     are_set     locals and parameters that have a value here
     set_at      by block, those that have one on every way to it so far
+    owned       locals and parameters that have a reference, or null: their places, by name
+    owners      the names of those that values were read from;   moves: where references were taken from them
     """
 
     def __init__(self, module: ModuleText, routine: Routine) -> None:
@@ -44,6 +46,10 @@ class TextWriter:
         self.is_closed = False
         self.are_set = {name for name, _ in routine.params}
         self.set_at: dict[str, set[str]] = {}
+        self.owned: dict[str, str] = {}
+        self.owners: dict[str, str] = {}
+        self.moves: dict[str, ast.AST] = {}
+        self._begun: set[str] = set()
         self._count = 0
         self._subprogram = module.subprogram(routine, self.line)
         self._places: dict[int, str] = {}
@@ -79,6 +85,7 @@ class TextWriter:
         """Start a block."""
         self.lines.append(f"{label}:")
         self.is_closed = False
+        self._begun.add(label)
         self.are_set = set(self.set_at.get(label, ()))
 
     def jump(self, label: str) -> None:
@@ -96,6 +103,9 @@ class TextWriter:
 
     def _lead_to(self, label: str) -> None:
         """Note which locals have a value on a way to a block."""
+        if label in self._begun and (gone := self.set_at[label] - self.are_set):
+            name = min(gone)
+            raise self.refuse(self.moves[name], f"{name} has no value in the next turn of the loop: it is moved here")
         self.set_at[label] = self.set_at.get(label, self.are_set) & self.are_set
 
     def refuse(self, node: Any, why: str) -> NotNative:
@@ -128,6 +138,26 @@ class TextWriter:
         align = f", align {kind.item.bits // 8}" if hasattr(kind, "lanes") else ""
         text = self.let(f"load {in_memory(kind)}, ptr {at}{align}")
         return self.let(f"trunc i8 {text} to i1") if kind is bool else text
+
+    def own(self, name: str) -> None:
+        """Have a local give back its reference on every way out; it begins with none."""
+        self.owned[name] = self.variables[name][0]
+        self.heads.append(f"  store ptr null, ptr {self.owned[name]}")
+
+    def give_back(self, text: str) -> None:
+        """Count one holder less of an object, if it is there."""
+        some, none = self.labels("some", "none")
+        self.emit(f"br i1 {self.let(f'icmp ne ptr {text}, null')}, label %{some}, label %{none}")
+        self.lines.append(f"{some}:")
+        self.emit(f"call void {self.module.declared('Py_DecRef', 'void', 'ptr')}(ptr {text})")
+        self.emit(f"br label %{none}")
+        self.lines.append(f"{none}:")
+
+    def move(self, name: str, e: ast.AST) -> None:
+        """Take the reference of a local, whose value has been read."""
+        self.moves[name] = e
+        self.emit(f"store ptr null, ptr {self.owned[name]}")
+        self.are_set.discard(name)
 
     def kept(self, text: str, kind: Any, at: str) -> None:
         """Write a value to memory."""

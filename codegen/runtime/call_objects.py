@@ -9,7 +9,7 @@ Python number whose kind it can hold is written to a cell of sixteen bytes in th
 
 from __future__ import annotations
 
-from ..native import extern, f32, f64, i32, i64, local, native, ptr, u8, u32, u64
+from ..native import FAILS, extern, f32, f64, i32, i64, local, native, ptr, u8, u32, u64
 from .plan_words import EntryWords, Spec, entering
 from .recording_objects import (
     HEAD,
@@ -126,8 +126,8 @@ def written_integer(number: ptr, kind: u64, cell: ptr) -> ptr:
 PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "truth", "call")
 END, LAST, RESULT, OBJECT, TUPLE, LIST, DICT, TRUTH, CALL = range(len(PUT_TOGETHER))
 
-new_dict = extern("PyDict_New", ptr)
-set_in_dict = extern("PyDict_SetItem", i32, ptr, ptr, ptr)
+new_dict = extern("PyDict_New", ptr, fails=FAILS)
+set_in_dict = extern("PyDict_SetItem", i32, ptr, ptr, ptr, fails=FAILS)
 
 
 @native(inline=True)

@@ -13,7 +13,7 @@ put there, which are held until the call ends.  Where no entry fits, or the mode
 
 from __future__ import annotations
 
-from ..native import bit_cast, extern, i32, i64, local, native, ptr, row, u64
+from ..native import FAILS, bit_cast, extern, i32, i64, local, native, own, ptr, row, u64
 from .call_objects import PACKED, items_of
 from .launch import run_plan
 from .plan_words import MISS, Check, EntryWords, entering
@@ -28,7 +28,7 @@ from .recording_objects import (
     dec,
     dict_size,
     float_value,
-    inc,
+    held,
     let_go,
     list_item,
     list_size,
@@ -49,7 +49,7 @@ EQUAL = 2
 
 dict_next = extern("PyDict_Next", i32, ptr, ptr, ptr, ptr)
 compared = extern("PyObject_RichCompareBool", i32, ptr, ptr, i32)
-new_copy = extern("new_copy", ptr, ptr, i32)
+new_copy = extern("new_copy", ptr, ptr, i32, fails=FAILS)
 occurred = extern("PyErr_Occurred", ptr)
 
 
@@ -75,18 +75,15 @@ def parts_by(function: ptr, x: ptr, parts: ptr[ptr], count: i64) -> bool:
 
     An interrupt, which nobody would meet again, stays set.
     """
-    found = call(function, row(x), 1, None)
+    found: own = call(function, row(x), 1, None)
     if found is None:
         if matches(entering.error_type) != 0:
             clear_error()  # the general way meets it again
         return False
     if found is entering.none:
-        dec(found)
         return False
     for i in range(count):
-        parts[i] = items_of(found)[i]
-        inc(parts[i])
-    dec(found)
+        parts[i] = held(items_of(found)[i])
     return True
 
 
@@ -101,8 +98,7 @@ def dict_parts(x: ptr, keys: ptr, parts: ptr[ptr], count: i64) -> bool:
         key = items_of(keys)[i]
         if pair[0] is not key and not same_value(pair[0], key):
             return False
-        parts[i] = pair[1]
-        inc(parts[i])
+        parts[i] = held(pair[1])
     return True
 
 
@@ -121,26 +117,22 @@ def taken_apart(check: ptr[Check], x: ptr, parts: ptr[ptr]) -> bool:
         if class_of(x) is not check.object or ptr[RawTuple](x).size != count:
             return False
         for i in range(count):
-            parts[i] = items_of(x)[i]
-            inc(parts[i])
+            parts[i] = held(items_of(x)[i])
         return True
     if check.code == LIST:
         if class_of(x) is not check.object or list_size(x) != count:
             return False
         for i in range(count):
-            parts[i] = list_item(x, i)
-            inc(parts[i])
+            parts[i] = held(list_item(x, i))
         return True
     if check.code == DICT:
         fits = class_of(x) is entering.dict_type and dict_size(x) == count
         return fits and dict_parts(x, check.object, parts, count)
     if check.code == VALUE:
-        parts[0] = value_of(x)
-        inc(parts[0])
+        parts[0] = held(value_of(x))
         return parts[0] is not None
     if check.code == CONSTANT:
-        parts[0] = check.object
-        inc(parts[0])
+        parts[0] = held(check.object)
         return True
     if check.code == EMPTY:
         return dict_size(check.object) == 0
@@ -255,15 +247,13 @@ def enter(self: ptr, args: ptr, keywords: ptr) -> ptr:
         is_named = i64(0)
         if keywords is not None and dict_size(keywords) != 0:
             is_named = 1
-        inc(site)
-        entries = ptr[ptr[EntryWords]](site + PAYLOAD)
+        holder: own = held(site)
+        entries = ptr[ptr[EntryWords]](holder + PAYLOAD)
         count = ptr[RawTuple](args).size
         for e in range(ptr[RawSelf](site).size >> 3):
             entry = entries[e]
             if entry.given == count and entry.has_keywords == is_named:
                 result = tried(entry, items_of(args), keywords)
                 if result is not ptr(MISS):
-                    dec(site)
                     return result
-        dec(site)
     return call(entering.slow, row(self, args, entering.none if keywords is None else keywords), 3, None)

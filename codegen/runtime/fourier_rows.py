@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ..kernel.nest import Status
 from ..lowering import LANES
-from ..native import Struct, extern, fn, i32, i64, local, native, ptr, shuffle, u64, vector, void
+from ..native import NO_MEMORY, Struct, extern, fn, i32, i64, local, native, ptr, shuffle, u64, vector, void
 from .fourier_passes import FLOATS
 
 #: The kinds of transforms: of complex numbers, of real ones to the half of their spectrum, of that to real ones.
@@ -317,7 +317,7 @@ def rows_of(dtype):
     number = FLOATS[dtype]
     some, split, join = side_by_side(number), pair_of(number, number, True), pair_of(number, number, False)
     size, refused, no_memory = number.bits // 8, int(Status.REFUSED), int(Status.NO_MEMORY)
-    new = extern("PyMem_RawMalloc", ptr, u64, plain=lambda count: local(number, count // size))
+    new = extern("PyMem_RawMalloc", ptr, u64, plain=lambda count: local(number, count // size), fails=NO_MEMORY)
     free = extern("PyMem_RawFree", void, ptr, plain=lambda room: None)
 
     @native(inline=False)

@@ -23,11 +23,11 @@ is called, which raises (unless the status says that something was raised).
 from __future__ import annotations
 
 from ..kernel.nest import Status
-from ..native import fn, i64, local, native, ptr, u8, u32, u64
+from ..native import fn, i64, local, native, own, ptr, row, u8, u32, u64
 from .call_objects import data_of, put_together, row_of
 from .plan_words import MISS, EntryWords, PlanWords, Spec, entering
 from .pool import from_pool, to_pool
-from .recording_objects import HEAD, RawSelf, call, dec, int_of, let_go, owning_array
+from .recording_objects import HEAD, RawSelf, call, int_of, let_go, owning_array
 from .run_steps import let_others, run_program, take_lock_again
 
 #: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
@@ -42,15 +42,12 @@ MakeScalar = fn[ptr, ptr, i64]
 @native(inline=False)
 def fail(plan: ptr[PlanWords], status: i64, size: i64) -> ptr:
     """Null, with the exception that the plan's `fail` raises."""
-    numbers = local(ptr, 2)
-    numbers[0] = int_of(status)
-    if numbers[0] is None:
+    code: own = int_of(status)
+    if code is None:
         return None
-    numbers[1] = int_of(size)
-    if numbers[1] is not None:
-        call(plan.fail, numbers, 2, None)
-        dec(numbers[1])
-    dec(numbers[0])
+    missing: own = int_of(size)
+    if missing is not None:
+        call(plan.fail, row(code, missing), 2, None)
     return None
 
 

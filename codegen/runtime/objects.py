@@ -55,7 +55,7 @@ def named(
     words   for each function, by name, what says all of it
     write   the text of a module of such functions
     """
-    key = (*words.items(), _has_checks())
+    key = (*words.items(), _build())
     return _named.get(key) or _named.setdefault(key, _found(words, write, imports))
 
 
@@ -81,7 +81,7 @@ def _kept_by() -> tuple[DiskCache | None, str]:
     """The disk that keeps what this version of the library writes, and what says which version that is."""
     disk = default()
     identity = package_identity("codegen") if disk else None
-    return disk if identity else None, f"{identity} with checks" if _has_checks() else f"{identity}"
+    return disk if identity else None, f"{identity}{_build()}"
 
 
 #: The words of native Python of which there is one by its name.
@@ -125,14 +125,19 @@ def facts(name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def native_module() -> Translation:
-    """An empty module of native Python, with checks where AUTODIFF_NATIVE_CHECKS=1 asks for them."""
+    """An empty module of native Python, in the build that is asked for."""
     from ..native import Translation  # not needed where the code is on disk
 
-    return Translation(checks=_has_checks())
+    return Translation(checks=_build() == _CHECKS, faults=_build() == _FAULTS)
 
 
-def _has_checks() -> bool:
-    return os.environ.get("AUTODIFF_NATIVE_CHECKS", "0") == "1"
+#: The builds of native Python beside the usual one: AUTODIFF_NATIVE_CHECKS=1 asks for checks, =faults for calls that a
+#: test has fail in turn.
+_CHECKS, _FAULTS = " with checks", " with faults"
+
+
+def _build() -> str:
+    return {"1": _CHECKS, "faults": _FAULTS}.get(os.environ.get("AUTODIFF_NATIVE_CHECKS", "0"), "")
 
 
 def loaded(

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from ..emit.target import Target
 from ..kernel.nest import Status
-from ..native import constants, extern, i8, i32, i64, local, native, ptr, select, u32, u64, vector, void
+from ..native import NO_MEMORY, constants, extern, i8, i32, i64, local, native, ptr, select, u32, u64, vector, void
 
 #: Elements as they are in memory, and if they are floats.
 KINDS = {"f32": (i32, True), "f64": (i64, True), "i32": (i32, False), "i64": (i64, False), "bool": (i8, False)}
@@ -306,7 +306,7 @@ def order_of(dtype, features):
     E, lanes, refused = KINDS[dtype][0], V.lanes, int(Status.NO_MEMORY)
     prepare, finish = words_of(dtype, V)
     network = network_of(V)
-    allocated = extern("PyMem_RawMalloc", ptr, u64)
+    allocated = extern("PyMem_RawMalloc", ptr, u64, fails=NO_MEMORY)
     free_memory = extern("PyMem_RawFree", void, ptr)
 
     @native(inline=False)

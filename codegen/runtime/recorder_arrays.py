@@ -14,7 +14,7 @@ more extents, of another class, or met where machine code may not record is left
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, local, native, ptr, static, u32, u64, void
+from ..native import FAILS, Struct, array, extern, i32, i64, local, native, own, ptr, static, u32, u64, void
 from . import recording_objects as py
 from .record_table import MOST_EXTENTS
 from .recorder_nodes import new_leaf, recording_now
@@ -30,9 +30,9 @@ WRITEABLE, PACKED, OWN_MEMORY = 0x400, 0x1 | 0x100, 0x1 | 0x4 | 0x100
 #: In place of the kind of an array that nobody has told.
 UNKNOWN = 2
 
-new_view = extern("new_view", ptr, ptr, ptr, ptr)
-new_copy = extern("new_copy", ptr, ptr, i32)
-set_handler = extern("set_handler", ptr, ptr)
+new_view = extern("new_view", ptr, ptr, ptr, ptr, fails=FAILS)
+new_copy = extern("new_copy", ptr, ptr, i32, fails=FAILS)
+set_handler = extern("set_handler", ptr, ptr, fails=FAILS)
 
 
 class LeafEntry(Struct):
@@ -91,15 +91,12 @@ def own_copy(a: ptr[py.RawArray]) -> ptr:
     """A packed copy of an array: a large one in memory of the pool, which is there already.  Null with an exception."""
     if size_of(a) <= POOLED:
         return new_copy(a, 0)  # NPY_CORDER
-    usual = set_handler(tape.allocator)
+    usual: own = set_handler(tape.allocator)
     if usual is None:
         return None
-    copy = new_copy(a, 0)
-    pools = set_handler(usual)
-    py.dec(usual)
-    py.dec(pools)
+    copy: own = new_copy(a, 0)
+    pools: own = set_handler(usual)
     if pools is None:
-        py.dec(copy)
         return None
     return copy
 
@@ -116,15 +113,12 @@ def copy_leaf(a: ptr) -> ptr:
     kind = kind_of_array(ptr[py.RawArray](a))
     if u64(kind) <= UNKNOWN:
         return nothing()
-    py.inc(kind)  # memory is asked for: the table may change meanwhile
-    made = ptr(None)
-    value = own_copy(ptr[py.RawArray](a))
-    if value is not None:
-        set_writeable(ptr[py.RawArray](value), False)
-        made = new_leaf(kind, value)
-        py.dec(value)
-    py.dec(kind)
-    return made
+    leaf: own[RawKind] = py.held(kind)  # memory is asked for: the table may change meanwhile
+    value: own = own_copy(ptr[py.RawArray](a))
+    if value is None:
+        return None
+    set_writeable(ptr[py.RawArray](value), False)
+    return new_leaf(leaf, value)
 
 
 @native
@@ -138,6 +132,5 @@ def learn_leaf(a: ptr, kind: ptr) -> void:
     for i in range(raw.nd):
         entry.extents[i] = raw.dims[i]
     old = entry.kind
-    py.inc(kind)
-    entry.kind = ptr[RawKind](kind)
+    entry.kind = ptr[RawKind](py.held(kind))
     py.dec(old)  # null, of an empty one, is fine

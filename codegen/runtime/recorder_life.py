@@ -15,7 +15,7 @@ Chains of nodes are long: a node that is let go of amid a few others waits on a 
 
 from __future__ import annotations
 
-from ..native import Struct, extern, fn, i32, i64, native, ptr, static, u64, void
+from ..native import FAILS, Struct, extern, fn, i32, i64, native, ptr, static, u64, void
 from . import recording_objects as py
 from .recording_structs import RawHandle, RawNode, RawRich, drop_inputs, tape, word_of
 from .slots import DEALLOC
@@ -84,7 +84,7 @@ def set_life(usual_dealloc: u64, handle_references: i64, rich_references: i64) -
 # ------------------------------------------------------------------ made
 
 
-@native(inline=True)
+@native(inline=True, fails=FAILS)
 def used_or_new(kept: ptr[Kept], cls: ptr) -> ptr:
     """An object of a class: one that is kept, as if it were new, or a new one; null with an exception."""
     found = kept.first

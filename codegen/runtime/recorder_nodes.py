@@ -20,7 +20,7 @@ attributes (`get_inputs`, ...); where it asks for inputs, these move to a tuple.
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, local, native, ptr, static, u64
+from ..native import Struct, array, extern, i32, i64, local, moved, native, own, ptr, static, u64
 from . import recording_objects as py
 from .record_table import MOST_NODES
 from .recorder_life import clear_number, new_handle, new_plain
@@ -125,15 +125,13 @@ def new_node(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
 @native(inline=True)
 def picked(step: ptr[NodeWords], i: i64, nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
     """A new reference to an input of a step."""
-    found = nodes[step.inputs[i]]
-    py.inc(found)
-    return found
+    return ptr[RawNode](py.held(nodes[step.inputs[i]]))
 
 
 @native
 def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
     """The node of a step; null with an exception."""
-    n = new_node(step.kind, step.value)
+    n: own[RawNode] = new_node(step.kind, step.value)
     if n is None:
         return None
     if step.count <= 2:
@@ -144,7 +142,6 @@ def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
         return n
     inputs = py.new_tuple(step.count)
     if inputs is None:
-        py.dec(n)
         return None
     for i in range(step.count):
         py.set_tuple(inputs, i, picked(step, i, nodes))
@@ -167,16 +164,14 @@ def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[ptr[RawNode]], held: 
 @native
 def new_leaf(kind: ptr[RawKind], value: ptr) -> ptr[RawHandle]:
     """A handle on a new node that has this value; null with an exception."""
-    n = new_node(kind, value)
+    n: own[RawNode] = new_node(kind, value)
     if n is None:
         return None
     handle = new_handle(kind.out.cls)
     if handle is None:
-        py.dec(n)
         return None
-    handle.node = n
-    py.inc(tape.false)
-    handle.masked = tape.false
+    handle.node = moved(n)
+    handle.masked = py.held(tape.false)
     return handle
 
 
@@ -188,21 +183,19 @@ def inputs_of(n: ptr[RawNode]) -> ptr:
     """The inputs as a tuple, a new reference: those in the node move into it.  Null with an exception."""
     while n.inputs is None:
         count = count_of(n)
-        made = py.new_tuple(count)
+        made: own = py.new_tuple(count)
         if made is None:
             return None
         if n.inputs is not None or count_of(n) != count:
-            py.dec(made)  # memory was asked for: what ran has dropped or moved them
-            continue
+            continue  # memory was asked for: what ran has dropped or moved them
         if count > 0:
             py.set_tuple(made, 0, n.first)
         if count > 1:
             py.set_tuple(made, 1, n.second)
         n.first = None
         n.second = None
-        n.inputs = made
-    py.inc(n.inputs)
-    return n.inputs
+        n.inputs = moved(made)
+    return py.held(n.inputs)
 
 
 @native

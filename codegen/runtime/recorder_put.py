@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, f64, i32, i64, local, native, ptr, row, u64
+from ..native import FAILS, Struct, array, extern, f64, i32, i64, local, moved, native, own, ptr, row, u64
 from . import recording_objects as py
 from .record_table import (
     FIRST_STATIC,
@@ -25,21 +25,18 @@ from .record_table import (
     PROGRAM_WORDS,
 )
 from .recorder_arrays import OWN_MEMORY, own_copy, set_writeable, size_of
-from .recorder_life import NODE, new_handle
+from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape, word_of
 
-new_reference = extern("PyWeakref_NewRef", ptr, ptr, ptr)
+new_reference = extern("PyWeakref_NewRef", ptr, ptr, ptr, fails=FAILS)
 
 
 @native
 def done_with_two(function: ptr, first: ptr, second: ptr) -> i32:
     """Call a function of Python's for what it does.  -1 with an exception."""
-    answer = py.call_two(function, first, second)
-    if answer is None:
-        return -1
-    py.dec(answer)
-    return 0
+    answer: own = py.call_two(function, first, second)
+    return i32(-1) if answer is None else i32(0)
 
 
 @native
@@ -47,24 +44,29 @@ def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
     """Remember the handle of a small pending result, weakly.  -1 with an exception."""
     has_list = now.small is not None and py.class_of(now.small) is tape.list_type
     if has_list and py.list_size(now.small) < int_or(now.limit, 0):
-        reference = new_reference(y, None)
+        reference: own = new_reference(y, None)
         if reference is None:
             return -1
-        status = py.append(now.small, reference)  # it may be another list by now
-        py.dec(reference)
-        return status
+        return py.append(now.small, reference)  # it may be another list by now
     return done_with_two(tape.note_small, now, y)
 
 
 @native
-def rebind(now: ptr[RawRecording], x: ptr, n: ptr[RawNode]) -> i32:
-    """Give a handle another node, whose count comes along, and remember it.  -1 with an exception."""
-    is_small = n.kind.out.small is tape.true
-    is_plain = n.type is tape.plain_type
-    py.exchange(ptr[ptr](x) + NODE, n)
-    if is_small:
-        return note(now, ptr[RawHandle](x))
-    return i32(0) if is_plain else done_with_two(tape.note_updated, now, x)
+def rebind(now: ptr[RawRecording], x: ptr, n: own[RawNode]) -> i32:
+    """Give a handle another node, and remember it.  -1 with an exception: then it keeps the node that it had."""
+    handle = ptr[RawHandle](x)
+    old: own[RawNode] = handle.node
+    py.inc(n)
+    handle.node = n
+    status = i32(0)
+    if n.kind.out.small is tape.true:
+        status = note(now, handle)
+    elif n.type is not tape.plain_type:
+        status = done_with_two(tape.note_updated, now, x)
+    if status != 0 and handle.node is n:
+        handle.node = moved(old)
+        py.dec(n)
+    return status
 
 
 class StaticArgument(Struct):
@@ -105,7 +107,7 @@ assert _PLACES == [MODE, FIRST_STATIC, PROGRAM_WORDS]
 # ------------------------------------------------------------------ leaves of operands
 
 int_as_float = extern("PyLong_AsDouble", f64, ptr)
-float_of = extern("PyFloat_FromDouble", ptr, f64)
+float_of = extern("PyFloat_FromDouble", ptr, f64, fails=FAILS)
 error_set = extern("PyErr_Occurred", ptr)
 
 
@@ -113,25 +115,18 @@ error_set = extern("PyErr_Occurred", ptr)
 def number_node(x: ptr, kind: ptr[RawKind]) -> ptr[RawNode]:
     """The leaf of a number, as a float; null with an exception."""
     cls = py.class_of(x)
-    value = x
     if cls is tape.float_type:
-        py.inc(x)
-    else:
-        number = int_as_float(x) if cls is tape.int_type else py.float_value(x)
-        if error_set() is not None:
-            return None
-        value = float_of(number)
-    return node_holding(kind, value)
+        return new_node(kind, x)
+    number = int_as_float(x) if cls is tape.int_type else py.float_value(x)
+    if error_set() is not None:
+        return None
+    return node_holding(kind, float_of(number))
 
 
 @native
-def node_holding(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
+def node_holding(kind: ptr[RawKind], value: own) -> ptr[RawNode]:
     """The leaf of a value, whose reference it takes over; null with an exception, which is set where that is null."""
-    if value is None:
-        return None
-    made = new_node(kind, value)
-    py.dec(value)
-    return made
+    return ptr[RawNode](None) if value is None else new_node(kind, value)
 
 
 @native(inline=False)
@@ -235,21 +230,17 @@ def is_inside_masked(xs: ptr[ptr], count: i64) -> bool:
 def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> ptr[RawHandle]:
     """The handle on the result of a program; null with an exception."""
     out = n.kind.out
-    y = new_handle(out.cls)
+    y: own[RawHandle] = new_handle(out.cls)
     if y is None:
         return None
-    py.inc(n)
-    y.node = n
+    y.node = ptr[RawNode](py.held(n))
     masked = tape.false
     if now.body is not tape.zero and is_inside_masked(xs, count):
         masked = tape.true
-    py.inc(masked)
-    y.masked = masked
+    y.masked = py.held(masked)
     if out.small is tape.true and note(now, y) < 0:
-        py.dec(y)
         return None
     if number_of(n) > int_or(now.look_at, 0) and not looked_at(n, now):
-        py.dec(y)
         return None
     return y
 
@@ -257,12 +248,8 @@ def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> 
 @native(inline=False)
 def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
     """Let Python look at the size of the recording.  False with an exception."""
-    inputs = inputs_of(n)
-    if inputs is None:
-        return False
-    status = done_with_two(tape.look_at, now, inputs)
-    py.dec(inputs)
-    return status == 0
+    inputs: own = inputs_of(n)
+    return inputs is not None and done_with_two(tape.look_at, now, inputs) == 0
 
 
 @native
@@ -273,7 +260,6 @@ def put_down(
 
     `nodes` has references to the operands' nodes, null for a number; they are given away here, with one to the program.
     """
-    owner = program.owner
     y = ptr[RawHandle](0)
     held = operands
     is_good = True
@@ -289,7 +275,7 @@ def put_down(
     if is_good:
         y = named(nodes[held - 1], now, xs, operands)
     py.let_go(ptr[ptr](nodes), held)
-    py.dec(owner)
+    py.dec(program.owner)
     return y
 
 
@@ -324,10 +310,10 @@ def put_kind(
 
 
 @native
-def put_program(own: ptr, arguments: ptr[ptr], count: i64) -> ptr:
-    """put(recording, *operands), as CPython calls it: `own` holds the address of the program."""
+def put_program(self: ptr, arguments: ptr[ptr], count: i64) -> ptr:
+    """put(recording, *operands), as CPython calls it: `self` holds the address of the program."""
     nodes = local(ptr[RawNode], MOST_NODES)
-    program = ptr[ProgramWords](ptr[py.RawSelf](own).payload)
+    program = ptr[ProgramWords](ptr[py.RawSelf](self).payload)
     if count - 1 != program.operands:
         bad_argument()
         return None

@@ -13,7 +13,7 @@ Whatever is otherwise (a pending value that is not known, an error, a trace) is 
 
 from __future__ import annotations
 
-from ..native import extern, i32, i64, local, native, ptr, row, u64
+from ..native import extern, i32, i64, local, native, own, ptr, row, u64
 from . import recording_objects as py
 from .recorder_arrays import new_view, set_writeable
 from .recorder_nodes import bad_argument, kind_of, node_of, recording_here, recording_now
@@ -49,10 +49,8 @@ def answered(n: ptr[RawNode]) -> i32:
     now = recording_now(mode)
     if now is None or now.tracing is not tape.zero:
         return 0
-    py.inc(now)
-    found = answer_value(now, n, mode[0] is tape.true)
-    py.dec(now)
-    py.dec(found)
+    recording: own[RawRecording] = py.held(now)
+    found: own = answer_value(recording, n, mode[0] is tape.true)
     if found is None:
         return -1
     return i32(found is tape.true)
@@ -147,9 +145,8 @@ def read_bool(x: ptr) -> i32:
         found = py.call_one(tape.python_bool, x)
     if found is None:
         return -1
-    truth = is_true(found)
-    py.dec(found)
-    return truth
+    answer: own = found
+    return is_true(answer)
 
 
 @native
@@ -194,8 +191,7 @@ def set_grad(x: ptr, value: ptr) -> ptr:
         now = recording_here()
         leaf = leaf_of(x)
         if leaf is not None and now is not None and now.tracing is tape.zero and now.unseen is tape.zero:
-            py.inc(tape.none)
-            py.exchange(ptr[ptr](leaf) + GRAD, tape.none)
+            py.exchange(ptr[ptr](leaf) + GRAD, py.held(tape.none))
             return nothing()
     return py.call_two(tape.python_set_grad, x, value)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..native import Struct, array, extern, i32, i64, local, native, ptr, row, static, u64
+from ..native import FAILS, Struct, array, extern, i32, i64, local, native, ptr, row, static, u64
 from . import recording_objects as py
 from .record_table import COUNTS, FIRST, MOST_OPERANDS, MOST_STATICS, SITE_WORDS
 from .recorder_put import StaticArgument
@@ -27,7 +27,7 @@ from .recording_structs import RawFunction, tape
 COMPARE, POWER, SUBSCRIPT, ASSIGN, CALLED, *_ = list(FIRST.values())[2:]
 
 dict_next = extern("PyDict_Next", i32, ptr, ptr[i64], ptr[ptr], ptr[ptr])
-call_with = extern("PyObject_VectorcallDict", ptr, ptr, ptr[ptr], u64, ptr)
+call_with = extern("PyObject_VectorcallDict", ptr, ptr, ptr[ptr], u64, ptr, fails=FAILS)
 
 
 class RecordingSite(Struct):

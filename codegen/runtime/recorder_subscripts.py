@@ -14,7 +14,7 @@ axis.
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, local, native, ptr, row, u64, void
+from ..native import FAILS, Struct, array, extern, i32, i64, local, native, own, ptr, row, u64, void
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_nodes import is_captured, is_masked, recording_now, recording_operations
@@ -26,6 +26,7 @@ from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, nothing
 #: The first words of entries that are no slices.
 INT, NEW, REST, INDEX = u64(-1), u64(-2), u64(-3), u64(-4)
 
+given_ends = extern("PySlice_Unpack", i32, ptr, ptr[i64], ptr[i64], ptr[i64], fails=FAILS)
 adjusted = extern("PySlice_AdjustIndices", i64, i64, ptr[i64], ptr[i64], i64)
 
 
@@ -87,7 +88,7 @@ def read_slice(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr[RawSlice]
     start = local(i64, 1)
     stop = local(i64, 1)
     step = local(i64, 1)
-    if py.slice_ends(one, start, stop, step) < 0:
+    if given_ends(one, start, stop, step) < 0:
         py.clear_error()  # Python says what is wrong
         return False
     count = adjusted(extent, start, stop, step[0])
@@ -309,7 +310,6 @@ def assign(x: ptr, key: ptr, value: ptr) -> i32:
         py.dec(found)
         return -1 if found is None else 0
     # The handle that was noted is about to go; this one is found at the next ask instead.
-    n = ptr[RawHandle](found).node
-    py.inc(n)
+    n: own[RawNode] = py.held(ptr[RawHandle](found).node)
     py.dec(found)
     return rebind(r.now, x, n)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..native import i64, local, native, ptr
+from ..native import i64, local, native, own, ptr
 from . import recording_objects as py
 from .record_table import FIRST
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
@@ -22,7 +22,7 @@ from .recorder_nodes import is_captured, next_number, recording_now
 from .recorder_put import rebind
 from .recorder_sites import at_site, named_sites, sites
 from .recorder_tables import is_miss, key_of
-from .recording_structs import RawNode, RawRecording, RawRich, tape
+from .recording_structs import RawKind, RawLeaf, RawNode, RawRecording, RawRich, tape
 
 #: The first site of binary operators, and of those in place.
 OPERATORS, UPDATES = FIRST["binary"], FIRST["in_place"]
@@ -42,19 +42,14 @@ def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> ptr:
     n = new_rich()
     if n is None:
         return None
-    py.inc(kind)
-    py.inc(leaf)
-    py.inc(value)
-    py.inc(tape.none)
-    n.kind = kind
-    n.leaf = leaf
-    n.first = value
-    n.value = tape.none
+    n.kind = ptr[RawKind](py.held(kind))
+    n.leaf = ptr[RawLeaf](py.held(leaf))
+    n.first = ptr[RawNode](py.held(value))
+    n.value = py.held(tape.none)
     words = ptr[ptr](n)
     for word in range(FIRST_RICH, LAST_RICH):
         if words[word] is None:
-            py.inc(tape.none)
-            words[word] = tape.none
+            words[word] = py.held(tape.none)
     n.number = next_number()
     return n
 
@@ -74,8 +69,7 @@ def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
         return updated_leaf(ptr[RawRich](found[1]), found[0], mode)
     if y_key is not t_key or is_captured(found[1], now):
         return ptr(PYTHON)
-    py.inc(found[0])
-    return found[0]
+    return py.held(found[0])
 
 
 @native
@@ -85,27 +79,18 @@ def update(number: i64, t: ptr, x: ptr) -> ptr:
     mode = local(ptr, 1)
     if recording_now(mode) is None:
         return py.call_two(site.slow, t, x)
-    y = at_site(sites + (OPERATORS + number), t, x)
+    y: own = at_site(sites + (OPERATORS + number), t, x)
     if y is tape.not_implemented:
-        py.dec(y)
         return py.call_two(site.slow, t, x)
     if y is None:
         return None
     now = recording_now(mode)  # Python may have run meanwhile
     made = ptr(PYTHON) if now is None else contents(t, y, now, mode[0])
     if made is ptr(PYTHON):
-        rebound = py.call_two(site.unknown, t, y)
-        py.dec(y)
-        return rebound
-    if made is None:
-        py.dec(y)
+        return py.call_two(site.unknown, t, y)
+    if made is None or rebind(now, t, ptr[RawNode](made)) != 0:
         return None
-    status = rebind(now, t, ptr[RawNode](made))
-    py.dec(y)
-    if status != 0:
-        return None
-    py.inc(t)
-    return t
+    return py.held(t)
 
 
 def _in_place(number: int) -> Any:

@@ -16,7 +16,7 @@ its last reader; it becomes an array where Python reads it, or if it is a result
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, fn, i32, i64, local, native, ptr, row, u8, u32, u64, void
+from ..native import NO_MEMORY, Struct, array, extern, fn, i32, i64, local, native, ptr, row, u8, u32, u64, void
 from . import recording_objects as py
 from .recorder_arrays import size_of
 from .recording_structs import RawKind, nothing, tape
@@ -28,7 +28,7 @@ BYTES, FUNCTION, DATA, LOOP_WORDS = 4, 8, 9, 10
 
 Loop = fn[void, ptr[ptr], ptr[i64], ptr[i64], ptr]
 #: Those of `pool`, which is part of the launcher's code.
-from_pool = extern("from_pool", ptr, u64)
+from_pool = extern("from_pool", ptr, u64, fails=NO_MEMORY)
 to_pool = extern("to_pool", void, ptr)
 
 

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from ..native import i64, local, native, ptr, u32, u64, void
+from ..native import i64, local, native, own, ptr, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import PAST, READ, begin, entry_of, nodes_of, walk
 from .recording_hash import Digest, known_identity, mix, number, start
@@ -111,11 +111,12 @@ def looked_up(key: ptr) -> ptr:
     if ptr[py.RawObject](answer).type is not tape.answer_type:
         return None
     if py.list_item(entry, 1) is not tape.plans.clock:  # it is the latest used now
-        clock = py.int_of(py.int_value(tape.plans.clock) + 1)
-        if clock is not None:
-            py.inc(clock)
+        clock: own = py.int_of(py.int_value(tape.plans.clock) + 1)
+        if clock is None:
+            py.clear_error()  # it keeps the place that it had
+        else:
+            py.set_list(entry, 1, py.held(clock))
             py.exchange(ptr[ptr](tape.plans) + CLOCK, clock)
-            py.set_list(entry, 1, clock)
     return answer if ptr[AnswerBlock](py.bytes_at(answer)[0]).valid[0] is tape.true else ptr(None)
 
 
@@ -146,13 +147,12 @@ def ask(
         if executable is tape.none:
             executable = None
         return run(answer, executable, py.tuple_item(given, 3), d, purpose, now, is_released)
-    key = key_object(d)
+    key: own = key_object(d)
     if key is None:
         return None
     if walk.n_calls > 0:
         return py.list_of_two(key, nodes_of(walk.calls, walk.n_calls))
     known = looked_up(key)
-    py.dec(key)
     if known is None:
         return nothing()
     return run(known, None, None, d, purpose, now, is_released)
@@ -165,10 +165,9 @@ def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> pt
     known = ptr(None)
     walk.held = 0
     if walked(d, VALUE, node, now.small, tape.empty, tape.empty, tape.empty, tape.empty, tracks):
-        key = key_object(d)
+        key: own = key_object(d)
         if key is not None:
             known = looked_up(key)
-            py.dec(key)
         else:
             py.clear_error()
     if known is None:

@@ -1,7 +1,7 @@
 """Objects of Python's and NumPy's in native Python: their heads as structs, and the calls of CPython's that are shared.
 
     RawObject, RawArray, ...  their heads: `native.OFFSETS` is compared with live objects when the launcher is made
-    exchange, let_go          counts of references
+    held, exchange, let_go    counts of references
     call_one, call_two        a function of Python's with one object, or two
     room, leave               memory for objects that are held for the length of a call
     list_of, tuple_of         a list, or a tuple, of objects that are held
@@ -14,7 +14,7 @@ A function that makes an object may run any Python: the collector of cycles may 
 
 from __future__ import annotations
 
-from ..native import Struct, extern, f64, i32, i64, native, ptr, row, u32, u64, void
+from ..native import FAILS, NO_MEMORY, Struct, extern, f64, i32, i64, moved, native, own, ptr, row, u32, u64, void
 
 
 class RawObject(Struct):
@@ -81,37 +81,37 @@ inc = extern("Py_IncRef", void, ptr)
 dec = extern("Py_DecRef", void, ptr)
 tuple_size = extern("PyTuple_Size", i64, ptr, plain=len)
 tuple_item = extern("PyTuple_GetItem", ptr, ptr, i64, plain=lambda t, i: t[i])
-new_tuple = extern("PyTuple_New", ptr, i64)
+new_tuple = extern("PyTuple_New", ptr, i64, fails=FAILS)
 set_tuple = extern("PyTuple_SetItem", i32, ptr, i64, ptr)
 list_size = extern("PyList_Size", i64, ptr, plain=len)
 list_item = extern("PyList_GetItem", ptr, ptr, i64, plain=lambda t, i: t[i])
-new_list = extern("PyList_New", ptr, i64)
+new_list = extern("PyList_New", ptr, i64, fails=FAILS)
 set_list = extern("PyList_SetItem", i32, ptr, i64, ptr)
-append = extern("PyList_Append", i32, ptr, ptr)
+append = extern("PyList_Append", i32, ptr, ptr, fails=FAILS)
 dict_size = extern("PyDict_Size", i64, ptr, plain=len)
 dict_item = extern("PyDict_GetItem", ptr, ptr, ptr)
-new_bytes = extern("PyBytes_FromStringAndSize", ptr, ptr, i64)
+new_bytes = extern("PyBytes_FromStringAndSize", ptr, ptr, i64, fails=FAILS)
 bytes_at = extern("PyBytes_AsString", ptr[u64], ptr)
-int_of = extern("PyLong_FromLongLong", ptr, i64)
+int_of = extern("PyLong_FromLongLong", ptr, i64, fails=FAILS)
 int_value = extern("PyLong_AsLongLong", i64, ptr, plain=int)
 float_value = extern("PyFloat_AsDouble", f64, ptr, plain=float)
-slice_ends = extern("PySlice_Unpack", i32, ptr, ptr[i64], ptr[i64], ptr[i64])
+slice_ends = extern("PySlice_Unpack", i32, ptr, ptr[i64], ptr[i64], ptr[i64])  # of a slice of ours
 referent = extern("PyWeakref_GetObject", ptr, ptr)
 is_subtype = extern("PyType_IsSubtype", i32, ptr, ptr)
-next_of = extern("PyIter_Next", ptr, ptr)
-call_method = extern("PyObject_VectorcallMethod", ptr, ptr, ptr[ptr], u64, ptr)
-call = extern("PyObject_Vectorcall", ptr, ptr, ptr[ptr], u64, ptr)
+next_of = extern("PyIter_Next", ptr, ptr, fails=FAILS)
+call_method = extern("PyObject_VectorcallMethod", ptr, ptr, ptr[ptr], u64, ptr, fails=FAILS)
+call = extern("PyObject_Vectorcall", ptr, ptr, ptr[ptr], u64, ptr, fails=FAILS)
 matches = extern("PyErr_ExceptionMatches", i32, ptr)
 clear_error = extern("PyErr_Clear", void)
-context_value = extern("PyContextVar_Get", i32, ptr, ptr, ptr[ptr])
+context_value = extern("PyContextVar_Get", i32, ptr, ptr, ptr[ptr], fails=FAILS)
 no_memory = extern("PyErr_NoMemory", ptr)
-allocated = extern("PyMem_RawMalloc", ptr, u64)
-resized = extern("PyMem_RawRealloc", ptr, ptr, u64)
+allocated = extern("PyMem_RawMalloc", ptr, u64, fails=NO_MEMORY)
+resized = extern("PyMem_RawRealloc", ptr, ptr, u64, fails=NO_MEMORY)
 free = extern("PyMem_RawFree", void, ptr)
 thread_state = extern("PyThreadState_Get", ptr)
 set_bytes = extern("memset", ptr, ptr, i32, u64)
-new_array = extern("new_array", ptr, ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
-copy_into = extern("copy_into", i32, ptr, ptr)
+new_array = extern("new_array", ptr, ptr, own, i32, ptr, ptr, ptr, i32, ptr, fails=FAILS)
+copy_into = extern("copy_into", i32, ptr, ptr, fails=FAILS)
 
 
 #: Of a new array: it is packed, aligned, writeable;  it owns its memory.
@@ -150,10 +150,17 @@ def call_two(function: ptr, x: ptr, y: ptr) -> ptr:
 
 
 @native(inline=True)
-def exchange(place: ptr[ptr], value: ptr) -> void:
-    """Put an object, whose count comes along, where another one is."""
+def held(thing: ptr) -> ptr:
+    """A new reference of an object, which may be null."""
+    inc(thing)
+    return thing
+
+
+@native(inline=True)
+def exchange(place: ptr[ptr], value: own) -> void:
+    """Put an object where another one is."""
     old = place[0]
-    place[0] = value
+    place[0] = moved(value)
     dec(old)
 
 
@@ -219,6 +226,6 @@ def tuple_of(objects: ptr[ptr], count: i64) -> ptr:
 
 
 @native
-def list_of_two(first: ptr, second: ptr) -> ptr:
+def list_of_two(first: own, second: own) -> ptr:
     """A list of two objects: see `list_of`."""
-    return list_of(row(first, second), 2)
+    return list_of(row(moved(first), moved(second)), 2)

@@ -12,7 +12,7 @@ A part is a tuple: its segment, and the nodes of that in the order in which the 
 
 from __future__ import annotations
 
-from ..native import extern, i32, i64, local, native, ptr, u64
+from ..native import FAILS, extern, i32, i64, local, moved, native, own, ptr, row, u64, void
 from . import recording_objects as py
 from .call_objects import set_in_dict
 from .recording_entries import number_word, walk
@@ -20,11 +20,11 @@ from .recording_piece import CodeBlock, PieceBlock, is_alike
 from .recording_run import settle
 from .recording_structs import RawNode, RawSegment, is_plain_or_no_leaf, nothing, tape
 
-set_has = extern("PySet_Contains", i32, ptr, ptr)
-add_to_set = extern("PySet_Add", i32, ptr, ptr)
+set_has = extern("PySet_Contains", i32, ptr, ptr)  # of nodes, which compare as objects do
+add_to_set = extern("PySet_Add", i32, ptr, ptr, fails=FAILS)
 drop_from_set = extern("PySet_Discard", i32, ptr, ptr)
-put_in_list = extern("PyList_Insert", i32, ptr, i64, ptr)
-set_slice = extern("PyList_SetSlice", i32, ptr, i64, i64, ptr)
+put_in_list = extern("PyList_Insert", i32, ptr, i64, ptr, fails=FAILS)
+set_slice = extern("PyList_SetSlice", i32, ptr, i64, i64, ptr, fails=FAILS)
 drop_from_dict = extern("PyDict_DelItem", i32, ptr, ptr)
 
 #: Words of a table beside places: an object, which cotangent that was given, which result.
@@ -70,14 +70,10 @@ def part_of(segment: ptr, count: i64) -> ptr:
     if held is None:
         return None
     for i in range(count):
-        held[i] = walk.met[i + 1].node
-        py.inc(held[i])
-    both = local(ptr, 2)
-    both[1] = py.tuple_of(held, count)  # which may run any Python: nothing of the walk is read any more
+        held[i] = py.held(walk.met[i + 1].node)
+    nodes = py.tuple_of(held, count)  # which may run any Python: nothing of the walk is read any more
     py.leave(held, nearby)
-    both[0] = segment
-    py.inc(segment)
-    return py.tuple_of(both, 2)
+    return py.tuple_of(row(py.held(segment), nodes), 2)
 
 
 @native
@@ -87,8 +83,7 @@ def meet_outside(n: ptr[RawNode], frontier: ptr, ends: ptr, is_end: ptr) -> bool
     if set_has(ends, n) != 0:
         return True
     if n.type is not tape.plain_type:
-        said = py.call_one(is_end, n)
-        py.dec(said)
+        said: own = py.call_one(is_end, n)
         if said is not tape.false:
             return said is not None
     word = number_word(n)
@@ -106,12 +101,11 @@ def take(segment: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: 
     p = block_of(segment)
     if not is_alike(p, frontier, False) or not is_free(p, frontier, gone):
         return 0
-    part = part_of(segment, i64(p.count))
+    part: own = part_of(segment, i64(p.count))
     if part is None:
         return -1
     status = py.append(parts, part)
     nodes = py.tuple_item(part, 1)
-    py.dec(part)
     if status == 0:
         status = set_slice(frontier, py.list_size(frontier) - p.roots, py.list_size(frontier), None)
     for i in range(p.roots):
@@ -122,6 +116,16 @@ def take(segment: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: 
         if status == 0 and not meet_outside(n, frontier, ends, is_end):
             status = -1
     return i32(1) if status == 0 else i32(-1)
+
+
+@native
+def put_first(items: ptr, k: i64) -> void:
+    """Move the item of a list at place k, which somebody holds, to the front."""
+    item: own = py.held(py.list_item(items, k))
+    while k > 0:
+        k -= 1
+        py.set_list(items, k + 1, py.held(py.list_item(items, k)))
+    py.set_list(items, 0, moved(item))
 
 
 @native
@@ -141,14 +145,10 @@ def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_e
         segments = py.dict_item(known, latest.kind)
         k = i64(0)
         while found == 0 and segments is not None and k < py.list_size(segments):
-            segment = py.list_item(segments, k)
-            py.inc(segment)
+            segment: own = py.held(py.list_item(segments, k))
             found = take(segment, frontier, parts, gone, ends, is_end)
-            if found == 1 and k > 0 and (
-                set_slice(segments, k, k + 1, None) != 0 or put_in_list(segments, 0, segment) != 0
-            ):
-                found = -1
-            py.dec(segment)
+            if found == 1:
+                put_first(segments, k)
             k += 1
     return nothing() if found >= 0 else ptr(None)
 
@@ -191,13 +191,12 @@ def compute_parts(parts: ptr) -> ptr:
         if code is None:
             continue
         nodes = py.tuple_item(part, 1)
-        results = called(code, nodes, None)
+        results: own = called(code, nodes, None)
         if results is None:
             return None
         for k in range(code.results):
             word = code.result_table + 3 * k
             settle(ptr[RawNode](py.tuple_item(nodes, word[0])), results, word)
-        py.dec(results)
     return nothing()
 
 
@@ -221,12 +220,10 @@ def new_pull(segment: ptr, flags: ptr[i64], count: i64, make: ptr) -> bool:
     numbers = local(ptr, count)
     for i in range(count):
         numbers[i] = py.int_of(flags[i])
-    pattern = py.list_of(numbers, count)
+    pattern: own = py.list_of(numbers, count)
     if pattern is None:
         return False
-    made = py.call_two(make, segment, pattern)
-    py.dec(pattern)
-    py.dec(made)
+    made: own = py.call_two(make, segment, pattern)
     return made is not None
 
 
@@ -251,7 +248,7 @@ def cotangent_of(n: ptr[RawNode], is_root: bool, bars: ptr, masked: ptr, zeros: 
 @native
 def put_cotangents(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr], bars: ptr, masked: ptr) -> bool:
     """Run a pull, and keep the cotangents of what a part reads.  False with an exception."""
-    results = ptr(None)
+    results: own = ptr(None)
     if code.executable is not None:
         results = called(code, nodes, given)
         if results is None:
@@ -266,7 +263,6 @@ def put_cotangents(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr], bars: ptr,
             bar = word_at(word + 1, nodes, given, results)
             status = add_to_set(masked, n) if word[3] == 2 else drop_from_set(masked, n)
             is_right = status >= 0 and set_in_dict(bars, n, bar) == 0
-    py.dec(results)
     return is_right
 
 
@@ -288,9 +284,8 @@ def pull_part(segment: ptr, nodes: ptr, bars: ptr, masked: ptr, make: ptr, zeros
         is_right = new_pull(segment, flags, count, make)
         pull = pull_of(p, flags, count)
     if is_right and pull is not None:
-        py.inc(pull)
-        is_right = put_cotangents(ptr[CodeBlock](py.bytes_at(pull)[0]), nodes, given, bars, masked)
-        py.dec(pull)
+        held: own = py.held(pull)
+        is_right = put_cotangents(ptr[CodeBlock](py.bytes_at(held)[0]), nodes, given, bars, masked)
     py.let_go(given, count)
     return is_right
 

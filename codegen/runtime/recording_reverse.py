@@ -11,7 +11,7 @@ they are wired (`recording_rules.begun`).  So Python goes on at any node, and ma
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, local, native, ptr, row, u8, u64, void
+from ..native import Struct, i32, i64, local, native, own, ptr, row, u8, u64, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords, new_step
 from .recording_program import StepsBlock
@@ -54,21 +54,17 @@ class BackwardPass(Struct):
 @native
 def held_pair(first: ptr, second: ptr) -> ptr:
     """A tuple that holds two objects, a new reference; null with an exception."""
-    py.inc(first)
-    py.inc(second)
-    return py.tuple_of(row(first, second), 2)
+    return py.tuple_of(row(py.held(first), py.held(second)), 2)
 
 
 @native
 def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     """A node for the sum of two cotangents, a new reference; null with an exception."""
-    outs = held_pair(old.kind.out, new.kind.out)
-    key = held_pair(outs, tape.empty) if outs is not None else ptr(None)
-    py.dec(outs)
+    outs: own = held_pair(old.kind.out, new.kind.out)
+    key: own = held_pair(outs, tape.empty) if outs is not None else ptr(None)
     if key is None:
         return None
-    kind = py.dict_item(p.memo, key)
-    py.dec(key)
+    kind: own = py.held(py.dict_item(p.memo, key))  # making an object may run any Python
     if kind is None:
         return py.call_two(p.added, old, new)
     step = local(NodeWords, 1)
@@ -77,10 +73,7 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     step.count = 2
     step.inputs[0] = 0
     step.inputs[1] = 1
-    py.inc(kind)  # making an object may run any Python
-    made = new_step(step, ptr[ptr[RawNode]](row(old, new)))
-    py.dec(kind)
-    return made
+    return new_step(step, ptr[ptr[RawNode]](row(old, new)))
 
 
 @native
@@ -90,8 +83,7 @@ def give(p: ptr[BackwardPass], at: i64, new: ptr, masks: bool) -> bool:
         return True
     old = py.list_item(p.bars, at)
     if old is tape.none:
-        py.inc(new)
-        py.set_list(p.bars, at, new)
+        py.set_list(p.bars, at, py.held(new))
         if masks:
             p.said[at] |= MASKED
         return True
@@ -209,8 +201,7 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
         if not is_right:
             break
         if not is_target:
-            py.inc(tape.none)
-            py.set_list(p.bars, i, tape.none)
+            py.set_list(p.bars, i, py.held(tape.none))
         i -= 1
     p.rules += rules
     return i if is_right else i64(-2)

@@ -18,7 +18,7 @@ What a pass forward finds for a node is its tangent (`autodiff.transforms.forwar
 
 from __future__ import annotations
 
-from ..native import extern, i32, i64, local, native, ptr, u8, u64, void
+from ..native import FAILS, extern, i32, i64, local, native, ptr, u8, u64, void
 from . import recording_objects as py
 from .recorder_nodes import new_steps
 from .recording_program import StepsBlock
@@ -33,7 +33,7 @@ FIXED = 3
 OPEN, TARGET = 1, 8
 
 bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr)
-new_bytearray = extern("PyByteArray_FromStringAndSize", ptr, ptr, i64)
+new_bytearray = extern("PyByteArray_FromStringAndSize", ptr, ptr, i64, fails=FAILS)
 
 
 @native

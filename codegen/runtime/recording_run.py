@@ -14,7 +14,7 @@ are compared and exchanged under the lock of commits, all or none.
 
 from __future__ import annotations
 
-from ..native import Struct, i64, local, native, ptr, row, u32, u64, void
+from ..native import Struct, extern, i64, local, native, own, ptr, row, u32, u64, void
 from . import recording_objects as py
 from .recorder_arrays import OWN_MEMORY, PACKED, WRITEABLE, size_of
 from .recorder_nodes import new_leaf
@@ -45,6 +45,8 @@ from .recording_structs import (
     old_of,
     tape,
 )
+
+release = extern("PyObject_VectorcallMethod", ptr, ptr, ptr[ptr], u64, ptr)  # of a lock that is held: it cannot fail
 
 #: The number of words that are kept of each group while a plan runs (`commit`).
 GROUP = 4
@@ -125,14 +127,6 @@ def let_nodes_go(nodes: ptr[ptr], count: i64) -> void:
 
 
 @native
-def called(name: ptr) -> bool:
-    """Call a method of the lock of commits.  False with an exception."""
-    found = py.call_method(name, row(tape.lock), 1, None)
-    py.dec(found)
-    return found is not None
-
-
-@native
 def add_in_place(old: ptr[RawNode], value: ptr) -> bool:
     """Add the gradient that a leaf has to another one, where nobody else has that, by a loop of NumPy's.
 
@@ -156,18 +150,17 @@ def add_in_place(old: ptr[RawNode], value: ptr) -> bool:
 
 
 @native
-def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
-    """Add to the gradient of each leaf: all or none.  1: done, 0: a `.grad` has changed meanwhile, -1: an exception.
+def new_gradients(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> bool:
+    """Make the gradients that leaves are to have.  False with an exception.
 
     groups    per group its leaf, room for the node of the gradient that it has and for the new one, and its node
     """
-    found = i64(1)
     for i in range(count):
         old = old_of(ptr[RawLeaf](groups[GROUP * i]))
         py.inc(old)
         groups[GROUP * i + 1] = old
         position = table[2 * i + 1]
-        if position >= 0 and found == 1:
+        if position >= 0:
             value = py.tuple_item(results, position)
             made = ptr(None)
             if old is None or add_in_place(old, value):
@@ -176,34 +169,37 @@ def commit(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> i64:
                 made = py.call_two(tape.accumulated, old, value)
             groups[GROUP * i + 2] = made
             if made is None:
-                found = -1
-    if found == 1 and not called(tape.acquire_name):
-        found = -1
-    elif found == 1:
-        # From here to the last exchange nothing is allocated or freed: nobody sees some of the gradients only.
-        for i in range(count):
-            leaf = ptr[RawLeaf](groups[GROUP * i])
-            if groups[GROUP * i + 2] is not None and old_of(leaf) is not groups[GROUP * i + 1]:
-                found = 0
-        if found == 1:
-            for i in range(count):
-                if groups[GROUP * i + 2] is not None:
-                    leaf = ptr[RawLeaf](groups[GROUP * i])
-                    given_up = leaf.grad
-                    leaf.grad = ptr[RawHandle](groups[GROUP * i + 2])
-                    groups[GROUP * i + 2] = given_up
-        if not called(tape.release_name):
-            found = -1
+                return False
+    return True
+
+
+@native
+def commit(groups: ptr[ptr], count: i64) -> i64:
+    """Give leaves their new gradients: all or none.  1: done, 0: a `.grad` has changed meanwhile, -1: an exception."""
+    acquired: own = py.call_method(tape.acquire_name, row(tape.lock), 1, None)
+    if acquired is None:
+        return -1
+    found = i64(1)
+    # From here to the last exchange nothing is allocated or freed: nobody sees some of the gradients only.
     for i in range(count):
-        py.dec(groups[GROUP * i + 2])  # an old gradient, or a new one that was not committed
-        groups[GROUP * i + 2] = None
+        leaf = ptr[RawLeaf](groups[GROUP * i])
+        if groups[GROUP * i + 2] is not None and old_of(leaf) is not groups[GROUP * i + 1]:
+            found = 0
+    if found == 1:
+        for i in range(count):
+            if groups[GROUP * i + 2] is not None:
+                leaf = ptr[RawLeaf](groups[GROUP * i])
+                given_up = leaf.grad
+                leaf.grad = ptr[RawHandle](groups[GROUP * i + 2])
+                groups[GROUP * i + 2] = given_up
+    py.dec(release(tape.release_name, row(tape.lock), 1, None))
     return found
 
 
 @native
 def count_up(place: ptr[ptr], more: i64) -> bool:
     """Count an attribute up.  False with an exception."""
-    made = py.int_of(py.int_value(place[0]) + more)
+    made: own = py.int_of(py.int_value(place[0]) + more)
     if made is None:
         return False
     py.exchange(place, made)
@@ -214,27 +210,20 @@ def count_up(place: ptr[ptr], more: i64) -> bool:
 def begin_another(now: ptr, purpose: u64) -> bool:
     """Another recording begins, and the list of small results anew.  False with an exception."""
     words = ptr[ptr](now)
-    small = py.new_list(0)
-    start = py.next_of(tape.counter)
+    small: own = py.new_list(0)
+    start: own = py.next_of(tape.counter)
     if small is None or start is None:
-        py.dec(small)
-        py.dec(start)
+        return False
+    look_at: own = py.int_of(py.int_value(start) + py.int_value(tape.pending_limit))
+    if look_at is None or not count_up(words + ASKED, 1) or (purpose != VALUE and not count_up(words + LOOKED, 1)):
         return False
     py.exchange(words + SMALL, small)
-    py.inc(tape.first_limit)
-    py.exchange(words + LIMIT, tape.first_limit)
-    look_at = py.int_of(py.int_value(start) + py.int_value(tape.pending_limit))
-    if look_at is None:
-        py.dec(start)
-        return False
+    py.exchange(words + LIMIT, py.held(tape.first_limit))
     py.exchange(words + LOOK_AT, look_at)
-    py.exchange(words + START, start)
     if purpose != VALUE:
-        py.inc(start)
-        py.exchange(words + BEGAN, start)
-        if not count_up(words + LOOKED, 1):
-            return False
-    return count_up(words + ASKED, 1)
+        py.exchange(words + BEGAN, py.held(start))
+    py.exchange(words + START, start)
+    return True
 
 
 # ------------------------------------------------------------------ a plan is run
@@ -256,13 +245,12 @@ def run(
     a = ptr[AnswerBlock](py.bytes_at(known)[0])
     if purpose == TENSORS and a.is_whole == 0:
         return nothing()  # it is refused
-    py.inc(known)  # while the plan runs, another thread may forget it
+    answer: own = py.held(known)  # while the plan runs, another thread may forget it
     n_past = (a.past if a.past >= 0 else i64(d.count)) if is_released else i64(0)
     total = a.stored + GROUP * a.groups + n_past
     nearby = local(ptr, py.FEW)
     held = py.room(nearby, py.FEW, total)
     if held is None:
-        py.dec(known)
         return None
     values = local(ptr, a.arguments + 1)
     values[0] = a.executable[0] if executable is None else executable
@@ -301,45 +289,47 @@ def run(
             k += 1
     n_past = k
     # From here on other Python may run: nothing of the walk is read any more.
-    results = py.call_method(tape.call_name, values, u64(a.arguments + 1), None)
+    results: own = py.call_method(tape.call_name, values, u64(a.arguments + 1), None)
     py.let_go(values, a.arguments + 1)
     outcome = i64(-1)
+    given: own = ptr(None)
     if results is not None:
         for i in range(a.stored):
             settle(ptr[RawNode](held[i]), results, a.stored_table + 3 * i)
-        outcome = commit(groups, a.groups, a.group_table, results) if a.groups > 0 else i64(1)
+        # All that asks for memory comes before the gradients change.
+        given = told(purpose, answer, results, groups, a.groups if due > 0 else i64(0))
+        is_good = given is not None and new_gradients(groups, a.groups, a.group_table, results)
+        if is_good and (now is tape.none or begin_another(now, purpose)):
+            outcome = commit(groups, a.groups) if a.groups > 0 else i64(1)
         if outcome == 1:
             give_up(past, n_past)
             counts = ptr[ptr](tape.counts)
-            is_right = count_up(counts + HITS, 1) and count_up(counts + RUNS, 1)
-            if is_right and now is not tape.none:
-                is_right = begin_another(now, purpose)
-            if not is_right:
-                outcome = -1
+            if not count_up(counts + HITS, 1) or not count_up(counts + RUNS, 1):
+                py.clear_error()  # they are only shown
     elif py.matches(tape.out_of_range) != 0:
         py.clear_error()  # Python meets it, and says at which line
         outcome = 0
-    answer = ptr(None)
-    if outcome == 1 and due > 0:
-        answer = py.new_list(0)
-        for i in range(a.groups):
-            is_due = answer is not None and is_filled(ptr[RawLeaf](groups[GROUP * i]).after)
-            if is_due and (py.append(answer, groups[GROUP * i]) != 0 or py.append(answer, groups[GROUP * i + 3]) != 0):
-                py.dec(answer)
-                answer = None
-    elif outcome == 1 and purpose > BACKWARD:
-        py.inc(results)
-        py.inc(known)
-        answer = py.list_of_two(results, known)
-    else:
-        answer = tape.true if outcome == 1 else tape.none
-        py.inc(answer)
-    py.dec(results)
     py.let_go(held, a.stored + GROUP * a.groups)
     let_nodes_go(past, n_past)
     py.leave(held, nearby)
-    py.dec(known)
-    if outcome < 0:
-        py.dec(answer)
-        return None
-    return answer
+    if outcome == 1:
+        return given
+    return nothing() if outcome == 0 else ptr(None)
+
+
+@native(inline=False)
+def told(purpose: u64, answer: ptr, results: ptr, groups: ptr[ptr], due: i64) -> ptr:
+    """The result of an ask that is answered, a new reference; null with an exception.
+
+    due    how many groups there are, if the hooks of a leaf among them are due
+    """
+    if due == 0:
+        if purpose > BACKWARD:
+            return py.list_of_two(py.held(results), py.held(answer))
+        return py.held(tape.true)
+    found: own = py.new_list(0)
+    for i in range(due if found is not None else i64(0)):
+        is_due = is_filled(ptr[RawLeaf](groups[GROUP * i]).after)
+        if is_due and (py.append(found, groups[GROUP * i]) != 0 or py.append(found, groups[GROUP * i + 3]) != 0):
+            return None
+    return found

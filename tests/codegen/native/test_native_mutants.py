@@ -8,10 +8,13 @@ import faulthandler
 import os
 import re
 import signal
+from contextlib import suppress
 
 import pytest
-from typed_programs import FUNCTIONS, compiled, differences, forget
+from test_native_objects import COUNTED, USES, faulty
+from typed_programs import FUNCTIONS, compiled, differences, forget, loaded
 
+from codegen.native import Translation
 from codegen.native.writer import TextWriter
 
 #: The name of each fault, what is looked for in an instruction, and what stands there instead.
@@ -33,6 +36,14 @@ VALUES = {
     "an exchange that fails says it did not": (r"extractvalue { i64, i1 } (\S+), 1", r"icmp eq i1 0, 0"),
     "an element of a vector is the first": (r"(extractelement \S.*), i64 \S+", r"\1, i64 0"),
     "a choice between vectors is turned round": (r"(select <4 x i1> \S+), (.*), (<4 x double>.*)", r"\1, \3, \2"),
+}
+
+
+#: Faults in references: what is written where a local gives its own back, moves it, or begins.
+REFERENCES = {
+    "an object is not given back": (r"call void @Py_DecRef\(ptr %v\S+\)", "fence seq_cst"),
+    "a moved local keeps its reference": (r"store ptr null, ptr %(\w+)\.at", "fence seq_cst"),
+    "the last value of a local is not given back": (r"load ptr, ptr %more\.at$", "load ptr, ptr @box"),
 }
 
 
@@ -67,11 +78,33 @@ def test_without_a_fault_nothing_is_seen():
     assert not is_seen(lambda: next(differences(library, seed=3, rounds=60), None) is not None)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("name", REFERENCES)
+def test_a_fault_in_references_is_seen(name, monkeypatch):
+    changed = planted(monkeypatch, *REFERENCES[name])
+    library = compiled(COUNTED, faults=True)
+    assert changed[0]
+    assert is_seen(lambda: any(faulty(library, use)[0] for use in USES))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("name", ["found", "more", "total", "pair", "first", "second", "b"])
+def test_a_way_out_that_does_not_give_a_local_back_is_seen(name):
+    functions = Translation(faults=True).text([], builtins=COUNTED).split("define ")
+    for number, function in enumerate(functions):
+        body, leave, end = function.partition("leave:")
+        functions[number] = body + leave + end.replace(f"load ptr, ptr %{name}.at", "inttoptr i64 0 to ptr")
+    library = loaded("define ".join(functions), COUNTED)
+    assert is_seen(lambda: any(faulty(library, use)[0] for use in USES))
+
+
 def is_seen(look):
     """The output of a child process, or its end by a signal."""
     child = os.fork()
     if not child:
         faulthandler.disable()
         signal.alarm(20)
-        os._exit(0 if look() else 1)
+        with suppress(Exception):
+            os._exit(0 if look() else 1)
+        os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 1

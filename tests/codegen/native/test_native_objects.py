@@ -1,15 +1,32 @@
 """Builtins of native functions take Python's arguments apart, and give objects: new references, or an exception."""
 
 import ctypes
+import gc
 import re
 import sys
 
 import pytest
 from typed_programs import compiled
 
-from codegen.native import extern, f64, i64, native, ptr, u8, void
+from codegen.native import (
+    FAILS,
+    NO_MEMORY,
+    Struct,
+    extern,
+    f64,
+    i32,
+    i64,
+    moved,
+    native,
+    own,
+    ptr,
+    static,
+    u8,
+    u64,
+    void,
+)
 
-add = extern("PyNumber_Add", ptr, ptr, ptr)
+add = extern("PyNumber_Add", ptr, ptr, ptr, fails=FAILS)
 let_go = extern("Py_DecRef", void, ptr)
 list_size = extern("PyList_Size", i64, ptr)
 
@@ -37,7 +54,83 @@ def nothing(items: ptr) -> void:
     list_size(items)
 
 
-OBJECTS = [twice, small, nothing]
+new_list = extern("PyList_New", own, i64, fails=FAILS)
+new_tuple = extern("PyTuple_New", own, i64, fails=FAILS)
+append = extern("PyList_Append", i32, ptr, ptr, fails=FAILS)
+put = extern("PyTuple_SetItem", i32, ptr, i64, own)
+room = extern("PyMem_RawMalloc", ptr, u64, fails=NO_MEMORY)
+free = extern("PyMem_RawFree", void, ptr)
+
+
+class Box(Struct):
+    thing: ptr
+
+
+box = static(Box)
+
+
+@native
+def sum_of(a: ptr, b: own) -> ptr:
+    """a + b, which it lets go."""
+    return add(a, b) if b is not None else ptr(None)
+
+
+@native
+def added(x: ptr, n: i64) -> ptr:
+    """[x, x + x, ...]: a local of a loop, a result that is moved, a function that takes its argument's reference."""
+    found: own = new_list(0)
+    if found is None:
+        return None
+    last = x
+    for i in range(n):
+        more: own = add(last, x)
+        if more is None or append(found, more) != 0:
+            return None
+        last = more
+        if i == 5:
+            break
+    total: own = sum_of(last, add(x, x))
+    if total is None:
+        return None
+    if append(found, total) < 0:
+        return None
+    return found
+
+
+@native
+def paired(x: ptr, is_kept: bool) -> ptr:
+    """(x + x, x + x + x): parameters that take references, memory that has one, a local with another value."""
+    pair: own = new_tuple(2)
+    if pair is None:
+        return None
+    first: own = add(x, x)
+    if first is None:
+        return None
+    second: own = add(first, x)
+    if second is None:
+        return None
+    put(pair, 0, first)
+    memory = room(64)
+    if memory is None:
+        return None
+    free(memory)
+    if is_kept:
+        box.thing = moved(pair)
+        return second
+    put(pair, 1, second)
+    pair = add(x, x) if is_kept else moved(pair)
+    return pair
+
+
+@native
+def emptied() -> ptr:
+    found = box.thing
+    box.thing = None
+    return found
+
+
+COUNTED = [added, paired, emptied]
+OBJECTS = [twice, small, nothing, *COUNTED]
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +174,66 @@ def test_wrong_arguments_are_told(library, call, error, said):
     with pytest.raises(error) as caught:
         call(library)
     assert said in str(caught.value)
+
+
+class Counted:
+    """A number that knows how many of its kind there are."""
+
+    count = 0
+
+    def __init__(self, value):
+        self.value = value
+        Counted.count += 1
+
+    def __del__(self):
+        Counted.count -= 1
+
+    def __add__(self, other):
+        return Counted(self.value + other.value)
+
+
+#: What uses each way out; `boxed` is given back by `emptied`.
+USES = {
+    "added": lambda library: [c.value for c in library.added(Counted(1), 3)],
+    "left early": lambda library: [c.value for c in library.added(Counted(1), 9)],
+    "paired": lambda library: [c.value for c in library.paired(Counted(2), False)],
+    "boxed": lambda library: [library.paired(Counted(2), True).value, library.emptied()[0].value],
+}
+RESULTS = {"added": [2, 3, 4, 6], "left early": [2, 3, 4, 5, 6, 7, 9], "paired": [4, 6], "boxed": [6, 4]}
+
+
+def faulty(library, name):
+    """What is wrong where each call that may fail fails in turn, and how many there are."""
+    address = ctypes.PYFUNCTYPE(ctypes.c_int64)(library.code.address("faults"))()
+    fault, wrong, n = (ctypes.c_int64 * 2).from_address(address), [], 0
+    while True:
+        n += 1
+        gc.collect()
+        before = Counted.count
+        for _ in range(3):
+            fault[:] = n, 0
+            try:
+                found = USES[name](library)
+            except (MemoryError, SystemError) as error:
+                found = error
+            said = ctypes.string_at(fault[1]).decode() if fault[1] else ""
+            fault[:] = 0, 0
+            error = SystemError if "RawMalloc" in said else MemoryError  # which sets no exception
+            if said and not (isinstance(found, error) and re.fullmatch(r"Py\w+, test_native_objects.py:\d+", said)):
+                wrong.append((said, found))
+            result, found = found, None
+        if result == RESULTS[name]:
+            return wrong, n - 1
+        del result
+        gc.collect()
+        if Counted.count != before:
+            wrong.append((said, Counted.count - before))
+
+
+@pytest.mark.parametrize("name", USES)
+def test_a_local_gives_its_reference_back_on_every_way_out(name):
+    wrong, count = faulty(compiled(COUNTED, faults=True), name)
+    assert not wrong and count >= 4
 
 
 def test_numbers_that_also_stand_for_failures_are_numbers(library):

@@ -14,11 +14,14 @@ from codegen.native import (
     Translation,
     atomic_add,
     atomic_load,
+    extern,
     f64,
     i32,
     i64,
     local,
+    moved,
     native,
+    own,
     ptr,
     select,
     shuffle,
@@ -264,7 +267,7 @@ def turned_into_a_local(n: i64) -> i64:
     return n
 
 
-@refused("AnnAssign is not in the language", "x: i64 = n")
+@refused("only a new local that is `own` says its type, and has a value", "x: i64 = n")
 @native
 def annotated(n: i64) -> i64:
     x: i64 = n
@@ -296,6 +299,68 @@ def unset_without_a_turn(n: i64) -> i64:
 @native
 def called_twice(n: i64) -> void:
     room(n)[0] += 1
+
+
+new_list = extern("PyList_New", own, i64)
+append = extern("PyList_Append", i32, ptr, ptr)
+take = extern("PyTuple_SetItem", i32, ptr, i64, own)
+
+
+@refused("x has no value on every way to here", "x")
+@native
+def used_after_it_was_moved(t: ptr) -> ptr:
+    x: own = new_list(0)
+    take(t, 0, x)
+    return x
+
+
+@refused("x has no value on every way to here", "x")
+@native
+def moved_on_one_way(t: ptr, n: i64) -> i32:
+    x: own = new_list(0)
+    if n > 0:
+        take(t, 0, moved(x))
+    return append(t, x)
+
+
+@refused("x has no value in the next turn of the loop: it is moved here", "x")
+@native
+def moved_in_a_loop(t: ptr, n: i64) -> void:
+    x: own = new_list(0)
+    for i in range(n):
+        take(t, i, x)
+
+
+@refused("x has no value in the next turn of the loop: it is moved here", "x")
+@native
+def moved_before_the_next_turn(t: ptr, n: i64) -> void:
+    x: own = new_list(0)
+    while n > 0:
+        n -= 1
+        if n > 5:
+            take(t, n, x)
+            continue
+        append(t, x)
+
+
+@refused("an `own` local is asked", "moved(t)")
+@native
+def moved_by_no_owner(t: ptr) -> ptr:
+    return moved(t)
+
+
+@refused("which reference comes along? say moved(x)", "x if n > 0 else t")
+@native
+def chosen_reference(t: ptr, n: i64) -> ptr:
+    x: own = new_list(0)
+    return x if n > 0 else t
+
+
+@refused("only a new local that is `own` says its type, and has a value", "x: own = new_list(1)")
+@native
+def owner_that_was_none() -> void:
+    x = new_list(0)
+    x: own = new_list(1)  # noqa: F841  on purpose
 
 
 @pytest.mark.parametrize("function, why, expression", REFUSED, ids=[f.name for f, _, _ in REFUSED])
@@ -338,5 +403,11 @@ def test_what_python_cannot_give_is_no_argument_of_a_builtin():
     def wide(a: u128) -> u64:
         return u64(a)
 
+    @native
+    def owner(a: own) -> ptr:
+        return a
+
+    with pytest.raises(NotNative, match="in owner: a: own is no argument of a builtin"):
+        Translation().text([], builtins=[owner])
     with pytest.raises(NotNative, match=r"test_native_refusals.py: in wide: a: u128 is no argument of a builtin"):
         Translation().text([], builtins=[wide])

@@ -376,7 +376,11 @@ def forget() -> None:
 
 def compiled(functions: list[Any], **options: bool) -> Any:
     """The machine code of functions as builtins: a library with its text and code."""
-    text = Translation(**options).text([], builtins=functions)
+    return loaded(Translation(**options).text([], builtins=functions), functions)
+
+
+def loaded(text: str, functions: list[Any]) -> Any:
+    """The same of a text that has their builtins."""
     code = engine.compile(text)
     builtins = {f.name: builtin(f.name, code.address(f"{f.name}.builtin"), 0, code) for f in functions}
     return SimpleNamespace(text=text, code=code, **builtins)
