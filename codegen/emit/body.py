@@ -290,8 +290,8 @@ class BodyWriter(MemoryWriter):
     _structured: ClassVar[dict[str, Callable]] = {
         "func.return": _return,
         "memref.alloca": MemoryWriter.allocate,
-        "memref.load": MemoryWriter.load_from,
-        "memref.store": MemoryWriter.store_to,
+        "memref.load": MemoryWriter.load,
+        "memref.store": MemoryWriter.store,
         "scf.for": _for,
         "scf.parallel": _parallel,
         "scf.reduce": _terminator,

@@ -88,32 +88,27 @@ def _intrinsic(name: str) -> Emit:
 
 
 #: By which comparison an element replaces the extreme so far.
-BEYOND = {"arith.maximumf": "ogt", "arith.minimumf": "olt"}
-
-
-def extreme(w: Writer, beyond: str, type: ScalarType, so_far: str, x: str) -> str:
-    """The greater or smaller of both, nan if one is nan; of two zeros the one so far, whatever their signs.
-
-    Half of the instructions of LLVM's `maximum`, which knows -0.0 from 0.0, and only two of them wait for `so_far`
-    (the greatest of a million floats 46 us, with that 79, NumPy 49).  Frozen, because LLVM makes one choice of the two
-    otherwise, which is not the processor's own maximum of two (59).
-    """
-    vector, bit = w.spelled(type), w.spelled(I1)
-    takes = w.value(f"fcmp {beyond} {vector} {x}, {so_far}")
-    best = w.value(f"freeze {vector} {w.value(f'select {bit} {takes}, {vector} {x}, {vector} {so_far}')}")
-    is_nan = w.value(f"fcmp uno {vector} {x}, {x}")
-    return w.value(f"select {bit} {is_nan}, {vector} {x}, {vector} {best}")
+_BEYOND = {"arith.maximumf": "ogt", "arith.minimumf": "olt"}
 
 
 def _accumulated(name: str) -> Emit:
-    """The extreme of two, by `extreme` where of two zeros either will do: the first is what was found so far."""
+    """The extreme of two, nan if one is nan; where of two zeros either will do, the first, which is the one so far.
+
+    Half of the instructions of LLVM's `maximum` then, which knows -0.0 from 0.0, and only two of them wait for `so_far`
+    (the greatest of a million floats 46 us, with that 79, NumPy 49).  Frozen, because LLVM makes one choice of the two
+    otherwise, which is not the processor's own maximum of two (59).
+    """
     intrinsic = _intrinsic(INSTRUCTIONS[name].llvm)
 
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
         if "nsz" not in operation.attributes.get("fastmath", ()):
             return intrinsic(w, operation, operands)
         so_far, x = operands
-        return extreme(w, BEYOND[name], _scalar_type(operation), so_far, x)
+        vector, bit = _type(w, operation), w.spelled(I1)
+        takes = w.value(f"fcmp {_BEYOND[name]} {vector} {x}, {so_far}")
+        best = w.value(f"freeze {vector} {w.value(f'select {bit} {takes}, {vector} {x}, {vector} {so_far}')}")
+        is_nan = w.value(f"fcmp uno {vector} {x}, {x}")
+        return w.value(f"select {bit} {is_nan}, {vector} {x}, {vector} {best}")
 
     return emit
 
@@ -197,7 +192,7 @@ _SORTS = {"opcode": _instruction, "intrinsic": _intrinsic, "function": _elementa
 #: The writer of every scalar operation: (writer, operation, names of operands) -> name of the result.
 SCALAR: dict[str, Emit] = {
     **{i.name: _SORTS[i.sort](i.llvm) for i in INSTRUCTIONS.values() if i.sort},
-    **{name: _accumulated(name) for name in BEYOND},
+    **{name: _accumulated(name) for name in _BEYOND},
     "arith.cmpf": _compare("fcmp"),
     "arith.cmpi": _compare("icmp"),
     "arith.constant": _constant,
@@ -227,29 +222,23 @@ class MemoryWriter(Writer):
     names: dict[Value, str]
     count: int
 
-    def load(self, operation: Operation) -> None:
+    def load(self, operation: Operation, _: list[str] | None = None) -> None:
         """A memref.load of one element."""
-        self.load_from(operation, [self.names[v] for v in operation.operands])
-
-    def store(self, operation: Operation) -> None:
-        """A memref.store of one element."""
-        self.store_to(operation, [self.names[v] for v in operation.operands])
-
-    def load_from(self, operation: Operation, operands: list[str]) -> None:
-        """Load one element, by the names of the operands."""
+        pointer, index = [self.names[v] for v in operation.operands]
         memory = operation.operands[0].type
         assert isinstance(memory, MemRef)
-        address = self.address(memory, operands[0], operands[1])
+        address = self.address(memory, pointer, index)
         type, alignment = LLVM_TYPES[memory.element], ALIGNMENT[memory.element]
         self.names[operation.results[0]] = self.value(f"load {type}, ptr {address}, align {alignment}")
 
-    def store_to(self, operation: Operation, operands: list[str]) -> None:
-        """Store one element, by the names of the operands."""
+    def store(self, operation: Operation, _: list[str] | None = None) -> None:
+        """A memref.store of one element."""
+        value, pointer, index = [self.names[v] for v in operation.operands]
         memory = operation.operands[1].type
         assert isinstance(memory, MemRef)
-        address = self.address(memory, operands[1], operands[2])
+        address = self.address(memory, pointer, index)
         type, alignment = LLVM_TYPES[memory.element], ALIGNMENT[memory.element]
-        self.lines.append(f"  store {type} {operands[0]}, ptr {address}, align {alignment}")
+        self.lines.append(f"  store {type} {value}, ptr {address}, align {alignment}")
 
     def address(self, memory: MemRef, pointer: str, index: str) -> str:
         """The address of one element."""

@@ -21,7 +21,7 @@ from collections import Counter
 from ..kernel.instructions import INSTRUCTIONS
 from ..kernel.nest import I1, I64, Block, Operation, ScalarType, Value
 from ..records import record
-from .operations import BEYOND, SCALAR, Writer, extreme
+from .operations import SCALAR, Writer
 from .types import LLVM_TYPES
 
 _INTEGER_EXTREMES = ("arith.maxsi", "arith.minsi")
@@ -90,18 +90,9 @@ def combined(w: Writer, reductions: list[Reduction], ones: list[str], others: li
         if reduction.better:
             found += _extreme(w, reduction, ones[j : j + 2], others[j : j + 2])
         elif not reduction.is_place:
-            found.append(_both(w, reduction, ones[j], others[j]))
+            assert reduction.combine is not None
+            found.append(SCALAR[reduction.combine.name](w, reduction.combine, [ones[j], others[j]]))
     return found
-
-
-def _both(w: Writer, reduction: Reduction, one: str, other: str) -> str:
-    """Two partial results as one, of no extreme with a place."""
-    type = reduction.type
-    assert reduction.combine is not None
-    name = reduction.combine.name
-    if name in BEYOND:
-        return extreme(w, BEYOND[name], type, one, other)
-    return SCALAR[name](w, reduction.combine, [one, other])
 
 
 def _extreme(w: Writer, reduction: Reduction, one: list[str], other: list[str]) -> list[str]:

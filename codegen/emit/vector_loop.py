@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
-from .operations import BEYOND, SCALAR, extreme
+from .operations import SCALAR
 from .phases import RUN, SEARCHED, Phase, is_long, is_open, may_be_known
 from .reductions import Reduction, combined, halved
 from .rising import away_from_edges
@@ -213,11 +213,6 @@ class VectorLoop(VectorMemory):
         elif operation in self.plan.joint:
             if operation.result not in self.vectors:
                 self._joint(operation)
-        elif name in BEYOND and operation.result in self.plan.partial:
-            so_far, x = sorted(operation.operands, key=lambda v: v not in self.plan.partial)
-            scalar = operation.result.type
-            assert isinstance(scalar, ScalarType)
-            self.vectors[operation.result] = extreme(self, BEYOND[name], scalar, self.vector(so_far), self.vector(x))
         else:
             operands = [self.vector(v) for v in operation.operands]
             if self.mask and name in ("arith.divsi", "arith.remsi", "arith.floordivsi"):

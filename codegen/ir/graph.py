@@ -170,18 +170,15 @@ class Region:
     the graph around it, it stands for its own graph's shape.
     """
 
-    __slots__ = ("__weakref__", "_shape", "graph")
+    __slots__ = ("__weakref__", "graph")
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._shape: GraphKey | None = None
 
     @property
     def shape(self) -> GraphKey:
         """The key of the region's graph."""
-        if self._shape is None:
-            self._shape = self.graph.key
-        return self._shape
+        return self.graph.key
 
     def __repr__(self) -> str:
         return f"<{len(self.graph.nodes)} operations>"

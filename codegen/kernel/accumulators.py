@@ -91,14 +91,13 @@ def fill(k: Scalar, places: Sequence[Value], values: Sequence[Value], size: int,
 class Accumulators:
     """The accumulators in memory of the kernel being built.
 
-    nodes     the reductions that have them;   written   these, and what nobody else reads
+    written   the reductions that have them, and what nobody else reads
     """
 
     def __init__(self, k: Scalar, elements: Elements, positions: Positions) -> None:
         self.k = k
         self.elements = elements
         self.positions = positions
-        self.nodes: set[Node] = set()
         self.written: list[Node | Temporary] = []
         self._reductions: dict[Root, _Gathered] = {}
         # The block of rows that the loops stand in.
@@ -129,7 +128,6 @@ class Accumulators:
             reduction.blocks = tuple([self.temporary(a.with_shape((blocks * a.size,))) for a in avals])
         fill(self.k, reduction.places, start(self.k, monoid, reduction.type), reduction.size)
         self._reductions[root] = reduction
-        self.nodes.add(root.node)
         self.written.append(root.node)
 
     def temporary(self, aval: Aval) -> Value:

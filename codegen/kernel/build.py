@@ -26,7 +26,7 @@ from .accumulators import Accumulators
 from .body import OpenLoop
 from .elements import Built, Elements, Placed, element_type, finish
 from .group import KernelGroup, Positions, Root
-from .index import Index, constant_index, flatten
+from .index import Index, flatten
 from .monoids import Accumulator, combine, element, start
 from .nest import Value
 from .parts import Part, first_carrying, is_short, pieces, plan_parts, rows_at_a_time, rows_together, type_of
@@ -58,7 +58,6 @@ class _Builder:
         self.filled: dict[Node, Value] = {}
         self.filling: dict[Node, Value] = {}
         self.accumulators = Accumulators(self.k, self.elements, self.positions)
-        self.is_done = False
 
     # ------------------------------------------------------------ the whole
 
@@ -76,11 +75,7 @@ class _Builder:
         else:
             self._rows(outer, inner, rows)
         self.accumulators.finish()
-        self.is_done = True
-        for root in group.tail:
-            if root.stored:
-                self.elements.store(self.elements.at(root.node, (_ZERO,) * root.node.aval.ndim), root.node, _ZERO)
-        written = [r.node for r in (*group.roots, *group.tail) if r.stored]
+        written = [r.node for r in group.roots if r.stored]
         return finish(name, self.k, self.elements, [*written, *self.accumulators.written])
 
     def _rows(self, outer: list[tuple[int, ...]], inner: list[tuple[int, ...]], rows: int | None) -> None:
@@ -284,8 +279,6 @@ class _Builder:
 
     def _own(self, node: Node, index: tuple[Index, ...]) -> Value | None:
         """A value per row, or what an earlier loop keeps in memory."""
-        if self.is_done and node in self.accumulators.nodes:
-            return self.k.load(self.elements.place(node), _ZERO, stable=False)
         value = self.reduced.get(node)
         if value is not None:
             return value
@@ -313,9 +306,6 @@ class _Builder:
         if node in self.group.scratch:
             return self.positions.in_row()
         return self.elements.within(node, flatten(index, node.aval.shape))
-
-
-_ZERO = constant_index(0)
 
 
 def _taken_apart(starts: dict[Root, Accumulator], values: Sequence[Value]) -> dict[Root, Accumulator]:

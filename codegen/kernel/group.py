@@ -41,7 +41,6 @@ class Root:
     row      evaluated once per row
     stage    the sweep over the rows in which its operands are all known; a row value is computed before that sweep
     stored   written to memory: others than this group, or a later stage, read it
-    is_tail  a single number, computed when all loops are done
     """
 
     node: Node
@@ -49,7 +48,6 @@ class Root:
     row: bool = False
     stage: int = 0
     stored: bool = True
-    is_tail: bool = False
 
     @property
     def total(self) -> int:
@@ -94,7 +92,6 @@ class KernelGroup:
     scratch   values kept in memory for a row, because a later stage needs them and they are dear
     cost      of one element of the dearest stage, in additions
     turns     places of the last loop from which on elements come from elsewhere: it is cut there
-    tail      what is computed of finished reductions, after the loops: single numbers
     """
 
     total: int
@@ -105,7 +102,6 @@ class KernelGroup:
     scratch: frozenset[Node] = frozenset()
     cost: int = 0
     turns: tuple[int, ...] = ()
-    tail: list[Root] = field(default_factory=list)
 
     @property
     def extents(self) -> tuple[int, ...]:

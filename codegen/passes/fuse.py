@@ -6,7 +6,6 @@ the way, wherever it is wanted.  A root may read another root of its own kernel:
 
     an array's element at the same position           it is in a register
     a reduction's result of the row being computed    a stage later, in the same loop over rows
-    a finished reduction, for a single number         after the loops
     anything else                                     from memory, so from an earlier kernel
 
     top = max(x, axis=1)       \
@@ -171,7 +170,7 @@ class _Clustering:
         assert group is not None
         if not group.strides and not group.roots:
             group.strides = tuple(sorted(root.strides(), reverse=True))
-        (group.tail if root.is_tail else group.roots).append(root)
+        group.roots.append(root)
         unit.roots[root.node] = root
         unit.tree |= reach.tree
         unit.place = place

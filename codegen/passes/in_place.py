@@ -86,7 +86,7 @@ def _may_take(root: Root, old: Node, unit: Unit, reaches: Reaches) -> bool:
     readers = [root]
     if group is not None:
         readers = [r for r in unit.roots.values() if reaches.of(r.node).leaves & reaches.leaf(old)]
-        if any([r.row or r.is_tail for r in readers]):
+        if any([r.row for r in readers]):
             return False
         ahead = [r for r in readers if r.stage < root.stage]
         if group.inner is None:  # one loop does all of them, one after the other

@@ -73,16 +73,11 @@ class Unit:
 def fit(group: KernelGroup, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | None, tuple[int, ...]] | None:
     """The row length and strides of a unit's group with `root` in it; None if it does not fit.
 
-    Sets the root's row, stage, is_tail.
+    Sets the root's row and stage.
     """
     inner = group.inner
     reach = reaches.of(root.node)
     made = [reaches.leaves[j] for j in numbers(reach.leaves & unit.made)]
-    if _is_tail(group, unit, root, made):
-        root.is_tail = True
-        return inner, group.strides
-    if any(unit.roots[leaf].is_tail for leaf in made):
-        return None
     for leaf in made:
         own = unit.roots[leaf]
         if own.is_reduction:
@@ -96,6 +91,8 @@ def fit(group: KernelGroup, unit: Unit, root: Root, reaches: Reaches) -> tuple[i
     if root.total == group.total and (inner is None or inner > 1 or not made):
         row, scale = False, 1
     elif inner is not None and made and root.total * inner == group.total and not _is_dear(reach, inner):
+        if root.total == 1:  # of a finished reduction: as a row its loop could not be shared
+            return None
         row, scale = True, inner
     else:
         return None
@@ -128,14 +125,6 @@ def _has_few_long_rows(total: int, inner: int) -> bool:
     """True if threads could not share a loop over the rows, though each row is much work."""
     # The very numbers, not typical ones: for other extents the program is another.
     return inner >= _LONG_ROW and total < _FEW_ROWS * inner
-
-
-def _is_tail(group: KernelGroup, unit: Unit, root: Root, made: list[Node]) -> bool:
-    """True if a root is a number made of the group's finished reductions: the mean of a sum."""
-    if root.total != 1 or group.total == 1 or root.is_reduction or not made:
-        return False
-    sources = [unit.roots[leaf] for leaf in made]
-    return all((r.is_reduction or r.is_tail) and r.node.aval.size == 1 for r in sources)
 
 
 # ---------------------------------------------------------------- after clustering
@@ -231,7 +220,7 @@ def _hosts(unit: Unit, node: Node, reaches: Reaches) -> bool:
         return False
     root = Root(node, node.aval.shape)
     placed = fit(group, unit, root, reaches)
-    if placed is None or root.row or root.is_tail:
+    if placed is None or root.row:
         return False
     group.inner, group.strides = placed
     # Readers in the same stage find it computed; later ones load it.

@@ -8,7 +8,7 @@ is compiled as one module, because a module costs a link and three memory maps h
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -114,20 +114,20 @@ class KernelTable:
                     for name in code.names:
                         missing.pop(_key_of(name), None)
 
-    def kept(self, keys: Iterable[str], disk: DiskCache) -> dict[str, NativeKernel] | None:
-        """The kernels of these keys, from here or from disk; None if one of them is nowhere."""
+    def kept(self, keys: Collection[str], disk: DiskCache) -> dict[str, NativeKernel] | None:
+        """The kernels of these keys, from here or from disk; None if one of them is nowhere.
+
+        A kernel whose file is gone may be in the object of another.
+        """
         found: dict[str, NativeKernel] = {}
         for key in keys:
             native = found.get(key) or self._known(key)
-            if native is None:
-                code = objects.loaded(key, disk, None)
-                if code is None:
-                    return None
+            if native is not None:
+                found[key] = native
+            elif (code := objects.loaded(key, disk, None)) is not None:
                 self.disk_objects += 1
                 self._keep(code, found)
-            else:
-                found[key] = native
-        return found
+        return found if found.keys() >= {*keys} else None
 
     def _keep(self, code: engine.MachineCode, found: dict[str, NativeKernel]) -> None:
         for name in code.names:
