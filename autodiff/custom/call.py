@@ -72,16 +72,12 @@ class Packed(NamedTuple):
         return leaves[0] if self.structure is None else tree.unflatten(self.structure, leaves)
 
 
-def pack(
-    value: Any, place_of: Callable[[Tensor], int], tensor_of: Callable[[Any], Tensor | None] | None = None
-) -> Packed:
-    """A value taken apart.   tensor_of: the tensor that a leaf stands for, None for any other leaf"""
-    if isinstance(value, Tensor):
-        return Packed(None, (place_of(value),), ())
-    if type(value) in HOLDS_NONE and (tensor_of is None or tensor_of(value) is None):
+def pack(value: Any, place_of: Callable[[Tensor], int], tensor_of: Callable[[Any], Tensor | None]) -> Packed:
+    """A value that is no tensor, taken apart.   tensor_of: the tensor that a leaf stands for, None for any other"""
+    if type(value) in HOLDS_NONE and tensor_of(value) is None:
         return Packed(tree.LEAF, (None,), (own_copy(value),))
     leaves, structure = tree.flatten(value)
-    tensors = [tensor_of(x) if tensor_of else x if isinstance(x, Tensor) else None for x in leaves]
+    tensors = list(map(tensor_of, leaves))
     places = tuple([None if t is None else place_of(t) for t in tensors])
     return Packed(structure, places, tuple([own_copy(x) for x, t in zip(leaves, tensors, strict=True) if t is None]))
 
@@ -94,9 +90,10 @@ class Site:
     transparent  reverse mode differentiates the body: there is a jvp, but no backward
     has_token    its backward is a host rule, which finds the call by a token
     separates  forward gets nodes of its own for inputs that it also reads, or may read, by other names
+    shapes     of calls that were made, by what decides them
     """
 
-    __slots__ = ("function", "has_context", "has_token", "method", "separates", "transparent", "types")
+    __slots__ = ("function", "has_context", "has_token", "method", "separates", "shapes", "transparent", "types")
 
     def __init__(self, function: Any, method: Any, types: tuple[type, ...], backward: Any) -> None:
         self.function, self.method, self.types = function, method, types
@@ -104,6 +101,7 @@ class Site:
         self.transparent = not self.has_context and backward is None
         self.has_token = backward is not None and backward.host
         self.separates = False
+        self.shapes: dict[tuple, CallShape] = {}
 
     def run(self, ctx: Any, arguments: Mapping[str, Any]) -> Any:
         """Run the method on arguments by name."""
