@@ -73,7 +73,9 @@ class Packed(NamedTuple):
 
 
 def pack(value: Any, place_of: Callable[[Tensor], int], tensor_of: Callable[[Any], Tensor | None]) -> Packed:
-    """A value that is no tensor, taken apart.   tensor_of: the tensor that a leaf stands for, None for any other"""
+    """A value taken apart.   tensor_of: the tensor that a leaf stands for, None for any other"""
+    if isinstance(value, Tensor):
+        return Packed(None, (place_of(value),), ())
     if type(value) in HOLDS_NONE and tensor_of(value) is None:
         return Packed(tree.LEAF, (None,), (own_copy(value),))
     leaves, structure = tree.flatten(value)
@@ -90,10 +92,9 @@ class Site:
     transparent  reverse mode differentiates the body: there is a jvp, but no backward
     has_token    its backward is a host rule, which finds the call by a token
     separates  forward gets nodes of its own for inputs that it also reads, or may read, by other names
-    shapes     of calls that were made, by what decides them
     """
 
-    __slots__ = ("function", "has_context", "has_token", "method", "separates", "shapes", "transparent", "types")
+    __slots__ = ("function", "has_context", "has_token", "method", "separates", "transparent", "types")
 
     def __init__(self, function: Any, method: Any, types: tuple[type, ...], backward: Any) -> None:
         self.function, self.method, self.types = function, method, types
@@ -101,7 +102,6 @@ class Site:
         self.transparent = not self.has_context and backward is None
         self.has_token = backward is not None and backward.host
         self.separates = False
-        self.shapes: dict[tuple, CallShape] = {}
 
     def run(self, ctx: Any, arguments: Mapping[str, Any]) -> Any:
         """Run the method on arguments by name."""

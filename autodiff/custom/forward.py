@@ -23,7 +23,7 @@ from ..tape.node import Node, kept, new_number, rich_node
 from ..tape.record import DETACH, identity_of, is_masked, noted, record, state
 from ..tensor import Tensor, handle
 from .boundary import boundary_kind, outputs_of, token_of
-from .call import HOLDS_NONE, CustomCall, Packed, Part, Site, own_copy, pack, shape_of
+from .call import HOLDS_NONE, CallShape, CustomCall, Packed, Part, Site, own_copy, pack, shape_of
 from .context import Declared, ForwardContext, attributes, said
 from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
 from .outputs import Outputs, dirty_places, no_gradient, rebind_callers, refuse_forgotten
@@ -155,7 +155,7 @@ def calling(site: Site) -> Callable:
     tensors = tuple([k for k, c in enumerate(site.types) if issubclass(c, Tensor)])
     others = [k for k in range(len(site.types)) if k not in tensors]
     count, flow, all_leaves = len(tensors), slice(0, len(tensors)), [tree.LEAF] * len(fixed)
-    shapes = site.shapes
+    shapes: dict[tuple, CallShape] = {}
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         now = state.now
@@ -338,8 +338,7 @@ def _bounded(
     """
     site, told, body = entered.site, said(ctx), [t.node for t in outputs.tracked]
     leaves, slots = outputs.leaves, outputs.slots
-    if None in slots:
-        leaves = [x if slot is not None else _detached(x, masked) for x, slot in zip(leaves, slots, strict=True)]
+    leaves = [x if slot is not None else _detached(x, masked) for x, slot in zip(leaves, slots, strict=True)]
     if not body:
         if not any([isinstance(x, Tensor) for x in leaves]):
             has_number = any([isinstance(x, (float, complex)) for x in leaves])
@@ -359,20 +358,15 @@ def _bounded(
     parts, statics = entered.parts(), entered.statics()
     n_arguments, saved = len(parts), told.saved or ()
     for label, value in (*saved, *attributes(ctx).items()):
-        if isinstance(value, Tensor):
-            parts.append((label, None, (place_of(value),)))
-            continue
         structure, places, others = pack(value, place_of, outputs.tensor_of)
         parts.append((label, structure, places))
         statics += others
     pairs = zip(leaves, slots, strict=True)
     places = tuple([-1 - k if k is not None else place_of(x) if isinstance(x, Tensor) else None for x, k in pairs])
     parts.append((None, outputs.structure, places))
-    if None in places:
-        statics += [x for x in leaves if not isinstance(x, Tensor)]
+    statics += [x for x in leaves if not isinstance(x, Tensor)]
     names: tuple[Any, ...] = (names_of(closed, site.method.implementation), len(entered.inputs)) if closed else ()
-    key = tuple(parts), n_arguments, len(saved), told.materialize, *names
-    shape = site.shapes.get(key) or kept(site.shapes, key, shape_of(*key))
+    shape = shape_of(tuple(parts), n_arguments, len(saved), told.materialize, *names)
     call = CustomCall(site, shape, tuple(statics), tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
     if state.now.tracing:
         call.reads = _traced_reads(call, place_of)

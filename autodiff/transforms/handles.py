@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.records import record as fields
+
 from ..errors import DTypeError, GradientError, GradientShapeError, located, warn
 from ..ops import as_tensor
 from ..tape.ask import value_of
@@ -61,24 +63,16 @@ def _set_grad(t: Tensor, value: Any) -> None:
     identity.grad = value
 
 
+@fields(frozen=True, slots=True)
 class GradFn:
     """The operation or custom function that made a tensor that requires grad: backward will run its rule."""
 
-    __slots__ = ("_node",)
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    _node: Node
 
     def name(self) -> str:
         """The operation's or the function's name."""
         call = self._node.call
         return self._node.kind.op.name if call is None else call.function.__name__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GradFn) and self._node is other._node
-
-    def __hash__(self) -> int:
-        return hash(self._node)
 
     def told(self) -> str:
         """The name, and the line of the user's if it is known, as the end of a sentence."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from codegen.garbage import set_in_context
+from codegen.records import NamedTuple
 
 from ... import tree
 from ...custom.boundary import boundary_node, outputs_of, without_history
@@ -201,12 +202,11 @@ class OfAll(Forth):
         return [by_place[-1 - slot] for slot in range(len(call.avals))]
 
 
-class _HooksOfEach:
+class _HooksOfEach(NamedTuple):
     """The hooks of an example's tensor, as one hook on all of them: it sees each example's gradient."""
 
-    def __init__(self, hooks: dict[Any, Callable], size: int) -> None:
-        self.hooks = hooks
-        self.size = size
+    hooks: dict[Any, Callable]
+    size: int
 
     def __call__(self, g: Tensor) -> Tensor:
         (changed,) = each(lambda one: [run_hooks(self.hooks, one[0])], [g], [True], self.size)
