@@ -164,7 +164,8 @@ def trace(
         try:
             recorded = _recorded(f, examples, taken)
         except Unlearnt:
-            if state.now.tracing or any([x.is_element and not x.tensor.shape[0] for x in _likes(examples)]):
+            likes = [x for x in tree.leaves(tuple(examples)) if isinstance(x, Like)]
+            if state.now.tracing or any([x.is_element and not x.tensor.shape[0] for x in likes]):
                 raise  # the outermost trace has values
             called_with(f, valued(tuple(examples)), {})
             recorded = _recorded(f, examples, taken)
@@ -177,10 +178,6 @@ def trace(
         split = len(arguments) - len(hidden)
         bodies.append(interned([*arguments[:split], *met], [*arguments[split:], *outside], results, order))
     return Traced(tuple(bodies), [*hidden, *map(handle, outside)], [nesting for *_, nesting, _, _ in found])
-
-
-def _likes(examples: Sequence[Any]) -> list[Like]:
-    return [x for x in tree.leaves(tuple(examples)) if isinstance(x, Like)]
 
 
 def _recorded(f: Callable, examples: Sequence[Any], taken: Any) -> tuple[int, list[Node], list[Node], Nesting]:

@@ -74,7 +74,7 @@ class Entered(NamedTuple):
             self.inner[k] = standing(self.inner[k], self.leaves[k])
 
     def parts(self) -> list[Part]:
-        """What a rule may read of the arguments: see `CallShape`."""
+        """The parts of the arguments that a rule may read: see `CallShape`."""
         places: list[int | None] = [None] * len(self.leaves)
         for k, node in zip(self.at, self.named, strict=True):
             places[k] = self.place[node]

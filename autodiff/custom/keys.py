@@ -72,7 +72,7 @@ def static_key(value: Any) -> tuple[Any, bool]:
 
 def likeness(value: Any) -> Any:
     """A key that is the same for values that hold the same: of objects their attributes, of arrays shape and dtype."""
-    return _Likeness().key(value)
+    return _Contents().key(value)
 
 
 class Same:
@@ -225,7 +225,7 @@ class ReadsWalk:
         return key
 
 
-class _Likeness(ReadsWalk):
+class _Contents(ReadsWalk):
     """The walk for a value that is looked at anew in each call: of what may change its key has the present contents.
 
     An object or list that holds more than can be looked at in each call counts by identity.

@@ -94,7 +94,7 @@ class Forth:
         self.found[at] = found
 
     def _at(self, at: int, handle_of: Callable[..., Tensor] = handle) -> Any:
-        """What is found, under a handle of its own."""
+        """The tensor that is found, under a handle of its own."""
         found = None if at < 0 else self.found[at]
         return (
             handle_of(found) if isinstance(found, Node)
@@ -110,7 +110,7 @@ class Forth:
                 self._put(at, self._of(at, self.order[at], there))
 
     def _of(self, at: int, node: Node, there: Sequence[Any]) -> Found:
-        """What there is of a node, from what there is of its inputs."""
+        """The same of a node, from that of its inputs."""
         raise NotImplementedError
 
 
@@ -257,14 +257,9 @@ def push_call(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
     wanted = {i for i in inputs if i in tangents}
     likes = [handle(node) if node.body is not None else zeros_of(aval) for aval in node.call.avals]
     return [
-        _transposed(partial(_call_bars, node, slot, wanted), like, inputs, dots)
+        _transposed(partial(lambda slot, u: call_rule(node, {slot: u}, wanted), slot), like, inputs, dots)
         for slot, like in zip(slots, likes, strict=True)
     ]
-
-
-def _call_bars(node: Node, slot: int, wanted: set[Node], u: Tensor) -> Sequence[Tensor | None]:
-    """The VJP rule of a call: from the cotangent of one output."""
-    return call_rule(node, {slot: u}, wanted)
 
 
 def _transposed(

@@ -32,15 +32,11 @@ from .values import array, detach, index, item, number, numpy, page, show, text,
 def _get_grad(t: Tensor) -> Tensor | None:
     identity = t.node.leaf or t.node.retained
     if identity is None:
-        if t.requires_grad:
-            _warn_not_kept()
+        if t.requires_grad:  # as PyTorch does: it is None, and not because it is zero
+            mend = "t.retain_grad() before backward() keeps it"
+            warn(f".grad of a computed tensor is not kept, only that of leaves: {mend}")
         return None
     return identity.grad
-
-
-def _warn_not_kept() -> None:
-    """Warn, as PyTorch does, that the gradient of a computed tensor is None, and not because it is zero."""
-    warn(".grad of a computed tensor is not kept, only that of leaves: t.retain_grad() before backward() keeps it")
 
 
 def _set_grad(t: Tensor, value: Any) -> None:
