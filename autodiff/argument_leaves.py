@@ -25,6 +25,7 @@ from weakref import KeyedRef, ref
 import numpy as np
 
 from codegen.ir import DTYPES, Aval, parse_aval
+from codegen.records import record
 
 from . import tree
 from .custom.keys import Same, is_object, static_key
@@ -55,13 +56,11 @@ class ArgumentLeaf(NamedTuple):
     given: Any  # by the user
 
 
+@record(eq=False, slots=True)
 class Static:
     """An argument whose value is part of the signature."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
 
 class Statics(NamedTuple):

@@ -129,8 +129,9 @@ def frozen(
     entry.tracks = any([n.kind.out.requires_grad and (n.inputs != () or MODE.get().tracks) for n in results])
     nodes = needed(results, _histories(results))
     numbers = _numbers(captures)
-    met = [n for n in nodes if n in captures and n not in numbers and not _has_moved(captures[n], n)]
-    entry.captures = {n: captures[n] for n in met}
+    met = {n: captures[n] for n in nodes if n in captures and n not in numbers}
+    # A tensor that was made in the trace, and changed in place since, holds another value now.
+    entry.captures = {n: t for n, t in met.items() if not (isinstance(t, Tensor) and t.node is not n)}
     entry.enclosing = {n for n in nodes if n.number < since and n.value is None and n.kind.op is not CONSTANT}
     if entry.enclosing:
         return entry
@@ -154,11 +155,6 @@ _ALONE = _references()
 def _numbers(captures: dict[Node, Any]) -> set[Node]:
     """The numbers that stood in the program: nobody has their tensors, so nobody can change what they hold."""
     return {n for n in captures if is_number(n) and sys.getrefcount(captures[n]) <= _ALONE}
-
-
-def _has_moved(met: Any, node: Node) -> bool:
-    """True if a tensor that the trace met was made in it, and changed in place since: it holds another value now."""
-    return isinstance(met, Tensor) and met.node is not node
 
 
 def _places(results: list[Any]) -> tuple[list[Node], list[int | None]]:

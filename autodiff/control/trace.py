@@ -87,50 +87,42 @@ def is_python_number(x: Any) -> bool:
 _HERE = object()
 
 
-class Nesting:
+class Nesting(NamedTuple):
     """A nesting of tensors, taken apart, and put together again with other tensors.
 
     others   of each leaf `_HERE` for a tensor, or what it is: None, or what is no value
     """
 
-    __slots__ = ("_others", "structure")
-
-    def __init__(self, structure: tree.Structure, others: Sequence[Any]) -> None:
-        self.structure = structure
-        self._others = tuple(others)
+    structure: tree.Structure
+    others: tuple[Any, ...]
 
     @classmethod
     def of(cls, value: Any, taken: Any = object) -> tuple[list[Any], Nesting]:
         """The leaves of the classes `taken`, but for None, and the nesting."""
         leaves, structure = tree.flatten(value)
-        others = [_HERE if x is not None and isinstance(x, taken) else x for x in leaves]
+        others = tuple([_HERE if x is not None and isinstance(x, taken) else x for x in leaves])
         return [x for x, other in zip(leaves, others, strict=True) if other is _HERE], cls(structure, others)
 
     def filled(self, values: Sequence[Any]) -> Any:
         """The nesting with these in place of its tensors."""
         given = iter(values)
-        return tree.unflatten(self.structure, [next(given) if x is _HERE else x for x in self._others])
+        return tree.unflatten(self.structure, [next(given) if x is _HERE else x for x in self.others])
 
     def names(self, root: str) -> list[str]:
         """The name of each tensor, for messages."""
-        return [n for n, x in zip(tree.names(self.structure, root), self._others, strict=True) if x is _HERE]
+        return [n for n, x in zip(tree.names(self.structure, root), self.others, strict=True) if x is _HERE]
 
     def parts(self) -> list[Nesting]:
         """The nestings of the children."""
         found, start = [], 0
         for child in self.structure.children:
-            found.append(Nesting(child, self._others[start : start + child.size]))
+            found.append(Nesting(child, self.others[start : start + child.size]))
             start += child.size
         return found
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Nesting) and (self.structure, self._others) == (other.structure, other._others)
-
-    __hash__ = None  # type: ignore[assignment]  # how Python says that there is none
-
     def __repr__(self) -> str:
         """The structure's own text, with None where nothing is."""
-        others = iter(self._others)
+        others = iter(self.others)
         return "".join([c if c != "*" or next(others) is _HERE else "None" for c in repr(self.structure)])
 
 
@@ -172,7 +164,8 @@ def trace(
         try:
             recorded = _recorded(f, examples, taken)
         except Unlearnt:
-            if state.now.tracing or any([x.is_element and not x.tensor.shape[0] for x in _likes(examples)]):
+            likes = [x for x in tree.leaves(tuple(examples)) if isinstance(x, Like)]
+            if state.now.tracing or any([x.is_element and not x.tensor.shape[0] for x in likes]):
                 raise  # the outermost trace has values
             called_with(f, valued(tuple(examples)), {})
             recorded = _recorded(f, examples, taken)
@@ -185,10 +178,6 @@ def trace(
         split = len(arguments) - len(hidden)
         bodies.append(interned([*arguments[:split], *met], [*arguments[split:], *outside], results, order))
     return Traced(tuple(bodies), [*hidden, *map(handle, outside)], [nesting for *_, nesting, _, _ in found])
-
-
-def _likes(examples: Sequence[Any]) -> list[Like]:
-    return [x for x in tree.leaves(tuple(examples)) if isinstance(x, Like)]
 
 
 def _recorded(f: Callable, examples: Sequence[Any], taken: Any) -> tuple[int, list[Node], list[Node], Nesting]:

@@ -1,7 +1,7 @@
 """Custom functions: a pair of forward and backward methods that replaces differentiation.
 
     function   `Function`: a generic function whose pairs make boundaries;  `@function`
-    forward    a call, from its arguments to the results behind its boundary;  straight: the usual ones, shorter
+    forward    a call, from its arguments to the results behind its boundary
     outputs    what a forward gave
     host       forwards that need Python and values each time
     context    what forward and backward see as `ctx`

@@ -72,16 +72,14 @@ class Packed(NamedTuple):
         return leaves[0] if self.structure is None else tree.unflatten(self.structure, leaves)
 
 
-def pack(
-    value: Any, place_of: Callable[[Tensor], int], tensor_of: Callable[[Any], Tensor | None] | None = None
-) -> Packed:
-    """A value taken apart.   tensor_of: the tensor that a leaf stands for, None for any other leaf"""
+def pack(value: Any, place_of: Callable[[Tensor], int], tensor_of: Callable[[Any], Tensor | None]) -> Packed:
+    """A value taken apart.   tensor_of: the tensor that a leaf stands for, None for any other"""
     if isinstance(value, Tensor):
         return Packed(None, (place_of(value),), ())
-    if type(value) in HOLDS_NONE and (tensor_of is None or tensor_of(value) is None):
+    if type(value) in HOLDS_NONE and tensor_of(value) is None:
         return Packed(tree.LEAF, (None,), (own_copy(value),))
     leaves, structure = tree.flatten(value)
-    tensors = [tensor_of(x) if tensor_of else x if isinstance(x, Tensor) else None for x in leaves]
+    tensors = list(map(tensor_of, leaves))
     places = tuple([None if t is None else place_of(t) for t in tensors])
     return Packed(structure, places, tuple([own_copy(x) for x, t in zip(leaves, tensors, strict=True) if t is None]))
 

@@ -1,78 +1,93 @@
-"""Calling a forward method: what it is given, and what becomes of what it says and returns."""
+"""Calls of a forward method: what it is given, and what becomes of what it says and returns.
+
+The user's function runs each time; the bookkeeping around it is nearly none in the usual case: tensors, and values that
+hold none, are the arguments; forward returns float tensors; what it saves, and sets on its context, are tensors and
+values that hold none.  Whatever turns out otherwise, before or after the function has run, is for `completed`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from codegen.records import NamedTuple
+
+from .. import tree
 from ..dispatch.method import is_own
 from ..errors import ConcretizationError
-from ..frames import UserLine, user_line
+from ..frames import UserLine, nearest_line
 from ..mode import MODE
 from ..stand_ins import standing
-from ..tape.node import Node, new_number
-from ..tape.record import DETACH, identity_of, is_masked, record, state
+from ..tape.node import Node, kept, new_number, rich_node
+from ..tape.record import DETACH, identity_of, is_masked, noted, record, state
 from ..tensor import Tensor, handle
-from .boundary import outputs_of, token_of
-from .call import CustomCall, Packed, Site, pack, shape_of
-from .context import ForwardContext, attributes, said
+from .boundary import boundary_kind, outputs_of, token_of
+from .call import HOLDS_NONE, CallShape, CustomCall, Packed, Part, Site, own_copy, pack, shape_of
+from .context import Declared, ForwardContext, attributes, said
 from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
 from .outputs import Outputs, dirty_places, no_gradient, rebind_callers, refuse_forgotten
 from .reads import Path, closed_over, held_by, names_of
 
+_new = object.__new__
+_NOTHING = Declared()  # the declarations of a method that has no context
 
-class Entered:
-    """The arguments of a call that was entered.
 
-    site     the function that was called;  line: the user's
-    arguments, packed   by name;  needs: for each, whether it needs a gradient
-    inputs   nodes of the tensors in them;  place: their numbers
-    given, inner   the caller's handles, and those that forward gets, in order;  named: the nodes of the latter
-    also_held      inputs that forward may read by other names, too: it is given nodes of their own for these
-    since    the number of what forward records first
-    asked, looked, covered   what the recording had counted before
-    """
+class Entered(NamedTuple):
+    """The arguments of a call that was entered."""
 
-    __slots__ = (
-        "also_held", "arguments", "asked", "covered", "given", "inner", "inputs", "line", "looked", "named", "needs",
-        "packed", "place", "since", "site",
-    )  # fmt: skip
+    site: Site  # the function that was called
+    again: Callable[[], Any]  # calls it once more
+    line: UserLine | None
+    names: Sequence[str]  # of the parameters
+    structures: Sequence[tree.Structure]  # of each argument
+    needs: list[bool]  # for each, whether it needs a gradient
+    leaves: Sequence[Any]  # of the arguments
+    at: Sequence[int]  # where there are tensors among them
+    inner: list[Any]  # the leaves that forward gets: handles of its own on these
+    named: list[Node]  # their nodes
+    inputs: list[Node]  # the same, each once
+    place: dict[Node, int]  # numbers of these
+    also_held: set[Node]  # inputs that forward may read by other names, too: it is given nodes of their own for these
+    asked: int
+    looked: int  # what the recording had counted before
+    covered: int
+    since: float  # the number of what forward records first
 
-    def __init__(self, site: Site, arguments: dict[str, Any], line: UserLine | None) -> None:
-        self.site, self.arguments, self.line = site, arguments, line
-        self.inputs: list[Node] = []
-        self.place: dict[Node, int] = {}
-        self.given: list[Tensor] = []
-        self.inner: list[Tensor] = []
-        self.named: list[Node] = []
-        self.packed = {name: pack(value, self._place_of) for name, value in arguments.items()}
-        tracks = MODE.get().tracks and any([n.kind.out.requires_grad for n in self.inputs])
-        self.needs = [
-            tracks and any([p is not None and self.inputs[p].kind.out.requires_grad for p in a.places])
-            for a in self.packed.values()
-        ]
-        self.also_held = self.held() if tracks and site.separates else set()
-        now = state.now
-        self.asked, self.looked, self.covered = now.asked, now.looked, now.bounded
-        self.since: float = new_number()
+    @property
+    def given(self) -> list[Tensor]:
+        """The caller's handles."""
+        return [self.leaves[k] for k in self.at]
 
-    def _place_of(self, t: Tensor) -> int:
-        self.given.append(t)
-        number = self.place.get(t.node)
-        if number is None:
-            number = self.place[t.node] = len(self.inputs)
-            self.inputs.append(t.node)
-        return number
+    def enter(self) -> None:
+        """Tell the trace around it, and see to it that forward's handles are what its code can tell apart."""
+        if state.now.captures is not None:
+            for t in self.given:
+                state.now.meet(t)
+        if self.site.separates and any(self.needs):
+            self.also_held.update(self.held())
+        for i, k in enumerate(self.at):
+            node = self.named[i]
+            if node in self.also_held:
+                self.inner[k].node = self.named[i] = identity_of(node)
+                self.place[self.named[i]] = self.place[node]
+            self.inner[k] = standing(self.inner[k], self.leaves[k])
 
-    def inner_at(self, p: int) -> Tensor:
-        """A handle for forward on an input."""
-        node = self.inputs[p]
-        if node in self.also_held:
-            node = identity_of(node)
-            self.place[node] = p
-        self.named.append(node)
-        self.inner.append(standing(handle(node, masked=True), self.given[len(self.inner)]))
-        return self.inner[-1]
+    def parts(self) -> list[Part]:
+        """The parts of the arguments that a rule may read: see `CallShape`."""
+        places: list[int | None] = [None] * len(self.leaves)
+        for k, node in zip(self.at, self.named, strict=True):
+            places[k] = self.place[node]
+        parts, start = list[Part](), 0
+        for name, s in zip(self.names, self.structures, strict=True):
+            own = tuple(places[start : start + s.size])
+            parts.append((name, None if s.cls is None and own[0] is not None else s, own))
+            start += s.size
+        return parts
+
+    def statics(self) -> list[Any]:
+        """The leaves that are no tensors."""
+        return [own_copy(x) for x in self.leaves if not isinstance(x, Tensor)]
 
     def held(self) -> set[Node]:
         """The inputs that track gradients and that forward can read by other names, too."""
@@ -86,7 +101,7 @@ class Entered:
         read that input by another name.  It takes a run in which inputs have nodes of their own to know.
         """
         now, site = state.now, self.site
-        asked = [node for count, node in now.seen if count > self.asked]
+        asked = [node for count, node in now.seen if count > self.asked] if now.seen else []
         if not now.body:
             now.seen.clear()
         if not (asked or now.body) and all([t.masked or not t.node.kind.out.requires_grad for t in outputs.tracked]):
@@ -99,43 +114,165 @@ class Entered:
 
     def visit(self) -> Visit:
         """Visit a host forward."""
-        avals = tuple([n.kind.out.aval for n in self.inputs])
-        return Visit(self.site, self.packed, self.needs, avals)
-
-    def note_on(self, error: Exception) -> None:
-        """Say in which forward of the user's an error came up."""
-        method = self.site.method
-        if not is_own(method.implementation):
-            name = self.site.function.__name__
-            error.add_note(f"in the forward method of {name} ({method.place}), called at {self.line}")
+        statics, packed = iter(self.statics()), dict[Any, Packed]()
+        for name, structure, places in self.parts():
+            packed[name] = Packed(structure, places, tuple([next(statics) for p in places if p is None]))
+        return Visit(self.site, packed, self.needs, tuple([n.kind.out.aval for n in self.inputs]))
 
 
-def call_forward(site: Site, arguments: dict[str, Any]) -> Any:
-    """Run a forward method and put a boundary around what it recorded.
+def _note_on(error: Exception, site: Site, line: UserLine | None) -> None:
+    method = site.method
+    if not is_own(method.implementation):
+        error.add_note(f"in the forward method of {site.function.__name__} ({method.place}), called at {line}")
 
-    arguments    every declared parameter by name, defaults filled in; a variadic one as a tuple
 
-    Returns forward's outputs in their container, tracking if any argument tracks.
-    Raises GradientError when arguments track and nothing that is returned can.
+def _are_leaves(site: Site) -> bool:
+    """True if each argument of a call is a tensor or a value that holds none, as its class says."""
+    declaration = site.function.declaration
+    if declaration.variadic is not None or declaration.keywords or declaration.open:
+        return False
+    are_known = all([issubclass(c, Tensor) or c in HOLDS_NONE for c in site.types])
+    return are_known and not any([hasattr(c, "__dispatches_as__") for c in site.types])
+
+
+def _is_plain(t: Tensor, tracks: bool) -> bool:
+    """True of a result that may carry a gradient, and has none but by inputs of the call, as far as is known."""
+    out = t.node.kind.out
+    return out.flows and (not out.requires_grad or (tracks and t.masked))
+
+
+def calling(site: Site) -> Callable:
+    """The function that runs a forward method and puts a boundary around what it recorded.
+
+    It gets every declared parameter that dispatches by position, keyword-only ones by name.  Returns forward's outputs
+    in their container, tracking if any argument tracks.  Raises GradientError when arguments track and nothing that is
+    returned can.
     """
-    now = state.now
-    entered = Entered(site, arguments, user_line())
-    if now.captures is not None:
-        for t in entered.given:  # the caller's handles, before forward gets handles of its own
-            now.meet(t)
-    values = {name: a.unpack(entered.inner_at) for name, a in entered.packed.items()}
-    ctx = ForwardContext(site.function.__name__, list(values), entered.needs, list(values.values()))
-    now.body += 1
-    try:
-        result = _run(entered, ctx, values)
-    except Exception as error:
-        entered.note_on(error)
-        if now.body == 1:
-            now.seen.clear()
-        raise
-    finally:
-        now.body -= 1
-    return completed(entered, ctx, result)
+    declaration, are_leaves, method = site.function.declaration, _are_leaves(site), site.method
+    name, run, has_context = site.function.__name__, method.implementation, site.has_context
+    fixed, variadic = declaration.fixed, declaration.variadic
+    is_usual = are_leaves and not (site.has_token or method.host or site.transparent)
+    tensors = tuple([k for k, c in enumerate(site.types) if issubclass(c, Tensor)])
+    others = [k for k in range(len(site.types)) if k not in tensors]
+    count, flow, all_leaves = len(tensors), slice(0, len(tensors)), [tree.LEAF] * len(fixed)
+    shapes: dict[tuple, CallShape] = {}
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        now = state.now
+        names: Sequence[str] = fixed
+        leaves: Sequence[Any] = arguments
+        structures: Sequence[tree.Structure] = all_leaves
+        at: Sequence[int] = tensors
+        if not are_leaves:
+            values = dict(zip(fixed, arguments, strict=False))
+            values |= {} if variadic is None else {variadic: arguments[len(fixed) :]}
+            names = [*values, *keywords]
+            leaves, nesting = tree.flatten((*values.values(), *keywords.values()))
+            structures, at = nesting.children, [k for k, x in enumerate(leaves) if isinstance(x, Tensor)]
+        tracks, may_track, needs, inner = False, MODE.get().tracks, [False] * len(leaves), [*leaves]
+        place: dict[Node, int] = {}
+        named: list[Node] = []
+        for k in at:
+            node = leaves[k].node
+            if node not in place:
+                place[node] = len(place)
+            named.append(node)
+            out = node.kind.out
+            if may_track and out.requires_grad:
+                tracks = needs[k] = True
+            inner[k] = t = _new(out.cls)
+            t.node = node
+            t.masked = True
+        line, entered = nearest_line(3), None
+        before = asked, _, _, since = now.asked, now.looked, now.bounded, new_number()
+        if is_usual and not (now.tracing or site.separates or now.captures is not None):
+            ctx: Any = ForwardContext(name, names, needs, inner) if has_context else None
+        else:
+            if not are_leaves:
+                flags = iter(needs)
+                needs = [any([next(flags) for _ in range(s.size)]) for s in structures]
+            again = partial(call, *arguments, **keywords)
+            entered = Entered(site, again, line, names, structures, needs, leaves, at, inner, named, [*place], place,
+                              set(), *before)  # fmt: skip
+            entered.enter()
+            values = dict(zip(names, inner if are_leaves else tree.unflatten(nesting, inner), strict=True))
+            ctx = ForwardContext(name, names, needs, list(values.values()))
+        now.body += 1
+        try:
+            if entered is not None:
+                y = _run(entered, ctx, values)
+            elif has_context:
+                y = run(ctx, *inner)
+            else:
+                y = run(*inner)
+        except Exception as error:
+            _note_on(error, site, line)
+            if now.body == 1:
+                now.seen.clear()
+            raise
+        finally:
+            now.body -= 1
+        if entered is not None:
+            return completed(entered, ctx, y)
+        told, structure = _NOTHING if ctx is None else said(ctx), None
+        is_plain = (
+            now.asked == asked and not told.constant and not told.dirty
+            and len(place) == count and [inner[k].node for k in at] == named
+        )  # fmt: skip
+        if is_plain and isinstance(y, Tensor):  # apart from several: most calls give one
+            body = y.node
+            is_plain = _is_plain(y, tracks) and not (now.body and closed_over((body,), named, since))
+        elif is_plain:
+            ys, structure = tree.flatten(y)
+            bodies = [t.node for t in ys if isinstance(t, Tensor) and _is_plain(t, tracks)]
+            is_plain = len(bodies) == len(ys) > 0 and not (now.body and closed_over(bodies, named, since))
+        if is_plain:
+            masked = now.body != 0 and is_masked([leaves[k] for k in at])
+            if not tracks:
+                several = structure and tree.unflatten(structure, [noted(n, masked) for n in bodies])
+                return noted(body, masked) if structure is None else several
+            statics: list[Any] = [own_copy(leaves[k]) for k in others] if others else []
+            extras: list[Node] = []
+            key: tuple[Any, ...] = (told.materialize, structure)
+            if ctx is not None:
+                saved, on_it = told.saved or (), ctx.__dict__
+                if on_it:
+                    saved, key = (*saved, *attributes(ctx).items()), (*key, len(on_it))
+                number = {body: -1} if structure is None else {n: -1 - bodies.index(n) for n in bodies}
+                number.update(place)
+                for label, value in saved:
+                    where: int | None = None
+                    if isinstance(value, Tensor):
+                        node = value.node
+                        if (where := number.get(node)) is None:
+                            where = number[node] = count + len(extras)
+                            extras.append(node)
+                    elif type(value) in HOLDS_NONE:
+                        statics.append(own_copy(value))
+                    else:
+                        is_plain = False
+                    key += (label, where)
+            if is_plain and (shape := shapes.get(key)) is not None:
+                made = CustomCall(site, shape, tuple(statics), (), False, None, line)
+                if structure is not None:
+                    made.avals = tuple([n.kind.out.aval for n in bodies])
+                    found = outputs_of(made, (*named, *extras, *bodies), flow, masked)
+                    return tree.unflatten(structure, found)
+                out = body.kind.out
+                made.avals = (out.aval,)
+                node = rich_node(boundary_kind(out), (*named, *extras, body), call=made)
+                node.body, node.flow, node.line = count + len(extras), flow, line
+                return noted(node, masked)
+        again = partial(call, *arguments)
+        entered = Entered(site, again, line, names, structures, needs, leaves, at, inner, named, [*place], place,
+                          set(), *before)  # fmt: skip
+        result = completed(entered, ctx or ForwardContext(name, names, needs, inner), y)
+        if is_plain and not site.separates:  # for calls that keep the same
+            (node, *_) = [t.node for t in tree.leaves(result)]
+            kept(shapes, key, (node if node.slot is None else node.inputs[0]).call.shape)
+        return result
+
+    return call
 
 
 def completed(entered: Entered, ctx: ForwardContext, result: Any) -> Any:
@@ -148,16 +285,17 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any) -> Any:
     try:
         outputs = Outputs(name, result, told.constant)
         dirty: dict[int, Tensor] = {}
-        if told.dirty or any([t.node is not n for t, n in zip(entered.inner, entered.named, strict=True)]):
-            dirty = dirty_places(name, entered.inner, entered.given, entered.named, told.dirty, outputs)
+        handles = [entered.inner[k] for k in entered.at]
+        if told.dirty or [t.node for t in handles] != entered.named:
+            dirty = dirty_places(name, handles, entered.given, entered.named, told.dirty, outputs)
     except Exception as error:
-        entered.note_on(error)
+        _note_on(error, site, entered.line)
         raise
     closed, looked = entered.closed(outputs), now.looked - entered.looked
     if closed is None:
         now.bounded = entered.covered + looked
-        return call_forward(site, entered.arguments)
-    masked = is_masked(entered.given) and not closed  # inside of another forward
+        return entered.again()
+    masked = now.body != 0 and not closed and is_masked(entered.given)
     if now.asked != entered.asked and not now.tracing:
         learn(entered.visit(), ctx, outputs, names_of(closed, site.method.implementation))
     if any(entered.needs) or (closed and outputs.tracked):
@@ -199,40 +337,37 @@ def _bounded(
     closed    what it closes over and tracks;  opaque: forward asked for values
     """
     site, told, body = entered.site, said(ctx), [t.node for t in outputs.tracked]
-    untracked = [x if slot is not None else _detached(x, masked)
-                 for x, slot in zip(outputs.leaves, outputs.slots, strict=True)]  # fmt: skip
+    leaves, slots = outputs.leaves, outputs.slots
+    leaves = [x if slot is not None else _detached(x, masked) for x, slot in zip(leaves, slots, strict=True)]
     if not body:
-        if not any([isinstance(x, Tensor) for x in outputs.leaves]):
-            has_number = any([isinstance(x, (float, complex)) for x in outputs.leaves])
+        if not any([isinstance(x, Tensor) for x in leaves]):
+            has_number = any([isinstance(x, (float, complex)) for x in leaves])
             raise no_gradient(site.function.__name__, entered.line, has_number)
-        return untracked
-    inputs, place = [*entered.inputs, *closed], entered.place
-    extra: list[Node] = []
-    for k, node in enumerate(closed, len(entered.inputs)):
-        place.setdefault(node, k)
-    number = {node: -1 - k for k, node in reversed(list(enumerate(body)))}
+        return leaves
+    inputs, place, extra = [*entered.inputs, *closed], entered.place, list[Node]()
+    for node in (*closed, *body):
+        if node not in place:
+            place[node] = len(entered.inputs) + closed.index(node) if node in closed else -1 - body.index(node)
 
     def place_of(t: Tensor) -> int:
-        node = t.node
-        if node not in place:
-            if node in number:
-                return number[node]
-            place[node] = len(inputs) + len(extra)
-            extra.append(node)
-        return place[node]
+        if (found := place.get(t.node)) is None:
+            found = place[t.node] = len(inputs) + len(extra)
+            extra.append(t.node)
+        return found
 
-    kept = [(n, pack(v, place_of, outputs.tensor_of)) for n, v in (*(told.saved or ()), *attributes(ctx).items())]
-    places = tuple([
-        -1 - slot if slot is not None else place_of(x) if isinstance(x, Tensor) else None
-        for x, slot in zip(untracked, outputs.slots, strict=True)
-    ])  # fmt: skip
-    result = Packed(outputs.structure, places, tuple([x for x in untracked if not isinstance(x, Tensor)]))
-    named = [*entered.packed.items(), *kept, (None, result)]
+    parts, statics = entered.parts(), entered.statics()
+    n_arguments, saved = len(parts), told.saved or ()
+    for label, value in (*saved, *attributes(ctx).items()):
+        structure, places, others = pack(value, place_of, outputs.tensor_of)
+        parts.append((label, structure, places))
+        statics += others
+    pairs = zip(leaves, slots, strict=True)
+    places = tuple([-1 - k if k is not None else place_of(x) if isinstance(x, Tensor) else None for x, k in pairs])
+    parts.append((None, outputs.structure, places))
+    statics += [x for x in leaves if not isinstance(x, Tensor)]
     names: tuple[Any, ...] = (names_of(closed, site.method.implementation), len(entered.inputs)) if closed else ()
-    parts = tuple([(n, p.structure, p.places) for n, p in named])
-    shape = shape_of(parts, len(entered.packed), len(told.saved or ()), told.materialize, *names)
-    statics = tuple([x for _, p in named for x in p.statics])
-    call = CustomCall(site, shape, statics, tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
+    shape = shape_of(tuple(parts), n_arguments, len(saved), told.materialize, *names)
+    call = CustomCall(site, shape, tuple(statics), tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
     if state.now.tracing:
         call.reads = _traced_reads(call, place_of)
     if site.has_token:
@@ -240,7 +375,7 @@ def _bounded(
         extra.append(token_of(call))
     flow = slice(len(inputs) + len(extra), None) if site.transparent else slice(0, len(inputs))
     found = outputs_of(call, (*inputs, *extra, *body), flow, masked)
-    return [x if slot is None else found[slot] for x, slot in zip(untracked, outputs.slots, strict=True)]
+    return [x if slot is None else found[slot] for x, slot in zip(leaves, slots, strict=True)]
 
 
 def _traced_reads(call: CustomCall, place_of: Callable[[Tensor], int]) -> dict[Path, int]:

@@ -34,11 +34,9 @@ from ..tensor import AbstractTensor, Tensor, handle
 if TYPE_CHECKING:
     from . import call as calls
     from . import forward as forwards
-    from . import straight
 else:  # for who has rules of their own
     calls = later("autodiff.custom.call")
     forwards = later("autodiff.custom.forward")
-    straight = later("autodiff.custom.straight")
 
 _KNOWN = frozenset(DTYPES.values())
 _NUMBERS = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64)}
@@ -81,7 +79,7 @@ class Function(GenericFunction):
 
     def _boundary(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The method itself, or a boundary around it where a rule replaces its derivative."""
-        run, declaration = method.implementation, self.declaration
+        run = method.implementation
         if not (self.takes_watched and run is self.__wrapped__) and not _WATCHED.isdisjoint(classes):
             return self._call_seen
         is_forward = method.kind == "forward"
@@ -90,19 +88,7 @@ class Function(GenericFunction):
         backward = self.rule_for("backward", method, classes)
         if not is_forward and backward is None and self.rule_for("jvp", method, classes) is None:
             return run
-        names, variadic = declaration.fixed, declaration.variadic
-        site = calls.Site(self, method, classes, backward)
-
-        def call(*args: Any, **keywords: Any) -> Any:
-            arguments = dict(zip(names, args, strict=False))
-            if variadic is not None:
-                arguments[variadic] = args[len(names) :]
-            return forwards.call_forward(site, arguments | keywords)
-
-        rare = site.has_token or method.host or site.transparent or variadic is not None
-        if rare or declaration.keywords or declaration.open:
-            return call
-        return straight.straight_call(site, call)
+        return forwards.calling(calls.Site(self, method, classes, backward))
 
     def _call_seen(self, *args: Any, **keywords: Any) -> Any:
         """A call with numbers that a rule is watched with: what knows nothing of them gets the numbers."""

@@ -71,14 +71,8 @@ def static_key(value: Any) -> tuple[Any, bool]:
 
 
 def likeness(value: Any) -> Any:
-    """A key that is the same for values that hold the same: of objects their attributes, of arrays shape and dtype.
-
-    One that holds more than can be looked at in each call counts by identity.
-    """
-    try:
-        return _Likeness().key(value)
-    except (_TooManyError, RecursionError):
-        return Same(value)
+    """A key that is the same for values that hold the same: of objects their attributes, of arrays shape and dtype."""
+    return _Contents().key(value)
 
 
 class Same:
@@ -115,7 +109,7 @@ class ReadsWalk:
 
     __slots__ = ("_within", "is_whole", "numbers")
 
-    deepest: float = 6
+    deepest = 6
 
     def __init__(self, numbers: list[Any] | None = None) -> None:
         self.numbers = numbers
@@ -231,40 +225,35 @@ class ReadsWalk:
         return key
 
 
-class _TooManyError(Exception):
-    """A value that holds more than is looked at."""
+class _Contents(ReadsWalk):
+    """The walk for a value that is looked at anew in each call: of what may change its key has the present contents.
 
-
-class _Likeness(ReadsWalk):
-    """The walk for a value that is looked at anew in each call: of what may change its key has the present contents."""
+    An object or list that holds more than can be looked at in each call counts by identity.
+    """
 
     __slots__ = ("_left",)
 
-    deepest = float("inf")
+    deepest = 64
 
     def __init__(self) -> None:
         super().__init__()
         self._left = _MOST_PARTS
 
-    def key(self, value: Any) -> Any:
-        self._left -= 1
-        if self._left < 0:
-            raise _TooManyError
-        return super().key(value)
-
     def _object(self, value: Any) -> Any:
-        kind = type(value)
+        kind, parts = type(value), list[Any]()
         if kind is np.ndarray:
             return kind, value.shape, value.dtype
         if isinstance(value, Enum):
             return kind, value.name
-        if isinstance(value, (set, frozenset)):
-            return kind, frozenset(self._inside(value, None, parts_of(value)))
-        if isinstance(value, (tuple, list)):
-            return self._inside(value, kind, parts_of(value))
-        held = dict(value) if isinstance(value, dict) else {}
-        held |= _attributes(value) if is_object(value) else {}
-        return self._inside(value, kind, parts_of([*held, *held.values()]))
+        if isinstance(value, (list, tuple, set, frozenset, dict)):
+            parts = [*(value.items() if isinstance(value, dict) else value)]
+        elif is_object(value):
+            parts = [*_attributes(value).items()]
+        self._left -= len(parts)
+        if self._left < 0 or len(self._within) > self.deepest:
+            return Same(value)
+        keys = self._inside(value, kind, parts_of(parts))
+        return (kind, frozenset(keys[1:])) if isinstance(value, (set, frozenset)) else keys
 
 
 def parts_of(values: Iterable[Any]) -> list[Read]:

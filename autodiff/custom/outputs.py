@@ -63,7 +63,7 @@ class Outputs:
         self.tracked: list[Tensor] = []
         self.slots: list[int | None] = []
         for t in self.leaves:
-            carries = isinstance(t, Tensor) and t.node.kind.out.flows and id(t) not in map(id, fixed)
+            carries = isinstance(t, Tensor) and t.node.kind.out.flows and not (fixed and any([t is x for x in fixed]))
             self.slots.append(len(self.tracked) if carries else None)
             if carries:
                 self.tracked.append(t)

@@ -196,7 +196,9 @@ def held_by(function: Any) -> list[tuple[Path, Tensor]]:
             parts = _parts(path[-1], value)
             if parts is None:
                 objects.append((path, value))
-                parts = _of_object(path[-1], value)
+                # The functions that a call of it runs: the one that `jit` wraps, and its `__call__`.
+                run = getattr(value, "__wrapped__", None), _attribute_of(value, "__call__")
+                parts = [(path[-1], function) for function in run]
             queue.extend([((*path, name), part) for name, part in parts])
         if not queue:  # another function may have told of attributes since an object was met
             for path, value in objects:
@@ -223,11 +225,6 @@ def _parts(name: str, value: Any) -> list[tuple[str, Any]] | None:
         return [(f"{name}, method {k}", method.implementation) for k, method in enumerate(value.table)]
     leaves, structure = tree.flatten(value)
     return None if structure.cls is None else list(zip(tree.names(structure, name), leaves, strict=True))
-
-
-def _of_object(name: str, value: Any) -> list[tuple[str, Any]]:
-    """The functions that a call of an object runs: the one that `jit` wraps, and its `__call__`."""
-    return [(name, getattr(value, "__wrapped__", None)), (name, _attribute_of(value, "__call__"))]
 
 
 def _attribute_of(value: Any, name: str) -> Any:

@@ -255,7 +255,7 @@ class GenericFunction(Registry):
 
         One whose own class a method names at its place stays as it is, if that method then fits.
         """
-        stays = [isinstance(a, self.adopted) and self.names_class(i, type(a)) for i, a in enumerate(args)]
+        stays = [isinstance(a, self.adopted) and self.ask("named", i, type(a)) for i, a in enumerate(args)]
         fresh = tuple([a if stay else self._adopted(a) for a, stay in zip(args, stays, strict=True)])
         if any(stays) and self._run(tuple(map(type, fresh))) is None:
             return tuple(map(self._adopted, fresh))
@@ -263,10 +263,6 @@ class GenericFunction(Registry):
 
     def _adopted(self, argument: Any) -> Any:
         return self.adopt(argument) if isinstance(argument, self.adopted) else argument
-
-    def names_class(self, place: int, cls: type) -> bool:
-        """True if some method says more than `object` about this class at this place."""
-        return bool(self.ask("named", place, cls))
 
     def _call_adopted(self, *args: Any, **keywords: Any) -> Any:
         """A call with an argument that may dispatch as another class than its own."""

@@ -9,7 +9,7 @@ none: it is the transpose of the size's VJP at c u, in which the size cancels (s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -50,78 +50,106 @@ from .rules import again, call_rule
 _LOOK = 1
 
 
-class Push:
+#: What is found of a node: a tensor, of a call of several results a sequence of them, or nothing.
+Found = Tensor | Sequence[Any] | None
+
+
+class Forth:
+    """One pass forward: rules go through a history by creation, from what is given of some nodes.
+
+    found     by place in the history, as flags and wires: of a node what its rule made, if it had anything to go by
+    results   the same of the nodes that were asked for
+    """
+
+    #: True if what is found of a masked tensor, inside of a forward, is masked: the handle then stands for the node.
+    keeps_masks = False
+
+    def __init__(
+        self, order: Sequence[Node], given: Mapping[Node, Tensor], results: Sequence[Node], sort: int, tracks: bool,
+        nodes: Iterable[Node] | None = None,
+    ) -> None:  # fmt: skip
+        """sort: a bit of the rules' word;  tracks: what they record is tape;  nodes: of Python's way, by creation"""
+        self.order, self.tracks = order, tracks
+        self.programs = programs = None if state.now.body else RulePrograms.now(tracks)
+        made = begun(programs, order, (), (*given, *results))
+        self.wires, self.found, self.flags, *places = made
+        for at, t in zip(places, given.values(), strict=False):
+            self._put(at, t)
+        if programs is not None:
+            rules = programs.word | sort, programs.used, programs.stamp
+            programs.go(programs.native.go_forth, order, made, range(len(order)), rules, self._go)
+        else:
+            for at, _ in enumerate(order if nodes is None else nodes):
+                self._go(at)
+        asked = zip(results, places[len(given) :], strict=True)
+        self.results = [given.get(n) if at < 0 else self._at(at, noted) for n, at in asked]
+
+    def _put(self, at: int, found: Any) -> None:
+        if at < 0 or found is None:
+            return
+        if not isinstance(found, Tensor):
+            self.flags[at] = _LOOK
+        elif not (found.masked and self.keeps_masks and self.programs is None):
+            found = found.node
+        self.found[at] = found
+
+    def _at(self, at: int, handle_of: Callable[..., Tensor] = handle) -> Any:
+        """The tensor that is found, under a handle of its own."""
+        found = None if at < 0 else self.found[at]
+        return (
+            handle_of(found) if isinstance(found, Node)
+            else handle_of(found.node, found.masked) if isinstance(found, Tensor)
+            else found
+        )  # fmt: skip
+
+    def _go(self, at: int) -> None:
+        """Go through one node."""
+        if self.found[at] is None:
+            there = [self._at(i) for i in inputs_at(self.wires, at)]
+            if any([t is not None for t in there]):
+                self._put(at, self._of(at, self.order[at], there))
+
+    def _of(self, at: int, node: Node, there: Sequence[Any]) -> Found:
+        """The same of a node, from that of its inputs."""
+        raise NotImplementedError
+
+
+class Push(Forth):
     """One pass forward: `results` are the tangents of the nodes that were asked for (None: zero).
 
-    dots      tangents, by place in the history, as flags, wires, and kinks of tangents
-    outputs   tangents of a call of several outputs, by the place of the call and the output
+    kinks     of tangents, by place
     """
 
     def __init__(
         self, order: list[Node], tangents: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool
     ) -> None:
         """Push tangents through a history, by creation, as far as `results`.   tracks: what rules record is tape"""
-        self.order, self.tracks = order, tracks
-        self.programs = programs = None if state.now.body else RulePrograms.now(tracks)
-        self.outputs: dict[tuple[int, int], Tensor] = {}
         self.kinks: dict[int, tuple[_Kink, ...]] = {}
-        made = begun(programs, order, (), (*tangents, *results))
-        self.wires, self.dots, self.flags, *places = made
-        for at, t in zip(places, tangents.values(), strict=False):
-            if at >= 0:
-                self.dots[at] = t.node
-        if programs is not None:
-            rules = programs.word | PUSH, programs.used, programs.stamp
-            programs.go(programs.native.go_forth, order, made, range(len(order)), rules, self._visit)
-        else:
-            with recording_rules(tracks):
-                for at, _ in enumerate(belonging_to_rules(state.now.lines, order, "jvp")):
-                    self._go(at)
-        self.results: list[Tensor | None] = []
-        for n, at in zip(results, places[len(tangents) :], strict=True):
-            dot = None if at < 0 else self.dots[at]
-            self.results.append(tangents.get(n) if at < 0 else None if dot is None else noted(dot))
+        super().__init__(order, tangents, results, PUSH, tracks, belonging_to_rules(state.now.lines, order, "jvp"))
 
     def pairs(self) -> list[tuple[Node, Node]]:
         """Nodes and their tangents."""
-        return [(n, t) for n, t in zip(self.order, self.dots, strict=True) if t is not None]
+        found = zip(self.order, map(self._at, range(len(self.order))), strict=True)
+        return [(n, t.node) for n, t in found if isinstance(t, Tensor)]
 
-    def _visit(self, at: int) -> None:
-        with recording_rules(self.tracks):
-            self._go(at)
-
-    def _go(self, at: int) -> None:
-        """Go through one node."""
-        if self.dots[at] is not None:
-            return
-        node, wires = self.order[at], inputs_at(self.wires, at)
+    def _of(self, at: int, node: Node, there: Sequence[Any]) -> Found:
         if node.slot is not None:
-            tangent = self.outputs.get((wires[0], node.slot))
-        else:
-            dots = [None if i < 0 else self.dots[i] for i in wires]
-            if not any([i >= 0 and self.dots[i] is not None for i in sources_at(self.wires, at, node)]):
-                return
-            near = {i: handle(dot) for i, dot in zip(node.inputs, dots, strict=True) if dot is not None}
-            if node.call is not None:
-                self._call(at, node, near)
-                return
-            tangent = self._pushed(at, node, dots, near)
-        if tangent is not None:
-            self.dots[at] = tangent.node
+            return there[0] and there[0][node.slot]
+        if all([self._at(i) is None for i in sources_at(self.wires, at, node)]):
+            return None
+        near = {i: dot for i, dot in zip(node.inputs, there, strict=True) if dot is not None}
+        with recording_rules(self.tracks):
+            return self._pushed(at, node, there, near) if node.call is None else self._called(node, near)
 
-    def _call(self, at: int, node: Node, near: dict[Node, Tensor]) -> None:
+    def _called(self, node: Node, near: dict[Node, Tensor]) -> Found:
         key = None if self.programs is None else node.call.recorded_key()
         if key is not None:
             key = ("jvp", key, tuple([i in near for i in node.inputs]))
         given = [*[t.node for t in near.values()], node, *node.inputs]
         tangents = again(self.programs, key, given, lambda: push_call(node, near))
-        for slot, tangent in enumerate(tangents):
-            if tangent is not None and node.body is not None:
-                self.dots[at] = tangent.node
-            elif tangent is not None:
-                self.outputs[at, slot] = tangent
+        return tangents if node.body is None else tangents[0]
 
-    def _pushed(self, at: int, node: Node, dots: Sequence[Node | None], near: dict[Node, Tensor]) -> Tensor | None:
+    def _pushed(self, at: int, node: Node, dots: Sequence[Any], near: dict[Node, Tensor]) -> Tensor | None:
         """The tangent of a node of no call, without kinks that cancel."""
         now, n = state.now, len(dots)
         before, now.literal = now.literal, True
@@ -132,7 +160,7 @@ class Push:
                 xs = [None if i is None else handle(i) for i in given]
                 return [_tangent_by_rule(node, xs[:n], xs[n], xs[n + 1 :])]
 
-            given, programs = (*dots, node, *node.inputs), self.programs
+            given, programs = (*[None if t is None else t.node for t in dots], node, *node.inputs), self.programs
             (tangent,) = rule(given) if programs is None else programs.applied(node.kind, given, n, PUSH, rule)
             if tangent is not None and (kinks or "cancels" in node.kind.op.traits):
                 tangent, left = _smooth(node, tangent, near, kinks)
@@ -229,14 +257,9 @@ def push_call(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
     wanted = {i for i in inputs if i in tangents}
     likes = [handle(node) if node.body is not None else zeros_of(aval) for aval in node.call.avals]
     return [
-        _transposed(partial(_call_bars, node, slot, wanted), like, inputs, dots)
+        _transposed(partial(lambda slot, u: call_rule(node, {slot: u}, wanted), slot), like, inputs, dots)
         for slot, like in zip(slots, likes, strict=True)
     ]
-
-
-def _call_bars(node: Node, slot: int, wanted: set[Node], u: Tensor) -> Sequence[Tensor | None]:
-    """The VJP rule of a call: from the cotangent of one output."""
-    return call_rule(node, {slot: u}, wanted)
 
 
 def _transposed(

@@ -60,11 +60,6 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
     return _derivative(f, argnums, has_aux, "value_and_grad")
 
 
-def _is_of_its_own(value: Tensor, leaves: Sequence[Tensor]) -> bool:
-    """True if nothing outside of the function that made a value can be differentiated through it."""
-    return not state.now.transforming and not tracks_outside(history([value.node]), {t.node for t in leaves})
-
-
 def _derivative(f: Callable, argnums: int | Sequence[int], has_aux: bool, taker: str) -> Callable:
     """The function that `value_and_grad` returns, or `grad`: the taker."""
     name = name_of(f, taker, argnums)
@@ -92,7 +87,9 @@ def _differentiated(
         gradients = _computed(value, a.leaves, leaves)
         out: Any
         out, *leaves = plain_results([value, *leaves])
-    elif state.now.unseen and _is_of_its_own(value, a.leaves):
+    elif state.now.unseen and not (
+        state.now.transforming or tracks_outside(history([value.node]), {t.node for t in a.leaves})
+    ):  # nothing outside of f can be differentiated through its value
         gradients = [leaf(np.asarray(g)) for g in _computed(value, a.leaves, leaves)]
         out = leaf(data(value.node))
     else:

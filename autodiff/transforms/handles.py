@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.records import record as fields
+
 from ..errors import DTypeError, GradientError, GradientShapeError, located, warn
 from ..ops import as_tensor
 from ..tape.ask import value_of
@@ -30,15 +32,11 @@ from .values import array, detach, index, item, number, numpy, page, show, text,
 def _get_grad(t: Tensor) -> Tensor | None:
     identity = t.node.leaf or t.node.retained
     if identity is None:
-        if t.requires_grad:
-            _warn_not_kept()
+        if t.requires_grad:  # as PyTorch does: it is None, and not because it is zero
+            mend = "t.retain_grad() before backward() keeps it"
+            warn(f".grad of a computed tensor is not kept, only that of leaves: {mend}")
         return None
     return identity.grad
-
-
-def _warn_not_kept() -> None:
-    """Warn, as PyTorch does, that the gradient of a computed tensor is None, and not because it is zero."""
-    warn(".grad of a computed tensor is not kept, only that of leaves: t.retain_grad() before backward() keeps it")
 
 
 def _set_grad(t: Tensor, value: Any) -> None:
@@ -61,24 +59,16 @@ def _set_grad(t: Tensor, value: Any) -> None:
     identity.grad = value
 
 
+@fields(frozen=True, slots=True)
 class GradFn:
     """The operation or custom function that made a tensor that requires grad: backward will run its rule."""
 
-    __slots__ = ("_node",)
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    _node: Node
 
     def name(self) -> str:
         """The operation's or the function's name."""
         call = self._node.call
         return self._node.kind.op.name if call is None else call.function.__name__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GradFn) and self._node is other._node
-
-    def __hash__(self) -> int:
-        return hash(self._node)
 
     def told(self) -> str:
         """The name, and the line of the user's if it is known, as the end of a sentence."""

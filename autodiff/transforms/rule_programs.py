@@ -118,14 +118,10 @@ class RuleProgram:
 
 def _can_be_put_down(node: Node, is_users: bool) -> bool:
     """True for a node that has no rule or hooks of its own, and no array that may be lent."""
-    if not is_users:
-        return type(node) is Node
-    return (type(node) is Node or _is_read_back(node)) and not isinstance(node.value, np.ndarray)
-
-
-def _is_read_back(node: Node) -> bool:
-    """True for an output of a call that is read back, and has no more than that."""
-    return node.slot is not None and node.retained is None and not node.hooks and node.line is None
+    if not is_users or isinstance(node.value, np.ndarray):
+        return not is_users and type(node) is Node
+    is_read_back = node.slot is not None and node.retained is None and not node.hooks and node.line is None
+    return type(node) is Node or is_read_back  # an output of a call, and no more than that
 
 
 class RulePrograms:
@@ -167,7 +163,9 @@ class RulePrograms:
         """
         if len(given) - beside - 1 > _MOST_INPUTS:
             return rule(given)
-        word |= self.word | (0 if word & 3 == _PULL else _which(given[:beside]))
+        word |= self.word
+        if word & 3 != _PULL:
+            word |= sum([1 << _FIRST_INPUT + k for k, n in enumerate(given[:beside]) if n is not None])
         outs = tuple([n.kind.out for n in given[:beside] if n is not None])
         if kind.rules is None:
             kind.rules = self.native.rules([], [])
@@ -225,11 +223,6 @@ def _forget(known: ref[Kind], program: RuleProgram) -> None:
     if kind is not None and program in kind.rules.programs:
         kind.rules.programs.remove(program)
         _tell_machine(kind)
-
-
-def _which(nodes: Sequence[Node | None]) -> int:
-    """The bits of a word that say which of them are there."""
-    return sum([1 << _FIRST_INPUT + k for k, n in enumerate(nodes) if n is not None])
 
 
 def missing_rule(node: Node) -> GradientError:

@@ -295,7 +295,8 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
         return tangents.get(node.inputs[place])
 
     refuse_closed(call, "jvp", lambda place: tangent_at(place) is not None)
-    given = [_or_none(p.unpack(tangent_at, lambda _: None)) for p in call.arguments.values()]
+    given = [p.unpack(tangent_at, lambda _: None) for p in call.arguments.values()]
+    given = [None if all([x is None for x in tree.leaves(t)]) else t for t in given]  # zero as a whole
     needs = _needs(call, lambda place: tangent_at(place) is not None)
     looked = state.now.looked - state.now.bounded
     own_at = partial(tensor_at, node)
@@ -310,11 +311,6 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
     sources = [*node.inputs, *[t.node for t in tangents.values()]]
     which = f"a tangent that the jvp of {call.function.__name__} ({rule.place}) made of asked values"
     return without_known_history(found, rule, node, sources, which)
-
-
-def _or_none(tangent: Any) -> Any:
-    """A container without any tangent is zero as a whole."""
-    return None if all(x is None for x in tree.leaves(tangent)) else tangent
 
 
 def _by_slot(call: CustomCall, returned: Any, where: str) -> dict[int, Any]:

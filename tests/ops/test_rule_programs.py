@@ -112,7 +112,7 @@ def test_a_program_of_many_examples_records_what_the_rule_records(case):
 
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(walk, "RulePrograms", Direct)
+            patch.setattr(forward, "RulePrograms", Direct)
             expected = run()
     except (ad.Error, TypeError):
         return  # nothing says what it is for many examples

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from codegen.garbage import set_in_context
+from codegen.records import NamedTuple
 
 from ... import tree
 from ...custom.boundary import boundary_node, outputs_of, without_history
@@ -29,21 +30,18 @@ from ...tape.lines import belonging
 from ...tape.modes import tracing, tracking
 from ...tape.node import Kind, Node, Out, RichNode, data_node, kept, new_number, rich_node
 from ...tape.program import is_cut
-from ...tape.record import argument, identity_of, is_masked, noted, state
+from ...tape.record import argument, identity_of, is_masked, state
 from ...tape.walk import recorded_since
 from ...tensor import Tensor, handle
-from ..forward import push_call
+from ..forward import Forth, push_call
 from ..hooks import run_hooks
-from ..reverse import begun, inputs_at
-from ..rule_programs import BATCH, RulePrograms
+from ..rule_programs import BATCH
 from ..rule_values import flow_of
 from ..rules import call_rule
 
 #: Custom functions of this library that know what many of their calls are at once:
 #: (size, arguments by name, whether each tensor in them differs) -> the outputs for all, in their container.
 CALLS: dict[Any, Callable[[int, dict[str, Any], dict[str, Any]], Any]] = {}
-#: Of a node, by its place: Python goes through what reads it.  Machine code has the same (`recording_rules`).
-_LOOK = 1
 
 
 def of_each(
@@ -61,12 +59,15 @@ def of_each(
         pairs = [(one.node, t) for one, t, m in zip(made, given, mapped, strict=True) if m]
         results = f(made)
     ends = [r.node for r in results if isinstance(r, Tensor)]
-    walk = OfAll(size)
-    for one, t in pairs:
-        walk.found[one] = walk.hooked(one, t)
     with tracking():  # a node that was recorded under no_grad is cut
-        walk.go(recorded_since(since, ends), ends)
-    return [walk.of(r.node) if isinstance(r, Tensor) else (r, False) for r in results]
+        walk = OfAll(size, recorded_since(since, ends), pairs, ends)
+    found = iter(walk.results)
+    return [_now(r.node, next(found)) if isinstance(r, Tensor) else (r, False) for r in results]
+
+
+def _now(node: Node, of_all: Tensor | None) -> tuple[Tensor, bool]:
+    """The present value of a node, and True if it differs between examples."""
+    return (handle(node), False) if of_all is None else (of_all, True)
 
 
 def each(
@@ -96,86 +97,44 @@ class NoBatchRule(Error):
     """An operation that says nothing of many examples."""
 
 
-class OfAll:
-    """A walk over the nodes of one example.
+class OfAll(Forth):
+    """A pass forward over the nodes of one example: `results` are those of all, along axis 0; None: these are equal."""
 
-    found    what differs: the same of all examples, along axis 0; of a node with several results a list of them
-    """
+    keeps_masks = True
 
-    def __init__(self, size: int) -> None:
+    def __init__(
+        self, size: int, order: Sequence[Node], given: Sequence[tuple[Node, Tensor]], ends: Sequence[Node]
+    ) -> None:
         self.size = size
-        self.found: dict[Node, Any] = {}
-        self._programs: RulePrograms | None = None
+        super().__init__(order, {n: self.hooked(n, t) for n, t in given}, ends, BATCH, MODE.get().tracks)
 
-    def of(self, node: Node) -> tuple[Tensor, bool]:
-        """The present value of a node, and True if it differs between examples."""
-        found = self.found.get(node)
-        return (handle(node), False) if found is None else (found, True)
+    def _of(self, at: int, node: Node, there: Sequence[Any]) -> Any:
+        now, mode = state.now, MODE.get()
+        literal, pairs = now.literal, list(map(_now, node.inputs, there))
+        with belonging(now.lines, node):
+            try:
+                now.literal = True
+                set_in_context(MODE, mode.off if is_cut(node) else mode)
+                if node.slot is not None:
+                    found: Any = there[0][node.slot]
+                elif "part" in node.kind.op.traits:  # it takes one of several results out, by its number
+                    found = there[0][node.kind.params[0]]
+                elif node.call is not None:
+                    found = self._called(node, pairs)
+                    if node.body is not None:
+                        (found,) = found
+                elif node.body is not None:
+                    found = self._without_history(node, pairs)
+                else:
+                    found = self._computed(node, pairs)
+            finally:
+                now.literal = literal
+                set_in_context(MODE, mode)
+            if node.line is not None and isinstance(found, Tensor) and type(found.node) is RichNode:
+                found.node.line = node.line
+            return self.hooked(node, found)
 
-    def go(self, order: Sequence[Node], ends: Sequence[Node]) -> None:
-        """Walk over nodes in the order of their creation.   ends: nodes that `of` is asked for then"""
-        self._programs = None if state.now.body else RulePrograms.now(MODE.get().tracks)
-        if self._programs is not None:
-            self._go_natively(order, ends, self._programs)
-            return
-        for node in order:
-            if node not in self.found and any([i in self.found for i in node.inputs]):
-                with belonging(state.now.lines, node):
-                    self._visit(node)
-
-    def _go_natively(self, order: Sequence[Node], ends: Sequence[Node], programs: RulePrograms) -> None:
-        """Have machine code go through all nodes but those that need Python."""
-        given = dict(self.found)
-        pass_ = begun(programs, order, (), (*given, *ends))
-        wires, made, flags, *places = pass_
-        for place, t in zip(places, given.values(), strict=False):
-            if place >= 0:
-                made[place] = t.node
-
-        def visit(at: int) -> None:
-            node = order[at]
-            for i, place in zip(node.inputs, inputs_at(wires, at), strict=True):
-                if place >= 0 and made[place] is not None and i not in self.found:
-                    self.found[i] = handle(made[place])
-            if any([i in self.found for i in node.inputs]):
-                self._visit(node)
-                found = self.found.get(node)
-                if found is not None:
-                    made[at] = found.node if isinstance(found, Tensor) else found
-                    flags[at] = 0 if isinstance(found, Tensor) else _LOOK
-
-        rules = programs.word | BATCH, programs.used, programs.stamp
-        programs.go(programs.native.go_forth, order, pass_, range(len(order)), rules, visit)
-        for node, at in zip(ends, places[len(given) :], strict=True):
-            if at >= 0 and made[at] is not None and node not in self.found:
-                self.found[node] = noted(made[at])
-
-    def _visit(self, node: Node) -> None:
-        now, inputs = state.now, node.inputs
-        literal, mode = now.literal, MODE.get()
-        try:
-            now.literal = True
-            set_in_context(MODE, mode.off if is_cut(node) else mode)
-            if node.slot is not None:
-                found: Any = self.found[inputs[0]][node.slot]
-            elif "part" in node.kind.op.traits:  # it takes one of several results out, by its number
-                found = self.found[inputs[0]][node.kind.params[0]]
-            elif node.call is not None:
-                found = self._called(node)
-                if node.body is not None:
-                    (found,) = found
-            elif node.body is not None:
-                found = self._without_history(node)
-            else:
-                found = self._computed(node)
-        finally:
-            now.literal = literal
-            set_in_context(MODE, mode)
-        if node.line is not None and isinstance(found, Tensor) and type(found.node) is RichNode:
-            found.node.line = node.line
-        self.found[node] = self.hooked(node, found)
-
-    def _computed(self, node: Node) -> Any:
+    def _computed(self, node: Node, pairs: Sequence[tuple[Tensor, bool]]) -> Any:
         """By the batch rule of the operation."""
         op = node.kind.op
         if op.batch is None:
@@ -183,8 +142,7 @@ class OfAll:
                 f"{op.name} has no batch rule: what it does to many examples is not known",
                 f"state one where {op.name} is declared: batch=..., see autodiff.ops.batching",
             ))
-        pairs = [self.of(i) for i in node.inputs]
-        programs, count = self._programs, len(pairs)
+        programs, count = self.programs, len(pairs)
         if programs is None:
             return self._by_rule(node, [x if m else None for x, m in pairs], [x for x, _ in pairs])
 
@@ -213,15 +171,14 @@ class OfAll:
 
     # ------------------------------------------------------------ custom functions
 
-    def _without_history(self, node: Node) -> Tensor:
-        value, *sources = [self.of(i) for i in node.inputs]
+    def _without_history(self, node: Node, pairs: Sequence[tuple[Tensor, bool]]) -> Tensor:
+        value, *sources = pairs
         (t,) = with_examples(self.size, value[:1], value[1:])
         return without_history(t, [s.node for s, _ in sources], node.kind.params[0], node.line)
 
-    def _called(self, node: Node) -> list[Tensor]:
+    def _called(self, node: Node, pairs: list[tuple[Tensor, bool]]) -> list[Tensor]:
         """The tracked outputs of a call, for all examples: behind a boundary where gradients are tracked."""
         call = node.call
-        pairs = [self.of(i) for i in node.inputs]
         start, stop, _ = node.flow.indices(len(pairs))
         tracks = MODE.get().tracks and any([t.node.kind.out.requires_grad for t, _ in pairs[start:stop]])
         if tracks and call.function in CALLS:
@@ -245,12 +202,11 @@ class OfAll:
         return [by_place[-1 - slot] for slot in range(len(call.avals))]
 
 
-class _HooksOfEach:
+class _HooksOfEach(NamedTuple):
     """The hooks of an example's tensor, as one hook on all of them: it sees each example's gradient."""
 
-    def __init__(self, hooks: dict[Any, Callable], size: int) -> None:
-        self.hooks = hooks
-        self.size = size
+    hooks: dict[Any, Callable]
+    size: int
 
     def __call__(self, g: Tensor) -> Tensor:
         (changed,) = each(lambda one: [run_hooks(self.hooks, one[0])], [g], [True], self.size)
