@@ -137,9 +137,9 @@ class Question:
             count(plan)
             self.recognise(found.order)
             return plan
-        passed = None if found is None else self.let_pass(found)
-        if passed is not None:
-            return passed
+        if found is not None and self.lets_pass(found):
+            count(None)
+            return None
         self.describe()
         key = self.key()
         plan = plans.get(key)
@@ -221,9 +221,9 @@ class Question:
         """The plan, if what was made anew now would be the same."""
         return plan
 
-    def let_pass(self, found: Reading) -> Plan | None:
-        """A plan that nobody keeps, where programs are new one after the other."""
-        return None
+    def lets_pass(self, found: Reading) -> bool:
+        """True where programs are new one after the other: no plan is kept."""
+        return False
 
     def why_unkept(self) -> Callable[[], str] | None:
         """The reason why no plan can be kept; None where one can."""

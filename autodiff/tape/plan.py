@@ -289,9 +289,7 @@ def draw(
     Raises ConcretizationError when an output depends on an argument of a trace.
     """
     outputs = list(outputs)
-    sources = {o: source(o) for o in outputs}
-    wanted = list(dict.fromkeys(s for s in sources.values() if s.value is None))
-    program, inputs = _told(wanted, (), (), state.now.lines, ())
+    sources, wanted, program, inputs = _sourced(outputs)
     position = {node: i for i, node in enumerate(wanted)}
     gather = tuple(number.get(node, node) for node in inputs)
     store, copies, places = [], [], {}
@@ -305,6 +303,28 @@ def draw(
             copies.append((number[o], number.get(s, s)))
     grads = tuple([None if g is None else places.get(g, number.get(g, g)) for g in gradients])
     return Answer(program, gather, tuple(store), tuple(copies), grads, tuple([g in places for g in gradients]))
+
+
+def run_once(outputs: Iterable[Node], executable_of: Callable[[Program], Any]) -> None:
+    """Compute pending nodes, all or none, by a program that nobody keeps."""
+    sources, wanted, program, inputs = _sourced(outputs)
+    if wanted:
+        COUNTS.runs += 1
+        try:
+            results = executable_of(program).call(*[n.value for n in inputs])
+        except OutOfRange as error:
+            raise located_at(error, wanted) from None
+        for node, value in zip(wanted, results, strict=True):
+            settle(node, value)
+    for node, origin in sources.items():
+        settle(node, origin.value)
+
+
+def _sourced(outputs: Iterable[Node]) -> tuple[dict[Node, Node], list[Node], Program, list[Node]]:
+    """The node that each output has its value from, those of them that are pending, their program, and its inputs."""
+    sources = {o: source(o) for o in outputs}
+    wanted = list(dict.fromkeys([s for s in sources.values() if s.value is None]))
+    return sources, wanted, *_told(wanted, (), (), state.now.lines, ())
 
 
 def freeze(
