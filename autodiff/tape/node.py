@@ -14,6 +14,7 @@ Numbers count creation, so sorting by number is a topological order.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 from weakref import _remove_dead_weakref, ref  # type: ignore[attr-defined]  # what its own tables do it by
@@ -174,9 +175,12 @@ class Kind:
     rules    what rules record for it (`transforms.rule_programs`)
     runs     how NumPy computes it, as machine code knows it
     told     the one object of all kinds that compute the same, whether gradients are tracked or not
+    work     the number of elements; infinite for loops and branches
     """
 
-    __slots__ = ("__weakref__", "freed", "heavy", "op", "out", "params", "released", "rules", "runs", "told", "tracks")
+    __slots__ = (
+        "__weakref__", "freed", "heavy", "op", "out", "params", "released", "rules", "runs", "told", "tracks", "work",
+    )  # fmt: skip
 
     def __init__(self, op: Primitive, params: tuple, out: Out, released: bool = False) -> None:
         self.op = op
@@ -184,6 +188,7 @@ class Kind:
         self.tracks = out.requires_grad
         self.params = params
         self.out = out
+        self.work = math.inf if op.has_regions else out.aval.size
         self.released = released
         self.freed: Kind | None = None  # the same kind, marked: history was given up by a backward
         self.rules: Any = None

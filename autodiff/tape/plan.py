@@ -273,7 +273,7 @@ class Answer(NamedTuple):
     def plan(self, executable_of: Callable[[Program], Any]) -> Plan:
         """The plan that runs this, by the executable of a program, or what stands for it."""
         program = self.program
-        plan = Plan(executable_of(program) if program.outputs else None, self.gather, self.store, self.copies)
+        plan = Plan(executable_of(program) if program.kinds else None, self.gather, self.store, self.copies)
         plan.grads, plan.computed = self.grads, self.computed
         return plan
 

@@ -309,7 +309,7 @@ lately: _LatestRuns = owned(_LatestRuns, _LatestRuns.__init__)
 
 def tier_of(program: Program) -> Tier:
     """The tier of a program."""
-    key, count = program.key, len(program.equations)
+    key, count = program.key, len(program.kinds)
     found: Tier | None = tiers.get(key)
     if found is None:
         found = Tier(count, lambda *_: prices.compiled(program.graph), program.evaluate)
@@ -319,9 +319,7 @@ def tier_of(program: Program) -> Tier:
 
 def is_evaluated(program: Program) -> bool:
     """True if evaluating a program once is expected to take less than compiling it does."""
-    if not _patience() or program.has_regions:
-        return False
-    return prices.ELEMENT_S * program.size < prices.of(len(program.equations))
+    return _patience() > 0 and prices.ELEMENT_S * program.size < prices.of(len(program.kinds))
 
 
 def executable_of(program: Program) -> Any:
