@@ -50,7 +50,7 @@ class RowWords(Struct):
     """One of the ufuncs that an equation is computed in.
 
     loops     a table of loops: their number, then the words of each
-    places    of its operands: what is given, then constants, then earlier rows
+    places    of its operands: what is given, then constants, then earlier rows; -1: the result so far, of a sum
     dying     a bit for each of these that no later row reads
     """
 
@@ -97,15 +97,16 @@ def loop_of(loops: ptr[u64], dtypes: ptr[ptr], count: i64) -> ptr[u64]:
 def by_loop(step: ptr[RowWords], values: ptr[ptr[Evaluated]], count: i64, made: ptr[Evaluated]) -> i64:
     """Compute a row: 1;  0 where no loop takes its operands, -1 with an exception.
 
-    There are as many elements of each as of the result, or one.
+    There are as many elements of each as of the result, or one; of a sum the result is one number, which begins at 0.
     """
     n = step.operands
+    is_sum = step.places[0] < 0
     dtypes = local(ptr, MOST)
     at = local(ptr, MOST + 1)
     strides = local(i64, MOST + 1)
     for k in range(n):
-        one = values[step.places[k]]
-        if one.count != count and one.count != 1:
+        one = values[step.places[n - 1 if is_sum else k]]
+        if one.count != count and one.count != 1 and not is_sum:
             return 0
         dtypes[k] = one.dtype
         at[k] = one.data
@@ -119,11 +120,14 @@ def by_loop(step: ptr[RowWords], values: ptr[ptr[Evaluated]], count: i64, made: 
     made.dtype = ptr(words[n])
     made.count = count
     at[n] = made.data
-    for k in range(n + 1):
-        is_whole = k == n or values[step.places[k]].count == count
-        strides[k] = i64(words[BYTES + k]) if is_whole else i64(0)
     number = local(i64, 1)
-    number[0] = count
+    number[0] = values[step.places[1]].count if is_sum else count
+    for k in range(n + 1):
+        is_whole = k == 1 if is_sum else k == n or values[step.places[k]].count == count
+        strides[k] = i64(words[BYTES + k]) if is_whole else i64(0)
+    if is_sum:
+        at[0] = made.data
+        py.set_bytes(made.data, 0, words[BYTES])
     Loop(ptr(words[FUNCTION]))(at, number, strides, ptr(words[DATA]))
     return 1
 

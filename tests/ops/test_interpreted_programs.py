@@ -83,7 +83,7 @@ BINARY = (
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32", "complex128"])
 @pytest.mark.parametrize("size", [0, 1, 5, 100])
 def test_random_programs_have_the_same_values(dtype, size):
-    loops = of_python = 0
+    loops = of_python = sums = 0
     for seed in range(40):
         rng = random.Random(f"{dtype} {size} {seed}")
         made = [ad.tensor(np.linspace(-2 + k, 3 + k, size).astype(dtype)) for k in range(3)]
@@ -101,7 +101,8 @@ def test_random_programs_have_the_same_values(dtype, size):
             left = by_python(found, inputs)
             loops += len(found.kinds) - left
             of_python += left
-    assert loops > 100 if size else not loops
+            sums += [kind.op.name for kind in found.kinds].count("sum")
+    assert loops > 100 if size else loops == sums > 0
     assert of_python > 20
 
 
@@ -149,6 +150,19 @@ def test_what_is_written_in_ufuncs_is_evaluated_by_their_loops():
     assert not by_python(found, inputs)  # constants are copied by one
     rows = [kind._loops(kind.out.aval.dtype)[1] for kind in found.kinds]
     assert sum(map(len, rows)) > len(rows) + 3
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "int64"])
+def test_a_sum_of_all_elements_has_the_bits_of_numpys(dtype):
+    rng = np.random.default_rng(1)
+    shapes = [(0,), (1,), (7,), (8,), (9,), (100,), (128,), (129,), (8191,), (8193,), (300_001,), (3, 5), (1, 200)]
+    for shape in [*shapes, (200, 1), (33, 0, 2), (17, 9, 31), (1, 1, 1), (513, 129)]:
+        given = (rng.normal(size=shape) * 10.0 ** rng.integers(-9, 9, size=shape)).astype(dtype)
+        for values in (given, np.full(shape, -0.0).astype(dtype)):
+            for axis in (None, *[k for k in range(len(shape)) if np.delete(shape, k).prod() == 1]):
+                found, inputs = program_of([ad.sum(ad.tensor(values), axis).node])
+                assert_same(*both(found, inputs))
+                assert not by_python(found, inputs)
 
 
 def test_what_python_raises_arrives_and_the_program_goes_on_afterwards():
