@@ -15,6 +15,7 @@ its place (`codegen.runtime.recording_run`).  Without machine code the exact key
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from codegen.records import NamedTuple
@@ -24,6 +25,9 @@ from . import machine
 from .node import Kind, Leaf, Node, leaf_kind, out_of, released
 from .plan import Misfit, Plan, drops_inputs
 from .walk import Said, part_of
+
+#: For each state of a node if it is to be stored.
+_STORED = bytes([state & 2 for state in range(256)])
 
 #: The purposes of asks, as `codegen.runtime.recording_structs` says it.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
@@ -73,7 +77,7 @@ class Reading(NamedTuple):
     @property
     def kept(self) -> list[Node]:
         """The nodes that are to be stored."""
-        return [n for n, state in zip(self.order, self.states, strict=True) if state & 2]
+        return list(compress(self.order, self.states.translate(_STORED)))
 
     def said(self, past: Sequence[Node]) -> Said:
         """The recording as `walk.structure` says it.   past: the history that gradients go through"""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Container, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ from .walk import needed, value_inputs
 #: Elements of all values together from which on the graph is evaluated, which drops a value after its last reader.
 _MANY = 1 << 20
 
+_work = attrgetter("work")
+
 
 class Program:
     """Equations, in an order in which each follows what it reads.
@@ -55,7 +58,7 @@ class Program:
         self._graph: ir.Graph | None = None
         self._needs_python = False  # not known to
         self.lowered: list[ir.Node] = []
-        self.size = sum([kind.work for kind in kinds])
+        self.size: float = sum(map(_work, kinds))
 
     @property
     def places(self) -> list[list[int]]:
@@ -102,7 +105,7 @@ class Program:
 
         Raises what evaluating the graph raises.
         """
-        arrays = [np.asarray(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
+        arrays = [_packed(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
         native = machine.asks
         try:
             found = self._by_references(arrays) if native is None else self._by_loops(native, arrays)
@@ -127,16 +130,15 @@ class Program:
                 values[place] = _value(kind, [values[p] for p in places])
         return [values[p] for p in outputs]
 
-    def _by_loops(self, native: Any, arrays: Sequence[np.ndarray]) -> Sequence[Any]:
+    def _by_loops(self, native: Any, arrays: list[np.ndarray]) -> Sequence[Any]:
         """The outputs: machine code calls NumPy's loops, and the rest is done here."""
-        inputs = [_packed(one, aval.dtype) for one, aval in zip(arrays, self.inputs, strict=True)]
         found: Sequence[Any] | None = None
         if not self._needs_python:  # loops of plain numbers raise nothing
-            found = native.interpreted(self.kinds, self.wires, inputs, None)
+            found = native.interpreted(self.kinds, self.wires, arrays, None)
         if found is None:
             self._needs_python = True
             with ignoring(all="ignore"), one_thread():
-                found = native.interpreted(self.kinds, self.wires, inputs, self._value_at)
+                found = native.interpreted(self.kinds, self.wires, arrays, self._value_at)
         return found
 
     def _value_at(self, place: int, *given: np.ndarray) -> np.ndarray:
@@ -159,9 +161,9 @@ def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
     return value
 
 
-def _packed(given: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _packed(given: Any, dtype: np.dtype) -> np.ndarray:
     """The array with its elements one after the other, at addresses that loops take, and of this very dtype."""
-    found = np.asarray(given, order="C")
+    found = np.asarray(given, dtype, order="C")
     if not found.flags.aligned:
         found = found.copy()
     return found if found.dtype is dtype else found.view(dtype)

@@ -270,8 +270,8 @@ class _LatestRuns:
 
     Twice as many runs as the longest patience.
 
-    met     four bytes of the hash without numbers of each program that came, at a place that two others tell: of a
-            fixed size, in which a new one takes the place of an old one
+    met     some bits of the hash without numbers of each program that came, at a place that others tell: of a fixed
+            size, in which a new one takes the place of an old one
     new     how many were new of late;  known   recordings that were answered by what was known, at the last new one
     """
 
@@ -297,7 +297,7 @@ def is_let_pass(program: bytes, known: int) -> bool:
     found = lately
     since, found.known = max(0, known - found.known), known
     found.new = min(max(0, found.new - RARE * since) + 1, 2 * MANY)
-    place, looks = int.from_bytes(program[:2], "little") % _MET, int.from_bytes(program[2:6], "little")
+    looks, place = divmod(hash(program) & (1 << 44) - 1, _MET)
     if found.met[place] == looks or not _patience():
         return False
     found.met[place] = looks

@@ -305,9 +305,9 @@ def in_parts(root: Node, groups: Sequence[Group], beside: Sequence[Node]) -> lis
     """The gradients of one number, and values `beside`, if its recording falls into segments; else None."""
     now, out = state.now, root.kind.out
     length = root.number - now.began
-    targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
     if 0 <= length < SHORTEST or now.tracing or out.aval.size != 1 or out.aval.dtype.kind != "f":
         return None
+    targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
     if any([n.inputs for n in targets]):
         return None  # gradients end at targets: they may not be needed before one
     bars = run_in_parts([root, *beside], [root], length, targets, _segment_rules)
