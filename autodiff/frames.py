@@ -124,8 +124,8 @@ def user_frame() -> FrameType | None:
     """The innermost frame of the user's program; None when no frame but ours is on the stack."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        name = frame.f_globals.get("__name__")
-        if not is_ours(name) and not (name == "__main__" and _is_installed(frame.f_code.co_filename)):
+        name, file = frame.f_globals.get("__name__"), frame.f_code.co_filename
+        if not is_ours(name) and not (name == "__main__" and "-packages" in file and _is_installed(file)):
             return frame
         frame = None if name in _OUTERMOST else frame.f_back
     return None
@@ -133,7 +133,7 @@ def user_frame() -> FrameType | None:
 
 def _is_installed(file: str) -> bool:
     """True for the main file of an installed package that is not the user's: a worker of Ray's or MPI's runs one."""
-    inside = _INSTALLED.split(file)[1:] if "-packages" in file else []
+    inside = _INSTALLED.split(file)[1:]
     return bool(inside) and is_ours(re.split(r"[\\/]", inside[-1])[0]) and not _imports_us(file)
 
 

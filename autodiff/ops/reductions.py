@@ -84,18 +84,13 @@ def unreduced(y: Tensor, x: Tensor, axes: Ints, keepdims: bool) -> Tensor:
     return reshaped(y, kept(x.shape, axes)) if keepdims else y
 
 
-def _reference_of_sum(x: np.ndarray, *, axis: Ints) -> np.ndarray:
-    return np.add.reduce(x, axis, x.dtype)  # np.sum, which takes as long again to come to it
-
-
-_reference_of_sum.adds = True  # type: ignore[attr-defined]  # a mark on a function, for `tape.node`
-
 _sum = linear(
-    "sum", _reference_of_sum,
+    "sum",
+    lambda x, *, axis: np.add.reduce(x, axis, x.dtype),  # np.sum, which takes as long again to come to it
     infer=reduced_aval("sum", "fic"),
     transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.node.kind.out.shape),),
-    lower=Reduce("add"),
-)
+    lower=Reduce("add"), traits=("adds",),
+)  # fmt: skip
 
 
 def summed(x: Tensor, axes: Ints) -> Tensor:

@@ -26,9 +26,6 @@ from .node import Kind, Leaf, Node, leaf_kind, out_of, released
 from .plan import Misfit, Plan, drops_inputs
 from .walk import Said, part_of
 
-#: For each state of a node if it is to be stored.
-_STORED = bytes([state & 2 for state in range(256)])
-
 #: The purposes of asks, as `codegen.runtime.recording_structs` says it.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
 
@@ -77,7 +74,7 @@ class Reading(NamedTuple):
     @property
     def kept(self) -> list[Node]:
         """The nodes that are to be stored."""
-        return list(compress(self.order, self.states.translate(_STORED)))
+        return list(compress(self.order, [state & 2 for state in self.states]))
 
     def said(self, past: Sequence[Node]) -> Said:
         """The recording as `walk.structure` says it.   past: the history that gradients go through"""

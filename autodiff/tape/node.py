@@ -206,8 +206,9 @@ class Kind:
         reference: Any = self.op.reference
         if self.op is CONSTANT:  # one row, which copies its value
             return 0, [(OWN["copy"], (-1,))], [reference(**self.op.keywords(self.params))]
-        if hasattr(reference, "adds") and self.out.aval.size == 1:  # all elements, one after the other
-            return 1, [(loops_of(np.add), (None, 0))], ()
+        is_sum_of_all = "adds" in self.op.traits and self.out.aval.size == 1
+        if is_sum_of_all and (added := loops_of(np.add)):
+            return 1, [(added, (None, 0))], ()
         if self.params and not hasattr(reference, "loop"):
             return 0, (), ()  # parameters go to Python's function
         if hasattr(reference, "in_ufuncs"):

@@ -222,7 +222,12 @@ def placed(
         if node.body is not None or kind.op in ALIASES:
             place[node] = stands(operands[0])
         elif kind.op is ARGUMENT:
-            raise _without_value()
+            raise ConcretizationError(
+                "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
+                f"  asked at {caller()}\n"
+                "  use ad.where or ad.cond instead of `if`, ad.exp and the like instead of float() and math.exp,\n"
+                "  mark the argument static (static_argnums), in vmap give it in_axes=None, or leave them"
+            )
         else:
             reads.append([stands(i) for i in operands])
             place[node] = len(kinds)
@@ -232,15 +237,6 @@ def placed(
     for places in reads:
         words.extend([len(places), *[p if p >= 0 else len(kinds) - 1 - p for p in places]])
     return Program([n.kind.out.aval for n in inputs], kinds, words.tobytes()), inputs, place
-
-
-def _without_value() -> ConcretizationError:
-    return ConcretizationError(
-        "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
-        f"  asked at {caller()}\n"
-        "  use ad.where or ad.cond instead of `if`, ad.exp and the like instead of float() and math.exp,\n"
-        "  mark the argument static (static_argnums), in vmap give it in_axes=None, or leave them"
-    )
 
 
 def data(node: Node) -> np.ndarray:

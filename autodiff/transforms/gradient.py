@@ -22,9 +22,8 @@ from codegen.garbage import Paused, ignoring
 from ..custom.keys import reading, users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
-from ..tape import tier
 from ..tape.ask import Question, end_recording, evaluate, live_small, still_true
-from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
+from ..tape.known import BACKWARD, NODES, Ask, forget
 from ..tape.misses import note
 from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
 from ..tape.parts import SHORTEST, run_in_parts
@@ -92,7 +91,6 @@ class Gradients(Question):
     """
 
     past: list[Node]
-    is_let_pass = False
 
     def __init__(
         self, seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
@@ -137,7 +135,8 @@ class Gradients(Question):
         number = self.number
         seeds = tuple([(number[r], -1 if s in self.implicit else number[s]) for r, s in self.seeds])
         stored = tuple(sorted([number[n] for n in self.kept]))
-        return "gradient", tuple(self.parts), seeds, stored, tuple([_group_key(g, number) for g in self.ordered])
+        groups = [(bool(g.hooks), *sorted([number.get(n, -1) for n in g.nodes])) for g in self.ordered]
+        return "gradient", tuple(self.parts), seeds, stored, tuple(groups)
 
     def still_right(self, plan: Plan | None) -> Plan | None:
         return None if plan is not None and plan.relied and reading(plan.relied)[0] != plan.read else plan
@@ -156,10 +155,6 @@ class Gradients(Question):
         if MODE.get().eager:
             return lambda: "in eager mode everything runs each time"
         return (lambda: "anomalies are looked for") if MODE.get().anomalies and not state.now.tracing else None
-
-    def lets_pass(self, found: Reading) -> bool:
-        self.is_let_pass = found.family is not None and tier.is_let_pass(found.family, COUNTS.hits)
-        return self.is_let_pass
 
     def make(self, why: str = "") -> Plan:
         """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
@@ -191,7 +186,7 @@ class Gradients(Question):
         keys = watches.keys() if watches.calls else {}
         key = _with_calls(key, keys, number) if keys else key
         answer = _drawn(gradients, self.seeds, self.kept, number)
-        plan = answer.plan(tier.executable_of)
+        plan = answer.plan()
         plan.relied, plan.read, plan.leaves = relied, read, self.places
         if not why and still_true(self.parts, self.order):
             if watches.by_node:
@@ -226,10 +221,7 @@ class Gradients(Question):
         """The gradients of a program that is let pass."""
         assert self.found is not None
         gradients, own = self.emitted()
-        run_once(
-            [*[n for n in gradients if n is not None], *self.found.kept],
-            lambda made: made if tier.is_evaluated(made) else tier.executable_of(made),
-        )
+        run_once([*[n for n in gradients if n is not None], *self.found.kept])
         note("backward", "one new program comes after another: each is kept when it comes again")
         return _values(gradients, own)
 
@@ -292,10 +284,6 @@ def _reads_unnamed(call: Any) -> str:
     rule = call.rule()
     place = "" if rule is None else f" ({rule.place})"
     return f"the backward of {call.function.__name__}{place} reads what no key can name: it runs each time"
-
-
-def _group_key(group: Group, number: dict[Node, int]) -> tuple:
-    return (bool(group.hooks), *sorted([number.get(n, -1) for n in group.nodes]))
 
 
 # ---------------------------------------------------------------- in parts (`tape.parts`)
