@@ -42,7 +42,7 @@ class Paused:
     def __exit__(self, *_: object) -> None:
         _inside.discard(ref(self))
         # Of a pause that an interrupt kept from ending only a reference without its object stays.
-        if not any([pause() for pause in tuple(_inside)]):
+        if not _inside or not any([pause() for pause in tuple(_inside)]):
             _resume()
 
 

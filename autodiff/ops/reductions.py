@@ -89,8 +89,8 @@ _sum = linear(
     lambda x, *, axis: np.add.reduce(x, axis, x.dtype),  # np.sum, which takes as long again to come to it
     infer=reduced_aval("sum", "fic"),
     transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.node.kind.out.shape),),
-    lower=Reduce("add"),
-)
+    lower=Reduce("add"), traits=("adds",),
+)  # fmt: skip
 
 
 def summed(x: Tensor, axes: Ints) -> Tensor:

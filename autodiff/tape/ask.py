@@ -21,17 +21,17 @@ from codegen.ir import OutOfRange, refused
 from ..mode import MODE
 from ..session import plans
 from . import machine
-from .families import Size, answered, size_of
+from .families import Form, answered, form_of
 from .known import VALUE, Ask, Reading, answer_of, is_only_run, read
 from .loans import give_back
 from .misses import note
 from .node import Node
 from .parts import values_in_parts
-from .plan import Answer, Plan, count, data, draw, located, settle, source
+from .plan import COUNTS, Answer, Plan, count, data, draw, located, settle, source
 from .program import without_value
 from .record import ARGUMENT, PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
 from .sizes import learn, nothing
-from .tier import executable_of
+from .tier import is_let_pass
 from .walk import Said, needed, said
 
 
@@ -110,7 +110,8 @@ class Question:
     tracks    whether what gradients of the results read is stored
     why       what says why a backward records them each time
     past      the history that gradients go through;  given: cotangents
-    found     the recording as machine code read it, if it did;  size: set where it is one of many
+    found     the recording as machine code read it, if it did;  form, numbers: set where it may be of any size
+    is_kept, is_let_pass    False if no plan can be kept; True where programs are new one after the other: none is
     ranks, places    the groups of gradients in canonical order, the place of the first node of each
     parts, number, order, kept    the recording as `walk.said` says it
     """
@@ -118,8 +119,9 @@ class Question:
     past: Sequence[Node] = ()
     given: Sequence[Node] = ()
     found: Reading | None = None
-    size: Size | None = None
-    is_kept = True
+    form: Form | None = None
+    numbers: tuple[int, ...] = ()
+    is_kept, is_let_pass = True, False
     ranks: Sequence[int] = ()
     places: tuple[int, ...] = ()
 
@@ -131,16 +133,18 @@ class Question:
 
     def known(self) -> Plan | None:
         """The plan that answers; None where it is to be made (`make`), or none can be kept."""
-        found = None if self.ask is None or machine.asks is None else read(self.ask, self.live, self.tracks)
-        self.found = found
+        ask = self.ask
+        self.found = found = None if ask is None or machine.asks is None else read(ask, self.live, self.tracks)
         plan = None if found is None else self.still_right(found.plan)
         if found is not None and plan is not None:
             count(plan)
             self.recognise(found.order)
             return plan
-        passed = None if found is None else self.let_pass(found)
-        if passed is not None:
-            return passed
+        if found is not None and found.family is not None and ask is not None and ask.purpose != VALUE:
+            self.is_let_pass = is_let_pass(found.family, COUNTS.hits)
+            if self.is_let_pass:
+                count(None)
+                return None
         self.describe()
         key = self.key()
         plan = plans.get(key)
@@ -149,9 +153,9 @@ class Question:
             if self.why_unkept() is not None:
                 self.is_kept = False
                 return None
-            self.size = size = size_of(key, found)
-            sizes = None if size is None else size.form.any
-            plan = None if size is None or sizes is None else sizes.plan(size.numbers)
+            self.form, self.numbers = form_of(key, found)
+            sizes = None if self.form is None else self.form.any
+            plan = None if sizes is None else sizes.plan(self.numbers)
         count(plan)
         if plan is not None:
             self.name(plan, key)
@@ -181,7 +185,7 @@ class Question:
         """A new plan for the recording."""
         key = self.key()
         answer = draw(self.kept, self.number)
-        plan = answer.plan(executable_of)
+        plan = answer.plan()
         if still_true(self.parts, self.order):
             self.name(plan, key, answer)
         note(*(("value", key) if self.why is None else ("backward", self.why())))
@@ -202,7 +206,7 @@ class Question:
 
         answer, choices    of a new one, if it may be learnt for any size.  Returns what `learn` does.
         """
-        found, ask, size = self.found, self.ask, self.size
+        found, ask, form = self.found, self.ask, self.form
         plan.leaves, plan.parts = self.places, key
         keys = [key] if found is None else [key, found.key]
         for name in keys:
@@ -212,19 +216,15 @@ class Question:
         if found is not None and ask is not None and is_only_run(plan, ask):
             plans.put(found.key, answer_of(plan, ask, self.order, found.calls, self.given_up, self.ranks))
         drop = nothing
-        if size is not None and answer is not None:
-            drop = learn(size, self.order, answer, self.answer_again, choices)
-        if ask is not None and size is not None and size.form.any is not None:
-            size.note_answered(plan, ask, self.order, self.given_up, self.ranks)
+        if form is not None and answer is not None:
+            drop = learn(form, self.numbers, key, self.order, answer, self.answer_again, choices)
+        if ask is not None and form is not None and form.any is not None:
+            form.note_answered(plan, ask, self.order, self.given_up, self.ranks)
         return drop
 
     def still_right(self, plan: Plan | None) -> Plan | None:
         """The plan, if what was made anew now would be the same."""
         return plan
-
-    def let_pass(self, found: Reading) -> Plan | None:
-        """A plan that nobody keeps, where programs are new one after the other."""
-        return None
 
     def why_unkept(self) -> Callable[[], str] | None:
         """The reason why no plan can be kept; None where one can."""

@@ -80,7 +80,7 @@ class AnyPlans:
         run = self.at(numbers)
         if run is None:
             return None
-        plan = self.answer.plan(lambda _: run)
+        plan = self.answer.plan(run)
         plan.choices = self.choices
         with Paused(), _lock:
             self.made.add(plan)
@@ -97,16 +97,16 @@ class AnyPlans:
 class Form:
     """Recordings that differ in numbers alone.
 
-    key        of one of them, without numbers: it holds what the hash knows by its address
+    key        of one of them: it holds what the hash knows by its address
     samples    numbers that came, and what plans of these are found by, while there are no plans for any
-    any        plans for any numbers
+    any        plans for any numbers;  is_answered: machine code answers asks by them
     leaves, past, ranks    of an ask, as plans and `known.answer_of` have them; the places of what is given up, None: of
                            all of the history
     answer     plans for any, and machine code's answer to such an ask by the one of these that was named last
     room       beside plans for any: for numbers that get plans of their own, the first ones and those that come again
     """
 
-    __slots__ = ("__weakref__", "answer", "any", "key", "leaves", "past", "ranks", "room", "samples")
+    __slots__ = ("__weakref__", "answer", "any", "is_answered", "key", "leaves", "past", "ranks", "room", "samples")
 
     room: Room
 
@@ -118,11 +118,28 @@ class Form:
         self.past: Sequence[int] | None = None
         self.ranks: Sequence[int] = ()
         self.answer: tuple[Any, Any] = (None, None)
+        self.is_answered = False
+
+    def note_answered(
+        self, plan: Plan, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None, ranks: Sequence[int]
+    ) -> None:
+        """There are plans for any size: machine code finds others like this from now on.
+
+        order      the recording in canonical order;  given_up, ranks: as `known.answer_of` has them
+        """
+        machine.note_repeated()  # that sizes differ does not matter to who records it
+        if self.is_answered or not is_only_run(plan, ask):
+            return
+        number = {node: place for place, node in enumerate(order)}
+        self.past = None if given_up is None else [number[node] for node in given_up]
+        self.leaves, self.ranks = plan.leaves, ranks
+        self.is_answered = _named.any = True
 
 
-#: By their keys, and by the hash of their family.
+#: By the hash of their family; those that were met without machine code by their keys without numbers, and noted by
+#: their length.
 forms = namespace("form")
-#: `any`: a form is found by the hash of its family; else a walk without numbers would find nothing.
+#: `any`: a form is answered; else a walk without numbers would find nothing.
 _named = owned(lambda: SimpleNamespace(any=False), lambda named: named.__init__(any=False))
 
 
@@ -177,52 +194,29 @@ def _constant(params: tuple, numbers: list[int]) -> tuple:
     return repr(value), dtype  # -0.0 is another constant than 0.0
 
 
-# ---------------------------------------------------------------- the size of a key
-
-
-@record(frozen=True)
-class Size:
-    """A key that no plan was found by, taken apart.   family: the hash of the form, if machine code gave it"""
-
-    key: tuple
-    form: Form
-    numbers: tuple[int, ...]
-    family: bytes | None
-
-    def note_answered(
-        self, plan: Plan, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None, ranks: Sequence[int]
-    ) -> None:
-        """There are plans for any size: machine code finds others like this from now on.
-
-        order      the recording in canonical order;  given_up, ranks: as `known.answer_of` has them
-        """
-        form, family = self.form, self.family
-        machine.note_repeated()  # that sizes differ does not matter to who records it
-        if family is None or forms.get(family) is form or not is_only_run(plan, ask):
-            return
-        number = {node: place for place, node in enumerate(order)}
-        form.past = None if given_up is None else [number[node] for node in given_up]
-        form.leaves, form.ranks = plan.leaves, ranks
-        forms.put(family, form, len(order))
-        _named.any = True
-
-
-def size_of(key: tuple, found: Reading | None = None) -> Size | None:
-    """A key taken apart: (purpose, parts, ...).  None where plans are not for any size now, as in a profile.
+def form_of(key: tuple, found: Reading | None = None) -> tuple[Form | None, tuple[int, ...]]:
+    """The form of a key, (purpose, parts, ...), and its numbers.  None where plans are not for any size now, as in a
+    profile.
 
     found    the recording as machine code read it
     """
-    if not (key[1] and config.patience_now) or state.now.tracing or observers:
-        return None
-    left, numbers = without_numbers(key)
-    if not numbers:
-        return None
-    form: Form | None = forms.get(left)
-    family = found.family if found is not None and found.numbers == numbers else None
-    size = Size(key, form or Form(left), numbers, family)
-    if form is None:
-        forms.put(left, size.form, len(key[1]))
-    return size
+    length = len(key[1])
+    if not (length and config.patience_now) or state.now.tracing or observers:
+        return None, ()
+    name: Any
+    if found is None or found.family is None:
+        name, numbers = without_numbers(key)
+    else:
+        name, numbers = found.family, found.numbers
+    form: Form | None = forms.get(name)
+    if form is None and numbers:
+        if found is None:
+            forms.put(length, None)
+        elif length in forms:
+            form = forms.get(without_numbers(key)[0])
+        form = form or Form(key)
+        forms.put(name, form, length)
+    return form, numbers
 
 
 # ---------------------------------------------------------------- by machine code
@@ -274,7 +268,7 @@ def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
     found = known.described(ask, small, (), tracks, 0)
     form: Form | None = None if found is None or found[6] is None else forms.get(found[6])
     sizes = None if form is None else form.any
-    if form is None or sizes is None:
+    if form is None or sizes is None or not form.is_answered:
         return None
     # Another thread may change the form meanwhile: each attribute is read once.
     exact, order, numbers = found[0], found[1], found[7]

@@ -15,6 +15,7 @@ its place (`codegen.runtime.recording_run`).  Without machine code the exact key
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from codegen.records import NamedTuple
@@ -73,7 +74,7 @@ class Reading(NamedTuple):
     @property
     def kept(self) -> list[Node]:
         """The nodes that are to be stored."""
-        return [n for n, state in zip(self.order, self.states, strict=True) if state & 2]
+        return list(compress(self.order, [state & 2 for state in self.states]))
 
     def said(self, past: Sequence[Node]) -> Said:
         """The recording as `walk.structure` says it.   past: the history that gradients go through"""

@@ -81,7 +81,7 @@ class _Notes:
     """The notes of each place, the latest keys of each program, and the number of graphs compiled until then."""
 
     def __init__(self) -> None:
-        self.found: OrderedDict[tuple[str, UserLine | None, str], tuple[int, int]] = OrderedDict()
+        self.found: OrderedDict[tuple, tuple[UserLine | None, int, int]] = OrderedDict()
         self.recent: OrderedDict[Any, deque] = OrderedDict()
         self.compiles = 0
 
@@ -97,25 +97,23 @@ def note(what: str, why: str | tuple) -> None:
     line = user_line()
     with Paused(), _lock:
         reason = _compared(why) if type(why) is tuple else str(why)
-        key = (what, line, reason)
+        # The hash of a code object goes over all of it.
+        place = line and (line.code.co_filename, line.code.co_firstlineno, line.offset)
+        key = (what, place, reason)
         found = _notes.found
         made = store.compiles - _notes.compiles
         _notes.compiles += made
-        count, compiles = found.pop(key, (0, 0))
-        found[key] = count + 1, compiles + made
+        _, count, compiles = found.pop(key, (None, 0, 0))
+        found[key] = line, count + 1, compiles + made
         if len(found) > LIMIT:
             found.popitem(last=False)
     logging = sys.modules.get("logging")
     if logging is not None:  # else nobody listens, and to import it takes as long as to compile
-        _log(logging, Miss(what, str(line or "an unknown place"), reason, 1, made))
-
-
-def _log(logging: Any, miss: Miss) -> None:
-    """Tell the logger whose matter it is."""
-    level = logging.INFO if miss.compiles else logging.DEBUG
-    logger = logging.getLogger("autodiff.compile" if miss.compiles else "autodiff.trace")
-    if logger.isEnabledFor(level):
-        logger.log(level, "%s: %s%s: %s", miss.line, miss.what, miss.compiled, miss.reason, extra={"miss": miss})
+        level, name = (logging.INFO, "autodiff.compile") if made else (logging.DEBUG, "autodiff.trace")
+        logger = logging.getLogger(name)
+        if logger.isEnabledFor(level):
+            miss = Miss(what, str(line or "an unknown place"), reason, 1, made)
+            logger.log(level, "%s: %s%s: %s", miss.line, miss.what, miss.compiled, miss.reason, extra={"miss": miss})
 
 
 def explain(*given: Never, **named: Never) -> Explanation:
@@ -137,7 +135,9 @@ def explain(*given: Never, **named: Never) -> Explanation:
     check_nothing("explain", "call it after the function ran: print(ad.explain())", *given, **named)
     with Paused(), _lock:
         found = list(_notes.found.items())
-    return Explanation([Miss(what, str(line or "an unknown place"), why, *n) for (what, line, why), n in found])
+    return Explanation([
+        Miss(what, str(line or "an unknown place"), why, *times) for (what, _, why), (line, *times) in found
+    ])
 
 
 # ---------------------------------------------------------------- the most similar key

@@ -14,6 +14,7 @@ Numbers count creation, so sorting by number is a topological order.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 from weakref import _remove_dead_weakref, ref  # type: ignore[attr-defined]  # what its own tables do it by
@@ -174,9 +175,12 @@ class Kind:
     rules    what rules record for it (`transforms.rule_programs`)
     runs     how NumPy computes it, as machine code knows it
     told     the one object of all kinds that compute the same, whether gradients are tracked or not
+    work     the number of elements; infinite for loops and branches
     """
 
-    __slots__ = ("__weakref__", "freed", "heavy", "op", "out", "params", "released", "rules", "runs", "told", "tracks")
+    __slots__ = (
+        "__weakref__", "freed", "heavy", "op", "out", "params", "released", "rules", "runs", "told", "tracks", "work",
+    )  # fmt: skip
 
     def __init__(self, op: Primitive, params: tuple, out: Out, released: bool = False) -> None:
         self.op = op
@@ -184,6 +188,7 @@ class Kind:
         self.tracks = out.requires_grad
         self.params = params
         self.out = out
+        self.work = math.inf if op.has_regions else out.aval.size
         self.released = released
         self.freed: Kind | None = None  # the same kind, marked: history was given up by a backward
         self.rules: Any = None
@@ -201,6 +206,9 @@ class Kind:
         reference: Any = self.op.reference
         if self.op is CONSTANT:  # one row, which copies its value
             return 0, [(OWN["copy"], (-1,))], [reference(**self.op.keywords(self.params))]
+        is_sum_of_all = "adds" in self.op.traits and self.out.aval.size == 1
+        if is_sum_of_all and (added := loops_of(np.add)):
+            return 1, [(added, (None, 0))], ()
         if self.params and not hasattr(reference, "loop"):
             return 0, (), ()  # parameters go to Python's function
         if hasattr(reference, "in_ufuncs"):

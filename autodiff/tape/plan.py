@@ -10,7 +10,7 @@ recording with an equal key.  What a rule did with watched numbers (`watched`) i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -30,7 +30,7 @@ from .machine import note_repeated
 from .node import Node
 from .program import Program, data, placed, program_of
 from .record import ALIASES, state
-from .tier import AtSize, Tier
+from .tier import AtSize, Tier, executable_of, is_evaluated
 from .walk import value_inputs
 
 if TYPE_CHECKING:
@@ -270,16 +270,17 @@ class Answer(NamedTuple):
     grads: tuple
     computed: tuple
 
-    def plan(self, executable_of: Callable[[Program], Any]) -> Plan:
-        """The plan that runs this, by the executable of a program, or what stands for it."""
+    def plan(self, run: Any = None) -> Plan:
+        """The plan that runs this, by the program's executable, or by what stands for it (`run`)."""
         program = self.program
-        plan = Plan(executable_of(program) if program.outputs else None, self.gather, self.store, self.copies)
+        run = (run or executable_of(program)) if program.kinds else None
+        plan = Plan(run, self.gather, self.store, self.copies)
         plan.grads, plan.computed = self.grads, self.computed
         return plan
 
 
 def draw(
-    outputs: Iterable[Node], number: dict[Node, int], gradients: Sequence[Node | None] = (),
+    outputs: Sequence[Node], number: Mapping[Node, Any], gradients: Sequence[Node | None] = (),
     own: Container[int] = (),
 ) -> Answer:  # fmt: skip
     """The answer that computes `outputs`: every one that has a number is to be stored, but for these `own` ones.
@@ -288,9 +289,8 @@ def draw(
 
     Raises ConcretizationError when an output depends on an argument of a trace.
     """
-    outputs = list(outputs)
     sources = {o: source(o) for o in outputs}
-    wanted = list(dict.fromkeys(s for s in sources.values() if s.value is None))
+    wanted = list(dict.fromkeys([s for s in sources.values() if s.value is None]))
     program, inputs = _told(wanted, (), (), state.now.lines, ())
     position = {node: i for i, node in enumerate(wanted)}
     gather = tuple(number.get(node, node) for node in inputs)
@@ -305,6 +305,23 @@ def draw(
             copies.append((number[o], number.get(s, s)))
     grads = tuple([None if g is None else places.get(g, number.get(g, g)) for g in gradients])
     return Answer(program, gather, tuple(store), tuple(copies), grads, tuple([g in places for g in gradients]))
+
+
+def run_once(outputs: Sequence[Node]) -> None:
+    """Compute pending nodes, all or none, by a program that nobody keeps."""
+    program, gather, store, copies, *_ = draw(outputs, {o: o for o in outputs})
+    results: Sequence[Any] = ()
+    if store:
+        COUNTS.runs += 1
+        try:
+            run = program if is_evaluated(program) else executable_of(program)
+            results = run.call(*[n.value for n in gather])
+        except OutOfRange as error:
+            raise located_at(error, [n for n, _ in store]) from None
+    for node, position in store:
+        settle(node, results[position])
+    for node, origin in copies:
+        settle(node, origin.value)
 
 
 def freeze(

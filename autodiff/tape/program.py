@@ -1,6 +1,6 @@
 """Programs: recordings without their nodes, from some values to others.
 
-    equations    a kind, and where its inputs stand: an input of the program (below 0), or an earlier equation
+    equations    a kind, and where its inputs stand: an earlier equation, or an input of the program
     outputs      where they stand
 
 A recording is put down as a program when it is new (`program_of`), and the nodes can go.  It is evaluated as it is, by
@@ -12,7 +12,9 @@ Where derivatives are wanted the nodes of a trace, or of the body of a loop, are
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Container, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -34,42 +36,46 @@ from .walk import needed, value_inputs
 #: Elements of all values together from which on the graph is evaluated, which drops a value after its last reader.
 _MANY = 1 << 20
 
+_work = attrgetter("work")
+
 
 class Program:
     """Equations, in an order in which each follows what it reads.
 
     inputs      avals
-    equations   (kind, places)
-    outputs     places
+    kinds       of each equation
+    wires       words: for each equation, and for the outputs, how many places it reads, and these.  An earlier equation
+                stands at its number, the inputs behind the last one
     lowered     the nodes of its graph, once there is one, by equation
-    size        the number of elements of all that is computed
-    has_regions   True if loops or branches are among the operations
+    size        the number of elements of all that is computed; infinite with loops or branches among the operations
     """
 
-    __slots__ = (
-        "_graph", "_is_of_loops", "_key", "_wires", "equations", "has_regions", "inputs", "lowered",
-        "outputs", "size",
-    )  # fmt: skip
+    __slots__ = ("_graph", "_key", "_needs_python", "inputs", "kinds", "lowered", "size", "wires")
 
-    def __init__(
-        self, inputs: Sequence[Aval], equations: Sequence[tuple[Kind, tuple[int, ...]]], outputs: Sequence[int]
-    ) -> None:
-        self.inputs, self.equations, self.outputs = inputs, equations, outputs
+    def __init__(self, inputs: Sequence[Aval], kinds: Sequence[Kind], wires: bytes) -> None:
+        self.inputs, self.kinds, self.wires = inputs, kinds, wires
         self._key: tuple | None = None
         self._graph: ir.Graph | None = None
-        self._wires = b""
-        self._is_of_loops = False  # not known to be
+        self._needs_python = False  # not known to
         self.lowered: list[ir.Node] = []
-        kinds = [kind for kind, _ in equations]
-        self.size = sum([kind.out.aval.size for kind in kinds])
-        self.has_regions = any([kind.op.has_regions for kind in kinds])
+        self.size: float = sum(map(_work, kinds))
+
+    @property
+    def places(self) -> list[list[int]]:
+        """The places that each equation reads, and those of the outputs."""
+        words, found, at = memoryview(self.wires).cast("i").tolist(), [], 0
+        while at < len(words):
+            end = at + 1 + words[at]
+            found.append(words[at + 1 : end])
+            at = end
+        return found
 
     @property
     def key(self) -> tuple:
         """Equal for programs that compute the same in the same order."""
         if self._key is None:
-            equations = tuple([(kind.told, *places) for kind, places in self.equations])
-            self._key = (tuple([(aval.shape, aval.dtype) for aval in self.inputs]), equations, tuple(self.outputs))
+            avals = tuple([(aval.shape, aval.dtype) for aval in self.inputs])
+            self._key = (avals, tuple([kind.told for kind in self.kinds]), self.wires)
         return self._key
 
     @property
@@ -80,9 +86,10 @@ class Program:
         return self._graph
 
     def _made(self) -> ir.Graph:
-        inputs, count = [ir.input_node(aval) for aval in self.inputs], len(self.equations)
-        made: list[Any] = [*[None] * count, *inputs[::-1]]  # input k stands at -1 - k, behind all equations
-        for place, (kind, places) in enumerate(self.equations):
+        inputs = [ir.input_node(aval) for aval in self.inputs]
+        *reads, outputs = self.places
+        made: list[Any] = [*[None] * len(reads), *inputs]
+        for place, (kind, places) in enumerate(zip(self.kinds, reads, strict=True)):
             op, aval, operands = kind.op, kind.out.aval, [*map(made.__getitem__, places)]
             if op is CONSTANT:
                 made[place] = ir.Node(ir.CONSTANT, (), kind.params, aval)
@@ -90,15 +97,15 @@ class Program:
                 made[place] = ir.Node(op, operands, kind.params, aval)
             else:
                 made[place] = op.written(operands, kind.params, aval)
-        self.lowered = made[:count]
-        return ir.Graph.of(inputs, [made[p] for p in self.outputs])
+        self.lowered = made[: len(reads)]
+        return ir.Graph.of(inputs, [made[p] for p in outputs])
 
     def evaluate(self, *values: Any) -> tuple[np.ndarray, ...]:
         """The outputs for these inputs, by the reference of each operation, in memory of their own.
 
         Raises what evaluating the graph raises.
         """
-        arrays = [np.asarray(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
+        arrays = [_packed(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
         native = machine.asks
         try:
             found = self._by_references(arrays) if native is None else self._by_loops(native, arrays)
@@ -107,7 +114,7 @@ class Program:
         if found is None:
             return ir.evaluate(self.graph, *arrays)
         taken = set(map(id, arrays))
-        return tuple([ir.unshared(array, taken) for array in found])
+        return tuple([ir.unshared(value, taken) for value in found])
 
     #: As an executable is run.
     call = evaluate
@@ -116,34 +123,28 @@ class Program:
         """The outputs; None where all values want much memory."""
         if self.size > _MANY:
             return None
-        values: list[Any] = [*[None] * len(self.equations), *arrays[::-1]]
+        *reads, outputs = self.places
+        values: list[Any] = [*[None] * len(reads), *arrays]
         with ignoring(all="ignore"), one_thread():
-            for place, (kind, places) in enumerate(self.equations):
+            for place, (kind, places) in enumerate(zip(self.kinds, reads, strict=True)):
                 values[place] = _value(kind, [values[p] for p in places])
-        return [values[p] for p in self.outputs]
+        return [values[p] for p in outputs]
 
-    def _by_loops(self, native: Any, arrays: Sequence[np.ndarray]) -> Sequence[Any] | None:
+    def _by_loops(self, native: Any, arrays: list[np.ndarray]) -> Sequence[Any]:
         """The outputs: machine code calls NumPy's loops, and the rest is done here."""
-        inputs = [_packed(array, aval.dtype) for array, aval in zip(arrays, self.inputs, strict=True)]
-        if not self._wires:
-            self._wires = native.wired(self.equations, len(inputs), tuple(self.outputs))
-        found: Sequence[Any] | None
-        if self._is_of_loops:  # those of plain numbers raise nothing
-            found = native.interpreted(self.equations, self._wires, inputs, None)
-            return found
-        is_of_loops = True
-
-        def value(place: int, *given: np.ndarray) -> np.ndarray:
-            """The value of an equation that NumPy has no loop for, its elements one after the other."""
-            nonlocal is_of_loops
-            is_of_loops = False
-            kind, _ = self.equations[place]
-            return _packed(_value(kind, given), kind.out.aval.dtype)
-
-        with ignoring(all="ignore"), one_thread():
-            found = native.interpreted(self.equations, self._wires, inputs, value)
-        self._is_of_loops = is_of_loops
+        found: Sequence[Any] | None = None
+        if not self._needs_python:  # loops of plain numbers raise nothing
+            found = native.interpreted(self.kinds, self.wires, arrays, None)
+        if found is None:
+            self._needs_python = True
+            with ignoring(all="ignore"), one_thread():
+                found = native.interpreted(self.kinds, self.wires, arrays, self._value_at)
         return found
+
+    def _value_at(self, place: int, *given: np.ndarray) -> np.ndarray:
+        """The value of an equation that NumPy has no loop for, its elements one after the other."""
+        kind = self.kinds[place]
+        return _packed(_value(kind, given), kind.out.aval.dtype)
 
 
 def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
@@ -151,7 +152,7 @@ def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
     op, aval = kind.op, kind.out.aval
     assert op.reference is not None, f"{op.name} has no reference"
     if ir.ANY_LAYOUT.isdisjoint(op.traits):
-        given = [np.asarray(array, order="C") for array in given]
+        given = [np.asarray(one, order="C") for one in given]
     value = op.reference(*given, **dict(zip(op.params, kind.params, strict=True)))
     if type(value) is not np.ndarray or value.dtype is not aval.dtype:
         value = np.asarray(value, aval.dtype)
@@ -160,9 +161,9 @@ def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
     return value
 
 
-def _packed(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _packed(given: Any, dtype: np.dtype) -> np.ndarray:
     """The array with its elements one after the other, at addresses that loops take, and of this very dtype."""
-    found = np.asarray(array, order="C")
+    found = np.asarray(given, dtype, order="C")
     if not found.flags.aligned:
         found = found.copy()
     return found if found.dtype is dtype else found.view(dtype)
@@ -182,20 +183,21 @@ def program_of(
     if native is not None and not fixed:
         found = native.placed(tuple(outputs), tuple(arguments))
         if found is not None:
-            equations, inputs, places = found
-            return Program([n.kind.out.aval for n in inputs], equations, places), inputs
+            kinds, inputs, wires = found
+            return Program([n.kind.out.aval for n in inputs], kinds, wires), inputs
     return placed(outputs, arguments, fixed)[:2]
 
 
 def placed(
     outputs: Sequence[Node], arguments: Sequence[Node], fixed: Container[Node]
 ) -> tuple[Program, list[Node], dict[Node, int]]:
-    """`program_of`, and where in the program each node stands."""
+    """`program_of`, and where in the program each node stands: input k at -1 - k."""
     order = needed(outputs)
     first = _first_of_equals([n for n in order if n in fixed]) if fixed else {}
     inputs: list[Node] = []
     place: dict[Node, int] = {}
-    equations: list[tuple[Kind, tuple[int, ...]]] = []
+    kinds: list[Kind] = []
+    reads: list[list[int]] = []
 
     def stands(node: Node) -> int:
         """The place of a node: one that is met first here is an input."""
@@ -211,24 +213,29 @@ def placed(
     for node in order:
         if node in place:
             continue
-        reads = node.inputs if type(node) is Node else value_inputs(node)
+        operands = node.inputs if type(node) is Node else value_inputs(node)
         if node.value is not None:
             continue  # an input, from its first reader on
         if first:
-            reads = tuple([first.get(i, i) for i in reads])
+            operands = tuple([first.get(i, i) for i in operands])
         kind = node.kind
         if node.body is not None or kind.op in ALIASES:
-            place[node] = stands(reads[0])
+            place[node] = stands(operands[0])
         elif kind.op is ARGUMENT:
             raise without_value()
         else:
-            equations.append((kind, tuple([stands(i) for i in reads])))
-            place[node] = len(equations) - 1
-    results = [stands(first.get(o, o)) for o in outputs]
-    return Program([n.kind.out.aval for n in inputs], equations, results), inputs, place
+            reads.append([stands(i) for i in operands])
+            place[node] = len(kinds)
+            kinds.append(kind)
+    reads.append([stands(first.get(o, o)) for o in outputs])
+    words = array("i")
+    for places in reads:
+        words.extend([len(places), *[p if p >= 0 else len(kinds) - 1 - p for p in places]])
+    return Program([n.kind.out.aval for n in inputs], kinds, words.tobytes()), inputs, place
 
 
 def without_value() -> ConcretizationError:
+    """An error for whoever asks for the value of an argument of a trace."""
     return ConcretizationError(
         "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
         f"  asked at {caller()}\n"

@@ -28,7 +28,7 @@ from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, wa
 
 from ..dispatch import observed
 from ..session import plans
-from .families import AnyPlans, Form, Size, is_count
+from .families import AnyPlans, Form, is_count, without_numbers
 from .known import plan_of
 from .node import CONSTANT, LEAF, Kind, Node, Out, data_node, leaf_kind, out_of, rich_node
 from .plan import Answer
@@ -45,23 +45,24 @@ _serial = itertools.count()
 
 
 def learn(
-    size: Size, order: Sequence[Node], answer: Answer, again: Callable[[dict[Node, Node]], Answer], choices: Any = None
-) -> Callable[[], None]:
+    form: Form, numbers: tuple[int, ...], key: tuple, order: Sequence[Node], answer: Answer,
+    again: Callable[[dict[Node, Node]], Answer], choices: Any = None,
+) -> Callable[[], None]:  # fmt: skip
     """Remember a recording that was answered by a plan of its own; if it came in another size before, for any.
 
-    order     its nodes, canonically
+    form, numbers, key    of the recording;  order: its nodes, canonically
     again     what answers the recording in which others stand for these nodes
     choices   of dispatch that the answer relies on
 
     Returns what is to be called when one of the choices changes.
     """
-    form, samples, known = size.form, size.form.samples, size.form.any
-    is_decided_otherwise = known is not None and known.is_formula_of(size.numbers)
-    if size.numbers in samples or len(samples) > _TRIES or is_decided_otherwise:
+    samples, known = form.samples, form.any
+    is_decided_otherwise = known is not None and known.is_formula_of(numbers)
+    if numbers in samples or len(samples) > _TRIES or is_decided_otherwise:
         return nothing
-    samples[size.numbers] = size.key
-    is_known_twice = len(samples) > 1 and _is_plain(order)
-    found = _for_any(size, samples, order, answer, again, choices) if is_known_twice else None
+    samples[numbers] = key
+    is_known_twice = len(samples) > 1 and _is_plain(order) and without_numbers(key)[1] == numbers
+    found = _for_any(samples, numbers, key[1], order, answer, again, choices) if is_known_twice else None
     if found is None:
         return nothing
     _answer_all(form, found)
@@ -111,16 +112,16 @@ def _is_plain(order: Sequence[Node]) -> bool:
 
 
 def _for_any(
-    size: Size, samples: dict[tuple[int, ...], Any], order: Sequence[Node], answer: Answer, again: Callable,
-    choices: Any,
+    samples: dict[tuple[int, ...], Any], numbers: tuple[int, ...], parts: Sequence[Any], order: Sequence[Node],
+    answer: Answer, again: Callable, choices: Any,
 ) -> AnyPlans | None:  # fmt: skip
     """Plans for any size; None where no formula says what they are."""
-    unknowns = imported("codegen.families").fitted([*samples], range(len(size.numbers)), f"n{next(_serial)}_")
+    unknowns = imported("codegen.families").fitted([*samples], range(len(numbers)), f"n{next(_serial)}_")
     if unknowns is None or any([type(n) is not int for n in answer.gather]):
         return None
-    examples = _examples(unknowns, size.numbers)
+    examples = _examples(unknowns, numbers)
     if examples is None:
-        del samples[size.numbers]  # the next one may do
+        del samples[numbers]  # the next one may do
         return None
     sized = imported("codegen.numbers")
     asked = state.now.asked
@@ -129,7 +130,7 @@ def _for_any(
         for example in examples:
             # As where the real ones ran: recording takes no shortcuts, and learns none.
             with watched(closely=True) as conditions, observed():
-                new = _with_symbols(size.key[1], order, iter(unknowns.example(example)))
+                new = _with_symbols(parts, order, iter(unknowns.example(example)))
                 found = again(new)
                 graph = sized.SizedGraph(found.program.graph, unknowns.names)
             if found._replace(program=answer.program) != answer:

@@ -270,8 +270,8 @@ class _LatestRuns:
 
     Twice as many runs as the longest patience.
 
-    met     four bytes of the hash without numbers of each program that came, at a place that two others tell: of a
-            fixed size, in which a new one takes the place of an old one
+    met     some bits of the hash without numbers of each program that came, at a place that others tell: of a fixed
+            size, in which a new one takes the place of an old one
     new     how many were new of late;  known   recordings that were answered by what was known, at the last new one
     """
 
@@ -297,7 +297,7 @@ def is_let_pass(program: bytes, known: int) -> bool:
     found = lately
     since, found.known = max(0, known - found.known), known
     found.new = min(max(0, found.new - RARE * since) + 1, 2 * MANY)
-    place, looks = int.from_bytes(program[:2], "little") % _MET, int.from_bytes(program[2:6], "little")
+    looks, place = divmod(hash(program) & (1 << 44) - 1, _MET)
     if found.met[place] == looks or not _patience():
         return False
     found.met[place] = looks
@@ -309,7 +309,7 @@ lately: _LatestRuns = owned(_LatestRuns, _LatestRuns.__init__)
 
 def tier_of(program: Program) -> Tier:
     """The tier of a program."""
-    key, count = program.key, len(program.equations)
+    key, count = program.key, len(program.kinds)
     found: Tier | None = tiers.get(key)
     if found is None:
         found = Tier(count, lambda *_: prices.compiled(program.graph), program.evaluate)
@@ -319,9 +319,7 @@ def tier_of(program: Program) -> Tier:
 
 def is_evaluated(program: Program) -> bool:
     """True if evaluating a program once is expected to take less than compiling it does."""
-    if not _patience() or program.has_regions:
-        return False
-    return prices.ELEMENT_S * program.size < prices.of(len(program.equations))
+    return _patience() > 0 and prices.ELEMENT_S * program.size < prices.of(len(program.kinds))
 
 
 def executable_of(program: Program) -> Any:

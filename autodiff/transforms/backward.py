@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import Aval
 from codegen.runtime import objects
 from codegen.runtime.record_table import RECORDER
 
@@ -170,7 +169,17 @@ def seed_for(result: Tensor, given: Any, taker: str = "backward") -> Tensor:
             "  or was compared or made an integer, through which no gradient flows",
         ))
     if given is None:
-        one = _one(out.aval, taker)
+        if out.aval.size != 1:
+            raise GradientError(located(
+                f"{taker}: the result is {out.aval}, not a scalar, and no gradient was given",
+                f"sum it, or pass {_GIVEN[taker]}= with its shape",
+            ))
+        if out.aval.dtype.kind == "c":
+            raise GradientError(located(
+                f"{taker}: the result is {out.aval}: a complex number has no direction to descend in",
+                f"take ad.real or ad.abs of it, or pass {_GIVEN[taker]}= with its aval",
+            ))
+        one = constant(1.0, out.aval.dtype)
         return one if not out.shape else spread_to(one, out.shape)
     if isinstance(given, (bool, int, float)):
         given = np.full(out.shape, given, out.aval.dtype) if not out.shape else np.asarray(given, out.aval.dtype)
@@ -183,21 +192,6 @@ def seed_for(result: Tensor, given: Any, taker: str = "backward") -> Tensor:
 
 #: The parameters that say where functions start.
 _GIVEN = {"backward": "gradient", "grad": "grad_outputs"}
-
-
-def _one(aval: Aval, taker: str) -> Tensor:
-    """The one that a backward from a result of this aval starts from.  Raises where there is none."""
-    if aval.size != 1:
-        raise GradientError(located(
-            f"{taker}: the result is {aval}, not a scalar, and no gradient was given",
-            f"sum it, or pass {_GIVEN[taker]}= with its shape",
-        ))
-    if aval.dtype.kind == "c":
-        raise GradientError(located(
-            f"{taker}: the result is {aval}: a complex number has no direction to descend in",
-            f"take ad.real or ad.abs of it, or pass {_GIVEN[taker]}= with its aval",
-        ))
-    return constant(1.0, aval.dtype)
 
 
 def _leaves(rare: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> dict[Leaf, list[Node]]:

@@ -22,13 +22,12 @@ from codegen.garbage import Paused, ignoring
 from ..custom.keys import reading, users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
-from ..tape import tier
 from ..tape.ask import Question, end_recording, evaluate, live_small, still_true
-from ..tape.known import BACKWARD, NODES, Ask, Reading, forget
+from ..tape.known import BACKWARD, NODES, Ask, forget
 from ..tape.misses import note
 from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
 from ..tape.parts import SHORTEST, run_in_parts
-from ..tape.plan import COUNTS, Answer, Misfit, Plan, count, data, draw, source
+from ..tape.plan import COUNTS, Answer, Misfit, Plan, data, draw, run_once, source
 from ..tape.record import state
 from ..tape.segment import GIVEN, Ruled, Segment, Unfit
 from ..tape.walk import Said, history
@@ -65,6 +64,8 @@ def solve(
             return found
         with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
             plan = question.known()
+            if plan is None and question.is_let_pass:
+                return question.passed()
             if plan is None and question.is_kept:
                 plan = question.make()
     if plan is None:
@@ -134,7 +135,8 @@ class Gradients(Question):
         number = self.number
         seeds = tuple([(number[r], -1 if s in self.implicit else number[s]) for r, s in self.seeds])
         stored = tuple(sorted([number[n] for n in self.kept]))
-        return "gradient", tuple(self.parts), seeds, stored, tuple([_group_key(g, number) for g in self.ordered])
+        groups = [(bool(g.hooks), *sorted([number.get(n, -1) for n in g.nodes])) for g in self.ordered]
+        return "gradient", tuple(self.parts), seeds, stored, tuple(groups)
 
     def still_right(self, plan: Plan | None) -> Plan | None:
         return None if plan is not None and plan.relied and reading(plan.relied)[0] != plan.read else plan
@@ -153,17 +155,6 @@ class Gradients(Question):
         if MODE.get().eager:
             return lambda: "in eager mode everything runs each time"
         return (lambda: "anomalies are looked for") if MODE.get().anomalies and not state.now.tracing else None
-
-    def let_pass(self, found: Reading) -> Plan | None:
-        if found.family is None or not tier.is_let_pass(found.family, COUNTS.hits):
-            return None
-        count(None)
-        self.take(([], {n: i for i, n in enumerate(found.order)}, found.order, found.kept))
-        gradients = emit(self.past, self.seeds, self.ordered, tracks=False)
-        answer = _drawn(gradients, self.seeds, self.kept, self.number)
-        plan = answer.plan(lambda made: made if tier.is_evaluated(made) else tier.executable_of(made))
-        note("backward", "one new program comes after another: each is kept when it comes again")
-        return plan
 
     def make(self, why: str = "") -> Plan:
         """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
@@ -195,7 +186,7 @@ class Gradients(Question):
         keys = watches.keys() if watches.calls else {}
         key = _with_calls(key, keys, number) if keys else key
         answer = _drawn(gradients, self.seeds, self.kept, number)
-        plan = answer.plan(tier.executable_of)
+        plan = answer.plan()
         plan.relied, plan.read, plan.leaves = relied, read, self.places
         if not why and still_true(self.parts, self.order):
             if watches.by_node:
@@ -209,28 +200,37 @@ class Gradients(Question):
 
     def computed(self, wanted: Sequence[Node]) -> list[np.ndarray | None]:
         """The gradients where no plan can be kept: what hooks and rules record is computed as any recording is."""
-        since, misses, ask, mode = new_number(), COUNTS.misses, self.ask, MODE.get()
+        misses, ask, mode = COUNTS.misses, self.ask, MODE.get()
         why = self.why_unkept()  # before the rules run: a hook may remove itself
         # Of the hooks of a loss it is said once: all that is recorded between them is known then.
         is_known = not (mode.eager or mode.anomalies) and ask is not None and all([s is None for s in ask.seeds])
         is_known = is_known and all([n.call is None or n.call.is_pure for n in self.past])
         with Paused():  # as in `solve`
-            gradients = [None if t is None else t.node for t in emit(self.past, self.seeds, self.groups, tracks=False)]
+            gradients, own = self.emitted()
         # Arrays that a function returns are the caller's own; a hook may hold the tensor that it gave.
-        shares = ask is None or ask.purpose != NODES
-        there = [n for n in gradients if n is not None]
-        own = {n for n in there if n.number > since and n.value is None and source(n) is n and shares}
+        if ask is not None and ask.purpose == NODES:
+            own.clear()
         # Values that another pass will read are stored.
+        there = [n for n in gradients if n is not None]
         evaluate([*there, *wanted], ends_recording=False, tracks=self.tracks, why=why)
         if why is not None and COUNTS.misses == misses and not is_known:
             note("backward", why())
-        end_recording(state.now)
-        values: list[np.ndarray | None] = []
-        for node in gradients:
-            value = None if node is None else data(node)
-            values.append(value if value is None or node in own else value.copy())
-            own.discard(node)
-        return values
+        return _values(gradients, own)
+
+    def passed(self) -> list[np.ndarray | None]:
+        """The gradients of a program that is let pass."""
+        assert self.found is not None
+        gradients, own = self.emitted()
+        run_once([*[n for n in gradients if n is not None], *self.found.kept])
+        note("backward", "one new program comes after another: each is kept when it comes again")
+        return _values(gradients, own)
+
+    def emitted(self) -> tuple[list[Node | None], set[Node]]:
+        """The gradients as nodes, and which of them are the rules' own, whose values nobody else has."""
+        since = new_number()
+        gradients = [None if t is None else t.node for t in emit(self.past, self.seeds, self.groups, tracks=False)]
+        there = [n for n in gradients if n is not None]
+        return gradients, {n for n in there if n.number > since and n.value is None and source(n) is n}
 
     def answer_again(self, new: dict[Node, Node]) -> Answer:
         # The rules run on these.
@@ -239,6 +239,17 @@ class Gradients(Question):
         number = {new.get(n, n): i for n, i in self.number.items()}
         gradients = emit([new[n] for n in self.past], seeds, groups, tracks=False)
         return _drawn(gradients, seeds, [new[n] for n in self.kept], number)
+
+
+def _values(gradients: Sequence[Node | None], own: set[Node]) -> list[np.ndarray | None]:
+    """The values of gradients, each in memory of its own;  own: those whose memory is.  The recording ends."""
+    end_recording(state.now)
+    values: list[np.ndarray | None] = []
+    for node in gradients:
+        value = None if node is None else data(node)
+        values.append(value if value is None or node in own else value.copy())
+        own.discard(node)
+    return values
 
 
 def _drawn(
@@ -275,10 +286,6 @@ def _reads_unnamed(call: Any) -> str:
     return f"the backward of {call.function.__name__}{place} reads what no key can name: it runs each time"
 
 
-def _group_key(group: Group, number: dict[Node, int]) -> tuple:
-    return (bool(group.hooks), *sorted([number.get(n, -1) for n in group.nodes]))
-
-
 # ---------------------------------------------------------------- in parts (`tape.parts`)
 
 
@@ -286,9 +293,9 @@ def in_parts(root: Node, groups: Sequence[Group], beside: Sequence[Node]) -> lis
     """The gradients of one number, and values `beside`, if its recording falls into segments; else None."""
     now, out = state.now, root.kind.out
     length = root.number - now.began
-    targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
     if 0 <= length < SHORTEST or now.tracing or out.aval.size != 1 or out.aval.dtype.kind != "f":
         return None
+    targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
     if any([n.inputs for n in targets]):
         return None  # gradients end at targets: they may not be needed before one
     bars = run_in_parts([root, *beside], [root], length, targets, _segment_rules)

@@ -38,7 +38,7 @@ from . import recording_structs as raw
 
 _BUILTINS = (
     recording_keys.ask, recording_families.described, raw.remember,
-    recording_walk.history_of, recording_interpret.wired, recording_interpret.interpreted,
+    recording_walk.history_of, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_parts.take_known, recording_parts.compute_parts, recording_parts.pull_parts,
     recording_program.placed,
     recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,

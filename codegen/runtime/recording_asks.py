@@ -265,14 +265,15 @@ class Asks:
         return made
 
     def runs(
-        self, dtype: np.dtype, shape: Sequence[int], given: int, rows: Sequence[tuple[bytes, Sequence[int]]],
+        self, dtype: np.dtype, shape: Sequence[int], given: int, rows: Sequence[tuple[bytes, Sequence[int | None]]],
         constants: Sequence[np.ndarray],
     ) -> Self:  # fmt: skip
         """The way NumPy computes a kind of so many inputs: see `ufunc_loops.Runs`."""
-        latest = {place: number for number, (_, places) in enumerate(rows) for place in places if place >= given}
+        latest = {place: number for number, (_, places) in enumerate(rows) for place in places if (place or 0) >= given}
+        after = len(constants)
         words = []
         for number, (loops, places) in enumerate(rows):
-            at = [given - 1 - p if p < 0 else p if p < given else p + len(constants) for p in places]
+            at = [-1 if p is None else given - 1 - p if p < 0 else p + (p >= given) * after for p in places]
             dying = [1 << k for k, p in enumerate(places) if latest.get(p) == number and places.index(p) == k]
             none = [0] * (MOST - len(at))
             words += [id(loops) + OFFSETS["PAYLOAD"], len(at), *at, *none, sum(dying)]

@@ -1,7 +1,6 @@
 """Programs evaluated by NumPy's own inner loops, in native Python: see `autodiff.tape.program`.
 
-    wired(equations, given, outputs)                 where the operands of a program stand, as words
-    interpreted(equations, wires, inputs, python)    its outputs
+    interpreted(kinds, wires, inputs, python)    the outputs of a program
 
 A ufunc is a table of loops by dtype, and each loop a C function: loop(addresses, &count, strides, data).  It is called
 as NumPy calls it, for whole arrays: the values are NumPy's, to the bit, without its search for the loop, its objects
@@ -51,7 +50,7 @@ class RowWords(Struct):
     """One of the ufuncs that an equation is computed in.
 
     loops     a table of loops: their number, then the words of each
-    places    of its operands: what is given, then constants, then earlier rows
+    places    of its operands: what is given, then constants, then earlier rows; -1: the result so far, of a sum
     dying     a bit for each of these that no later row reads
     """
 
@@ -98,15 +97,16 @@ def loop_of(loops: ptr[u64], dtypes: ptr[ptr], count: i64) -> ptr[u64]:
 def by_loop(step: ptr[RowWords], values: ptr[ptr[Evaluated]], count: i64, made: ptr[Evaluated]) -> i64:
     """Compute a row: 1;  0 where no loop takes its operands, -1 with an exception.
 
-    There are as many elements of each as of the result, or one.
+    There are as many elements of each as of the result, or one; of a sum the result is one number, which begins at 0.
     """
     n = step.operands
+    is_sum = step.places[0] < 0
     dtypes = local(ptr, MOST)
     at = local(ptr, MOST + 1)
     strides = local(i64, MOST + 1)
     for k in range(n):
-        one = values[step.places[k]]
-        if one.count != count and one.count != 1:
+        one = values[step.places[n - 1 if is_sum else k]]
+        if one.count != count and one.count != 1 and not is_sum:
             return 0
         dtypes[k] = one.dtype
         at[k] = one.data
@@ -120,11 +120,14 @@ def by_loop(step: ptr[RowWords], values: ptr[ptr[Evaluated]], count: i64, made: 
     made.dtype = ptr(words[n])
     made.count = count
     at[n] = made.data
-    for k in range(n + 1):
-        is_whole = k == n or values[step.places[k]].count == count
-        strides[k] = i64(words[BYTES + k]) if is_whole else i64(0)
     number = local(i64, 1)
-    number[0] = count
+    number[0] = values[step.places[1]].count if is_sum else count
+    for k in range(n + 1):
+        is_whole = k == 1 if is_sum else k == n or values[step.places[k]].count == count
+        strides[k] = i64(words[BYTES + k]) if is_whole else i64(0)
+    if is_sum:
+        at[0] = made.data
+        py.set_bytes(made.data, 0, words[BYTES])
     Loop(ptr(words[FUNCTION]))(at, number, strides, ptr(words[DATA]))
     return 1
 
@@ -173,9 +176,9 @@ def in_rows(runs: ptr[RunWords], operands: ptr[ptr[Evaluated]], n: i64, made: pt
 
 
 @native
-def runs_of(equations: ptr, i: i64) -> ptr[RunWords]:
+def runs_of(kinds: ptr, i: i64) -> ptr[RunWords]:
     """The way the kind of an equation is computed; null with an exception."""
-    kind = ptr[RawKind](py.tuple_item(py.list_item(equations, i), 0))
+    kind = ptr[RawKind](py.list_item(kinds, i))
     if kind.runs is tape.none:
         py.dec(py.call_method(tape.run_as_name, row(kind), 1, None))
         if kind.runs is tape.none:
@@ -193,22 +196,22 @@ def note_array(value: ptr[Evaluated], a: ptr[py.RawArray]) -> void:
 
 
 @native
-def array_of(values: ptr[Evaluated], equations: ptr, i: i64) -> ptr:
+def array_of(values: ptr[Evaluated], kinds: ptr, i: i64) -> ptr:
     """The array of a value, borrowed; null with an exception."""
     value = values[i]
     if value.array is None:
-        r = runs_of(equations, i)
+        r = runs_of(kinds, i)
         value.array = py.owning_array(tape.array_type, tape.allocator, r.dtype, r.rank, r.extents, value.data)
     return value.array
 
 
 @native
-def by_python(python: ptr, equations: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated]) -> i64:
+def by_python(python: ptr, kinds: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated]) -> i64:
     """Have Python compute an equation; as `by_loop`."""
     n = i64(places[0])
     given = local(ptr, n + 1)
     for k in range(n):
-        given[k + 1] = array_of(values, equations, i64(places[k + 1]))
+        given[k + 1] = array_of(values, kinds, i64(places[k + 1]))
         if given[k + 1] is None:
             return -1
     given[0] = py.int_of(i)
@@ -223,9 +226,9 @@ def by_python(python: ptr, equations: ptr, i: i64, places: ptr[i32], values: ptr
 
 
 @native
-def evaluated(equations: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated], python: ptr) -> i64:
+def evaluated(kinds: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated], python: ptr) -> i64:
     """Compute the value of an equation, and let go of those that are read no more; as `by_loop`."""
-    runs = runs_of(equations, i)
+    runs = runs_of(kinds, i)
     if runs is None:
         return -1
     n = i64(places[0])
@@ -234,7 +237,7 @@ def evaluated(equations: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated], 
         operands[k] = values[places[k + 1]]
     found = in_rows(runs, operands, n, values[i])
     if found == 0 and python is not tape.none:
-        found = by_python(python, equations, i, places, values)
+        found = by_python(python, kinds, i, places, values)
     for k in range(n):
         one = operands[k]
         one.readers -= 1
@@ -244,39 +247,23 @@ def evaluated(equations: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated], 
 
 
 @native
-def wired(equations: ptr, given: i64, outputs: ptr) -> ptr:
-    """The places of operands: for each equation, and for the end, how many there are, and the number of each.
-
-    The inputs of the program, of which so many are given, stand behind the equations.
-    """
-    n = py.list_size(equations)
-    total = n + 1 + py.tuple_size(outputs)
-    for i in range(n):
-        total += py.tuple_size(py.tuple_item(py.list_item(equations, i), 1))
-    made = py.new_bytes(None, 4 * total)
-    if made is None:
-        return None
-    words = ptr[i32](py.bytes_at(made))
-    for i in range(n + 1):
-        places = py.tuple_item(py.list_item(equations, i), 1) if i < n else outputs
-        words[0] = i32(py.tuple_size(places))
-        for k in range(py.tuple_size(places)):
-            place = py.int_in(places, k)
-            words[k + 1] = i32(place if place >= 0 else n - 1 - place)
-        words = words + (py.tuple_size(places) + 1)
-    return made
-
-
-@native
-def interpreted(equations: ptr, wires: ptr, inputs: ptr, python: ptr) -> ptr:
+def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> ptr:
     """The outputs of a program, as a tuple; None where an equation has no loop and `python` is None.
+
+    The wires say what each equation reads, and which values the outputs are: see `autodiff.tape.program`.
 
     Loops of plain numbers raise nothing.  The interpreter's lock is held, and an interrupt waits: no longer than the
     price of compiling, since what takes longer is compiled.
 
     inputs    a list of arrays, packed;   python    python(equation, *operands) -> its value, packed
     """
-    n = py.list_size(equations)
+    n = py.list_size(kinds)
+    for i in range(n if python is tape.none else 0):
+        runs = runs_of(kinds, i)
+        if runs is None:
+            return None
+        if runs.rows == 0:
+            return nothing()
     total = n + py.list_size(inputs)
     nearby = local(ptr, 8 * py.FEW)
     memory = py.room(nearby, 8 * py.FEW, VALUE_WORDS * total)
@@ -297,7 +284,7 @@ def interpreted(equations: ptr, wires: ptr, inputs: ptr, python: ptr) -> ptr:
     places = ptr[i32](py.bytes_at(wires))
     found = i64(1)
     for i in range(n):
-        found = evaluated(equations, i, places, values, python)
+        found = evaluated(kinds, i, places, values, python)
         if found != 1:
             break
         places = places + (places[0] + 1)
@@ -305,7 +292,7 @@ def interpreted(equations: ptr, wires: ptr, inputs: ptr, python: ptr) -> ptr:
     if found == 1:
         made = py.new_tuple(i64(places[0]))
         for k in range(i64(places[0]) if made is not None else i64(0)):
-            result = array_of(values, equations, i64(places[k + 1]))
+            result = array_of(values, kinds, i64(places[k + 1]))
             if result is None:
                 py.dec(made)
                 made = None

@@ -1,8 +1,6 @@
 """From nodes to programs and back, in native Python: see `autodiff.tape.program`.
 
-    placed(outputs, arguments)      the program of pending nodes: [equations, inputs, places of the outputs]
-
-An equation is a kind, and where its inputs stand: an earlier equation, or (below 0) an input of the program.
+    placed(outputs, arguments)      the program of pending nodes: [kinds, inputs, wires]
 """
 
 # mypy: ignore-errors
@@ -10,7 +8,7 @@ An equation is a kind, and where its inputs stand: an earlier equation, or (belo
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, local, native, ptr, row, u32, u64, void
+from ..native import Struct, i32, i64, local, native, ptr, row, u64, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords
 from .recording_entries import READ, Met, begin, put_in_order, walk
@@ -50,13 +48,12 @@ class StepsBlock(Struct):
 class Draft(Struct):
     """A program, before there are objects of it.  Its memory is one block.
 
-    kinds, starts    of each equation;  wires: where the inputs of all equations stand, from `starts` on
-    inputs           nodes
+    kinds     of each equation;  wires: how many places it reads, and these
+    inputs    nodes
     """
 
     kinds: ptr[ptr]
     inputs: ptr[ptr]
-    starts: ptr[u32]
     wires: ptr[i32]
     n_equations: i64
     n_inputs: i64
@@ -77,10 +74,9 @@ def stands(d: ptr[Draft], e: ptr[Met]) -> i32:
 
 
 @native(inline=True)
-def add_wire(d: ptr[Draft], e: ptr[Met]) -> void:
-    """Note what an equation reads."""
-    at = stands(d, e)
-    d.wires[d.n_wires] = at if at >= 0 else at + 1
+def add_word(d: ptr[Draft], word: i32) -> void:
+    """Put one more word behind the wires."""
+    d.wires[d.n_wires] = word
     d.n_wires += 1
 
 
@@ -114,51 +110,17 @@ def drawn(d: ptr[Draft], own: u64) -> bool:
             e.place = stands(d, walk.met[input_at(n, other).mark])
             continue
         d.kinds[d.n_equations] = n.kind
-        d.starts[d.n_equations] = u32(d.n_wires)
+        add_word(d, i32(count_of(n)))
         for k in range(count_of(n)):
-            add_wire(d, walk.met[input_at(n, k).mark])
+            add_word(d, stands(d, walk.met[input_at(n, k).mark]))
         e.place = i32(d.n_equations)
         d.n_equations += 1
-    d.starts[d.n_equations] = u32(d.n_wires)
     return True
 
 
 @native
-def places_of(wires: ptr[i32], count: i64) -> ptr:
-    """A tuple of places, a new reference; null with an exception."""
-    nearby = local(ptr, py.FEW)
-    held = py.room(nearby, py.FEW, count)
-    if held is None:
-        return None
-    for i in range(count):
-        held[i] = py.int_of(i64(wires[i]))
-    made = py.tuple_of(held, count)
-    py.leave(held, nearby)
-    return made
-
-
-@native
-def equation_of(kind: ptr, wires: ptr[i32], count: i64) -> ptr:
-    """(kind, places), a new reference, the kind's count coming along; null with an exception."""
-    return py.tuple_of(row(kind, places_of(wires, count)), 2)
-
-
-@native
-def objects_of(d: ptr[Draft], results: ptr[i32], n_results: i64) -> ptr:
-    """[equations, inputs, places of the results], a new reference; the counts of kinds and inputs come along.
-
-    Null with an exception."""
-    for i in range(d.n_equations):
-        start = d.starts[i]
-        d.kinds[i] = equation_of(d.kinds[i], d.wires + start, i64(d.starts[i + 1] - start))
-    equations = py.list_of(d.kinds, d.n_equations)
-    inputs = py.list_of(d.inputs, d.n_inputs)
-    return py.list_of(row(equations, inputs, places_of(results, n_results)), 3)
-
-
-@native
 def placed(outputs: ptr, arguments: ptr) -> ptr:
-    """[equations, inputs, places of the outputs]; None where Python has to look: an argument's value is asked for.
+    """[kinds, inputs, wires]; None where Python has to look: an argument's value is asked for.
 
     arguments    nodes that come first among the inputs, in order, used or not
     """
@@ -176,7 +138,7 @@ def placed(outputs: ptr, arguments: ptr) -> ptr:
         e = walk.met[walk.queue[i]]
         room += count_of(e.node)
     n_met = i64(walk.count) + n_arguments
-    size = u64(8 * i64(own) + 8 * n_met + 4 * (i64(own) + 1) + 4 * room + 4 * n_results)
+    size = u64(8 * i64(own) + 8 * n_met + 4 * (i64(own) + room + 1 + n_results))
     memory = py.allocated(size)
     if memory is None:
         py.no_memory()
@@ -184,9 +146,7 @@ def placed(outputs: ptr, arguments: ptr) -> ptr:
     d = local(Draft, 1)[0]
     d.kinds = ptr[ptr](memory)
     d.inputs = d.kinds + own
-    d.starts = ptr[u32](d.inputs + n_met)
-    d.wires = ptr[i32](d.starts + (own + 1))
-    results = d.wires + room
+    d.wires = ptr[i32](d.inputs + n_met)
     d.n_equations = 0
     d.n_inputs = 0
     d.n_wires = 0
@@ -198,14 +158,22 @@ def placed(outputs: ptr, arguments: ptr) -> ptr:
     if not drawn(d, own):
         py.free(memory)
         return nothing()
+    add_word(d, i32(n_results))
     for i in range(n_results):
-        at = stands(d, walk.met[ptr[RawNode](py.tuple_item(outputs, i)).mark])
-        results[i] = at if at >= 0 else at + 1
+        add_word(d, stands(d, walk.met[ptr[RawNode](py.tuple_item(outputs, i)).mark]))
+    places = d.wires
+    for _ in range(d.n_equations + 1):
+        for k in range(1, i64(places[0]) + 1):
+            if places[k] < 0:
+                places[k] = i32(d.n_equations) - 2 - places[k]  # the inputs stand behind the last equation
+        places = places + (places[0] + 1)
     for i in range(d.n_equations):
         py.inc(d.kinds[i])
     for i in range(d.n_inputs):
         py.inc(d.inputs[i])
     # From here on objects are made, so other Python may run: nothing of the walk is read any more.
-    made = objects_of(d, results, n_results)
+    kinds = py.list_of(d.kinds, d.n_equations)
+    inputs = py.list_of(d.inputs, d.n_inputs)
+    made = py.list_of(row(kinds, inputs, py.new_bytes(d.wires, 4 * d.n_wires)), 3)
     py.free(memory)
     return made

@@ -37,8 +37,8 @@ OWN: dict[str, bytes] = {}
 
 
 #: The number of operands; rows of ufuncs: a table of loops, and its operands by number: what is given, then earlier
-#: rows, constants below 0; the constants.  Without rows Python computes it.
-Runs = tuple[int, Sequence[tuple[bytes, Sequence[int]]], Sequence[np.ndarray]]
+#: rows, constants below 0, None for the result so far of a sum; the constants.  Without rows Python computes it.
+Runs = tuple[int, Sequence[tuple[bytes, Sequence[int | None]]], Sequence[np.ndarray]]
 
 
 @cache

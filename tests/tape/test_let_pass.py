@@ -106,6 +106,29 @@ def test_a_history_that_is_retained_is_gone_through_again(many):
         np.testing.assert_allclose(many.grad.numpy(), 2 * once, rtol=1e-15)
 
 
+def test_an_index_that_is_outside_is_told_and_nothing_is_kept(many):
+    for seed in range(5):
+        many.grad = None
+        at = ad.tensor(np.array([0, 2, N + seed]))
+        loss = ad.sum(ad.take(_program(seed, many)[-1], at * 1) * 2.0)
+        for _ in range(2):
+            with pytest.raises(IndexError, match=f"index {N + seed} is out of bounds for axis 0 with size {N}"):
+                loss.backward()
+        assert many.grad is None
+
+
+def test_each_gradient_has_memory_of_its_own(many):
+    for seed in range(10):
+        many.grad = None
+        other = ad.tensor(np.linspace(0.2, 0.9, N), requires_grad=True)
+        both = many + other  # one cotangent for both
+        loss = ad.sum(_program(seed, both)[-1])
+        loss.backward()
+        assert many.grad.tolist() == other.grad.tolist()
+        held = [many.grad.numpy(), other.grad.numpy(), both.detach().numpy(), loss.detach().numpy()]
+        assert not any([np.shares_memory(a, b) for k, a in enumerate(held) for b in held[:k]])
+
+
 def test_hooks_run_for_programs_that_are_let_pass(many):
     seen = []
     for seed in range(10):

@@ -20,8 +20,8 @@ def recorded(past, results, leaves, tracks):
     program, inputs, _ = placed([n for n in dict.fromkeys(ends) if n.value is None], (), ())
     place = {n: i for i, n in enumerate([*past, *[t.node for t in tangents.values()]])}
     known = [place.get(n, n.value if n.kind.op.name == "constant" else n.kind) for n in inputs]
-    equations = [(kind.told, places) for kind, places in program.equations]
-    return (equations, program.inputs, program.outputs), known, [t is None for t in dots]
+    told = [kind.told for kind in program.kinds]
+    return (told, program.inputs, program.wires), known, [t is None for t in dots]
 
 
 @pytest.mark.parametrize("tracks", [False, True])

@@ -230,15 +230,14 @@ def test_programs_are_put_down_as_in_python(native):
         outputs = [source(n) for n in (program.result.node, *pending[:: 1 + seed % 3])]
         arguments = pending[: seed % 2]
         drawn, inputs, _ = placed(outputs, arguments, ())
-        equations, given, places = machine.asks.placed(tuple(outputs), tuple(arguments))
-        assert equations == list(drawn.equations) and given == inputs and list(places) == list(drawn.outputs)
+        assert machine.asks.placed(tuple(outputs), tuple(arguments)) == [drawn.kinds, inputs, drawn.wires]
         different.add(drawn.key)
     assert len(different) > 200
 
 
 def test_a_key_holds_what_it_was_made_of(native):
     drawn, _, _ = placed([source(Program(1, "nothing").result.node)], (), ())
-    key, kinds = drawn.key, [weakref.ref(kind.told) for kind, _ in drawn.equations]
+    key, kinds = drawn.key, [weakref.ref(kind.told) for kind in drawn.kinds]
     del drawn
     gc.collect()
     assert kinds and all(told() is not None for told in kinds) and key

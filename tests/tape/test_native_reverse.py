@@ -70,9 +70,9 @@ def recorded(past, results, targets, masked, tracks):
     program, inputs, _ = placed([b for b in dict.fromkeys(bars) if b.value is None], (), ())
     place = {n: i for i, n in enumerate([*past, *seeds])}
     known = [place.get(n, n.value if n.kind.op.name == "constant" else n.kind) for n in inputs]
-    equations = [(kind.told, places) for kind, places in program.equations]
+    told = [kind.told for kind in program.kinds]
     masked = {n: m for n, _, m in found}
-    return (equations, program.inputs, program.outputs), known, masked, work().rules - before
+    return (told, program.inputs, program.wires), known, masked, work().rules - before
 
 
 @pytest.mark.parametrize("tracks", [False, True])

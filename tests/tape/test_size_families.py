@@ -223,6 +223,17 @@ def test_what_was_forgotten_is_found_again(hits):
     assert hits[-1]
 
 
+@natively
+def test_a_form_that_was_met_without_machine_code_is_found_with_it(hits, monkeypatch):
+    recorder.uninstall()
+    met()
+    recorder.install()
+    learnt = _noted(monkeypatch, sizes, "_for_any")
+    for n in (9, 10, 11):
+        agrees(squares, ROWS[:n])
+    assert hits[-1] and not learnt
+
+
 def test_gradients_have_the_sizes_of_their_leaves(hits):
     def f(x, w):
         return ad.mean((x * w) ** 2)
