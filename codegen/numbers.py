@@ -8,7 +8,7 @@ long the vector of all results of a loop is, and where each of them lies in it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import ref
 
@@ -24,10 +24,17 @@ from .symbols import NotSymbolic, Symbol, SymbolicFloat, as_float, evaluated, fo
 #: Stand-ins for numbers: of no class that a parameter is of.
 _INT, _FLOAT = int, float
 
+#: Parameters that are no numbers: axis 0 of 2 rows, then 1 of 3, does not follow from the rows.
+_AXES = frozenset(("axis", "axes"))
 #: Classes of numbers.
 _NUMBERS = frozenset((int, Symbol))
 #: Classes of parameters whose text says all.
 _PLAIN = frozenset((bool, float, str, type(None)))
+
+
+def _changed(node: Node, change: Callable[[Any], Any]) -> tuple:
+    """The parameters of a node, all that are no axes changed."""
+    return tuple([p if n in _AXES else change(p) for n, p in zip(node.op.params, node.params, strict=True)])
 
 
 class Apart(NamedTuple):
@@ -76,7 +83,7 @@ class _Separated:
             return node.op.name, *[self.parameter(*p, regions) for p in node.keywords.items()]
         if _is_part(node):
             return "part", node.keywords["number"]
-        left = self.without(node.params) if node.op is not CONSTANT else self.constant(node.params)
+        left = self.constant(node.params) if node.op is CONSTANT else _changed(node, self.without)
         return node.op.name, left, self.without(node.aval.shape)
 
     def parameter(self, name: str, value: Any, regions: dict[Region, int]) -> Hashable:
@@ -153,7 +160,7 @@ def _node(node: Node, inputs: list[Node], numbers: Iterator[int], regions: dict[
         k, nested = node.keywords["number"], inputs[0].op.lower.control(**inputs[0].keywords)
         results = nested.results
         return Node(op, inputs, (k, starts(results)[k], results[k].shape), results[k], node.origins)
-    params = (_constant if op is CONSTANT else _filled)(node.params, numbers)
+    params = _constant(node.params, numbers) if op is CONSTANT else _changed(node, lambda p: _filled(p, numbers))
     return Node(op, inputs, params, Aval(_filled(node.aval.shape, numbers), node.aval.dtype), node.origins)
 
 

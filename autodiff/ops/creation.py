@@ -168,14 +168,11 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
         raise ValueError(located("arange: the step is 0"))
     whole = all(isinstance(n, int) for n in numbers)
     wanted = dtype_of(dtype, "arange", I64 if whole else F64)
-    if whole:
-        steps = -((start - stop) // step)
-    else:
-        if not math.isfinite((stop - start) / step):
-            raise ValueError(located(f"arange: from {start} to {stop} there is no number of steps of {step}"))
-        steps = math.ceil((stop - start) / step)
+    if not whole and not math.isfinite((stop - start) / step):
+        raise ValueError(located(f"arange: from {start} to {stop} there is no number of steps of {step}"))
+    count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
+    if not whole:
         step = (start + step) - start  # as NumPy: the distance of the first two elements, as rounded
-    count = max(0, steps)
     return _counted(count, start, step, (I64 if whole else F64, wanted))
 
 

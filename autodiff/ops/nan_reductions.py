@@ -157,7 +157,9 @@ def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, we
     else:
         if method != "inverted_cdf":
             raise ValueError(located(f"{name}: weights are for the method 'inverted_cdf'"))
-        y = _at_weights(rows, shares, _rows_of_weights(name, weights, x, axis), skips=skips)
+        (w,) = common(name, (("weights", weights),), "f")
+        w = cast_to(rows_along(spread_to(weights_along(name, w, x, axis), x.shape), axes), F64)
+        y = _at_weights(rows, shares, w, skips=skips)
     shape = kept(x.shape, axes) if keepdims else rows.shape[:-1]
     return reshaped(moveaxis(y, -1, 0), (*q.shape, *shape))
 
@@ -198,12 +200,6 @@ def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tenso
     if not skips:
         is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), found.shape)
     return choose(is_outside, np.nan, found)
-
-
-def _rows_of_weights(name: str, weights: Any, x: Tensor, axis: Any) -> Tensor:
-    """The weights of each row: given for each element, or for those along the axis."""
-    (w,) = common(name, (("weights", weights),), "f")
-    return cast_to(rows_along(spread_to(weights_along(name, w, x, axis), x.shape), axes_of(name, axis, x.aval)), F64)
 
 
 def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tensor:

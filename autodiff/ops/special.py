@@ -18,7 +18,7 @@ from ..custom.function import Function
 from ..tensor import Tensor
 from .arithmetic import abs_, divide, mul0, sign
 from .conditions import minimum, where
-from .declare import binary, composed, unary
+from .declare import binary, unary
 from .elementwise import erf, exp, floor, log, log1p, sigmoid
 from .primitive import elementwise
 from .protocols import counterparts
@@ -72,14 +72,17 @@ def _beyond(x: Tensor) -> Tensor:
     return polynomial(_TERMS, inverse * inverse) * inverse
 
 
-def _beta(a: Tensor, b: Tensor) -> Tensor:
+@public(takes="f", operands=2)
+def beta(a, b):
+    """Γ(a) Γ(b) / Γ(a + b).   f[...], f[...]  →  f[...]
+
+    >>> ad.special.beta([2.0, 0.5], [3.0, 0.5])
+    f64[2] [0.08333333 3.14159265]
+    """
     # Γ is negative from -1 to 0, from -3 to -2, and so on: where the floor is odd.
     floors = [floor(minimum(x, 0.0)) for x in (a, b, a + b)]
-    return where((floors[0] + floors[1] + floors[2]) % 2.0 == 0.0, 1.0, -1.0) * exp(betaln(a, b))
-
-
-beta = composed("beta", _beta, "Γ(a) Γ(b) / Γ(a + b).   f[...], f[...]  →  f[...]",
-    ">>> ad.special.beta([2.0, 0.5], [3.0, 0.5])\nf64[2] [0.08333333 3.14159265]")
+    size = exp(betaln(a, b))
+    return where((floors[0] + floors[1] + floors[2]) % 2.0 == 0.0, size, -size)
 
 
 def _logit(k, x):

@@ -288,10 +288,7 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     if length is None:
         least = integer(minlength, "bincount", "minlength")
         known = known_value(x)
-        if known is None and x.size:
-            low, high = min_(x), max_(x)
-        else:
-            low, high = (0, -1) if known is None else (known.min(initial=0), known.max(initial=-1))
+        low, high = (0, -1) if not x.size else (min_(x), max_(x)) if known is None else (known.min(), known.max())
         if int(low) < 0:
             raise IndexError(located(f"bincount: {x.aval} has negative numbers"))
         length = max(least, int(high) + 1)

@@ -147,5 +147,6 @@ def test_the_beta_function_has_the_sign_of_its_gamma_functions():
     a, b = np.meshgrid([-5.3, -2.7, -1.2, -0.2, 0.4, 3.0], [-4.1, -0.6, 0.5, 4.0])
     exact = [float(mpmath.beta(*pair)) for pair in zip(a.ravel(), b.ravel(), strict=True)]
     np.testing.assert_allclose(sp.beta(a, b).ravel(), exact, rtol=1e-13)
+    np.testing.assert_allclose(sp.beta(a.ravel().tolist(), b.ravel().tolist()), exact, rtol=1e-13)
     exact = float(mpmath.diff(lambda x: mpmath.beta(x, 4), -0.2))
     np.testing.assert_allclose(ad.grad(sp.beta)(-0.2, 4.0), exact, rtol=1e-13)

@@ -34,7 +34,7 @@ OTHERS = {
 #: What is taken by decision where there is no limit, by function and order of the derivative.
 DECIDED = {
     "rel_entr": "the edge of its domain gets 0 from both sides", "kl_div": "as rel_entr",
-    "betaln": "at 0 and -0.0, where it is infinite", "beta": "as betaln",
+    "betaln": "at 0 and -0.0, where it is infinite",
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """`jit` at sizes that do not come again: the function runs as it is recorded, and nobody can tell (`entry`)."""
 
 import contextlib
+import functools
 import gc
 import threading
 import weakref
@@ -441,3 +442,19 @@ def test_a_size_whose_static_object_is_gone_is_forgotten():
     f(X[:3], s=Scale())
     f(X[:4], s=Scale())
     assert len(f.traced.entries) <= 2
+
+
+@pytest.mark.parametrize(
+    "shapes", [[(2, 3), (3, 3), (4, 3)], [(3, 2), (3, 3), (3, 4)], [(2, 2, 4), (3, 3, 4), (4, 4, 4)]]
+)
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_an_axis_does_not_follow_from_an_extent(shapes, is_compiled, rng):
+    """Axis 0 of 2 rows, then axis 1 of 3 rows: an extent less two, for who compares numbers alone."""
+    ad.clear_cache()
+    for function in ("flip", "cumsum", "sort", "roll"):
+        for place, shape in enumerate(shapes):
+            axis, x = place % len(shape), rng.normal(size=shape)
+            given = (1, axis) if function == "roll" else (axis,)
+            f = functools.partial(lambda f, given, x: f(x, *given), getattr(ad, function), given)
+            found = (ad.jit(f) if is_compiled else f)(x)
+            np.testing.assert_allclose(found, getattr(np, function)(x, *given), rtol=1e-13)
