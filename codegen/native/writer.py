@@ -86,7 +86,8 @@ class TextWriter:
         self.lines.append(f"{label}:")
         self.is_closed = False
         self._begun.add(label)
-        self.are_set = set(self.set_at.get(label, ()))
+        # Where no way leads to, nothing is wrong with any name.
+        self.are_set = set(self.set_at.get(label, self.variables))
 
     def jump(self, label: str) -> None:
         """End the block, if it has not ended."""
