@@ -72,7 +72,7 @@ def _is_made_again(unit: Unit, reaches: Reaches) -> bool:
     for root in unit.roots.values():
         reach = reaches.of(root.node)
         for own in [unit.roots[reaches.leaves[j]] for j in numbers(reach.leaves & unit.made)]:
-            is_element = not (own.row or own.is_reduction or own.is_tail)
+            is_element = not (own.row or own.is_reduction)
             if is_element and any([at != flat(root.domain) for at in reaches.reads_of(own.node, reach.reads)]):
                 return True
     return False
