@@ -110,7 +110,7 @@ class Forth:
                 self._put(at, self._of(at, self.order[at], there))
 
     def _of(self, at: int, node: Node, there: Sequence[Any]) -> Found:
-        """The same of a node, from that of its inputs."""
+        """A finding of a node, from those of its inputs."""
         raise NotImplementedError
 
 
