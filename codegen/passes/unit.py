@@ -78,6 +78,8 @@ def fit(group: KernelGroup, unit: Unit, root: Root, reaches: Reaches) -> tuple[i
     inner = group.inner
     reach = reaches.of(root.node)
     made = [reaches.leaves[j] for j in numbers(reach.leaves & unit.made)]
+    if made and root.total == 1 and group.total != 1:  # as a row its loop could not be shared among threads
+        return None
     for leaf in made:
         own = unit.roots[leaf]
         if own.is_reduction:
@@ -91,8 +93,6 @@ def fit(group: KernelGroup, unit: Unit, root: Root, reaches: Reaches) -> tuple[i
     if root.total == group.total and (inner is None or inner > 1 or not made):
         row, scale = False, 1
     elif inner is not None and made and root.total * inner == group.total and not _is_dear(reach, inner):
-        if root.total == 1:  # of a finished reduction: as a row its loop could not be shared
-            return None
         row, scale = True, inner
     else:
         return None
