@@ -151,6 +151,8 @@ class Lines:
         for frame in user_frames(sys._getframe(2), self.stop) if unknown else ():
             self.labels.update({i.number: label for i in unknown if (label := variable_of(i, frame))})
             unknown = [i for i in unknown if i.number not in self.labels]
+            if not unknown:
+                break
 
     def end(self) -> None:
         """Let go of the frame when the trace has ended."""
