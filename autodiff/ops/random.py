@@ -132,7 +132,7 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
         info = np.iinfo(dtype)
         if minval < info.min or maxval - 1 > info.max or maxval - minval >= 1 << 63:
             raise OverflowError(located(
-                f"random.randint: {dtype} has no range of less than 2**63 numbers from {minval} to {maxval}",
+                f"random.randint: {dtype} has not all numbers from {minval} to {maxval}, or these are 2**63 or more",
                 "ad.random.bits draws from all integers of a dtype",
             ))
     extents, i64 = extents_of("random.randint", shape), I64
