@@ -18,7 +18,7 @@ STEPS = (
     lambda lib, a, b: lib.cos(a * 2.0),
     lambda lib, a, b: a * b,
     lambda lib, a, b: a + b,
-    lambda lib, a, b: lib.where(a > b, a[::-1], b),
+    lambda lib, a, b: lib.where(b > 0.3, a[::-1], b),
 )
 #: A step reads one of so many latest values.
 LATEST = 6
