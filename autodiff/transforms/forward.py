@@ -50,7 +50,7 @@ from .rules import again, call_rule
 _LOOK = 1
 
 
-#: What is found of a node: a tensor, of a call of several results a sequence of them, or nothing.
+#: The finding of a node: a tensor, a sequence of them for a call of several results, or nothing.
 Found = Tensor | Sequence[Any] | None
 
 

@@ -86,7 +86,7 @@ class TextWriter:
         self.lines.append(f"{label}:")
         self.is_closed = False
         self._begun.add(label)
-        # Where no way leads to, nothing is wrong with any name.
+        # In a block that no way leads to every name counts as set.
         self.are_set = set(self.set_at.get(label, self.variables))
 
     def jump(self, label: str) -> None:
