@@ -26,9 +26,10 @@ from .argument_leaves import ARRAYS, has_key, is_unchanging
 from .config import config
 from .mode import MODE
 from .ops.template import Template
+from .tape import machine
 from .tape.leaves import leaf
 from .tape.node import Node
-from .tape.record import state
+from .tape.record import is_masked, look_at_size, noted, state
 from .tensor import AbstractTensor, Tensor, handle
 from .tracebacks import border
 
@@ -86,12 +87,13 @@ def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Te
         return None
     if not all([a.kind.out is x.node.kind.out and not a.hooks for a, x in zip(arguments, leaves, strict=True)]):
         return None
-    template = Template.of(handle(entry.results[0]), arguments, 0, entry.choices)
-    if template is None:
+    template = Template.of([handle(entry.results[0])], arguments, 0, entry.choices)
+    if template is None or not template.steps:
         return None
-    put, mode = template.put, MODE.get
+    mode, put = MODE.get, None
 
     def record(*tensors: Tensor) -> Tensor | None:
+        nonlocal put
         now = state.now
         if not mode().tracks:
             return None
@@ -103,7 +105,17 @@ def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Te
             node = t.node
             if t.masked or (node.value is None and node.number < start):
                 return None
-        return put(now, tensors)
+        if put is None and machine.asks is not None:
+            program = template.program(len(arguments))
+            put = program is not None and machine.asks.putter(program)
+        if put:
+            y: Tensor = put(now, *tensors)
+            return y
+        (made,) = template.put([t.node for t in tensors])
+        assert made is not None
+        if made.number > now.look_at:
+            look_at_size(now, made.inputs)
+        return noted(made, now.body != 0 and is_masked(tensors))
 
     return record
 

@@ -277,11 +277,11 @@ class SubscriptLearner(Learner):
         if self.function.served_by(given)[0] is not body:
             return
 
-        def on_examples(x: Tensor, *given: Tensor) -> Any:
-            return body(x, _with_tensors(key, given[count:]), *given[:count])
+        def on_examples(x: Tensor, *given: Tensor) -> list[Any]:
+            return [body(x, _with_tensors(key, given[count:]), *given[:count])]
 
-        program, template = None, of_examples(on_examples, outs, n_starts)
-        if template is not None:
+        program, (_, template) = None, of_examples(on_examples, outs, n_starts)
+        if template is not None and template.steps:
             number_kind = leaf_kind(outs[1]) if more and type(more[0]) in _PYTHON else None
             bounds = tuple(enumerate(words[:n_indices], 1 + count))
             program = template.program(len(keys) + n_starts, number_kind, bounds)

@@ -8,7 +8,8 @@ microseconds; putting the nodes down again, less than one.
                      (`learner`): from then on a table has what it records
 
 A template relies on the choices that dispatch made inside the body (`dispatch.observed`): a new method that changes one
-of them drops it.  Values are in no template, so only bodies that ask for none can be remembered.
+of them drops it.  Values are in no template, so only bodies that ask for none can be remembered.  So it is with rules:
+what the rule of an operation, or of a call, recorded is a template, too (`transforms.rule_programs`).
 """
 
 from __future__ import annotations
@@ -17,75 +18,78 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from codegen.ir import Aval
 from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, fits
 
 from ..custom.function import Function
 from ..custom.keys import users_methods
 from ..dispatch import Choices, observed
-from ..tape import machine
-from ..tape.node import Kind, Node, Out, new_number, put_down
-from ..tape.record import Recording, another, argument, is_masked, look_at_size
+from ..tape.node import Kind, Node, Out, new_number, put_down, rich_node
+from ..tape.record import another, argument, state
 from ..tape.walk import is_repeatable, recorded_between
-from ..tensor import Tensor, handle
+from ..tensor import Tensor
 
 #: Makes tensors of arguments: given the function's name, pairs of names and values, and kinds (`declare` fills it).
 TAKES: list[Callable[[str, list[tuple[str, Any]], str], list[Tensor]]] = []
 #: Functions that are called with each public function when it is declared.
 WHEN_DECLARED: list[Callable[[Any], None]] = []
 
-_new = object.__new__
-
 #: Operands of a program that are index arrays, each with the extent it is for.
 Bounds = Sequence[tuple[int, int]]
 
 
 class Template:
-    """The nodes recorded between some tensors and a result.
+    """The nodes that a function recorded behind given ones, put down again without it: of an operation's rule, too.
 
-    steps     for each node: its kind, its value (of a number or array that the body states), its inputs
-              by number: arguments first, then steps
+    given     how many are given
+    steps     for each further node: its kind, its value (of a number or array that the function states), its inputs by
+              number: what is given first, then steps
+    rich      which steps are outputs of a call that are read back: their body, flow and slot
+    results   the number of each result; None for none
     choices   what dispatch decided meanwhile
     """
 
-    __slots__ = ("_put", "choices", "steps")
+    __slots__ = ("choices", "given", "results", "rich", "steps")
 
-    def __init__(self, steps: list[tuple[Kind, Any, tuple[int, ...]]], choices: Choices) -> None:
-        self.steps = steps
-        self.choices = choices
-        self._put: Any = None
+    def __init__(
+        self, given: Sequence[Node | None], made: Sequence[Node], found: Sequence[Tensor | None], choices: Choices
+    ) -> None:
+        """made: all nodes between what is given and what was found, by creation"""
+        place = {n: k for k, n in enumerate((*given, *made)) if n is not None}
+        self.given, self.choices = len(given), choices
+        self.steps = [(n.kind, n.value, tuple([place[i] for i in n.inputs])) for n in made]
+        self.rich = {k: (n.body, n.flow, n.slot) for k, n in enumerate(made) if type(n) is not Node}
+        self.results = [None if t is None else place[t.node] for t in found]
 
     @classmethod
     def of(
-        cls, y: Any, arguments: Sequence[Node], since: int, choices: Choices, numbers: int = 0
-    ) -> Template | None:
-        """The template of a result; None where it holds what cannot be put down again.
+        cls, found: Sequence[Any], given: Sequence[Node | None], since: float, choices: Choices, numbers: int = 0,
+        is_users: bool = False,
+    ) -> Template | None:  # fmt: skip
+        """The template of the results `found`; None where they hold what cannot be put down again.
 
-        arguments   nodes that stand for the arguments, all different
-        since       number of a node older than all that the body made
-        numbers     how many numbers the body recorded that are arguments too, behind the others
+        since      number of a node older than all that the function made
+        numbers    how many numbers it recorded that are arguments too, behind the others
+        is_users   it is a rule of the user's: it may read outputs of its call back
         """
-        if not isinstance(y, Tensor) or y.node in arguments or len(set(arguments)) < len(arguments):
-            return None
-        if users_methods(choices):
-            return None  # they may read anything
-        known = set(arguments)
-        made = recorded_between([y.node], known)
+        if users_methods(choices) or not all([isinstance(t, Tensor | None) for t in found]):
+            return None  # methods may read anything
+        made = recorded_between([t.node for t in found if t is not None], {n for n in given if n is not None})
         if numbers:
-            given = [n for n in made if n.value is not None and not n.inputs]
-            if len(given) != numbers:
+            own = [n for n in made if n.value is not None and not n.inputs]
+            if len(own) != numbers:
                 return None
-            arguments = [*arguments, *given]
-            made = [n for n in made if n not in given]
-        if not all([type(n) is Node and is_repeatable(n, since) for n in made]):
+            given, made = [*given, *own], [n for n in made if n not in own]
+        if not all([is_repeatable(n, since) and _can_be_put_down(n, is_users) for n in made]):
             return None  # a boundary, or something of the user's that the body met
-        number = {n: i for i, n in enumerate([*arguments, *made])}
-        return cls([(n.kind, n.value, tuple([number[i] for i in n.inputs])) for n in made], choices)
+        return cls(given, made, found, choices)
 
     def program(
         self, operands: int, number_kind: Kind | None = None, bounds: Bounds = ()
     ) -> RecordedProgram | None:
-        """The program for the native recorder; None where it has no room.
+        """The program of the one result for the native recorder; None where it has no room.
 
         number_kind    that of the leaves of operands that are numbers
         """
@@ -93,38 +97,53 @@ class Template:
             return None
         return RecordedProgram(operands, self.steps, number_kind=number_kind, bounds=bounds, choices=self.choices)
 
-    def put(self, now: Recording, tensors: tuple) -> Tensor:
-        """Put the nodes down again behind these tensors."""
-        native = machine.asks
-        if self._put is None and native is not None:
-            program = self.program(len(tensors))
-            self._put = program is not None and native.putter(program)
-        if self._put and native is not None:
-            y: Tensor = self._put(now, *tensors)
-            return y
-        nodes = [t.node for t in tensors]
-        put_down(self.steps, nodes)
-        y = handle(nodes[-1], now.body != 0 and is_masked(tensors))
-        if y.node.kind.out.small:
-            now.note_small(y)
-        if y.node.number > now.look_at:
-            look_at_size(now, y.node.inputs)
-        return y
+    def put(self, given: Sequence[Node | None]) -> list[Node | None]:
+        """Put the nodes down again behind these: the results."""
+        nodes: list[Any] = list(given)
+        start = 0
+        for at, fields in self.rich.items():
+            put_down(self.steps[start:at], nodes)
+            kind, _, picks = self.steps[at]
+            made = rich_node(kind, tuple([nodes[i] for i in picks]))
+            made.body, made.flow, made.slot = fields
+            nodes.append(made)
+            start = at + 1
+        put_down(self.steps[start:] if start else self.steps, nodes)
+        return [None if place is None else nodes[place] for place in self.results]
 
 
-def of_examples(run: Callable[..., Any], outs: Sequence[Out], numbers: int = 0) -> Template | None:
-    """The template of run(*tensors) for operands of which these are the Outs; None where there is none.
+def _can_be_put_down(node: Node, is_users: bool) -> bool:
+    """True for a node that has no rule or hooks of its own, and no array that may be lent."""
+    if not is_users or isinstance(node.value, np.ndarray):
+        return not is_users and type(node) is Node
+    is_read_back = node.slot is not None and node.retained is None and not node.hooks and node.line is None
+    return type(node) is Node or is_read_back  # an output of a call, and no more than that
 
-    numbers    how many numbers it records that are operands, too, behind the others
-    """
-    since = new_number()
-    examples = [argument(o.aval, weak=o.weak, requires_grad=o.requires_grad) for o in outs]
+
+def learnt(
+    run: Callable[[], Sequence[Any]], given: Sequence[Node | None], numbers: int = 0, is_users: bool = False
+) -> tuple[Sequence[Any], Template | None]:
+    """The results of run(), which records them behind given nodes, and their template: see `Template.of`."""
+    now = state.now
+    asked, since = now.asked, new_number()
     with observed() as choices:
-        try:
-            y = run(*examples)
-        except Exception:
-            return None  # it asks for a value
-    return Template.of(y, [t.node for t in examples], since, choices, numbers)
+        found = run()
+    made = None if now.asked != asked else Template.of(found, given, since, choices, numbers, is_users)
+    return found, made
+
+
+def of_examples(
+    run: Callable[..., Sequence[Any]], outs: Sequence[Out | None], numbers: int = 0
+) -> tuple[Sequence[Any], Template | None]:
+    """The results of run(*tensors) on examples that have these Outs (None: none), and their template, if there is one.
+    """
+    examples = [
+        None if o is None else argument(o.aval, weak=o.weak, requires_grad=o.requires_grad) for o in outs
+    ]
+    try:
+        return learnt(lambda: run(*examples), [None if t is None else t.node for t in examples], numbers)
+    except Exception:
+        return (), None  # it asks for a value, or says why when it runs
 
 
 #: The operands of a function are the items of its first argument, a list or tuple; it has none.
@@ -209,12 +228,12 @@ class _Natively:
         number_kind = keywords.get("number_kind")
         keywords = {name: x for name, x in keywords.items() if name != "number_kind"}
 
-        def on_examples(*examples: Tensor) -> Any:
+        def on_examples(*examples: Tensor) -> list[Any]:
             given = (type(xs)(examples),) if count == ITEMS else examples
-            return self._body(*given, *rest, **keywords)
+            return [self._body(*given, *rest, **keywords)]
 
-        template = of_examples(on_examples, [x.node.kind.out for x in xs])
-        if template is None or template.steps[-1][0] is not y.node.kind:
+        _, template = of_examples(on_examples, [x.node.kind.out for x in xs])
+        if template is None or not template.steps or template.steps[-1][0] is not y.node.kind:
             return None
         bounds = () if self._bounds is None else self._bounds(*args, **keywords)
         return template.program(len(xs), number_kind, bounds)

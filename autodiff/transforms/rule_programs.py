@@ -21,18 +21,15 @@ from functools import partial
 from typing import Any
 from weakref import ref
 
-import numpy as np
-
 from codegen.symbols import is_watched
 
-from ..custom.keys import users_methods
-from ..dispatch import Choices, include, is_observed, observed
+from ..dispatch import include, is_observed
 from ..errors import GradientError
 from ..mode import MODE
+from ..ops.template import Template, of_examples
 from ..tape import machine
-from ..tape.node import Kind, Node, Out, Primitive, new_number, put_down, rich_node
-from ..tape.record import argument, state
-from ..tape.walk import is_repeatable, recorded_between
+from ..tape.node import Kind, Node, Out, Primitive
+from ..tape.record import state
 from ..tensor import Tensor, handle
 
 #: A word: the sort of a rule, and bits.  Machine code has the same (`recording_rules`).
@@ -47,81 +44,32 @@ _new = object.__new__
 
 
 class RuleProgram:
-    """The equations that a rule recorded.
+    """A rule, and what it recorded.
 
     word, outs    what decides beside the kind what the rule records
-    steps         kind, value and inputs of each node, behind those that are given; None: the rule runs
+    template      what it recorded behind what is given, with the cotangent of each input, or the one result, as its
+                  results; None: the rule runs
     is_never      it runs each time
-    rich          which steps are outputs of a call that are read back: their body, flow and slot
-    results       of them all, the cotangent of each input, or the one result; None for none
-    choices       of dispatch that it relies on
     """
 
-    __slots__ = ("_native", "choices", "given", "is_never", "outs", "results", "rich", "steps", "word")
-
-    choices: Choices
-    given: int
-    results: Sequence[int | None]
-    rich: dict[int, tuple[int | None, Any, int | None]]
+    __slots__ = ("_native", "is_never", "outs", "template", "word")
 
     def __init__(self, word: int, outs: tuple[Out, ...]) -> None:
         self.word, self.outs = word, outs
-        self.steps: Sequence[tuple] | None = None
+        self.template: Template | None = None
         self.is_never = False
         self._native: Any = None
 
-    def learn(
-        self, run: Callable[[], Sequence[Any]], given: Sequence[Node | None], is_users: bool = False
-    ) -> Sequence[Any]:
-        """Run the rule on given nodes, and note what it records, if that can be put down again: its results."""
-        now = state.now
-        asked, start = now.asked, new_number()
-        with observed() as choices:
-            found = run()
-        if now.asked != asked or users_methods(choices) or not all([isinstance(t, Tensor | None) for t in found]):
-            return found
-        place = {n: k for k, n in enumerate(given) if n is not None}
-        made = recorded_between([t.node for t in found if t is not None], place)
-        if all([is_repeatable(n, start) and _can_be_put_down(n, is_users) for n in made]):
-            place |= {n: len(given) + k for k, n in enumerate(made)}
-            steps = [(n.kind, n.value, tuple([place[i] for i in n.inputs])) for n in made]
-            self.rich = {k: (n.body, n.flow, n.slot) for k, n in enumerate(made) if type(n) is not Node}
-            self.results, self.choices = [None if t is None else place[t.node] for t in found], choices
-            self.given, self.steps = len(given), steps
-        return found
-
     def for_machine(self, native: Any, op: Primitive) -> Any:
         """The program of an operation's rule as machine code knows it."""
-        if self._native is None:
-            has_zeros = None in self.results and not op.discrete
+        made = self.template
+        if self._native is None and made is not None:
+            has_zeros = None in made.results and not op.discrete
             masks = op.masks or bool(op.keeps_mask and self.word & MASKED)
             self._native = native.steps(
-                self.given, self.steps, self.results, masks, has_zeros, self.word, self.outs, self
+                made.given, made.steps, made.results, masks, has_zeros, self.word, self.outs, made
             )
         return self._native
-
-    def put(self, given: Sequence[Node | None]) -> list[Node | None]:
-        """Put it down: its results."""
-        assert self.steps is not None
-        nodes: list[Any] = list(given)
-        start = 0
-        for at, fields in self.rich.items():
-            put_down(self.steps[start:at], nodes)
-            kind, _, picks = self.steps[at]
-            made = rich_node(kind, tuple([nodes[i] for i in picks]))
-            made.body, made.flow, made.slot = fields
-            nodes.append(made)
-            start = at + 1
-        put_down(self.steps[start:] if start else self.steps, nodes)
-        return [None if place is None else nodes[place] for place in self.results]
-
-
-def _can_be_put_down(node: Node, is_users: bool) -> bool:
-    """True for a node that has no rule or hooks of its own, and no array that may be lent."""
-    if not is_users or isinstance(node.value, np.ndarray):
-        return not is_users and type(node) is Node
-    is_read_back = node.slot is not None and node.retained is None and not node.hooks and node.line is None
-    return type(node) is Node or is_read_back  # an output of a call, and no more than that
 
 
 class RulePrograms:
@@ -177,13 +125,13 @@ class RulePrograms:
             found = RuleProgram(word, outs)
             found.is_never = kind.op.has_regions
             rules.append(found)
-        elif found.steps is None and not found.is_never:
+        elif found.template is None and not found.is_never:
             _learn(found, given, rule)
-            found.is_never = found.steps is None
-            if found.steps is not None:
-                found.choices.on_change(partial(_forget, ref(kind), found))
+            found.is_never = found.template is None
+            if found.template is not None:
+                found.template.choices.on_change(partial(_forget, ref(kind), found))
                 _tell_machine(kind)
-        return rule(given) if found.steps is None else self.put(found, given)
+        return rule(given) if found.template is None else self.put(found.template, given)
 
     def go(
         self, walk: Callable[..., int], order: Sequence[Node], made: list[Any], places: range, rules: tuple,
@@ -200,10 +148,10 @@ class RulePrograms:
                 for program in self.used:
                     include(program.entry.choices)
 
-    def put(self, program: RuleProgram, given: Sequence[Node | None]) -> list[Tensor | None]:
-        """Put a program down: its results."""
-        include(program.choices)  # whoever observes choices relies on them
-        return [None if n is None else handle(n) for n in program.put(given)]
+    def put(self, template: Template, given: Sequence[Node | None]) -> list[Tensor | None]:
+        """Put down what a rule recorded: its results."""
+        include(template.choices)  # whoever observes choices relies on them
+        return [None if n is None else handle(n) for n in template.put(given)]
 
 
 def _tell_machine(kind: Kind) -> None:
@@ -213,7 +161,7 @@ def _tell_machine(kind: Kind) -> None:
         programs = kind.rules.programs
         # Of an operation with a kink Python looks at the tangents, too (`forward`).
         has_kink = "cancels" in kind.op.traits
-        known = [p for p in programs if p.steps is not None and not (p.word & 3 == PUSH and has_kink)]
+        known = [p for p in programs if p.template is not None and not (p.word & 3 == PUSH and has_kink)]
         kind.rules = native.rules(programs, [p.for_machine(native, kind.op) for p in known])
 
 
@@ -238,22 +186,18 @@ def missing_rule(node: Node) -> GradientError:
 def _learn(
     program: RuleProgram, given: Sequence[Node | None], rule: Callable[[Sequence[Any]], Sequence[Any]]
 ) -> None:
-    """Run a rule on examples, and note what it records, if that can be put down again."""
+    """Run a rule on examples, and keep what it records, if that can be put down again."""
     outs = [None if n is None else n.kind.out for n in given]
-    examples = [
-        None if o is None else argument(o.aval, weak=o.weak, requires_grad=o.requires_grad).node for o in outs
-    ]
     now = state.now
     literal = now.literal
     try:
         now.literal = True
-        found = program.learn(lambda: rule(examples), examples)
-    except Exception:
-        return  # the rule says why when it runs
+        found, made = of_examples(lambda *xs: rule([None if x is None else x.node for x in xs]), outs)
     finally:
         now.literal = literal
-    if program.word & 3 == _PULL and program.steps is not None:
+    if program.word & 3 == _PULL:
         size = program.outs[0].shape[:1] if program.word & _MANY else ()
         ends = [o.aval.with_shape((*size, *o.shape)) for o in outs[2:] if o is not None]
-        if any([t is not None and t.aval != aval for t, aval in zip(found, ends, strict=True)]):
-            program.steps = None
+        if made is None or any([t is not None and t.aval != aval for t, aval in zip(found, ends, strict=True)]):
+            return
+    program.template = made

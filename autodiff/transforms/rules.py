@@ -25,6 +25,7 @@ from ..dispatch import note
 from ..errors import ConcretizationError, GradientError
 from ..mode import MODE
 from ..ops.primitive import zeros_of
+from ..ops.template import learnt
 from ..session import namespace
 from ..tape.ask import evaluate, value_of
 from ..tape.leaves import leaf
@@ -269,10 +270,10 @@ class Watches:
         """The keys of the calls, now that it is known what their rules look at: that counts by value from now on."""
         keys = {}
         for node, (structure, numbers) in self.calls.items():
-            watching = self.by_node.get(node)
-            rule = node.call.rule()
-            if rule is not None:
-                calls.note_looks(structure, range(len(numbers)) if watching is None else watching.watch.looked)
+            watching, known = self.by_node.get(node), calls.LOOKS.get(structure, ())
+            looked = range(len(numbers)) if watching is None else watching.watch.looked
+            if looked and node.call.rule() is not None:
+                calls.LOOKS.put(structure, tuple(sorted({*known, *looked})))
         for node, (structure, numbers) in self.calls.items():
             keys[node] = calls.key_of(structure, numbers, calls.LOOKS.get(structure, ()))
         return keys
@@ -293,7 +294,7 @@ class Watches:
         return Formulas(gathered, {number[n]: w.watch for n, w in self.by_node.items()}) or None
 
 
-#: Programs by key: that of a rule that ran once, or runs each time, has no steps.
+#: Programs by key: that of a rule that ran once, or runs each time, has no template.
 _rules = namespace("rule")
 
 
@@ -315,12 +316,12 @@ def again(
     program = _rules.get(key)
     if program is None:
         _rules.put(key, RuleProgram(0, ()), len(nodes))
-    elif program.steps is not None:
-        return programs.put(program, nodes)
+    elif program.template is not None:
+        return programs.put(program.template, nodes)
     elif not program.is_never:
-        found = program.learn(run, nodes, is_users=True)
-        program.is_never = program.steps is None
-        if not program.is_never:
-            program.choices.on_change(lambda: _rules.pop(key))
+        found, made = learnt(run, nodes, is_users=True)
+        program.template, program.is_never = made, made is None
+        if made is not None:
+            made.choices.on_change(lambda: _rules.pop(key))
         return found
     return run()

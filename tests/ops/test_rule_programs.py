@@ -122,7 +122,7 @@ def test_a_program_of_many_examples_records_what_the_rule_records(case):
 
 def programs_of(y):
     rules = [n.kind.rules for n in history([y.node])]
-    return [p for r in rules if r is not None for p in r.programs if p.steps is not None]
+    return [p for r in rules if r is not None for p in r.programs if p.template is not None]
 
 
 def test_a_kind_gets_its_program_when_it_is_met_again():
@@ -163,7 +163,7 @@ def test_a_method_that_a_rule_would_choose_is_called():
         ad.clear_cache()  # the plan would answer
         y = ad.sin(x).sum()
         y.backward(retain_graph=True)
-    assert "cos" in {f.__name__ for p in programs_of(y) for f in p.choices.answers}
+    assert "cos" in {f.__name__ for p in programs_of(y) for f in p.template.choices.answers}
     x.grad = None
     method = ad.cos.method(ad.Tensor[ad.float64, 1])(lambda x: x * 0.0 + 7.0)
     try:
