@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from codegen.compiler import compile_graph
-from codegen.garbage import set_in_context
 from codegen.ir import Aval, Graph
 from codegen.records import NamedTuple
 
@@ -32,7 +31,7 @@ from .tape.ask import evaluate
 from .tape.leaks import BARE, check_leaves
 from .tape.leaves import number_like_traced
 from .tape.misses import compiled_in_sight
-from .tape.modes import tracking
+from .tape.modes import tracking, within
 from .tape.node import CONSTANT, Node, RichNode, new_number
 from .tape.plan import data, freeze, is_number, source
 from .tape.program import hooked_like, replay
@@ -239,30 +238,25 @@ def _histories(results: Sequence[Node]) -> set[Node]:
 
 def run_unseen(f: Callable, signed: Signed) -> Any:
     """The result of a call as it is recorded, compiled at once as that of a trace; MISS where it has to be traced."""
-    now, mode = state.now, MODE.get()
+    now = state.now
     is_plain = not now.transforming and not any([isinstance(x.value, Tensor) for x in signed.leaves])
-    lends = now.lends
-    try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.others["lightly", True])
-        now.unseen, now.lends = new_number(), lends or is_plain
-        leaves, structure = tree.flatten(run_as_written(f, signed, shares=is_plain))
-        leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
-        nodes = [x.node for x in leaves if isinstance(x, Tensor)]
-        _check(leaves)
-        if now.unseen == math.inf:
-            return MISS  # it caught what was to leave it
-        if is_plain:
-            if any([n.kind.out.requires_grad for n in nodes]):
-                return MISS  # an entry says whose gradient is lost
-            evaluate(nodes)
-            now.unseen = 0  # from here on the values are the caller's
-            leaves = plain_results(leaves)
-        return tree.unflatten(structure, leaves)
+    try:
+        with within(MODE.get().others["lightly", True], unseen=new_number(), lends=now.lends or is_plain):
+            leaves, structure = tree.flatten(run_as_written(f, signed, shares=is_plain))
+            leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
+            nodes = [x.node for x in leaves if isinstance(x, Tensor)]
+            _check(leaves)
+            if now.unseen == math.inf:
+                return MISS  # it caught what was to leave it
+            if is_plain:
+                if any([n.kind.out.requires_grad for n in nodes]):
+                    return MISS  # an entry says whose gradient is lost
+                evaluate(nodes)
+                now.unseen = 0  # from here on the values are the caller's
+                leaves = plain_results(leaves)
+            return tree.unflatten(structure, leaves)
     except NeedsTrace:
         return MISS
-    finally:
-        now.unseen, now.lends = 0, lends
-        set_in_context(MODE, mode)
 
 
 def run_inside(f: Callable, signed: Signed) -> Any:

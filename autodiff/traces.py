@@ -15,7 +15,6 @@ from weakref import KeyedRef, ref
 import numpy as np
 
 from codegen.forks import in_child
-from codegen.garbage import set_in_context
 from codegen.ir import Aval, OutOfRange
 from codegen.lazily import later
 from codegen.runtime.cache import LRU
@@ -31,6 +30,7 @@ from .tape.leaks import note_lost
 from .tape.leaves import leaf as tensor_of
 from .tape.lines import Lines
 from .tape.misses import note
+from .tape.modes import tracing
 from .tape.node import Node, new_number
 from .tape.plan import located
 from .tape.record import argument, state
@@ -64,8 +64,6 @@ WAYS = 16
 #: The number of calls of an entry, which no way fitted, that puts its own first again.  Of more than WAYS entries in
 #: turn each is then put there once in so many calls, which costs next to nothing.
 MISSED = 8
-#: The fields of one trace.  `small` is among them, as a tensor that a trace left behind has no value to compute along.
-_OF_A_TRACE = ("captures", "fixed", "outside", "inside", "tracing", "start", "small", "lines")
 
 #: Not a WeakSet, which runs Python where one goes.
 _functions: set[ref[Traces]] = set()
@@ -278,30 +276,26 @@ class Traces:
             arguments.append(t.node)
             given.append(standing(t, leaf.given))
         args, kwargs = tree.unflatten(structure, given)
-        held = [(name, getattr(now, name)) for name in _OF_A_TRACE]
         depth, lines = now.tracing, now.lines
         has_own_lines = lines is None or lines.is_lasting
-        mode = MODE.get()
-        try:  # an interrupt may come at any call from here on
-            set_in_context(MODE, mode.others["closely", True])
-            now.captures, now.fixed, now.outside, now.inside = {}, {}, now.outside if depth else before, before
-            now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
-            if has_own_lines or lines.is_whole:
-                are_given = [leaf.value is not None for leaf in leaves]
-                now.lines.name(arguments, compress(argument_names(self.f, structure), are_given), self.f)
-            with observed() as choices:
-                result = applied(self.f, args, kwargs)
-            name = getattr(self.f, "__name__", "f")
-            entry = entries.frozen(arguments, result, now.captures, name, before if depth else 0, compiles)
-            entry.fixed = [(h, node.value) for node, h in now.fixed.items()]
-            entry.choices = choices
-            return entry
+        own_lines, outside = Lines() if has_own_lines else lines, now.outside if depth else before
+        captures: dict[Node, Any] = {}
+        fixed: dict[Node, Any] = {}
+        try:
+            with tracing(before, "closely", captures=captures, fixed=fixed, outside=outside, lines=own_lines):
+                if has_own_lines or lines.is_whole:
+                    are_given = [leaf.value is not None for leaf in leaves]
+                    own_lines.name(arguments, compress(argument_names(self.f, structure), are_given), self.f)
+                with observed() as choices:
+                    result = applied(self.f, args, kwargs)
+                name = getattr(self.f, "__name__", "f")
+                entry = entries.frozen(arguments, result, captures, name, before if depth else 0, compiles)
+                entry.fixed = [(h, node.value) for node, h in fixed.items()]
+                entry.choices = choices
+                return entry
         finally:
-            if has_own_lines and now.lines is not None:
-                now.lines.end()
-            for field, value in held:
-                setattr(now, field, value)
-            set_in_context(MODE, mode)
+            if has_own_lines:
+                own_lines.end()
 
 
 def _without_extents(key: tuple) -> tuple:

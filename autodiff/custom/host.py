@@ -17,7 +17,6 @@ from weakref import ref
 
 import numpy as np
 
-from codegen.garbage import set_in_context
 from codegen.ir import DTYPES, Aval, parse_aval
 
 from .. import tree
@@ -26,6 +25,7 @@ from ..mode import MODE
 from ..tape.ask import evaluate, value_of
 from ..tape.leaves import leaf
 from ..tape.loans import give_back
+from ..tape.modes import no_grad
 from ..tape.record import Recording, state, use
 from ..tensor import Tensor
 from .boundary import host_call, read_only
@@ -206,16 +206,10 @@ def _check(visit: Visit, found: Recipe, known: Recipe) -> None:
     )
 
 
-class _HostForward:
+def _host_forward(visit: Visit, recipe: Recipe) -> Callable[..., list[Any]]:
     """A forward inside of a compiled graph: arrays of the inputs in, what the recipe computes out."""
 
-    def __init__(self, visit: Visit, recipe: Recipe) -> None:
-        self.visit = visit
-        self.recipe = recipe
-        self.__qualname__ = f"{visit.name} forward"
-
-    def __call__(self, *arrays: np.ndarray) -> list[Any]:
-        visit, recipe = self.visit, self.recipe
+    def run(*arrays: np.ndarray) -> list[Any]:
         with in_own_recording():
             held: list[Any] = list(arrays) if visit.site.method.host else [leaf(np.array(a, order="C")) for a in arrays]
             ctx, result = visit.run_on(held)
@@ -224,6 +218,9 @@ class _HostForward:
             _check(visit, found, recipe)
             kept = computed[: len(recipe.avals)]
             return [value_of(x.node) if isinstance(x, Tensor) else np.asarray(x) for x in kept]
+
+    run.__qualname__ = f"{visit.name} forward"
+    return run
 
 
 def _told(avals: Sequence[Aval]) -> str:
@@ -248,7 +245,7 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     if any(visit.needs) and recipe.numbers and returned <= {*recipe.numbers}:
         raise no_gradient(visit.name, caller(), has_number=True)
     inputs = _inputs_in(visit, values)
-    made = host_call(_HostForward(visit, recipe), inputs, recipe.avals)
+    made = host_call(_host_forward(visit, recipe), inputs, recipe.avals)
     now = state.now
     now.asked += 1
     now.looked += 1
@@ -310,13 +307,11 @@ def in_own_recording() -> Iterator[None]:
     """Run a host rule inside of a run: what it records has nothing to do with what is being computed."""
     now = state.now
     use(Recording())
-    mode = MODE.get()
     try:
-        set_in_context(MODE, mode.off)
-        yield
+        with no_grad():
+            yield
     finally:
         give_back(state.now.lent)
-        set_in_context(MODE, mode)
         use(now)
 
 

@@ -18,7 +18,7 @@ from typing import Any, Never
 from codegen.garbage import set_in_context
 
 from ..errors import check_nothing
-from ..mode import MODE
+from ..mode import MODE, Mode
 from .lines import Lines
 from .record import state
 
@@ -110,19 +110,30 @@ def is_grad_enabled() -> bool:
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Keep the lines of all that this thread records inside, by the rules too: for looking, not for speed."""
-    now, mode = state.now, MODE.get()
-    before = now.lines
+def within(mode: Mode, **fields: Any) -> Iterator[None]:
+    """Record in a mode, with other values of some fields of this thread's recording."""
+    now, before = state.now, MODE.get()
+    held = [(name, getattr(now, name)) for name in fields]
     try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.others["closely", True])
-        now.lines = Lines(sys._getframe(2), is_whole=True)
+        set_in_context(MODE, mode)
+        for name, value in fields.items():
+            setattr(now, name, value)
         yield
     finally:
-        if now.lines is not before and now.lines is not None:
-            now.lines.end()
-        now.lines = before
-        set_in_context(MODE, mode)
+        for name, value in held:
+            setattr(now, name, value)
+        set_in_context(MODE, before)
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Keep the lines of all that this thread records inside, by the rules too: for looking, not for speed."""
+    lines = Lines(sys._getframe(2), is_whole=True)
+    try:
+        with within(MODE.get().others["closely", True], lines=lines):
+            yield
+    finally:
+        lines.end()
 
 
 @contextmanager
@@ -132,33 +143,21 @@ def looking(since: float) -> Iterator[Lines]:
     since    a number: nodes that were made after it belong to the function
     """
     now = state.now
-    outside = now.outside
-    with told(), tracing(since):
-        assert now.lines is not None
-        now.lines.stop = sys._getframe(2)
-        try:
-            now.outside = outside or since
-            yield now.lines
-        finally:
-            now.outside = outside
+    with told(), tracing(since, outside=now.outside or since):
+        lines: Lines = now.lines
+        lines.stop = sys._getframe(2)
+        yield lines
 
 
-@contextmanager
-def tracing(since: float) -> Iterator[None]:
+def tracing(since: float, flag: str = "lightly", **fields: Any) -> AbstractContextManager[None]:
     """Values of arguments cannot be asked for, and nothing is evaluated.
 
     Unlike in `jit` nobody has to be told what is met: operations are recorded as outside of it, natively if possible.
     Numbers are no constants, also where a rule of the library traces.
 
     since    a number: nodes that were made after it belong to the function
+    flag, fields    of the mode, "closely" in `jit`; further ones of the recording
     """
-    now = state.now
-    inside, start, small, depth, literal = now.inside, now.start, now.small, now.tracing, now.literal
-    mode = MODE.get()
-    try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode.others["lightly", True])
-        now.inside, now.start, now.small, now.tracing, now.literal = since, 0, [], depth + 1, False
-        yield
-    finally:
-        now.inside, now.start, now.small, now.tracing, now.literal = inside, start, small, depth, literal
-        set_in_context(MODE, mode)
+    depth, mode = state.now.tracing + 1, MODE.get().others[flag, True]
+    # `small` is among them, as a tensor that a trace left behind has no value to compute along.
+    return within(mode, inside=since, start=0, small=[], tracing=depth, literal=False, **fields)
