@@ -324,10 +324,7 @@ def _backward(
     numbers = checked_numbers(argnums, len(args), name)
 
     def chosen(*primals: Any) -> Any:
-        given = list(args)
-        for i, p in zip(numbers, primals, strict=True):
-            given[i] = p
-        out = f(*given, **kwargs)
+        out = f(*tree.exchanged(args, numbers, primals), **kwargs)
         _arrays(name, out)
         return out
 

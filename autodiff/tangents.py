@@ -61,10 +61,7 @@ def _projected(value: AbstractTensor, start: int, directions: Directions) -> Dir
         """The projection of the direction in which the dense value moves."""
 
         def written_out(*xs: Any) -> Any:
-            given = list(leaves)
-            for i, x in zip(moved, xs, strict=True):
-                given[i] = x
-            return dense(tree.unflatten(structure, given))
+            return dense(tree.unflatten(structure, tree.exchanged(leaves, moved, xs)))
 
         change = jvp(written_out, [array_of(leaves[i]) for i in moved], dxs)[1]
         found = tree.leaves(project(change, value))

@@ -106,10 +106,8 @@ def _case(f: Callable, args: Sequence[Any], argnums: int | Sequence[int] | None,
         ))
 
     def function(*arrays: Any) -> list:
-        given = list(leaves)
-        for i, a in zip(moved, arrays, strict=True):
-            given[i] = a
-        return _float_leaves(applied(f, tree.unflatten(structure, given), {}), name)
+        given = tree.unflatten(structure, tree.exchanged(leaves, moved, arrays))
+        return _float_leaves(applied(f, given, {}), name)
 
     projected = tangents(args)
     point = [array_of(leaves[i]) for i in moved]

@@ -197,6 +197,14 @@ def _unflatten(structure: Structure, leaves: Iterator) -> Any:
     return container.join(structure.rest, children)
 
 
+def exchanged(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    """The leaves with others in some places."""
+    found = list(leaves)
+    for place, value in zip(places, values, strict=True):
+        found[place] = value
+    return found
+
+
 def joiner(structure: Structure) -> Callable[[Sequence[Any]], Any]:
     """A function that puts the children of a structure's outermost container together.
 

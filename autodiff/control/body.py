@@ -28,6 +28,7 @@ from ..tape.walk import gradient_inputs, reached
 from ..tensor import Tensor, handle
 from ..transforms.forward import jvp
 from ..transforms.functional import vjp
+from ..tree import exchanged
 
 _bodies = namespace("body")
 
@@ -136,27 +137,15 @@ class Body(ir.Region):
         replay(self.order, stands, self.lines)
         return [handle(stands[n]) for n in self.results]
 
-    def _moving(self, given: Sequence[Tensor], places: Sequence[int], stands: dict[Node, Node] | None) -> Callable:
-        """The body as a function of a list of the inputs at `places`, where the others stay as they are given."""
-
-        def applied(values: Sequence[Tensor]) -> list[Tensor]:
-            inputs = list(given)
-            for place, value in zip(places, values, strict=True):
-                inputs[place] = value
-            return self.apply(inputs, stands)
-
-        return applied
-
     def pull(
         self, given: Sequence[Tensor], bars: Sequence[Tensor | None], places: Sequence[int],
         stands: dict[Node, Node] | None = None,
     ) -> list[Any]:
         """The cotangents of the inputs at `places` (None for the others), from those of results (None: none comes)."""
         there = [k for k, bar in enumerate(bars) if bar is not None]
-        applied = self._moving(given, places, stands)
 
         def reached_by_bars(values: Sequence[Tensor]) -> list[Tensor]:
-            results = applied(values)
+            results = self.apply(exchanged(given, places, values), stands)
             return [results[k] for k in there]
 
         _, pullback = vjp(reached_by_bars, [given[k] for k in places])
@@ -168,8 +157,45 @@ class Body(ir.Region):
         stands: dict[Node, Node] | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
         """The results and their tangents, from those of the inputs at `places`; the others stay."""
-        applied, have_rules = self._moving(given, places, stands), [has_rule(n) for n in self.results]
-        return jvp(lambda values: cut(applied(values), have_rules), ([given[k] for k in places],), (list(dots),))
+        have_rules = [has_rule(n) for n in self.results]
+
+        def applied(values: Sequence[Tensor]) -> list[Tensor]:
+            return cut(self.apply(exchanged(given, places, values), stands), have_rules)
+
+        return jvp(applied, ([given[k] for k in places],), (list(dots),))
+
+    def unchanging(self, changing: int) -> tuple[Body, Body] | None:
+        """The part of a loop's body that no step changes, which is computed before the loop, and the rest of it.
+
+        That part, a function of weights alone say, reads hidden inputs, as which the rest gets its results.  None where
+        all changes.   changing: so many arguments differ between steps
+
+        What stays in a step: moves, which are free there; what is larger than all that it is computed from, as reading
+        it may cost more; the inside of a call, which goes nowhere without it; hooks, calls of the host, and what a
+        backward pass computes again.
+        """
+        differ = {*self.arguments[:changing], *recomputed(self.order)}
+        within = inside_calls(self.order, lambda call: not call.transparent)
+        found: set[Node] = set()
+        for node in self.order:
+            op = node.kind.op
+            stays = node.hooks or op.name == "barrier" or (node.call is not None and node.call.token is not None)
+            if stays or node in differ or not differ.isdisjoint(node.inputs):
+                differ.add(node)
+            elif node.inputs and node not in within and (node.call is None or node.body is not None):
+                is_free = isinstance(op.lower, Move) and "part" not in op.traits
+                if not (is_free or op.has_regions) and _bytes_of(node) <= max(map(_bytes_of, node.inputs)):
+                    found.add(node)
+        read = reached(self.results, lambda node: () if node in found else node.inputs)
+        once = [n for n in self.order if n in found and n in read]
+        if not once:
+            return None
+        before = inside(once, set(self.hidden))
+        return (
+            interned([], self.hidden, once, [n for n in self.order if n in before]),
+            interned(self.arguments, [*self.hidden, *once], self.results,
+                     [n for n in self.order if n in read and n not in found]),
+        )  # fmt: skip
 
 
 def until_stable(states: Sequence[bool], rest: Sequence[bool], step: Callable[[list[bool]], list[bool]]) -> list[bool]:
@@ -218,10 +244,7 @@ def float_places(xs: Sequence[Any]) -> list[int]:
 
 def placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
     """A list of `count` with these values at these places, None elsewhere."""
-    found: list[Any] = [None] * count
-    for place, value in zip(places, values, strict=True):
-        found[place] = value
-    return found
+    return exchanged([None] * count, places, values)
 
 
 def interned(
@@ -332,3 +355,7 @@ def inside_calls(order: Sequence[Node], is_one: Callable[[Any], bool]) -> set[No
 def inside(results: Sequence[Node], starts: set[Node]) -> set[Node]:
     """The nodes that results are computed from, after `starts`."""
     return reached(results, lambda node: () if node in starts else node.inputs) - starts
+
+
+def _bytes_of(node: Node) -> float:
+    return node.kind.out.aval.nbytes

@@ -59,7 +59,6 @@ from .trace import (
     valued,
     where_differing,
 )  # fmt: skip
-from .unchanging import unchanging
 
 #: Tensors of one purpose each.
 Groups = Sequence[Sequence[Tensor]]
@@ -382,7 +381,7 @@ def looped(
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
     """The last states and what steps gave.  What no step changes is computed before."""
     carried = len(states)
-    parts: tuple[Body, Body] | None = body.once(unchanging, carried + len(scanned)) if length > 1 else None
+    parts: tuple[Body, Body] | None = body.once(Body.unchanging, carried + len(scanned)) if length > 1 else None
     with mode_of(body):
         if parts is not None:
             once, body = parts

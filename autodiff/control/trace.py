@@ -26,7 +26,7 @@ from ..custom.call import CustomCall
 from ..custom.host import Unlearnt
 from ..custom.keys import users_methods
 from ..custom.reads import is_fixed
-from ..dispatch import Choices, include, observed
+from ..dispatch import include, observed
 from ..dispatch.signature import dispatched
 from ..errors import DTypeError, ShapeError, located
 from ..mode import MODE
@@ -222,20 +222,9 @@ def _walk(results: Sequence[Node], known: set[Node], since: int) -> tuple[list[N
 
 _RULES = ("backward", "jvp")
 
-#: By the bodies and the key of what is wanted of them.
+#: By the bodies and the key of what is wanted of them: bodies, the nodes of numbers that rules state, which are hidden
+#: inputs, and the choices of dispatch that they rely on.
 _made_of = namespace("derived body")
-
-
-class _KeptBodies(NamedTuple):
-    """Copies that are kept.
-
-    numbers   those that rules state, which are hidden inputs
-    choices   of dispatch that they rely on
-    """
-
-    bodies: tuple[Body, ...]
-    numbers: list[Node]
-    choices: Choices
 
 
 def derived(
@@ -260,8 +249,9 @@ def derived(
     key = _key(bases, purpose, tuple([tuple([x.aval for x in xs]) for xs in examples]))
     found = None if key is None else _made_of.get((bases, key))
     if found is not None:
-        include(found.choices)
-        return Traced(found.bodies, [*hidden, *[handle(data_node(n.kind, n.value)) for n in found.numbers]], [])
+        bodies, numbers, choices = found
+        include(choices)
+        return Traced(bodies, [*hidden, *[handle(data_node(n.kind, n.value)) for n in numbers]], [])
     asked, since = state.now.asked, new_number()
     with observed() as choices:
         traced = trace(
@@ -270,7 +260,7 @@ def derived(
     outside = [t.node for t in traced.hidden[len(hidden) :]]
     are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
     if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):
-        _made_of.put((bases, key), _KeptBodies(traced.bodies, outside, choices))
+        _made_of.put((bases, key), (traced.bodies, outside, choices))
         choices.on_change(partial(_made_of.pop, (bases, key)))
     return traced
 

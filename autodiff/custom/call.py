@@ -14,7 +14,7 @@ output k, read back behind its boundary.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
 from types import FunctionType
@@ -214,12 +214,6 @@ class CustomCall:
         self.structure: Any = None
         self.each: MappedCall | None = None
 
-    def with_statics(self, statics: Sequence[Any]) -> CustomCall:
-        """A copy of the call with other values."""
-        other = copy.copy(self)
-        other.statics = tuple(statics)
-        return other
-
     def of_all(self, each: MappedCall) -> CustomCall:
         """The call for many examples like this one."""
         other = copy.copy(self)
@@ -368,9 +362,3 @@ LOOKS = namespace("looks")
 def key_of(structure: Any, numbers: Sequence[Any], looked: tuple[int, ...]) -> Any:
     """The key of a call of this structure, some of whose numbers count by value."""
     return (structure, looked, tuple([static_key(numbers[i])[0] for i in looked]))
-
-
-def note_looks(structure: Any, numbers: Collection[int]) -> None:
-    """Remember that the rule of calls of this structure looked at these numbers."""
-    if numbers:
-        LOOKS.put(structure, tuple(sorted({*LOOKS.get(structure, ()), *numbers})))

@@ -263,7 +263,15 @@ def parts_of(values: Iterable[Any]) -> list[Read]:
 
 def is_object(value: Any) -> bool:
     """True if something is a member of an Enum, or an instance of a class written in Python."""
-    return isinstance(value, Enum) or _is_written_in_python(type(value))
+    if isinstance(value, Enum):
+        return True
+    cls = type(value)
+    owners = [owner for owner in cls.__mro__ if owner is not object and owner.__module__ not in ("abc", "typing")]
+    return (  # then instances hold attributes and nothing else: they derive from no class of another language
+        not issubclass(cls, AbstractTensor)
+        and type(cls).__module__ in ("abc", "builtins")
+        and all([owner.__flags__ & _HEAP_TYPE and not is_fixed(owner.__module__) for owner in owners])
+    )
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -277,16 +285,6 @@ def _attributes(value: Any) -> dict[str, Any]:
                 except AttributeError:  # it is not set
                     continue
     return held
-
-
-def _is_written_in_python(cls: type) -> bool:
-    """True if instances hold attributes and nothing else: they derive from no class of another language."""
-    owners = [owner for owner in cls.__mro__ if owner is not object and owner.__module__ not in ("abc", "typing")]
-    return (
-        not issubclass(cls, AbstractTensor)
-        and type(cls).__module__ in ("abc", "builtins")
-        and all([owner.__flags__ & _HEAP_TYPE and not is_fixed(owner.__module__) for owner in owners])
-    )
 
 
 def can_be_watched(value: Any) -> bool:

@@ -11,6 +11,7 @@ what was not written with watched numbers in mind.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any
@@ -48,8 +49,8 @@ def watched(call: CustomCall) -> Watching | None:
         return None
     spread = _Spread(Watch(call.numbers))
     try:
-        function = spread.key(rule.implementation)
-        own = call.with_statics([spread.key(x) for x in call.statics])
+        function, own = spread.key(rule.implementation), copy.copy(call)
+        own.statics = tuple([spread.key(x) for x in call.statics])
     except _Unwatchable:
         return None
     return Watching(spread.watch, own, function) if spread.is_done() else None

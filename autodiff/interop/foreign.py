@@ -191,21 +191,13 @@ def chained(
     return function, nesting
 
 
-def exchanged(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]) -> list[Any]:
-    """The leaves with others in some places."""
-    found = list(leaves)
-    for i, x in zip(places, values, strict=True):
-        found[i] = x
-    return found
-
-
 def restricted(
     run: Callable, leaves: Sequence[Any], moving: Sequence[int], outs: Sequence[int] | None = None
 ) -> Callable:
     """The results of a function of a list of leaves, all or `outs`, as a function of some of its leaves."""
 
     def of(*given: Any) -> tuple:
-        found = run(exchanged(leaves, moving, given))
+        found = run(tree.exchanged(leaves, moving, given))
         return tuple(map(asarray, found if outs is None else [found[i] for i in outs]))
 
     return of

@@ -25,7 +25,7 @@ from .. import tree
 from ..api import asarray
 from ..errors import DispatchError, DTypeError, check_callable, located
 from ..ops import astype
-from .foreign import Chain, Layout, chained, exchanged, wrapped
+from .foreign import Chain, Layout, chained, wrapped
 from .program import LeafProgram, avals_of, c_entry, can_enter, kept
 
 try:
@@ -245,7 +245,7 @@ def _compiled(
 ) -> tuple[Callable, list[tree.Structure]]:
     """A function of the arrays among the leaves, and where it leaves the structure of its results."""
     function, nesting = chained(f, chain, structure, pull=_pulled)
-    return jax.jit(lambda *arrays: function(exchanged(still, moving, arrays))), nesting
+    return jax.jit(lambda *arrays: function(tree.exchanged(still, moving, arrays))), nesting
 
 
 def _pulled(function: Callable, wanted: Sequence[int], outs: Sequence[int]) -> Callable:
@@ -255,7 +255,7 @@ def _pulled(function: Callable, wanted: Sequence[int], outs: Sequence[int]) -> C
         leaves, bars = list(given[: -len(outs)]), given[-len(outs) :]
 
         def restricted(*moving: Any) -> Any:
-            found = function(exchanged(leaves, wanted, moving))
+            found = function(tree.exchanged(leaves, wanted, moving))
             return [found[o] for o in outs]
 
         _, pullback = jax.vjp(restricted, *[leaves[i] for i in wanted])

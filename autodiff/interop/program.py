@@ -30,7 +30,7 @@ from ..tape.node import Node
 from ..tape.walk import needed, value_inputs
 from ..tensor import Tensor, handle
 from ..transforms import vjp, vmap
-from .foreign import exchanged, pulled, pushed, with_rows
+from .foreign import pulled, pushed, with_rows
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class LeafProgram:
 
     def _vjp(self, leaves: Sequence[Any], wanted: Sequence[int]) -> tuple[Any, Callable]:
         """The result of f, and the pullback to the leaves `wanted`."""
-        return vjp(lambda *moving: self.f(*exchanged(leaves, wanted, moving)), *[leaves[i] for i in wanted])
+        return vjp(lambda *moving: self.f(*tree.exchanged(leaves, wanted, moving)), *[leaves[i] for i in wanted])
 
     def with_gradients(self, needs: tuple[bool, ...]) -> Callable:
         """A compiled function that gives (result, gradients, kept).
@@ -127,9 +127,7 @@ class LeafProgram:
             leaves, known, bars = given[: len(needs)], given[len(needs) : -len(outs)], given[-len(outs) :]
             result, pullback = self._vjp(leaves, moving)
             found = tree.leaves(result)
-            seeds = _zeros(found)
-            for o, bar in zip(outs, bars, strict=True):
-                seeds[o] = bar
+            seeds = tree.exchanged(_zeros(found), outs, bars)
             gradients = dict(zip(moving, pullback(tuple(seeds)), strict=True))
             nodes = [asarray(gradients[i]).node for i in wanted]
             now = dict(zip(_read_again(found, pullback), [asarray(x).node for x in known], strict=True))

@@ -63,10 +63,6 @@ class AnyPlans:
         """The unknown ones of them."""
         return tuple([numbers[p] for p in self.positions])
 
-    def is_formula_of(self, numbers: tuple[int, ...]) -> bool:
-        """True if these numbers follow from the unknown ones among them."""
-        return self.expected(*self.unknown(numbers)) == numbers
-
     def at(self, numbers: tuple[int, ...]) -> AtSize | None:
         """The thing that runs these numbers; None where a plan would be wrong."""
         values = self.unknown(numbers)

@@ -168,7 +168,10 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
             return _leaf_of_number(value, dtype, python)
         if type(value) is complex:
             raise DTypeError(located(f"a complex number cannot take part as {dtype_name(dtype)}"))
-        value = _symbolic(value, python) if type(value) in KIND_OF else python(value)
+        if type(value) not in KIND_OF:
+            value = python(value)
+        elif python is float and type(value) is Symbol:
+            value = as_float(value)
     if type(value) is int:
         _fitting(dtype, value)
     now = state.now
@@ -187,11 +190,6 @@ def _fitting(dtype: np.dtype, value: Any) -> int:
     if not low <= value <= high:
         raise OverflowError(located(f"the number {value} does not fit {dtype_name(dtype)}"))
     return value
-
-
-def _symbolic(value: Any, python: type) -> Any:
-    """A symbol as a number of one of Python's classes."""
-    return as_float(value) if python is float and type(value) is Symbol else value
 
 
 def weak_number(value: Any, dtype: np.dtype) -> Tensor:

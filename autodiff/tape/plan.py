@@ -134,13 +134,9 @@ class Plan:
         "parts", "read", "relied", "store", "valid",
     )  # fmt: skip
 
-    def __init__(self, executable: Any, gather: tuple, store: tuple, copies: tuple) -> None:
+    def __init__(self, executable: Any, answer: Answer) -> None:
         self.use(executable)
-        self.gather = gather
-        self.store = store
-        self.copies = copies
-        self.grads: tuple = ()
-        self.computed: tuple = ()
+        _, self.gather, self.store, self.copies, self.grads, self.computed = answer
         self.choices: Any = None
         self.relied: tuple = ()
         self.read: tuple = ()
@@ -272,11 +268,7 @@ class Answer(NamedTuple):
 
     def plan(self, run: Any = None) -> Plan:
         """The plan that runs this, by the program's executable, or by what stands for it (`run`)."""
-        program = self.program
-        run = (run or executable_of(program)) if program.kinds else None
-        plan = Plan(run, self.gather, self.store, self.copies)
-        plan.grads, plan.computed = self.grads, self.computed
-        return plan
+        return Plan((run or executable_of(self.program)) if self.program.kinds else None, self)
 
 
 def draw(

@@ -57,7 +57,7 @@ def learn(
     Returns what is to be called when one of the choices changes.
     """
     samples, known = form.samples, form.any
-    is_decided_otherwise = known is not None and known.is_formula_of(numbers)
+    is_decided_otherwise = known is not None and known.expected(*known.unknown(numbers)) == numbers
     if numbers in samples or len(samples) > _TRIES or is_decided_otherwise:
         return nothing
     samples[numbers] = key
@@ -172,22 +172,20 @@ def _with_symbols(parts: Sequence[Any], order: Sequence[Node], numbers: Iterator
     new: dict[Node, Node] = {}
     for part, node in zip(parts, order, strict=True):
         kind = part[0] if type(part) is tuple else part
-        is_given = type(kind) is Out
-        wiring = () if is_given else part[2:] if type(node) is Node else part[5:]
+        wiring = () if type(kind) is Out else part[2:] if type(node) is Node else part[5:]
         inputs = tuple([new[order[i]] for i in wiring])
-        kind = _kind_of_given(node, numbers) if is_given else _kind_with(kind, inputs, numbers)
+        if type(kind) is Out:
+            shape = tuple([next(numbers) for _ in kind.shape])
+            made = leaf_kind(out_of(Aval(shape, kind.aval.dtype), kind.requires_grad))
+            kind = made if _has_symbols(shape) else node.kind
+        else:
+            kind = _kind_with(kind, inputs, numbers)
         # A value stands for one: whatever looks at it is found out.
         is_plain = type(node) is Node
         new[node] = (
             data_node(kind, node.value, inputs) if is_plain else rich_node(kind, inputs, node.value, leaf=node.leaf)
         )
     return new
-
-
-def _kind_of_given(node: Node, numbers: Iterator[int]) -> Kind:
-    out = node.kind.out
-    shape = tuple([next(numbers) for _ in out.shape])
-    return leaf_kind(out_of(Aval(shape, out.aval.dtype), out.requires_grad)) if _has_symbols(shape) else node.kind
 
 
 def _kind_with(kind: Kind, inputs: Sequence[Node], numbers: Iterator[int]) -> Kind:

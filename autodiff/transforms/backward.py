@@ -24,7 +24,7 @@ from ..tape.known import BACKWARD, Ask
 from ..tape.leaves import constant, leaf
 from ..tape.node import Leaf, Node, released
 from ..tape.plan import commit_lock
-from ..tape.record import Recording, state
+from ..tape.record import state
 from ..tape.walk import gradient_inputs, history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
@@ -57,8 +57,13 @@ def backward(
     """
     try:
         now = state.now
-        if now.tracing or now.unseen:
-            _refuse_in_trace(now)
+        if now.unseen:
+            now.see()
+        if now.tracing:
+            raise GradientError(located(
+                "backward() inside a traced function: .grad belongs to no trace",
+                "use ad.grad or ad.value_and_grad inside jit",
+            ))
         if isinstance(tensors, Tensor) and grad_tensors is None:
             results: list[Tensor] = [tensors]
             given: list[Tensor | None] = [None]
@@ -87,7 +92,12 @@ def backward(
             ask = None  # what is known writes the .grad of leaves only
         groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
         if create_graph:
-            _commit_recorded(leaves, recorded(past, seeds, groups))
+            gradients = recorded(past, seeds, groups)
+            with commit_lock:
+                for identity, g in zip(leaves, gradients, strict=True):
+                    if g is not None:
+                        # A handle of its own: an in-place update of one .grad is none of another's business.
+                        identity.grad = handle(g.node) if identity.grad is None else add(identity.grad, g)
         else:
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
             write(leaves, solve(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask))
@@ -148,15 +158,6 @@ def asked_of(tensors: Any, given: Any, taker: str) -> tuple[list[Tensor], list[T
         several = "grad_outputs" if taker == "grad" else "grad_tensors"
         raise GradientError(located(f"{taker}: {len(found)} tensors but {len(bars)} {several}"))
     return found, [None if g is None else seed_for(t, g, taker) for t, g in zip(found, bars, strict=True)]
-
-
-def _refuse_in_trace(now: Recording) -> None:
-    if now.unseen:
-        now.see()
-    raise GradientError(located(
-        "backward() inside a traced function: .grad belongs to no trace",
-        "use ad.grad or ad.value_and_grad inside jit",
-    ))
 
 
 def seed_for(result: Tensor, given: Any, taker: str = "backward") -> Tensor:
@@ -222,15 +223,6 @@ def _leaves(rare: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> d
         elif node.retained is not None and wanted is None:
             leaves[node.retained] = [node]
     return leaves
-
-
-def _commit_recorded(leaves: Iterable[Leaf], gradients: Sequence[Tensor | None]) -> None:
-    """create_graph: the gradients are pending tensors with a history of their own."""
-    with commit_lock:
-        for identity, g in zip(leaves, gradients, strict=True):
-            if g is not None:
-                # A handle of its own: an in-place update of one .grad is none of another's business.
-                identity.grad = handle(g.node) if identity.grad is None else add(identity.grad, g)
 
 
 # ---------------------------------------------------------------- the commit

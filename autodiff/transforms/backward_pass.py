@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from codegen.records import NamedTuple
+
 from ..mode import MODE
 from ..ops import add
 from ..ops.arithmetic import mul0
@@ -33,13 +35,11 @@ from .hooks import run_hooks
 from .reverse import Many, Pull, recording_rules
 
 
-class Group:
+class Group(NamedTuple):
     """The nodes whose cotangents add up to one gradient; hooks on the sum."""
 
-    __slots__ = ("hooks", "nodes")
-
-    def __init__(self, nodes: tuple[Node, ...], hooks: dict[Any, Callable] | None = None) -> None:
-        self.nodes, self.hooks = nodes, hooks
+    nodes: tuple[Node, ...]
+    hooks: dict[Any, Callable] | None = None
 
 
 def group_of(node: Node) -> Group:
