@@ -26,7 +26,7 @@ from codegen.runtime.record_table import MOST_BOUNDS, RecordedProgram, fits
 from ..custom.function import Function
 from ..custom.keys import users_methods
 from ..dispatch import Choices, observed
-from ..tape.node import Kind, Node, Out, new_number, put_down, rich_node
+from ..tape.node import Kind, Node, Out, data_node, new_number, rich_node
 from ..tape.record import another, argument, state
 from ..tape.walk import is_repeatable, recorded_between
 from ..tensor import Tensor
@@ -100,15 +100,15 @@ class Template:
     def put(self, given: Sequence[Node | None]) -> list[Node | None]:
         """Put the nodes down again behind these: the results."""
         nodes: list[Any] = list(given)
-        start = 0
-        for at, fields in self.rich.items():
-            put_down(self.steps[start:at], nodes)
-            kind, _, picks = self.steps[at]
-            made = rich_node(kind, tuple([nodes[i] for i in picks]))
-            made.body, made.flow, made.slot = fields
-            nodes.append(made)
-            start = at + 1
-        put_down(self.steps[start:] if start else self.steps, nodes)
+        rich = self.rich
+        for at, (kind, value, picks) in enumerate(self.steps):
+            inputs = tuple([nodes[i] for i in picks])
+            if rich and at in rich:
+                made = rich_node(kind, inputs)
+                made.body, made.flow, made.slot = rich[at]
+                nodes.append(made)
+            else:
+                nodes.append(data_node(kind, value, inputs))
         return [None if place is None else nodes[place] for place in self.results]
 
 

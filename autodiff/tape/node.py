@@ -358,9 +358,3 @@ def data_node(kind: Kind, value: Any, inputs: tuple[Node, ...] = ()) -> Node:
     node.value = value
     node.number = new_number()
     return node
-
-
-def put_down(steps: Sequence[tuple[Kind, Any, tuple[int, ...]]], nodes: list[Node]) -> None:
-    """Put a node down for each step: its kind, its value, and which of the nodes so far are its inputs."""
-    for kind, value, picks in steps:
-        nodes.append(data_node(kind, value, tuple([nodes[i] for i in picks])))

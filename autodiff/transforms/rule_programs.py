@@ -28,6 +28,7 @@ from ..errors import GradientError
 from ..mode import MODE
 from ..ops.template import Template, of_examples
 from ..tape import machine
+from ..tape.modes import within
 from ..tape.node import Kind, Node, Out, Primitive
 from ..tape.record import state
 from ..tensor import Tensor, handle
@@ -188,13 +189,8 @@ def _learn(
 ) -> None:
     """Run a rule on examples, and keep what it records, if that can be put down again."""
     outs = [None if n is None else n.kind.out for n in given]
-    now = state.now
-    literal = now.literal
-    try:
-        now.literal = True
+    with within(MODE.get(), literal=True):
         found, made = of_examples(lambda *xs: rule([None if x is None else x.node for x in xs]), outs)
-    finally:
-        now.literal = literal
     if program.word & 3 == _PULL:
         size = program.outs[0].shape[:1] if program.word & _MANY else ()
         ends = [o.aval.with_shape((*size, *o.shape)) for o in outs[2:] if o is not None]
