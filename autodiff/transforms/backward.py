@@ -29,7 +29,7 @@ from ..tape.walk import gradient_inputs, history, uncommon
 from ..tensor import Tensor, handle
 from ..tracebacks import shorten
 from .backward_pass import Group, recorded
-from .gradient import solve
+from .gradient import Gradients
 
 
 def backward(
@@ -100,7 +100,7 @@ def backward(
                         identity.grad = handle(g.node) if identity.grad is None else add(identity.grad, g)
         else:
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
-            write(leaves, solve(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask))
+            write(leaves, Gradients(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask).solve())
             if not retain_graph:
                 release(past if inputs is None else [past[k] for k in through])
         if machine.WHEN_REPEATED and objects.default() and not MODE.get().careful and objects.is_kept(RECORDER):

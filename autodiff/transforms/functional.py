@@ -39,7 +39,7 @@ from .arguments import (
 )
 from .backward import asked_of, check_not_released, passed, release, seed_for
 from .backward_pass import Group, again, group_of, pulled, recorded
-from .gradient import solve
+from .gradient import Gradients
 
 # ---------------------------------------------------------------- of functions
 
@@ -136,7 +136,8 @@ def _arrays(
         return found
     live = live_small(state.now, [*results, *[n for n in starts if n is not None], *also, *targets])
     bars = [(r, seed_for(handle(r), None).node if bar is None else bar) for r, bar in seeds]
-    return solve(bars, [group_of(n) for n in targets], retain=retain, also=also, live=live, ask=ask)
+    groups = [group_of(n) for n in targets]
+    return Gradients(bars, groups, retain=retain, also=also, live=live, ask=ask).solve()
 
 
 def _recorded(value: Tensor, leaves: Sequence[Tensor], tracks: bool | None) -> tuple[bool, list[Tensor]]:
@@ -289,7 +290,8 @@ def grad(
     if create_graph:
         found = recorded(past, seeds, groups)
     else:
-        found = _as_leaves(solve(seeds, groups, retain=retain, past=past, live=live, ask=ask, through=through))
+        question = Gradients(seeds, groups, retain=retain, past=past, live=live, ask=ask, through=through)
+        found = _as_leaves(question.solve())
     for i, g in enumerate(found):
         if g is None and not allow_unused:
             raise GradientError(located(

@@ -1,6 +1,6 @@
 """Gradients as values: rules are run once per shape of recording, then a plan answers.
 
-`solve` is the one road from a recording to numbers:
+`Gradients.solve` is the one road from a recording to numbers:
 
     history, closure  ->  exact key  ->  plan     (miss: rules emit nodes, the graph is frozen and looked up)
                                           |
@@ -37,67 +37,33 @@ from .reverse import Pull
 from .rules import Watches, found_out
 
 
-def solve(
-    seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, retain: bool, also: Sequence[Node] = (),
-    past: list[Node] | None = None, live: Sequence[Node] | None = None, ask: Ask | None = None,
-    through: Sequence[int] | None = None,
-) -> list[np.ndarray | None]:  # fmt: skip
-    """The gradients of groups as arrays (None: not reached, symbolically zero).
-
-    retain        whether the history will be gone through again: what it reads is then stored
-    also          nodes whose values are wanted in the same run
-    past, live    the history of the results, and nodes of small live results, if they are known
-    ask           what is asked, where machine code is to find it when it is repeated
-    through       places in the history of what is given up then, if that is not all of it
-    """
-    ends = [r for r, _ in seeds]
-    if past is None:
-        past = history(ends)
-    if live is None:
-        live = live_small(state.now, [*ends, *[bar for _, bar in seeds], *also])
-    question = Gradients(seeds, groups, retain, also, past, live, ask, through)
-    plan = None
-    if question.why_unkept() is None:
-        found = in_parts(ends[0], groups, [*also, *live]) if ask is not None and ask.seeds == (None,) else None
-        if found is not None:
-            end_recording(state.now)
-            return found
-        with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-            plan = question.known()
-            if plan is None and question.is_let_pass:
-                return question.passed()
-            if plan is None and question.is_kept:
-                plan = question.make()
-    if plan is None:
-        return question.computed([*ends, *also, *live])
-    try:
-        results = plan.run(question.order)
-    except Misfit:
-        question.describe()
-        plan = question.make("a rule cannot compute with a number as it did before")
-        results = plan.run(question.order)
-    plan.commit(question.order, results)
-    found = plan.gradients(results, question.ranks, question.order)
-    end_recording(state.now)
-    return found
-
-
 class Gradients(Question):
-    """An ask for gradients, whose plan is made of what rules record: the arguments of `solve`, and nodes among them.
+    """An ask for gradients, whose plan is made of what rules record.
 
     given, implicit    cotangents that are nodes of the recording's, and those of one
-    asked              the results, the cotangents that are given, and what is computed along
+    asked, wanted      the results, the cotangents that are given, and what is computed along; the last alone
     ordered            the groups in canonical order
     """
 
     past: list[Node]
 
     def __init__(
-        self, seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], retain: bool, also: Sequence[Node],
-        past: list[Node], live: Sequence[Node], ask: Ask | None, through: Sequence[int] | None,
+        self, seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, retain: bool, also: Sequence[Node] = (),
+        past: list[Node] | None = None, live: Sequence[Node] | None = None, ask: Ask | None = None,
+        through: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
-        self.ask, self.live, self.tracks = ask, live, retain
-        self.seeds, self.groups, self.past, self.through = seeds, groups, past, through
+        """The gradients of groups, from cotangents of results.
+
+        retain        whether the history will be gone through again: what it reads is then stored
+        also          nodes whose values are wanted in the same run
+        past, live    the history of the results, and nodes of small live results, if they are known
+        ask           what is asked, where machine code is to find it when it is repeated
+        through       places in the history of what is given up then, if that is not all of it
+        """
+        ends = [r for r, _ in seeds]
+        self.past = history(ends) if past is None else past
+        self.live = live_small(state.now, [*ends, *[bar for _, bar in seeds], *also]) if live is None else live
+        self.ask, self.tracks, self.seeds, self.groups, self.through = ask, retain, seeds, groups, through
         self.given: list[Node] = []
         self.implicit: set[Node] = set()
         for k, (_, seed) in enumerate(seeds):
@@ -105,7 +71,35 @@ class Gradients(Question):
                 self.implicit.add(seed)
             else:
                 self.given.append(seed)
-        self.asked = [*[r for r, _ in seeds], *self.given, *also]
+        self.asked, self.wanted = [*ends, *self.given, *also], [*also, *self.live]
+
+    def solve(self) -> list[np.ndarray | None]:
+        """The gradients as arrays (None: not reached, symbolically zero)."""
+        plan = None
+        if self.why_unkept() is None:
+            is_one = self.ask is not None and self.ask.seeds == (None,)
+            found = in_parts(self.seeds[0][0], self.groups, self.wanted) if is_one else None
+            if found is not None:
+                end_recording(state.now)
+                return found
+            with Paused():  # nearly all that rules and passes make is still in use; the run is left out: it may be long
+                plan = self.known()
+                if plan is None and self.is_let_pass:
+                    return self.passed()
+                if plan is None and self.is_kept:
+                    plan = self.make()
+        if plan is None:
+            return self.computed([*[r for r, _ in self.seeds], *self.wanted])
+        try:
+            results = plan.run(self.order)
+        except Misfit:
+            self.describe()
+            plan = self.make("a rule cannot compute with a number as it did before")
+            results = plan.run(self.order)
+        plan.commit(self.order, results)
+        found = plan.gradients(results, self.ranks, self.order)
+        end_recording(state.now)
+        return found
 
     @property
     def given_up(self) -> Sequence[Node] | None:
