@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from codegen import compiler
-from codegen.ir import DTYPES
+from codegen.ir import KNOWN_DTYPES
 from codegen.records import NamedTuple
 
 from .config import config
@@ -49,7 +49,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
         t = None if requires_grad else copied_natively(data)
         if t is not None:
             return t
-        if data.dtype in _DTYPES and state.now.captures is None:
+        if data.dtype in KNOWN_DTYPES and state.now.captures is None:
             t = _leaf_of(np.array(data, order="C"), requires_grad)
             if not requires_grad and data.dtype is np.dtype(data.dtype.type):  # not a copy of it, which may go
                 learn(data, t.node.kind)
@@ -59,7 +59,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
             array = np.array(data, order="C")
         except (ValueError, TypeError):  # of which something is to be said
             array = None
-        if array is not None and array.dtype in _DTYPES:
+        if array is not None and array.dtype in KNOWN_DTYPES:
             return _leaf_of(array, requires_grad)
     if state.now.captures is not None and not requires_grad and isinstance(data, (np.ndarray, AbstractTensor)):
         t = as_tensor(data, "tensor", "data").detach()
@@ -79,7 +79,6 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     return _leaf_of(array, requires_grad)
 
 
-_DTYPES = frozenset(DTYPES.values())
 #: Classes of data that NumPy reads at once.
 _PLAIN = frozenset((float, int, bool, complex, list, tuple))
 

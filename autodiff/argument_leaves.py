@@ -24,7 +24,7 @@ from weakref import KeyedRef, ref
 
 import numpy as np
 
-from codegen.ir import DTYPES, Aval, parse_aval
+from codegen.ir import DTYPES, KNOWN_DTYPES, Aval, parse_aval
 from codegen.records import record
 
 from . import tree
@@ -43,8 +43,6 @@ SCALAR = "scalar"
 #: In a signature: what is no number.
 ARRAYS = ("array", "tensor")
 
-#: The dtypes that there are, for looking one up.
-_KNOWN = dict.fromkeys(DTYPES.values())
 _WEAK = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(complex)}
 
 
@@ -136,10 +134,10 @@ def _leaf_of(x: Any) -> ArgumentLeaf:
         check_not_masked(x)
         value = np.asarray(x)  # of np.memmap and np.matrix the array alone
         dtype = value.dtype.newbyteorder("=")
-        if dtype not in _KNOWN:
+        if dtype not in KNOWN_DTYPES:
             raise DTypeError(located(
                 f"jit: an argument has dtype {value.dtype}, which this library does not have",
-                f"dtypes are {', '.join(d.name for d in _KNOWN)}",
+                f"dtypes are {', '.join(d.name for d in DTYPES.values())}",
             ))
         return ArgumentLeaf((SCALAR if isinstance(x, np.generic) else "array", value.shape, dtype, False), value, x)
     if isinstance(x, Tensor):

@@ -27,6 +27,7 @@ from ..custom.host import Unlearnt
 from ..custom.keys import users_methods
 from ..custom.reads import is_fixed
 from ..dispatch import include, observed
+from ..dispatch.method import RULES
 from ..dispatch.signature import dispatched
 from ..errors import DTypeError, ShapeError, located
 from ..mode import MODE
@@ -220,8 +221,6 @@ def _walk(results: Sequence[Node], known: set[Node], since: int) -> tuple[list[N
 
 # ---------------------------------------------------------------- bodies of a body, made once, and kept
 
-_RULES = ("backward", "jvp")
-
 #: By the bodies and the key of what is wanted of them: bodies, the nodes of numbers that rules state, which are hidden
 #: inputs, and the choices of dispatch that they rely on.
 _made_of = namespace("derived body")
@@ -277,7 +276,7 @@ def _key(bases: tuple[Body, ...], purpose: tuple, avals: tuple) -> tuple | None:
 
 def _is_users(call: CustomCall) -> bool:
     """True if a rule of a call may read what a program changes."""
-    rules = [rule.implementation for rule in map(call.rule, _RULES) if rule is not None]
+    rules = [rule.implementation for rule in map(call.rule, RULES) if rule is not None]
     return not all([is_fixed(f.__module__) for f in (call.function, call.method.implementation, *rules)])
 
 

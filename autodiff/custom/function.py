@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codegen.ir import DTYPES
+from codegen.ir import KNOWN_DTYPES
 from codegen.lazily import later
 
 from ..dispatch import GenericFunction
@@ -28,7 +28,7 @@ from ..tape.leaves import leaf, number_leaf, taken
 from ..tape.lines import rule_function
 from ..tape.misses import note
 from ..tape.record import identity_of
-from ..tape.watched import WATCHED, WatchedArray, plain
+from ..tape.watched import ALL_WATCHED, WatchedArray, plain
 from ..tensor import AbstractTensor, Tensor, handle
 
 if TYPE_CHECKING:
@@ -38,10 +38,7 @@ else:  # for who has rules of their own
     calls = later("autodiff.custom.call")
     forwards = later("autodiff.custom.forward")
 
-_KNOWN = frozenset(DTYPES.values())
 _NUMBERS = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64)}
-
-_WATCHED = WATCHED | {WatchedArray}
 
 #: Conversions that are tried where no method fits: structured value -> tensor.  Filled by `ops.conversion`.
 CONVERSIONS: list[Callable[[AbstractTensor], Tensor]] = []
@@ -80,7 +77,7 @@ class Function(GenericFunction):
     def _boundary(self, method: Method, classes: tuple[type, ...]) -> Callable:
         """The method itself, or a boundary around it where a rule replaces its derivative."""
         run = method.implementation
-        if not (self.takes_watched and run is self.__wrapped__) and not _WATCHED.isdisjoint(classes):
+        if not (self.takes_watched and run is self.__wrapped__) and not ALL_WATCHED.isdisjoint(classes):
             return self._call_seen
         is_forward = method.kind == "forward"
         if not (is_forward or self.rules or method.rules):
@@ -105,7 +102,7 @@ class Function(GenericFunction):
         if type(argument) is not np.ndarray:
             check_not_masked(argument)
         dtype = argument.dtype
-        return taken(argument, dtype) if dtype in _KNOWN else argument
+        return taken(argument, dtype) if dtype in KNOWN_DTYPES else argument
 
     def give_back(self, given: Sequence[Any], adopted: Sequence[Any]) -> None:
         """Give the caller, who has another handle, each update that a method made in place."""
@@ -173,7 +170,7 @@ def _as_scalar(a: Any) -> Any:
         return handle(identity_of(a.node, requires_grad=a.node.kind.out.requires_grad))
     if type(a) in _NUMBERS:
         return number_leaf(a, _NUMBERS[type(a)])
-    return leaf(np.asarray(a)) if isinstance(a, np.generic) and a.dtype in _KNOWN else a
+    return leaf(np.asarray(a)) if isinstance(a, np.generic) and a.dtype in KNOWN_DTYPES else a
 
 
 def _as_dense(a: Any) -> Any:

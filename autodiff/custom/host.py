@@ -17,7 +17,7 @@ from weakref import ref
 
 import numpy as np
 
-from codegen.ir import DTYPES, Aval, parse_aval
+from codegen.ir import KNOWN_DTYPES, Aval, parse_aval
 
 from .. import tree
 from ..errors import ConcretizationError, GradientError, caller, located
@@ -83,7 +83,7 @@ def run_on_arrays(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> 
     recipe, computed = _made({id(a): k for k, a in enumerate(arrays)}, own, result)
     known: dict[int, Any] = dict(zip(map(id, arrays), tensors, strict=True))
     for x in computed:
-        is_array = isinstance(x, (np.ndarray, np.generic)) and x.dtype in _KNOWN
+        is_array = isinstance(x, (np.ndarray, np.generic)) and x.dtype in KNOWN_DTYPES
         if id(x) not in known:
             known[id(x)] = leaf(np.array(x, order="C", subok=False)) if is_array else x
     result = _say(recipe, ctx, lambda place: tensors[place] if place >= 0 else known[id(computed[-1 - place])])
@@ -129,14 +129,13 @@ class Recipe(NamedTuple):
 
 _learnt: dict[ref[Any], dict[tuple, Recipe]] = {}
 _LEARNT_LIMIT = 1024
-_KNOWN = frozenset(DTYPES.values())
 
 
 def _is_value(x: Any) -> bool:
     """True if a leaf is different in each run: arrays and numbers; not text, None, flags."""
     if isinstance(x, (Tensor, int, float, complex)):
         return not isinstance(x, bool)
-    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.newbyteorder("=") in _KNOWN
+    return isinstance(x, (np.ndarray, np.generic)) and x.dtype.newbyteorder("=") in KNOWN_DTYPES
 
 
 def _aval_of(x: Any) -> Aval:

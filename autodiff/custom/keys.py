@@ -37,7 +37,7 @@ from weakref import KeyedRef, ref
 
 import numpy as np
 
-from codegen.ir import DTYPES
+from codegen.ir import KNOWN_DTYPES
 
 from ..dispatch import Choices, Method
 from ..session import namespace
@@ -47,7 +47,6 @@ from .reads import Read, is_fixed, is_library_function, reads_of
 
 _BY_VALUE = frozenset((str, bytes, bool, int, type(None), type(...), type(NotImplemented), range))
 _BY_IDENTITY = (np.ufunc, type(np.sum))
-_ARRAYS = frozenset(DTYPES.values())
 #: Attributes of an object beyond which no key is made.
 _MOST_ATTRIBUTES = 32
 #: Parts of a value that are looked at in each call of a forward that is given it.
@@ -292,7 +291,7 @@ def can_be_watched(value: Any) -> bool:
     kind = type(value)
     if kind is float or kind is int or kind is complex:
         return True
-    return kind is np.ndarray and value.dtype in _ARRAYS and value.dtype.isnative
+    return kind is np.ndarray and value.dtype in KNOWN_DTYPES and value.dtype.isnative
 
 
 def class_parts(cls: type) -> list[Any]:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import DTYPES
+from codegen.ir import DTYPES, KNOWN_DTYPES
 
 from .. import tree
 from ..errors import DTypeError, GradientError, located
@@ -33,8 +33,6 @@ from ..tape.leaves import leaf
 from ..tape.node import Node
 from ..tape.record import IDENTITY, identity_of
 from ..tensor import Tensor
-
-_KNOWN = frozenset(DTYPES.values())
 
 
 class Outputs:
@@ -94,7 +92,7 @@ def no_gradient(function: str, line: UserLine | str | None, has_number: bool) ->
 
 def _as_output(function: str, x: Any) -> Any:
     if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind not in "USOVmM":
-        if x.dtype.newbyteorder("=") not in _KNOWN:
+        if x.dtype.newbyteorder("=") not in KNOWN_DTYPES:
             raise DTypeError(located(
                 f"{function}: forward returned an array of dtype {x.dtype}, which this library does not have",
                 f"dtypes are {', '.join(map(str, DTYPES.values()))}",

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from codegen.ir import DTYPES, dtype_name
+from codegen.ir import DTYPES, KNOWN_DTYPES, dtype_name
 from codegen.lowering import Map
 from codegen.symbols import Symbol, SymbolicFloat
 
@@ -45,7 +45,6 @@ DEFAULT_DTYPES = {
 }
 #: Types of numbers that take the dtype of what they meet (NEP 50); other subclasses, such as np.float64, do not.
 WEAK = frozenset(DEFAULT_DTYPES)
-_KNOWN = frozenset(DTYPES.values())
 #: The types of numbers in the types of a call: a method for one of them is seldom all that is meant.
 _NUMBER = re.compile(r"\b(?<!\.)(bool|int|float|complex)\b")
 #: So is one for tensors of one dtype.
@@ -104,7 +103,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
             _method_for(type(given)),
         ))
     dtype = x.dtype.newbyteorder("=")
-    if dtype not in _KNOWN:
+    if dtype not in KNOWN_DTYPES:
         raise DTypeError(located(
             f"{where}{what} has dtype {x.dtype}, which this library does not have",
             f"dtypes are {', '.join(map(str, DTYPES.values()))}: x.astype(np.float64), for example",
@@ -225,7 +224,7 @@ def _operation_called() -> tuple[Any, str]:
     function, given, _ = called() or (None, (), {})
     if function is None or len(given) > len(function.declaration.fixed):
         return None, ""
-    classes = [Tensor[x.dtype, x.ndim] if type(x) is np.ndarray and x.dtype in _KNOWN else type(x) for x in given]
+    classes = [Tensor[x.dtype, x.ndim] if type(x) is np.ndarray and x.dtype in KNOWN_DTYPES else type(x) for x in given]
     types = _NUMBER.sub("ad.Number", types_of_call(function, classes))
     return function, _OF_RANK.sub(lambda found: _RANKS.get(found[1], f"ad.Tensor[..., {found[1]}]"), types)
 
@@ -243,7 +242,7 @@ def dtype_of(dtype: Any, function: str = "dtype", otherwise: np.dtype | None = N
             found = np.dtype(dtype)
         except TypeError:
             found = None
-    if dtype is None or found not in _KNOWN:
+    if dtype is None or found not in KNOWN_DTYPES:
         known = ", ".join(map(str, DTYPES.values()))
         raise DTypeError(located(
             f"{function}: {dtype!r} is not a dtype of this library", f"dtypes are {known}", brackets()

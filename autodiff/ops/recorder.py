@@ -36,7 +36,6 @@ from ..custom.function import Function
 from ..dispatch.reliance import functions
 from ..mode import MODE, Mode
 from ..session import at_reset, plans
-from ..tape import leaves
 from ..tape.cut import segments
 from ..tape.loans import FEW, held
 from ..tape.machine import use_asks
@@ -238,7 +237,6 @@ def _put_in_front(recorder: Any) -> None:
     _now.front.put()
     _attach()
     use_asks(recorder)
-    leaves.use_native(recorder)
     WHEN_DECLARED.append(_now.front.give_site)  # files of functions are imported late, too
 
 
@@ -265,7 +263,6 @@ def uninstall() -> None:
         if _now.front is not None:
             _now.front.take_away()
         use_asks(None)
-        leaves.use_native(None)
         WHEN_DECLARED.clear()
 
 

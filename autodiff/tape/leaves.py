@@ -6,27 +6,25 @@ is in no key, but in the library's own rules a constant of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from codegen.ir import DTYPES, Aval, dtype_name
+from codegen.ir import DTYPES, KNOWN_DTYPES, Aval, dtype_name
 from codegen.runtime.record_table import MOST_EXTENTS
 from codegen.symbols import Symbol, as_float
 
 from ..errors import DTypeError, located
 from ..stand_ins import PYTHON_NUMBERS
 from ..tensor import Tensor, handle
-from . import loans
+from . import loans, machine
 from .leaks import LOST, warn_of_lost
 from .node import CONSTANT, Kind, Leaf, Node, data_node, kept, leaf_kind, one_kind, out_of, rich_node
 from .record import state
 from .watched import KIND_OF, WATCHED, Watched, WatchedArray, plain
 
 _new = object.__new__
-_KNOWN = frozenset(DTYPES.values())
 
 
 def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None = None) -> Tensor:
@@ -34,32 +32,23 @@ def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None =
     return handle(leaf_node(array, requires_grad, identity))
 
 
-#: The native copier of arrays, and the function that teaches it their kinds, once there is a recorder (`ops.recorder`).
-_native: tuple[Callable[[np.ndarray], Tensor | None], Callable[[np.ndarray, Kind], None]] | None = None
-
-
-def use_native(recorder: Any) -> None:
-    """Copy natively from now on; None: in Python."""
-    global _native
-    _native = None if recorder is None else (recorder.copy_leaf, recorder.learn_leaf)
-
-
 def copied_natively(array: np.ndarray) -> Tensor | None:
     """A constant with a copy of an array whose like was met before; None where Python has to look at it."""
-    return None if _native is None else _native[0](array)
+    found: Tensor | None = None if machine.asks is None else machine.asks.copy_leaf(array)
+    return found
 
 
 def learn(array: np.ndarray, kind: Kind) -> None:
     """The kind of constants with a copy of arrays like this one, of one of the library's own dtypes."""
-    if _native is not None:
-        _native[1](array, kind)
+    if machine.asks is not None:
+        machine.asks.learn_leaf(array, kind)
 
 
 def known_kind(array: np.ndarray) -> Kind | None:
     """The kind of constants with the values of an array, which machine code knows from now on; None: it cannot."""
     dtype = array.dtype
     # Not a copy of one of the library's own, which may go.
-    if array.ndim > MOST_EXTENTS or dtype not in _KNOWN or dtype is not np.dtype(dtype.type):
+    if array.ndim > MOST_EXTENTS or dtype not in KNOWN_DTYPES or dtype is not np.dtype(dtype.type):
         return None
     kind = _kind_of_data(array, False)
     learn(array, kind)

@@ -142,13 +142,13 @@ class Watched(_Seen):
 
 def plain(x: Any) -> Any:
     """The value that a watched number stands for, which is thereby looked at; anything else as it is."""
-    return x._seen() if type(x) in _ALL else x
+    return x._seen() if type(x) in ALL_WATCHED else x
 
 
 def seen_within(x: Any) -> Any:
     """`plain` of everything in nested tuples (named ones too), lists, dicts and slices."""
     kind = type(x)
-    if kind in _ALL:
+    if kind in ALL_WATCHED:
         return x._seen()
     if kind is tuple or kind is list:
         return kind([seen_within(v) for v in x])
@@ -311,4 +311,4 @@ _attach_looks(WatchedArray, _OF_ALL | _OF_ARRAYS, _WITH_TENSORS)
 _attach_looks(WatchedArray, {(word := f"i{name.rstrip('_')}"): getattr(operator, word) for name in _WITH_TENSORS})
 
 _CLASSES[np.ndarray] = WatchedArray
-_ALL = WATCHED | {WatchedArray}
+ALL_WATCHED = WATCHED | {WatchedArray}

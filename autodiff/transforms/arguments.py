@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from codegen.garbage import set_in_context
-from codegen.ir import DTYPES
+from codegen.ir import KNOWN_DTYPES
 
 from .. import tree
 from ..config import config
@@ -45,7 +45,6 @@ from ..tape.record import ALIASES, identity_of, state
 from ..tape.walk import gradient_inputs, uncommon, value_inputs
 from ..tensor import CLASSES, AbstractTensor, Tensor, handle
 
-_KNOWN = frozenset(DTYPES.values())
 _DIFFERENTIABLE = (np.ndarray, AbstractTensor, np.generic, float, int, complex)
 
 
@@ -109,7 +108,7 @@ def argument_names(f: Callable, structure: tree.Structure) -> list[str]:
 def _refuse_discrete(dtype: np.dtype, what: Callable[[], str]) -> None:
     if dtype.kind not in "fc":
         why, mend = ": only float arrays have gradients", "float, or differentiate another argument (argnums)"
-    elif dtype not in _KNOWN:
+    elif dtype not in KNOWN_DTYPES:
         why, mend = ", which is not a dtype of this library", "float32 or float64"
     else:
         return
@@ -203,8 +202,8 @@ def constant_of(x: Any) -> Any:
     if isinstance(x, (np.ndarray, np.generic)):
         array = array_of(x)
         if isinstance(x, np.generic):
-            return number_like_traced(array, array.dtype, weak=False) if array.dtype in _KNOWN else as_tensor(x)
-        return standing(leaf(array) if array.dtype in _KNOWN else as_tensor(x), x)
+            return number_like_traced(array, array.dtype, weak=False) if array.dtype in KNOWN_DTYPES else as_tensor(x)
+        return standing(leaf(array) if array.dtype in KNOWN_DTYPES else as_tensor(x), x)
     if not isinstance(x, Tensor):
         array = numpys(x)
         return x if array is x else as_tensor(array)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..lazily import lazily
-from .aval import DTYPES, MOST_BYTES, Aval, aval_of, dtype_name, parse_aval
+from .aval import DTYPES, KNOWN_DTYPES, MOST_BYTES, Aval, aval_of, dtype_name, parse_aval
 from .evaluate import ANY_LAYOUT, OutOfRange, bound, evaluate, evaluate_node, refused, unshared
 from .graph import Graph, Node, Region, apply, input_node, name_origins, node_names, node_text, print_graph
 from .op import CONSTANT, INPUT, OPS, Op, define
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .text import ParseError, parse, print_dot
 
 __all__ = [
-    "ANY_LAYOUT", "CONSTANT", "DTYPES", "INPUT", "MOST_BYTES", "OPS", "Aval", "Graph", "Node", "Op",
+    "ANY_LAYOUT", "CONSTANT", "DTYPES", "INPUT", "KNOWN_DTYPES", "MOST_BYTES", "OPS", "Aval", "Graph", "Node", "Op",
     "Origin", "OutOfRange", "ParseError", "Region", "VerifyError", "apply", "aval_of", "bound", "define",
     "dtype_name", "evaluate", "evaluate_node", "inherit", "input_node", "lines_of", "name_origins", "node_names",
     "node_text", "origins_text", "parse", "parse_aval", "print_dot", "print_graph", "refused", "unshared", "verify",

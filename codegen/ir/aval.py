@@ -21,6 +21,8 @@ DTYPES: dict[str, np.dtype] = {
     "c64": np.dtype(np.complex64),
     "c128": np.dtype(np.complex128),
 }
+#: The same to look one up in.
+KNOWN_DTYPES = frozenset(DTYPES.values())
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
