@@ -20,7 +20,7 @@ from ..errors import DispatchError, located
 from ..tape import another
 from ..tensor import Tensor
 from .arithmetic import add, multiply
-from .conditions import clip, isnan
+from .conditions import between, clip, isnan
 from .conditions import where as choose
 from .conversion import as_tensor, cast_to, dtype_of
 from .declare import axes_of, axis_of, common, composed, documented
@@ -189,9 +189,7 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     # Places that are nan may be any.
     places = [clip(cast_to(choose(isnan(i), 0.0, i), I64), 0, n - 1) for i in (low, high)]
     first, second = [take_along_axis(ordered, place, axis=-1) for place in places]
-    # Two infinities of one sign have no difference; nor does what is not looked at.
-    between = choose(first == second, first, first + weight * (second - first))
-    return _or_nan(choose(weight == 0.0, first, between), shares, is_nan, skips)
+    return _or_nan(between(first, second, weight), shares, is_nan, skips)
 
 
 def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tensor:
