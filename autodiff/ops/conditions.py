@@ -126,6 +126,13 @@ def where(condition, x1, x2):
     return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fibc")))
 
 
+def between(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
+    """The number that is a share of the way from one to another, of which one may be infinite."""
+    change = second - first
+    beyond = where(share == 0.0, first, first * (1.0 - share) + second * share)
+    return where(isfinite(change), first + share * change, beyond)
+
+
 #: The derivative of the larger of two by the first: 1 where it is larger, one half where they tie, 0 elsewhere.
 _share = elementwise(
     "share", program=lambda k, a, b: k.select(a == b, 0.5, k.select(a > b, 1.0, k.constant(0.0, like=a)))

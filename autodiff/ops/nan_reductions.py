@@ -20,7 +20,7 @@ from ..errors import DispatchError, located
 from ..tape import another
 from ..tensor import Tensor
 from .arithmetic import add, multiply
-from .conditions import clip, isnan
+from .conditions import between, clip, isnan
 from .conditions import where as choose
 from .conversion import as_tensor, cast_to, dtype_of
 from .declare import axes_of, axis_of, common, composed, documented
@@ -50,7 +50,6 @@ def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
     """
     name = f"nan{of.__name__}"
     is_place, is_running, is_extreme = of in (argmax, argmin), of in (cumsum, cumprod), of in (max_, min_)
-    kinds = "f" if is_extreme or is_place else "fc"  # parts order complex numbers
     shapes = "T[..., n, ...]  →  T[..., n, ...]" if is_running else "T[..., n, ...]  →  T[..., ...]"
     if is_place:
         shapes = "T[..., n, ...]  →  i64[..., ...]     0 where all are nan, which NumPy refuses: it looks at values"
@@ -60,10 +59,11 @@ def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
         x = as_tensor(x, name, "x")
         axis = axis_of(name, axis, x.aval) if is_place and axis is not None else axis
         axes = axes_of(name, axis, x.aval)
-        if x.dtype.kind not in kinds:
+        if x.dtype.kind not in "fc":
             return of(x, axis, **keywords)
         is_nan = isnan(x)
-        y = of(choose(is_nan, fill, x), axis, **keywords)
+        is_part = x.dtype.kind == "c" and math.isinf(fill)  # parts order complex numbers
+        y = of(choose(is_nan, complex(fill, fill) if is_part else fill, x), axis, **keywords)
         return choose(all_(is_nan, axes, **keywords), np.nan, y) if is_extreme else y
 
     signature = of.declaration.signature
@@ -189,9 +189,7 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     # Places that are nan may be any.
     places = [clip(cast_to(choose(isnan(i), 0.0, i), I64), 0, n - 1) for i in (low, high)]
     first, second = [take_along_axis(ordered, place, axis=-1) for place in places]
-    # Two infinities of one sign have no difference; nor does what is not looked at.
-    between = choose(first == second, first, first + weight * (second - first))
-    return _or_nan(choose(weight == 0.0, first, between), shares, is_nan, skips)
+    return _or_nan(between(first, second, weight), shares, is_nan, skips)
 
 
 def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tensor:

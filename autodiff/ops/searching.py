@@ -19,7 +19,7 @@ from ..errors import ConcretizationError, DispatchError, ShapeError, located
 from ..tape import leaf, record
 from ..tensor import Tensor
 from .arithmetic import abs_, add, multiply
-from .conditions import clip, isfinite, isnan, minimum, where
+from .conditions import between, clip, isfinite, isnan, minimum, where
 from .conversion import as_tensor, cast_to, known_value
 from .creation import linspace, ones
 from .declare import common, composed, listed, number
@@ -141,7 +141,7 @@ def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tenso
     if counted.shape != x.shape:
         raise ShapeError(located(f"histogram: weights are {counted.aval}, x is {x.aval}"))
     x, counted = reshaped(x, (x.size,)), reshaped(counted, (x.size,))
-    edges = _edges(x, bins, range)
+    x, edges = common("histogram", (("x", x), ("bins", _edges(x, bins, range))), "f")
     n = edges.shape[0] - 1
     place = _places(edges, x, right=True) - cast_to(x == edges[-1], I64)
     # Below all is bin 0, above all and nan the last: neither is asked for.
@@ -157,7 +157,7 @@ def _edges(x: Tensor, bins, limits) -> Tensor:
         (edges,) = common("histogram", (("bins", bins),), "f")
         _row("histogram", "bins", edges)
         _rises("edges", edges.node.value)
-        return cast_to(edges, x.dtype)
+        return edges
     if bins < 1:
         raise ShapeError(located(f"histogram: {bins} bins"))
     if limits is None:
@@ -212,7 +212,7 @@ def _between(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
     width = high - low
     is_step = width == 0.0
     share = (x - low) / where(is_step, 1.0, width)
-    return where(isnan(x), np.nan, where(is_step, second, first + share * (second - first)))
+    return where(isnan(x), np.nan, where(is_step, second, between(first, second, share)))
 
 
 def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor, Tensor]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
+from codegen.symbols import as_float
+
 from ..errors import ShapeError, located
 from ..tensor import Tensor
 from .arithmetic import abs_, conj, multiply
-from .conditions import where
+from .conditions import maximum
 from .conversion import as_tensor, cast_to, dtype_of, known_value
 from .declare import axes_of, axis_of, common, integer
 from .diagonals import diagonal
@@ -85,16 +86,16 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     lost = int(not bias) if ddof is None else integer(ddof, "cov", "ddof")
     weights = [_weights(w, x) for w in (fweights, aweights) if w is not None]
     if not weights:
-        freedom = x.shape[1] - lost
+        freedom = as_float(max(x.shape[1] - lost, 0))
         x = x - mean(x, 1, keepdims=True)
-        found = x @ conj(matrix_transpose(x)) / (float(freedom) if freedom > 0 else math.nan)
+        found = x @ conj(matrix_transpose(x)) / freedom
     else:
         w = multiply(*weights) if len(weights) == 2 else weights[0]
         total = sum_(w)
         share = None if aweights is None else sum_(w * weights[-1]) / total
         freedom = total - (float(lost) if share is None else share * float(lost))
         x = x - expand_dims(sum_(x * w, 1) / total, 1)
-        found = (x * w) @ conj(matrix_transpose(x)) / where(freedom > 0.0, freedom, math.nan)
+        found = (x * w) @ conj(matrix_transpose(x)) / maximum(freedom, 0.0)
     return reshaped(found, ()) if found.size == 1 else found
 
 

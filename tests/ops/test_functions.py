@@ -12,6 +12,7 @@ import pytest
 import autodiff as ad
 
 sp = ad.special
+INF = np.inf
 
 #: (function, mpmath's, points, ulps)
 ACCURATE = [
@@ -150,6 +151,18 @@ def test_quantiles_are_numpys_whatever_the_axes_and_where_nans_are(rng):
         ad.median(np.zeros(0))
 
 
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_between_a_number_and_infinity_a_quantile_is_infinite(is_compiled):
+    made = ad.jit if is_compiled else lambda f: f
+    x = np.array([[3.0, -INF, 5.0, -INF], [1.0, 2.0, INF, INF], [0.0, 1.0, 2.0, 3.0]])
+    np.testing.assert_array_equal(made(lambda x: ad.median(x, axis=1))(x), np.median(x, axis=1))
+    np.testing.assert_array_equal(made(lambda x: ad.quantile(x, 0.4, axis=1))(x)[:2], [-INF, INF])
+    np.testing.assert_array_equal(made(lambda x: ad.nanmedian(x))(np.array([-INF, np.nan, 1.0])), -INF)
+    assert np.isnan(made(lambda x: ad.median(x))(np.array([INF, -INF])))
+    slope = ad.grad(lambda x: ad.sum(ad.median(x, axis=1)))(x)
+    np.testing.assert_array_equal(slope[0], [0.5, 0.0, 0.0, 0.5])  # the last -inf in order
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9])
 def test_places_are_numpys_also_of_equal_elements_and_of_nan(n, rng):
     a = np.sort(rng.integers(-3, 4, n).astype(float))
@@ -170,6 +183,9 @@ def test_histograms_count_as_numpys_do(rng):
                 {"bins": 5, "density": True}, {"weights": np.abs(x)}):  # fmt: skip
         for found, expected in zip(ad.histogram(x, **how), np.histogram(x, **how), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-13)
+    singles, edges = np.array([0.1, 0.3, 0.7], np.float32), [0.0, 0.1, 0.3, 0.7, 1.0]  # 0.7 is below the edge
+    for found, expected in zip(ad.histogram(singles, edges), np.histogram(singles, edges), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_histogram_says_what_does_not_fit():
@@ -194,6 +210,10 @@ def test_lines_through_points_end_as_numpys_do():
     x = np.array([-1, 0, 0.5, 1, 2, 2.5, 3.9, 4, 5, np.nan])
     for how in ({}, {"left": -5.0, "right": 7.0}, {"period": 5.0}):
         np.testing.assert_allclose(ad.interp(x, xp, fp, **how), np.interp(x, xp, fp, **how), rtol=1e-13)
+    for ends in ([1.0, INF], [-INF, 2.0], [INF, INF], [-INF, INF], [INF, 2.0]):
+        points, fp = np.array([0.0, 0.25, 1.0]), np.array([ends[0], *ends])
+        for f in (ad.interp, ad.jit(ad.interp)):
+            np.testing.assert_array_equal(f(points, xp[:3], fp), np.interp(points, xp[:3], fp))
     with pytest.raises(ad.ShapeError, match="interp: points are two rows of one length"):
         ad.interp(x, xp, fp[:2])
 

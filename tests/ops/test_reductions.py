@@ -286,6 +286,20 @@ def test_what_is_nan_gets_a_gradient_of_exactly_zero(name):
     assert np.isnan(y.detach().numpy()[0, 1]) == (name != "nansum")  # of a column without numbers
 
 
+@pytest.mark.parametrize("name", ["nanmax", "nanmin", "nanargmax", "nanargmin"])
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+def test_extremes_leave_out_complex_numbers_with_a_part_that_is_nan(name, dtype):
+    z = np.array([[1 + 1j, complex(NAN, 0), 3], [complex(0, NAN), -1j, -1], [-INF, 2, complex(1, NAN)]], dtype)
+    ours, numpys = getattr(ad, name), getattr(np, name)
+    for axis in (None, 0, 1):
+        for f in (ours, ad.jit(ours, static_argnames="axis")):
+            np.testing.assert_array_equal(np.asarray(f(z, axis=axis)), numpys(z, axis=axis))
+    if "arg" not in name:
+        found = ad.grad(lambda t: ad.real(ours(t, axis=1)).sum())(z)
+        wins = np.isfinite(z) & (z == numpys(z, axis=1, keepdims=True))
+        np.testing.assert_array_equal(np.flatnonzero(found), np.flatnonzero(wins))
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_running_sums_err_by_their_last_bit_along_any_axis(dtype, rng):
     x = rng.normal(size=(3000, 8)).astype(dtype)

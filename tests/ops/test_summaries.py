@@ -81,6 +81,13 @@ def test_activations_are_finite_far_out():
         np.testing.assert_allclose(slope[-1], last, err_msg=name)
 
 
+@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:divide by zero")
+def test_covariances_without_freedom_are_numpys():
+    m = np.array([[1.0, 2.0, 3.0], [1.0, 3.0, 5.0]])
+    for how in ({"ddof": 3}, {"ddof": 4}, {"fweights": [1, 1, 1], "ddof": 3}, {"aweights": [1.0, 2.0, 1.0], "ddof": 9}):
+        np.testing.assert_array_equal(ad.cov(m, **how), np.cov(m, **how))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_gelu_by_tanh_has_its_digits_where_it_is_small(dtype):
     x = np.array([-9.0, -7.5, -6.0, -4.0], dtype)
