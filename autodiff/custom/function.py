@@ -39,7 +39,7 @@ else:  # for who has rules of their own
     forwards = later("autodiff.custom.forward")
 
 _KNOWN = frozenset(DTYPES.values())
-_NUMBERS = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64)}
+_NUMBERS = {t: np.dtype(t) for t in (bool, int, float, complex)}
 
 _WATCHED = WATCHED | {WatchedArray}
 
