@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from command_line import autodiff
@@ -286,3 +287,9 @@ def test_a_variable_that_is_no_number_is_named_when_it_is_looked_at(given):
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment
     )  # fmt: skip
     assert done.stdout == f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {given!r}\n", done.stderr
+
+
+def test_an_empty_variable_is_as_none():
+    with patch.dict(os.environ, {"AUTODIFF_PATIENCE": "", "PYTHONPATH": str(ROOT)}):
+        told = subprocess.check_output([sys.executable, "-c", "import autodiff as ad; print(ad.config.patience)"])
+    assert told.strip() == b"8"
