@@ -122,7 +122,7 @@ class Config:
         self.forgetting: list[Callable[[], object]] = []  # by those who keep what is compiled
         self._flags = {name: is_set(f"AUTODIFF_{name.upper()}") for name in ("eager", "full_tracebacks")}
         # One that is no number is told of when somebody asks: an import does not fail.
-        given = os.environ.get("AUTODIFF_PATIENCE", "8")
+        given = os.environ.get("AUTODIFF_PATIENCE") or "8"
         self._patience = int(given) if given.isdecimal() and int(given) <= 64 else None
         self.deterministic = modes.deterministic
         self.debug_info = modes.debug_info

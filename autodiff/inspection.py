@@ -288,7 +288,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
         if aval is None:
             return x
         number = isinstance(x, np.generic)
-        t = argument(aval, weak=not number and isinstance(x, (bool, int, float)), number=number)
+        t = argument(aval, weak=not number and isinstance(x, (bool, int, float, complex)), number=number)
         arguments.append(t.node)
         return standing(t, x)
 

@@ -1,7 +1,7 @@
 """`ad.check_gradients`: are the derivatives of a function right?  Shipped to users; the command line uses it too.
 
     first order     <y_bar, jvp(dx)> = <vjp(y_bar), dx> for random y_bar and dx, and both = a difference quotient
-    second order    the same for x -> vjp(x)(y_bar), and so on
+    second order    the same for x -> vjp(x)(y_bar), and so on; where a custom function has a jvp, for x -> jvp(x)(dx) too
 
 Arguments are taken apart by `ad.tree`, so a structured argument is moved within its own kind.  The wrong entry is found
 by halving dx, the wrong rule by checking every custom call of the recording by itself.
@@ -28,7 +28,7 @@ from .tape.walk import history
 from .tensor import AbstractTensor, Tensor
 from .tracebacks import border
 from .transforms import jvp, vjp
-from .transforms.arguments import applied, argument_names
+from .transforms.arguments import applied, argument_names, checked_numbers
 
 __all__ = ["CheckFailed", "check_gradients"]
 
@@ -98,7 +98,7 @@ def _case(f: Callable, args: Sequence[Any], argnums: int | Sequence[int] | None,
     name = getattr(f, "__name__", type(f).__name__)
     leaves, structure = tree.flatten(tuple(args))
     labels = argument_names(f, tree.flatten((tuple(args), {}))[1])
-    moved = _moved(leaves, args, argnums)
+    moved = _moved(leaves, args, None if argnums is None else checked_numbers(argnums, len(args), name))
     if not moved:
         raise DTypeError(located(
             f"check_gradients of {name}: no argument is a float array",
@@ -117,12 +117,11 @@ def _case(f: Callable, args: Sequence[Any], argnums: int | Sequence[int] | None,
     )  # fmt: skip
 
 
-def _moved(leaves: Sequence[Any], args: Sequence[Any], argnums: int | Sequence[int] | None) -> list[int]:
+def _moved(leaves: Sequence[Any], args: Sequence[Any], argnums: Sequence[int] | None) -> list[int]:
     """The numbers of the leaves to differentiate."""
     owners = [k for k, arg in enumerate(args) for _ in tree.leaves(arg)]
     if argnums is not None:
-        wanted = {n % len(args) for n in ([argnums] if isinstance(argnums, int) else argnums)}
-        return [i for i, x in enumerate(leaves) if owners[i] in wanted and (_is_float_array(x) or _is_float(x))]
+        return [i for i, x in enumerate(leaves) if owners[i] in argnums and (_is_float_array(x) or _is_float(x))]
     arrays = [i for i, x in enumerate(leaves) if _is_float_array(x)]
     return arrays or [i for i, x in enumerate(leaves) if _is_float(x)]
 
@@ -228,6 +227,12 @@ def _check(case: Case, rng: np.random.Generator, level: int) -> None:
         y_bars = laws.y_bars
         gradient = case._replace(function=lambda *xs: list(vjp(case.function, *xs)[1](y_bars)))
         _check(gradient, rng, level + 1)
+        if any(n.call.function.rule_for("jvp", n.call.method, n.call.types) for n in _custom_calls(case)):
+            dxs = case.tangent([_random(x, rng) for x in case.point])
+            try:
+                _check(case._replace(function=lambda *xs: list(jvp(case.function, xs, dxs)[1])), rng, level + 1)
+            except CheckFailed as error:
+                raise CheckFailed(f"{error}\n  of the tangent that the jvp gives", "forward") from None
 
 
 def _directions(point: Sequence[np.ndarray], rng: np.random.Generator) -> Iterator[list[np.ndarray]]:

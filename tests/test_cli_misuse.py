@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from command_line import autodiff
@@ -129,6 +130,10 @@ WRONG = [
     (["inspect", "good.py:loss", *AVALS, "--time"], 2, "--time is for --html"),
     (["inspect", "good.py", "--graph", "5"], 1, "there is no --graph 5"),
     (["inspect", "good.py:loss", *AVALS, "--graph", "0"], 2, "--graph is for FILE.py alone"),
+    (["inspect", "good.py:loss", *AVALS, "--kernel", "-1"], 2, "--kernel"),
+    (["inspect", "good.py", "--graph", "-1"], 2, "--graph"),
+    (["inspect", "good.py", *AVALS], 2, "are for FILE.py:FUNCTION, which is traced; good.py is run"),
+    (["inspect", "good.py", "--pass", "backward"], 2, "are for FILE.py:FUNCTION"),
     (["inspect", "good.py", "loss"], 2, "unexpected extra argument"),
     (["inspect", "functions.py:number", *ONE], 1, "number returned float"),
     (["profile", "good.py", "--trace", "no/x.json"], 2, "there is no folder no"),
@@ -144,6 +149,10 @@ WRONG = [
     (["check", "good.py:loss", *AVALS, "--order", "x"], 2, "--order"),
     (["check", "good.py:loss", *AVALS, "--order", "0"], 2, "--order"),
     (["check", "good.py:loss", *AVALS, "--low", "2"], 2, "--low 2.0 is not below --high"),
+    (["check", "good.py:loss", *AVALS, "--high", "inf"], 2, "by a number"),
+    (["check", "good.py:loss", *AVALS, "--seed", "-1"], 2, "--seed"),
+    (["check", "good.py:vector", "--args", "f64[99999999999]"], 1, "Error: Unable to allocate"),
+    (["rules", *ONE], 2, "--args are those of a function"),
     (["check", "good.py:loss", "--args", "i64[3,2], i64[4,3]"], 1, "no argument is a float array"),
     (["check", "functions.py:number", *ONE], 1, "number returned no float array"),
     (["rules", "matmull"], 1, "give a name such as matmul"),
@@ -174,7 +183,7 @@ def folder(tmp_path, monkeypatch):
 def _is_quick(arguments):
     """True for a case that was wrong once; the others wait for --slow."""
     told = " ".join(arguments)
-    return re.search(r"says|:loss --args f64\[3\]$|inspect .*--argnums|notes.txt/|--no-gradient|^\S+$|losss", told)
+    return re.search(r"says|:loss --args f64\[3\]$|inspect .*--argnums|notes.txt/|--no-gradient|-1$|inf$|999|py --args|rules --args|^\S+$|losss", told)
 
 
 @pytest.mark.parametrize(
@@ -278,3 +287,9 @@ def test_a_variable_that_is_no_number_is_named_when_it_is_looked_at(given):
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment
     )  # fmt: skip
     assert done.stdout == f"AUTODIFF_PATIENCE should be a number from 0 to 64, got {given!r}\n", done.stderr
+
+
+def test_an_empty_variable_is_as_none():
+    with patch.dict(os.environ, {"AUTODIFF_PATIENCE": "", "PYTHONPATH": str(ROOT)}):
+        told = subprocess.check_output([sys.executable, "-c", "import autodiff as ad; print(ad.config.patience)"])
+    assert told.strip() == b"8"

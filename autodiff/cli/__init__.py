@@ -49,7 +49,7 @@ def _tell(error: Exception) -> None:
         if error.errno != errno.EPIPE:
             print(f"Error: {error.filename or 'cannot write to standard output'}: {error.strerror}", file=sys.stderr)
         return
-    if str(error).startswith("AUTODIFF_"):  # a variable of the environment
+    if isinstance(error, MemoryError) or str(error).startswith("AUTODIFF_"):  # a variable of the environment
         print(f"Error: {error}", file=sys.stderr)
         return
     print(

@@ -35,12 +35,12 @@ def check(
     order: int = typer.Option(2, min=1, help="The highest order of derivative to check."),
     low: float = typer.Option(0.1, help="The lowest random element."),
     high: float = typer.Option(1.1, help="The highest random element."),
-    seed: int = typer.Option(0, help="The seed of the random elements."),
+    seed: int = typer.Option(0, min=0, help="The seed of the random elements."),
     as_json: bool = AsJson,
 ) -> None:
     """Check the derivatives of a function against differences, at a random point, in both modes."""
-    if not low < high:
-        raise typer.BadParameter(f"--low {low} is not below --high {high}")
+    if not 0 < high - low < np.inf:
+        raise typer.BadParameter(f"--low {low} is not below --high {high}, by a number")
     path, function, given = called(target, args)
     numbers = parse_argnums(argnums, len(given)) if argnums else None
     rng = np.random.default_rng(seed)

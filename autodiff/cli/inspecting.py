@@ -39,11 +39,11 @@ def inspect_(
         show_default=False,
     ),
     diff: tuple[str, str] = _DIFF,
-    kernel: int = typer.Option(-1, help="A step of the program, from 0: its part of the stage.", show_default=False),
+    kernel: int | None = typer.Option(None, min=0, help="A step of the program, from 0: its part of the stage."),
     output: str = typer.Option("", help="A file to write to, instead of stdout.", show_default=False),
     which: str = typer.Option("forward", "--pass", help="forward or backward."),
     argnums: str = typer.Option("0", help="Arguments to differentiate: '0' or '0,2'."),
-    graph: int = typer.Option(-1, help="With FILE.py alone: the number of the graph to show.", show_default=False),
+    graph: int | None = typer.Option(None, min=0, help="With FILE.py alone: the number of the graph to show."),
     as_json: bool = AsJson,
     page: str = typer.Option("", "--html", metavar="FILE", help="Write the explorer: all stages on one page."),
     time: bool = typer.Option(False, "--time", help="With --html: run the program, and say what each kernel takes."),
@@ -60,11 +60,13 @@ def inspect_(
         _check_stage(one)
     if which not in ("forward", "backward"):
         raise typer.BadParameter(f"--pass is forward or backward, not {which!r}")
-    if not name and graph < 0 and not (said or page or svg or dot or code):
+    if not name and (args, which, argnums) != ("", "forward", "0"):
+        raise typer.BadParameter(f"--args, --pass and --argnums are for FILE.py:FUNCTION, which is traced; {path} is run")
+    if not name and graph is None and not (said or page or svg or dot or code):
         _list_graphs(path, output, as_json)
         return
     if name:
-        if graph >= 0:
+        if graph is not None:
             raise typer.BadParameter(f"--graph is for FILE.py alone, which is run; {target} is traced, by --args")
         path, function, given = called(target, args)
         numbers = parse_argnums(argnums, len(given)) if which == "backward" or argnums != "0" else (0,)
@@ -86,7 +88,7 @@ def inspect_(
     if diff[0]:
         head, text, kind = head | {"diff": diff}, seen.diff(*diff), "diff"
     else:
-        text = seen.of_step(stage, kernel) if kernel >= 0 else seen.stage(stage)
+        text = seen.stage(stage) if kernel is None else seen.of_step(stage, kernel)
         head, kind = head | {"stage": stage}, "diff" if stage == "passes" else stage
     say(head | {"text": text}, text.rstrip("\n"), as_json, output, kind)
 
@@ -146,13 +148,13 @@ def _short(avals: Any) -> str:
     return ", ".join([*avals[:_SHOWN], *([f"... {more} more"] if more > 0 else [])])
 
 
-def _graph_of_script(path: str, number: int) -> tuple[int, Inspection]:
+def _graph_of_script(path: str, number: int | None) -> tuple[int, Inspection]:
     """A graph that a script compiled, and its number, which need not be said where there is but one."""
     graphs = _compiled_by(path)
-    if number < 0 and len(graphs) == 1:
+    if number is None and len(graphs) == 1:
         number = 0
     told = f"{path} compiled {amount(len(graphs), 'graph')}"
-    if number < 0:
+    if number is None:
         raise Error(f"{told}: say which one by --graph N; without --stage they are listed")
     if number >= len(graphs):
         raise Error(f"{told}, numbered from 0: there is no --graph {number}")

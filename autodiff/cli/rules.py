@@ -37,6 +37,8 @@ def rules(
 ) -> None:
     """List the methods and rules of a generic function, with file and line, and the gaps in them."""
     if not name:
+        if args:
+            raise typer.BadParameter("--args are those of a function, which has to be named")
         every = [m for f in all_functions() for m in _methods(f)]
         found = [located(str(a), every) for a in ambiguities()]
         say({"ambiguities": found}, "\n".join(found) or "no two methods are ambiguous", as_json)

@@ -38,7 +38,7 @@ else:  # for who has rules of their own
     calls = later("autodiff.custom.call")
     forwards = later("autodiff.custom.forward")
 
-_NUMBERS = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64)}
+_NUMBERS = {t: np.dtype(t) for t in (bool, int, float, complex)}
 
 #: Conversions that are tried where no method fits: structured value -> tensor.  Filled by `ops.conversion`.
 CONVERSIONS: list[Callable[[AbstractTensor], Tensor]] = []

@@ -30,6 +30,7 @@ import numpy as np
 from .. import tree
 from ..api import asarray
 from ..custom import function
+from ..errors import DispatchError, located
 from ..ops import sum as sum_
 from ..tape.record import state
 from ..tensor import AbstractTensor, Tensor
@@ -164,6 +165,12 @@ def wrapped(
         leaves = [asarray(x) if isinstance(x, (np.ndarray, np.generic)) else x for x in leaves]
         layout, *values = foreign.call(structure, (), leaves, is_first=True)
         values = values[: layout.count]
+        for x in values:
+            if not isinstance(x, Tensor):
+                raise DispatchError(located(
+                    f"{name} returned {np.asarray(x).tolist()!r:.40}, which is no array",
+                    "return arrays and numbers, in tuples, lists, dicts and dataclasses",
+                ))
         if is_plain and state.now.captures is None:
             values = [x.numpy()[()] for x in values]
         return tree.unflatten(layout.structure, values)

@@ -80,7 +80,7 @@ def _leaf(x: Any) -> Any:
     try:
         if not isinstance(x, jax.Array):
             x = jax.numpy.asarray(x)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise DispatchError(located(
             f"a wrapped function got {x!r:.40} ({type(x).__name__})",
             "its arguments are arrays and numbers; anything else may be read from outside, as by functools.partial",

@@ -247,6 +247,8 @@ def _dlpack(self, *, stream: Any = None, max_version: Any = None, dl_device: Any
     """
     if copy is False:
         raise BufferError("a tensor's memory is not shared: its value never changes")
+    if dl_device not in (None, (1, 0)):
+        raise BufferError(f"a tensor is in the memory of the CPU, (1, 0), not on {dl_device}")
     return np.array(self).__dlpack__(stream=stream)
 
 

@@ -20,6 +20,7 @@ from .. import tree
 from ..errors import ShapeError, located
 from ..named_types import Number, Scalar
 from ..ops import as_tensor, cast_to, dense, matrix_transpose, stop_gradient, transpose, zeros_like
+from ..ops.declare import axes_in_order
 from ..tensor import AbstractTensor, Tensor
 
 #: Classes whose values scale an array.
@@ -135,12 +136,12 @@ def _not_one(x: Structured, held: Tensor, rank: int) -> ShapeError:
 _RANKS = ("a number", "a vector", "a matrix")
 
 
-def order_of(axes: Any) -> bool:
-    """True if an `axes` argument of `transpose` exchanges the two axes of a matrix.  Raises ShapeError for no order."""
-    places = (1, 0) if axes is None else tuple([a % 2 if -2 <= a < 2 else a for a in axes])
-    if sorted(places) != [0, 1]:
+def order_of(x: StructuredMatrix, axes: Any) -> bool:
+    """True if an `axes` argument of `transpose` exchanges the two axes of x.  Raises ShapeError for no order."""
+    order = [1, 0] if axes is None else axes_in_order("transpose", axes, x.aval)
+    if sorted(order) != [0, 1]:
         raise ShapeError(located(f"transpose: {axes} are not the two axes of a matrix"))
-    return places == (1, 0)
+    return order == [1, 0]
 
 
 def of_rank(name: str, x: Any, rank: int) -> Tensor:

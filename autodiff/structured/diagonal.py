@@ -11,6 +11,7 @@ from .. import ops
 from ..errors import ShapeError, located
 from ..named_types import Matrix
 from ..ops import linalg
+from ..ops.declare import axes_of, axis_of
 from ..ops.shaping import reshaped
 from ..tensor import Tensor
 from .base import StructuredMatrix, check_inner, cotangent_of, of_rank
@@ -141,20 +142,18 @@ def _(x1, x2):
 
 @ops.diagonal.method(Diagonal | UniformScaling)
 def _(x, offset=0, axis1=0, axis2=1):
-    if offset or {axis1 % 2, axis2 % 2} != {0, 1}:
+    if offset or {axis_of("diagonal", axis, x.aval) for axis in (axis1, axis2)} != {0, 1}:
         return ops.diagonal(ops.dense(x), offset, axis1, axis2)
     return _entries(x)
 
 
 @ops.sum.method(Diagonal | UniformScaling)
 def _(x, axis=None, *, dtype=None, keepdims=False):
-    if keepdims or axis == ():
+    axes = axes_of("sum", axis, x.aval)
+    if keepdims or not axes:
         return ops.sum(ops.dense(x), axis, dtype=dtype, keepdims=keepdims)
-    along = None if isinstance(axis, (tuple, list)) and len(axis) == 2 else axis
-    if along is None:
+    if len(axes) == 2:
         return ops.sum(_entries(x), dtype=dtype)
-    if operator.index(axis) not in (-2, -1, 0, 1):
-        return ops.sum(ops.dense(x), axis)  # which refuses it
     return ops.sum(ops.expand_dims(_entries(x), 0), 0, dtype=dtype)  # each row, and each column, has one element
 
 

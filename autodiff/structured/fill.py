@@ -11,7 +11,7 @@ from .. import ops
 from ..custom import Function
 from ..errors import ShapeError, located
 from ..named_types import Number
-from ..ops.declare import axes_of, shape_of
+from ..ops.declare import axes_of, common_dtype, shape_of
 from ..ops.primitive import broadcast_avals, reduced_shape
 from ..ops.shaping import kept
 from ..tensor import Tensor
@@ -118,16 +118,18 @@ def _(x, axis=None, *, dtype=None, keepdims=False):
 @ops.matmul.method(Fill, Tensor)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
-    if len(x1.extents) != 2 or x2.ndim > 2 or x2.dtype.kind == "b":
+    dtype = common_dtype([x1.value, x2])
+    if len(x1.extents) != 2 or x2.ndim > 2 or dtype.kind == "b":
         return ops.dense(x1) @ x2
-    row = x1.value * ops.sum(x2, 0, dtype=x2.dtype)
+    row = x1.value * ops.sum(x2, 0, dtype=dtype)
     return ops.broadcast_to(row, (x1.extents[0], *row.shape))
 
 
 @ops.matmul.method(Tensor, Fill)
 def _(x1, x2):
     check_inner("matmul", x1, x2)
-    if len(x2.extents) != 2 or not 0 < x1.ndim <= 2 or x1.dtype.kind == "b":
+    dtype = common_dtype([x1, x2.value])
+    if len(x2.extents) != 2 or not 0 < x1.ndim <= 2 or dtype.kind == "b":
         return x1 @ ops.dense(x2)
-    column = ops.sum(x1, -1, keepdims=True, dtype=x1.dtype) * x2.value
+    column = ops.sum(x1, -1, keepdims=True, dtype=dtype) * x2.value
     return ops.broadcast_to(column, (*x1.shape[:-1], x2.extents[1]))

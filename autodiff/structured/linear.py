@@ -6,13 +6,16 @@ a multiple of the identity multiplies anything by its number.
 
 from __future__ import annotations
 
+import numpy as np
+
 from .. import ops, tree
 from ..custom import Function
 from ..ops import dense, linalg, project, stop_gradient
+from ..ops.declare import common
 from ..ops.linalg.determinant import SlogdetResult
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import vjp
-from .base import NUMBER, check_inner, check_same, cotangent_of, order_of
+from .base import NUMBER, PartOfSquare, StructuredMatrix, check_inner, check_same, cotangent_of, order_of
 from .diagonal import Diagonal, UniformScaling
 from .matrices import LowerTriangular, SelfAdjoint, Symmetric, UpperTriangular
 
@@ -35,12 +38,14 @@ def _(x):
 
 @ops.astype.method(_LINEAR)
 def _(x, dtype):
+    if isinstance(x, Symmetric) and np.dtype(dtype).kind not in "fc":
+        return ops.astype(x.matrix, dtype)  # integers have no halves, of which a symmetric part is made
     return tree.map(lambda held: ops.astype(held, dtype), x)
 
 
 @ops.transpose.method(_DIAGONAL | SelfAdjoint)
 def _(x, axes=None):
-    order_of(axes)
+    order_of(x, axes)
     return x
 
 
@@ -59,6 +64,14 @@ def _sums(function: Function) -> None:
     function.method(Diagonal, UniformScaling)(of_both)
     function.method(UniformScaling, Diagonal)(of_both)
 
+    def of_full(x1, x2):
+        check_same(function.__name__, x1, x2)
+        full = x1 if isinstance(x1, PartOfSquare) else x2
+        return type(full)(function(*[x.stored if x is full else ops.dense(x) for x in (x1, x2)]))
+
+    function.method(_DIAGONAL, _FULL)(of_full)
+    function.method(_FULL, _DIAGONAL)(of_full)
+
 
 def _product(cls: type) -> None:
     @ops.matmul.method(cls, cls)
@@ -73,25 +86,6 @@ _sums(ops.add)
 _sums(ops.subtract)
 
 
-@ops.add.method(_DIAGONAL, _FULL)
-def _(x1, x2):
-    check_same("add", x1, x2)
-    return type(x2)(ops.dense(x1) + x2.stored)
-
-
-@ops.add.method(_FULL, _DIAGONAL)
-def _(x1, x2):
-    return x2 + x1
-
-
-def _difference(x1, x2):
-    return x1 + -x2
-
-
-ops.subtract.method(_FULL, _DIAGONAL)(_difference)
-ops.subtract.method(_DIAGONAL, _FULL)(_difference)
-
-
 #: Types whose diagonal is at hand, and says the determinant.
 _TRIANGULAR = _DIAGONAL | LowerTriangular | UpperTriangular
 
@@ -101,14 +95,21 @@ def _(x, offset=0, axis1=0, axis2=1):
     return ops.sum(ops.diagonal(x, offset, axis1, axis2))
 
 
+def _floats(name: str, a: StructuredMatrix) -> Tensor:
+    """The diagonal as floats or complex numbers."""
+    return common(name, (("a", ops.diagonal(a)),), "fc")[0]
+
+
 @linalg.det.method(_TRIANGULAR)
 def _(a):
-    return ops.prod(ops.diagonal(a))
+    return ops.prod(_floats("det", a))
 
 
 @linalg.slogdet.method(_TRIANGULAR)
 def _(a):
-    d = ops.diagonal(a)
+    if a.dtype.kind == "c":
+        return linalg.slogdet(ops.dense(a))
+    d = _floats("slogdet", a)
     return SlogdetResult(ops.prod(ops.sign(d)), ops.sum(ops.log(ops.abs(d))))
 
 

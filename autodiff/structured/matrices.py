@@ -7,6 +7,7 @@ from typing import Any
 from .. import ops
 from ..mode import MODE
 from ..ops import linalg
+from ..ops.declare import common
 from ..ops.diagonals import lower_part, upper_part
 from ..ops.linalg.determinant import SlogdetResult, log_det_factored
 from ..ops.linalg.factorization import factored
@@ -22,6 +23,9 @@ class SelfAdjoint(PartOfSquare):
 
     __slots__ = ()
     part = staticmethod(symmetric_part)
+
+    def __init__(self, x: Any) -> None:
+        super().__init__(common(type(self).__name__, (("x", x),), "fc")[0])
 
 
 class Symmetric(SelfAdjoint):
@@ -89,7 +93,7 @@ _TRIANGULAR = LowerTriangular | UpperTriangular
 @ops.transpose.method(_TRIANGULAR)
 def _(x, axes=None):
     across = UpperTriangular if isinstance(x, LowerTriangular) else LowerTriangular
-    return across(x.stored.T) if order_of(axes) else x
+    return across(x.stored.T) if order_of(x, axes) else x
 
 
 @ops.diagonal.method(_TRIANGULAR)
@@ -123,8 +127,8 @@ class Cholesky(SelfAdjoint):
     f64[2] [1. 2.]
     """
 
-    __slots__ = ("_factors",)
-    _factors: dict[bool, Tensor]
+    __slots__ = ("_made",)
+    _made: tuple[tuple[Any, bool], Tensor]
 
     def __init__(self, x: Any) -> None:
         super().__init__(floats("Cholesky", of_rank("Cholesky", x, 2)))
@@ -132,17 +136,17 @@ class Cholesky(SelfAdjoint):
     @property
     def factor(self) -> LowerTriangular:
         """The lower triangular factor."""
-        return LowerTriangular(self._lower())
+        # One serves as long as it is of the present value, tracks as it is to, and a backward has not given it up.
+        now = self.stored.node, MODE.get().tracks
+        of, made = getattr(self, "_made", (None, self.stored))
+        if of != now or made.node.kind.released:
+            made = factored(self.matrix)
+            self._made = now, made
+        return LowerTriangular(made)
 
     def _lower(self) -> Tensor:
-        """The factor as a tensor; one that was made without gradients does not serve where they are tracked."""
-        made = getattr(self, "_factors", None)
-        if made is None:
-            made = self._factors = {}
-        mode = MODE.get().tracks
-        if mode not in made:
-            made[mode] = factored(self.matrix)
-        return made[mode]
+        """The factor as a number that gradients do not flow through: they flow to the matrix."""
+        return self.factor.stored.detach()
 
 
 @ops.project.method(object, Symmetric | Cholesky | _TRIANGULAR)

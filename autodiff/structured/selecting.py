@@ -17,6 +17,7 @@ from .. import ops
 from ..errors import ShapeError, located
 from ..named_types import Matrix, Vector
 from ..ops import linalg
+from ..ops.declare import common
 from ..ops.gathering import index_tensor, scattered
 from ..tensor import Tensor
 from .base import Structured, StructuredMatrix, check_inner, made, order_of
@@ -127,9 +128,9 @@ def _(x1, x2):
 
 @ops.transpose.method(Permutation)
 def _(x, axes=None):
-    return x.inverse if order_of(axes) else x
+    return x.inverse if order_of(x, axes) else x
 
 
 @linalg.solve.method(Permutation, Tensor)
 def _(a, b):
-    return a.inverse @ b
+    return a.inverse @ common("solve", (("b", b),), "fc")[0]

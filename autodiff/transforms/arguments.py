@@ -128,7 +128,7 @@ class Arguments:
     """
 
     def __init__(self, args: tuple, argnums: int | Sequence[int], name: str) -> None:
-        self.single = isinstance(argnums, int)
+        self.single = not isinstance(argnums, (tuple, list))
         self.numbers = checked_numbers(argnums, len(args), name)
         flat = [tree.flatten(a) for a in args]
         self.plain = is_plain([x for leaves, _ in flat for x in leaves])

@@ -182,7 +182,7 @@ def seed_for(result: Tensor, given: Any, taker: str = "backward") -> Tensor:
             ))
         one = constant(1.0, out.aval.dtype)
         return one if not out.shape else spread_to(one, out.shape)
-    if isinstance(given, (bool, int, float)):
+    if isinstance(given, (bool, int, float) + (complex,) * (out.aval.dtype.kind == "c")):
         given = np.full(out.shape, given, out.aval.dtype) if not out.shape else np.asarray(given, out.aval.dtype)
     seed = as_tensor(given, taker, _GIVEN[taker])
     if seed.aval != out.aval:

@@ -184,6 +184,8 @@ def test_misuse_is_refused_with_a_way_out():
         f(jnp.ones(2, jnp.bfloat16))
     with pytest.raises(ad.DispatchError, match=r"(?s)got 'text' \(str\).*test_jax\.py.*read from outside"):
         f("text")
+    with pytest.raises(ad.DispatchError, match=r"got 'b' \(str\)"):
+        f("b")  # the name of a dtype, as JAX reads it
     with pytest.raises(ad.DispatchError, match=r"takes a function, got 3"):
         ad.interop.jax.wrap(3)
     with pytest.raises(ad.ConcretizationError, match=r"ad\.where"):

@@ -277,6 +277,8 @@ def test_other_misuse_is_refused():
         ad.interop.torch.wrap(3)
     with pytest.raises(ad.DispatchError, match=r"(?s)returned 'a' \(str\).*arrays and numbers"):
         ad.interop.torch.wrap(lambda x: "a")(torch.ones(2))
+    with pytest.raises(ad.DispatchError, match=r"(?s)returned None, which is no array.*arrays and numbers"):
+        ad.interop.torch.from_torch(lambda x: (x, None))(np.ones(2))
     f = ad.interop.torch.wrap(lambda x: ad.sum(x * x))
     with pytest.raises(ad.DispatchError, match=r"older vmap.*\n.*\n.*torch\.func"):
         torch.autograd.functional.hessian(f, torch.ones(2), vectorize=True)

@@ -165,6 +165,8 @@ def test_dlpack_gives_a_copy_of_the_value():
     assert t.__dlpack_device__() == (1, 0)
     with pytest.raises(BufferError):
         t.__dlpack__(copy=False)
+    with pytest.raises(BufferError, match="memory of the CPU"):
+        t.__dlpack__(dl_device=(2, 0))
 
 
 def test_dlpack_refuses_to_lose_a_gradient():

@@ -322,3 +322,36 @@ def test_structured_arguments_are_checked_in_their_own_directions(value):
 
     ad.check_gradients(cubes, value, order=2)
     ad.check_gradients(lambda a: ad.sum(ad.dense(a) ** 3), value, order=2)
+
+
+def test_a_jvp_whose_own_derivative_is_wrong_is_found_at_second_order():
+    square = pair(lambda ctx, t: (ctx.save_for_backward(t=t), t * t)[1], lambda ctx, g: 2 * g * ctx.saved_variables.t)
+
+    @square.jvp(ad.Tensor)
+    def _(ctx, dt):
+        return 2 * dt * ctx.saved_variables.t
+
+    ad.check_gradients(square, X, order=3)
+
+    @square.jvp(ad.Tensor)
+    def _(ctx, dt):
+        return 2 * dt * ad.stop_gradient(ctx.saved_variables.t)
+
+    ad.check_gradients(square, X, order=1)
+    with pytest.raises(ad.GradientError, match=r"(?s)second order.*of the tangent that the jvp gives.*the jvp of f at"):
+        ad.check_gradients(square, X)
+
+
+@pytest.mark.parametrize("argnums", [5, -3, 1.0, "a", (0, 7), (0, 0)])
+def test_arguments_to_check_that_the_call_lacks_are_refused(argnums):
+    with pytest.raises(ad.DispatchError, match="argnums"):
+        ad.check_gradients(lambda x, y: ad.sum(x * y), X, X, argnums=argnums)
+
+
+def test_an_integer_of_numpys_numbers_one_argument():
+    def f(x, y):
+        return ad.sum(x * y)
+
+    ad.check_gradients(f, X, X, argnums=np.int64(1))
+    for transformed in (ad.grad(f, np.int64(1)), lambda *xs: ad.value_and_grad(f, np.int64(1))(*xs)[1]):
+        np.testing.assert_array_equal(transformed(X, 2 * X), X)

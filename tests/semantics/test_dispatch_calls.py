@@ -355,3 +355,22 @@ def test_code_that_runs_without_the_name_of_a_module_declares_functions_like_any
     assert x.grad.tolist() == [6.0, 6.0]
     assert str(ad.which(names["triple"], ad.Diagonal([1.0])))
     assert ad.methods(names["double"])
+
+
+def test_a_complex_number_is_a_scalar_where_no_method_takes_a_number():
+    @ad.function
+    def product(x, y): ...
+
+    product.method(ad.Tensor, ad.Tensor)(lambda x, y: x * y)
+    x = ad.tensor([1.0, 2.0])
+    for number in (2, 2.0, True, 1j, np.complex128(1j)):
+        np.testing.assert_array_equal(np.asarray(product(x, number)), np.array([1.0, 2.0]) * number)
+
+
+def test_a_complex_number_takes_the_width_of_what_it_meets_as_others_do():
+    x = ad.tensor(np.array([1.0, 2.0], np.complex64), requires_grad=True)
+    ad.sum(x * x).backward(1j)
+    np.testing.assert_array_equal(x.grad, np.array([2j, 4j], np.complex64))
+    assert "c128[2]" not in str(ad.inspect(lambda x, c: x * c, "c64[2]", 1j).graph)
+    with pytest.raises(ad.GradientError, match="c128"):
+        ad.sum(ad.abs(x)).backward(1j)

@@ -95,6 +95,22 @@ def test_a_factor_made_without_gradients_does_not_serve_where_they_are_tracked()
     assert c.factor.requires_grad
 
 
+def test_one_value_serves_many_backwards_and_its_factor_is_that_of_the_present_matrix():
+    a = ad.tensor(np.diag(D) + 1, requires_grad=True)
+    c, b = ad.Cholesky(a), np.ones(len(D))
+    assert c.factor.stored.node is c.factor.stored.node
+    for f in (la.det, lambda c: ad.sum(la.solve(c, b)), lambda c: ad.sum(la.inv(c)), lambda c: ad.sum(c.factor @ b)):
+        for _ in range(2):
+            a.grad = None
+            f(c).backward()
+            np.testing.assert_allclose(a.grad, ad.grad(lambda x, f=f: f(ad.Cholesky(x)))(np.diag(D) + 1), rtol=1e-12)
+    with ad.no_grad():
+        for _ in range(2):
+            np.testing.assert_allclose(la.solve(c, b), np.linalg.solve(c.matrix, b), rtol=1e-12)
+            c.stored.mul_(2.0)
+    np.testing.assert_allclose(la.det(c).detach(), np.linalg.det(4 * (np.diag(D) + 1)), rtol=1e-12)
+
+
 def test_a_matrix_without_a_factor_is_refused_when_it_is_needed():
     c = ad.Cholesky(-np.eye(2))
     with pytest.raises(ad.LinAlgError, match="not positive definite"):
@@ -281,7 +297,7 @@ def test_derivatives_of_higher_order_keep_the_structure():
         (lambda: ad.Diagonal(D) @ np.ones((2, 2)), r"matmul: inner sizes differ: Diagonal f64\[3,3\] and f64\[2,2\]"),
         (lambda: ad.Diagonal(D) + ad.Diagonal([1.0]), r"add: shapes differ: Diagonal f64\[3,3\] and Diagonal f64\[1,1"),
         (lambda: np.ones((2, 2)) @ ad.Permutation([0]), r"f64\[2,2\] and Permutation bool\[1,1\]"),
-        (lambda: ad.transpose(ad.Diagonal(D), (0, 2)), r"\(0, 2\) are not the two axes of a matrix"),
+        (lambda: ad.transpose(ad.Diagonal(D), (0, 2)), r"transpose: no axis 2 in f64\[3,3\]"),
         (lambda: ad.sum(ad.Diagonal(D), 2), "no axis 2"),
     ],
 )  # fmt: skip
@@ -306,3 +322,47 @@ def test_the_dense_form_of_a_tensor_is_that_tensor_and_of_a_structure_a_new_one(
     written_out = ad.dense(d)
     written_out += 1.0
     np.testing.assert_array_equal(np.asarray(d.diagonal), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("a", [ad.Diagonal([2.0, 3.0, 4.0]), ad.UniformScaling(2.0, 3)], ids=lambda a: type(a).__name__)
+def test_the_axes_of_a_diagonal_matrix_are_those_of_a_matrix(a):
+    for axis in (0, (0,), [-1], (1, 0)):
+        np.testing.assert_array_equal(np.asarray(ad.sum(a, axis)), np.sum(np.asarray(a), tuple(np.ravel(axis))))
+    for refused in (
+        lambda x: ad.sum(x, (0, 0)), lambda x: ad.sum(x, (5, 6)), lambda x: ad.trace(x, 0, 0, 5),
+        lambda x: ad.diagonal(x, 0, 0, 3), lambda x: ad.diagonal(x, 0, -4, 1),
+    ):  # fmt: skip
+        with pytest.raises(ad.ShapeError) as dense:
+            refused(ad.dense(a))
+        with pytest.raises(ad.ShapeError) as ours:
+            refused(a)
+        assert str(ours.value) == str(dense.value)
+    with pytest.raises(TypeError, match="an axis is an integer, not float"):
+        ad.transpose(a, (1.0, 0.0))
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int64, np.complex128])
+@pytest.mark.parametrize("make", [ad.Symmetric, ad.LowerTriangular, lambda x: ad.Diagonal(x[0])])
+def test_of_integers_bool_and_complex_numbers_they_give_what_the_dense_array_gives(make, dtype):
+    a = make(np.array([[1, 1], [0, 1]]).astype(dtype) * dtype(1 + 1j if dtype is np.complex128 else 1))
+    d = ad.Diagonal([0.5, 3.0])
+    for f in (
+        lambda a: a, lambda a: a * 2.0, lambda a: a + a, lambda a: a + d, lambda a: d - a, lambda a: ad.linalg.det(a),
+        lambda a: ad.linalg.slogdet(a + 0 * d).sign, lambda a: ad.linalg.slogdet(a).logabsdet,
+        *[lambda a, to=to: ad.astype(a, to) for to in (np.int32, np.bool_, np.float32, np.complex64)],
+    ):  # fmt: skip
+        ours, dense = ad.dense(f(a)), f(ad.tensor(np.asarray(a)))
+        assert ours.aval == dense.aval
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(dense), rtol=1e-12)
+
+
+def test_products_with_a_fill_are_summed_in_the_dtype_of_the_result():
+    x = np.full((7, 7), 0.1, np.float32)
+    fill, threes = ad.Fill(3, (7, 7)), np.full((7, 7), 3)
+    for ours, dense in ((fill @ x, threes @ x), (x @ fill, x @ threes)):
+        assert ours.dtype == dense.dtype
+        np.testing.assert_allclose(np.asarray(ours), dense, rtol=1e-14)
+
+
+def test_solving_with_a_permutation_gives_floats_as_with_any_matrix():
+    assert ad.linalg.solve(ad.Permutation([1, 0]), [3, 4]).dtype == np.float64
