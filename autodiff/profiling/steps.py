@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from codegen.program import BufferProgram, Gemm
 from codegen.program import Step as ProgramStep
 from codegen.records import replace
+from codegen.runtime.launcher import StepTable
 from codegen.runtime.threads import sharing
 from codegen.runtime.told import ToldProgram, half_of, kind_of_step
 
@@ -132,7 +133,6 @@ class Clock:
 
 
 _STEP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
-_SHARED = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 
 
 class StepTimes:
@@ -206,10 +206,5 @@ def _call_of(native: Any) -> Callable[[int, int], int]:
     """The function of a native step, from Python."""
     if native.share is None:
         return _STEP(native.address)
-    shared, share, count = _SHARED(sharing()), native.share, len(native.extents) + 2
-
-    def call(pointers: int, extents: int) -> int:
-        status: int = shared(native.address, pointers, extents, count, share.blocks, share.chunk, share.total)
-        return status
-
-    return call
+    shared, table = _STEP(sharing()), StepTable([native])
+    return lambda pointers, extents: shared(table.address, pointers)

@@ -6,8 +6,8 @@
     exported_sized("loss", ["n"], record) -> Exported, ExportedSizes       for any n: `sized`
 
 The steps of a program are the same functions as in a process of Python, called with the same numbers; the steps and
-their numbers are constants of the module.  Calls of Python's memory and locks have stand-ins (`stand_ins`), and the
-blocks of a shared loop run one after the other.
+their numbers are constants of the module.  Calls of Python's memory and locks have stand-ins (`stand_ins`); nobody
+shares a loop.
 """
 
 from .pieces import C_FUNCTIONS, KNOWN_SIZES, Exported, NotExportable, exported

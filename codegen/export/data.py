@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from ..records import NamedTuple
-from ..runtime.launcher import Share
 from ..symbols import Conditions, Symbol, SymbolicFloat, formula
 
 
@@ -34,12 +33,11 @@ class _Local(Label):
 
 
 class StepWords(NamedTuple):
-    """A step: a function, the slots of its pointers, its extents, and how it is cut into blocks."""
+    """A step: a function, the slots of its pointers, its extents."""
 
     address: Label
     slots: tuple[Any, ...]
     extents: tuple[Any, ...]
-    share: Share | None
 
 
 class Data:
@@ -81,13 +79,11 @@ class Data:
         text = "".join([f"\\{byte:02X}" for byte in data])
         return self._constant(f'[{len(data)} x i8] c"{text}", align 64')
 
-    def steps(self, steps: Sequence[StepWords], share: Label) -> Label:
-        """Steps as `run_steps` reads them."""
+    def steps(self, steps: Sequence[StepWords]) -> Label:
+        """Steps as `run_steps` reads them: nobody shares them."""
         words: list[Any] = []
         for step in steps:
-            words += (step.address, len(step.slots), self.words(step.slots), self.words(step.extents))
-            s = step.share
-            words += (share, len(step.extents) + 2, s.blocks, s.chunk, s.total) if s else (0,) * 5
+            words += (step.address, len(step.slots), self.words(step.slots), self.words(step.extents), 0, 0, 0, 0, 0)
         return self.words(words)
 
     def number(self, value: Any, dtype: np.dtype) -> Label:

@@ -17,7 +17,6 @@ from ..records import NamedTuple
 from ..runtime import c_calls, engine, orders, product_steps, products
 from ..runtime import share as shares
 from ..runtime.executable import SlotLayout
-from ..runtime.launcher import NativeStep, Share
 from ..runtime.loops import outside, whole
 from ..runtime.run_steps import run_steps
 from ..symbols import NotSymbolic, Symbol, SymbolicFloat
@@ -89,7 +88,6 @@ class ExportWriter:
         self._refused: list[tuple[str, str]] = []
         self._kernels: dict[str, Emitted] = {}
         self._modules: dict[str, dict[str, str]] = {}
-        self._share = Label("@run_in_turn")
 
     # ------------------------------------------------------------ steps
 
@@ -109,31 +107,22 @@ class ExportWriter:
                 return self.nest(nest, slots)
             case HostCall(node):
                 if orders.is_native(node):
-                    names = self.module(orders.text_of(node, Translation()))
-                    return [self._ordered(names("order"), orders.order_step(node, slots)[0])]
+                    names, order = self.module(orders.text_of(node, Translation())), orders.order_step(node, slots)[0]
+                    rows = (0, order.share.total) if order.share else ()
+                    return [StepWords(names("order"), order.slots, (*order.extents, *rows))]
                 self._refused.append((node.op.name, _needs(node)))
         return []
 
     def kernel(self, part: shares.KernelPiece, slots: tuple[int, ...], extents: tuple[int, ...]) -> StepWords:
-        features = engine.target_features()
-        share = None
-        if self.data.numbers is None and part.chunk < part.total:
-            share = Share(part.total, part.chunk)
-        symbol = self.emitted(emit.emit_function(emit.nameless(part.function), features))
-        own = tuple([slots[j] for j in part.memory])
-        return StepWords(symbol, own, part.numbers(extents, is_shared=share is not None), share)
+        symbol = self.emitted(emit.emit_function(emit.nameless(part.function), engine.target_features()))
+        return StepWords(symbol, tuple([slots[j] for j in part.memory]), part.numbers(extents))
 
     def product(self, gemm: Gemm, slots: tuple[int, ...]) -> StepWords:
         a, b, c = slots
         is_swapped, extents, text, words = products.form_of(gemm)
         step, names = self.module(product_steps.step_text()), self.module(text)
         tile = self.data.words([names(word) if isinstance(word, str) else word for word in words])
-        return StepWords(step("product"), (b, a, c) if is_swapped else slots, (tile, *extents), None)
-
-    def _ordered(self, address: Label, order: NativeStep) -> StepWords:
-        if order.share is None or self.data.numbers is None:
-            return StepWords(address, order.slots, order.extents, order.share)
-        return StepWords(address, order.slots, (*order.extents, 0, order.share.total), None)
+        return StepWords(step("product"), (b, a, c) if is_swapped else slots, (tile, *extents))
 
     def nest(self, work: Loop | Branch | While, slots: tuple[int, ...]) -> list[StepWords]:
         """A loop or branch."""
@@ -141,9 +130,9 @@ class ExportWriter:
         words = {}
         for k, step in outside(work, found).items():
             pieces = self.pieces(step, tuple(range(len(step.buffers))))
-            words[k] = self.data.steps(pieces, self._share), len(pieces)
+            words[k] = self.data.steps(pieces), len(pieces)
         addresses = {"account": self.data.function("account_nothing"), "run_steps": Label("@run_steps")}
-        return [StepWords(self.emitted(found.emitted), slots, found.filled(addresses, words), None)]
+        return [StepWords(self.emitted(found.emitted), slots, found.filled(addresses, words))]
 
     # ------------------------------------------------------------ functions
 
@@ -186,7 +175,7 @@ class ExportWriter:
         values = [self.data.number(x, aval.dtype) if type(x) in (Symbol, SymbolicFloat)
                   else self.data.bytes(np.asarray(x, aval.dtype)) for x, aval in zip(hidden, avals, strict=True)]
         described = self.data.words([
-            Label("@run_steps"), self.data.steps(steps, self._share), len(steps), inputs, len(hidden), outputs,
+            Label("@run_steps"), self.data.steps(steps), len(steps), inputs, len(hidden), outputs,
             len(layout.offsets), scratch, program.workspace_bytes, self.data.words(values),
             self.data.words(layout.offsets), 0,
         ])  # fmt: skip
@@ -194,9 +183,8 @@ class ExportWriter:
 
     def joined(self, entrances: str, names: Sequence[str]) -> tuple[bytes, str, tuple[str, ...]]:
         """The object file of these functions, its text, and what it calls.  Raises NotExportable."""
-        declared = "declare i32 @run_in_turn(ptr, ptr, ptr, i64, i64, i64, i64)\n"
         module = Translation()
-        module.beside(declared + self.data.text() + entrances)
+        module.beside(self.data.text() + entrances)
         main = module.text([c_calls.call_program, run_steps])
         data, text, calls = engine.joined([*self.modules(), (main, {})], names)
         missing = [call for call in calls if call not in C_FUNCTIONS]

@@ -10,8 +10,7 @@ interpreter's lock, so no loop ever gets to a signal; memory comes from the C li
 from __future__ import annotations
 
 from ..modes import FLUSHING
-from ..native import Translation, extern, fn, i32, native, ptr, u32, u64, void
-from ..runtime.worker_threads import run_block
+from ..native import Translation, extern, i32, native, u64, void
 
 malloc = extern("malloc", u64, u64)
 realloc = extern("realloc", u64, u64, u64)
@@ -74,22 +73,9 @@ def account_nothing(work: u64) -> i32:
     return i32(0)
 
 
-@native
-def run_in_turn(
-    function: fn[u32, ptr, ptr], pointers: ptr, extents: ptr[u64], n: u64, blocks: u64, chunk: u64, total: u64
-) -> u32:
-    """In place of `run_blocks`: the same blocks, one after the other."""
-    worst = u32(0)
-    for block in range(blocks):
-        status = run_block(function, pointers, extents, n, chunk, total, u64(block))
-        if status > worst:
-            worst = status
-    return worst
-
-
 _FUNCTIONS = (
     PyMem_RawMalloc, PyMem_RawRealloc, PyMem_RawFree, PyGILState_Check, PyGILState_Ensure, PyGILState_Release,
-    PyErr_CheckSignals, PyEval_SaveThread, PyEval_RestoreThread, PyThread_tss_get, account_nothing, run_in_turn,
+    PyErr_CheckSignals, PyEval_SaveThread, PyEval_RestoreThread, PyThread_tss_get, account_nothing,
 )  # fmt: skip
 
 

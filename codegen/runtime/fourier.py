@@ -1,8 +1,8 @@
 """Fourier transforms: native steps, their plans, and the tables that they read.
 
 Rows whose extents have no factors but those of `RADICES` are transformed some side by side, or one by one where they
-are few, or long (`fourier_rows`); both by passes (`fourier_passes`) that read tables of roots, as exact as they can be,
-in pairs of a real part and an imaginary one.  All others are NumPy's (`host_steps`).
+are few, or long (`fourier_rows`); both by passes that read tables of roots, as exact as they can be, in pairs of a real
+part and an imaginary one.  All others are NumPy's (`host_steps`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from .orders import share_of_rows
 
 if TYPE_CHECKING:
     from ..native import Translation
-    from . import fourier_passes, fourier_rows
+    from . import fourier_rows
 else:
-    fourier_passes = later("codegen.runtime.fourier_passes")
     fourier_rows = later("codegen.runtime.fourier_rows")
 
 #: The radices of passes, of which the first that fits is taken.
@@ -45,51 +44,50 @@ _FEW = 4
 #: The longest column of a block.
 _LONGEST = 1 << 20
 
-#: The rows that lie one behind the other, where all do.
-_ALL = 1 << 40
-
 _KINDS = ("complex", "half", "whole")
 
 
 class _WordsOfPlan:
-    """The words of a `fourier_rows.TransformPlan` for rows of n complex numbers, `inner` apart."""
+    """The words of a `fourier_rows.TransformPlan` for so many rows of n complex numbers, `inner` apart; sign: of the
+    angles, -1 for an inverse transform."""
 
-    __slots__ = ("_dtype", "_owned", "words")
+    __slots__ = ("_dtype", "_owned", "_sign", "words")
 
-    def __init__(self, n: int, inner: int, kind: str, dtype: np.dtype, is_inverse: int, *, is_long: bool) -> None:
+    def __init__(self, n: int, rows: int, inner: int, kind: str, dtype: np.dtype, sign: int, *, is_long: bool) -> None:
         self._owned: list[object] = []
-        self._dtype = dtype
-        halves_at = self._placed(halves(n, dtype)) if kind != "complex" else 0
-        counts = [n + (kind == "whole"), n + (kind == "half")]
+        self._dtype, self._sign = dtype, sign
+        halves_at = self._roots(2 * np.arange(n // 2 + 1) + n, 4 * n) if kind != "complex" else 0
+        counts = n + (kind == "whole"), n + (kind == "half")
+        columns, second = n, [0] * 12
         if is_long:
             columns, rows = parts(n) or (n, 1)
-            turns_at = self._placed(turns(rows, columns, dtype))
-            columnwise = [rows, 2 * columns, 2, 0]
-            first = [*columnwise, is_inverse, *columnwise, 0, rows, columns, 0, self._passes(rows), 0, turns_at]
-            second = [columns, 2, 2 * columns, 0, 0, columns, 2 * rows, 2, 0, is_inverse]
-            second += [columns, rows, 0, self._passes(columns), 0, 0]
+            sides = [rows, 2 * columns, 2, 0] * 2
+            first = [*sides, rows, columns, self._passes(rows), self._turns(rows, columns)]
+            second = [columns, 2, 2 * columns, 0, columns, 2 * rows, 2, 0, columns, rows, self._passes(columns), 0]
         else:
-            rows, columns = 0, n
-            nears = [2 if inner > 1 else 2 * count for count in counts]
-            first = []
-            for count, near in zip(counts, nears, strict=True):
-                first += [count, 2 * inner, near, 2 * inner * count, is_inverse]
-            first += [n, inner if inner > 1 else _ALL, _KINDS.index(kind), self._passes(n), halves_at, 0]
-            second = [0] * 16
-        last = [4 * LANES * (columns + 1), n if is_long else 0, _KINDS.index(kind), halves_at, *[2 * c for c in counts]]
+            sides = [x for c in counts for x in (c, 2 * inner, 2 if inner > 1 else 2 * c, 2 * inner * c)]
+            first = [*sides, n, inner if inner > 1 else rows, self._passes(n), 0]
+        last = [_KINDS.index(kind), halves_at, 4 * LANES * (columns + 1), n if is_long else 0, *[2 * c for c in counts]]
         self.words = np.array([*first, *second, *last], np.int64)
 
     def _placed(self, array: np.ndarray) -> int:
         self._owned.append(array)
         return memory.address_of(array)
 
+    def _roots(self, j: np.ndarray, n: int) -> int:
+        return self._placed(roots(self._sign * j, n, self._dtype))
+
+    def _turns(self, rows: int, columns: int) -> int:
+        """exp(-2πi j k / n) for row k, column j: real parts, then imaginary parts."""
+        j = np.multiply.outer(self._sign * np.arange(rows), np.arange(columns))
+        return self._placed(np.ascontiguousarray(np.moveaxis(roots(j, rows * columns, self._dtype), -1, 0)))
+
     def _passes(self, n: int) -> int:
         words, s, name = [], 1, dtype_name(self._dtype)
         for radix in radices(n) or ():
             m, text = n // (s * radix), functools.partial(_text_of_pass, name, radix)
             code = objects.typed("fourier_pass", text, words=f"{radix} of {name}")
-            table = self._placed(factors(radix, m, self._dtype))
-            words += [code.address("fourier_pass"), m, s, table]
+            words += [code.address("fourier_pass"), m, s, self._placed(factors(radix, m, self._sign, self._dtype))]
             self._owned.append(code)
             s *= radix
         return self._placed(np.array([*words, 0], np.int64))
@@ -99,31 +97,23 @@ class _WordsOfPlan:
 
 
 def _text_of_pass(name: str, radix: int, module: Translation) -> str:
-    return module.text([fourier_passes.pass_of(name, radix)])
+    return module.text([fourier_rows.pass_of(name, radix)])
 
 
 def is_native(node: Node) -> bool:
     """True if a call is a transform that machine code does: of some elements."""
-    return isinstance(node.op.lower, lowering.Fourier) and node.aval.size > 0 and _extent_of_passes(node) > 0
+    return isinstance(node.op.lower, lowering.Fourier) and node.aval.size > 0 and _extents(node)[0] > 0
 
 
-def _whole_extent(node: Node) -> int:
-    """Of how many numbers the transform is."""
-    axis = node.keywords["axis"]
-    aval = node.aval if node.op.lower.kind == "whole" else node.inputs[0].aval
-    return aval.shape[axis]
-
-
-def _inner(node: Node) -> int:
-    return math.prod(node.aval.shape[node.keywords["axis"] + 1 :])
-
-
-def _extent_of_passes(node: Node) -> int:
-    """The complex numbers of a row that passes transform: of real ones in packed rows half as many; 0 of others."""
-    n, inner = _whole_extent(node), _inner(node)
-    if node.op.lower.kind != "complex":
+def _extents(node: Node) -> tuple[int, int]:
+    """The complex numbers of a row that passes transform, of real ones in packed rows half as many, 0 of others; and
+    how far apart they are."""
+    axis, kind = node.keywords["axis"], node.op.lower.kind
+    n = (node.aval if kind == "whole" else node.inputs[0].aval).shape[axis]
+    inner = math.prod(node.aval.shape[axis + 1 :])
+    if kind != "complex":
         n = 0 if n % 2 or inner > 1 else n // 2
-    return n if n and radices(n) is not None and (inner == 1 or n <= _LONGEST) else 0
+    return (n if n and radices(n) is not None and (inner == 1 or n <= _LONGEST) else 0), inner
 
 
 def fourier_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[object, ...]]:
@@ -134,14 +124,14 @@ def fourier_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[
     The tables of a long row are as large as the row: room for the result is asked for before they are computed.
     """
     memory.new(node.aval)
-    shape, kind, n, inner = node.aval.shape, node.op.lower.kind, _extent_of_passes(node), _inner(node)
-    rows = node.aval.size // shape[node.keywords["axis"]]
+    kind, (n, inner) = node.op.lower.kind, _extents(node)
+    rows = node.aval.size // node.aval.shape[node.keywords["axis"]]
     size = node.aval.dtype.itemsize // (2 if node.aval.dtype.kind == "c" else 1)
     dtype = np.dtype(f"f{size}")
     is_short = rows > _FEW and 4 * LANES * size * n <= _BLOCK_BYTES
     is_long = inner == 1 and not is_short and parts(n) is not None
     is_inverse = kind == "whole" or (kind == "complex" and node.keywords["inverse"])
-    plan = _WordsOfPlan(n, inner, kind, dtype, int(is_inverse), is_long=is_long)
+    plan = _WordsOfPlan(n, rows, inner, kind, dtype, -1 if is_inverse else 1, is_long=is_long)
     name = dtype_name(dtype)
     code = objects.typed("fourier", lambda module: module.text([fourier_rows.rows_of(name)]), words=f"rows {name}")
     share = share_of_rows(rows, transformed(n, 1), LANES)
@@ -163,53 +153,30 @@ def radices(n: int) -> tuple[int, ...] | None:
 
 
 def parts(n: int) -> tuple[int, int] | None:
-    """(columns, rows) of a row of n, which has small factors alone, as alike as can be; None where they are too few."""
-    divisors, most, rest, factor = {1}, math.isqrt(n), n, 2
-    while rest > 1:
-        while rest % factor:
-            factor += 1
-        rest //= factor
-        divisors |= {d * factor for d in divisors if d * factor <= most}
-    found = max(divisors)
-    return (n // found, found) if found >= LANES else None
-
-
-# ------------------------------------------------------------ tables
-
-
-def factors(radix: int, m: int, dtype: np.dtype) -> np.ndarray:
-    """Numbers that a pass reads: the roots of its butterfly, then w^(p k) for p = 0, 1, .."""
-    p, k = np.ogrid[:m, 1:radix]
-    turned = roots(p * k, m * radix, dtype)
-    k, j = np.ogrid[1 : (radix + 1) // 2, 1 : (radix + 1) // 2]
-    return np.concatenate([roots(k * j % radix, radix, dtype).reshape(-1), turned.reshape(-1)])
-
-
-def halves(n: int, dtype: np.dtype) -> np.ndarray:
-    """-i exp(-2πi k / 2n) for k = 0 .. n / 2: a quarter turn further."""
-    return roots(2 * np.arange(n // 2 + 1) + n, 4 * n, dtype)
-
-
-def turns(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
-    """exp(-2πi j k / n) for row k, column j: real parts, then imaginary parts."""
-    k, j = np.ogrid[:rows, :columns]
-    return np.ascontiguousarray(np.moveaxis(roots(j * k, rows * columns, dtype), -1, 0))
+    """(columns, rows) of a row of n, as alike as can be; None where they are too few."""
+    return next(((n // d, d) for d in range(math.isqrt(n), LANES - 1, -1) if n % d == 0), None)
 
 
 # ------------------------------------------------------------ roots
 
 
+def factors(radix: int, m: int, sign: int, dtype: np.dtype) -> np.ndarray:
+    """Numbers that a pass reads: the roots of its butterfly, then w^(p k) for p = 0, 1, .."""
+    p, k = np.ogrid[:m, 1:radix]
+    i, j = np.ogrid[1 : (radix + 1) // 2, 1 : (radix + 1) // 2]
+    return np.concatenate([roots(sign * j, n, dtype).reshape(-1) for j, n in ((i * j, radix), (p * k, m * radix))])
+
+
 def roots(j: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
     """exp(-2πi j / n), in pairs: of many angles, as products of those of two parts of j."""
-    found = np.empty((*np.shape(j), 2), dtype)
+    found = np.empty((*j.shape, 2), dtype)
     flat, pairs = j.reshape(-1), found.reshape(-1, 2)
-    is_short = flat.size <= _FEW_ANGLES
-    near = _exact_roots(flat if is_short else np.arange(_FEW_ANGLES), n)
+    near = _exact_roots(np.arange(min(n, _FEW_ANGLES)), n)
     for k in range(0, flat.size, _AT_ONCE):
-        coarse, fine = np.divmod(flat[k : k + _AT_ONCE], _FEW_ANGLES)
+        coarse, fine = np.divmod(flat[k : k + _AT_ONCE] % n, _FEW_ANGLES)
         first = int(coarse.min())
-        far = () if is_short else _exact_roots(np.arange(first, int(coarse.max()) + 1) * _FEW_ANGLES, n)
-        w = near if is_short else far[coarse - first] * near[fine]
+        far = _exact_roots(np.arange(first, int(coarse.max()) + 1) * _FEW_ANGLES, n)
+        w = far[coarse - first] * near[fine]
         pairs[k : k + _AT_ONCE, 0], pairs[k : k + _AT_ONCE, 1] = w.real, w.imag
     return found
 
@@ -223,7 +190,6 @@ def _exact_roots(j: np.ndarray, n: int) -> np.ndarray:
     pi = np.longdouble(math.pi) + np.longdouble(1.2246467991473532e-16)
     angle = (4 * j - quarters * n) * (pi / (2 * np.longdouble(n)))
     c, s = np.cos(angle), np.sin(angle)
-    q = quarters & 3
     found = np.empty(j.shape, np.clongdouble)
-    found.real, found.imag = np.choose(q, [c, -s, -c, s]), np.choose(q, [-s, -c, s, c])
+    found.real, found.imag = np.choose(quarters & 3, [c, -s, -c, s]), np.choose(quarters & 3, [-s, -c, s, c])
     return found

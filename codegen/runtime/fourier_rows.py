@@ -1,4 +1,4 @@
-"""Rows of Fourier transforms in native Python (`codegen.native`).
+"""Fourier transforms in native Python (`codegen.native`): rows, and the passes over them.
 
     i32 fourier(pointers, extents)      pointers (x, y), extents (address of a `TransformPlan`, begin, end)
 
@@ -6,11 +6,21 @@ transforms the rows in [begin, end), LANES of them side by side, in two buffers 
 row of n = rows · columns numbers is a matrix: first its columns are transformed so, and multiplied by the numbers at
 `turns`, then its rows.
 
-- An inverse transform is one of numbers whose real and imaginary parts are exchanged (`swap`), before and after.
-- 2n real numbers are n complex ones, their even and odd elements: `split` takes the spectra of these two apart, `join`
-  puts them together.
+An element of a buffer is LANES real parts, then as many imaginary ones.  With r the radix, a pass (Stockham's)
+
+    fourier_pass(given, taken, m, s, factors)
+    taken[q + s (r p + k)] = w^(p k) · sum over j of given[q + s (p + m j)] exp(-2πi j k / r)     w = exp(-2πi / (r m))
+
+is done for all p < m, q < s: passes with r1 r2 ... = n, s = 1, r1, r1 r2, ..., m = n / (r s) give the transform in its
+natural order.  `factors` are w^(p k) for k = 1 .. r - 1, of p = 0, 1, ...  Before them come exp(-2πi j k / r) for
+0 < j, k < r / 2.  All tables of an inverse transform are the conjugates of these.
+
+2n real numbers are n complex ones, their even and odd elements: `split` takes the spectra of these two apart, `join`
+puts them together.
 
 Rows that hold nan or infinities give REFUSED: where they end up depends on the order of sums: the references decide.
+
+Source: Van Loan, "Computational Frameworks for the Fast Fourier Transform" (1992), section 1.7.
 """
 
 # mypy: ignore-errors
@@ -21,7 +31,7 @@ from __future__ import annotations
 from ..kernel.nest import Status
 from ..lowering import LANES
 from ..native import NO_MEMORY, Struct, extern, fn, i32, i64, local, native, ptr, shuffle, u64, vector, void
-from .fourier_passes import FLOATS
+from .vectors import FLOATS, any_of, square_of
 
 #: The kinds of transforms: of complex numbers, of real ones to the half of their spectrum, of that to real ones.
 COMPLEX, HALF, WHOLE = range(3)
@@ -45,20 +55,17 @@ class Pass(Struct):
 
 class Side(Struct):
     """The elements of rows in an array, pairs of numbers: how many a row has, and, in numbers, how far one is from the
-    next; how far a row is from the next, and `inner` rows from the next ones; 1 where the parts of pairs are
-    exchanged, else 0."""
+    next; how far a row is from the next, and `inner` rows from the next ones."""
 
     count: i64
     step: i64
     near: i64
     far: i64
-    swap: i64
 
 
 class BlockRows(Struct):
     """Transforms of rows of n complex numbers, undivided.
 
-    halves    -i exp(-2πi k / 2n) for k <= n / 2
     turns     exp(-2πi j k / n) for row k, column j of a matrix: real parts, then imaginary ones; null without matrix
     """
 
@@ -66,15 +73,14 @@ class BlockRows(Struct):
     taken: Side
     n: i64
     inner: i64
-    kind: i64
     passes: ptr[Pass]
-    halves: ptr
     turns: ptr
 
 
 class TransformPlan(Struct):
     """Transforms of rows, or of the columns and of the rows of the matrix that a row is.
 
+    halves   -i exp(-2πi k / 2n) for k <= n / 2, of real numbers
     room     the numbers that blocks need memory for
     count    of numbers in a matrix, or 0
     row      from one matrix to the next: of what is given, and of what is taken
@@ -82,50 +88,109 @@ class TransformPlan(Struct):
 
     first: BlockRows
     second: BlockRows
-    room: i64
-    count: i64
     kind: i64
     halves: ptr
+    room: i64
+    count: i64
     given_row: i64
     taken_row: i64
+
+
+# ------------------------------------------------------------ passes
+
+
+def pass_of(dtype, radix):
+    """`fourier_pass` for a radix, of f32 or f64 numbers.
+
+    Elements j from either end have the same cosines, and opposite sines; the one in the middle, where there is one, is
+    added for even k and taken away for odd ones.
+    """
+    number, half, is_even = FLOATS[dtype], (radix - 1) // 2, radix % 2 == 0
+    element, pairs, parts = vector[number, LANES], tuple(range(half)), (0, 1)
+
+    @native(inline=True, contract=True)
+    def put(taken: ptr[element], w: ptr[number], re: element, im: element) -> void:
+        c = element(w[0])
+        d = element(w[1])
+        taken[0] = re * c - im * d
+        taken[1] = re * d + im * c
+
+    @native(inline=True, contract=True)
+    def butterfly(
+        given: ptr[element], taken: ptr[element], apart: i64, s: i64, w: ptr[number], angles: ptr[number]
+    ) -> void:  # fmt: skip
+        sums = local(element, 2 * radix)
+        differences = local(element, 2 * radix)
+        alone = local(element, 4)  # of even k, then of odd ones
+        all_ = local(element, 4)  # of k = 0, then of the middle one
+        found = local(element, 4)
+        for part in parts:
+            alone[part] = given[part]
+            alone[2 + part] = given[part]
+            if is_even:
+                middle = given[radix * apart + part]
+                alone[part] += middle
+                alone[2 + part] -= middle
+            all_[part] = alone[part]
+            all_[2 + part] = alone[(half + 1) % 2 * 2 + part]
+            for j in pairs:
+                near = given[2 * (j + 1) * apart + part]
+                over = given[2 * (radix - 1 - j) * apart + part]
+                sums[2 * j + part] = near + over
+                differences[2 * j + part] = near - over
+                all_[part] += sums[2 * j + part]
+                if j % 2:
+                    all_[2 + part] += sums[2 * j + part]
+                else:
+                    all_[2 + part] -= sums[2 * j + part]
+        taken[0] = all_[0]
+        taken[1] = all_[1]
+        if is_even:
+            put(taken + radix * s, w + radix - 2, all_[2], all_[3])
+        for k in pairs:
+            for part in parts:
+                found[part] = alone[(k + 1) % 2 * 2 + part]
+                found[2 + part] = element(0.0)
+            for j in pairs:
+                c = element(angles[2 * (k * half + j)])
+                d = element(angles[2 * (k * half + j) + 1])
+                for part in parts:
+                    found[part] += sums[2 * j + part] * c
+                    found[2 + part] += differences[2 * j + part] * d
+            put(taken + 2 * (k + 1) * s, w + 2 * k, found[0] - found[3], found[1] + found[2])
+            put(taken + 2 * (radix - 1 - k) * s, w + 2 * (radix - 2 - k), found[0] + found[3], found[1] - found[2])
+
+    @native
+    def fourier_pass(given: ptr[element], taken: ptr[element], m: i64, s: i64, factors: ptr[number]) -> void:
+        w = factors + 2 * half * half
+        for p in range(m):
+            for q in range(s):
+                butterfly(given + 2 * (p * s + q), taken + 2 * (p * s * radix + q), m * s, s, w, factors)
+            w += 2 * (radix - 1)
+
+    return fourier_pass
 
 
 # ------------------------------------------------------------ blocks
 
 
 def move_of(number, is_load):
-    """The function that loads rows into a block, or stores a block.
-
-    Its arguments: pointers to the rows, the block, the side on which the rows are, and the `way` in which they lie.
-    """
+    """The function that loads rows into a block, or stores a block: pointers to the rows, the block, so many elements
+    that are so far apart, the `way` in which rows lie."""
     element, pairs, lanes = vector[number, LANES], vector[number, 2 * LANES], tuple(range(LANES))
-    exchanges = tuple([(i, i + d, *_squares(d)) for d in (4, 2, 1) for i in lanes if not i & d])
+    transpose = square_of(pairs, LANES)
 
     @native(inline=True)
-    def transpose(square: ptr[pairs]) -> void:
-        """Transpose rows in place: two rows a distance apart exchange the squares that are that far from the
-        diagonal."""
-        for i, j, low, high in exchanges:
-            row = square[i]
-            other = square[j]
-            square[i] = shuffle(row, other, low)
-            square[j] = shuffle(row, other, high)
-
-    @native(inline=True)
-    def move_pairs(row: ptr[pairs], re: ptr[element], im: ptr[element]) -> void:
+    def move_pairs(row: ptr[pairs], block: ptr[element]) -> void:
         if is_load:
             both = row[0]
-            re[0] = shuffle(both, both, _EVEN)
-            im[0] = shuffle(both, both, _ODD)
+            block[0] = shuffle(both, both, _EVEN)
+            block[1] = shuffle(both, both, _ODD)
         else:
-            row[0] = shuffle(re[0], im[0], _MIXED)
+            row[0] = shuffle(block[0], block[1], _MIXED)
 
     @native(inline=False)
-    def move(rows: ptr[ptr[number]], block: ptr[element], side: ptr[Side], way: i64) -> void:
-        count = side.count
-        step = side.step
-        re = block + side.swap
-        im = block + (1 - side.swap)
+    def move(rows: ptr[ptr[number]], block: ptr[element], count: i64, step: i64, way: i64) -> void:
         square = local(pairs, LANES)
         i = i64(0)
         while way == ROWS and i + LANES <= count:
@@ -133,55 +198,82 @@ def move_of(number, is_load):
                 if is_load:
                     square[lane] = ptr[pairs](rows[lane] + 2 * i)[0]
                 else:
-                    move_pairs(square + lane, re + 2 * (i + lane), im + 2 * (i + lane))
+                    move_pairs(square + lane, block + 2 * (i + lane))
             transpose(square)
             for lane in lanes:
                 if is_load:
-                    move_pairs(square + lane, re + 2 * (i + lane), im + 2 * (i + lane))
+                    move_pairs(square + lane, block + 2 * (i + lane))
                 else:
                     ptr[pairs](rows[lane] + 2 * i)[0] = square[lane]
             i += LANES
         while i < count:
             if way == PAIRS:
-                move_pairs(ptr[pairs](rows[0] + i * step), re + 2 * i, im + 2 * i)
+                move_pairs(ptr[pairs](rows[0] + i * step), block + 2 * i)
             else:
                 for lane in range(LANES):
                     x = rows[lane] + i * step
-                    a = ptr[number](re + 2 * i) + lane
-                    b = ptr[number](im + 2 * i) + lane
+                    at = ptr[number](block + 2 * i) + lane
                     if is_load:
-                        a[0] = x[0]
-                        b[0] = x[1]
+                        at[0] = x[0]
+                        at[LANES] = x[1]
                     else:
-                        x[0] = a[0]
-                        x[1] = b[0]
+                        x[0] = at[0]
+                        x[1] = at[LANES]
             i += 1
 
     return move
 
 
-def _squares(d):
-    """The lanes of the first of two rows of pairs a distance apart, and of the second, when they are exchanged."""
-    low = [k if not k & d else LANES + k - d for k in range(LANES)]
-    high = [k + d if not k & d else LANES + k for k in range(LANES)]
-    return [tuple([2 * k + part for k in picked for part in (0, 1)]) for picked in (low, high)]
+def pair_of(number, element, is_split):
+    """`split` or `join`.
+
+    Z is the transform of the numbers with even places as real parts, those with odd ones as imaginary parts.  Split,
+    X[k] = E + O and X[n-k] = conj(E - O) for
+
+        E = (Z[k] + conj Z[n-k]) / 2      O = (Z[k] - conj Z[n-k]) / 2 · the table's k-th
+
+    Joined, the same without the halves gives the Z whose inverse transform, undivided, is that of X; what X[0] and X[n]
+    have as imaginary parts is not read.
+    """
+    half = 0.5 if is_split else 1.0
+
+    @native(inline=False, contract=True)
+    def pair(row: ptr[element], n: i64, table: ptr[number]) -> void:
+        end = row + 2 * n
+        first = row[0]
+        if is_split:
+            last = row[1]
+            row[1] = element(0.0)
+            end[0] = first - last
+            end[1] = element(0.0)
+        else:
+            last = end[0]
+            row[1] = first - last
+        row[0] = first + last
+        for k in range(1, (n >> 1) + 1):
+            a = row + 2 * k
+            b = row + 2 * (n - k)
+            c = element(table[2 * k])
+            d = element(table[2 * k + 1])
+            even_re = (a[0] + b[0]) * element(half)
+            even_im = (a[1] - b[1]) * element(half)
+            odd_re = (a[0] - b[0]) * element(half)
+            odd_im = (a[1] + b[1]) * element(half)
+            turned_re = odd_re * c - odd_im * d
+            turned_im = odd_re * d + odd_im * c
+            a[0] = even_re + turned_re
+            a[1] = even_im + turned_im
+            b[0] = even_re - turned_re
+            b[1] = turned_im - even_im
+
+    return pair
 
 
-def block_of(number):
-    """The functions that load a block, store it, transform it: where the result is; and that look for what is not
-    finite."""
-    element, truths = vector[number, LANES], vector[bool, LANES]
-    any_lane = extern(f"llvm.vector.reduce.or.v{LANES}i1", bool, truths, plain=lambda x: any(x.values))
-
-    @native(inline=False)
-    def transform(passes: ptr[Pass], block: ptr[element], other: ptr[element]) -> ptr[element]:
-        while passes.run is not None:
-            passes.run(block, other, passes.m, passes.s, passes.factors)
-            kept = block
-            block = other
-            other = kept
-            passes += 1
-        return block
+def side_by_side(number):
+    """The function that transforms some rows, false where they are not finite."""
+    element = vector[number, LANES]
+    load, store, any_lane = move_of(number, True), move_of(number, False), any_of(LANES)
+    split, join = pair_of(number, element, True), pair_of(number, element, False)
 
     @native(inline=False)
     def is_finite(block: ptr[element], count: i64) -> bool:
@@ -190,67 +282,9 @@ def block_of(number):
             sum_ += block[i] * element(0.0)  # nan of what is not
         return not any_lane(sum_ != element(0.0))
 
-    return move_of(number, True), move_of(number, False), transform, is_finite
-
-
-# ------------------------------------------------------------ real numbers
-
-
-def pair_of(number, element, is_split):
-    half, sign = (0.5, 1.0) if is_split else (1.0, -1.0)
-
-    @native(inline=False, contract=True)
-    def pair(row: ptr[element], n: i64, table: ptr[number], swap: i64) -> void:
-        """Z is the transform of the numbers with even places as real parts, those with odd ones as imaginary
-        parts.  Split, X[k] = E + O and X[n-k] = conj(E - O) for
-
-            E = (Z[k] + conj Z[n-k]) / 2      O = (Z[k] - conj Z[n-k]) / 2 · the table's k-th
-
-        Joined, the same without the halves, and with the conjugates of the table, gives the Z whose inverse
-        transform, undivided, is that of X; what X[0] and X[n] have as imaginary parts is not read.
-        """
-        end = row + 2 * n
-        first = row[swap]
-        if is_split:
-            last = row[1 - swap]
-            row[1 - swap] = element(0.0)
-            end[swap] = first - last
-            end[1 - swap] = element(0.0)
-            row[swap] = first + last
-        else:
-            row[1 - swap] = first - end[swap]
-            row[swap] = first + end[swap]
-        for k in range(1, (n >> 1) + 1):
-            a = row + 2 * k
-            b = row + 2 * (n - k)
-            c = element(table[2 * k])
-            d = element(table[2 * k + 1] * sign)
-            even_re = (a[swap] + b[swap]) * element(half)
-            even_im = (a[1 - swap] - b[1 - swap]) * element(half)
-            odd_re = (a[swap] - b[swap]) * element(half)
-            odd_im = (a[1 - swap] + b[1 - swap]) * element(half)
-            turned_re = odd_re * c - odd_im * d
-            turned_im = odd_re * d + odd_im * c
-            a[swap] = even_re + turned_re
-            a[1 - swap] = even_im + turned_im
-            b[swap] = even_re - turned_re
-            b[1 - swap] = turned_im - even_im
-
-    return pair
-
-
-# ------------------------------------------------------------ rows
-
-
-def side_by_side(number):
-    """The function that transforms some rows, false where they are not finite."""
-    element = vector[number, LANES]
-    load, store, transform, is_finite = block_of(number)
-    split, join = pair_of(number, element, True), pair_of(number, element, False)
-
     @native(inline=False, contract=True)
     def turn(block: ptr[element], count: i64, re: ptr[number], im: ptr[number], step: i64) -> void:
-        """Multiply each number by one of its own."""
+        """Multiply numbers, each by one of its own."""
         for i in range(count):
             x = block[2 * i]
             y = block[2 * i + 1]
@@ -270,42 +304,47 @@ def side_by_side(number):
         return r // inner * side.far + r % inner * side.near
 
     @native(inline=False)
-    def some(x: ptr[number], y: ptr[number], rows: ptr[BlockRows], room: ptr[number], begin: i64, end: i64) -> bool:
+    def some(
+        x: ptr[number], y: ptr[number], rows: ptr[BlockRows], kind: i64, halves: ptr[number], room: ptr[number],
+        begin: i64, end: i64,
+    ) -> bool:  # fmt: skip
         """The rows in [begin, end).  Of fewer than a block some are done twice."""
         xs = local(ptr[number], LANES)
         ys = local(ptr[number], LANES)
-        block = ptr[element](room)
         given = rows.given
         taken = rows.taken
         n = rows.n
         inner = rows.inner
         r = begin
         while r < end:
+            block = ptr[element](room)
+            other = block + 2 * (n + 1)
             at = r if r + LANES <= end or end - begin < LANES else end - LANES
             is_beside = at + LANES <= end and at % inner + LANES <= inner
-            if is_beside:
-                x_at = x + begin_of(given, at, inner)
-                y_at = y + begin_of(taken, at, inner)
-                for lane in range(LANES):
-                    xs[lane] = x_at + lane * given.near
-                    ys[lane] = y_at + lane * taken.near
-            else:
-                for lane in range(LANES):
-                    one = at + lane if at + lane < end else end - 1
-                    xs[lane] = x + begin_of(given, one, inner)
-                    ys[lane] = y + begin_of(taken, one, inner)
-            load(xs, block, given, way_of(given, is_beside))
+            x_at = x + begin_of(given, at, inner)
+            y_at = y + begin_of(taken, at, inner)
+            for lane in range(LANES):
+                one = at + lane if at + lane < end else end - 1
+                xs[lane] = x_at + lane * given.near if is_beside else x + begin_of(given, one, inner)
+                ys[lane] = y_at + lane * taken.near if is_beside else y + begin_of(taken, one, inner)
+            load(xs, block, given.count, given.step, way_of(given, is_beside))
             if not is_finite(block, given.count):
                 return False
-            if rows.kind == WHOLE:
-                join(block, n, ptr[number](rows.halves), given.swap)
-            found = transform(rows.passes, block, block + 2 * (n + 1))
+            if kind == WHOLE:
+                join(block, n, halves)
+            passes = rows.passes
+            while passes.run is not None:
+                passes.run(block, other, passes.m, passes.s, passes.factors)
+                kept = block
+                block = other
+                other = kept
+                passes += 1
             if rows.turns is not None:
-                turns = ptr[number](rows.turns)
-                turn(found, n, turns + at, turns + at + n * inner, inner)
-            if rows.kind == HALF:
-                split(found, n, ptr[number](rows.halves), 0)
-            store(ys, found, taken, way_of(taken, is_beside))
+                turns = ptr[number](rows.turns) + at
+                turn(block, n, turns, turns + n * inner, inner)
+            if kind == HALF:
+                split(block, n, halves)
+            store(ys, block, taken.count, taken.step, way_of(taken, is_beside))
             r += LANES
         return True
 
@@ -330,12 +369,12 @@ def rows_of(dtype):
             given = turned + 2 * n
             for i in range(2 * (n + 1)):
                 given[i] = x[i]
-            join(given, n, ptr[number](plan.halves), 0)
-        if not some(given, turned, plan.first, room, 0, plan.first.inner):
+            join(given, n, ptr[number](plan.halves))
+        if not some(given, turned, plan.first, COMPLEX, None, room, 0, plan.first.inner):
             return False
-        some(turned, y, plan.second, room, 0, plan.second.inner)
+        some(turned, y, plan.second, COMPLEX, None, room, 0, plan.second.inner)
         if plan.kind == HALF:
-            split(y, n, ptr[number](plan.halves), 0)
+            split(y, n, ptr[number](plan.halves))
         return True
 
     @native
@@ -345,13 +384,14 @@ def rows_of(dtype):
         if room is None:
             return i32(no_memory)
         numbers = ptr[number](room) + (64 - u64(room) % 64) // size
+        x = pointers[0]
+        y = pointers[1]
         is_done = True
         if plan.count == 0:
-            is_done = some(pointers[0], pointers[1], plan.first, numbers, extents[1], extents[2])
+            is_done = some(x, y, plan.first, plan.kind, ptr[number](plan.halves), numbers, extents[1], extents[2])
         else:
             for r in range(extents[1], extents[2]):
-                if is_done:
-                    is_done = matrix(pointers[0] + r * plan.given_row, pointers[1] + r * plan.taken_row, plan, numbers)
+                is_done = is_done and matrix(x + r * plan.given_row, y + r * plan.taken_row, plan, numbers)
         free(room)
         return i32(0) if is_done else i32(refused)
 

@@ -138,8 +138,9 @@ def loaded(key: str, name: str, kernels: KernelTable, disk: DiskCache) -> Found 
     if entry is None:
         return None
     inputs, outputs, offsets, workspace, steps, is_long, operations = marshal.loads(entry.object_bytes)
-    found = kernels.kept([name for kind, name, *_ in steps if kind == "kernel"], disk)
-    if found is None:
+    needed = {name for kind, name, *_ in steps if kind == "kernel"}
+    found = kernels.kept(needed, lambda: disk)
+    if not found.keys() >= needed:  # a kernel whose file is gone may have been in the object of another
         return None
     made: list[NativeStep] = []
     owns: list[Any] = []

@@ -8,7 +8,7 @@ is compiled as one module, because a module costs a link and three memory maps h
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -61,8 +61,7 @@ class KernelTable:
         features = engine.target_features()
         told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
         keys: dict[int, str] = {}
-        found: dict[str, NativeKernel] = {}
-        missing: dict[str, Emitted] = {}
+        wanted: dict[str, Emitted] = {}
         of_form: dict[Hashable, str] = {}
         for function in functions:
             form: Hashable = id(function)  # with its lines there is no other like it
@@ -70,64 +69,46 @@ class KernelTable:
                 form = function.text
             elif told is None:
                 form = form_of(function)
-            if form in of_form:
-                keys[id(function)] = of_form[form]
-                continue
-            if isinstance(function, emit.Emitted):
-                emitted = function
-            elif told is None:
-                emitted = emit.emit_function(emit.nameless(function), features)
-            else:
-                emitted = emit.emit_function(emit.nameless(function, function.name), features, told)
-            key = keys[id(function)] = objects.key_of(emit.module_of([emitted], features))
-            of_form[form] = key
-            if key in found or key in missing:
-                continue
-            native = self._known(key)
-            if native is None:
-                missing[key] = emitted.named(f"{_PREFIX}{key}" if told is None else f"{emitted.name}.{key}")
-            else:
-                found[key] = native
-        disk = self.disk() if missing else None
-        if disk:
-            self._from_disk(disk, missing, found)
+            if form not in of_form:
+                if isinstance(function, emit.Emitted):
+                    emitted = function
+                elif told is None:
+                    emitted = emit.emit_function(emit.nameless(function), features)
+                else:
+                    emitted = emit.emit_function(emit.nameless(function, function.name), features, told)
+                key = of_form[form] = objects.key_of(emit.module_of([emitted], features))
+                wanted.setdefault(key, emitted)
+            keys[id(function)] = of_form[form]
+        disk = functools.cache(self.disk)
+        found = self.kept(wanted, disk)
+        missing = {
+            key: e.named(f"{_PREFIX}{key}" if told is None else f"{e.name}.{key}")
+            for key, e in wanted.items()
+            if key not in found
+        }
         if missing:
             text = emit.module_of(list(missing.values()), features)
-            self._keep(objects.made(list(missing), text, disk, None), found)
+            self._keep(objects.made(list(missing), text, disk(), None), found)
             self.compiled_modules += 1
         return {number: found[key] for number, key in keys.items()}
+
+    def kept(self, keys: Iterable[str], disk: Callable[[], DiskCache | None]) -> dict[str, NativeKernel]:
+        """The kernels of these keys that are here or on disk.  An object brings all its kernels with it."""
+        found: dict[str, NativeKernel] = {}
+        for key in keys:
+            native = found.get(key) or self._known(key)
+            if native is not None:
+                found[key] = native
+            elif (code := objects.loaded(key, disk(), None)) is not None:
+                self.disk_objects += 1
+                self._keep(code, found)
+        return found
 
     def _known(self, key: str) -> NativeKernel | None:
         found = self._table.get(key)
         if found is None and (living := self._living.get(key)) is not None:
             found = living()
         return found
-
-    def _from_disk(self, disk: DiskCache, missing: dict[str, Emitted], found: dict[str, NativeKernel]) -> None:
-        """Move what is on disk from `missing` to `found`.  An object brings all its kernels with it."""
-        for key in list(missing):
-            if key in missing:
-                code = objects.loaded(key, disk, None)
-                if code is not None:
-                    self.disk_objects += 1
-                    self._keep(code, found)
-                    for name in code.names:
-                        missing.pop(_key_of(name), None)
-
-    def kept(self, keys: Collection[str], disk: DiskCache) -> dict[str, NativeKernel] | None:
-        """The kernels of these keys, from here or from disk; None if one of them is nowhere.
-
-        A kernel whose file is gone may be in the object of another.
-        """
-        found: dict[str, NativeKernel] = {}
-        for key in keys:
-            native = found.get(key) or self._known(key)
-            if native is not None:
-                found[key] = native
-            elif (code := objects.loaded(key, disk, None)) is not None:
-                self.disk_objects += 1
-                self._keep(code, found)
-        return found if found.keys() >= {*keys} else None
 
     def _keep(self, code: engine.MachineCode, found: dict[str, NativeKernel]) -> None:
         for name in code.names:

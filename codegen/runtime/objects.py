@@ -26,9 +26,9 @@ from .machine import package_identity
 if TYPE_CHECKING:
     from ..native import Translation
 
-#: Code of functions by what says all of them.  It is never unloaded: steps have its addresses to the end of the
-#: process, threads sleep in it.
-_named: dict[tuple, dict[str, MachineCode]] = {}
+#: The code that has a function, by its name, what says all of it, and the build.  It is never unloaded: steps have its
+#: addresses to the end of the process, threads sleep in it.
+_named: dict[tuple[str, str, str], MachineCode] = {}
 
 #: Counts up when the same text comes to mean other code (other passes, another calling convention).
 VERSION = 2
@@ -55,8 +55,12 @@ def named(
     words   for each function, by name, what says all of it
     write   the text of a module of such functions
     """
-    key = (*words.items(), _build())
-    return _named.get(key) or _named.setdefault(key, _found(words, write, imports))
+    build = _build()
+    missing = {name: said for name, said in words.items() if (name, said, build) not in _named}
+    if missing:
+        for name, code in _found(missing, write, imports).items():
+            _named.setdefault((name, missing[name], build), code)
+    return {name: _named[name, said, build] for name, said in words.items()}
 
 
 def _found(

@@ -25,6 +25,7 @@ from __future__ import annotations
 from ..emit.target import Target
 from ..kernel.nest import Status
 from ..native import NO_MEMORY, constants, extern, i8, i32, i64, local, native, ptr, select, u32, u64, vector, void
+from .vectors import any_of
 
 #: Elements as they are in memory, and if they are floats.
 KINDS = {"f32": (i32, True), "f64": (i64, True), "i32": (i32, False), "i64": (i64, False), "bool": (i8, False)}
@@ -60,9 +61,7 @@ def words_of(dtype, V):
         extern(f"llvm.vector.reduce.{word}.v{lanes}i64", i64, V, plain=lambda x, of=of: of(x.values))
         for word, of in (("smin", min), ("smax", max))
     )
-    any_lane = extern(
-        f"llvm.vector.reduce.or.v{lanes}i1", bool, vector[bool, lanes], plain=lambda x: any(x.values)
-    )
+    any_lane = any_of(lanes)
     zeros = extern("llvm.ctlz.i64", u64, u64, bool, plain=lambda x, _: u64(64 - int(x).bit_length()))
 
     @native(inline=True)

@@ -37,7 +37,7 @@ class KernelCallWords(Struct):
     """A call of a kernel, `function(pointers, extents)`, which gives a status.
 
     places        slots of its pointers
-    share         the function that shares it out among threads; null: nobody does
+    share         the function that shares it out among threads, `share(step, pointers)`; null: nobody does
     total         iterations in all, in `blocks` of `chunk`
     """
 
@@ -45,7 +45,7 @@ class KernelCallWords(Struct):
     pointers: i64
     places: ptr[i64]
     extents: ptr
-    share: fn[i32, fn[i32, ptr, ptr], ptr, ptr, i64, i64, i64, i64]
+    share: fn[i32, ptr, ptr]
     extent_count: i64
     blocks: i64
     chunk: i64

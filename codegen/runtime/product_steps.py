@@ -25,16 +25,8 @@ from __future__ import annotations
 import functools
 
 from ..native import Struct, Translation, fn, i32, i64, local, native, ptr, select, u8, void
-from .product_tiles import (
-    FLOATS,
-    dots_of,
-    multiply_of,
-    pack_columns_of,
-    pack_of,
-    put_across_of,
-    put_of,
-    rows_of,
-)
+from .product_tiles import dots_of, multiply_of, pack_columns_of, pack_of, put_across_of, put_of, rows_of
+from .vectors import FLOATS
 
 #: Up to so many rows of c a panel is not worth packing.
 FEW = 16

@@ -24,23 +24,8 @@ but sums.  What is left of a vector is read and written under a mask.
 
 from __future__ import annotations
 
-from ..native import (
-    constants,
-    extern,
-    f32,
-    f64,
-    i32,
-    i64,
-    local,
-    native,
-    ptr,
-    select,
-    shuffle,
-    vector,
-    void,
-)
-
-FLOATS = {"f32": f32, "f64": f64}
+from ..native import constants, extern, f32, i32, i64, local, native, ptr, select, shuffle, vector, void
+from .vectors import square_of
 
 
 def multiply_of(number, width, height):
@@ -144,12 +129,7 @@ def pack_columns_of(number, lanes):
     again, and rows of the last square may be of the one before as well."""
     size = min(8, 2 * lanes)
     V, numbers = vector[number, size], tuple(range(size))
-    # Of each square of 2 n x 2 n elements two of the four quarters change places, n = 1, 2, 4.
-    turns = []
-    for n in [1 << level for level in range(size.bit_length() - 1)]:
-        lefts = [p if not p & n else size + p - n for p in numbers]
-        turns += [(i, i + n, lefts, [p + n for p in lefts]) for i in numbers if not i & n]
-    turns = tuple(turns)
+    transpose = square_of(V, size)
 
     @native
     def pack_columns(to: ptr[number], width: i64, b: ptr[number], b_col: i64, depths: i64, columns: i64) -> void:
@@ -167,10 +147,7 @@ def pack_columns_of(number, lanes):
                 first = term if term + size <= depths else depths - size
                 for i in numbers:
                     x[i] = ptr[V](at[i] + first)[0]
-                for one, other, lefts, rights in turns:
-                    upper = x[one]
-                    x[one] = shuffle(upper, x[other], lefts)
-                    x[other] = shuffle(upper, x[other], rights)
+                transpose(x)
                 for i in numbers:
                     ptr[V](to + (first + i) * width + j)[0] = x[i]
 

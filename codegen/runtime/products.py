@@ -287,8 +287,6 @@ def _vector_columns(n: int, k: int, size: int) -> int:
     return _up(max(TILE // (4 * size * k), -(-n // TILES), 1), 64)
 
 
-#: The code that has a function, by tile and name.
-_codes: dict[tuple[Tile, str], engine.MachineCode] = {}
 #: By tile and names of functions their code, and the words of `product_steps.TileWords`.
 _loaded: dict[tuple[Tile, tuple[str, ...]], tuple[tuple[engine.MachineCode, ...], ctypes.Array]] = {}
 
@@ -320,11 +318,7 @@ def _loaded_for(tile: Tile, names: tuple[str, ...]) -> tuple[tuple[engine.Machin
     """
     found = _loaded.get((tile, names))
     if found is None:
-        needed = [name for name in names if name]
-        if missing := [name for name in needed if (tile, name) not in _codes]:
-            made = objects.named({name: f"{name} {tile}" for name in missing}, functools.partial(_text, tile))
-            _codes.update({(tile, name): made[name] for name in missing})
-        codes = {name: _codes[tile, name] for name in needed}
+        codes = objects.named({name: f"{name} {tile}" for name in names if name}, functools.partial(_text, tile))
         words = (*[codes[name].address(name) if name else 0 for name in names], *_words(tile))
         found = _loaded[tile, names] = (tuple(codes.values()), (ctypes.c_int64 * len(words))(*words))
     return found

@@ -94,12 +94,7 @@ def run_steps(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch:
         places = step.places
         for j in range(step.pointers):
             scratch[j] = slots[places[j]]
-        if step.share is None:
-            status = step.function(scratch, step.extents)
-        else:
-            status = step.share(
-                step.function, scratch, step.extents, step.extent_count, step.blocks, step.chunk, step.total
-            )
+        status = step.function(scratch, step.extents) if step.share is None else step.share(step, scratch)
         if status != 0:
             return s << 32 | i64(u32(status))
     return 0

@@ -120,7 +120,8 @@ def shared(function: NestFunction, extents: Sequence[int]) -> list[KernelPiece]:
     numbers = {value: typical(number) for value, number in known.items()}
     weights = [operations_of_block([o], dict(numbers)) if _trips(o, numbers) > 1 else 0 for o in operations]
     # A loop of a run-time extent is apart whatever its weight today, so that for any it is the same code.
-    is_apart = [w >= SHARED or _is_open(o, known, indices) for o, w in zip(operations, weights, strict=True)]
+    is_open = [is_parallel(o) and known.get(o.operands[0]) == 0 and o.operands[1] in indices for o in operations]
+    is_apart = [o or w >= SHARED for o, w in zip(is_open, weights, strict=True)]
     if not any(is_apart):
         return [_whole(function)]
     pure = _pure(function, operations)
@@ -129,7 +130,7 @@ def shared(function: NestFunction, extents: Sequence[int]) -> list[KernelPiece]:
         return [_whole(function)]
     if before:
         ends = [[*after, end]] * len(runs)
-    elif _returns_zero(end):
+    elif known_integer(end.operands[0]) == 0:  # it cannot fail
         ends = [[end]] * len(runs)
     elif not runs[-1][0] and any(end.operands[0] in o.results for o in runs[-1][1]):
         # The code that follows all loops finds the status: until then there is none.
@@ -139,11 +140,16 @@ def shared(function: NestFunction, extents: Sequence[int]) -> list[KernelPiece]:
         return [_whole(function)]
     pieces = []
     for number, ((is_loop, run), ending) in enumerate(zip(runs, ends, strict=True)):
-        if is_loop:
-            total, weight = _trips(run[0], known), operations_of_block(run, dict(numbers))
-            pieces.append(_loop_piece(function, pure, before, run[0], ending, number, total, weight))
-        else:
-            pieces.append(_part(function, pure, [*before, *run], ending, f"{function.name}_{number}"))
+        name = f"{function.name}_{number}"
+        if not is_loop:
+            pieces.append(_piece(function, [*before, *run, *ending], name, pure))
+            continue
+        (loop,), begin, stop = run, Value(INDEX), Value(INDEX)
+        part = Operation(loop.name, [begin, stop, *loop.operands[2:]], (), loop.attributes, loop.regions)
+        piece = _piece(function, [*before, part, *ending], name, pure, (begin, stop))
+        total, is_tiled = _trips(loop, known), reads_across(loop.regions[0])
+        chunk = chunk_of(typical(total), operations_of_block(run, dict(numbers)), is_tiled=is_tiled)
+        pieces.append(replace(piece, total=total, chunk=chunk, loop=loop, is_tiled=is_tiled))
     return pieces
 
 
@@ -222,11 +228,6 @@ def _values_of(operations: Sequence[Operation]) -> set[Value]:
     return {v for o in every(operations) for v in o.operands}
 
 
-def _returns_zero(end: Operation) -> bool:
-    """True if the kernel cannot fail."""
-    return known_integer(end.operands[0]) == 0
-
-
 def _trips(loop: Operation, known: dict[Value, int]) -> int:
     """Iterations of a parallel loop from zero, else 0."""
     if not is_parallel(loop):
@@ -235,61 +236,27 @@ def _trips(loop: Operation, known: dict[Value, int]) -> int:
     return upper if lower == 0 and upper is not None else 0
 
 
-def _is_open(loop: Operation, known: dict[Value, int], indices: Sequence[Value]) -> bool:
-    """True if the operation is a parallel loop from zero to a run-time extent."""
-    return is_parallel(loop) and known.get(loop.operands[0]) == 0 and loop.operands[1] in indices
-
-
-def _loop_piece(
-    function: NestFunction,
-    pure: list[Operation],
-    before: list[Operation],
-    loop: Operation,
-    ending: list[Operation],
-    number: int,
-    total: int,
-    weight: int,
-) -> KernelPiece:
-    """The piece that runs the iterations [begin, end) of the loop."""
-    begin, stop = Value(INDEX), Value(INDEX)
-    part = Operation(loop.name, [begin, stop, *loop.operands[2:]], (), loop.attributes, loop.regions)
-    name = f"{function.name}_{number}"
-    piece = _part(function, pure, [*before, part], ending, name, (begin, stop))
-    is_tiled = reads_across(loop.regions[0])
-    chunk = chunk_of(typical(total), weight, is_tiled=is_tiled)
-    return KernelPiece(piece.function, piece.memory, piece.indices, total, chunk, loop, is_tiled)
-
-
-def _part(
-    function: NestFunction,
-    pure: list[Operation],
-    run: list[Operation],
-    ending: list[Operation],
-    name: str,
-    more: tuple[Value, ...] = (),
-) -> KernelPiece:
-    """A function of some of the same arguments and some more: these operations, and before them what they need."""
-    needed = _values_of([*run, *ending])
-    before = []
-    for operation in reversed(pure):
-        if operation.result in needed:
-            before.append(operation)
-            needed.update(operation.operands)
-    return _of(function, needed, [*reversed(before), *run, *ending], name, more)
-
-
 def _whole(function: NestFunction) -> KernelPiece:
     """All of a kernel, without the arguments that it does not need."""
-    operations = function.body.operations
-    piece = _of(function, _values_of(operations), operations, function.name)
+    piece = _piece(function, function.body.operations, function.name)
     has_all = len(piece.memory) + len(piece.indices) == len(function.arguments)
     return replace(piece, function=function) if has_all else piece
 
 
-def _of(
-    function: NestFunction, needed: set[Value], operations: list[Operation], name: str, more: tuple[Value, ...] = ()
+def _piece(
+    function: NestFunction,
+    operations: Sequence[Operation],
+    name: str,
+    pure: Sequence[Operation] = (),
+    more: tuple[Value, ...] = (),
 ) -> KernelPiece:
-    """A function of these operations, with the arguments that they read or write and some more."""
+    """A function of these operations, behind those that they need of `pure`, with the arguments that all of them read
+    or write and some more."""
+    operations, needed = list(operations), _values_of(operations)
+    for operation in reversed(pure):
+        if operation.result in needed:
+            operations.insert(0, operation)
+            needed.update(operation.operands)
     memory = [a for a in function.arguments if isinstance(a.type, MemRef)]
     indices = function.arguments[len(memory) :]
     places = [j for j, a in enumerate(memory) if a in needed]

@@ -1,8 +1,8 @@
 """One step's blocks, shared out among a few sleeping threads: the caller's side, in native Python (`codegen.native`).
 
-    u32 run_blocks(function, pointers, extents, n, blocks, chunk, total)
+    u32 run_blocks(step, pointers)      a step of `plan_words.KernelCallWords`
 
-calls `function(pointers, extents')` once per block, with the range [begin, end) of the block as the last two of the n
+calls `function(pointers, extents')` once per block, with the range [begin, end) of the block as the last two of the
 extents.  Blocks are fixed by the step, never by the number of threads, so results are the same for any number.
 `worker_threads` says how threads take them.
 
@@ -21,21 +21,9 @@ from __future__ import annotations
 
 import sys
 
-from ..native import (
-    Translation,
-    atomic_load,
-    atomic_store,
-    compare_exchange,
-    fence,
-    fn,
-    local,
-    native,
-    ptr,
-    u32,
-    u64,
-    void,
-)
+from ..native import Translation, atomic_load, atomic_store, compare_exchange, fence, local, native, ptr, u32, u64, void
 from . import system_calls as system
+from .plan_words import KernelCallWords
 from .system_calls import control
 from .worker_threads import (
     busy,
@@ -51,7 +39,7 @@ from .worker_threads import (
     tickets,
     work,
     workers,
-)
+)  # fmt: skip
 
 IS_LINUX, HAS_THREADS = sys.platform == "linux", sys.platform in ("linux", "darwin")
 
@@ -184,28 +172,22 @@ def wait_for_others(blocks: u64) -> void:
 
 
 @native
-def run_blocks(
-    function: fn[u32, ptr, ptr], pointers: ptr, extents: ptr[u64], n: u64, blocks: u64, chunk: u64, total: u64
-) -> u32:
+def run_blocks(step: ptr[KernelCallWords], pointers: ptr) -> u32:
     """All blocks; the worst status that one returned."""
     if HAS_THREADS:
         if IS_LINUX:
             follow()
         threads = atomic_load(workers, "threads", "monotonic")
-        if threads >= 2 and blocks >= 2 and enters():
+        if threads >= 2 and step.blocks >= 2 and enters():
             if workers.started < threads - 1:
                 start_threads(threads - 1)
             close_tickets()
-            job.function = function
+            job.step = step
             job.pointers = pointers
-            job.extents = extents
-            job.n = n
-            job.chunk = chunk
-            job.total = total
-            return run_together(blocks, threads)
+            return run_together(u64(step.blocks), threads)
     worst = u32(0)
-    for b in range(blocks):
-        status = run_block(function, pointers, extents, n, chunk, total, u64(b))
+    for block in range(step.blocks):
+        status = run_block(step, pointers, u64(block))
         if status > worst:
             worst = status
     return worst

@@ -26,7 +26,6 @@ from ..native import (
     atomic_load,
     atomic_max,
     compare_exchange,
-    fn,
     i32,
     local,
     native,
@@ -36,9 +35,10 @@ from ..native import (
     u32,
     u64,
     void,
-)
+)  # fmt: skip
 from . import system_calls as system
 from .machine import MOST_THREADS
+from .plan_words import KernelCallWords
 from .system_calls import adopt
 
 SIG_SETMASK = 2 if sys.platform == "linux" else 3
@@ -59,14 +59,10 @@ class Ticket(Struct):
 
 
 class SharedJob(Struct):
-    """The job that is being done."""
+    """The job that is being done: a step, and the pointers that it is called with."""
 
-    function: fn[u32, ptr, ptr]
+    step: ptr[KernelCallWords]
     pointers: ptr
-    extents: ptr[u64]
-    n: u64
-    chunk: u64
-    total: u64
     control: u64  # what the caller's control register holds (`system_calls`)
 
 
@@ -124,16 +120,17 @@ workers, locks = static(Workers), static(Locks)
 
 
 @native(inline=False)
-def run_block(
-    function: fn[u32, ptr, ptr], pointers: ptr, extents: ptr[u64], n: u64, chunk: u64, total: u64, block: u64
-) -> u32:
+def run_block(step: ptr[KernelCallWords], pointers: ptr, block: u64) -> u32:
+    n = u64(step.extent_count)
+    extents = ptr[u64](step.extents)
     own = local(u64, n)
     for i in range(n - 2):
         own[i] = extents[i]
-    end = (block + 1) * chunk
-    own[n - 2] = block * chunk
+    total = u64(step.total)
+    end = (block + 1) * u64(step.chunk)
+    own[n - 2] = block * u64(step.chunk)
     own[n - 1] = end if end < total else total
-    return function(pointers, own)
+    return u32(step.function(pointers, own))
 
 
 @native(inline=True)
@@ -158,7 +155,7 @@ def work(present: u64, number: u64) -> void:
                 break
             if compare_exchange(tickets[section], "next", ticket, ticket + 1):
                 adopt(job.control)
-                status = run_block(job.function, job.pointers, job.extents, job.n, job.chunk, job.total, block)
+                status = run_block(job.step, job.pointers, block)
                 atomic_max(progress, "status", status, "monotonic")
                 if atomic_add(progress, "finished", 1) + 1 == blocks:
                     tell_caller()

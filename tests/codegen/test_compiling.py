@@ -80,13 +80,14 @@ def test_text_that_llvm_refuses_is_told_from_another_thread_too():
 
 
 def test_products_of_a_tile_share_their_functions_and_no_thread_stays(monkeypatch):
-    monkeypatch.setattr(products, "_codes", {})
+    monkeypatch.setattr(objects, "_named", {})
     monkeypatch.setattr(products, "_loaded", {})
     before = threading.active_count()
     gemms = [Gemm("f64", 8, 2, 8), Gemm("f64", 8, 1, 8)]  # two columns: one vector on any machine
     codes = [products.product_step(gemm).codes[1:] for gemm in gemms]
-    assert sorted(name for _, name in products._codes) == ["dots", "narrow", "pack", "put"]
-    assert {id(code) for found in codes for code in found} == {id(code) for code in products._codes.values()}
+    functions = {name: code for (name, *_), code in objects._named.items() if name != "product"}
+    assert sorted(functions) == ["dots", "narrow", "pack", "put"]
+    assert {id(code) for found in codes for code in found} == {id(code) for code in functions.values()}
     assert [len(set(map(id, found))) for found in codes] == [1, 1]  # one module for what was missing
     assert threading.active_count() == before
 

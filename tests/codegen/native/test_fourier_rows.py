@@ -8,8 +8,7 @@ import pytest
 from codegen.native import f64, i64
 from codegen.native.structs import Pointer
 from codegen.runtime import fourier
-from codegen.runtime.fourier_passes import pass_of
-from codegen.runtime.fourier_rows import Pass, TransformPlan, rows_of
+from codegen.runtime.fourier_rows import Pass, TransformPlan, pass_of, rows_of
 
 DOUBLE = np.dtype(np.float64)
 
@@ -31,7 +30,7 @@ class PlainPlan(fourier._WordsOfPlan):
             each = Pass()
             m = n // (s * radix)
             each.run, each.m, each.s = pass_of("f64", radix), m, s
-            each.factors = placed(fourier.factors(radix, m, DOUBLE))
+            each.factors = placed(fourier.factors(radix, m, self._sign, DOUBLE))
             found.append(each)
             s *= radix
         self._owned.append(Pointer([*found, Pass()], 0, Pass))
@@ -45,11 +44,10 @@ class PlainPlan(fourier._WordsOfPlan):
 
         for rows in (plan.first, plan.second):
             for side in (rows.given, rows.taken):
-                side.count, side.step, side.near, side.far, side.swap = (next(words) for _ in range(5))
-            rows.n, rows.inner, rows.kind = (next(words) for _ in range(3))
-            rows.passes, rows.halves, rows.turns = (at(next(words)) for _ in range(3))
-        plan.room, plan.count, plan.kind = (next(words) for _ in range(3))
-        plan.halves, plan.given_row, plan.taken_row = at(next(words)), next(words), next(words)
+                side.count, side.step, side.near, side.far = (next(words) for _ in range(4))
+            rows.n, rows.inner, rows.passes, rows.turns = next(words), next(words), at(next(words)), at(next(words))
+        plan.kind, plan.halves, plan.room, plan.count = next(words), at(next(words)), next(words), next(words)
+        plan.given_row, plan.taken_row = next(words), next(words)
         return plan
 
 
@@ -58,7 +56,8 @@ def transformed(kind, x, whole, is_long):
     name = {"rfft": "half", "irfft": "whole"}.get(kind, "complex")
     n = whole if name == "complex" else whole // 2
     outer, _, inner = x.shape
-    plan = PlainPlan(n, inner, name, DOUBLE, int(kind in ("ifft", "irfft")), is_long=is_long).struct()
+    sign = -1 if kind in ("ifft", "irfft") else 1
+    plan = PlainPlan(n, outer * inner, inner, name, DOUBLE, sign, is_long=is_long).struct()
     taken = n + 1 if kind == "rfft" else whole
     is_real = kind == "irfft"
     y = placed(np.zeros((outer, taken, inner * (1 if is_real else 2))))

@@ -12,6 +12,7 @@ import pytest
 
 from codegen.native import Translation, local, u32, u64
 from codegen.runtime import engine, shared_blocks, worker_threads
+from codegen.runtime.plan_words import KernelCallWords
 from codegen.runtime.shared_blocks import open_job
 from codegen.runtime.worker_threads import cut, job, new_generation, progress, section_begin, work, workers
 
@@ -28,6 +29,14 @@ def plain(monkeypatch):
     worker_threads.tickets.items[:] = [None] * len(worker_threads.tickets.items)
 
 
+def step_of(function, extents, blocks, chunk, total):
+    """A step of three extents."""
+    step = KernelCallWords()
+    step.function, step.extents, step.extent_count = function, extents, 3
+    step.blocks, step.chunk, step.total = blocks, chunk, total
+    return step
+
+
 @pytest.mark.parametrize("blocks, threads", [(1, 1), (2, 2), (7, 3), (64, 4), (5, 9)])
 def test_each_block_is_done_once_by_one_of_the_threads(plain, blocks, threads):
     done = []
@@ -38,8 +47,7 @@ def test_each_block_is_done_once_by_one_of_the_threads(plain, blocks, threads):
 
     extents = local(u64, 1)
     extents[0] = 11
-    job.function, job.extents, job.n = function, extents, 3
-    job.chunk, job.total = 3, 3 * blocks - 1
+    job.step = step_of(function, extents, blocks, 3, 3 * blocks - 1)
     for _ in range(3):
         done.clear()
         present = open_job(blocks, threads)
@@ -64,19 +72,23 @@ def test_sections_cover_all_blocks():
 def test_alone_they_give_the_worst_status_in_plain_python_and_machine_code(plain):
     code = engine.compile(shared_blocks.text(Translation(checks=True)))
     kind = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64))
-    signature = (kind, *[ctypes.c_void_p] * 2, *[ctypes.c_uint64] * 4)
-    run = ctypes.CFUNCTYPE(ctypes.c_uint32, *signature)(code.address("run_blocks"))
+    run = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p)(code.address("run_blocks"))
     extents = np.array([0, 0, 0], np.uint64)
     found = []
-    for call, pointer in ((run, extents.ctypes.data), (shared_blocks.run_blocks, local(u64, 3))):
+    for call in (run, shared_blocks.run_blocks):
         seen = []
 
         def function(pointers, own, seen=seen):
             seen.append((int(own[1]), int(own[2])))
             return (7 * own[1]) % 5
 
-        wrapped = kind(function) if call is run else lambda pointers, own, f=function: u32(f(pointers, own))
-        found.append((int(call(wrapped, None, pointer, 3, 10, 4, 37)), seen))
+        if call is run:
+            callback = kind(function)
+            words = ctypes.cast(callback, ctypes.c_void_p).value, 0, 0, extents.ctypes.data, 0, 3, 10, 4, 37
+            step = (ctypes.c_int64 * len(words))(*words)
+        else:
+            step = step_of(lambda pointers, own, f=function: u32(f(pointers, own)), local(u64, 3), 10, 4, 37)
+        found.append((int(call(step, None)), seen))
     assert found[0] == found[1] and found[0][0] == 4
 
 
