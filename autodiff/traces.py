@@ -65,7 +65,7 @@ WAYS = 16
 #: turn each is then put there once in so many calls, which costs next to nothing.
 MISSED = 8
 #: The fields of one trace.  `small` is among them, as a tensor that a trace left behind has no value to compute along.
-_OF_A_TRACE = ("captures", "fixed", "outside", "inside", "tracing", "start", "small", "lines")
+_OF_A_TRACE = ("captures", "fixed", "narrowed", "outside", "inside", "tracing", "start", "small", "lines")
 
 #: Not a WeakSet, which runs Python where one goes.
 _functions: set[ref[Traces]] = set()
@@ -122,6 +122,8 @@ class Traces:
                 return result
             self.is_left = True
         entry, values = self._found(signed)
+        if not entry.fits_numbers(values):
+            entries.run_as_written(self.f, signed)  # raises where the number meets the array
         now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]
         if now.tracing or (entry.tracks and (tensors or now.transforming)):
             return entries.replayed(entry, values)
@@ -285,6 +287,7 @@ class Traces:
         try:  # an interrupt may come at any call from here on
             set_in_context(MODE, mode.others["closely", True])
             now.captures, now.fixed, now.outside, now.inside = {}, {}, now.outside if depth else before, before
+            now.narrowed = set()
             now.tracing, now.start, now.small, now.lines = depth + 1, 0, [], Lines() if has_own_lines else lines
             if has_own_lines or lines.is_whole:
                 are_given = [leaf.value is not None for leaf in leaves]
@@ -294,6 +297,7 @@ class Traces:
             name = getattr(self.f, "__name__", "f")
             entry = entries.frozen(arguments, result, now.captures, name, before if depth else 0, compiles)
             entry.fixed = [(h, node.value) for node, h in now.fixed.items()]
+            entry.narrow = [i for i, node in enumerate(arguments) if node in now.narrowed]
             entry.choices = choices
             return entry
         finally:

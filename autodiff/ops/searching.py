@@ -205,14 +205,14 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
 
 def _between(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
-    """On the lines through the points before and behind."""
+    """On the lines through the points before and behind; as in NumPy, one that is infinite leaves it to the other."""
     behind = clip(_places(xp, x, right=True), 1, xp.size - 1)
     low, high = take(xp, behind - 1), take(xp, behind)
     first, second = take(fp, behind - 1), take(fp, behind)
-    width = high - low
-    is_step = width == 0.0
-    share = (x - low) / where(is_step, 1.0, width)
-    return where(isnan(x), np.nan, where(is_step, second, first + share * (second - first)))
+    slope = (second - first) / where(low == high, 1.0, high - low)
+    found, other = first + slope * (x - low), second + slope * (x - high)
+    found = where(isnan(found), where(isnan(other) & (first == second), first, other), found)
+    return where(isnan(x), np.nan, where(x == low, first, found))
 
 
 def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor, Tensor]:

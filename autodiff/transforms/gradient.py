@@ -22,7 +22,7 @@ from codegen.garbage import Paused, ignoring
 from ..custom.keys import reading, users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
-from ..tape.ask import Question, end_recording, evaluate, live_small, still_true
+from ..tape.ask import RUN_ERRORS, Question, end_recording, evaluate, live_small, still_true
 from ..tape.known import BACKWARD, NODES, Ask, forget
 from ..tape.misses import note
 from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
@@ -55,21 +55,32 @@ def solve(
         past = history(ends)
     if live is None:
         live = live_small(state.now, [*ends, *[bar for _, bar in seeds], *also])
-    question = Gradients(seeds, groups, retain, also, past, live, ask, through)
-    plan = None
-    if question.why_unkept() is None:
-        found = in_parts(ends[0], groups, [*also, *live]) if ask is not None and ask.seeds == (None,) else None
+    while True:
+        question = Gradients(seeds, groups, retain, also, past, live, ask, through)
+        if question.why_unkept() is not None:
+            return question.computed([*ends, *also])
+        try:
+            return _planned(question, [*also, *live])
+        except RUN_ERRORS:
+            if not live:
+                raise
+            live = ()  # nobody asked for these
+
+
+def _planned(question: Gradients, beside: Sequence[Node]) -> list[np.ndarray | None]:
+    """The gradients by a plan, or part by part;  beside: nodes that are computed in the same run."""
+    ask = question.ask
+    if ask is not None and ask.seeds == (None,):
+        found = in_parts(question.seeds[0][0], question.groups, beside)
         if found is not None:
             end_recording(state.now)
             return found
-        with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-            plan = question.known()
-            if plan is None and question.is_let_pass:
-                return question.passed()
-            if plan is None and question.is_kept:
-                plan = question.make()
-    if plan is None:
-        return question.computed([*ends, *also, *live])
+    with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
+        plan = question.known()
+        if plan is None and question.is_let_pass:
+            return question.passed()
+        if plan is None:
+            plan = question.make()
     try:
         results = plan.run(question.order)
     except Misfit:
@@ -212,7 +223,7 @@ class Gradients(Question):
             own.clear()
         # Values that another pass will read are stored.
         there = [n for n in gradients if n is not None]
-        evaluate([*there, *wanted], ends_recording=False, tracks=self.tracks, why=why)
+        evaluate([*there, *wanted], ends_recording=False, tracks=self.tracks, why=why, live=self.live)
         if why is not None and COUNTS.misses == misses and not is_known:
             note("backward", why())
         return _values(gradients, own)
