@@ -33,6 +33,7 @@ from .custom.reads import is_fixed
 from .dispatch.signature import dispatched
 from .errors import DispatchError, DTypeError, Error, check_not_masked, check_numbers, in_short, located, with_article
 from .ops import as_tensor
+from .tape.leaves import fits
 from .tape.misses import changed_axes
 from .tape.watched import WATCHED, plain
 from .tensor import AbstractTensor, Tensor
@@ -147,6 +148,8 @@ def _leaf_of(x: Any) -> ArgumentLeaf:
         named = stands.__name__ if stands in _WEAK else named
         return ArgumentLeaf((named, out.shape, out.aval.dtype, out.requires_grad), x, x)
     if kind in _WEAK:
+        if kind is int and not fits(x, _WEAK[int]):
+            raise OverflowError(located(f"jit: the argument {x} does not fit i64", "float(n) is a number that does"))
         return ArgumentLeaf((kind.__name__, (), _WEAK[kind], False), x, x)
     if isinstance(x, AbstractTensor) or kind in WATCHED:
         return _leaf_of(as_tensor(x) if isinstance(x, AbstractTensor) else plain(x))._replace(given=x)

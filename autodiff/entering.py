@@ -27,7 +27,7 @@ from .config import config
 from .mode import MODE
 from .ops.template import Template
 from .tape import machine
-from .tape.leaves import leaf
+from .tape.leaves import fits, leaf
 from .tape.node import Node
 from .tape.record import is_masked, look_at_size, noted, state
 from .tensor import AbstractTensor, Tensor, handle
@@ -64,7 +64,7 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     has_fixed = entry.has_fixed
     if has_fixed is not None:
         form.check("parts", form.constant(has_fixed), lambda holds: () if holds() else None)
-    form.check_leaves(signed)
+    form.check_leaves(signed, entry.narrow)
     if form.then is None:
         for h in entry.hidden:  # further inputs, whose present contents count
             constant = form.constant(h.value if isinstance(h, Node) else h)
@@ -130,8 +130,8 @@ class _LeavesForm(CallForm):
 
     # ------------------------------------------------------------ arguments
 
-    def check_leaves(self, signed: Signed) -> None:
-        """Take the arguments apart, and look at each leaf."""
+    def check_leaves(self, signed: Signed, narrow: Sequence[int]) -> None:
+        """Take the arguments apart, and look at each leaf; narrow: the inputs that are ints of 32 bits."""
         found: list[int] = []
         for register, child in enumerate(self.top):
             self._take_apart(child, register, found)
@@ -146,6 +146,8 @@ class _LeavesForm(CallForm):
                 self.arrays.append(len(self.inputs))
             if key[0] != "array" or isinstance(x, Tensor):
                 self.check("class", register, type(x))
+            if len(self.inputs) in narrow and not isinstance(x, Tensor):
+                self.check("parts", register, lambda number: () if fits(number) else None)
             if isinstance(x, Tensor):
                 self.check("handle", register, x.node.kind.out)
                 if self.then is None:

@@ -29,7 +29,7 @@ from .mode import MODE
 from .ops import as_tensor
 from .tape.ask import evaluate
 from .tape.leaks import BARE, check_leaves
-from .tape.leaves import number_like_traced
+from .tape.leaves import check_narrow, fits, number_like_traced
 from .tape.misses import compiled_in_sight
 from .tape.modes import tracking, within
 from .tape.node import CONSTANT, Node, RichNode, new_number
@@ -67,6 +67,7 @@ class SignatureEntry:
     structure: Any  # of the result
     results: list[Any]  # the result leaves: nodes, and objects that are no tensors
     tracks: bool  # a result tracks gradients; under no_grad: one was computed under enable_grad
+    narrow: list[int]  # the places of ints of Python's that meet arrays of int32
     choices: Choices  # of dispatch that the trace relied on
     way: Any  # its call for machine code; None where it has none, MISS before it was called twice
     missed: int  # the number of calls that no way which is tried has served, since its own was put first
@@ -80,6 +81,15 @@ class SignatureEntry:
             else not isinstance(h, Tensor) or h.node.kind.out.requires_grad == n.kind.out.requires_grad
             for n, h in self.captures.items()
         ) and (self.has_fixed is None or self.has_fixed())
+
+    def fits_numbers(self, values: Sequence[Any]) -> bool:
+        """True if the ints of Python's among these arguments that meet arrays of int32 fit them."""
+        for number in [values[i] for i in self.narrow]:
+            if isinstance(number, Tensor):
+                check_narrow(number.node)
+            elif not fits(number):
+                return False
+        return True
 
     @property
     def has_fixed(self) -> Callable[[], bool] | None:

@@ -120,6 +120,8 @@ class Traces:
                 return result
             self.is_left = True
         entry, values = self._found(signed)
+        if not entry.fits_numbers(values):
+            entries.run_as_written(self.f, signed)  # raises where the number meets the array
         now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]
         if now.tracing or (entry.tracks and (tensors or now.transforming)):
             return entries.replayed(entry, values)
@@ -281,8 +283,11 @@ class Traces:
         own_lines, outside = Lines() if has_own_lines else lines, now.outside if depth else before
         captures: dict[Node, Any] = {}
         fixed: dict[Node, Any] = {}
+        narrowed: set[Node] = set()
         try:
-            with tracing(before, "closely", captures=captures, fixed=fixed, outside=outside, lines=own_lines):
+            with tracing(
+                before, "closely", captures=captures, fixed=fixed, narrowed=narrowed, outside=outside, lines=own_lines
+            ):
                 if has_own_lines or lines.is_whole:
                     are_given = [leaf.value is not None for leaf in leaves]
                     own_lines.name(arguments, compress(argument_names(self.f, structure), are_given), self.f)
@@ -291,6 +296,7 @@ class Traces:
                 name = getattr(self.f, "__name__", "f")
                 entry = entries.frozen(arguments, result, captures, name, before if depth else 0, compiles)
                 entry.fixed = [(h, node.value) for node, h in fixed.items()]
+                entry.narrow = [i for i, node in enumerate(arguments) if node in narrowed]
                 entry.choices = choices
                 return entry
         finally:

@@ -30,8 +30,9 @@ from ..custom import function
 from ..custom.context import wanted
 from ..errors import ConcretizationError, DispatchError, ShapeError, check_callable, located
 from ..mode import MODE
-from ..ops import as_tensor, astype, stack, zeros_like
+from ..ops import as_tensor, stack, zeros_like
 from ..ops.batching import to_front, with_examples
+from ..ops.conversion import cast_beside
 from ..ops.declare import check_parts
 from ..ops.primitive import named
 from ..stand_ins import standing
@@ -148,7 +149,7 @@ def _fitting(
         raise ShapeError(located(f"scan: the function returns (carry, y), not {found}"))
     after = result.parts()[0]
     outs = [n.aval for n in body.graph.outputs[: len(states)]]
-    fitting = [astype(s, a.dtype) if x is not None and s.aval != a and s.shape == a.shape else s
+    fitting = [cast_beside(s, a.dtype) if x is not None and s.aval != a and s.shape == a.shape else s
                for s, x, a in zip(states, numbers, outs, strict=False)]
     first = int(name == "fori_loop")  # of its states the first is the number of the step, which is a number always
     if after == carry and any([a is not b for a, b in zip(fitting, states, strict=True)]):

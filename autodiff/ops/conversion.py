@@ -26,7 +26,7 @@ from ..dispatch.method import types_of_call
 from ..errors import DispatchError, DTypeError, ShapeError, check_not_masked, located, with_article
 from ..tape import DETACH, another, number_leaf, record, state
 from ..tape.ask import value_of
-from ..tape.leaves import taken
+from ..tape.leaves import check_narrow, taken
 from ..tensor import AbstractTensor, Tensor
 from .primitive import BOOL, C128, F64, I64, OwnPrimitive, broadcasts_to, primitive, sum_to
 from .template import public
@@ -276,6 +276,13 @@ cast: OwnPrimitive = primitive(
 def cast_to(x: Tensor, dtype: np.dtype) -> Tensor:
     """x in another dtype; no node when it has it."""
     return x if x.dtype == dtype else record(cast, (x,), (dtype_name(dtype),))
+
+
+def cast_beside(x: Tensor, dtype: np.dtype) -> Tensor:
+    """x in the dtype of others.  Raises OverflowError where it stands for an int of Python's that does not fit."""
+    if x.node.kind.out.weak:
+        check_narrow(x.node, dtype)
+    return cast_to(x, dtype)
 
 
 @public(1, takes="T")

@@ -20,7 +20,7 @@ from ..errors import ShapeError, located
 from ..tape import constant, number_leaf, of_its_own, record
 from ..tensor import Tensor
 from .conditions import where
-from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, dtype_of
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_beside, cast_to, dtype_of
 from .declare import documented, shape_of
 from .elementwise import floor
 from .forms import check_without_effect
@@ -108,7 +108,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
         value = number_leaf(fill_value, wanted or DEFAULT_DTYPES[type(fill_value)])
     else:
         value = as_tensor(fill_value, "full", "fill_value")
-        value = value if wanted is None else cast_to(value, wanted)
+        value = value if wanted is None else cast_beside(value, wanted)
     if not broadcasts_to(value.shape, extents):
         raise ShapeError(located(f"full: {value.aval} does not broadcast to {extents}"))
     return of_its_own(spread_to(value, extents), value)

@@ -32,7 +32,7 @@ from ..tape import number_leaf, promoted, record, weak_number
 from ..tape.node import Node
 from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
-from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, numbers_of
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_beside, numbers_of
 from .primitive import BOOL, F64, KIND_NAMES, Ints, OwnPrimitive, elementwise
 from .template import TAKES, public
 
@@ -181,7 +181,7 @@ def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) ->
         dtype = _admitted(function, dtype, accepts)
     outs = [x.node.kind.out for x in values if isinstance(x, Tensor)]
     leaf_of = weak_number if outs and all([out.weak for out in outs]) else number_leaf
-    return [cast_to(x, dtype) if isinstance(x, Tensor) else leaf_of(x, dtype) for x in values]
+    return [cast_beside(x, dtype) if isinstance(x, Tensor) else leaf_of(x, dtype) for x in values]
 
 
 def _taken(function: str, arguments: Sequence[tuple[str, Any]], kinds: str) -> list[Tensor]:

@@ -153,12 +153,13 @@ def _labels_of(subscripts: str, term: str, ellipsis: Labels) -> Labels:
 
 
 def _extents(subscripts: str, inputs: Sequence[Labels], xs: Sequence[Tensor]) -> dict[str, int]:
-    """The extent of each label; extents of 1 broadcast."""
+    """The extent of each label; extents of 1 broadcast, but not beside another one in the same operand."""
     found: dict[str, int] = {}
     for labels, x in zip(inputs, xs, strict=True):
+        own = dict(zip(labels, x.shape, strict=True))
         for c, n in zip(labels, x.shape, strict=True):
-            known = found.setdefault(c, n)
-            if known != n and 1 not in (known, n):
+            known = found.setdefault(c, n) if own[c] == n else own[c]
+            if known != n and (own[c] != n or 1 not in (known, n)):
                 what = "'...'" if c.isdigit() else f"the label {c!r}"
                 avals = ", ".join(str(x.aval) for x in xs)
                 raise _refused(subscripts, f"{what} has the extents {known} and {n} in {avals}")

@@ -27,7 +27,7 @@ from ..tape import leaf, number_leaf, of_its_own, place_leaf
 from ..tape.ask import value_of
 from ..tensor import AbstractTensor, Tensor
 from .conditions import where
-from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_to, known_value
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_beside, known_value
 from .gathering import fitted, gathered, index_tensor, replaced, summed_at
 from .primitive import I64, Ints, expect, zeros_of
 from .shaping import reshaped
@@ -331,7 +331,7 @@ def _assigned(x: Tensor, value: Any) -> Tensor:
         raise DTypeError(located(
             f"x[...] = value: {x.aval} cannot take {value.aval}", "convert one of them: ad.astype(value, x.dtype)"
         ))
-    return cast_to(value, x.dtype)
+    return cast_beside(value, x.dtype)
 
 
 def _masked_update(x: Tensor, key: Any, value: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from ..mode import MODE
 from ..tape import another, leaf, number_leaf, of_its_own, record, state
 from ..tape.plan import data, source
 from ..tensor import Tensor
-from .conversion import JOINING, WEAK, as_tensor, cast_to, numbers_of
+from .conversion import JOINING, WEAK, as_tensor, cast_beside, numbers_of
 from .declare import axis_of, check_parts, common_dtype, integer, listed
 from .primitive import linear
 from .shaping import reshaped
@@ -90,7 +90,7 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
     if not xs:
         raise ShapeError(located(f"{function}: needs at least one array"))
     dtype = common_dtype(xs)
-    return [cast_to(x, dtype) if isinstance(x, Tensor) else number_leaf(x, dtype) for x in xs]
+    return [cast_beside(x, dtype) if isinstance(x, Tensor) else number_leaf(x, dtype) for x in xs]
 
 
 

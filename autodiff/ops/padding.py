@@ -18,7 +18,7 @@ from codegen.lazily import imported
 from ..errors import ShapeError, located
 from ..tape import constant, number_leaf
 from ..tensor import Tensor
-from .conversion import WEAK, as_tensor, cast_to, numbers_of
+from .conversion import WEAK, as_tensor, cast_beside, cast_to, numbers_of
 from .creation import linspace
 from .declare import built, integer
 from .elementwise import floor, rint
@@ -63,7 +63,7 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
     if isinstance(value, (list, tuple)):
         return further_pad(x, pad_width, mode, constant_values=value)
     is_zero = type(value) is int and value == 0
-    value = number_leaf(value, x.dtype) if type(value) in WEAK else cast_to(as_tensor(value, "pad"), x.dtype)
+    value = number_leaf(value, x.dtype) if type(value) in WEAK else cast_beside(as_tensor(value, "pad"), x.dtype)
     if value.shape:
         return further_pad(x, pad_width, mode, constant_values=value)
     widths = _widths(x, pad_width)

@@ -31,7 +31,7 @@ from .conditions import clip, minimum, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import arange, extents_of
 from .declare import axis_of, documented
-from .elementwise import erf, log, log1p
+from .elementwise import erf, expm1, log, log1p, sqrt
 from .extremes import argmax
 from .gathering import take
 from .primitive import F64, I64, Ints
@@ -40,7 +40,7 @@ from .reductions import cumsum, sum_
 from .rows import argsort
 from .shaping import reshape
 from .slicing import part
-from .special_normal import erfinv
+from .special_normal import erfinv, log_ndtr, mills
 from .statistics import floating
 from .template import public
 
@@ -118,7 +118,8 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
     """Integers in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]     dtype: int32 or int64
 
     Of 2^63 equally likely numbers the remainder, so no integer is likelier than another by more than the range/2^63.
-    Where the range is empty it is minval.
+    Where the range is empty it is minval.  Bounds in arrays are brought into the dtype's range, and to where fewer than
+    2^63 integers lie between them.
     Raises TypeError for what is no key, DTypeError for another dtype, ShapeError when the bounds do not broadcast,
     OverflowError for ints that the dtype does not have, or 2^63 apart.
 
@@ -128,17 +129,20 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
     dtype = dtype_of(dtype, "random.randint")
     if dtype.kind != "i":
         raise DTypeError(located(f"random.randint: numbers are int32 or int64, not {dtype}"))
-    if type(minval) is int and type(maxval) is int and minval < maxval:
-        info = np.iinfo(dtype)
-        if minval < info.min or maxval - 1 > info.max or maxval - minval >= 1 << 63:
-            raise OverflowError(located(
-                f"random.randint: {dtype} has not all numbers from {minval} to {maxval}, or these are 2**63 or more",
-                "ad.random.bits draws from all integers of a dtype",
-            ))
+    info, are_ints = np.iinfo(dtype), type(minval) is int and type(maxval) is int
+    if are_ints and minval < maxval and (minval < info.min or maxval - 1 > info.max or maxval - minval >= 1 << 63):
+        raise OverflowError(located(
+            f"random.randint: {dtype} has not all numbers from {minval} to {maxval}, or these are 2**63 or more",
+            "ad.random.bits draws from all integers of a dtype",
+        ))
     extents, i64 = extents_of("random.randint", shape), I64
     least, end = (_number("randint", n, x, i64) for n, x in (("minval", minval), ("maxval", maxval)))
     drawn = numbered(of_key("randint", key), extents, "i64") >> 1
+    if not are_ints:
+        least, end = clip(least, info.min, info.max), clip(end, info.min, info.max + (dtype != I64))
     span = end - least
+    if not are_ints:
+        span = where((span < 0) & (end > least), info.max, span)  # it has wrapped
     drawn = where(span > 0, drawn % span, 0)
     return _fits("randint", cast_to(drawn + least, dtype), extents)
 
@@ -162,7 +166,6 @@ def bernoulli(key, p=0.5, shape=None):
 def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     """Normal numbers between two bounds, which broadcast to shape (None: theirs).   key: i32[2]  →  dtype[shape]
 
-    In a tail they lose digits: beyond 8 (float32: 5) they are the outer bound.
     Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError when the bounds do not
     broadcast to shape.
 
@@ -175,8 +178,33 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     low, high = erf(a / _ROOT), erf(b / _ROOT)
     width = high - low
     u = _unit("truncated_normal", key, width.shape if shape is None else shape, dtype)
-    inside = u * width + low
-    return _fits("truncated_normal", clip(erfinv(inside) * _ROOT, a, b), u.shape)
+    is_low = b < 0.0
+    near, far = where(is_low, -b, a), where(is_low, -a, b)
+    start = 4.0 if dtype == F64 else 2.0
+    tail = _beyond(where(is_low, 1.0 - u, u), clip(near, start, 1e8), far)
+    found = where(near > start, where(is_low, -tail, tail), erfinv(u * width + low) * _ROOT)
+    return _fits("truncated_normal", clip(found, a, b), u.shape)
+
+
+def _beyond(u: Tensor, near: Tensor, far: Tensor) -> Tensor:
+    """Normal numbers from a bound far above 0 to another, of shares u of the probability between them.
+
+    x solves log Q(x) = log Q(near) + t, Q being the tail.  Q(x) / Q(near) is exp((near² - x²) / 2), and a ratio that
+    hardly changes, for which fractions of Laplace's stand at first; a step of Halley's makes all digits right.
+    """
+    at_near = log_ndtr(-near)
+    t = log1p(u * expm1(log_ndtr(-clip(far, near, near + 40.0)) - at_near))
+    x = sqrt(near * near - 2.0 * t)
+    for _ in range(2):
+        x = sqrt(near * near - 2.0 * (t - log(_laplace(x) / _laplace(near))))
+    error, slope = log_ndtr(-x) - (at_near + t), mills(-x)
+    return x + 2.0 * error / (2.0 * slope + error * (slope - x))
+
+
+def _laplace(x: Tensor) -> Tensor:
+    """The first terms of Laplace's continued fraction for the tail of the normal distribution over its density."""
+    square = x * x
+    return x * (square + 5.0) / (square * (square + 6.0) + 3.0)
 
 
 def _shaped(

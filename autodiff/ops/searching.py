@@ -19,7 +19,7 @@ from ..errors import ConcretizationError, DispatchError, ShapeError, located
 from ..tape import leaf, record
 from ..tensor import Tensor
 from .arithmetic import abs_, add, multiply
-from .conditions import between, clip, isfinite, isnan, minimum, where
+from .conditions import clip, isfinite, isnan, minimum, where
 from .conversion import as_tensor, cast_to, known_value
 from .creation import linspace, ones
 from .declare import common, composed, listed, number
@@ -205,14 +205,14 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
 
 def _between(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
-    """On the lines through the points before and behind."""
+    """On the lines through the points before and behind; as in NumPy, one that is infinite leaves it to the other."""
     behind = clip(_places(xp, x, right=True), 1, xp.size - 1)
     low, high = take(xp, behind - 1), take(xp, behind)
     first, second = take(fp, behind - 1), take(fp, behind)
-    width = high - low
-    is_step = width == 0.0
-    share = (x - low) / where(is_step, 1.0, width)
-    return where(isnan(x), np.nan, where(is_step, second, between(first, second, share)))
+    slope = (second - first) / where(low == high, 1.0, high - low)
+    found, other = first + slope * (x - low), second + slope * (x - high)
+    other = where((x == low) | (isnan(other) & (first == second)), first, other)
+    return where(isnan(x), np.nan, where(isnan(found), other, found))
 
 
 def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor, Tensor]:

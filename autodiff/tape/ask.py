@@ -34,6 +34,9 @@ from .sizes import learn, nothing
 from .tier import is_let_pass
 from .walk import Said, needed, said
 
+#: Errors that a run ends with, whichever of the values it was that they are of.
+RUN_ERRORS = IndexError, MemoryError, np.linalg.LinAlgError
+
 
 def value_of(node: Node) -> np.ndarray:
     """The value of a node, computed now if it is pending.  Nobody may write to the array.
@@ -62,10 +65,11 @@ def value_of(node: Node) -> np.ndarray:
 
 def evaluate(
     nodes: Iterable[Node], ends_recording: bool = True, tracks: bool | None = None,
-    why: Callable[[], str] | None = None,
+    why: Callable[[], str] | None = None, live: Sequence[Node] = (),
 ) -> None:  # fmt: skip
     """Compute the values of pending nodes and keep them.
 
+    live      nodes that are computed along, unless that raises an error
     tracks    whether what gradients of them read is stored along; None: where gradients are on
     why       what says why a backward records them each time
     """
@@ -84,22 +88,31 @@ def evaluate(
         if answered(ask, now if is_over else None, now.small if is_over else None, tracks) is not None:
             now.asked += ends_recording and not is_over
             return
-        live: list[Node] = []
         start = now.start
         now.asked += ends_recording
         if is_over:
             live = live_small(now, roots)
             _begin_another(now)
-        if not now.tracing and values_in_parts([*roots, *live], start):
-            return
-        question = Question(ask, roots, live, tracks, why)
-        with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
-            plan = question.known() or question.make()
-        results = plan.run(question.order)
-        plan.commit(question.order, results)
+        while True:
+            live = [n for n in live if n.value is None and n not in roots]
+            try:
+                if now.tracing or not values_in_parts([*roots, *live], start):
+                    _run(Question(ask, roots, live, tracks, why))
+                return
+            except RUN_ERRORS:
+                if not live:
+                    raise
+                live = ()  # nobody asked for these
     finally:
         if ends_recording and now.lent:
             give_back(now.lent)
+
+
+def _run(question: Question) -> None:
+    with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
+        plan = question.known() or question.make()
+    results = plan.run(question.order)
+    plan.commit(question.order, results)
 
 
 class Question:
@@ -111,7 +124,7 @@ class Question:
     why       what says why a backward records them each time
     past      the history that gradients go through;  given: cotangents
     found     the recording as machine code read it, if it did;  form, numbers: set where it may be of any size
-    is_kept, is_let_pass    False if no plan can be kept; True where programs are new one after the other: none is
+    is_let_pass    True where programs are new one after the other: none is kept
     ranks, places    the groups of gradients in canonical order, the place of the first node of each
     parts, number, order, kept    the recording as `walk.said` says it
     """
@@ -121,7 +134,7 @@ class Question:
     found: Reading | None = None
     form: Form | None = None
     numbers: tuple[int, ...] = ()
-    is_kept, is_let_pass = True, False
+    is_let_pass = False
     ranks: Sequence[int] = ()
     places: tuple[int, ...] = ()
 
@@ -132,7 +145,7 @@ class Question:
         self.ask, self.asked, self.live, self.tracks, self.why = ask, asked, live, tracks, why
 
     def known(self) -> Plan | None:
-        """The plan that answers; None where it is to be made (`make`), or none can be kept."""
+        """The plan that answers; None where it is to be made (`make`), or let pass."""
         ask = self.ask
         self.found = found = None if ask is None or machine.asks is None else read(ask, self.live, self.tracks)
         plan = None if found is None else self.still_right(found.plan)
@@ -150,9 +163,6 @@ class Question:
         plan = plans.get(key)
         plan = plan and self.still_right(plan)
         if plan is None:
-            if self.why_unkept() is not None:
-                self.is_kept = False
-                return None
             self.form, self.numbers = form_of(key, found)
             sizes = None if self.form is None else self.form.any
             plan = None if sizes is None else sizes.plan(self.numbers)
@@ -225,10 +235,6 @@ class Question:
     def still_right(self, plan: Plan | None) -> Plan | None:
         """The plan, if what was made anew now would be the same."""
         return plan
-
-    def why_unkept(self) -> Callable[[], str] | None:
-        """The reason why no plan can be kept; None where one can."""
-        return None
 
 
 def still_true(parts: Sequence, order: Sequence[Node]) -> bool:

@@ -25,6 +25,7 @@ from .record import state
 from .watched import KIND_OF, WATCHED, Watched, WatchedArray, plain
 
 _new = object.__new__
+_I32, _I64 = DTYPES["i32"], DTYPES["i64"]
 
 
 def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None = None) -> Tensor:
@@ -137,7 +138,7 @@ def constant_kind(value: complex, dtype: np.dtype | str) -> Kind:
 
 
 _NUMBER_OUT: dict[np.dtype, tuple[Kind, type]] = {}
-_INT_RANGE = {d: (np.iinfo(d).min, np.iinfo(d).max) for d in (np.dtype(np.int32), np.dtype(np.int64))}
+_INT_RANGE = {d: (np.iinfo(d).min, np.iinfo(d).max) for d in (_I32, _I64)}
 
 
 def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
@@ -175,10 +176,24 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
 def _fitting(dtype: np.dtype, value: Any) -> int:
     """A number as an int.  Raises OverflowError for one that does not fit."""
     value = int(value)
-    low, high = _INT_RANGE[dtype]
-    if not low <= value <= high:
+    if not fits(value, dtype):
         raise OverflowError(located(f"the number {value} does not fit {dtype_name(dtype)}"))
     return value
+
+
+def fits(value: int, dtype: np.dtype = _I32) -> bool:
+    """True if an integer dtype has this number."""
+    low, high = _INT_RANGE[dtype]
+    return low <= value <= high
+
+
+def check_narrow(node: Node, dtype: np.dtype = _I32) -> None:
+    """Raise OverflowError for a number that does not fit where it takes part; a trace notes that it has to."""
+    if dtype is _I32 and node.kind.out.aval.dtype is _I64:
+        if node.value is not None:
+            _fitting(dtype, node.value)
+        elif state.now.captures is not None:
+            state.now.narrowed.add(node)
 
 
 def weak_number(value: Any, dtype: np.dtype) -> Tensor:
@@ -211,9 +226,6 @@ def place_leaf(value: int) -> Tensor:
     """
     is_constant = state.now.outside and type(value) is not Symbol
     return constant(value, "i64") if is_constant else number_leaf(value, _I64)
-
-
-_I64 = np.dtype(np.int64)
 
 
 def promoted(value: complex, dtype: np.dtype) -> np.dtype:

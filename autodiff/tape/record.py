@@ -69,6 +69,7 @@ class Recording:
               older node is not their own
     captures  while tracing: computed nodes that were met, and what they are the present contents of
     fixed     while tracing: those of them whose values decided what was recorded, as the number of places in a mask
+    narrowed  while tracing: arguments that stand for ints of Python's and met arrays of int32, which they have to fit
     outside, inside  while tracing: the first numbers of nodes of the outermost trace, and of the innermost one
     lines     while tracing: where nodes are recorded (`tape.lines.Lines`); None: nobody keeps it
     unseen    while a function of `jit` runs as it is recorded (`once`): nobody sees values of nodes from this number on
@@ -76,8 +77,8 @@ class Recording:
 
     __slots__ = (
         "asked", "began", "body", "bounded", "captures", "differentiated", "fixed", "inside", "lends", "lent", "limit",
-        "lines", "literal", "look_at", "looked", "most_updated", "outside", "seen", "since", "small", "start",
-        "tracing", "transforming", "unseen", "updated",
+        "lines", "literal", "look_at", "looked", "most_updated", "narrowed", "outside", "seen", "since", "small",
+        "start", "tracing", "transforming", "unseen", "updated",
     )
 
     def __init__(self) -> None:
@@ -100,6 +101,7 @@ class Recording:
         self.since: float = 0
         self.captures: dict[Node, Any] | None = None
         self.fixed: dict[Node, Any] = {}
+        self.narrowed: set[Node] = set()
         self.outside: float = 0
         self.inside: float = 0
         self.unseen: float = 0
@@ -271,7 +273,7 @@ def force(node: Node) -> None:
     if node.kind.op is not CONSTANT:
         # The parameters of a model are updated together, and will be needed together.
         beside = state.now.waiting() if node.leaf is not None else ()
-        asking.evaluate((node, *beside), ends_recording=False)
+        asking.evaluate((node,), ends_recording=False, live=beside)
 
 
 def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:

@@ -5,7 +5,8 @@ All gradients are computed (tensor hooks run here), one commit writes every `.gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -100,9 +101,13 @@ def backward(
                         identity.grad = handle(g.node) if identity.grad is None else add(identity.grad, g)
         else:
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
-            write(leaves, Gradients(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask).solve())
-            if not retain_graph:
-                release(past if inputs is None else [past[k] for k in through])
+            with alone(past):
+                values = Gradients(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask).solve()
+            with commit_lock:
+                check_not_released(uncommon(past))
+                write(leaves, values)
+                if not retain_graph:
+                    release(past if inputs is None else [past[k] for k in through])
         if machine.WHEN_REPEATED and objects.default() and not MODE.get().careful and objects.is_kept(RECORDER):
             machine.note_repeated()  # steps of training go on
         if due:
@@ -266,6 +271,16 @@ def check_not_released(rare: Sequence[Node], groups: Sequence[Group] = ()) -> No
             "second backward through the same graph",
             "pass retain_graph=True to the first one, or compute the result again",
         ))
+
+
+@contextmanager
+def alone(past: list[Node], groups: Sequence[Group] = ()) -> Iterator[None]:
+    """Raise the error of a second backward in place of others where another thread gave the history up meanwhile."""
+    try:
+        yield
+    except Exception:
+        check_not_released(uncommon(past), groups)
+        raise
 
 
 def release(past: list[Node]) -> None:

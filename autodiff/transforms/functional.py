@@ -22,6 +22,7 @@ from ..tape.ask import evaluate, live_small
 from ..tape.known import NODES, SOME, TENSORS, Ask
 from ..tape.leaves import leaf
 from ..tape.node import Node
+from ..tape.plan import commit_lock
 from ..tape.program import data
 from ..tape.record import DETACH, record, state
 from ..tape.walk import history, uncommon
@@ -37,7 +38,7 @@ from .arguments import (
     scalar_and_aux,
     tracks_outside,
 )
-from .backward import asked_of, check_not_released, passed, release, seed_for
+from .backward import alone, asked_of, check_not_released, passed, release, seed_for
 from .backward_pass import Group, again, group_of, pulled, recorded
 from .gradient import Gradients
 
@@ -291,15 +292,18 @@ def grad(
         found = recorded(past, seeds, groups)
     else:
         question = Gradients(seeds, groups, retain=retain, past=past, live=live, ask=ask, through=through)
-        found = _as_leaves(question.solve())
-    for i, g in enumerate(found):
-        if g is None and not allow_unused:
-            raise GradientError(located(
-                f"grad: input {i} ({targets[i].aval}) is not used by the result",
-                "pass allow_unused=True to get None for it",
-            ))
-    if not retain:
-        release([past[k] for k in through])
+        with alone(past, groups):
+            found = _as_leaves(question.solve())
+    with commit_lock:
+        check_not_released(uncommon(past), groups)
+        unused = [i for i, g in enumerate(found) if g is None and not allow_unused]
+        if not unused and not retain:
+            release([past[k] for k in through])
+    if unused:
+        raise GradientError(located(
+            f"grad: input {unused[0]} ({targets[unused[0]].aval}) is not used by the result",
+            "pass allow_unused=True to get None for it",
+        ))
     return tree.unflatten(structure, found)
 
 

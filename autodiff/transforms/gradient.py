@@ -22,7 +22,7 @@ from codegen.garbage import Paused, ignoring
 from ..custom.keys import reading, users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
-from ..tape.ask import Question, end_recording, evaluate, live_small, still_true
+from ..tape.ask import RUN_ERRORS, Question, end_recording, evaluate, live_small, still_true
 from ..tape.known import BACKWARD, NODES, Ask, forget
 from ..tape.misses import note
 from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
@@ -41,7 +41,7 @@ class Gradients(Question):
     """An ask for gradients, whose plan is made of what rules record.
 
     given, implicit    cotangents that are nodes of the recording's, and those of one
-    asked, wanted      the results, the cotangents that are given, and what is computed along; the last alone
+    asked, also        the results, the cotangents that are given, and what is wanted beside; the last alone
     ordered            the groups in canonical order
     """
 
@@ -71,25 +71,36 @@ class Gradients(Question):
                 self.implicit.add(seed)
             else:
                 self.given.append(seed)
-        self.asked, self.wanted = [*ends, *self.given, *also], [*also, *self.live]
+        self.asked, self.also = [*ends, *self.given, *also], also
 
     def solve(self) -> list[np.ndarray | None]:
         """The gradients as arrays (None: not reached, symbolically zero)."""
-        plan = None
-        if self.why_unkept() is None:
-            is_one = self.ask is not None and self.ask.seeds == (None,)
-            found = in_parts(self.seeds[0][0], self.groups, self.wanted) if is_one else None
+        if self.why_unkept() is not None:
+            return self.computed()
+        try:
+            return self._planned()
+        except RUN_ERRORS:
+            if not self.live:
+                raise
+        again = Gradients(  # nobody asked for the values of small results
+            self.seeds, self.groups, retain=self.tracks, also=self.also, past=self.past, live=(), ask=self.ask,
+            through=self.through,
+        )  # fmt: skip
+        return again.solve()
+
+    def _planned(self) -> list[np.ndarray | None]:
+        """The gradients by a plan, or part by part."""
+        if self.ask is not None and self.ask.seeds == (None,):
+            found = in_parts(self.seeds[0][0], self.groups, [*self.also, *self.live])
             if found is not None:
                 end_recording(state.now)
                 return found
-            with Paused():  # nearly all that rules and passes make is still in use; the run is left out: it may be long
-                plan = self.known()
-                if plan is None and self.is_let_pass:
-                    return self.passed()
-                if plan is None and self.is_kept:
-                    plan = self.make()
-        if plan is None:
-            return self.computed([*[r for r, _ in self.seeds], *self.wanted])
+        with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
+            plan = self.known()
+            if plan is None and self.is_let_pass:
+                return self.passed()
+            if plan is None:
+                plan = self.make()
         try:
             results = plan.run(self.order)
         except Misfit:
@@ -192,7 +203,7 @@ class Gradients(Question):
         note("backward", why or key)
         return plan
 
-    def computed(self, wanted: Sequence[Node]) -> list[np.ndarray | None]:
+    def computed(self) -> list[np.ndarray | None]:
         """The gradients where no plan can be kept: what hooks and rules record is computed as any recording is."""
         misses, ask, mode = COUNTS.misses, self.ask, MODE.get()
         why = self.why_unkept()  # before the rules run: a hook may remove itself
@@ -206,7 +217,8 @@ class Gradients(Question):
             own.clear()
         # Values that another pass will read are stored.
         there = [n for n in gradients if n is not None]
-        evaluate([*there, *wanted], ends_recording=False, tracks=self.tracks, why=why)
+        wanted = [*there, *[r for r, _ in self.seeds], *self.also]
+        evaluate(wanted, ends_recording=False, tracks=self.tracks, why=why, live=self.live)
         if why is not None and COUNTS.misses == misses and not is_known:
             note("backward", why())
         return _values(gradients, own)

@@ -174,12 +174,18 @@ def new_gradients(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -
 
 
 @native
-def commit(groups: ptr[ptr], count: i64) -> i64:
-    """Give leaves their new gradients: all or none.  1: done, 0: a `.grad` has changed meanwhile, -1: an exception."""
+def commit(groups: ptr[ptr], count: i64, past: ptr[ptr], n_past: i64) -> i64:
+    """Give leaves their new gradients: all or none, and none where another thread has given the history up.
+
+    1: done, 0: a `.grad` or the history has changed meanwhile, -1: an exception.
+    """
     acquired: own = py.call_method(tape.acquire_name, row(tape.lock), 1, None)
     if acquired is None:
         return -1
     found = i64(1)
+    for i in range(n_past):
+        if ptr[RawNode](past[i]).kind.released is tape.true:
+            found = 0
     # From here to the last exchange nothing is allocated or freed: nobody sees some of the gradients only.
     for i in range(count):
         leaf = ptr[RawLeaf](groups[GROUP * i])
@@ -239,8 +245,8 @@ def run(
     executable  what is run; null: that of its plan
     computed    a tuple of the inputs that are computed from the numbers of calls; null without calls
 
-    The outcome in it: 1 all is kept;  0 Python has to do it (an index is outside, a `.grad` has changed);  -1 an
-    exception.
+    The outcome in it: 1 all is kept;  0 Python has to do it (an index is outside, a matrix is singular, a `.grad` or
+    the history has changed);  -1 an exception.
     """
     a = ptr[AnswerBlock](py.bytes_at(known)[0])
     if purpose == TENSORS and a.is_whole == 0:
@@ -300,14 +306,14 @@ def run(
         given = told(purpose, answer, results, groups, a.groups if due > 0 else i64(0))
         is_good = given is not None and new_gradients(groups, a.groups, a.group_table, results)
         if is_good and (now is tape.none or begin_another(now, purpose)):
-            outcome = commit(groups, a.groups) if a.groups > 0 else i64(1)
+            outcome = commit(groups, a.groups, past, n_past) if a.groups + n_past > 0 else i64(1)
         if outcome == 1:
             give_up(past, n_past)
             counts = ptr[ptr](tape.counts)
             if not count_up(counts + HITS, 1) or not count_up(counts + RUNS, 1):
                 py.clear_error()  # they are only shown
-    elif py.matches(tape.out_of_range) != 0:
-        py.clear_error()  # Python meets it, and says at which line
+    elif py.matches(tape.run_errors) != 0:
+        py.clear_error()  # Python meets it, and says at which line, if it is of what is asked for
         outcome = 0
     py.let_go(held, a.stored + GROUP * a.groups)
     let_nodes_go(past, n_past)

@@ -33,7 +33,7 @@ RawLeaf = words("RawLeaf", "head after grad hooks owner", grad="ptr[RawHandle]")
 RawRecording = words(
     "RawRecording",
     "head asked began body bounded captures differentiated fixed inside lends lent limit lines literal look_at looked "
-    "most_updated outside seen since small start tracing transforming unseen",
+    "most_updated narrowed outside seen since small start tracing transforming unseen",
 )
 RawMode = words(
     "RawMode", "head anomalies careful closely eager keeps_lines lightly off on others rich tracks watching"
@@ -93,7 +93,7 @@ Tape = words(
     "none true false empty zero ellipsis not_implemented plain_type rich_type handle_type kind_type leaf_type "
     "answer_type rules_type self_type int_type tuple_type bool_type float_type str_type list_type slice_type "
     "array_type float64_type float32_type int64_type int64_descr leaf_op constant_op argument_op aliases lock counter "
-    "out_of_range first_limit pending_limit call_name acquire_name release_name run_as_name item_name "
+    "run_errors first_limit pending_limit call_name acquire_name release_name run_as_name item_name "
     "mode note_small note_updated look_at force held allocator few answers python_numpy python_array python_item "
     "python_float python_bool python_set_grad accumulated add_loops plans counts start_kind",
     plans="ptr[RawTable]", counts="ptr[RawCounts]", start_kind="ptr[RawKind]",

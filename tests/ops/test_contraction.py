@@ -40,6 +40,8 @@ def test_matmul_says_which_sizes_differ():
         (lambda: ad.diag(zeros(2, 2, 2)), "takes a vector or a matrix"),
         (lambda: ad.norm(zeros(3), axis=1), "no axis 1"),
         (lambda: ad.einsum("ij,jk->ik", zeros(2, 3), zeros(4, 5)), r"label 'j' has the extents 3 and 4 in f64\[2,3\]"),
+        (lambda: ad.einsum("ii->i", zeros(1, 3)), r"label 'i' has the extents 3 and 1 in f64\[1,3\]"),
+        (lambda: ad.einsum("iij,i->j", zeros(3, 1, 2), zeros(3)), r"label 'i' has the extents 1 and 3 in f64\[3,1,2\]"),
         (lambda: ad.einsum("ij->i", zeros(2)), "2 labels for 1 axes"),
         (lambda: ad.einsum("i,i->i", zeros(2)), "2 operands are named, 1 given"),
         (lambda: ad.einsum("i->j", zeros(2)), "the result has the label 'j'"),

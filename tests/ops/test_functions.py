@@ -218,6 +218,23 @@ def test_lines_through_points_end_as_numpys_do():
         ad.interp(x, xp, fp[:2])
 
 
+@pytest.mark.parametrize(
+    ("xp", "fp"),
+    [
+        ([-np.inf, 0, np.inf], [1, 2, 3]), ([0, 1, 2], [0, np.inf, 5]), ([0, 1, 2], [-np.inf, np.inf, np.inf]),
+        ([0, 1, 2], [np.inf, np.inf, -np.inf]), ([0, 1, 2], [np.nan, 1, 2]), ([0, 1, np.inf], [0, 1, 2]),
+        ([-np.inf, np.inf], [0, 1]), ([-np.inf, np.inf], [4, 4]), ([0, np.inf, np.inf], [0, 1, 2]),
+        ([0, 1, 1, 2], [0, 1, 5, 6]), ([-1.7e308, 1.7e308], [0, 1]), ([0, 1], [-1.7e308, 1.7e308]),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's
+def test_lines_through_infinite_points_are_numpys(xp, fp):
+    x, xp, fp = np.array([-np.inf, -1, 0, 0.5, 1, 1.5, 2, 3, 1e308, np.inf, np.nan]), np.array(xp), np.array(fp)
+    xp, fp = xp.astype(float), fp.astype(float)
+    for interp in (ad.interp, ad.jit(ad.interp)):
+        np.testing.assert_allclose(interp(x, xp, fp), np.interp(x, xp, fp), rtol=1e-13)
+
+
 def test_convolutions_are_numpys_whatever_the_lengths(rng):
     for m, n in ((7, 1), (7, 2), (7, 3), (7, 6), (7, 7), (7, 8), (7, 11), (60, 32), (60, 33), (40, 70)):
         a, v = rng.normal(size=m), rng.normal(size=n)

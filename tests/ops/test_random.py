@@ -188,6 +188,56 @@ class _threads:
         ad.config.threads = self.before
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("draw", [r.randint, ad.jit(r.randint, static_argnames=("shape", "dtype"))])
+def test_bounds_in_arrays_are_brought_into_the_range_of_the_dtype(draw, dtype):
+    info = np.iinfo(dtype)
+    for bounds in [(-(2**62), 2**62), (-(2**62) - 5, 2**62 + 5), (info.min, 3), (2**62, -(2**62)), (-5, 2**40)]:
+        least, end = np.array([bounds]).T
+        for of_type in (np.asarray, ad.tensor):
+            found = np.asarray(draw(KEY, (1000,), of_type(least), of_type(end), dtype=dtype))
+            low, high = max(bounds[0], info.min), min(bounds[1], info.max + 1)
+            assert found.dtype == dtype
+            if low >= high:
+                np.testing.assert_array_equal(found, np.clip(least, info.min, info.max)[0])
+                continue
+            assert (found >= low).all() and (found < high).all()
+            assert abs(found.astype(float).mean() - (low + min(high, low + 2**63)) / 2) < (high - low) / 20
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [(9, 10), (-10, -9), (4.5, 6), (20, np.inf), (-np.inf, -20), (37, 40), (7, 7.0000001), (-9, -8.5), (8, np.inf),
+     (1e4, 2e4), (-1, 1), (3.9, 4.1)],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_truncated_normal_numbers_are_those_of_the_shares_that_they_are_drawn_by_in_the_tails_too(bounds, dtype):
+    a, b = (dtype(bound) for bound in bounds)
+    u = r.uniform(KEY, (40,), dtype).numpy()
+    found = r.truncated_normal(KEY, a, b, (40,), dtype).numpy()
+    assert found.dtype == dtype and (found >= a).all() and (found <= b).all()
+    with mpmath.workdps(60):
+        # The smaller tail of two, so that nothing cancels.
+        sign = -1 if b < 0 else 1
+        tail = lambda x: mpmath.erfc(sign * mpmath.mpf(float(x)) / mpmath.sqrt(2)) / 2  # noqa: E731
+        for x, share in zip(found, u, strict=True):
+            away = tail(a) + (tail(b) - tail(a)) * float(share) - tail(x)
+            density = mpmath.exp(-mpmath.mpf(float(x)) ** 2 / 2) / mpmath.sqrt(2 * mpmath.pi)
+            assert abs(away / density) <= 40 * np.finfo(dtype).eps * max(abs(float(x)), 1) * (30 if abs(x) < 4.2 else 1)
+
+
+def test_gradients_of_truncated_normal_numbers_are_right_in_the_tails():
+    for a, b in [(9.0, 10.0), (-10.0, -9.0), (5.0, 5.5), (-1.0, 0.5)]:
+        u = r.uniform(KEY, (20,)).numpy()
+        x = r.truncated_normal(KEY, a, b, (20,)).numpy()
+        by_a, by_b = ad.jacobian(lambda a, b: r.truncated_normal(KEY, a, b, (20,)), argnums=(0, 1))(a, b)
+        np.testing.assert_allclose(by_a, (1 - u) * np.exp((x * x - a * a) / 2), rtol=1e-7)
+        np.testing.assert_allclose(by_b, u * np.exp((x * x - b * b) / 2), rtol=1e-7)
+    slopes = ad.grad(lambda a, b: r.truncated_normal(KEY, a, b, (20,)).sum(), argnums=(0, 1))(9.0, np.inf)
+    assert np.isfinite(slopes[0]) and slopes[1] == 0
+
+
 # ---------------------------------------------------------------- what is refused
 
 

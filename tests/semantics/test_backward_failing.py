@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -153,3 +154,54 @@ def test_four_threads_on_one_leaf_sum_exactly():
         t.join()
     assert not failures, failures[:1]
     np.testing.assert_array_equal(x.grad, [12000.0, 12000.0])
+
+
+@pytest.fixture
+def hasty():
+    """Threads that take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("size", [5, 100_000])
+@pytest.mark.parametrize("way", ["backward", "grad"])
+def test_of_two_threads_that_go_through_one_history_at_the_same_moment_one_gets_the_error(way, size, hasty):
+    for trial in range(30):
+        x = ad.tensor(np.linspace(0.0, 1.0, size), requires_grad=True)
+        y = x
+        for _ in range(1 + trial % 4):
+            y = ad.sin(y) * y
+        loss = y.sum()
+        both = threading.Barrier(2)
+        told = []
+
+        def go(loss=loss, x=x, both=both, told=told):
+            both.wait()
+            try:
+                loss.backward() if way == "backward" else ad.grad(loss, [x])
+                told.append("")
+            except Exception as error:
+                told.append(f"{type(error).__name__}: {error}")
+
+        threads = [threading.Thread(target=go) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert min(told) == "", told
+        assert max(told).startswith("GradientError: second backward through the same graph"), told
+
+
+def test_two_threads_that_keep_the_history_both_give_its_gradient(hasty):
+    for _ in range(20):
+        x = ad.tensor(np.linspace(0.0, 1.0, 1000), requires_grad=True)
+        loss = (ad.sin(x) * x).sum()
+        threads = [threading.Thread(target=loss.backward, kwargs={"retain_graph": True}) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        expected = 2 * (np.cos(x.detach().numpy()) * x.detach().numpy() + np.sin(x.detach().numpy()))
+        np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-12)

@@ -61,3 +61,49 @@ def test_numbers_of_tensors_that_somebody_holds_are_not_those_of_the_program():
         np.testing.assert_array_equal(np.asarray(compiled(X)), [X * n for n in (0.5 + k, 0.5 + 2 * k, 0.5 - k, 0.5)])
         for t, by in zip(held, (1.0, 2.0, -1.0), strict=True):
             t += by
+
+
+INTS = np.array([1, 2, 3], np.int32)
+MEETINGS = {
+    "sum": lambda x, n: x * 2 + n,
+    "number first": lambda x, n: n - x,
+    "clip": lambda x, n: ad.clip(x, 0, n),
+    "where": lambda x, n: ad.where(x > 1, x, n),
+    "stack": lambda x, n: ad.stack([x[0], n]),
+    "full": lambda x, n: ad.full_like(x, n),
+    "pad": lambda x, n: ad.pad(x, 1, constant_values=n),
+    "nested": lambda x, n: ad.jit(lambda x, m: x + m)(x, n),
+    "loop": lambda x, n: ad.fori_loop(0, 2, lambda i, s: s + n, x),
+}
+
+
+def assigned(x, n):
+    x = x + 0
+    x[0] = n
+    return x
+
+
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2**62], ids=str)
+@pytest.mark.parametrize("f", [*MEETINGS.values(), assigned], ids=[*MEETINGS, "assigned"])
+def test_an_int_that_int32_does_not_have_is_refused_at_the_first_and_at_a_known_call(f, number):
+    compiled = ad.jit(f)
+    for x in (INTS, ad.tensor(INTS)):
+        for _ in range(3):
+            with pytest.raises(OverflowError, match=rf"{number} does not fit i32\n  called at test_jit_numbers.py"):
+                compiled(x, number)
+            np.testing.assert_array_equal(np.asarray(compiled(x, 7)), np.asarray(f(ad.tensor(INTS), 7)))
+    for length in range(4, 12):  # sizes that do not come again
+        with pytest.raises(OverflowError, match="does not fit i32"):
+            compiled(np.ones(length, np.int32), number)
+        compiled(np.ones(length, np.int32), 7)
+
+
+def test_an_int_that_meets_no_int32_may_be_as_large_as_64_bits_are():
+    compiled = ad.jit(lambda x, n: (x.astype(ad.int64) + n, x * 1.0 + n, ad.astype(n, ad.int32)))
+    for _ in range(3):
+        found = compiled(INTS, 2**40)
+        np.testing.assert_array_equal(found[0], INTS.astype(np.int64) + 2**40)
+        np.testing.assert_array_equal(found[1], INTS + 2.0**40)
+        assert found[2] == 0
+    with pytest.raises(OverflowError, match=r"jit: the argument 9223372036854775808 does not fit i64\n  called"):
+        compiled(INTS, 2**63)
