@@ -64,8 +64,6 @@ WAYS = 16
 #: The number of calls of an entry, which no way fitted, that puts its own first again.  Of more than WAYS entries in
 #: turn each is then put there once in so many calls, which costs next to nothing.
 MISSED = 8
-#: The fields of one trace.  `small` is among them, as a tensor that a trace left behind has no value to compute along.
-_OF_A_TRACE = ("captures", "fixed", "outside", "inside", "tracing", "start", "small", "lines")
 
 #: Not a WeakSet, which runs Python where one goes.
 _functions: set[ref[Traces]] = set()
@@ -278,7 +276,8 @@ class Traces:
             arguments.append(t.node)
             given.append(standing(t, leaf.given))
         args, kwargs = tree.unflatten(structure, given)
-        held = [(name, getattr(now, name)) for name in _OF_A_TRACE]
+        # `small` as well: a tensor that a trace left behind has no value to compute along.
+        held = now.captures, now.fixed, now.outside, now.inside, now.tracing, now.start, now.small, now.lines
         depth, lines = now.tracing, now.lines
         has_own_lines = lines is None or lines.is_lasting
         mode = MODE.get()
@@ -297,11 +296,14 @@ class Traces:
             entry.choices = choices
             return entry
         finally:
-            if has_own_lines and now.lines is not None:
-                now.lines.end()
-            for field, value in held:
-                setattr(now, field, value)
-            set_in_context(MODE, mode)
+            kept = now.lines
+            now.captures, now.fixed, now.outside, now.inside, now.tracing, now.start, now.small, now.lines = held
+            try:
+                set_in_context(MODE, mode)
+                if has_own_lines and kept is not None:
+                    kept.end()
+            finally:  # an interrupt may come before that
+                MODE.set(mode)
 
 
 def _without_extents(key: tuple) -> tuple:

@@ -119,10 +119,13 @@ def told() -> Iterator[None]:
         now.lines = Lines(sys._getframe(2), is_whole=True)
         yield
     finally:
-        if now.lines is not before and now.lines is not None:
-            now.lines.end()
-        now.lines = before
-        set_in_context(MODE, mode)
+        kept, now.lines = now.lines, before
+        try:
+            set_in_context(MODE, mode)
+            if kept is not before and kept is not None:
+                kept.end()
+        finally:  # an interrupt may come before that
+            MODE.set(mode)
 
 
 @contextmanager
@@ -161,4 +164,7 @@ def tracing(since: float) -> Iterator[None]:
         yield
     finally:
         now.inside, now.start, now.small, now.tracing, now.literal = inside, start, small, depth, literal
-        set_in_context(MODE, mode)
+        try:
+            set_in_context(MODE, mode)
+        finally:  # an interrupt may come before that
+            MODE.set(mode)
