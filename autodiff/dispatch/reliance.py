@@ -125,6 +125,10 @@ def observed(tracks: bool = True) -> Iterator[Choices]:
         set_in_context(OBSERVERS, (*before, choices))
         yield choices
     finally:
-        COLLECTING.discard(choices)
-        set_in_context(OBSERVERS, before)
-        set_in_context(MODE, mode)
+        try:
+            COLLECTING.discard(choices)
+            set_in_context(OBSERVERS, before)
+            set_in_context(MODE, mode)
+        finally:  # an interrupt may come at each of these
+            OBSERVERS.set(before)
+            MODE.set(mode)

@@ -120,9 +120,14 @@ def within(mode: Mode, **fields: Any) -> Iterator[None]:
             setattr(now, name, value)
         yield
     finally:
-        for name, value in held:
-            setattr(now, name, value)
-        set_in_context(MODE, before)
+        try:
+            for name, value in held:
+                setattr(now, name, value)
+            set_in_context(MODE, before)
+        finally:  # an interrupt may come amid that
+            for name, value in held:
+                setattr(now, name, value)
+            MODE.set(before)
 
 
 @contextmanager

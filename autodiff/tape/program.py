@@ -283,7 +283,10 @@ def again(node: Node, inputs: Sequence[Node]) -> Node:
             set_in_context(MODE, mode.off)
             return record(op, tensors, params).node
         finally:
-            set_in_context(MODE, mode)
+            try:
+                set_in_context(MODE, mode)
+            finally:  # an interrupt may come before that
+                MODE.set(mode)
     if node.body is not None and node.kind.out.requires_grad:
         flow = inputs if node.flow is None else inputs[node.flow]
         if not MODE.get().tracks or not any([i.kind.out.requires_grad for i in flow]):

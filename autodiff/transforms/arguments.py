@@ -271,8 +271,11 @@ def run_recorded(
         return applied(f, args, kwargs)
     finally:
         now.transforming, now.lends, now.differentiated, now.since = before
-        config.transforming.pop(mark, None)
-        set_in_context(MODE, mode)
+        try:
+            config.transforming.pop(mark, None)
+            set_in_context(MODE, mode)
+        finally:  # an interrupt may come before that
+            MODE.set(mode)
 
 
 def scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -> tuple[Tensor, Any]:

@@ -159,8 +159,11 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
                 set_in_context(MODE, mode.on)
             changed = hook(g)
         finally:
-            if MODE.get() is not mode:
-                set_in_context(MODE, mode)
+            try:
+                if mode is not mode.on:
+                    set_in_context(MODE, mode)
+            finally:  # an interrupt may come before that
+                MODE.set(mode)
         if changed is not None:
             if not isinstance(changed, Tensor):
                 changed = as_tensor(changed, str(hook), "its result")

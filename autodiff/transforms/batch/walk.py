@@ -129,7 +129,10 @@ class OfAll(Forth):
                     found = self._computed(node, pairs)
             finally:
                 now.literal = literal
-                set_in_context(MODE, mode)
+                try:
+                    set_in_context(MODE, mode)
+                finally:  # an interrupt may come before that
+                    MODE.set(mode)
             if node.line is not None and isinstance(found, Tensor) and type(found.node) is RichNode:
                 found.node.line = node.line
             return self.hooked(node, found)
