@@ -60,6 +60,10 @@ def _log_between(k, x):
     return (x - 2.0) * series(k, LGAMMA_23, x + x - 5.0)
 
 
+#: Negative numbers above are by their size alone: Γ(-x) is -Γ(x), and x sin πx may leave the range.
+_LEAST = -1e-18
+
+
 def _gammaln(k, x):
     size = abs(x)
     # Below 2: of size + 1 if it is below 1, and the logarithm of size less.
@@ -75,7 +79,7 @@ def _gammaln(k, x):
     away = _from_pole(k, size)
     reflected = k.log(math.pi / (size * abs(k.sin(math.pi * away)))) - found
     is_pole = (away == 0.0) | k.isinf(x)
-    return k.select(k.isinf(x), math.inf, k.select(x < 0.0, k.select(is_pole, math.inf, reflected), found))
+    return k.select(k.isinf(x), math.inf, k.select(x < _LEAST, k.select(is_pole, math.inf, reflected), found))
 
 
 def _gamma(k, x):
@@ -97,7 +101,7 @@ def _gamma(k, x):
     reflected = -(math.pi / (size * sine)) / found
     # Below -190 there is nothing but zeros, of either sign, and poles.
     reflected = k.select((away == 0.0) | k.isinf(x), math.nan, reflected)
-    return k.select(x == 0.0, k.copysign(found, x), k.select(x < 0.0, reflected, found))
+    return k.select(x < _LEAST, reflected, k.copysign(found, x))
 
 
 def _cotangent_derivative(order: int) -> list[float]:
