@@ -46,7 +46,7 @@ def exact_key(ask, small, tracks):
         ]
     one = data_node(ask.results[0].kind, None)
     seeds = [(r, one if s is None else s) for r, s in zip(ask.results, ask.seeds, strict=True)]
-    return exactly(Gradients(seeds, groups, tracks, ask.also, past, live, ask, None))
+    return exactly(Gradients(seeds, groups, retain=tracks, also=ask.also, past=past, live=live, ask=ask))
 
 
 class Compared:

@@ -146,7 +146,7 @@ def asked(program, purpose, retain):
         else:
             groups = [Group((x,)) for x in targets]
         ask = Ask(TENSORS if purpose == "tensors" else NODES, (root,), (None,), (), tuple(targets))
-    return Gradients(seeds, groups, retain, (), past, live, ask, None)
+    return Gradients(seeds, groups, retain=retain, past=past, live=live, ask=ask)
 
 
 def keys_of(program, purpose, retain):
