@@ -35,7 +35,6 @@ from .program import Branch, Buffer, BufferProgram, Gemm, Kernel, Loop, Run, Ste
 from .records import NamedTuple, replace
 from .runtime.cost import LONG, operations_of
 from .runtime.executable import Pieces, SlotLayout, may_refuse
-from .runtime.kept import Found
 from .runtime.kernels import KernelTable, text_of
 from .runtime.launcher import LaunchPlan, NativeStep, PlanBlock, Share, StepTable, builtin_of
 from .runtime.loops import addresses, outside
@@ -230,7 +229,7 @@ class SizedCode:
         fill = self._bind(block.words, block.output_specs.table, block.offsets, *shapes, *_arrays_of(tables))
         return fill, builtin_of(plan.name, block)
 
-    def plan(self, values: Sequence[int], graph: Graph) -> Found:
+    def plan(self, values: Sequence[int], graph: Graph) -> LaunchPlan:
         """The plan of this graph, which is the program's for these values."""
         template, tables = self._template, [StepTable(table) for table in self._tables]
         inputs, outputs = (tuple([node.aval for node in nodes]) for nodes in (graph.inputs, graph.outputs))
@@ -239,7 +238,7 @@ class SizedCode:
         operations = self._bind(words, specs, offsets, *shapes, *_arrays_of(tables))(*values)
         size, is_long, steps = words[_WORKSPACE], bool(words[_IS_LONG]), _steps_of(tables[0])
         owns = *template.owns, *tables[1:]
-        return Found(LaunchPlan(graph.name, inputs, outputs, tuple(offsets), size, steps, is_long, owns), operations)
+        return LaunchPlan(graph.name, inputs, outputs, tuple(offsets), size, steps, is_long, owns, operations)
 
     # ------------------------------------------------------------ what is written
 

@@ -33,6 +33,8 @@ from .llvm import give_back, is_loaded, library, library_file, version
 #: instructions fewer for each constant in a loop.  The linker that promises it is young for Windows.
 _IS_NEAR = sys.platform != "win32"
 
+_Made = TypeVar("_Made")
+
 _lock = held_over_fork(threading.RLock())
 _library_numbers = itertools.count()
 
@@ -98,12 +100,13 @@ def object_of(text: str) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _object_of(text: str) -> tuple[bytes, tuple[str, ...]]:
-    with _compiler.lock, closing(_compiler.optimized(text)) as module:
+    def emitted(module: Any) -> bytes:
         try:
-            found = library().emitted(_compiler.machine, module)
+            return library().emitted(_compiler.machine, module)
         except RuntimeError as error:
             raise CompileError("generate code for", str(error), text) from error
-    return found, exported_names(text)
+
+    return _compiler.finished(text, emitted), exported_names(text)
 
 
 def link(
@@ -146,22 +149,16 @@ def joined(
 
 def optimized_text(text: str) -> str:
     """A module's LLVM text after the passes."""
-
-    def made() -> str:
-        with _compiler.lock, closing(_compiler.optimized(text)) as module:
-            return library().text(module)
-
-    return deeply(made)
+    found: str = deeply(_compiler.finished, text, lambda module: library().text(module))
+    return found
 
 
 def assembly_text(text: str) -> str:
     """A module's assembly for this machine."""
-
-    def made() -> str:
-        with _compiler.lock, closing(_compiler.optimized(text)) as module:
-            return library().emitted(_compiler.machine, module, is_object=False).decode()
-
-    return deeply(made)
+    found: bytes = deeply(
+        _compiler.finished, text, lambda module: library().emitted(_compiler.machine, module, is_object=False)
+    )
+    return found.decode()
 
 
 def target_key() -> tuple[str, ...]:
@@ -227,14 +224,16 @@ class _Compiler:
         """The passes.  Made once: llvmlite never frees 10 KB of each."""
         return library().pipeline(_PASSES, self.machine)
 
-    def optimized(self, text: str) -> Any:
-        """Parse, verify, run the passes."""
-        try:
-            module = library().parsed(text, self.machine)
-        except RuntimeError as error:
-            raise CompileError("read", str(error), text) from error
-        self._pipeline(module)
-        return module
+    def finished(self, text: str, finish: Callable[[Any], _Made]) -> _Made:
+        """Parse, verify, run the passes; gives finish(module)."""
+        with self.lock:
+            try:
+                parsed = library().parsed(text, self.machine)
+            except RuntimeError as error:
+                raise CompileError("read", str(error), text) from error
+            with closing(parsed) as module:
+                self._pipeline(module)
+                return finish(module)
 
 
 _compiler = _Compiler()
@@ -266,7 +265,6 @@ def _present_linker() -> Any:
 #: program of many threads may say (`threading.stack_size`) that each has less than the system's 8 MB.
 _ENOUGH, _DEEP = 1 << 20, 8 << 20
 
-_Made = TypeVar("_Made")
 _starting = renewed_in_child(globals(), "_starting")
 
 

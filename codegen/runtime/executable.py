@@ -39,7 +39,6 @@ from ..program import (
 )
 from ..records import NamedTuple
 from ..symbols import typical
-from . import kept
 from .kernels import KernelTable, NativeKernel
 from .launcher import LaunchPlan, NativeStep, Share, StepTable, call_of, launcher
 
@@ -78,7 +77,7 @@ class Executable:
         self,
         program: BufferProgram,
         kernels: KernelTable,
-        keep: Callable[[kept.Found, Sequence[Any]], None] | None = None,
+        keep: Callable[[LaunchPlan, Sequence[Any]], None] | None = None,
     ) -> None:
         """`keep` is given what may be kept of it on disk."""
         code = Pieces.of(program).loaded(kernels)
@@ -94,29 +93,29 @@ class Executable:
         operations = cost.operations_of(program)
         plan = LaunchPlan(
             program.name, program.inputs, program.outputs, layout.offsets, program.workspace_bytes, steps,
-            operations >= cost.LONG, owns,
+            operations >= cost.LONG, owns, operations,
         )  # fmt: skip
         called = [work.node for step, _, _ in every_step(program) if isinstance(work := step.work, HostCall)]
         self.hosts = tuple([node.op.name for node in called if not _is_native(node)])
-        refuses, found = may_refuse(program), kept.Found(plan, operations)
-        self._run(found, program.graph if refuses else None)
+        refuses = may_refuse(program)
+        self._run(plan, program.graph if refuses else None)
         if keep and not refuses and all(isinstance(step.work, Kernel | Gemm) for step in program.steps):
-            keep(found, [piece.owners[0] for piece in pieces])
+            keep(plan, [piece.owners[0] for piece in pieces])
 
     @classmethod
-    def of(cls, found: kept.Found, decides: Graph | None = None) -> Executable:
+    def of(cls, plan: LaunchPlan, decides: Graph | None = None) -> Executable:
         """The executable of a plan whose steps are all machine code; `decides`: its graph, if it may refuse numbers."""
         self = cls.__new__(cls)
         self.hosts = ()
-        self._run(found, decides)
+        self._run(plan, decides)
         return self
 
-    def _run(self, found: kept.Found, decides: Graph | None) -> None:
+    def _run(self, plan: LaunchPlan, decides: Graph | None) -> None:
         """Run this plan from now on."""
-        plan = self.plan = found.plan
+        self.plan = plan
         self.name, self.inputs, self.outputs = plan.name, plan.inputs, plan.outputs
         owner: Any = self if decides is None else host_steps.Decided(decides)
-        owner.call = launcher(plan) if self.hosts else call_of(plan, found.operations, weakref.ref(owner))
+        owner.call = launcher(plan) if self.hosts else call_of(plan, weakref.ref(owner))
         if owner is not self:
             self.call = owner
 

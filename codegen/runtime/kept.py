@@ -1,8 +1,8 @@
 """Programs on disk: a graph whose program an earlier process made is neither planned nor written as text again.
 
     key = key_of(graph)                            None for a graph that is not kept
-    found = loaded(key, name, kernels, disk)       its plan, if it is there with all its code
-    keep(disk, key, found, owners)                 for the next process
+    plan = loaded(key, name, kernels, disk)        its plan, if it is there with all its code
+    keep(disk, key, plan, owners)                  for the next process
 
 A process that finds all it runs imports neither the passes nor what writes kernels, a third of its bytecode, and does
 not load LLVM.  Only programs of kernels and products are kept; no loops, and nothing that calls NumPy.
@@ -26,7 +26,6 @@ from ..ir import DTYPES, OPS, Aval, Graph, Op, dtype_name
 from ..lazily import later
 from ..modes import modes
 from ..program import Gemm
-from ..records import NamedTuple
 from . import engine
 from .disk import FORMAT, DiskCache, blake2b
 from .kernels import KernelTable, NativeKernel
@@ -41,13 +40,6 @@ else:
 
 #: Counts up when what is written for a program comes to mean something else.
 VERSION = 2
-
-
-class Found(NamedTuple):
-    """The parts of an executable, and the number of scalar operations of one run."""
-
-    plan: LaunchPlan
-    operations: int
 
 
 # ------------------------------------------------------------ which graph
@@ -114,9 +106,8 @@ def _packages(op: Op) -> frozenset[str]:
 # ------------------------------------------------------------ what is kept of it
 
 
-def keep(disk: DiskCache, key: str, found: Found, owners: Sequence[NativeKernel | ProductStep]) -> None:
+def keep(disk: DiskCache, key: str, plan: LaunchPlan, owners: Sequence[NativeKernel | ProductStep]) -> None:
     """Write down a program of kernels and products; `owners`: whose code each of its steps is."""
-    plan = found.plan
     steps: list[tuple] = []
     for step, owner in zip(plan.steps, owners, strict=True):
         if isinstance(owner, NativeKernel):
@@ -127,12 +118,12 @@ def keep(disk: DiskCache, key: str, found: Found, owners: Sequence[NativeKernel 
             steps.append(("product", fields, step.slots))
     content = (
         tuple([_aval(a) for a in plan.inputs]), tuple([_aval(a) for a in plan.outputs]), plan.offsets,
-        plan.workspace_bytes, tuple(steps), plan.is_long, found.operations,
+        plan.workspace_bytes, tuple(steps), plan.is_long, plan.operations,
     )  # fmt: skip
     disk.store([key], marshal.dumps(content, 2), ())
 
 
-def loaded(key: str, name: str, kernels: KernelTable, disk: DiskCache) -> Found | None:
+def loaded(key: str, name: str, kernels: KernelTable, disk: DiskCache) -> LaunchPlan | None:
     """The plan of a program that is kept, if all its code is there too."""
     entry = disk.load(key)
     if entry is None:
@@ -153,10 +144,10 @@ def loaded(key: str, name: str, kernels: KernelTable, disk: DiskCache) -> Found 
             product = products.product_step(Gemm(*what))
             made.append(NativeStep(product.address, slots, product.extents, product.share))
             owns.append(product)
-    plan = LaunchPlan(
-        name, _avals(inputs), _avals(outputs), offsets, workspace, tuple(made), is_long, tuple(dict.fromkeys(owns))
-    )
-    return Found(plan, operations)
+    return LaunchPlan(
+        name, _avals(inputs), _avals(outputs), offsets, workspace, tuple(made), is_long, tuple(dict.fromkeys(owns)),
+        operations,
+    )  # fmt: skip
 
 
 def _avals(written: tuple) -> tuple[Aval, ...]:

@@ -70,7 +70,8 @@ class LaunchPlan:
 
     Slots are numbered inputs first, then outputs, then temporaries; temporary t lies at byte
     `offsets[t]` of the workspace.  `owns` is whatever must live as long as the plan can run: the
-    code of the steps.  `is_long` releases the interpreter's lock while the steps run.
+    code of the steps.  `is_long` releases the interpreter's lock while the steps run.  `operations`:
+    scalar ones of one run.
     """
 
     name: str
@@ -81,6 +82,7 @@ class LaunchPlan:
     steps: tuple[NativeStep, ...]
     is_long: bool
     owns: tuple[Any, ...] = ()
+    operations: int = 0
 
 
 class StepTable:
@@ -188,12 +190,12 @@ _signature = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _locked, _unlocked = ctypes.PYFUNCTYPE(*_signature), ctypes.CFUNCTYPE(*_signature)
 
 
-def call_of(plan: LaunchPlan, operations: int, owner: Callable[[], Any]) -> Callable[..., tuple[np.ndarray, ...]]:
+def call_of(plan: LaunchPlan, owner: Callable[[], Any]) -> Callable[..., tuple[np.ndarray, ...]]:
     """The caller of a program: the launcher where there is one, or much to do; else what makes it at the second call.
 
     owner   gives whose `call` it is, to be replaced then, or None once that is gone
     """
-    return launcher(plan) if is_made() or operations > _LONGEST else EarlyCall(plan, owner)
+    return launcher(plan) if is_made() or plan.operations > _LONGEST else EarlyCall(plan, owner)
 
 
 class EarlyCall:
