@@ -57,40 +57,33 @@ def solve(
         live = live_small(state.now, [*ends, *[bar for _, bar in seeds], *also])
     while True:
         question = Gradients(seeds, groups, retain, also, past, live, ask, through)
-        if question.why_unkept() is not None:
-            return question.computed([*ends, *also])
+        is_kept = question.why_unkept() is None
         try:
-            return _planned(question, [*also, *live])
-        except RUN_ERRORS:
-            if not live:
-                raise
-            live = ()  # nobody asked for these
-
-
-def _planned(question: Gradients, beside: Sequence[Node]) -> list[np.ndarray | None]:
-    """The gradients by a plan, or part by part;  beside: nodes that are computed in the same run."""
-    ask = question.ask
-    if ask is not None and ask.seeds == (None,):
-        found = in_parts(question.seeds[0][0], question.groups, beside)
-        if found is not None:
+            if not is_kept:
+                return question.computed([*ends, *also])
+            found = in_parts(ends[0], groups, [*also, *live]) if ask is not None and ask.seeds == (None,) else None
+            if found is not None:
+                end_recording(state.now)
+                return found
+            with Paused():  # nearly all that rules and passes make is still in use; the run is left out, it may be long
+                plan = question.known()
+                if plan is None and question.is_let_pass:
+                    return question.passed()
+                plan = plan or question.make()
+            try:
+                results = plan.run(question.order)
+            except Misfit:
+                question.describe()
+                plan = question.make("a rule cannot compute with a number as it did before")
+                results = plan.run(question.order)
+            plan.commit(question.order, results)
+            found = plan.gradients(results, question.ranks, question.order)
             end_recording(state.now)
             return found
-    with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-        plan = question.known()
-        if plan is None and question.is_let_pass:
-            return question.passed()
-        if plan is None:
-            plan = question.make()
-    try:
-        results = plan.run(question.order)
-    except Misfit:
-        question.describe()
-        plan = question.make("a rule cannot compute with a number as it did before")
-        results = plan.run(question.order)
-    plan.commit(question.order, results)
-    found = plan.gradients(results, question.ranks, question.order)
-    end_recording(state.now)
-    return found
+        except RUN_ERRORS:
+            if not (live and is_kept):
+                raise
+            live = ()  # nobody asked for these
 
 
 class Gradients(Question):
