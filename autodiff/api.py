@@ -75,7 +75,8 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
         raise no_array("tensor: the data", error) from None
     if dtype is None:
         array.flags.writeable = False  # so it is not copied
-        array = as_tensor(array, "tensor", "data").node.value  # names what is wrong with the dtype
+        given = data if array.dtype.kind in "OSU" else array  # no numbers: it is named what they are
+        array = as_tensor(given, "tensor", "data").node.value  # names what is wrong with the dtype
     return _leaf_of(array, requires_grad)
 
 

@@ -261,7 +261,7 @@ def run_unseen(f: Callable, signed: Signed) -> Any:
             if is_plain:
                 if any([n.kind.out.requires_grad for n in nodes]):
                     return MISS  # an entry says whose gradient is lost
-                evaluate(nodes)
+                evaluate(nodes, what=f"jit {getattr(f, '__name__', 'f')}, as it is recorded")
                 now.unseen = 0  # from here on the values are the caller's
                 leaves = plain_results(leaves)
             return tree.unflatten(structure, leaves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import pytest
@@ -168,3 +169,46 @@ def test_coverage_reports_forwards_that_no_backward_was_written_for():
     assert [(g.forward, g.backward) for g in ad.coverage(f)] == [(dog, wide)]
     f.backward(Dog)(lambda ctx, g: 0)
     assert ad.coverage(f) == []
+
+
+def test_a_method_more_costs_as_much_as_the_first_ones():
+    def calls(count):
+        """Calls of Python functions, while so many methods are registered, and then called once each."""
+        found = []
+
+        @ad.function
+        def f(x, y): ...
+
+        classes = [type(f"C{i}", (), {}) for i in range(count)]
+        sys.setprofile(lambda frame, event, _: found.append(event) if event == "call" else None)
+        try:
+            for i, cls in enumerate(classes):
+                f.method(*((cls,) if i % 2 else (object, cls)))(lambda x, y: type(x))
+                f(cls(), cls())
+            for cls in classes:
+                assert f(cls(), cls()) is cls
+        finally:
+            sys.setprofile(None)
+        return len(found)
+
+    few, many = calls(40), calls(160)
+    assert many < 6 * few, (few, many)
+
+
+def test_a_method_that_is_deleted_or_replaced_is_found_no_more():
+    class A: ...
+
+    class B(A): ...
+
+    @ad.function
+    def f(x): ...
+
+    f.method(A)(lambda x: "a")
+    of_b = f.method(B)(lambda x: "b")
+    f.method(int | str)(lambda x: "int or str")
+    assert (f(A()), f(B()), f(1), f("x")) == ("a", "b", "int or str", "int or str")
+    of_b.delete()
+    assert (f(A()), f(B())) == ("a", "a")
+    f.method(A)(lambda x: "a again")
+    f.method(object)(lambda x: "anything")
+    assert (f(A()), f(B()), f(True), f(1.0)) == ("a again", "a again", "int or str", "anything")

@@ -136,7 +136,7 @@ class Function(GenericFunction):
         return "Tensor by ad.dense" if is_body and is_ours and _is_structured(cls) else ""
 
     def _changed(self, method: Method) -> None:
-        if not is_own(method.implementation):
+        if not is_own(method.implementation) and any(choice.names(np.ndarray) for choice in method.signature.choices):
             self._look_for_arrays()
         super()._changed(method)
 

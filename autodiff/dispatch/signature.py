@@ -15,6 +15,7 @@ multipledispatch picks one silently when two signatures meet only in a common su
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
@@ -190,6 +191,16 @@ class Signature:
         choices = self.spread(len(classes))
         return len(choices) == len(classes) and all(map(Choice.takes, choices, classes))
 
+    def telling(self) -> list[tuple[int, type]]:
+        """A place, and the classes there of which an argument inherits where it fits; `_ANYWHERE` if no place has such.
+
+        Abstract base classes, and those of tensors, say themselves who is one of them.
+        """
+        for i, choice in enumerate(self.choices[: len(self.choices) - self.variadic]):
+            if all([m is not object and type(m).__subclasscheck__ is type.__subclasscheck__ for m in choice.members]):
+                return [(i, member) for member in choice.members]
+        return [_ANYWHERE]
+
     def __le__(self, other: Signature) -> bool:
         return all(map(Choice.within, self.choices, other.choices))
 
@@ -226,21 +237,34 @@ class Signature:
 # ---------------------------------------------------------------- the most specific method for a call
 
 
+#: In the place of a place and a class: of signatures that have to be asked whatever the arguments are.
+_ANYWHERE = -1, object
+_NONE: dict[Signature, int] = {}
+
+
 class MethodTable:
     """The methods of one function, one for each signature, in the order of registration."""
 
     def __init__(self) -> None:
         self.methods: dict[Signature, Method] = {}
+        #: By a place and a class that says at it if a method may fit: signatures, and when each was registered.
+        self._telling: defaultdict[tuple[int, type], dict[Signature, int]] = defaultdict(dict)
+        self._count = 0
 
     def add(self, method: Method) -> Method | None:
         """Add a method; the one of the same signature that it replaces, if any."""
         old = self.methods.pop(method.signature, None)
         self.methods[method.signature] = method
+        self._count += 1
+        for told in method.signature.telling():
+            self._telling[told][method.signature] = self._count
         return old
 
     def find(self, classes: Sequence[type]) -> Method | None:
         """The method for arguments of exactly these classes, all given, none converted.  Raises AmbiguityError."""
-        return most_specific(self, classes)
+        places = [_ANYWHERE, *[(i, base) for i, cls in enumerate(classes) for base in dispatched(cls).__mro__]]
+        met = {s: n for place in places for s, n in self._telling.get(place, _NONE).items() if s in self.methods}
+        return most_specific([self.methods[s] for s in sorted(met, key=met.__getitem__)], classes)
 
     def ordered(self) -> list[Method]:
         """All methods, each before those that are less specific."""

@@ -20,7 +20,7 @@ from codegen.symbols import Symbol, SymbolicFloat
 
 from .. import tree
 from ..containers import registration
-from ..custom.function import CONVERSIONS, told_dense
+from ..custom.function import CONVERSIONS, Function, told_dense
 from ..dispatch.declaration import brackets, called, is_below, public_name
 from ..dispatch.method import types_of_call
 from ..errors import DispatchError, DTypeError, ShapeError, check_not_masked, located, with_article
@@ -222,8 +222,8 @@ def _method_for(cls: type) -> str:
 def _operation_called() -> tuple[Any, str]:
     """The outermost function of ours that is running, and the types to register a method with that takes the call."""
     function, given, _ = called() or (None, (), {})
-    if function is None or len(given) > len(function.declaration.fixed):
-        return None, ""
+    if not isinstance(function, Function) or len(given) > len(function.declaration.fixed):
+        return None, ""  # `ad.tensor` is no operation
     classes = [Tensor[x.dtype, x.ndim] if type(x) is np.ndarray and x.dtype in KNOWN_DTYPES else type(x) for x in given]
     types = _NUMBER.sub("ad.Number", types_of_call(function, classes))
     return function, _OF_RANK.sub(lambda found: _RANKS.get(found[1], f"ad.Tensor[..., {found[1]}]"), types)

@@ -65,13 +65,13 @@ def value_of(node: Node) -> np.ndarray:
 
 def evaluate(
     nodes: Iterable[Node], ends_recording: bool = True, tracks: bool | None = None,
-    why: Callable[[], str] | None = None, live: Sequence[Node] = (),
+    why: Callable[[], str] | None = None, live: Sequence[Node] = (), what: str = "value",
 ) -> None:  # fmt: skip
     """Compute the values of pending nodes and keep them.
 
     live      nodes that are computed along, unless that raises an error
     tracks    whether what gradients of them read is stored along; None: where gradients are on
-    why       what says why a backward records them each time
+    why       what says why a backward records them each time;  what: they are, in `ad.explain()`
     """
     roots = [n for n in dict.fromkeys(nodes) if n.value is None]
     if not roots:
@@ -96,8 +96,13 @@ def evaluate(
         while True:
             live = [n for n in live if n.value is None and n not in roots]
             try:
-                if now.tracing or not values_in_parts([*roots, *live], start):
-                    _run(Question(ask, roots, live, tracks, why))
+                if not now.tracing and values_in_parts([*roots, *live], start):
+                    return
+                question = Question(ask, roots, live, tracks, why, what)
+                with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
+                    plan = question.known() or question.make()
+                results = plan.run(question.order)
+                plan.commit(question.order, results)
                 return
             except RUN_ERRORS:
                 if not live:
@@ -108,20 +113,13 @@ def evaluate(
             give_back(now.lent)
 
 
-def _run(question: Question) -> None:
-    with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
-        plan = question.known() or question.make()
-    results = plan.run(question.order)
-    plan.commit(question.order, results)
-
-
 class Question:
     """An ask, and how its plan is found or made: of values here, of gradients in `transforms.gradient`.
 
     ask       None where machine code is not to find it when it is repeated
     asked     nodes that are asked for;  live: those of small live results, which are as well
     tracks    whether what gradients of the results read is stored
-    why       what says why a backward records them each time
+    why, what    what says why a backward records them each time; what the values are, in `ad.explain()`
     past      the history that gradients go through;  given: cotangents
     found     the recording as machine code read it, if it did;  form, numbers: set where it may be of any size
     is_let_pass    True where programs are new one after the other: none is kept
@@ -140,9 +138,9 @@ class Question:
 
     def __init__(
         self, ask: Ask | None, asked: Sequence[Node], live: Sequence[Node], tracks: bool,
-        why: Callable[[], str] | None = None,
+        why: Callable[[], str] | None = None, what: str = "value",
     ) -> None:  # fmt: skip
-        self.ask, self.asked, self.live, self.tracks, self.why = ask, asked, live, tracks, why
+        self.ask, self.asked, self.live, self.tracks, self.why, self.what = ask, asked, live, tracks, why, what
 
     def known(self) -> Plan | None:
         """The plan that answers; None where it is to be made (`make`), or let pass."""
@@ -198,7 +196,7 @@ class Question:
         plan = answer.plan()
         if still_true(self.parts, self.order):
             self.name(plan, key, answer)
-        note(*(("value", key) if self.why is None else ("backward", self.why())))
+        note(*((self.what, key) if self.why is None else ("backward", self.why())))
         return plan
 
     def answer_again(self, new: dict[Node, Node]) -> Answer:

@@ -40,7 +40,7 @@ RECENT, KINDS, LARGEST = 4, 64, 2000
 class Miss(NamedTuple):
     """One place in the user's program where something was made anew, and why.
 
-    what      "value", "backward" or "jit f"
+    what      "value", "backward" or "jit f"; "jit f, as it is recorded": without a trace
     line      where it was asked for
     reason    why no earlier work could be used
     times     how often this happened here, for this reason

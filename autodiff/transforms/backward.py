@@ -5,8 +5,7 @@ All gradients are computed (tensor hooks run here), one commit writes every `.gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -101,8 +100,11 @@ def backward(
                         identity.grad = handle(g.node) if identity.grad is None else add(identity.grad, g)
         else:
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
-            with alone(past):
+            try:
                 values = Gradients(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask).solve()
+            except Exception:
+                check_not_released(uncommon(past))  # by another thread, meanwhile
+                raise
             with commit_lock:
                 check_not_released(uncommon(past))
                 write(leaves, values)
@@ -271,16 +273,6 @@ def check_not_released(rare: Sequence[Node], groups: Sequence[Group] = ()) -> No
             "second backward through the same graph",
             "pass retain_graph=True to the first one, or compute the result again",
         ))
-
-
-@contextmanager
-def alone(past: list[Node], groups: Sequence[Group] = ()) -> Iterator[None]:
-    """Raise the error of a second backward in place of others where another thread gave the history up meanwhile."""
-    try:
-        yield
-    except Exception:
-        check_not_released(uncommon(past), groups)
-        raise
 
 
 def release(past: list[Node]) -> None:

@@ -38,7 +38,7 @@ from .arguments import (
     scalar_and_aux,
     tracks_outside,
 )
-from .backward import alone, asked_of, check_not_released, passed, release, seed_for
+from .backward import asked_of, check_not_released, passed, release, seed_for
 from .backward_pass import Group, again, group_of, pulled, recorded
 from .gradient import Gradients
 
@@ -292,8 +292,11 @@ def grad(
         found = recorded(past, seeds, groups)
     else:
         question = Gradients(seeds, groups, retain=retain, past=past, live=live, ask=ask, through=through)
-        with alone(past, groups):
+        try:
             found = _as_leaves(question.solve())
+        except Exception:
+            check_not_released(uncommon(past), groups)  # by another thread, meanwhile
+            raise
     with commit_lock:
         check_not_released(uncommon(past), groups)
         unused = [i for i, g in enumerate(found) if g is None and not allow_unused]

@@ -204,7 +204,7 @@ def page(t: Tensor) -> str:
 @border
 def text(t: Tensor, spec: str) -> str:
     """format(t, ".3f") formats the number of a one-element tensor."""
-    return format(item(detach(t)), spec) if spec else show(t)
+    return format(number(detach(t), "format"), spec) if spec else show(t)
 
 
 def detach(t: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 import numpy as np
@@ -226,7 +225,6 @@ def test_two_rules_that_ask_are_both_named_and_a_third_is_not():
     assert last().reason.count("the backward of f (test_explain.py:") == 2
 
 
-@pytest.mark.skipif(os.environ.get("AUTODIFF_NATIVE_CHECKS") == "1", reason="a file of the tests' asks then")
 def test_loggers_are_told_of_what_is_recorded_and_of_what_is_compiled(caplog, monkeypatch):
     monkeypatch.setattr(ad.config, "patience", 8)
     w = parameter(np.ones(3))
@@ -291,3 +289,17 @@ def test_a_reason_names_static_values():
     assert reason == "argument k is the static value 3, before it was the static value 2"
 
 
+
+
+def test_a_jit_step_that_runs_as_it_is_recorded_is_told_as_one(monkeypatch):
+    monkeypatch.setattr(ad.config, "patience", 8)
+
+    @ad.jit
+    def step(x):
+        return (x * 2.0 + ad.sin(x)).sum()
+
+    for n in range(3, 9):
+        step(np.ones(n))
+    told = [m.what for m in ad.explain() if "step" in m.what or m.what == "value"]
+    assert told == ["jit step"] * 3 + ["jit step, as it is recorded"] * (len(told) - 3)
+    assert len(told) > 3

@@ -30,6 +30,12 @@ KEY = ad.random.key(0)
     ("call", "way_out"),
     [
         (lambda: ad.max(ad.tensor(X), 0.0), "ad.maximum(a, b) compares elements"),
+        (lambda: ad.tensor({1.0, 2.0}), "tensor: argument 'data' is a set, not a tensor"),
+        (lambda: ad.tensor(x for x in X), "tensor: argument 'data' is a generator, not a tensor"),
+        (lambda: ad.tensor(None), "tensor: argument 'data' is None, not a tensor"),
+        (lambda: ad.tensor("1.0"), "tensor: argument 'data' is a str, not a tensor"),
+        (lambda: ad.tensor([1.0, None]), "tensor: argument 'data' has dtype object"),
+        (lambda: f"{ad.tensor(X):.2f}", "format() takes one element, not f64[2]"),
         (lambda: ad.tensor(X).max(0.5), "ad.maximum(a, b) compares elements"),
         (lambda: ad.min(ad.tensor(X), np.zeros(2)), "ad.minimum(a, b) compares elements"),
         (lambda: ad.jit(lambda v: ad.sum(np.array([v[0], v[1]])))(X), "ad.stack([a, b]) is np.array([a, b])"),
