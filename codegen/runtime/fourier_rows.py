@@ -333,7 +333,8 @@ def rows_of(dtype):
             join(given, n, ptr[number](plan.halves), 0)
         if not some(given, turned, plan.first, room, 0, plan.first.inner):
             return False
-        some(turned, y, plan.second, room, 0, plan.second.inner)
+        if not some(turned, y, plan.second, room, 0, plan.second.inner):  # its sums may be infinite where x is finite
+            return False
         if plan.kind == HALF:
             split(y, n, ptr[number](plan.halves), 0)
         return True
