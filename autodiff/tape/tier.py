@@ -229,7 +229,7 @@ class SizedTier(Tier):
         self.seconds += other.seconds
         self._number = min(self._number, other._number)
         ran = lately.ran
-        for place, one in enumerate(ran):
+        for place, one in enumerate(tuple(ran)):  # other threads add to it meanwhile
             if one is other:
                 ran[place] = self
 

@@ -372,7 +372,8 @@ def rows_of(dtype):
             join(given, n, ptr[number](plan.halves))
         if not some(given, turned, plan.first, COMPLEX, None, room, 0, plan.first.inner):
             return False
-        some(turned, y, plan.second, COMPLEX, None, room, 0, plan.second.inner)
+        if not some(turned, y, plan.second, COMPLEX, None, room, 0, plan.second.inner):
+            return False  # its sums may be infinite where x is finite
         if plan.kind == HALF:
             split(y, n, ptr[number](plan.halves))
         return True

@@ -128,6 +128,16 @@ def test_what_is_not_finite_is_where_numpy_has_it(shape, bad):
     is_near(f(x), np.fft.rfft(x, axis=axis), np.float64, 64)
 
 
+@pytest.mark.parametrize("n", [4096, 1 << 16])
+def test_a_long_row_whose_sums_are_infinite_is_left_to_numpy(n):
+    """It is transformed in two steps, of which the second meets what is not finite."""
+    f = ad.jit(ad.fft.fft)
+    f(numbers((n,), np.float64, n))
+    x = np.full(n, 1e307 + 0j)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(f(x), np.fft.fft(x))
+
+
 def test_transforms_of_what_does_not_lie_packed():
     z = numbers((24, 48), np.float64)
     f = ad.jit(lambda z: ad.fft.fft(z))

@@ -1,6 +1,9 @@
 """A recorded program is not compiled until that pays; one that repeats is."""
 
 import itertools
+import sys
+import threading
+from collections import deque
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -217,3 +220,25 @@ def test_a_price_that_is_wrong_at_first_comes_to_what_compiling_takes(monkeypatc
         prices.compiled(SimpleNamespace(nodes=range(count)))
     for count in (10, 100, 10_000):
         assert 0.95 < prices.of(count) / (2.0 + 0.02 * count) < 1.05
+
+
+def test_a_tier_of_any_size_takes_over_while_other_threads_run_theirs(monkeypatch):
+    """What ran last is looked through while they add to it."""
+    one, other = (tier.Tier(1, lambda *_: False, tuple) for _ in range(2))
+    monkeypatch.setattr(tier.lately, "ran", deque([None] * 126 + [other], maxlen=128))
+    added, interval = threading.Event(), sys.getswitchinterval()
+
+    def run():
+        while not added.is_set():
+            tier.lately.ran.append(None)
+
+    thread = threading.Thread(target=run)
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for _ in range(1000):
+            tier.SizedTier.take_over(one, other)
+    finally:
+        added.set()
+        thread.join()
+        sys.setswitchinterval(interval)
