@@ -29,11 +29,7 @@ ops.multiply.method(_LINEAR, NUMBER)(lambda x1, x2: tree.map(lambda held: held *
 ops.multiply.method(NUMBER, _LINEAR)(lambda x1, x2: tree.map(lambda held: x1 * held, x2))
 ops.divide.method(_LINEAR, NUMBER)(lambda x1, x2: tree.map(lambda held: held / x2, x1))
 ops.negative.method(_LINEAR)(lambda x: tree.map(ops.negative, x))
-
-
-@ops.positive.method(_LINEAR)
-def _(x):
-    return x
+ops.positive.method(_LINEAR)(lambda x: x)
 
 
 @ops.astype.method(_LINEAR)
@@ -90,19 +86,13 @@ _sums(ops.subtract)
 _TRIANGULAR = _DIAGONAL | LowerTriangular | UpperTriangular
 
 
-@ops.trace.method(_TRIANGULAR)
-def _(x, offset=0, axis1=0, axis2=1):
-    return ops.sum(ops.diagonal(x, offset, axis1, axis2))
-
-
 def _floats(name: str, a: StructuredMatrix) -> Tensor:
     """The diagonal as floats or complex numbers."""
     return common(name, (("a", ops.diagonal(a)),), "fc")[0]
 
 
-@linalg.det.method(_TRIANGULAR)
-def _(a):
-    return ops.prod(_floats("det", a))
+ops.trace.method(_TRIANGULAR)(lambda x, offset=0, axis1=0, axis2=1: ops.sum(ops.diagonal(x, offset, axis1, axis2)))
+linalg.det.method(_TRIANGULAR)(lambda a: ops.prod(_floats("det", a)))
 
 
 @linalg.slogdet.method(_TRIANGULAR)
