@@ -62,8 +62,8 @@ def _sums(function: Function) -> None:
 
     def of_full(x1, x2):
         check_same(function.__name__, x1, x2)
-        full = x1 if isinstance(x1, PartOfSquare) else x2
-        return type(full)(function(*[x.stored if x is full else ops.dense(x) for x in (x1, x2)]))
+        kind = type(x1 if isinstance(x1, PartOfSquare) else x2)
+        return kind(function(ops.dense(x1), ops.dense(x2)))
 
     function.method(_DIAGONAL, _FULL)(of_full)
     function.method(_FULL, _DIAGONAL)(of_full)
