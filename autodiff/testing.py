@@ -1,7 +1,7 @@
 """`ad.check_gradients`: are the derivatives of a function right?  Shipped to users; the command line uses it too.
 
     first order     <y_bar, jvp(dx)> = <vjp(y_bar), dx> for random y_bar and dx, and both = a difference quotient
-    second order    the same for x -> vjp(x)(y_bar), and so on; where a custom function has a jvp, for x -> jvp(x)(dx) too
+    second order    the same for x -> vjp(x)(y_bar), and so on; for x -> jvp(x)(dx) too where there is a jvp
 
 Arguments are taken apart by `ad.tree`, so a structured argument is moved within its own kind.  The wrong entry is found
 by halving dx, the wrong rule by checking every custom call of the recording by itself.

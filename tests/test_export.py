@@ -134,6 +134,15 @@ def test_names_that_c_keeps_get_another(tmp_path):
     assert [v.name for v in made.arguments] == ["double_", "workspace_", "rest_0"]
 
 
+def test_names_that_differ_in_capitals_alone_have_macros_of_their_own(tmp_path):
+    made = ad.export(lambda w, W, n: (ad.sum(w) * ad.sum(W) * ad.sum(n), 2j), "f64[3]", "f64[12]", "f64[n]",
+                     out=tmp_path, name="f", gradient=False)  # fmt: skip
+    assert [v.name for v in made.arguments] == ["w", "W_2", "n_2"]
+    assert [str(v.aval) for v in made.results] == ["f64[]", "c128[]"]
+    macros = re.findall(r"#define (\w+)", (tmp_path / "f.h").read_text())
+    assert len(set(macros)) == len(macros)
+
+
 def test_a_result_that_is_there_twice_is_one(tmp_path):
     made = ad.export(lambda x: [s := ad.sum(x), s, x * 1.5], "f64[3]", out=tmp_path, name="f", gradient=False)
     assert [(v.name, v.label) for v in made.results] == [

@@ -370,6 +370,7 @@ def test_shards_and_results_that_do_not_fit_are_named(load, f, kind, message, on
     ((load, [1], 3), "has no submit"),
     ((load, [1], None, -1), "retries is a number from 0"),
     ((load, [1], None, 2, None, 0), "memory is a number of bytes"),
+    ((load, [1], None, 2, None, "1 GB"), "memory is a number of bytes"),
 ])  # fmt: skip
 def test_arguments_that_make_no_shards_are_refused_at_the_users_line(arguments, message):
     with pytest.raises(ad.DispatchError, match=rf"{message}(.|\n)*at test_workers.py:\d+"):

@@ -139,8 +139,5 @@ def profile(
     if trace:
         seen.save_trace(trace)
     if roofline:
-        try:
-            seen.save_roofline(roofline)
-        except ValueError as error:
-            raise Error(f"--roofline {roofline}: {error}") from None
+        seen.save_roofline(roofline)
     say({"target": file, **seen.data()}, seen.text(top), as_json)

@@ -61,7 +61,7 @@ def inspect_(
     if which not in ("forward", "backward"):
         raise typer.BadParameter(f"--pass is forward or backward, not {which!r}")
     if not name and (args, which, argnums) != ("", "forward", "0"):
-        raise typer.BadParameter(f"--args, --pass and --argnums are for FILE.py:FUNCTION, which is traced; {path} is run")
+        raise typer.BadParameter(f"--args, --pass, --argnums are for FILE.py:FUNCTION, which is traced; {path} is run")
     if not name and graph is None and not (said or page or svg or dot or code):
         _list_graphs(path, output, as_json)
         return

@@ -160,7 +160,7 @@ def _named(x: Any, root: str) -> list[tuple[str, Any]]:
     """The arrays in a tree, with their names."""
     leaves, structure = tree.flatten(x)
     named = zip(tree.names(structure, root), leaves, strict=True)
-    return [(label, x) for label, x in named if isinstance(x, (AbstractTensor, np.ndarray, np.generic, int, float))]
+    return [(label, x) for label, x in named if isinstance(x, (AbstractTensor, np.ndarray, np.generic, int, float, complex))]
 
 
 def _described(x: Any) -> Aval | SizedAval | None:
@@ -220,10 +220,10 @@ def _c_name(label: str, taken: set[str]) -> str:
     name = f"x{name}" if name[0].isdigit() else name
     name = f"{name}_" if is_reserved(name) else name
     found, number = name, 1
-    while found in taken:
+    while {found, found.upper()} & taken:  # macros are of capitals
         number += 1
         found = f"{name}_{number}"
-    taken.add(found)
+    taken.add(found.upper())
     return found
 
 

@@ -112,14 +112,8 @@ class PartOfSquare(StructuredMatrix):
         return type(self).part(self.stored)
 
 
-@matrix_transpose.method(StructuredMatrix)
-def _(x):
-    return transpose(x)
-
-
-@dense.method(PartOfSquare)
-def _(x):
-    return x.matrix
+matrix_transpose.method(StructuredMatrix)(lambda x: transpose(x))
+dense.method(PartOfSquare)(lambda x: x.matrix)
 
 
 def _not_one(x: Structured, held: Tensor, rank: int) -> ShapeError:

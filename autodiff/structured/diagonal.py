@@ -7,7 +7,7 @@ from typing import Any
 
 from codegen.ir import Aval
 
-from .. import ops
+from .. import ops, tree
 from ..errors import ShapeError, located
 from ..named_types import Matrix
 from ..ops import linalg
@@ -81,19 +81,9 @@ def _entries(x: Any) -> Tensor:
     return x.diagonal if isinstance(x, Diagonal) else ops.broadcast_to(x.scale, (x.n,))
 
 
-@ops.dense.method(Diagonal | UniformScaling)
-def _(x):
-    return ops.diag(_entries(x))
-
-
-@ops.project.method(object, Diagonal)
-def _(g, like):
-    return Diagonal(ops.diagonal(cotangent_of(g, like)))
-
-
-@ops.project.method(object, UniformScaling)
-def _(g, like):
-    return UniformScaling(ops.trace(cotangent_of(g, like)), like.n)
+ops.dense.method(Diagonal | UniformScaling)(lambda x: ops.diag(_entries(x)))
+ops.project.method(object, Diagonal)(lambda g, like: Diagonal(ops.diagonal(cotangent_of(g, like))))
+ops.project.method(object, UniformScaling)(lambda g, like: UniformScaling(ops.trace(cotangent_of(g, like)), like.n))
 
 
 # ---------------------------------------------------------------- products
@@ -132,9 +122,7 @@ def _(x1, x2):
     return Diagonal(x1.diagonal * ops.diagonal(x2))
 
 
-@ops.multiply.method(Matrix, Diagonal)
-def _(x1, x2):
-    return x2 * x1
+ops.multiply.method(Matrix, Diagonal)(lambda x1, x2: x2 * x1)
 
 
 # ---------------------------------------------------------------- sums along them
@@ -166,8 +154,4 @@ def _(a, b):
     return b / _of_rows(a, b)
 
 
-@linalg.inv.method(Diagonal | UniformScaling)
-def _(a):
-    if isinstance(a, Diagonal):
-        return Diagonal(1 / a.diagonal)
-    return UniformScaling(1 / a.scale, a.n)
+linalg.inv.method(Diagonal | UniformScaling)(lambda a: tree.map(lambda held: 1 / held, a))

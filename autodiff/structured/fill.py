@@ -45,23 +45,15 @@ class Fill(Structured):
         return held.with_shape(self.extents)
 
 
-@ops.dense.method(Fill)
-def _(x):
-    return ops.broadcast_to(x.value, x.extents)
-
-
-@ops.project.method(object, Fill)
-def _(g, like):
-    return Fill(ops.sum(cotangent_of(g, like)), like.extents)
+ops.dense.method(Fill)(lambda x: ops.broadcast_to(x.value, x.extents))
+ops.project.method(object, Fill)(lambda g, like: Fill(ops.sum(cotangent_of(g, like)), like.extents))
 
 
 # ---------------------------------------------------------------- element by element
 
 
 def _elementwise_one(function: Function) -> None:
-    @function.method(Fill)
-    def _(x):
-        return Fill(function(x.value), x.extents)
+    function.method(Fill)(lambda x: Fill(function(x.value), x.extents))
 
 
 def _elementwise_two(function: Function) -> None:

@@ -29,11 +29,7 @@ ops.multiply.method(_LINEAR, NUMBER)(lambda x1, x2: tree.map(lambda held: held *
 ops.multiply.method(NUMBER, _LINEAR)(lambda x1, x2: tree.map(lambda held: x1 * held, x2))
 ops.divide.method(_LINEAR, NUMBER)(lambda x1, x2: tree.map(lambda held: held / x2, x1))
 ops.negative.method(_LINEAR)(lambda x: tree.map(ops.negative, x))
-
-
-@ops.positive.method(_LINEAR)
-def _(x):
-    return x
+ops.positive.method(_LINEAR)(lambda x: x)
 
 
 @ops.astype.method(_LINEAR)
@@ -66,8 +62,8 @@ def _sums(function: Function) -> None:
 
     def of_full(x1, x2):
         check_same(function.__name__, x1, x2)
-        full = x1 if isinstance(x1, PartOfSquare) else x2
-        return type(full)(function(*[x.stored if x is full else ops.dense(x) for x in (x1, x2)]))
+        kind = type(x1 if isinstance(x1, PartOfSquare) else x2)
+        return kind(function(ops.dense(x1), ops.dense(x2)))
 
     function.method(_DIAGONAL, _FULL)(of_full)
     function.method(_FULL, _DIAGONAL)(of_full)
@@ -90,19 +86,13 @@ _sums(ops.subtract)
 _TRIANGULAR = _DIAGONAL | LowerTriangular | UpperTriangular
 
 
-@ops.trace.method(_TRIANGULAR)
-def _(x, offset=0, axis1=0, axis2=1):
-    return ops.sum(ops.diagonal(x, offset, axis1, axis2))
-
-
 def _floats(name: str, a: StructuredMatrix) -> Tensor:
     """The diagonal as floats or complex numbers."""
     return common(name, (("a", ops.diagonal(a)),), "fc")[0]
 
 
-@linalg.det.method(_TRIANGULAR)
-def _(a):
-    return ops.prod(_floats("det", a))
+ops.trace.method(_TRIANGULAR)(lambda x, offset=0, axis1=0, axis2=1: ops.sum(ops.diagonal(x, offset, axis1, axis2)))
+linalg.det.method(_TRIANGULAR)(lambda a: ops.prod(_floats("det", a)))
 
 
 @linalg.slogdet.method(_TRIANGULAR)

@@ -46,14 +46,8 @@ class Symmetric(SelfAdjoint):
     __slots__ = ()
 
 
-@linalg.inv.method(Symmetric)
-def _(a):
-    return Symmetric(linalg.inv(a.matrix))
-
-
-@linalg.cholesky.method(Symmetric)
-def _(a):
-    return LowerTriangular(factored(linalg.matrices.square("cholesky", a.matrix)))
+linalg.inv.method(Symmetric)(lambda a: Symmetric(linalg.inv(a.matrix)))
+linalg.cholesky.method(Symmetric)(lambda a: LowerTriangular(factored(floats("cholesky", a.matrix))))
 
 
 class LowerTriangular(PartOfSquare):
@@ -155,9 +149,7 @@ def _(g, like):
     return cls(cls.part(cotangent_of(g, like)))
 
 
-@linalg.cholesky.method(Cholesky)
-def _(a):
-    return a.factor
+linalg.cholesky.method(Cholesky)(lambda a: a.factor)
 
 
 @linalg.solve.method(Cholesky, Tensor)
@@ -177,6 +169,4 @@ def _(a):
     return SlogdetResult(ops.ones((), dtype=a.dtype), log_det_factored(a.matrix, a._lower()))
 
 
-@linalg.det.method(Cholesky)
-def _(a):
-    return ops.exp(linalg.slogdet(a).logabsdet)
+linalg.det.method(Cholesky)(lambda a: ops.exp(linalg.slogdet(a).logabsdet))

@@ -85,9 +85,7 @@ class Permutation(StructuredMatrix):
 # ---------------------------------------------------------------- one-hot rows
 
 
-@ops.dense.method(OneHot | Permutation)
-def _(x):
-    return ops.one_hot(x.indices, x.shape[-1], dtype=_BOOL)
+ops.dense.method(OneHot | Permutation)(lambda x: ops.one_hot(x.indices, x.shape[-1], dtype=_BOOL))
 
 
 @ops.matmul.method(OneHot, Vector | Matrix)
@@ -126,11 +124,5 @@ def _(x1, x2):
     return made(Permutation, (ops.take(x2.indices, x1.indices),))
 
 
-@ops.transpose.method(Permutation)
-def _(x, axes=None):
-    return x.inverse if order_of(x, axes) else x
-
-
-@linalg.solve.method(Permutation, Tensor)
-def _(a, b):
-    return a.inverse @ common("solve", (("b", b),), "fc")[0]
+ops.transpose.method(Permutation)(lambda x, axes=None: x.inverse if order_of(x, axes) else x)
+linalg.solve.method(Permutation, Tensor)(lambda a, b: a.inverse @ common("solve", (("b", b),), "fc")[0])

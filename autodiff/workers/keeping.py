@@ -201,7 +201,7 @@ def shards(
         ))
     if not isinstance(retries, int) or retries < 0:
         raise DispatchError(located(f"shards: retries is a number from 0 on, not {retries!r}"))
-    if memory is not None and not memory > 0:
+    if memory is not None and not (isinstance(memory, (int, float)) and memory > 0):
         raise DispatchError(located(f"shards: memory is a number of bytes, not {memory!r}"))
     if memory is None and on is not None and not isinstance(on, ThreadPoolExecutor):
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

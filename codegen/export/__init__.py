@@ -14,13 +14,6 @@ from .pieces import C_FUNCTIONS, KNOWN_SIZES, Exported, NotExportable, exported
 from .sized import BAD_SIZES, Disagreement, ExportedSizes, exported_sized
 
 __all__ = [
-    "BAD_SIZES",
-    "C_FUNCTIONS",
-    "KNOWN_SIZES",
-    "Disagreement",
-    "Exported",
-    "ExportedSizes",
-    "NotExportable",
-    "exported",
+    "BAD_SIZES", "C_FUNCTIONS", "KNOWN_SIZES", "Disagreement", "Exported", "ExportedSizes", "NotExportable", "exported",
     "exported_sized",
 ]  # fmt: skip
