@@ -27,11 +27,13 @@ tested against itself.  The language:
   taken.  `for a, b in PAIRS`, a name that is known while compiling, is written once for each turn.  Generic functions
   are closures: a function of types that returns a native one.
 - `None` is the null pointer.  `p.field`, `p[i]`, `p + n`; a field or element that is a struct or array is a pointer.
-- Objects of Python's are pointers, and references are counted by the calls that a function makes (`Py_IncRef`).  But a
-  local `x: own = f()` has the reference that comes with the object, and so has a parameter of type `own`: it gives that
-  back where it gets another value, and on every way out.  `return x`, an `own` parameter that x is given to, and
-  `moved(x)` take the reference along: x has no value then.
-- Words of `routines`: static, constants, local, row, moved, select, shuffle, the atomic operations, fence.
+- Objects of Python's are pointers.  `own` has a reference: a local `x: own = f()`, a parameter, a field, an element of
+  `local(own, n)` or of a row of new objects.  It gives that back where it gets another value; locals, parameters and
+  what is on the stack do on every way out.  `return x`, an `own` parameter that x is given to, and `moved(x)` take the
+  reference along: x has no value then.  A result `own` is a new reference, which must go to such a place; so must
+  `held(y)`, one more reference of an object that is somebody else's.  Numbers below 256 stand for no object.
+- The result of a call is looked at: `_ = f()` says that it is not needed.
+- Words of `routines`: static, constants, local, row, moved, held, select, shuffle, the atomic operations, fence.
 
 Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
 `expressions`, `calls` (one method for each kind of syntax node), `writer` (blocks, checks).
@@ -58,6 +60,7 @@ from .routines import (
     extern,
     external,
     fence,
+    held,
     local,
     moved,
     native,
@@ -73,6 +76,6 @@ from .translation import NotNative
 __all__ = [
     "FAILS", "NO_MEMORY", "NotNative", "Struct", "Translation", "array", "atomic_add", "atomic_load", "atomic_max",
     "atomic_store", "bit_cast", "compare_exchange", "constants", "extern", "external", "f32", "f64", "fence", "fn",
-    "i8", "i16", "i32", "i64", "local", "moved", "native", "own", "ptr", "row", "select", "shuffle", "static",
+    "held", "i8", "i16", "i32", "i64", "local", "moved", "native", "own", "ptr", "row", "select", "shuffle", "static",
     "u8", "u16", "u32", "u64", "u128", "vector", "void",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 from .expressions import ExpressionWriter
 from .numbers import Float, Integer, Vector, i64, is_integer, vector
 from .routines import FAILS, INTRINSICS, Routine, void
-from .structs import Field, FunctionPointer, Reference, is_owned, is_pointer, looked_at, ptr, size_of
+from .structs import Field, FunctionPointer, Reference, is_owned, is_pointer, looked_at, own, ptr, size_of
 from .translation import Computed, spelled
 
 _ORDERINGS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
@@ -58,11 +58,15 @@ class CallWriter(ExpressionWriter):
         if function.result is void:
             self.emit(spelling)
             return Computed("", void)
-        may_fail = isinstance(function, Routine) and function.fails and self.module.faults
-        if not may_fail:
-            return Computed(self.let(spelling), looked_at(function.result))
-        given = [a.text for a, kind in zip(arguments, kinds, strict=True) if is_owned(kind)]
-        return Computed(self._or_fault(function, spelling, given), looked_at(function.result))
+        if isinstance(function, Routine) and function.fails and self.module.faults:
+            given = [a.text for a, kind in zip(arguments, kinds, strict=True) if is_owned(kind)]
+            found = self._or_fault(function, spelling, given)
+        else:
+            found = self.let(spelling)
+        self.called = found
+        if is_owned(function.result):
+            self.new[found] = e
+        return Computed(found, looked_at(function.result))
 
     def _or_fault(self, function: Any, spelling: str, given: list[str]) -> str:
         """A call in a build with faults: the one whose turn it is fails, and is not made.   given: references"""
@@ -102,12 +106,17 @@ class CallWriter(ExpressionWriter):
                 return self.constant(kind(int(value.text)), kind, e)
             if not is_pointer(kind):
                 return self.literal(value, kind, e)
-            return Computed(self.let(f"inttoptr i64 {value.text} to ptr"), kind)
+            return Computed(f"inttoptr (i64 {value.text} to ptr)", kind)
         if is_pointer(a) and is_pointer(kind):
-            return Computed(value.text, kind)
+            if is_owned(kind):
+                self.new.setdefault(value.text, e)
+            return Computed(value.text, looked_at(kind))
         if is_pointer(a) or is_pointer(kind):
             word = "ptrtoint" if is_pointer(a) else "inttoptr"
-            return Computed(self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}"), kind)
+            text = self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}")
+            if is_owned(kind):
+                self.new[text] = e
+            return Computed(text, looked_at(kind))
         if issubclass(kind, Vector) and getattr(a, "lanes", 0) == kind.lanes:
             word = _conversion(a.item, kind.item)
             text = self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}") if word else value.text
@@ -156,9 +165,24 @@ class CallWriter(ExpressionWriter):
         return Computed(text, vector[a.kind.item, len(places)])
 
     def word_moved(self, e: ast.Call) -> Computed:
-        if len(e.args) != 1 or not isinstance(e.args[0], ast.Name) or e.args[0].id not in self.owned:
-            raise self.refuse(e, "an `own` local is asked")
-        return self.taken(e.args[0], None)
+        (part,) = e.args
+        if isinstance(part, ast.Name) and part.id in self.owned:
+            value = self.taken(part, None)
+        else:
+            at, field = self.place(part) if isinstance(part, (ast.Attribute, ast.Subscript)) else ("", None)
+            if field is None or not is_owned(field.kind):
+                raise self.refuse(e, "an `own` local or place is asked")
+            value = self.read(at, field)
+            self.kept("null", ptr, at)
+        self.new[value.text] = e
+        return value
+
+    def word_held(self, e: ast.Call) -> Computed:
+        (part,) = e.args
+        value = self.expr(part, ptr)
+        self.emit(f"call void {self.module.declared('Py_IncRef', 'void', 'ptr')}(ptr {value.text})")
+        self.new[value.text] = e
+        return value
 
     def word_bit_cast(self, e: ast.Call) -> Computed:
         kind, value = self.evaluated(e.args[0]), self.expr(e.args[1])
@@ -172,26 +196,34 @@ class CallWriter(ExpressionWriter):
         """Room on the stack.  Of a number that is not known while compiling only outside of loops, where it adds up."""
         kind = self.evaluated(e.args[0])
         name = self.fresh("%local")
-        if any(isinstance(n, ast.Name) and n.id in self.variables for n in ast.walk(e.args[1])):
-            if self.loops or self.routine.inline:
-                raise self.refuse(e, "a number that is not known while compiling: not in loops")
-            number = self.convert(self.expr(e.args[1], i64), i64, e).text
+        is_known = not any(isinstance(n, ast.Name) and n.id in self.variables for n in ast.walk(e.args[1]))
+        if not is_known and (self.loops or self.routine.inline):
+            raise self.refuse(e, "a number that is not known while compiling: not in loops")
+        if is_known:
+            length = int(self.evaluated(e.args[1]))
+            size = size_of(kind) * length
+            self.heads.append(f"  {name} = alloca [{size} x i8], align {64 if size >= 64 else 16}")
+            number = str(length)
+        else:
+            length, number = 0, self.convert(self.expr(e.args[1], i64), i64, e).text
             bytes_ = self.let(f"mul i64 {number}, {size_of(kind)}")
             self.emit(f"{name} = alloca i8, i64 {bytes_}, align 64")
-            return Computed(name, ptr[kind])
-        length = int(self.evaluated(e.args[1]))
-        size = size_of(kind) * length
-        self.heads.append(f"  {name} = alloca [{size} x i8], align {64 if size >= 64 else 16}")
+        if is_owned(kind):
+            self.own_all(name, number, e)
         return Computed(name, ptr[kind], length=length)
 
     def word_row(self, e: ast.Call) -> Computed:
-        """Pointers side by side on the stack."""
+        """Pointers side by side on the stack; all with their references, if one is new."""
         name = self.fresh("%local")
         self.heads.append(f"  {name} = alloca [{8 * len(e.args)} x i8], align 16")
-        for i, part in enumerate(e.args):
-            value = self.fit(self.expr(part, ptr), ptr, part)
-            self.kept(value.text, ptr, self.element(name, ptr, str(i)))
-        return Computed(name, ptr[ptr], length=len(e.args))
+        values = [self.fit(self.expr(part, ptr), ptr, part) for part in e.args]
+        owns = any(value.text in self.new for value in values)
+        if owns:
+            self.own_all(name, str(len(values)), e)
+        for i, (part, value) in enumerate(zip(e.args, values, strict=True)):
+            text = self.claimed(value, part).text if owns else value.text
+            self.kept(text, ptr, self.element(name, ptr, str(i)))
+        return Computed(name, ptr[own if owns else ptr], length=len(values))
 
     # ------------------------------------------------------------ atomic operations
 

@@ -5,8 +5,8 @@
 
 `run_blocks` is exported by its name; for `count` the function `count.builtin` is, as CPython's METH_FASTCALL has it:
 it takes its arguments apart, looks at their number, types and ranges, and makes an object of the result.  An argument
-of type `ptr` is the object itself, which the caller holds, and such a result a new reference, or null with an
-exception.  All else is internal.
+of type `ptr` is the object itself, which the caller holds, and a result of type `own` one with a new reference, or
+null with an exception.  All else is internal.
 
 checks    asserts, bounds of arrays, null pointers, divisions and shifts are looked at; a fault ends the process with
           the file, the line and the expression
@@ -24,9 +24,9 @@ from typing import Any
 
 from . import numbers, structs
 from .numbers import Float, f64, i32, i64, u64
-from .routines import Routine, extern, external, from_source, void
+from .routines import Routine, extern, external, from_source, held, void
 from .statements import RoutineWriter
-from .structs import is_pointer, ptr
+from .structs import is_pointer, own, ptr
 from .translation import ModuleText, NotNative
 
 _PYTHON = {
@@ -34,13 +34,13 @@ _PYTHON = {
     "as_u64": extern("PyLong_AsUnsignedLongLong", u64, ptr),
     "as_f64": extern("PyFloat_AsDouble", f64, ptr),
     "as_bool": extern("PyObject_IsTrue", i32, ptr),
-    "of_i64": extern("PyLong_FromLongLong", ptr, i64),
-    "of_u64": extern("PyLong_FromUnsignedLongLong", ptr, u64),
-    "of_f64": extern("PyFloat_FromDouble", ptr, f64),
-    "of_bool": extern("PyBool_FromLong", ptr, i64),
+    "of_i64": extern("PyLong_FromLongLong", own, i64),
+    "of_u64": extern("PyLong_FromUnsignedLongLong", own, u64),
+    "of_f64": extern("PyFloat_FromDouble", own, f64),
+    "of_bool": extern("PyBool_FromLong", own, i64),
     "occurred": extern("PyErr_Occurred", ptr),
     "set_error": extern("PyErr_SetString", void, ptr, ptr),
-    "inc": extern("Py_IncRef", void, ptr),
+    "held": held,
     "none": external("_Py_NoneStruct"),
 }
 #: The result of a conversion that has failed, or may have, by type.
@@ -61,7 +61,7 @@ class Translation(ModuleText):
 def builtin(routine: Routine) -> Routine:
     """`routine.builtin(self, arguments, count)`, as CPython calls a builtin function."""
     count = len(routine.params)
-    lines = ["def builtin(self: ptr, arguments: ptr[ptr], count: i64) -> ptr:"]
+    lines = ["def builtin(self: ptr, arguments: ptr[ptr], count: i64) -> own:"]
     lines += _refused(f"count != {count}", "TypeError", f"{routine.name}() takes {count} arguments")
     scope = {**_PYTHON, **vars(structs), **vars(numbers), "call": routine}
     given = [_taken(routine, place, name, kind, lines, scope) for place, (name, kind) in enumerate(routine.params)]
@@ -79,28 +79,29 @@ def _refused(condition: str, error: str, said: str) -> list[str]:
 def _taken(routine: Routine, place: int, name: str, kind: Any, lines: list[str], scope: dict[str, Any]) -> str:
     """The expression of an argument; lines that look at it come before."""
     scope[f"T{place}"] = kind
-    here, own = f"arguments[{place}]", f"a{place}"
+    here, mine = f"arguments[{place}]", f"a{place}"
     if kind == ptr:
         return here
     if isinstance(kind, structs.Array) or getattr(kind, "bits", 64) > 64 or structs.is_owned(kind):
         raise NotNative(f"{routine.file}: in {routine.name}: {name}: {kind.__name__} is no argument of a builtin")
     word = _word(kind)
-    lines += [f"{own} = as_{word}({here})", f"if {own} == {_FAILED[word]} and occurred() is not None:"]
+    lines += [f"{mine} = as_{word}({here})", f"if {mine} == {_FAILED[word]} and occurred() is not None:"]
     lines.append("    return None")
     if word in ("i64", "u64") and getattr(kind, "bits", 64) < 64:
         least, most = (-(1 << kind.bits - 1), (1 << kind.bits - 1) - 1) if kind.signed else (0, (1 << kind.bits) - 1)
         said = f"{routine.name}(): {name} does not fit into {kind.__name__}"
-        lines += _refused(f"{own} < {least} or {own} > {most}", "OverflowError", said)
-    return f"T{place}({own})"
+        lines += _refused(f"{mine} < {least} or {mine} > {most}", "OverflowError", said)
+    return f"T{place}({mine})"
 
 
 def _result(routine: Routine, call: str) -> list[str]:
     """The lines that give the result."""
     kind = routine.result
     if kind is void:
-        return [call, "inc(none)", "return none"]
+        return [call, "return held(none)"]
     word = _word(kind)
-    return [f"return {call}" if kind == ptr else f"return of_{word}({'i64' if word == 'bool' else word}({call}))"]
+    number = f"of_{word}({'i64' if word == 'bool' else word}({call}))"
+    return [f"return {call if structs.is_owned(kind) else number}"]
 
 
 def _word(kind: Any) -> str:

@@ -16,6 +16,7 @@ from .structs import (
     Field,
     FunctionPointer,
     Reference,
+    is_owned,
     is_pointer,
     is_struct,
     looked_at,
@@ -69,12 +70,17 @@ class ExpressionWriter(TextWriter):
         return found
 
     def taken(self, e: ast.expr, want: Any) -> Computed:
-        """The same; the reference of a local that is `own` comes along."""
-        value = self.expr(e, want)
+        """The value with a reference: that of a local which is `own`, or a new one."""
+        return self.claimed(self.expr(e, want), e)
+
+    def claimed(self, value: Computed, e: ast.AST) -> Computed:
+        """A value and its reference: null and numbers need none.  Raises NotNative for one that has none to give."""
+        if self.new.pop(value.text, None):
+            return value
         if value.text in self.owners:
             self.move(self.owners[value.text], e)
-        elif isinstance(e, ast.IfExp) and self.owned.keys() & {getattr(part, "id", "") for part in (e.body, e.orelse)}:
-            raise self.refuse(e, "which reference comes along? say moved(x)")
+        elif not value.text.startswith(("null", "inttoptr (")):
+            raise self.refuse(e, "the reference is somebody else's: say held(...)")
         return value
 
     def fit(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
@@ -292,18 +298,22 @@ class ExpressionWriter(TextWriter):
         yes, no, out = self.labels("then", "else", "end")
         self.branch(self.truth(e.test), yes, no)
         self.begin(yes)
-        a = self.expr(e.body, want)
+        part = self.taken if is_owned(want) else self.expr
+        a = part(e.body, want)
         if a.kind in _LITERALS:
             raise self.refuse(e, "which type? say i64(...)")
         cell = self.cell(a.kind)
         self.emit(f"store {spelled(a.kind)} {a.text}, ptr {cell}")
         self.jump(out)
         self.begin(no)
-        b = self.fit(self.expr(e.orelse, a.kind), a.kind, e.orelse)
+        b = self.fit(part(e.orelse, want if is_owned(want) else a.kind), a.kind, e.orelse)
         self.emit(f"store {spelled(a.kind)} {b.text}, ptr {cell}")
         self.jump(out)
         self.begin(out)
-        return Computed(self.let(f"load {spelled(a.kind)}, ptr {cell}"), a.kind)
+        found = self.let(f"load {spelled(a.kind)}, ptr {cell}")
+        if is_owned(want):
+            self.new[found] = e
+        return Computed(found, looked_at(a.kind))
 
     # ------------------------------------------------------------ places in memory
 
@@ -339,7 +349,7 @@ class ExpressionWriter(TextWriter):
             return Computed(at, ptr[kind.item], length=kind.length)
         if is_struct(kind):
             return Computed(at, ptr[kind])
-        return Computed(self.loaded(at, kind), kind)
+        return Computed(self.loaded(at, kind), looked_at(kind))
 
     def on_Attribute(self, e: ast.Attribute, want: Any) -> Computed:
         if not self.is_in_memory(e):

@@ -8,7 +8,9 @@
     external("_Py_NoneStruct")  an object of another library, by name
     local(T, n)                 n values on the stack
     row(x, y)                   these pointers, side by side on the stack
-    moved(x)                    the object of an `own` local with its reference, which the local has no more
+    moved(x)                    the object of an `own` local or place with its reference, which that has no more
+    held(x)                     an object with one more reference; it may be null
+    own(x)                      an object with a reference that was counted before, of a pointer that C has written say
     constants(T, [1, 2])        numbers in memory that nobody changes
 
 `bit_cast(u64, x)` is the bits of a number.  Of vectors: `select(lanes, a, b)` chooses from two, `shuffle(a, b, (0, 5))`
@@ -33,7 +35,7 @@ from typing import Any
 
 from ..records import record
 from .numbers import Float, Vector, vector
-from .structs import Pointer, Reference, Struct, array, evaluated, ptr, zero
+from .structs import Pointer, Reference, Struct, array, evaluated, own, ptr, zero
 
 #: The ways in which a function of another library may fail.
 FAILS, NO_MEMORY = "an exception", "null"
@@ -134,7 +136,7 @@ def from_source(source: str, scope: Mapping[str, Any], like: Routine) -> Routine
             node.lineno = node.end_lineno = like.tree.lineno
     found = Routine(tree.name)
     found.params = [(a.arg, evaluated(ast.unparse(a.annotation), scope)) for a in tree.args.args if a.annotation]
-    found.result, found.is_native = ptr, True
+    found.result, found.is_native = own, True
     found.scope, found.file, found.tree = scope, like.file, tree
     return found
 
@@ -199,6 +201,10 @@ def row(*pointers: Any) -> Pointer:
 
 
 def moved(value: Any) -> Any:
+    return value
+
+
+def held(value: Any) -> Any:
     return value
 
 
@@ -286,7 +292,7 @@ def fence(ordering: str = "seq_cst") -> None:
 INTRINSICS: dict[Any, str] = {
     f: f.__name__
     for f in (
-        local, row, moved, select, shuffle, bit_cast, fence,
+        local, row, moved, held, select, shuffle, bit_cast, fence,
         atomic_load, atomic_store, atomic_add, atomic_max, compare_exchange,
     )
 }  # fmt: skip

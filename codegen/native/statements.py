@@ -37,6 +37,9 @@ class RoutineWriter(CallWriter):
         self.begin("leave")
         for place in reversed(self.owned.values()):
             self.give_back(self.let(f"load ptr, ptr {place}"))
+        for place, number in self.arrays:
+            at, count = self.let(f"load ptr, ptr {place}"), self.let(f"load i64, ptr {number}")
+            self.emit(f"call void {self.module.giving_back('give_back_all')}(ptr {at}, i64 {count})")
         text = "" if result is void else self.let(f"load {spelled(result)}, ptr %.result")
         self.emit("ret void" if result is void else f"ret {spelled(result)} {text}")
         attributes = {True: " alwaysinline", False: " noinline", None: ""}[routine.inline]
@@ -56,13 +59,17 @@ class RoutineWriter(CallWriter):
             if method is None:
                 raise self.refuse(statement, f"{type(statement).__name__} is not in the language")
             method(statement)
+            for call in self.new.values():
+                raise self.refuse(call, "the reference is lost: give it to an `own`")
 
     def on_Pass(self, s: ast.Pass) -> None:
         pass
 
     def on_Expr(self, s: ast.Expr) -> None:
         if not (isinstance(s.value, ast.Constant) and isinstance(s.value.value, str)):
-            self.expr(s.value)
+            value = self.expr(s.value)
+            if value.kind is not void and value.text == self.called and value.text not in self.new:
+                raise self.refuse(s, "nobody looks at the result")
 
     def on_Assign(self, s: ast.Assign) -> None:
         if len(s.targets) > 1:
@@ -96,18 +103,20 @@ class RoutineWriter(CallWriter):
         elif isinstance(target, (ast.Attribute, ast.Subscript)):
             at, field = self.place(target)
             kind = field.kind
+            if is_owned(kind):
+                value = self.claimed(value, s)
         else:
             raise self.refuse(s, f"{type(target).__name__} is no target")
         value = self.fit(value, kind, s)
-        if isinstance(target, ast.Name):
-            old = self.let(f"load ptr, ptr {at}") if is_owned(kind) else ""
-            if target.id not in self.values:
-                self.emit(f"store {spelled(kind)} {value.text}, ptr {at}")
-            if old:
-                self.give_back(old)
-            self.are_set.add(target.id)
-        else:
+        old = self.let(f"load ptr, ptr {at}") if is_owned(kind) else ""
+        if not isinstance(target, ast.Name):
             self.kept(value.text, kind, at)
+        elif target.id not in self.values:
+            self.emit(f"store {spelled(kind)} {value.text}, ptr {at}")
+        if isinstance(target, ast.Name):
+            self.are_set.add(target.id)
+        if old:
+            self.give_back(old)
 
     def _local(self, target: ast.Name, value: Computed, s: ast.stmt) -> tuple[str, Any]:
         """The place of a local, which the first value gives its type."""
@@ -244,7 +253,11 @@ class RoutineWriter(CallWriter):
             if e is not None or result is not void:
                 raise self.refuse(s, f"{self.routine.name} gives {result.__name__}")
         else:
-            value = self.fit(self.taken(e, result), result, s)
+            value = self.taken(e, result) if is_owned(result) else self.expr(e, result)
+            ends = (e.body, e.orelse) if isinstance(e, ast.IfExp) else (e,)
+            if not is_owned(result) and self.owned.keys() & {getattr(end, "id", "") for end in ends}:
+                raise self.refuse(s, "the reference is given back here: the result is no `own`")
+            value = self.fit(value, result, s)
             self.emit(f"store {spelled(result)} {value.text}, ptr %.result")
         self.jump("leave")
 

@@ -1,7 +1,7 @@
 """The memory of native Python: pointers, structs and arrays, each with a stand-in that plain Python runs on.
 
     ptr[T]         a pointer; `ptr`: to anything, an object of Python's say.  Nothing counts references unasked
-    own[T]         a pointer to an object that comes with a reference: of a local, or a parameter
+    own[T]         a pointer to an object that comes with a reference: of a local, parameter, result, place in memory
     array[T, n]    n values in place
     fn[R, A, B]    a pointer to a function
 

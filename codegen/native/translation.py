@@ -60,6 +60,33 @@ def constant(value: Any, kind: Any) -> str:
     return str(int(value))
 
 
+#: Count one holder less of an object, or of so many, where they are there: null and small numbers stand for none.
+_GIVE_BACK = """define internal void @give_back(ptr %object) alwaysinline {
+  %is_there = icmp ugt ptr %object, inttoptr (i64 255 to ptr)
+  br i1 %is_there, label %some, label %done
+some:
+  call void @Py_DecRef(ptr %object)
+  br label %done
+done:
+  ret void
+}
+
+define internal void @give_back_all(ptr %at, i64 %count) alwaysinline {
+entry:
+  %end = getelementptr ptr, ptr %at, i64 %count
+  br label %head
+head:
+  %place = phi ptr [ %at, %entry ], [ %following, %next ]
+  %is_end = icmp eq ptr %place, %end
+  br i1 %is_end, label %done, label %next
+next:
+  %object = load ptr, ptr %place
+  call void @give_back(ptr %object)
+  %following = getelementptr ptr, ptr %place, i64 1
+  br label %head
+done:
+  ret void
+}"""
 #: The first number of metadata.
 _FIRST_METADATA = 1000
 
@@ -139,6 +166,12 @@ class ModuleText:
     def variable(self, name: str) -> str:
         """A variable of another library."""
         return self._once(name, f"@{name} = external global ptr")
+
+    def giving_back(self, name: str) -> str:
+        """`give_back` or `give_back_all`."""
+        self.declared("Py_DecRef", "void", "ptr")
+        self._once("give_back", _GIVE_BACK)
+        return f"@{name}"
 
     def _once(self, name: str, text: str) -> str:
         if name not in self._taken:

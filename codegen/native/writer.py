@@ -11,7 +11,9 @@ from collections import ChainMap, Counter
 from collections.abc import Mapping
 from typing import Any
 
+from .numbers import i64
 from .routines import Routine
+from .structs import ptr
 from .translation import ModuleText, NotNative, in_memory, spelled
 
 
@@ -28,6 +30,8 @@ class TextWriter:
     set_at      by block, those that have one on every way to it so far
     owned       locals and parameters that have a reference, or null: their places, by name
     owners      the names of those that values were read from;   moves: where references were taken from them
+    arrays      where the addresses and lengths of `own` places on the stack are
+    new         values with a reference that nobody has yet: the calls that gave them;   called: the latest of a call
     """
 
     def __init__(self, module: ModuleText, routine: Routine) -> None:
@@ -49,6 +53,9 @@ class TextWriter:
         self.owned: dict[str, str] = {}
         self.owners: dict[str, str] = {}
         self.moves: dict[str, ast.AST] = {}
+        self.arrays: list[tuple[str, str]] = []
+        self.new: dict[str, ast.AST] = {}
+        self.called = ""
         self._begun: set[str] = set()
         self._count = 0
         self._subprogram = module.subprogram(routine, self.line)
@@ -145,14 +152,21 @@ class TextWriter:
         self.owned[name] = self.variables[name][0]
         self.heads.append(f"  store ptr null, ptr {self.owned[name]}")
 
+    def own_all(self, name: str, number: str, e: ast.AST) -> None:
+        """Have so many places on the stack give back their references on every way out; they begin with none."""
+        if self.loops:
+            raise self.refuse(e, "`own` places: not in loops")
+        at, count = self.cell(ptr), self.cell(i64)
+        self.heads += [f"  store ptr null, ptr {at}", f"  store i64 0, ptr {count}"]
+        self.arrays.append((at, count))
+        fill = self.module.declared("llvm.memset.p0.i64", "void", "ptr", "i8", "i64", "i1")
+        self.emit(f"call void {fill}(ptr {name}, i8 0, i64 {self.let(f'mul i64 8, {number}')}, i1 false)")
+        self.emit(f"store ptr {name}, ptr {at}")
+        self.emit(f"store i64 {number}, ptr {count}")
+
     def give_back(self, text: str) -> None:
         """Count one holder less of an object, if it is there."""
-        some, none = self.labels("some", "none")
-        self.emit(f"br i1 {self.let(f'icmp ne ptr {text}, null')}, label %{some}, label %{none}")
-        self.lines.append(f"{some}:")
-        self.emit(f"call void {self.module.declared('Py_DecRef', 'void', 'ptr')}(ptr {text})")
-        self.emit(f"br label %{none}")
-        self.lines.append(f"{none}:")
+        self.emit(f"call void {self.module.giving_back('give_back')}(ptr {text})")
 
     def move(self, name: str, e: ast.AST) -> None:
         """Take the reference of a local, whose value has been read."""

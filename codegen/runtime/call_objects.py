@@ -9,21 +9,19 @@ Python number whose kind it can hold is written to a cell of sixteen bytes in th
 
 from __future__ import annotations
 
-from ..native import FAILS, extern, f32, f64, i32, i64, local, native, ptr, u8, u32, u64
-from .plan_words import EntryWords, Spec, entering
+from ..native import FAILS, extern, f32, f64, held, i32, i64, local, moved, native, own, ptr, u8, u32, u64
+from .plan_words import EntryWords, HostWords, Spec, entering
 from .recording_objects import (
     HEAD,
     RawArray,
     RawDescr,
     call,
     class_of,
-    dec,
+    copy_into,
     float_value,
-    inc,
-    let_go,
-    new_list,
-    new_tuple,
-    set_list,
+    list_of,
+    new_array,
+    tuple_of,
     tuple_size,
 )
 
@@ -31,8 +29,8 @@ F64, F32, I64, I32, BOOL, C128, C64 = range(1, 8)
 #: The form in which a Python number is written for a 0-d input of this dtype; 0 is no number at all.
 NUMBER_KINDS = {"f64": F64, "f32": F32, "i64": I64, "i32": I32, "bool": BOOL, "c128": C128, "c64": C64}
 
-#: NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED.
-PACKED = 0x101
+#: NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED; and writeable.
+PACKED, WRITES = 0x101, 0x501
 
 real_of = extern("PyComplex_RealAsDouble", f64, ptr)
 imaginary_of = extern("PyComplex_ImagAsDouble", f64, ptr)
@@ -126,7 +124,7 @@ def written_integer(number: ptr, kind: u64, cell: ptr) -> ptr:
 PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "truth", "call")
 END, LAST, RESULT, OBJECT, TUPLE, LIST, DICT, TRUTH, CALL = range(len(PUT_TOGETHER))
 
-new_dict = extern("PyDict_New", ptr, fails=FAILS)
+new_dict = extern("PyDict_New", own, fails=FAILS)
 set_in_dict = extern("PyDict_SetItem", i32, ptr, ptr, ptr, fails=FAILS)
 
 
@@ -137,88 +135,75 @@ def items_of(tuple_: ptr) -> ptr[ptr]:
 
 
 @native(inline=True)
-def row_of(objects: ptr[ptr], count: i64) -> ptr:
-    """A tuple of objects, which it takes; null with an exception."""
-    made = new_tuple(count)
-    if made is not None:
-        to = items_of(made)
-        for i in range(count):
-            to[i] = objects[i]
-            objects[i] = None
-    return made
-
-
-@native(inline=True)
-def list_of_parts(parts: ptr[ptr], count: i64) -> ptr:
-    made = new_list(count)
-    if made is not None:
-        for i in range(count):
-            set_list(made, i, parts[i])
-    return made
-
-
-@native(inline=True)
-def dict_of_parts(keys: ptr, parts: ptr[ptr], count: i64) -> ptr:
-    made = new_dict()
+def dict_of_parts(keys: ptr, parts: ptr[own], count: i64) -> own:
+    made: own = new_dict()
     if made is None:
         return None
     for i in range(count):
         if set_in_dict(made, items_of(keys)[i], parts[i]) != 0:
-            dec(made)
             return None
-    let_go(parts, count)  # the dict holds them
+        parts[i] = None  # the dict holds it
     return made
 
 
 @native(inline=False)
-def put_together(entry: ptr[EntryWords], objects: ptr[ptr]) -> ptr:
+def put_together(entry: ptr[EntryWords], objects: ptr[own]) -> own:
     """The result of these new objects, which it takes; null with an exception.
 
     Objects that it does not take are left where they are.
     """
-    stack = local(ptr, entry.depth)
+    stack = local(own, entry.depth)
     top = i64(0)
     at = entry.result
     while at.code != END:
         code = at.code
         operand = at.operand
-        made = ptr(operand)
-        parts = i64(0)
+        known = ptr(operand)
+        if code == TUPLE or code == LIST:  # noqa: SIM109
+            top -= operand
+        elif code >= DICT:
+            top -= tuple_size(known) if code == DICT else i64(1)
         if code == LAST:
-            made = objects[operand]
-            objects[operand] = None
+            stack[top] = moved(objects[operand])
         elif code == RESULT:
-            made = objects[operand]
-            inc(made)
+            stack[top] = held(objects[operand])
         elif code == OBJECT:
-            inc(made)
+            stack[top] = held(known)
         elif code == TUPLE:
-            parts = operand
-            top -= parts
-            made = row_of(stack + top, parts)
+            stack[top] = tuple_of(stack + top, operand)
         elif code == LIST:
-            parts = operand
-            top -= parts
-            made = list_of_parts(stack + top, parts)
+            stack[top] = list_of(stack + top, operand)
         elif code == DICT:
-            parts = tuple_size(made)
-            top -= parts
-            made = dict_of_parts(made, stack + top, parts)
+            stack[top] = dict_of_parts(known, stack + top, tuple_size(known))
         elif code == TRUTH:
-            top -= 1
-            made = ptr[ptr](operand)[i64(ptr[u8](stack[top] + HEAD)[0])]
-            inc(made)
-            dec(stack[top])
+            stack[top] = held(ptr[ptr](operand)[i64(ptr[u8](stack[top] + HEAD)[0])])
         else:
-            parts = 1
-            top -= 1
-            made = call(made, stack + top, 1, None)
-            if made is not None:
-                dec(stack[top])
-        if made is None:
-            let_go(stack, top + parts)
+            stack[top] = call(known, ptr[ptr](stack + top), 1, None)
+        if stack[top] is None:
             return None
-        stack[top] = made
         top += 1
         at = at + 1
-    return stack[0]
+    return moved(stack[0])
+
+
+@native
+def host_failed(pointers: ptr[ptr], host: ptr[HostWords]) -> bool:
+    """Call a function of Python's on arrays, and copy the one that it gives.  True with an exception."""
+    inputs = host.inputs
+    arrays = local(own, inputs)
+    for j in range(inputs):
+        arrays[j] = array_at(pointers[j], host, j, PACKED)
+        if arrays[j] is None:
+            return True
+    found: own = call(host.function, ptr[ptr](arrays), u64(inputs), None)
+    if found is None:
+        return True
+    result: own = array_at(pointers[inputs], host, inputs, WRITES)
+    return result is None or copy_into(result, found) != 0
+
+
+@native
+def array_at(data: ptr, host: ptr[HostWords], place: i64, flags: i64) -> own:
+    """An array over the memory of a step, which it does not own; null with an exception."""
+    spec = host.specs[place]
+    return new_array(host.array_type, held(spec.descr), i32(spec.rank), spec.extents, None, data, i32(flags), None)

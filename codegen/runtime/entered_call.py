@@ -13,7 +13,7 @@ put there, which are held until the call ends.  Where no entry fits, or the mode
 
 from __future__ import annotations
 
-from ..native import FAILS, bit_cast, extern, i32, i64, local, native, own, ptr, row, u64
+from ..native import FAILS, bit_cast, extern, held, i32, i64, local, moved, native, own, ptr, row, u64, void
 from .call_objects import PACKED, items_of
 from .launch import run_plan
 from .plan_words import MISS, Check, EntryWords, entering
@@ -25,10 +25,8 @@ from .recording_objects import (
     class_of,
     clear_error,
     context_value,
-    dec,
     dict_size,
     float_value,
-    held,
     let_go,
     list_item,
     list_size,
@@ -47,9 +45,9 @@ PAYLOAD = RawSelf.fields()["payload"].offset
 #: Py_EQ.
 EQUAL = 2
 
-dict_next = extern("PyDict_Next", i32, ptr, ptr, ptr, ptr)
+dict_next = extern("PyDict_Next", void, ptr, ptr, ptr, ptr)
 compared = extern("PyObject_RichCompareBool", i32, ptr, ptr, i32)
-new_copy = extern("new_copy", ptr, ptr, i32, fails=FAILS)
+new_copy = extern("new_copy", own, ptr, i32, fails=FAILS)
 occurred = extern("PyErr_Occurred", ptr)
 
 
@@ -70,7 +68,7 @@ def same_value(x: ptr, y: ptr) -> bool:
 
 
 @native(inline=False)
-def parts_by(function: ptr, x: ptr, parts: ptr[ptr], count: i64) -> bool:
+def parts_by(function: ptr, x: ptr, parts: ptr[own], count: i64) -> bool:
     """True if a function of Python's takes an object apart; the parts are in their registers then.
 
     An interrupt, which nobody would meet again, stays set.
@@ -88,7 +86,7 @@ def parts_by(function: ptr, x: ptr, parts: ptr[ptr], count: i64) -> bool:
 
 
 @native(inline=False)
-def dict_parts(x: ptr, keys: ptr, parts: ptr[ptr], count: i64) -> bool:
+def dict_parts(x: ptr, keys: ptr, parts: ptr[own], count: i64) -> bool:
     """True if a dict has these keys in this order; its values are in registers then."""
     cursor = local(i64, 1)
     pair = local(ptr, 2)
@@ -103,7 +101,7 @@ def dict_parts(x: ptr, keys: ptr, parts: ptr[ptr], count: i64) -> bool:
 
 
 @native(inline=True)
-def taken_apart(check: ptr[Check], x: ptr, parts: ptr[ptr]) -> bool:
+def taken_apart(check: ptr[Check], x: ptr, parts: ptr[own]) -> bool:
     """True if an object passes a check; its parts are in their registers then, which hold them."""
     count = check.count
     if check.code == CLASS:
@@ -155,22 +153,19 @@ def value_of(x: ptr) -> ptr:
 
 
 @native(inline=False)
-def run_packed(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> ptr:
+def run_packed(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> own:
     """Run a plan on inputs that it did not take, those copied that do not lie packed: MISS if there are none."""
-    copies = local(ptr, count)
+    copies = local(own, count)
     made = i64(0)
     for i in range(count):
         given = inputs[i]
         if class_of(given) is entering.array_type and ptr[RawArray](given).flags & PACKED != PACKED:
-            inputs[i] = new_copy(given, 0)  # NPY_CORDER
+            copies[made] = new_copy(given, 0)  # NPY_CORDER
+            inputs[i] = copies[made]
             if inputs[i] is None:
-                let_go(copies, made)
                 return None
-            copies[made] = inputs[i]
             made += 1
-    result = run_plan(entry.plan, inputs, entry) if made != 0 else ptr(MISS)
-    let_go(copies, made)
-    return result
+    return run_plan(entry.plan, inputs, entry) if made != 0 else ptr(MISS)
 
 
 @native(inline=True)
@@ -179,23 +174,20 @@ def passes(entry: ptr[EntryWords], registers: ptr[ptr]) -> bool:
     checks = entry.checks
     for c in range(entry.check_count):
         check = checks[c]
-        if not taken_apart(check, registers[check.register], registers + check.parts):
+        if not taken_apart(check, registers[check.register], ptr[own](registers + check.parts)):
             return False
     return True
 
 
 @native(inline=False)
-def run_then(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> ptr:
+def run_then(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> own:
     """The result of the function of Python's that an entry has in place of a plan."""
-    found = call(entry.then, inputs, u64(count), None)
-    if found is not entering.none:
-        return found
-    dec(found)
-    return ptr(MISS)
+    found: own = call(entry.then, inputs, u64(count), None)
+    return moved(found) if found is not entering.none else ptr(MISS)
 
 
 @native(inline=True)
-def run_inputs(entry: ptr[EntryWords], registers: ptr[ptr], inputs: ptr[ptr]) -> ptr:
+def run_inputs(entry: ptr[EntryWords], registers: ptr[ptr], inputs: ptr[ptr]) -> own:
     """The result of an entry for arguments that have passed its checks; `inputs`: room for what it runs on."""
     count = entry.input_count
     places = entry.inputs
@@ -203,12 +195,12 @@ def run_inputs(entry: ptr[EntryWords], registers: ptr[ptr], inputs: ptr[ptr]) ->
         inputs[i] = registers[places[i]]
     if entry.plan is None:
         return run_then(entry, inputs, count)
-    result = run_plan(entry.plan, inputs, entry)
-    return run_packed(entry, inputs, count) if result is ptr(MISS) else result
+    result: own = run_plan(entry.plan, inputs, entry)
+    return run_packed(entry, inputs, count) if result is ptr(MISS) else moved(result)
 
 
 @native(inline=False)
-def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
+def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> own:
     """The result of an entry for these arguments; MISS where they do not fit."""
     registers = local(ptr, entry.registers + entry.input_count)
     given = entry.given
@@ -217,31 +209,30 @@ def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> ptr:
     if entry.has_keywords != 0:
         registers[given] = keywords
         given += 1
-    held = entry.registers - given
-    for r in range(held):
+    n_parts = entry.registers - given
+    for r in range(n_parts):
         registers[given + r] = None
-    result = ptr(MISS)
+    result: own = ptr(MISS)
     if passes(entry, registers):
         result = run_inputs(entry, registers, registers + entry.registers)
     elif occurred() is not None:
         result = None
-    let_go(registers + given, held)
+    let_go(ptr[own](registers + given), n_parts)
     return result
 
 
 @native(inline=True)
 def is_careless() -> bool:
     """True if the mode of this context asks for no care."""
-    mode = local(ptr, 1)
+    mode = local(own, 1)
     if context_value(entering.mode, None, mode) < 0:
         clear_error()  # Python meets it again
         return False
-    dec(mode[0])  # one of few: it stays
     return ptr[ptr](mode[0] + entering.careful_at)[0] is entering.false
 
 
 @native
-def enter(self: ptr, args: ptr, keywords: ptr) -> ptr:
+def enter(self: ptr, args: ptr, keywords: ptr) -> own:
     site = ptr[ptr](self + entering.site_at)[0]
     if is_careless() and site is not None and class_of(site) is entering.site_type:
         is_named = i64(0)
@@ -253,7 +244,7 @@ def enter(self: ptr, args: ptr, keywords: ptr) -> ptr:
         for e in range(ptr[RawSelf](site).size >> 3):
             entry = entries[e]
             if entry.given == count and entry.has_keywords == is_named:
-                result = tried(entry, items_of(args), keywords)
+                result: own = tried(entry, items_of(args), keywords)
                 if result is not ptr(MISS):
                     return result
     return call(entering.slow, row(self, args, entering.none if keywords is None else keywords), 3, None)

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from ..kernel.nest import Status
 from ..native import fn, i64, local, native, own, ptr, row, u8, u32, u64
-from .call_objects import data_of, put_together, row_of
+from .call_objects import data_of, put_together
 from .plan_words import MISS, EntryWords, PlanWords, Spec, entering
 from .pool import from_pool, to_pool
-from .recording_objects import HEAD, RawSelf, call, int_of, let_go, owning_array
+from .recording_objects import HEAD, RawSelf, call, int_of, let_go, owning_array, tuple_of
 from .run_steps import let_others, run_program, take_lock_again
 
 #: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
@@ -36,32 +36,32 @@ STACK_BYTES = 16384
 NO_RESULT, NO_FRAME = Status.NO_MEMORY.value, 1 << 32 | Status.NO_MEMORY.value
 
 #: `tp_alloc` of a class of NumPy's scalars.
-MakeScalar = fn[ptr, ptr, i64]
+MakeScalar = fn[own, ptr, i64]
 
 
 @native(inline=False)
-def fail(plan: ptr[PlanWords], status: i64, size: i64) -> ptr:
+def fail(plan: ptr[PlanWords], status: i64, size: i64) -> own:
     """Null, with the exception that the plan's `fail` raises."""
     code: own = int_of(status)
     if code is None:
         return None
     missing: own = int_of(size)
     if missing is not None:
-        call(plan.fail, row(code, missing), 2, None)
+        _raised: own = call(plan.fail, row(code, missing), 2, None)
     return None
 
 
 @native(inline=True)
-def output(plan: ptr[PlanWords], spec: ptr[Spec], slot: ptr[ptr]) -> ptr:
+def output(plan: ptr[PlanWords], spec: ptr[Spec], slot: ptr[ptr]) -> own:
     """A new object for an output, and in a slot where its data are; null with an exception."""
     if spec.kind != 0:
-        made = MakeScalar(ptr(spec.kind))(spec.scalar, 0)
+        made: own = MakeScalar(ptr(spec.kind))(spec.scalar, 0)
         slot[0] = made + HEAD
         return made
     data = from_pool(u64(spec.bytes))
     if data is None:
         return fail(plan, NO_RESULT, spec.bytes)
-    array = owning_array(entering.array_type, entering.allocator, spec.descr, spec.rank, spec.extents, data)
+    array: own = owning_array(entering.array_type, entering.allocator, spec.descr, spec.rank, spec.extents, data)
     if array is None:
         to_pool(data)
         return None
@@ -70,12 +70,12 @@ def output(plan: ptr[PlanWords], spec: ptr[Spec], slot: ptr[ptr]) -> ptr:
 
 
 @native(inline=True)
-def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], slots: ptr[ptr]) -> ptr:
+def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], slots: ptr[ptr]) -> own:
     """`run_plan` in this frame."""
     inputs = plan.inputs
     outputs = plan.outputs
-    objects = slots + (plan.frame_words - outputs)
-    numbers = objects - 2 * inputs
+    objects = ptr[own](slots + (plan.frame_words - outputs))
+    numbers = slots + (plan.frame_words - outputs - 2 * inputs)
     specs = plan.input_specs
     for i in range(inputs):
         data = data_of(arguments[i], specs[i], ptr(numbers + 2 * i))
@@ -84,6 +84,7 @@ def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], sl
         slots[i] = data
     specs = plan.output_specs
     for o in range(outputs):
+        ptr[ptr](objects)[o] = None
         objects[o] = output(plan, specs[o], slots + (inputs + o))
         if objects[o] is None:
             let_go(objects, o)
@@ -102,17 +103,15 @@ def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], sl
         thread = let_others()
         status = run_program(plan.step_table, plan.steps, slots, scratch)
         take_lock_again(thread)
-    if status != 0:
-        let_go(objects, outputs)
-        return not_run(plan, status, entry is not None)
-    result = row_of(objects, outputs) if entry is None else put_together(entry, objects)
-    if result is None:
-        let_go(objects, outputs)
-    return result
+    result: own = None
+    if status == 0:
+        result = tuple_of(objects, outputs) if entry is None else put_together(entry, objects)
+    let_go(objects, outputs)
+    return result if status == 0 else not_run(plan, status, entry is not None)
 
 
 @native(inline=False)
-def not_run(plan: ptr[PlanWords], status: i64, is_entered: bool) -> ptr:
+def not_run(plan: ptr[PlanWords], status: i64, is_entered: bool) -> own:
     """The result where a step has failed: an index out of range is a miss for an entry."""
     kind = u32(status)
     if kind == Status.INTERRUPTED.value:
@@ -123,7 +122,7 @@ def not_run(plan: ptr[PlanWords], status: i64, is_entered: bool) -> ptr:
 
 
 @native(inline=False)
-def run_plan(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords]) -> ptr:
+def run_plan(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords]) -> own:
     """Run a plan on as many arguments as it has inputs: the result, null with an exception, or MISS.
 
     entry    says how the results are put together; null: as one tuple
@@ -134,16 +133,16 @@ def run_plan(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords]) 
     frame = from_pool(u64(size))
     if frame is None:
         return fail(plan, NO_FRAME, size)
-    result = run_in(plan, arguments, entry, ptr[ptr](frame))
+    result: own = run_in(plan, arguments, entry, ptr[ptr](frame))
     to_pool(frame)
     return result
 
 
 @native
-def launch(self: ptr, arguments: ptr[ptr], count: i64) -> ptr:
+def launch(self: ptr, arguments: ptr[ptr], count: i64) -> own:
     plan = ptr[PlanWords](ptr[RawSelf](self).payload)
     if count == plan.inputs:
-        result = run_plan(plan, arguments, None)
+        result: own = run_plan(plan, arguments, None)
         if result is not ptr(MISS):
             return result
     return call(plan.slow, arguments, u64(count), None)

@@ -38,8 +38,8 @@ COLOURED_BYTES, COLOURS, COLOUR_BYTES = 1 << 16, 6, 576
 HEADER, MOST = 64, 1 << 62
 
 leading_zeros = extern("llvm.ctlz.i64", u64, u64, bool)
-copy_bytes = extern("memcpy", ptr, ptr, ptr, u64)
-advise = extern("madvise", i32, ptr, u64, i32)
+copy_bytes = extern("memcpy", void, ptr, ptr, u64)
+advise = extern("madvise", void, ptr, u64, i32)
 
 
 class PoolBlock(Struct):

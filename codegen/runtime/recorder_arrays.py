@@ -14,7 +14,7 @@ more extents, of another class, or met where machine code may not record is left
 
 from __future__ import annotations
 
-from ..native import FAILS, Struct, array, extern, i32, i64, local, native, own, ptr, static, u32, u64, void
+from ..native import FAILS, Struct, array, extern, held, i32, i64, local, native, own, ptr, static, u32, u64, void
 from . import recording_objects as py
 from .record_table import MOST_EXTENTS
 from .recorder_nodes import new_leaf, recording_now
@@ -30,9 +30,9 @@ WRITEABLE, PACKED, OWN_MEMORY = 0x400, 0x1 | 0x100, 0x1 | 0x4 | 0x100
 #: In place of the kind of an array that nobody has told.
 UNKNOWN = 2
 
-new_view = extern("new_view", ptr, ptr, ptr, ptr, fails=FAILS)
-new_copy = extern("new_copy", ptr, ptr, i32, fails=FAILS)
-set_handler = extern("set_handler", ptr, ptr, fails=FAILS)
+new_view = extern("new_view", own, ptr, ptr, ptr, fails=FAILS)
+new_copy = extern("new_copy", own, ptr, i32, fails=FAILS)
+set_handler = extern("set_handler", own, ptr, fails=FAILS)
 
 
 class LeafEntry(Struct):
@@ -41,7 +41,7 @@ class LeafEntry(Struct):
     descr: u64
     rank: i64
     extents: array[i64, MOST_EXTENTS]
-    kind: ptr[RawKind]
+    kind: own[RawKind]
 
 
 leaf_kinds = static(array[LeafEntry, LEAVES])
@@ -87,7 +87,7 @@ def size_of(a: ptr[py.RawArray]) -> i64:
 
 
 @native
-def own_copy(a: ptr[py.RawArray]) -> ptr:
+def own_copy(a: ptr[py.RawArray]) -> own:
     """A packed copy of an array: a large one in memory of the pool, which is there already.  Null with an exception."""
     if size_of(a) <= POOLED:
         return new_copy(a, 0)  # NPY_CORDER
@@ -105,7 +105,7 @@ def own_copy(a: ptr[py.RawArray]) -> ptr:
 
 
 @native
-def copy_leaf(a: ptr) -> ptr:
+def copy_leaf(a: ptr) -> own:
     """The handle on a leaf with a copy of an array; None where Python is to make it."""
     mode = local(ptr, 1)
     if recording_now(mode) is None:
@@ -113,7 +113,7 @@ def copy_leaf(a: ptr) -> ptr:
     kind = kind_of_array(ptr[py.RawArray](a))
     if u64(kind) <= UNKNOWN:
         return nothing()
-    leaf: own[RawKind] = py.held(kind)  # memory is asked for: the table may change meanwhile
+    leaf: own[RawKind] = held(kind)  # memory is asked for: the table may change meanwhile
     value: own = own_copy(ptr[py.RawArray](a))
     if value is None:
         return None
@@ -131,6 +131,4 @@ def learn_leaf(a: ptr, kind: ptr) -> void:
     entry.rank = i64(raw.nd)
     for i in range(raw.nd):
         entry.extents[i] = raw.dims[i]
-    old = entry.kind
-    entry.kind = ptr[RawKind](py.held(kind))
-    py.dec(old)  # null, of an empty one, is fine
+    entry.kind = held(ptr[RawKind](kind))

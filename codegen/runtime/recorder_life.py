@@ -15,7 +15,7 @@ Chains of nodes are long: a node that is let go of amid a few others waits on a 
 
 from __future__ import annotations
 
-from ..native import FAILS, Struct, extern, fn, i32, i64, native, ptr, static, u64, void
+from ..native import FAILS, Struct, extern, fn, i32, i64, native, own, ptr, static, u64, void
 from . import recording_objects as py
 from .recording_structs import RawHandle, RawNode, RawRich, drop_inputs, tape, word_of
 from .slots import DEALLOC
@@ -26,7 +26,7 @@ KEPT = 16384
 #: The number of nodes that are freed one amid the other, before others wait: each takes room on the stack.
 DEEPEST = 16
 
-new_object = extern("PyType_GenericAlloc", ptr, ptr, i64)
+new_object = extern("PyType_GenericAlloc", own, ptr, i64)
 track = extern("PyObject_GC_Track", void, ptr)
 untrack = extern("PyObject_GC_UnTrack", void, ptr)
 delete = extern("PyObject_GC_Del", void, ptr)
@@ -85,7 +85,7 @@ def set_life(usual_dealloc: u64, handle_references: i64, rich_references: i64) -
 
 
 @native(inline=True, fails=FAILS)
-def used_or_new(kept: ptr[Kept], cls: ptr) -> ptr:
+def used_or_new(kept: ptr[Kept], cls: ptr) -> own:
     """An object of a class: one that is kept, as if it were new, or a new one; null with an exception."""
     found = kept.first
     if found is None:
@@ -99,21 +99,21 @@ def used_or_new(kept: ptr[Kept], cls: ptr) -> ptr:
     found.type = cls
     py.inc(cls)
     track(found)
-    return found
+    return own(found)
 
 
 @native(inline=True)
-def new_plain() -> ptr[RawNode]:
+def new_plain() -> own[RawNode]:
     return ptr[RawNode](used_or_new(kept_nodes, tape.plain_type))
 
 
 @native
-def new_rich() -> ptr[RawRich]:
+def new_rich() -> own[RawRich]:
     return ptr[RawRich](used_or_new(kept_rich, tape.rich_type))
 
 
 @native(inline=True)
-def new_handle(cls: ptr) -> ptr[RawHandle]:
+def new_handle(cls: ptr) -> own[RawHandle]:
     """A handle; its class is adopted when the first of it is made here."""
     dealloc = ptr[ptr](cls + DEALLOC)
     if dealloc[0] is not handle_dealloc:
@@ -145,20 +145,10 @@ def clear_number(n: ptr[RawNode]) -> void:
     word = n.number
     n.number = 0
     if word & 1 == 0:
-        py.dec(ptr(word))
+        _number: own = own(ptr(word))
 
 
-@native(inline=True)
-def clear_word(words: ptr[ptr], word: i64) -> void:
-    """Let go of what a field has."""
-    old = words[word]
-    words[word] = None
-    py.dec(old)
-
-
-KIND, VALUE, NODE, MASKED = [word_of(*pair) for pair in (
-    (RawNode, "kind"), (RawNode, "value"), (RawHandle, "node"), (RawHandle, "masked")
-)]  # fmt: skip
+VALUE = word_of(RawNode, "value")
 #: The fields that a rich node has beside what all nodes have: from the first to behind the last.
 FIRST_RICH, LAST_RICH = RawNode.size() // 8, RawRich.size() // 8
 TYPE, MARK, NUMBER = word_of(RawNode, "type"), word_of(RawNode, "mark"), word_of(RawNode, "number")
@@ -166,10 +156,9 @@ TYPE, MARK, NUMBER = word_of(RawNode, "type"), word_of(RawNode, "mark"), word_of
 
 @native(inline=True)
 def clear_node(n: ptr[RawNode]) -> void:
-    words = ptr[ptr](n)
-    clear_word(words, KIND)
+    n.kind = None
     drop_inputs(n)
-    clear_word(words, VALUE)
+    n.value = None
     clear_number(n)
     n.mark = 0
 
@@ -180,7 +169,7 @@ def free_rich(n: ptr[RawNode]) -> void:
     is_exact = n.type is tape.rich_type
     if is_exact:
         for word in range(FIRST_RICH, LAST_RICH):
-            clear_word(ptr[ptr](n), word)
+            ptr[own](n)[word] = None
     clear_node(n)
     put_away(n, is_exact, kept_rich)
 
@@ -236,8 +225,8 @@ def rich_dealloc(thing: ptr) -> void:
 def handle_dealloc(thing: ptr) -> void:
     untrack(thing)
     tell_references(thing, life.handle_references)
-    clear_word(ptr[ptr](thing), NODE)
-    clear_word(ptr[ptr](thing), MASKED)
+    ptr[RawHandle](thing).node = None
+    ptr[RawHandle](thing).masked = None
     dealloc = ptr[ptr](py.class_of(thing) + DEALLOC)
     put_away(thing, dealloc[0] is handle_dealloc, kept_handles)
 

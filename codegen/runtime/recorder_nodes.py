@@ -20,7 +20,7 @@ attributes (`get_inputs`, ...); where it asks for inputs, these move to a tuple.
 
 from __future__ import annotations
 
-from ..native import Struct, array, extern, i32, i64, local, moved, native, own, ptr, static, u64
+from ..native import Struct, array, extern, held, i32, i64, local, moved, native, own, ptr, static, u64, void
 from . import recording_objects as py
 from .record_table import MOST_NODES
 from .recorder_life import clear_number, new_handle, new_plain
@@ -31,7 +31,7 @@ TYPES = 256
 #: The number of no node: all are older.
 LATEST = (1 << 63) - 1
 
-bad_argument = extern("PyErr_BadArgument", i32)
+bad_argument = extern("PyErr_BadArgument", void)
 
 
 class Counter(Struct):
@@ -109,69 +109,61 @@ def next_number() -> u64:
 
 
 @native
-def new_node(kind: ptr[RawKind], value: ptr) -> ptr[RawNode]:
+def new_node(kind: ptr[RawKind], value: ptr) -> own[RawNode]:
     """A node without inputs; null with an exception."""
-    n = new_plain()
-    if n is None:
-        return None
-    py.inc(kind)
-    n.kind = kind
-    py.inc(value)
-    n.value = value
-    n.number = next_number()
+    n: own[RawNode] = new_plain()
+    if n is not None:
+        n.kind = held(kind)
+        n.value = held(value)
+        n.number = next_number()
     return n
 
 
-@native(inline=True)
-def picked(step: ptr[NodeWords], i: i64, nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
-    """A new reference to an input of a step."""
-    return ptr[RawNode](py.held(nodes[step.inputs[i]]))
-
-
 @native
-def new_step(step: ptr[NodeWords], nodes: ptr[ptr[RawNode]]) -> ptr[RawNode]:
+def new_step(step: ptr[NodeWords], nodes: ptr[own[RawNode]]) -> own[RawNode]:
     """The node of a step; null with an exception."""
     n: own[RawNode] = new_node(step.kind, step.value)
     if n is None:
         return None
     if step.count <= 2:
         if step.count > 0:
-            n.first = picked(step, 0, nodes)
+            n.first = held(nodes[step.inputs[0]])
         if step.count > 1:
-            n.second = picked(step, 1, nodes)
+            n.second = held(nodes[step.inputs[1]])
         return n
-    inputs = py.new_tuple(step.count)
+    inputs: own = py.new_tuple(step.count)
     if inputs is None:
         return None
     for i in range(step.count):
-        py.set_tuple(inputs, i, picked(step, i, nodes))
-    n.inputs = inputs
+        py.set_tuple(inputs, i, held(nodes[step.inputs[i]]))
+    n.inputs = moved(inputs)
     return n
 
 
 @native(inline=True)
-def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[ptr[RawNode]], held: i64) -> i64:
-    """The nodes of so many steps, behind those that are held: how many there are then; fewer with an exception."""
+def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[own[RawNode]], there: i64) -> i64:
+    """The nodes of so many steps, behind those that are there: how many there are then; fewer with an exception."""
     for _k in range(count):
-        nodes[held] = new_step(step, nodes)
-        if nodes[held] is None:
-            return held
-        held += 1
+        ptr[ptr](nodes)[there] = None
+        nodes[there] = new_step(step, nodes)
+        if nodes[there] is None:
+            return there
+        there += 1
         step = ptr[NodeWords](step.inputs + step.count)
-    return held
+    return there
 
 
 @native
-def new_leaf(kind: ptr[RawKind], value: ptr) -> ptr[RawHandle]:
+def new_leaf(kind: ptr[RawKind], value: ptr) -> own[RawHandle]:
     """A handle on a new node that has this value; null with an exception."""
     n: own[RawNode] = new_node(kind, value)
     if n is None:
         return None
-    handle = new_handle(kind.out.cls)
+    handle: own[RawHandle] = new_handle(kind.out.cls)
     if handle is None:
         return None
     handle.node = moved(n)
-    handle.masked = py.held(tape.false)
+    handle.masked = held(tape.false)
     return handle
 
 
@@ -179,7 +171,7 @@ def new_leaf(kind: ptr[RawKind], value: ptr) -> ptr[RawHandle]:
 
 
 @native
-def inputs_of(n: ptr[RawNode]) -> ptr:
+def inputs_of(n: ptr[RawNode]) -> own:
     """The inputs as a tuple, a new reference: those in the node move into it.  Null with an exception."""
     while n.inputs is None:
         count = count_of(n)
@@ -189,17 +181,15 @@ def inputs_of(n: ptr[RawNode]) -> ptr:
         if n.inputs is not None or count_of(n) != count:
             continue  # memory was asked for: what ran has dropped or moved them
         if count > 0:
-            py.set_tuple(made, 0, n.first)
+            py.set_tuple(made, 0, moved(n.first))
         if count > 1:
-            py.set_tuple(made, 1, n.second)
-        n.first = None
-        n.second = None
+            py.set_tuple(made, 1, moved(n.second))
         n.inputs = moved(made)
-    return py.held(n.inputs)
+    return held(n.inputs)
 
 
 @native
-def get_inputs(n: ptr[RawNode], unused: ptr) -> ptr:
+def get_inputs(n: ptr[RawNode], unused: ptr) -> own:
     return inputs_of(n)
 
 
@@ -208,28 +198,20 @@ def set_inputs(n: ptr[RawNode], value: ptr, unused: ptr) -> i32:
     if value is None or py.class_of(value) is not tape.tuple_type:
         bad_argument()
         return -1
-    first = n.first
-    second = n.second
-    old = n.inputs
-    py.inc(value)
-    n.inputs = value
-    n.first = None
-    n.second = None
-    py.dec(first)
-    py.dec(second)
-    py.dec(old)
+    _first: own = moved(n.first)
+    _second: own = moved(n.second)
+    n.inputs = held(value)
     return 0
 
 
 @native
-def get_number(n: ptr[RawNode], unused: ptr) -> ptr:
+def get_number(n: ptr[RawNode], unused: ptr) -> own:
     if n.number & 1 != 0:
         return py.int_of(number_of(n))
     if n.number == 0:
         bad_argument()
         return None
-    py.inc(ptr(n.number))
-    return ptr(n.number)
+    return held(ptr(n.number))
 
 
 @native
@@ -277,13 +259,12 @@ def recording_in_mode(tracks: ptr[ptr], is_light: bool) -> ptr[RawRecording]:
     now = recording_here()
     if now is None or now.literal is not tape.false or now.captures is not tape.none:
         return None
-    found = local(ptr, 1)
+    found = local(own, 1)
     if py.context_value(tape.mode, None, found) < 0:
         py.clear_error()  # Python meets it again
         return None
     if found[0] is None:
         return None
-    py.dec(found[0])  # one of few: it stays
     mode = ptr[RawMode](found[0])
     if (mode.watching if is_light else mode.careful) is not tape.false:
         return None

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from ..native import FAILS, Struct, array, extern, f64, i32, i64, local, moved, native, own, ptr, row, u64
+from ..native import FAILS, Struct, array, extern, f64, held, i32, i64, local, moved, native, own, ptr, row, u64
 from . import recording_objects as py
 from .record_table import (
     FIRST_STATIC,
@@ -29,7 +29,7 @@ from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape, word_of
 
-new_reference = extern("PyWeakref_NewRef", ptr, ptr, ptr, fails=FAILS)
+new_reference = extern("PyWeakref_NewRef", own, ptr, ptr, fails=FAILS)
 
 
 @native
@@ -55,9 +55,8 @@ def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
 def rebind(now: ptr[RawRecording], x: ptr, n: own[RawNode]) -> i32:
     """Give a handle another node, and remember it.  -1 with an exception: then it keeps the node that it had."""
     handle = ptr[RawHandle](x)
-    old: own[RawNode] = handle.node
-    py.inc(n)
-    handle.node = n
+    old: own[RawNode] = moved(handle.node)
+    handle.node = held(n)
     status = i32(0)
     if n.kind.out.small is tape.true:
         status = note(now, handle)
@@ -65,7 +64,6 @@ def rebind(now: ptr[RawRecording], x: ptr, n: own[RawNode]) -> i32:
         status = done_with_two(tape.note_updated, now, x)
     if status != 0 and handle.node is n:
         handle.node = moved(old)
-        py.dec(n)
     return status
 
 
@@ -107,12 +105,12 @@ assert _PLACES == [MODE, FIRST_STATIC, PROGRAM_WORDS]
 # ------------------------------------------------------------------ leaves of operands
 
 int_as_float = extern("PyLong_AsDouble", f64, ptr)
-float_of = extern("PyFloat_FromDouble", ptr, f64, fails=FAILS)
+float_of = extern("PyFloat_FromDouble", own, f64, fails=FAILS)
 error_set = extern("PyErr_Occurred", ptr)
 
 
 @native
-def number_node(x: ptr, kind: ptr[RawKind]) -> ptr[RawNode]:
+def number_node(x: ptr, kind: ptr[RawKind]) -> own[RawNode]:
     """The leaf of a number, as a float; null with an exception."""
     cls = py.class_of(x)
     if cls is tape.float_type:
@@ -124,46 +122,37 @@ def number_node(x: ptr, kind: ptr[RawKind]) -> ptr[RawNode]:
 
 
 @native
-def node_holding(kind: ptr[RawKind], value: own) -> ptr[RawNode]:
+def node_holding(kind: ptr[RawKind], value: own) -> own[RawNode]:
     """The leaf of a value, whose reference it takes over; null with an exception, which is set where that is null."""
-    return ptr[RawNode](None) if value is None else new_node(kind, value)
-
-
-@native(inline=False)
-def held_by_python(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
-    """The leaf of an array that may be lent (`autodiff.tape.loans`); null with an exception."""
-    return ptr[RawNode](py.call(tape.held, row(a, kind, now), 3, None))
+    return None if value is None else new_node(kind, value)
 
 
 @native
-def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> ptr[RawNode]:
-    """The leaf of an array of this kind, with a copy unless it is lent; null with an exception."""
+def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> own[RawNode]:
+    """The leaf of an array of this kind, a copy unless it is lent (`autodiff.tape.loans`); null with an exception."""
     may_lend = now.lends is tape.true and size_of(a) > py.int_value(tape.few)
     if may_lend and a.flags & OWN_MEMORY == OWN_MEMORY:
-        return held_by_python(a, kind, now)
-    value = own_copy(a)
-    if value is None:
-        return None
-    set_writeable(ptr[py.RawArray](value), False)
-    return node_holding(kind, value)
+        return ptr[RawNode](py.call(tape.held, row(a, kind, now), 3, None))
+    value: own = own_copy(a)
+    if value is not None:
+        set_writeable(ptr[py.RawArray](value), False)
+    return node_holding(kind, moved(value))
 
 
 # ------------------------------------------------------------------ programs
 
-Nodes = ptr[ptr[RawNode]]
+Nodes = ptr[own[RawNode]]
 
 
 @native
 def hold_operands(
     program: ptr[ProgramWords], now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes, count: i64
 ) -> i64:
-    """Hold a program and the nodes of its keyed operands, those of arrays being made: from here on they are ours,
-    whatever happens to tables and handles.
+    """Hold the nodes of the keyed operands of a program that is held, those of arrays being made: from here on they are
+    ours, whatever happens to handles.
 
-    Gives 1; 0 where an index array is not as the program wants it, and -1 with an exception: then nothing is held.
+    Gives 1; 0 where an index array is not as the program wants it, and -1 with an exception: then none is held.
     """
-    owner = program.owner
-    py.inc(owner)
     arrays = i64(0)
     for i in range(count):
         # All that are there, before memory is asked for: what runs then may leave a handle with another node.
@@ -176,8 +165,7 @@ def hold_operands(
         if found > 0 and not is_within(nodes[program.bounds[i].operand], program.bounds[i].extent):
             found = 0
     if found <= 0:
-        py.let_go(ptr[ptr](nodes), count)
-        py.dec(owner)
+        py.let_go(ptr[own](nodes), count)
     return found
 
 
@@ -227,17 +215,14 @@ def is_inside_masked(xs: ptr[ptr], count: i64) -> bool:
 
 
 @native(inline=True)
-def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> ptr[RawHandle]:
+def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> own[RawHandle]:
     """The handle on the result of a program; null with an exception."""
     out = n.kind.out
     y: own[RawHandle] = new_handle(out.cls)
     if y is None:
         return None
-    y.node = ptr[RawNode](py.held(n))
-    masked = tape.false
-    if now.body is not tape.zero and is_inside_masked(xs, count):
-        masked = tape.true
-    y.masked = py.held(masked)
+    y.node = held(n)
+    y.masked = held(tape.true if now.body is not tape.zero and is_inside_masked(xs, count) else tape.false)
     if out.small is tape.true and note(now, y) < 0:
         return None
     if number_of(n) > int_or(now.look_at, 0) and not looked_at(n, now):
@@ -255,13 +240,13 @@ def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
 @native
 def put_down(
     program: ptr[ProgramWords], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
-) -> ptr[RawHandle]:
-    """Put a program down: a new handle, null with an exception.
+) -> own[RawHandle]:
+    """Put a program down, which is held: a new handle, null with an exception.
 
-    `nodes` has references to the operands' nodes, null for a number; they are given away here, with one to the program.
+    `nodes` has references to the operands' nodes, null for a number; they are given away here.
     """
-    y = ptr[RawHandle](0)
-    held = operands
+    y: own[RawHandle] = ptr[RawHandle](0)
+    made = operands
     is_good = True
     for i in range(operands):
         if nodes[i] is None:
@@ -270,35 +255,33 @@ def put_down(
             if not is_good:
                 break
     if is_good:
-        held = new_steps(program.first_step, program.count, nodes, operands)
-        is_good = held == operands + program.count
+        made = new_steps(program.first_step, program.count, nodes, operands)
+        is_good = made == operands + program.count
     if is_good:
-        y = named(nodes[held - 1], now, xs, operands)
-    py.let_go(ptr[ptr](nodes), held)
-    py.dec(program.owner)
+        y = named(nodes[made - 1], now, xs, operands)
+    py.let_go(ptr[own](nodes), made)
     return y
 
 
 @native(inline=True)
-def add_starts(starts: ptr[i64], n_starts: i64, xs: ptr[ptr], nodes: Nodes, held: i64) -> bool:
+def add_starts(starts: ptr[i64], n_starts: i64, xs: ptr[ptr], nodes: Nodes, there: i64) -> bool:
     """Make the nodes of places, operands behind those that are held.  False with an exception: then none is held."""
     for k in range(n_starts):
-        n = node_holding(tape.start_kind, py.int_of(starts[k]))
-        if n is None:
-            py.let_go(ptr[ptr](nodes), held + k)
+        ptr[ptr](nodes)[there + k] = None
+        nodes[there + k] = node_holding(tape.start_kind, py.int_of(starts[k]))
+        if nodes[there + k] is None:
+            py.let_go(ptr[own](nodes), there + k)
             return False
-        nodes[held + k] = n
-        xs[held + k] = tape.none  # no handle
+        xs[there + k] = tape.none  # no handle
     return True
 
 
 @native
 def put_kind(
     kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
-) -> ptr[RawHandle]:
-    """Put a node of a kind down, as `put_down` does a program; the reference to the kind is given away, too."""
+) -> own[RawHandle]:
+    """Put a node of a kind down, as `put_down` does a program."""
     program = local(ProgramWords, 1)
-    program.owner = ptr(kind)
     program.count = 1
     step = program.first_step
     step.kind = kind
@@ -310,7 +293,7 @@ def put_kind(
 
 
 @native
-def put_program(self: ptr, arguments: ptr[ptr], count: i64) -> ptr:
+def put_program(self: ptr, arguments: ptr[ptr], count: i64) -> own:
     """put(recording, *operands), as CPython calls it: `self` holds the address of the program."""
     nodes = local(ptr[RawNode], MOST_NODES)
     program = ptr[ProgramWords](ptr[py.RawSelf](self).payload)
@@ -321,5 +304,5 @@ def put_program(self: ptr, arguments: ptr[ptr], count: i64) -> ptr:
     for i in range(count - 1):
         nodes[i] = node_of(xs[i])
         py.inc(nodes[i])
-    py.inc(program.owner)
-    return put_down(program, ptr[RawRecording](arguments[0]), xs, nodes, count - 1)
+    _owner: own = held(program.owner)
+    return put_down(program, ptr[RawRecording](arguments[0]), xs, Nodes(nodes), count - 1)

@@ -13,22 +13,32 @@ Whatever is otherwise (a pending value that is not known, an error, a trace) is 
 
 from __future__ import annotations
 
-from ..native import extern, i32, i64, local, native, own, ptr, row, u64
+from ..native import extern, held, i32, i64, local, native, own, ptr, row, u64
 from . import recording_objects as py
 from .recorder_arrays import new_view, set_writeable
 from .recorder_nodes import bad_argument, kind_of, node_of, recording_here, recording_now
 from .recording_run import count_up
-from .recording_structs import ASKED, LOOKED, RawLeaf, RawNode, RawRecording, RawRich, int_or, nothing, tape, word_of
+from .recording_structs import (
+    ASKED,
+    LOOKED,
+    RawHandle,
+    RawLeaf,
+    RawNode,
+    RawRecording,
+    RawRich,
+    int_or,
+    nothing,
+    tape,
+)
 
 #: In place of an array or a number: Python is to be asked.
 PYTHON = 1
 #: Arguments of `__array__` that are passed on.
 MOST_ARGUMENTS = 7
-GRAD = word_of(RawLeaf, "grad")
 
 is_true = extern("PyObject_IsTrue", i32, ptr)
 #: `recording_keys.answer_value`, null with an exception.
-answer_value = extern("answer_value", ptr, ptr[RawRecording], ptr[RawNode], bool)
+answer_value = extern("answer_value", own, ptr[RawRecording], ptr[RawNode], bool)
 
 
 @native(inline=True)
@@ -49,7 +59,7 @@ def answered(n: ptr[RawNode]) -> i32:
     now = recording_now(mode)
     if now is None or now.tracing is not tape.zero:
         return 0
-    recording: own[RawRecording] = py.held(now)
+    recording: own[RawRecording] = held(now)
     found: own = answer_value(recording, n, mode[0] is tape.true)
     if found is None:
         return -1
@@ -95,66 +105,62 @@ def value_here(x: ptr, refuses_gradients: bool) -> ptr:
 
 
 @native
-def view_here(x: ptr) -> ptr:
+def view_here(x: ptr) -> own:
     """A view of a value that cannot be written to; as `value_here`, but a new reference."""
     value = value_here(x, True)
     if is_python(value):
-        return value
-    made = new_view(value, None, None)
+        return own(value)
+    made: own = new_view(value, None, None)
     if made is not None:
         set_writeable(ptr[py.RawArray](made), False)
     return made
 
 
 @native
-def number_here(x: ptr) -> ptr:
+def number_here(x: ptr) -> own:
     """The number of a computed 0-d value, a new reference; null with an exception, or PYTHON."""
     value = value_here(x, False)
     if is_python(value):
-        return value
+        return own(value)
     if ptr[py.RawArray](value).nd != 0:
         return ptr(PYTHON)
     return py.call_method(tape.item_name, row(value), 1, None)
 
 
 @native
-def read_numpy(x: ptr, unused: ptr) -> ptr:
-    found = view_here(x)
+def read_numpy(x: ptr, unused: ptr) -> own:
+    found: own = view_here(x)
     return py.call_one(tape.python_numpy, x) if found is ptr(PYTHON) else found
 
 
 @native
-def read_item(x: ptr, unused: ptr) -> ptr:
-    found = number_here(x)
+def read_item(x: ptr, unused: ptr) -> own:
+    found: own = number_here(x)
     return py.call_one(tape.python_item, x) if found is ptr(PYTHON) else found
 
 
 @native
-def read_float(x: ptr) -> ptr:
-    found = number_here(x)
+def read_float(x: ptr) -> own:
+    found: own = number_here(x)
     if found is not None and found is not ptr(PYTHON) and py.class_of(found) is not tape.float_type:
-        py.dec(found)
         found = ptr(PYTHON)
     return py.call_one(tape.python_float, x) if found is ptr(PYTHON) else found
 
 
 @native
 def read_bool(x: ptr) -> i32:
-    found = number_here(x)
+    found: own = number_here(x)
     if found is ptr(PYTHON):
         found = py.call_one(tape.python_bool, x)
-    if found is None:
-        return -1
-    answer: own = found
-    return is_true(answer)
+    return -1 if found is None else is_true(found)
 
 
 @native
-def read_array(x: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
+def read_array(x: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> own:
     """NumPy's protocol, which as a rule says nothing about dtype and copies: METH_FASTCALL | METH_KEYWORDS."""
     stack = local(ptr, MOST_ARGUMENTS + 1)
     if count == 0 and names is None:
-        found = view_here(x)
+        found: own = view_here(x)
         if found is not ptr(PYTHON):
             return found
     given = count if names is None else count + py.tuple_size(names)
@@ -185,13 +191,13 @@ def leaf_of(x: ptr) -> ptr[RawLeaf]:
 
 
 @native
-def set_grad(x: ptr, value: ptr) -> ptr:
+def set_grad(x: ptr, value: ptr) -> own:
     """Set `.grad`, which Python does for all but None.  Gives None."""
     if value is tape.none:
         now = recording_here()
         leaf = leaf_of(x)
         if leaf is not None and now is not None and now.tracing is tape.zero and now.unseen is tape.zero:
-            py.exchange(ptr[ptr](leaf) + GRAD, py.held(tape.none))
+            leaf.grad = held(ptr[RawHandle](tape.none))
             return nothing()
     return py.call_two(tape.python_set_grad, x, value)
 

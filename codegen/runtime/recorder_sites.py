@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..native import FAILS, Struct, array, extern, i32, i64, local, native, ptr, row, static, u64
+from ..native import FAILS, Struct, array, extern, held, i32, i64, local, native, own, ptr, row, static, u64, void
 from . import recording_objects as py
 from .record_table import COUNTS, FIRST, MOST_OPERANDS, MOST_STATICS, SITE_WORDS
 from .recorder_put import StaticArgument
@@ -26,8 +26,8 @@ from .recording_structs import RawFunction, tape
 
 COMPARE, POWER, SUBSCRIPT, ASSIGN, CALLED, *_ = list(FIRST.values())[2:]
 
-dict_next = extern("PyDict_Next", i32, ptr, ptr[i64], ptr[ptr], ptr[ptr])
-call_with = extern("PyObject_VectorcallDict", ptr, ptr, ptr[ptr], u64, ptr, fails=FAILS)
+dict_next = extern("PyDict_Next", void, ptr, ptr[i64], ptr[ptr], ptr[ptr])
+call_with = extern("PyObject_VectorcallDict", own, ptr, ptr[ptr], u64, ptr, fails=FAILS)
 
 
 class RecordingSite(Struct):
@@ -59,14 +59,14 @@ def recorder_sites() -> ptr[RecordingSite]:
 
 
 @native
-def call_site(site: ptr[RecordingSite], missed: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
+def call_site(site: ptr[RecordingSite], missed: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> own:
     """The result of Python's function of a site, in circumstances or for an unknown key."""
     function = site.unknown if missed is ptr(UNKNOWN) else site.slow
     return py.call(function, arguments, u64(count), names)
 
 
 @native(inline=True)
-def answer_of(found: ptr, site: ptr[RecordingSite], arguments: ptr[ptr], count: i64, names: ptr) -> ptr:
+def answer_of(found: own, site: ptr[RecordingSite], arguments: ptr[ptr], count: i64, names: ptr) -> own:
     """The result of a site; of a miss that of the function which the site has for it, with these arguments."""
     if not is_miss(found) or found is None:
         return found
@@ -74,7 +74,7 @@ def answer_of(found: ptr, site: ptr[RecordingSite], arguments: ptr[ptr], count: 
 
 
 @native
-def at_site(site: ptr[RecordingSite], first: ptr, second: ptr) -> ptr:
+def at_site(site: ptr[RecordingSite], first: ptr, second: ptr) -> own:
     """The result of a site for one or two operands: recorded, or given by its Python functions."""
     arguments = row(first, second)
     count = 1 + i64(second is not None)
@@ -82,17 +82,16 @@ def at_site(site: ptr[RecordingSite], first: ptr, second: ptr) -> ptr:
 
 
 @native
-def compare(first: ptr, second: ptr, which: i32) -> ptr:
+def compare(first: ptr, second: ptr, which: i32) -> own:
     """A comparison.  The sites of the six are in the order of their numbers."""
     return at_site(sites + (which + COMPARE), first, second)
 
 
 @native
-def power(first: ptr, second: ptr, modulus: ptr) -> ptr:
+def power(first: ptr, second: ptr, modulus: ptr) -> own:
     """A power.  An exponent that is a number is static."""
     if modulus is not tape.none:
-        py.inc(tape.not_implemented)
-        return tape.not_implemented
+        return held(tape.not_implemented)
     site = sites + POWER
     if py.class_of(second) is not tape.float_type and py.class_of(second) is not tape.int_type:
         return at_site(site, first, second)
@@ -109,9 +108,9 @@ def power(first: ptr, second: ptr, modulus: ptr) -> ptr:
 @native
 def recorded_items(
     site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgument], n_statics: i64
-) -> ptr:
+) -> own:
     """The result for the items of a list or tuple, as `recorded`.  They are held: a list may be changed."""
-    items = local(ptr, MOST_OPERANDS)
+    items = local(own, MOST_OPERANDS)
     is_list = py.class_of(first) is tape.list_type
     if not is_list and py.class_of(first) is not tape.tuple_type:
         return ptr(CIRCUMSTANCE)
@@ -119,15 +118,12 @@ def recorded_items(
     if count == 0 or count > MOST_OPERANDS:
         return ptr(CIRCUMSTANCE)
     for k in range(count):
-        items[k] = py.list_item(first, k) if is_list else py.tuple_item(first, k)
-        py.inc(items[k])
-    found = recorded(site.table, items, count, statics, n_statics)
-    py.let_go(items, count)
-    return found
+        items[k] = held(py.list_item(first, k) if is_list else py.tuple_item(first, k))
+    return recorded(site.table, ptr[ptr](items), count, statics, n_statics)
 
 
 @native
-def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> ptr:
+def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> own:
     """The result of a site for these arguments, the last of which have names: as `recorded`."""
     statics = local(StaticArgument, MOST_STATICS)
     all_ = given + named
@@ -147,14 +143,15 @@ def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr
 
 
 @native
-def called(function: ptr, arguments: ptr, keywords: ptr) -> ptr:
+def called(function: ptr, arguments: ptr, keywords: ptr) -> own:
     """A call `function(*arguments, **keywords)` of a function that may have a site of its own."""
     given = ptr[py.RawTuple](arguments).size
     named = i64(0) if keywords is None else py.dict_size(keywords)
     nearby = local(ptr, py.FEW)
-    stack = py.room(nearby, py.FEW, given + 2 * named + 1)
-    if stack is None:
+    memory = py.room(nearby, py.FEW, given + 2 * named + 1)
+    if memory is None:
         return None
+    stack = ptr[ptr](memory)  # they are the caller's
     names = stack + (given + named + 1)
     position = local(i64, 1)
     stack[0] = function
@@ -163,32 +160,31 @@ def called(function: ptr, arguments: ptr, keywords: ptr) -> ptr:
     position[0] = 0
     for k in range(named):
         dict_next(keywords, position, names + k, stack + (given + k + 1))
-    found = ptr(CIRCUMSTANCE)
+    found: own = ptr(CIRCUMSTANCE)
     holder = ptr[RawFunction](function).site
     if holder is not None and py.class_of(holder) is tape.self_type:
-        own = ptr[RecordingSite](ptr[py.RawSelf](holder).payload)
-        found = spread(own, stack + 1, given, names, named)
+        mine = ptr[RecordingSite](ptr[py.RawSelf](holder).payload)
+        found = spread(mine, stack + 1, given, names, named)
         if found is ptr(UNKNOWN):
-            found = call_with(own.unknown, stack + 1, u64(given), keywords)
+            found = call_with(mine.unknown, stack + 1, u64(given), keywords)
     if found is ptr(CIRCUMSTANCE):
         found = call_with(sites[CALLED].slow, stack, u64(given + 1), keywords)
-    py.leave(stack, nearby)
+    py.leave(memory, 0, nearby)
     return found
 
 
 @native
-def method(site: ptr[RecordingSite], own: ptr, arguments: ptr[ptr], given: i64, keywords: ptr) -> ptr:
+def method(site: ptr[RecordingSite], x: ptr, arguments: ptr[ptr], given: i64, keywords: ptr) -> own:
     """A method of handles with a site: METH_FASTCALL | METH_KEYWORDS."""
     named = i64(0) if keywords is None else py.tuple_size(keywords)
     stack = local(ptr, given + named + 1)
     names = local(ptr, named + 1)
-    stack[0] = own
+    stack[0] = x
     for k in range(given + named):
         stack[k + 1] = arguments[k]
     for k in range(named):
         names[k] = py.tuple_item(keywords, k)
-    found = spread(site, stack, given + 1, names, named)
-    return answer_of(found, site, stack, given + 1, keywords)
+    return answer_of(spread(site, stack, given + 1, names, named), site, stack, given + 1, keywords)
 
 
 # ------------------------------------------------------------------ entry points
@@ -196,7 +192,7 @@ def method(site: ptr[RecordingSite], own: ptr, arguments: ptr[ptr], given: i64, 
 
 def _binary(number: int) -> Any:
     @native
-    def binary(first: ptr, second: ptr) -> ptr:
+    def binary(first: ptr, second: ptr) -> own:
         return at_site(sites + number, first, second)
 
     return binary
@@ -204,7 +200,7 @@ def _binary(number: int) -> Any:
 
 def _unary(number: int) -> Any:
     @native
-    def unary(x: ptr) -> ptr:
+    def unary(x: ptr) -> own:
         return at_site(sites + number, x, None)
 
     return unary
@@ -212,8 +208,8 @@ def _unary(number: int) -> Any:
 
 def _method(number: int) -> Any:
     @native
-    def method_of(own: ptr, arguments: ptr[ptr], given: i64, keywords: ptr) -> ptr:
-        return method(sites + number, own, arguments, given, keywords)
+    def method_of(x: ptr, arguments: ptr[ptr], given: i64, keywords: ptr) -> own:
+        return method(sites + number, x, arguments, given, keywords)
 
     return method_of
 

@@ -14,11 +14,11 @@ axis.
 
 from __future__ import annotations
 
-from ..native import FAILS, Struct, array, extern, i32, i64, local, native, own, ptr, row, u64, void
+from ..native import FAILS, Struct, array, extern, held, i32, i64, local, moved, native, own, ptr, row, u64, void
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_nodes import is_captured, is_masked, recording_now, recording_operations
-from .recorder_put import ProgramWords, StaticArgument, add_starts, hold_operands, put_down, rebind
+from .recorder_put import Nodes, ProgramWords, StaticArgument, add_starts, hold_operands, put_down, rebind
 from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for, recorded_by_rule
 from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, nothing, tape
@@ -208,27 +208,27 @@ def is_slice(r: ptr[KeyReading]) -> bool:
 
 
 @native
-def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> ptr:
+def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> own:
     """The result for operands and a key, as `recorded`."""
     status = read_key(r, ptr[RawOut](r.keys[0]).shape, key)
     if status != 0:
-        return ptr(status)
+        return own(status)
     keyed = r.count + r.n_indices
     program = program_for(site.table, r.keys, keyed, r.mode[0], r.pairs, r.n_pairs, True)
     if program is ptr[ProgramWords](UNKNOWN) and site.table.rule is not None and is_slice(r):
         given = row(r.keys[0], key)
         return recorded_by_rule(site.table.rule, given, 2, r.now, r.keys, r.xs, r.nodes, 1, r.starts, r.n_starts)
     if is_miss(program):
-        return program
+        return own(program)
     if program.operands != keyed + r.n_starts:
         return ptr(CIRCUMSTANCE)
-    held = hold_operands(program, r.now, r.keys, r.xs, r.nodes, keyed)
-    if held <= 0:
-        return ptr(CIRCUMSTANCE) if held == 0 else None
-    if not add_starts(r.starts, r.n_starts, r.xs, r.nodes, keyed):
-        py.dec(program.owner)
+    _owner: own = held(program.owner)
+    found = hold_operands(program, r.now, r.keys, r.xs, Nodes(r.nodes), keyed)
+    if found <= 0:
+        return ptr(CIRCUMSTANCE) if found == 0 else None
+    if not add_starts(r.starts, r.n_starts, r.xs, Nodes(r.nodes), keyed):
         return None
-    return put_down(program, r.now, r.xs, r.nodes, program.operands)
+    return put_down(program, r.now, r.xs, Nodes(r.nodes), program.operands)
 
 
 @native(inline=True)
@@ -243,7 +243,7 @@ def begin_reading(r: ptr[KeyReading], x: ptr) -> bool:
 
 
 @native
-def key_words(x: ptr, key: ptr) -> ptr:
+def key_words(x: ptr, key: ptr) -> own:
     """The part of a key that decides what is recorded, as words; None for a key that machine code does not record.
 
     How many starts and index arrays there are, the extents of the axes of these, and a pair for each entry.
@@ -252,7 +252,7 @@ def key_words(x: ptr, key: ptr) -> ptr:
     r.now = recording_operations(r.mode)
     if not begin_reading(r, x) or read_key(r, ptr[RawOut](r.keys[0]).shape, key) != 0:
         return nothing()
-    made = py.new_bytes(None, 8 * (2 + r.n_indices + 2 * r.n_pairs))
+    made: own = py.new_bytes(None, 8 * (2 + r.n_indices + 2 * r.n_pairs))
     if made is None:
         return None
     words = py.bytes_at(made)
@@ -268,18 +268,16 @@ def key_words(x: ptr, key: ptr) -> ptr:
 
 
 @native
-def subscript(x: ptr, key: ptr) -> ptr:
+def subscript(x: ptr, key: ptr) -> own:
     r = local(KeyReading, 1)[0]
     site = sites + SUBSCRIPT
-    found = ptr(CIRCUMSTANCE)
     r.now = recording_operations(r.mode)
-    if begin_reading(r, x):
-        found = recorded_key(site, r, key)
-    return answer_of(found, site, row(x, key), 2, None)
+    found: own = recorded_key(site, r, key) if begin_reading(r, x) else ptr(CIRCUMSTANCE)
+    return answer_of(moved(found), site, row(x, key), 2, None)
 
 
 @native
-def recorded_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, key: ptr, value: ptr) -> ptr:
+def recorded_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, key: ptr, value: ptr) -> own:
     """The result of `x[key] = value`, as `recorded`.  A leaf that wants gradients is for Python."""
     r.now = recording_now(r.mode)
     if not begin_reading(r, x):
@@ -301,15 +299,12 @@ def assign(x: ptr, key: ptr, value: ptr) -> i32:
     """`x[key] = value`: the handle gets what is recorded.  Deleting is for Python.  -1 with an exception."""
     r = local(KeyReading, 1)[0]
     site = sites + ASSIGN
-    found = ptr(CIRCUMSTANCE)
-    if value is not None:
-        found = recorded_assignment(site, r, x, key, value)
+    found: own = recorded_assignment(site, r, x, key, value) if value is not None else ptr(CIRCUMSTANCE)
     if is_miss(found):
         if found is not None:
             found = call_site(site, found, row(x, key, value), 2 + i64(value is not None), None)
-        py.dec(found)
         return -1 if found is None else 0
     # The handle that was noted is about to go; this one is found at the next ask instead.
-    n: own[RawNode] = py.held(ptr[RawHandle](found).node)
-    py.dec(found)
+    n: own[RawNode] = held(ptr[RawHandle](found).node)
+    found = None
     return rebind(r.now, x, n)

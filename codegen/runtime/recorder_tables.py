@@ -16,12 +16,12 @@ Arbitrary Python may run wherever something is allocated: an object that is look
 
 from __future__ import annotations
 
-from ..native import Struct, bit_cast, extern, i32, i64, local, native, ptr, u64
+from ..native import Struct, bit_cast, extern, held, i32, i64, local, native, own, ptr, u64
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, SPREAD
 from .recorder_arrays import UNKNOWN, kind_of_array
 from .recorder_nodes import LATEST, kind_of, node_of, number_of, recording_operations
-from .recorder_put import ProgramWords, StaticArgument, add_starts, hold_operands, put_down, put_kind
+from .recorder_put import Nodes, ProgramWords, StaticArgument, add_starts, hold_operands, put_down, put_kind
 from .recording_structs import RawKind, RawNode, RawRecording, int_or, tape
 
 long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32])
@@ -126,13 +126,10 @@ def evaluate_old(now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> bool:
     found = local(ptr[RawNode], 1)
     for i in range(count):
         if key_of(xs[i], now, found) is ptr(OLD):
-            n = found[0]
-            py.inc(n)
-            answer = py.call_one(tape.force, n)
-            py.dec(n)
+            n: own[RawNode] = held(found[0])
+            answer: own = py.call_one(tape.force, n)
             if answer is None:
                 return False
-            py.dec(answer)
     return True
 
 
@@ -202,7 +199,7 @@ def place_of(
 
 
 @native
-def place_for(words: ptr, program: ptr) -> ptr:
+def place_for(words: ptr, program: ptr) -> own:
     """The place of a program in a table, as `place_of`: called by Python, with the addresses of both."""
     table = ptr[TableWords](u64(py.int_value(words)))
     p = ptr[ProgramWords](u64(py.int_value(program)))
@@ -235,7 +232,7 @@ def program_for(
 def recorded_by_rule(
     rule: ptr, given: ptr[ptr], n_given: i64, now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr],
     nodes: ptr[ptr[RawNode]], count: i64, starts: ptr[i64], n_starts: i64,
-) -> ptr:  # fmt: skip
+) -> own:  # fmt: skip
     """The result for tensors for which a rule knows the kind, as `recorded`.
 
     given     what the rule is asked with;  starts: of a slice, operands behind the tensors
@@ -247,29 +244,26 @@ def recorded_by_rule(
             return ptr(UNKNOWN)
     for i in range(count):
         py.inc(nodes[i])
-    py.inc(now)
-    recording_operations(mode)
-    kind = py.call(rule, given, u64(n_given), None)
+    recording: own[RawRecording] = held(now)
+    _ = recording_operations(mode)
+    kind: own[RawKind] = py.call(rule, given, u64(n_given), None)
     # Any Python may have run: all is looked at again.
     is_good = kind is not None and py.class_of(kind) is tape.kind_type
     is_good = is_good and recording_operations(mode + 1) is now and mode[0] is mode[1]
     for i in range(count):
         is_good = is_good and key_of(xs[i], now, found) is keys[i] and found[0] is nodes[i]
-    py.dec(now)
     if not is_good:
-        py.let_go(ptr[ptr](nodes), count)
-        py.dec(kind)
+        py.let_go(ptr[own](nodes), count)
         return None if kind is None else ptr(UNKNOWN)
-    if not add_starts(starts, n_starts, xs, nodes, count):
-        py.dec(kind)
+    if not add_starts(starts, n_starts, xs, Nodes(nodes), count):
         return None
-    return put_kind(ptr[RawKind](kind), now, xs, nodes, count + n_starts)
+    return put_kind(kind, recording, xs, Nodes(nodes), count + n_starts)
 
 
 @native
 def recorded(
     cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64
-) -> ptr:
+) -> own:
     """A new handle, null with an exception, CIRCUMSTANCE or UNKNOWN."""
     mode = local(ptr, 1)
     keys = local(ptr, MOST_OPERANDS)
@@ -287,10 +281,8 @@ def recorded(
             if keys[i] is ptr(NOT_NOW) or was_evaluated:
                 return ptr(CIRCUMSTANCE)
             # Once, then all is looked at again: what runs meanwhile may change anything.
-            py.inc(now)
-            is_good = evaluate_old(now, xs, count)
-            py.dec(now)
-            if not is_good:
+            recording: own[RawRecording] = held(now)
+            if not evaluate_old(recording, xs, count):
                 return None
             if recording_operations(mode) is not now:
                 return ptr(CIRCUMSTANCE)
@@ -302,8 +294,9 @@ def recorded(
     if program is ptr[ProgramWords](UNKNOWN) and n_statics == 0 and cell.rule is not None:
         return recorded_by_rule(cell.rule, keys, count, now, keys, xs, nodes, count, None, 0)
     if is_miss(program):
-        return program
-    held = hold_operands(program, now, keys, xs, nodes, count)
-    if held <= 0:
-        return ptr(CIRCUMSTANCE) if held == 0 else None
-    return put_down(program, now, xs, nodes, count)
+        return own(program)
+    _owner: own = held(program.owner)
+    found = hold_operands(program, now, keys, xs, Nodes(nodes), count)
+    if found <= 0:
+        return ptr(CIRCUMSTANCE) if found == 0 else None
+    return put_down(program, now, xs, Nodes(nodes), count)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..native import i64, local, native, own, ptr
+from ..native import held, i64, local, native, own, ptr
 from . import recording_objects as py
 from .record_table import FIRST
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
@@ -22,7 +22,7 @@ from .recorder_nodes import is_captured, next_number, recording_now
 from .recorder_put import rebind
 from .recorder_sites import at_site, named_sites, sites
 from .recorder_tables import is_miss, key_of
-from .recording_structs import RawKind, RawLeaf, RawNode, RawRecording, RawRich, tape
+from .recording_structs import RawNode, RawRecording, RawRich, tape
 
 #: The first site of binary operators, and of those in place.
 OPERATORS, UPDATES = FIRST["binary"], FIRST["in_place"]
@@ -31,7 +31,7 @@ PYTHON = 1
 
 
 @native
-def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> ptr:
+def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> own:
     """The node that a handle on a leaf gets, of the same leaf, with the value of another node: as `contents`."""
     leaf = old.leaf
     kind = value.kind.out.as_leaf
@@ -39,23 +39,23 @@ def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> ptr:
         return ptr(PYTHON)
     if py.class_of(kind) is not tape.kind_type or kind.out is not old.kind.out:
         return ptr(PYTHON)
-    n = new_rich()
+    n: own[RawRich] = new_rich()
     if n is None:
         return None
-    n.kind = ptr[RawKind](py.held(kind))
-    n.leaf = ptr[RawLeaf](py.held(leaf))
-    n.first = ptr[RawNode](py.held(value))
-    n.value = py.held(tape.none)
-    words = ptr[ptr](n)
+    n.kind = held(kind)
+    n.leaf = held(leaf)
+    n.first = held(value)
+    n.value = held(tape.none)
+    words = ptr[own](n)
     for word in range(FIRST_RICH, LAST_RICH):
         if words[word] is None:
-            words[word] = py.held(tape.none)
+            words[word] = held(tape.none)
     n.number = next_number()
     return n
 
 
 @native
-def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
+def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> own:
     """The node that a handle gets for what the operator gave, a new reference; null with an exception, or PYTHON."""
     found = local(ptr[RawNode], 2)
     y_key = key_of(y, now, found)
@@ -69,11 +69,11 @@ def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> ptr:
         return updated_leaf(ptr[RawRich](found[1]), found[0], mode)
     if y_key is not t_key or is_captured(found[1], now):
         return ptr(PYTHON)
-    return py.held(found[0])
+    return held(found[0])
 
 
 @native
-def update(number: i64, t: ptr, x: ptr) -> ptr:
+def update(number: i64, t: ptr, x: ptr) -> own:
     """`t += x`: the handle, a new reference; null with an exception.   number: of the site, and of the operator's"""
     site = sites + (UPDATES + number)
     mode = local(ptr, 1)
@@ -85,17 +85,17 @@ def update(number: i64, t: ptr, x: ptr) -> ptr:
     if y is None:
         return None
     now = recording_now(mode)  # Python may have run meanwhile
-    made = ptr(PYTHON) if now is None else contents(t, y, now, mode[0])
+    made: own[RawNode] = ptr(PYTHON) if now is None else contents(t, y, now, mode[0])
     if made is ptr(PYTHON):
         return py.call_two(site.unknown, t, y)
-    if made is None or rebind(now, t, ptr[RawNode](made)) != 0:
+    if made is None or rebind(now, t, made) != 0:
         return None
-    return py.held(t)
+    return held(t)
 
 
 def _in_place(number: int) -> Any:
     @native
-    def in_place(t: ptr, x: ptr) -> ptr:
+    def in_place(t: ptr, x: ptr) -> own:
         return update(number - UPDATES, t, x)
 
     return in_place

@@ -16,7 +16,7 @@ Numbers are odd words, or objects where a node was put between two others; those
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, local, native, ptr, static, u32, u64, void
+from ..native import Struct, held, i32, i64, local, native, own, ptr, static, u32, u64, void
 from . import recording_objects as py
 from .recording_structs import RawNode, tape
 
@@ -205,23 +205,22 @@ def note_own(e: ptr[Met]) -> void:
 
 
 @native
-def hold(held: ptr[ptr], entries: ptr[u32], count: u64) -> void:
+def hold(to: ptr[own], entries: ptr[u32], count: u64) -> void:
     """Hold the nodes of so many entries."""
     for i in range(count):
-        held[i] = walk.met[entries[i]].node
-        py.inc(held[i])
+        to[i] = held(walk.met[entries[i]].node)
 
 
 @native
-def nodes_of(entries: ptr[u32], count: u64) -> ptr:
+def nodes_of(entries: ptr[u32], count: u64) -> own:
     """A list of the nodes of so many entries, a new reference; null with an exception.  It may run any Python."""
     nearby = local(ptr, py.FEW)
-    held = py.room(nearby, py.FEW, i64(count))
-    if held is None:
+    nodes = py.room(nearby, py.FEW, i64(count))
+    if nodes is None:
         return None
-    hold(held, entries, count)
-    made = py.list_of(held, i64(count))
-    py.leave(held, nearby)
+    hold(nodes, entries, count)
+    made: own = py.list_of(nodes, i64(count))
+    py.leave(nodes, i64(count), nearby)
     return made
 
 

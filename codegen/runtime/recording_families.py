@@ -13,7 +13,7 @@ its family.  The numbers are gathered in canonical order.  `autodiff.tape.famili
 
 from __future__ import annotations
 
-from ..native import bit_cast, extern, f64, i64, local, native, ptr, row, u8, u32, u64, void
+from ..native import bit_cast, extern, f64, held, i64, local, native, own, ptr, row, u8, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import KEPT, OWN, PAST, PENDING, Met, hold, walk
 from .recording_hash import Digest, mix, start, state, wires_of
@@ -152,21 +152,20 @@ def mix_families(d: ptr[Digest]) -> bool:
 
 
 @native
-def take_numbers(value: ptr, to: ptr[ptr], count: i64) -> i64:
+def take_numbers(value: ptr, to: ptr[own], count: i64) -> i64:
     """Hold the numbers of a parameter from place `count` on; only count them where `to` is null."""
     if ptr[py.RawObject](value).type is tape.tuple_type:
         for i in range(py.tuple_size(value)):
             count = take_numbers(py.tuple_item(value, i), to, count)
     elif ptr[py.RawObject](value).type is tape.int_type:
         if to is not None:
-            py.inc(value)
-            to[count] = value
+            to[count] = held(value)
         count += 1
     return count
 
 
 @native
-def take_numbers_of(e: ptr[Met], to: ptr[ptr], count: i64) -> i64:
+def take_numbers_of(e: ptr[Met], to: ptr[own], count: i64) -> i64:
     """Hold, or count, the numbers of a node.  Null is held where there is no memory."""
     kind = e.node.kind
     if is_given(e):
@@ -193,20 +192,20 @@ def mixed_families(f: ptr[Digest], d: ptr[Digest]) -> bool:
 
 
 @native
-def hold_things(held: ptr[ptr], count: u64) -> i64:
+def hold_things(to: ptr[own], count: u64) -> i64:
     """Hold what an exact key says of each node: the kind of an operation, the Out of what is given, None of others.
 
     Gives the number of inputs of operations."""
     n_wires = i64(0)
     for i in range(count):
         e = walk.met[walk.order[i]]
-        held[i] = tape.none
+        thing = tape.none
         if e.flags & (PENDING | PAST) == 0:
-            held[i] = e.node.kind.out
+            thing = e.node.kind.out
         elif e.node.type is tape.plain_type:
-            held[i] = e.node.kind
+            thing = e.node.kind
             n_wires += count_of(e.node)
-        py.inc(held[i])
+        to[i] = held(thing)
     return n_wires
 
 
@@ -229,7 +228,7 @@ def write_wires(words: ptr[u32], states: ptr[u8], count: u64) -> void:
 def described(
     purpose: u64, small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr, tracks: bool,
     held_by: u32,
-) -> ptr:  # fmt: skip
+) -> own:  # fmt: skip
     """[key, nodes, calls, things, states, wires, family, numbers] of an ask; None where no key says all: hooks.
 
     small      as `ask` has it;  held_by: how often the caller holds each node of the history
@@ -253,27 +252,28 @@ def described(
     count = i64(d.count)
     n_calls = i64(walk.n_calls)
     nearby = local(ptr, py.FEW)
-    held = py.room(nearby, py.FEW, 2 * count + n_calls + n_numbers)
-    if held is None:
+    total = 2 * count + n_calls + n_numbers
+    nodes = py.room(nearby, py.FEW, total)
+    if nodes is None:
         return None
-    things = held + count
+    things = nodes + count
     calls = things + count
     numbers = calls + n_calls
-    hold(held, walk.order, d.count)
+    hold(nodes, walk.order, d.count)
     n_wires = hold_things(things, d.count)
     hold(calls, walk.calls, walk.n_calls)
     n_numbers = 0
     for i in range(d.count if has_family else u64(0)):
         n_numbers = take_numbers_of(walk.met[walk.order[i]], numbers, n_numbers)
-    states = py.new_bytes(None, count)
-    wires = py.new_bytes(None, 4 * (count + 1 + n_wires))
+    states: own = py.new_bytes(None, count)
+    wires: own = py.new_bytes(None, 4 * (count + 1 + n_wires))
     if states is not None and wires is not None:
         write_wires(ptr[u32](py.bytes_at(wires)), ptr[u8](py.bytes_at(states)), d.count)
     # Lists are made now, which may run any Python: nothing of the walk is read any more.
-    family = key_object(f) if has_family else nothing()
+    family: own = key_object(f) if has_family else nothing()
     parts = row(
-        key_object(d), py.list_of(held, count), py.list_of(calls, n_calls), py.list_of(things, count), states, wires,
+        key_object(d), py.list_of(nodes, count), py.list_of(calls, n_calls), py.list_of(things, count), states, wires,
         family, py.tuple_of(numbers, n_numbers),
     )  # fmt: skip
-    py.leave(held, nearby)
+    py.leave(nodes, total, nearby)
     return py.list_of(parts, 8)

@@ -15,7 +15,7 @@ its last reader; it becomes an array where Python reads it, or if it is a result
 
 from __future__ import annotations
 
-from ..native import NO_MEMORY, Struct, array, extern, fn, i32, i64, local, native, ptr, row, u8, u32, u64, void
+from ..native import Struct, array, fn, held, i32, i64, local, native, own, ptr, row, u8, u32, u64, void
 from . import recording_objects as py
 from .recorder_arrays import size_of
 from .recording_structs import RawKind, nothing, tape
@@ -26,9 +26,6 @@ from .ufunc_loops import MOST
 BYTES, FUNCTION, DATA, LOOP_WORDS = 4, 8, 9, 10
 
 Loop = fn[void, ptr[ptr], ptr[i64], ptr[i64], ptr]
-#: Those of `pool`, which is part of the launcher's code.
-from_pool = extern("from_pool", ptr, u64, fails=NO_MEMORY)
-to_pool = extern("to_pool", void, ptr)
 
 
 class Evaluated(Struct):
@@ -42,7 +39,7 @@ class Evaluated(Struct):
     data: ptr
     dtype: ptr
     count: i64
-    array: ptr
+    array: own
     readers: i64
 
 
@@ -113,7 +110,7 @@ def by_loop(step: ptr[RowWords], values: ptr[ptr[Evaluated]], count: i64, made: 
     words = loop_of(step.loops, dtypes, n)
     if words is None:
         return 0
-    made.data = from_pool(u64(count) * words[BYTES + n])
+    made.data = py.from_pool(u64(count) * words[BYTES + n])
     if made.data is None:
         py.no_memory()
         return -1
@@ -135,10 +132,8 @@ def by_loop(step: ptr[RowWords], values: ptr[ptr[Evaluated]], count: i64, made: 
 @native(inline=True)
 def drop(value: ptr[Evaluated]) -> void:
     """Let go of a value, if it is there."""
-    if value.array is not None:
-        py.dec(value.array)
-    elif value.data is not None:
-        to_pool(value.data)
+    if value.array is None and value.data is not None:
+        py.to_pool(value.data)
     value.array = None
     value.data = None
 
@@ -180,19 +175,19 @@ def runs_of(kinds: ptr, i: i64) -> ptr[RunWords]:
     """The way the kind of an equation is computed; null with an exception."""
     kind = ptr[RawKind](py.list_item(kinds, i))
     if kind.runs is tape.none:
-        py.dec(py.call_method(tape.run_as_name, row(kind), 1, None))
+        _said: own = py.call_method(tape.run_as_name, row(kind), 1, None)
         if kind.runs is tape.none:
             return None
     return ptr[RunWords](ptr[py.RawSelf](kind.runs).payload)
 
 
 @native
-def note_array(value: ptr[Evaluated], a: ptr[py.RawArray]) -> void:
-    """Note that a value is an array, whose count comes along."""
-    value.array = a
+def note_array(value: ptr[Evaluated], a: own[py.RawArray]) -> void:
+    """Note that a value is an array."""
     value.data = a.data
     value.dtype = a.descr
     value.count = size_of(a)
+    value.array = a
 
 
 @native
@@ -214,11 +209,11 @@ def by_python(python: ptr, kinds: ptr, i: i64, places: ptr[i32], values: ptr[Eva
         given[k + 1] = array_of(values, kinds, i64(places[k + 1]))
         if given[k + 1] is None:
             return -1
-    given[0] = py.int_of(i)
-    if given[0] is None:
+    number: own = py.int_of(i)
+    if number is None:
         return -1
-    made = py.call(python, given, u64(n + 1), None)
-    py.dec(given[0])
+    given[0] = number
+    made: own = py.call(python, given, u64(n + 1), None)
     if made is None:
         return -1
     note_array(values[i], made)
@@ -247,7 +242,7 @@ def evaluated(kinds: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated], pyth
 
 
 @native
-def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> ptr:
+def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> own:
     """The outputs of a program, as a tuple; None where an equation has no loop and `python` is None.
 
     The wires say what each equation reads, and which values the outputs are: see `autodiff.tape.program`.
@@ -272,9 +267,7 @@ def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> ptr:
     py.set_bytes(memory, 0, u64(8 * VALUE_WORDS * total))
     values = ptr[Evaluated](memory)
     for k in range(n, total):
-        one = py.list_item(inputs, k - n)
-        py.inc(one)
-        note_array(values[k], one)
+        note_array(values[k], held(py.list_item(inputs, k - n)))
     places = ptr[i32](py.bytes_at(wires))
     for _ in range(n + 1):
         for k in range(places[0]):
@@ -288,20 +281,18 @@ def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> ptr:
         if found != 1:
             break
         places = places + (places[0] + 1)
-    made = nothing() if found == 0 else ptr(None)
+    made: own = nothing() if found == 0 else None
     if found == 1:
         made = py.new_tuple(i64(places[0]))
         for k in range(i64(places[0]) if made is not None else i64(0)):
             result = array_of(values, kinds, i64(places[k + 1]))
             if result is None:
-                py.dec(made)
                 made = None
                 break
-            py.inc(result)
-            py.set_tuple(made, k, result)
+            py.set_tuple(made, k, held(result))
     for k in range(total):
         drop(values[k])
-    py.leave(memory, nearby)
+    py.leave(memory, 0, nearby)
     return made
 
 

@@ -10,13 +10,12 @@
 
 from __future__ import annotations
 
-from ..native import i64, local, native, own, ptr, u32, u64, void
+from ..native import held, i64, local, moved, native, own, ptr, row, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import PAST, READ, begin, entry_of, nodes_of, walk
 from .recording_hash import Digest, known_identity, mix, number, start
 from .recording_run import AnswerBlock, run
 from .recording_structs import (
-    CLOCK,
     NODES,
     SOME,
     TENSORS,
@@ -93,7 +92,7 @@ def walked(
 
 
 @native
-def key_object(d: ptr[Digest]) -> ptr:
+def key_object(d: ptr[Digest]) -> own:
     """The hash as bytes, a new reference; null with an exception."""
     return py.new_bytes(d, 16)
 
@@ -115,8 +114,8 @@ def looked_up(key: ptr) -> ptr:
         if clock is None:
             py.clear_error()  # it keeps the place that it had
         else:
-            py.set_list(entry, 1, py.held(clock))
-            py.exchange(ptr[ptr](tape.plans) + CLOCK, clock)
+            py.set_list(entry, 1, held(clock))
+            tape.plans.clock = moved(clock)
     return answer if ptr[AnswerBlock](py.bytes_at(answer)[0]).valid[0] is tape.true else ptr(None)
 
 
@@ -124,7 +123,7 @@ def looked_up(key: ptr) -> ptr:
 def ask(
     purpose: u64, now: ptr, small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr,
     tracks: bool, is_released: bool, given: ptr,
-) -> ptr:
+) -> own:
     """Answer an ask if it is known.
 
     now      the recording that ends with it; None: none does
@@ -151,7 +150,7 @@ def ask(
     if key is None:
         return None
     if walk.n_calls > 0:
-        return py.list_of_two(key, nodes_of(walk.calls, walk.n_calls))
+        return py.list_of(row(key, nodes_of(walk.calls, walk.n_calls)), 2)
     known = looked_up(key)
     if known is None:
         return nothing()
@@ -159,7 +158,7 @@ def ask(
 
 
 @native
-def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> ptr:
+def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> own:
     """Compute a pending value if that is known: True or None."""
     d = local(Digest, 1)[0]
     known = ptr(None)

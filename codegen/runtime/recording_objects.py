@@ -1,7 +1,7 @@
 """Objects of Python's and NumPy's in native Python: their heads as structs, and the calls of CPython's that are shared.
 
     RawObject, RawArray, ...  their heads: `native.OFFSETS` is compared with live objects when the launcher is made
-    held, exchange, let_go    counts of references
+    inc, dec, let_go          counts of references by hand, where objects lie in memory that is asked for
     call_one, call_two        a function of Python's with one object, or two
     room, leave               memory for objects that are held for the length of a call
     list_of, tuple_of         a list, or a tuple, of objects that are held
@@ -14,7 +14,9 @@ A function that makes an object may run any Python: the collector of cycles may 
 
 from __future__ import annotations
 
-from ..native import FAILS, NO_MEMORY, Struct, extern, f64, i32, i64, moved, native, own, ptr, row, u32, u64, void
+from typing import Any
+
+from ..native import FAILS, NO_MEMORY, Struct, extern, f64, held, i32, i64, moved, native, own, ptr, row, u32, u64, void
 
 
 class RawObject(Struct):
@@ -52,7 +54,7 @@ class RawArray(Struct):
     flags: u32
     references: ptr
     buffers: ptr
-    allocator: ptr
+    allocator: own
 
 
 class RawDescr(Struct):
@@ -81,36 +83,39 @@ inc = extern("Py_IncRef", void, ptr)
 dec = extern("Py_DecRef", void, ptr)
 tuple_size = extern("PyTuple_Size", i64, ptr, plain=len)
 tuple_item = extern("PyTuple_GetItem", ptr, ptr, i64, plain=lambda t, i: t[i])
-new_tuple = extern("PyTuple_New", ptr, i64, fails=FAILS)
-set_tuple = extern("PyTuple_SetItem", i32, ptr, i64, ptr)
+new_tuple = extern("PyTuple_New", own, i64, fails=FAILS)
+set_tuple = extern("PyTuple_SetItem", void, ptr, i64, own)
 list_size = extern("PyList_Size", i64, ptr, plain=len)
 list_item = extern("PyList_GetItem", ptr, ptr, i64, plain=lambda t, i: t[i])
-new_list = extern("PyList_New", ptr, i64, fails=FAILS)
-set_list = extern("PyList_SetItem", i32, ptr, i64, ptr)
+new_list = extern("PyList_New", own, i64, fails=FAILS)
+set_list = extern("PyList_SetItem", void, ptr, i64, own)
 append = extern("PyList_Append", i32, ptr, ptr, fails=FAILS)
 dict_size = extern("PyDict_Size", i64, ptr, plain=len)
 dict_item = extern("PyDict_GetItem", ptr, ptr, ptr)
-new_bytes = extern("PyBytes_FromStringAndSize", ptr, ptr, i64, fails=FAILS)
+new_bytes = extern("PyBytes_FromStringAndSize", own, ptr, i64, fails=FAILS)
 bytes_at = extern("PyBytes_AsString", ptr[u64], ptr)
-int_of = extern("PyLong_FromLongLong", ptr, i64, fails=FAILS)
+int_of = extern("PyLong_FromLongLong", own, i64, fails=FAILS)
 int_value = extern("PyLong_AsLongLong", i64, ptr, plain=int)
 float_value = extern("PyFloat_AsDouble", f64, ptr, plain=float)
-slice_ends = extern("PySlice_Unpack", i32, ptr, ptr[i64], ptr[i64], ptr[i64])  # of a slice of ours
+slice_ends = extern("PySlice_Unpack", void, ptr, ptr[i64], ptr[i64], ptr[i64])  # of a slice of ours
 referent = extern("PyWeakref_GetObject", ptr, ptr)
 is_subtype = extern("PyType_IsSubtype", i32, ptr, ptr)
-next_of = extern("PyIter_Next", ptr, ptr, fails=FAILS)
-call_method = extern("PyObject_VectorcallMethod", ptr, ptr, ptr[ptr], u64, ptr, fails=FAILS)
-call = extern("PyObject_Vectorcall", ptr, ptr, ptr[ptr], u64, ptr, fails=FAILS)
+next_of = extern("PyIter_Next", own, ptr, fails=FAILS)
+call_method = extern("PyObject_VectorcallMethod", own, ptr, ptr[ptr], u64, ptr, fails=FAILS)
+call = extern("PyObject_Vectorcall", own, ptr, ptr[ptr], u64, ptr, fails=FAILS)
 matches = extern("PyErr_ExceptionMatches", i32, ptr)
 clear_error = extern("PyErr_Clear", void)
-context_value = extern("PyContextVar_Get", i32, ptr, ptr, ptr[ptr], fails=FAILS)
-no_memory = extern("PyErr_NoMemory", ptr)
+context_value = extern("PyContextVar_Get", i32, ptr, ptr, ptr[own], fails=FAILS)
+no_memory = extern("PyErr_NoMemory", void)
 allocated = extern("PyMem_RawMalloc", ptr, u64, fails=NO_MEMORY)
+#: Those of `pool`, which is part of the launcher's code.
+from_pool = extern("from_pool", ptr, u64, fails=NO_MEMORY)
+to_pool = extern("to_pool", void, ptr)
 resized = extern("PyMem_RawRealloc", ptr, ptr, u64, fails=NO_MEMORY)
 free = extern("PyMem_RawFree", void, ptr)
 thread_state = extern("PyThreadState_Get", ptr)
-set_bytes = extern("memset", ptr, ptr, i32, u64)
-new_array = extern("new_array", ptr, ptr, own, i32, ptr, ptr, ptr, i32, ptr, fails=FAILS)
+set_bytes = extern("memset", void, ptr, i32, u64)
+new_array = extern("new_array", own, ptr, own, i32, ptr, ptr, ptr, i32, ptr, fails=FAILS)
 copy_into = extern("copy_into", i32, ptr, ptr, fails=FAILS)
 
 
@@ -119,14 +124,12 @@ NEW_FLAGS, OWNS = 0x501, 0x4
 
 
 @native(inline=True)
-def owning_array(cls: ptr, allocator: ptr, descr: ptr, rank: i64, dims: ptr[i64], data: ptr) -> ptr:
+def owning_array(cls: ptr, allocator: ptr, descr: ptr, rank: i64, dims: ptr[i64], data: ptr) -> own:
     """A new array around memory of the pool, which it gives back when it dies; null with an exception."""
-    inc(descr)  # the next call takes this reference
-    array = new_array(cls, descr, i32(rank), dims, None, data, NEW_FLAGS, None)
+    array: own = new_array(cls, held(descr), i32(rank), dims, None, data, NEW_FLAGS, None)
     if array is not None:
-        inc(allocator)
         raw = ptr[RawArray](array)
-        raw.allocator = allocator
+        raw.allocator = held(allocator)
         raw.flags = raw.flags | OWNS
     return array
 
@@ -138,94 +141,58 @@ def int_in(items: ptr, i: i64) -> i64:
 
 
 @native(inline=False)
-def call_one(function: ptr, x: ptr) -> ptr:
+def call_one(function: ptr, x: ptr) -> own:
     """The result of a function of Python's, called with one object; null with an exception."""
     return call(function, row(x), 1, None)
 
 
 @native(inline=False)
-def call_two(function: ptr, x: ptr, y: ptr) -> ptr:
+def call_two(function: ptr, x: ptr, y: ptr) -> own:
     """The result of a function called with two objects; null with an exception."""
     return call(function, row(x, y), 2, None)
 
 
-@native(inline=True)
-def held(thing: ptr) -> ptr:
-    """A new reference of an object, which may be null."""
-    inc(thing)
-    return thing
-
-
-@native(inline=True)
-def exchange(place: ptr[ptr], value: own) -> void:
-    """Put an object where another one is."""
-    old = place[0]
-    place[0] = moved(value)
-    dec(old)
-
-
 @native
-def let_go(objects: ptr[ptr], count: i64) -> void:
+def let_go(objects: ptr[own], count: i64) -> void:
     """Count one holder less of each object; there may be nulls among them."""
     for i in range(count):
-        dec(objects[i])
+        objects[i] = None
 
 
 @native(inline=True)
-def room(nearby: ptr[ptr], few: i64, count: i64) -> ptr[ptr]:
-    """Memory for so many objects, which `leave` gives back; null with an exception.
+def room(nearby: ptr, few: i64, count: i64) -> ptr[own]:
+    """Memory for so many objects, nulls at first, which `leave` gives back; null with an exception.
 
     nearby    memory on the stack, for `few` of them
     """
-    if count <= few:
-        return nearby
-    found = ptr[ptr](allocated(u64(8 * count)))
+    found = nearby if count <= few else allocated(u64(8 * count))
     if found is None:
         no_memory()
-    return found
+    else:
+        set_bytes(found, 0, u64(8 * count))
+    return ptr[own](found)
 
 
 @native(inline=True)
-def leave(held: ptr[ptr], nearby: ptr[ptr]) -> void:
-    if held is not nearby:
-        free(held)
+def leave(objects: ptr[own], count: i64, nearby: ptr) -> void:
+    let_go(objects, count)
+    if objects is not nearby:
+        free(objects)
 
 
-@native
-def are_there(objects: ptr[ptr], count: i64, made: ptr) -> bool:
-    """True if no object is null, nor what is made of them; else all are let go."""
-    are = made is not None
-    for i in range(count):
-        are = are and objects[i] is not None
-    if not are:
-        let_go(objects, count)
-        dec(made)
-    return are
+def _of(new: Any, put: Any) -> Any:
+    @native
+    def made_of(objects: ptr[own], count: i64) -> own:
+        """A list or tuple that takes objects; null with an exception, which is set where one of them is null."""
+        for i in range(count):
+            if objects[i] is None:
+                return None
+        made: own = new(count)
+        for i in range(count if made is not None else i64(0)):
+            put(made, i, moved(objects[i]))
+        return made
+
+    return made_of
 
 
-@native
-def list_of(objects: ptr[ptr], count: i64) -> ptr:
-    """A list of objects, whose counts come along; null with an exception, which is set where an object is null."""
-    made = new_list(count)
-    if not are_there(objects, count, made):
-        return None
-    for i in range(count):
-        set_list(made, i, objects[i])
-    return made
-
-
-@native
-def tuple_of(objects: ptr[ptr], count: i64) -> ptr:
-    """A tuple of objects: see `list_of`."""
-    made = new_tuple(count)
-    if not are_there(objects, count, made):
-        return None
-    for i in range(count):
-        set_tuple(made, i, objects[i])
-    return made
-
-
-@native
-def list_of_two(first: own, second: own) -> ptr:
-    """A list of two objects: see `list_of`."""
-    return list_of(row(moved(first), moved(second)), 2)
+list_of, tuple_of = _of(new_list, set_list), _of(new_tuple, set_tuple)

@@ -12,7 +12,7 @@ A part is a tuple: its segment, and the nodes of that in the order in which the 
 
 from __future__ import annotations
 
-from ..native import FAILS, extern, i32, i64, local, moved, native, own, ptr, row, u64, void
+from ..native import FAILS, extern, held, i32, i64, local, moved, native, own, ptr, row, u64, void
 from . import recording_objects as py
 from .call_objects import set_in_dict
 from .recording_entries import number_word, walk
@@ -63,17 +63,17 @@ def is_free(p: ptr[PieceBlock], frontier: ptr, gone: ptr) -> bool:
 
 
 @native
-def part_of(segment: ptr, count: i64) -> ptr:
+def part_of(segment: ptr, count: i64) -> own:
     """A part of the nodes that were walked over; null with an exception."""
     nearby = local(ptr, py.FEW)
-    held = py.room(nearby, py.FEW, count)
-    if held is None:
+    memory = py.room(nearby, py.FEW, count)
+    if memory is None:
         return None
     for i in range(count):
-        held[i] = py.held(walk.met[i + 1].node)
-    nodes = py.tuple_of(held, count)  # which may run any Python: nothing of the walk is read any more
-    py.leave(held, nearby)
-    return py.tuple_of(row(py.held(segment), nodes), 2)
+        memory[i] = held(walk.met[i + 1].node)
+    nodes: own = py.tuple_of(memory, count)  # which may run any Python: nothing of the walk is read any more
+    py.leave(memory, count, nearby)
+    return py.tuple_of(row(held(segment), nodes), 2)
 
 
 @native
@@ -121,15 +121,15 @@ def take(segment: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: 
 @native
 def put_first(items: ptr, k: i64) -> void:
     """Move the item of a list at place k, which somebody holds, to the front."""
-    item: own = py.held(py.list_item(items, k))
+    item: own = held(py.list_item(items, k))
     while k > 0:
         k -= 1
-        py.set_list(items, k + 1, py.held(py.list_item(items, k)))
+        py.set_list(items, k + 1, held(py.list_item(items, k)))
     py.set_list(items, 0, moved(item))
 
 
 @native
-def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> ptr:
+def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> own:
     """Take known segments off the end of a recording, as long as there are any.  Gives None.
 
     known     by kinds of nodes lists of the segments that end in one, the one that was met last first
@@ -145,7 +145,7 @@ def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_e
         segments = py.dict_item(known, latest.kind)
         k = i64(0)
         while found == 0 and segments is not None and k < py.list_size(segments):
-            segment: own = py.held(py.list_item(segments, k))
+            segment: own = held(py.list_item(segments, k))
             found = take(segment, frontier, parts, gone, ends, is_end)
             if found == 1:
                 put_first(segments, k)
@@ -169,21 +169,17 @@ def word_at(words: ptr[i64], nodes: ptr, given: ptr[ptr], results: ptr) -> ptr:
 
 
 @native(inline=False)
-def called(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr]) -> ptr:
+def called(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr]) -> own:
     """The results of code on a part, a new reference; null with an exception.   given: cotangents"""
-    values = local(ptr, code.arguments + 1)
-    values[0] = code.executable[0]
+    values = local(own, code.arguments + 1)
+    values[0] = held(code.executable[0])
     for i in range(code.arguments):
-        values[i + 1] = word_at(code.argument_table + 2 * i, nodes, given, None)
-    for i in range(code.arguments + 1):
-        py.inc(values[i])
-    results = py.call_method(tape.call_name, values, u64(code.arguments + 1), None)
-    py.let_go(values, code.arguments + 1)
-    return results
+        values[i + 1] = held(word_at(code.argument_table + 2 * i, nodes, given, None))
+    return py.call_method(tape.call_name, ptr[ptr](values), u64(code.arguments + 1), None)
 
 
 @native
-def compute_parts(parts: ptr) -> ptr:
+def compute_parts(parts: ptr) -> own:
     """Compute what is pending in parts, the last one first, and keep it.  Gives None."""
     for i in range(py.list_size(parts)):
         part = py.list_item(parts, py.list_size(parts) - 1 - i)
@@ -217,7 +213,7 @@ def pull_of(p: ptr[PieceBlock], flags: ptr[i64], count: i64) -> ptr:
 @native
 def new_pull(segment: ptr, flags: ptr[i64], count: i64, make: ptr) -> bool:
     """Have one made.  False with an exception."""
-    numbers = local(ptr, count)
+    numbers = local(own, count)
     for i in range(count):
         numbers[i] = py.int_of(flags[i])
     pattern: own = py.list_of(numbers, count)
@@ -228,10 +224,10 @@ def new_pull(segment: ptr, flags: ptr[i64], count: i64, make: ptr) -> bool:
 
 
 @native
-def cotangent_of(n: ptr[RawNode], is_root: bool, bars: ptr, masked: ptr, zeros: ptr, flag: ptr[i64]) -> ptr:
+def cotangent_of(n: ptr[RawNode], is_root: bool, bars: ptr, masked: ptr, zeros: ptr, flag: ptr[i64]) -> own:
     """The cotangent of a node, a new reference, and its flag; a root's is taken out.  Null for none, or with a flag of
     -1 and an exception."""
-    bar = py.dict_item(bars, n)
+    bar: own = held(py.dict_item(bars, n))
     flag[0] = 0
     if bar is None:
         if not is_root and not is_plain_or_no_leaf(n):
@@ -239,7 +235,6 @@ def cotangent_of(n: ptr[RawNode], is_root: bool, bars: ptr, masked: ptr, zeros: 
             flag[0] = i64(1) if bar is not None else i64(-1)
         return bar
     flag[0] = 1 + i64(set_has(masked, n))
-    py.inc(bar)
     if is_root and drop_from_dict(bars, n) != 0:
         flag[0] = -1
     return bar
@@ -271,7 +266,7 @@ def pull_part(segment: ptr, nodes: ptr, bars: ptr, masked: ptr, make: ptr, zeros
     """Carry cotangents through a part.  False with an exception."""
     p = block_of(segment)
     count = p.roots + p.tracked
-    given = local(ptr, count)
+    given = local(own, count)
     flags = local(i64, count)
     is_right = True
     for k in range(count):
@@ -284,14 +279,13 @@ def pull_part(segment: ptr, nodes: ptr, bars: ptr, masked: ptr, make: ptr, zeros
         is_right = new_pull(segment, flags, count, make)
         pull = pull_of(p, flags, count)
     if is_right and pull is not None:
-        held: own = py.held(pull)
-        is_right = put_cotangents(ptr[CodeBlock](py.bytes_at(held)[0]), nodes, given, bars, masked)
-    py.let_go(given, count)
+        code: own = held(pull)
+        is_right = put_cotangents(ptr[CodeBlock](py.bytes_at(code)[0]), nodes, ptr[ptr](given), bars, masked)
     return is_right
 
 
 @native
-def pull_parts(parts: ptr, bars: ptr, masked: ptr, make: ptr, zeros: ptr) -> ptr:
+def pull_parts(parts: ptr, bars: ptr, masked: ptr, make: ptr, zeros: ptr) -> own:
     """Carry cotangents through parts.  Gives None.
 
     bars     the cotangents by node: those of ends are left;   masked: a set of nodes whose cotangents are masked

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, local, native, ptr, row, u64, void
+from ..native import Struct, held, i32, i64, local, native, own, ptr, row, u64, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords
 from .recording_entries import READ, Met, begin, put_in_order, walk
@@ -52,8 +52,8 @@ class Draft(Struct):
     inputs    nodes
     """
 
-    kinds: ptr[ptr]
-    inputs: ptr[ptr]
+    kinds: ptr[own]
+    inputs: ptr[own]
     wires: ptr[i32]
     n_equations: i64
     n_inputs: i64
@@ -68,7 +68,7 @@ def stands(d: ptr[Draft], e: ptr[Met]) -> i32:
     """The place of a node: one that is met first here is an input."""
     if e.place == -1:
         e.place = i32(-2 - d.n_inputs)
-        d.inputs[d.n_inputs] = e.node
+        d.inputs[d.n_inputs] = held(e.node)
         d.n_inputs += 1
     return e.place
 
@@ -96,9 +96,9 @@ def other_of(e: ptr[Met]) -> i64:
 
 
 @native
-def drawn(d: ptr[Draft], own: u64) -> bool:
+def drawn(d: ptr[Draft], n_own: u64) -> bool:
     """Put down the equations of what was met.  False where an argument's value is needed, which has none."""
-    for i in range(own):
+    for i in range(n_own):
         e = walk.met[walk.queue[i]]
         n = e.node
         if e.place != -1:
@@ -109,7 +109,7 @@ def drawn(d: ptr[Draft], own: u64) -> bool:
         if other >= 0:
             e.place = stands(d, walk.met[input_at(n, other).mark])
             continue
-        d.kinds[d.n_equations] = n.kind
+        d.kinds[d.n_equations] = held(n.kind)
         add_word(d, i32(count_of(n)))
         for k in range(count_of(n)):
             add_word(d, stands(d, walk.met[input_at(n, k).mark]))
@@ -119,7 +119,7 @@ def drawn(d: ptr[Draft], own: u64) -> bool:
 
 
 @native
-def placed(outputs: ptr, arguments: ptr) -> ptr:
+def placed(outputs: ptr, arguments: ptr) -> own:
     """[kinds, inputs, wires]; None where Python has to look: an argument's value is asked for.
 
     arguments    nodes that come first among the inputs, in order, used or not
@@ -132,48 +132,40 @@ def placed(outputs: ptr, arguments: ptr) -> ptr:
     gather()
     if walk.is_full:
         return nothing()
-    own = put_in_order()
+    n_own = put_in_order()
     room = i64(0)
-    for i in range(own):
+    for i in range(n_own):
         e = walk.met[walk.queue[i]]
         room += count_of(e.node)
-    n_met = i64(walk.count) + n_arguments
-    size = u64(8 * i64(own) + 8 * n_met + 4 * (i64(own) + room + 1 + n_results))
-    memory = py.allocated(size)
+    n_objects = i64(n_own) + i64(walk.count) + n_arguments
+    memory = py.room(None, 0, n_objects + (i64(n_own) + room + 2 + n_results) // 2)
     if memory is None:
-        py.no_memory()
         return None
     d = local(Draft, 1)[0]
-    d.kinds = ptr[ptr](memory)
-    d.inputs = d.kinds + own
-    d.wires = ptr[i32](d.inputs + n_met)
+    d.kinds = memory
+    d.inputs = memory + n_own
+    d.wires = ptr[i32](memory + n_objects)
     d.n_equations = 0
-    d.n_inputs = 0
+    d.n_inputs = n_arguments
     d.n_wires = 0
     for i in range(n_arguments):
         e = walk.met[ptr[RawNode](py.tuple_item(arguments, i)).mark]
-        d.inputs[i] = e.node
+        d.inputs[i] = held(e.node)
         e.place = i32(-2 - i)
-    d.n_inputs = n_arguments
-    if not drawn(d, own):
-        py.free(memory)
-        return nothing()
-    add_word(d, i32(n_results))
-    for i in range(n_results):
-        add_word(d, stands(d, walk.met[ptr[RawNode](py.tuple_item(outputs, i)).mark]))
-    places = d.wires
-    for _ in range(d.n_equations + 1):
-        for k in range(1, i64(places[0]) + 1):
-            if places[k] < 0:
-                places[k] = i32(d.n_equations) - 2 - places[k]  # the inputs stand behind the last equation
-        places = places + (places[0] + 1)
-    for i in range(d.n_equations):
-        py.inc(d.kinds[i])
-    for i in range(d.n_inputs):
-        py.inc(d.inputs[i])
-    # From here on objects are made, so other Python may run: nothing of the walk is read any more.
-    kinds = py.list_of(d.kinds, d.n_equations)
-    inputs = py.list_of(d.inputs, d.n_inputs)
-    made = py.list_of(row(kinds, inputs, py.new_bytes(d.wires, 4 * d.n_wires)), 3)
-    py.free(memory)
+    made: own = held(tape.none)
+    if drawn(d, n_own):
+        add_word(d, i32(n_results))
+        for i in range(n_results):
+            add_word(d, stands(d, walk.met[ptr[RawNode](py.tuple_item(outputs, i)).mark]))
+        places = d.wires
+        for _ in range(d.n_equations + 1):
+            for k in range(1, i64(places[0]) + 1):
+                if places[k] < 0:
+                    places[k] = i32(d.n_equations) - 2 - places[k]  # the inputs stand behind the last equation
+            places = places + (places[0] + 1)
+        # From here on objects are made, so other Python may run: nothing of the walk is read any more.
+        kinds: own = py.list_of(d.kinds, d.n_equations)
+        parts = row(kinds, py.list_of(d.inputs, d.n_inputs), py.new_bytes(d.wires, 4 * d.n_wires))
+        made = py.list_of(parts, 3)
+    py.leave(memory, n_objects, None)
     return made

@@ -11,7 +11,7 @@ they are wired (`recording_rules.begun`).  So Python goes on at any node, and ma
 
 from __future__ import annotations
 
-from ..native import Struct, i32, i64, local, native, own, ptr, row, u8, u64, void
+from ..native import Struct, held, i32, i64, local, native, own, ptr, row, u8, u64, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords, new_step
 from .recording_program import StepsBlock
@@ -20,7 +20,6 @@ from .recording_rules import (
     OPEN,
     TARGET,
     bytes_of_array,
-    drop_rule,
     is_operation,
     is_simple,
     note_used,
@@ -52,19 +51,19 @@ class BackwardPass(Struct):
 
 
 @native
-def held_pair(first: ptr, second: ptr) -> ptr:
+def held_pair(first: ptr, second: ptr) -> own:
     """A tuple that holds two objects, a new reference; null with an exception."""
-    return py.tuple_of(row(py.held(first), py.held(second)), 2)
+    return py.tuple_of(row(held(first), held(second)), 2)
 
 
 @native
-def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
+def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> own:
     """A node for the sum of two cotangents, a new reference; null with an exception."""
     outs: own = held_pair(old.kind.out, new.kind.out)
-    key: own = held_pair(outs, tape.empty) if outs is not None else ptr(None)
+    key: own = held_pair(outs, tape.empty) if outs is not None else None
     if key is None:
         return None
-    kind: own = py.held(py.dict_item(p.memo, key))  # making an object may run any Python
+    kind: own = held(py.dict_item(p.memo, key))  # making an object may run any Python
     if kind is None:
         return py.call_two(p.added, old, new)
     step = local(NodeWords, 1)
@@ -73,7 +72,7 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> ptr:
     step.count = 2
     step.inputs[0] = 0
     step.inputs[1] = 1
-    return new_step(step, ptr[ptr[RawNode]](row(old, new)))
+    return new_step(step, ptr[own[RawNode]](row(old, new)))
 
 
 @native
@@ -83,11 +82,11 @@ def give(p: ptr[BackwardPass], at: i64, new: ptr, masks: bool) -> bool:
         return True
     old = py.list_item(p.bars, at)
     if old is tape.none:
-        py.set_list(p.bars, at, py.held(new))
+        py.set_list(p.bars, at, held(new))
         if masks:
             p.said[at] |= MASKED
         return True
-    total = sum_of(p, ptr[RawNode](old), ptr[RawNode](new))
+    total: own = sum_of(p, ptr[RawNode](old), ptr[RawNode](new))
     if total is None:
         return False
     py.set_list(p.bars, at, total)
@@ -108,10 +107,11 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
     """Put down what a rule records, and give cotangents to inputs.  False with an exception."""
     inputs = p.wires + i64(p.wires[i])
     nearby = local(ptr, py.FEW)
-    nodes = py.room(nearby, py.FEW, rule.given + rule.steps)
+    total = rule.given + rule.steps
+    nodes = py.room(nearby, py.FEW, total)
     if nodes is None:
         return False
-    nodes[0] = bar
+    nodes[0] = held(bar)
     is_right = put_rule(rule, n, nodes, 1)
     for k in range(rule.results if is_right else i64(0)):
         place = rule.result_table[k]
@@ -120,8 +120,7 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
             break
     for k in range(rule.results if is_right and rule.has_zeros != 0 else i64(0)):
         note_zero(p, i64(inputs[k]))
-    drop_rule(rule, nodes, 1)
-    py.leave(nodes, nearby)
+    py.leave(nodes, total, nearby)
     return is_right
 
 
@@ -129,7 +128,7 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
 def run_hooks(p: ptr[BackwardPass], i: i64, n: ptr[RawNode]) -> bool:
     """Run the hooks of a node on its cotangent.  False with an exception."""
     p.said[i] |= RAN
-    bar = py.call_two(p.hooked, n, py.list_item(p.bars, i))
+    bar: own = py.call_two(p.hooked, n, py.list_item(p.bars, i))
     if bar is None:
         return False
     py.set_list(p.bars, i, bar)
@@ -201,7 +200,7 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
         if not is_right:
             break
         if not is_target:
-            py.set_list(p.bars, i, py.held(tape.none))
+            py.set_list(p.bars, i, held(tape.none))
         i -= 1
     p.rules += rules
     return i if is_right else i64(-2)
@@ -211,7 +210,7 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
 def go_back(
     order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64, memo: ptr,
     added: ptr, hooked: ptr,
-) -> ptr:
+) -> own:
     """The first place, from one downwards, at which Python has to go on; -1 at the end.   made: the state
 
     word     of rules whose cotangent is not masked

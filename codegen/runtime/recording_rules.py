@@ -18,7 +18,7 @@ What a pass forward finds for a node is its tangent (`autodiff.transforms.forwar
 
 from __future__ import annotations
 
-from ..native import FAILS, extern, i32, i64, local, native, ptr, u8, u64, void
+from ..native import FAILS, extern, held, i32, i64, local, native, own, ptr, u8, u64, void
 from . import recording_objects as py
 from .recorder_nodes import new_steps
 from .recording_program import StepsBlock
@@ -33,7 +33,7 @@ FIXED = 3
 OPEN, TARGET = 1, 8
 
 bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr)
-new_bytearray = extern("PyByteArray_FromStringAndSize", ptr, ptr, i64, fails=FAILS)
+new_bytearray = extern("PyByteArray_FromStringAndSize", own, ptr, i64, fails=FAILS)
 
 
 @native
@@ -46,7 +46,7 @@ def place_in(order: ptr, count: i64, q: ptr[RawNode]) -> i32:
 
 
 @native
-def wires_of_all(order: ptr) -> ptr:
+def wires_of_all(order: ptr) -> own:
     """The wires of a list of nodes, as bytes, a new reference; null with an exception.  Each node says its place."""
     count = py.list_size(order)
     total = count + 1
@@ -54,7 +54,7 @@ def wires_of_all(order: ptr) -> ptr:
         n = ptr[RawNode](py.list_item(order, i))
         n.mark = u64(i)
         total += count_of(n)
-    made = py.new_bytes(None, 4 * total)
+    made: own = py.new_bytes(None, 4 * total)
     if made is None:
         return None
     words = ptr[i32](py.bytes_at(made))
@@ -86,7 +86,7 @@ def open_all(order: ptr, wires: ptr[i32], said: ptr[u8]) -> void:
 
 
 @native
-def begun(order: ptr, targets: ptr, asked: ptr) -> ptr:
+def begun(order: ptr, targets: ptr, asked: ptr) -> own:
     """[wires, nothing for each node, a flag for each node, the places of nodes...]: a list.
 
     targets   a tuple of nodes, whose places come first; of a pass forward none
@@ -115,10 +115,9 @@ def begun(order: ptr, targets: ptr, asked: ptr) -> ptr:
     # Lists are made now: that may run any Python.
     parts[1] = py.new_list(count)
     for i in range(count if parts[1] is not None else i64(0)):
-        py.inc(tape.none)
-        py.set_list(parts[1], i, tape.none)
-    made = py.list_of(parts, n_places + FIXED)
-    py.leave(parts, nearby)
+        py.set_list(parts[1], i, held(tape.none))
+    made: own = py.list_of(parts, n_places + FIXED)
+    py.leave(parts, n_places + FIXED, nearby)
     return made
 
 
@@ -174,31 +173,18 @@ LOOK = 1
 
 
 @native
-def put_rule(p: ptr[StepsBlock], n: ptr[RawNode], nodes: ptr[ptr], beside: i64) -> bool:
+def put_rule(p: ptr[StepsBlock], n: ptr[RawNode], nodes: ptr[own], beside: i64) -> bool:
     """Put down what a rule records behind what it is given: so many `nodes`, a node, and its inputs.
 
-    False with an exception.  `drop_rule` follows in any case.
+    False with an exception.
     """
-    nodes[beside] = n
+    nodes[beside] = held(n)
     # Objects are made below, which may run any Python, and another thread may have a node give up its inputs.
     for k in range(p.reads):
         place = p.read_table[k]
         if place > beside:
-            nodes[place] = input_at(n, place - beside - 1)
-            py.inc(nodes[place])
-    made = new_steps(p.step_table, p.steps, ptr[ptr[RawNode]](nodes), p.given)
-    for k in range(made, p.given + p.steps):
-        nodes[k] = None
-    return made == p.given + p.steps
-
-
-@native
-def drop_rule(p: ptr[StepsBlock], nodes: ptr[ptr], beside: i64) -> void:
-    """Give back what `put_rule` took and made."""
-    for k in range(p.reads):
-        if p.read_table[k] > beside:
-            py.dec(nodes[p.read_table[k]])
-    py.let_go(nodes + p.given, p.steps)
+            nodes[place] = held(input_at(n, place - beside - 1))
+    return new_steps(p.step_table, p.steps, ptr[own[RawNode]](nodes), p.given) == p.given + p.steps
 
 
 @native
@@ -213,19 +199,17 @@ def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[S
     if nodes is None:
         return False
     for k in range(count):
-        nodes[k] = py.list_item(found, i64(inputs[k])) if inputs[k] >= 0 else ptr(None)
+        if inputs[k] >= 0:
+            nodes[k] = held(py.list_item(found, i64(inputs[k])))
     is_right = put_rule(p, n, nodes, count)
     if is_right and p.result_table[0] >= 0:
-        dot = nodes[p.result_table[0]]
-        py.inc(dot)
-        py.set_list(found, i, dot)
-    drop_rule(p, nodes, count)
-    py.leave(nodes, nearby)
+        py.set_list(found, i, held(nodes[p.result_table[0]]))
+    py.leave(nodes, p.given + p.steps, nearby)
     return is_right
 
 
 @native
-def go_forth(order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64) -> ptr:
+def go_forth(order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64) -> own:
     """The first place, from one upwards, at which Python has to go on; the number of nodes at the end.
 
     made     the state: what there is for nodes in it fills

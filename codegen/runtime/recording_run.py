@@ -14,7 +14,7 @@ are compared and exchanged under the lock of commits, all or none.
 
 from __future__ import annotations
 
-from ..native import Struct, extern, i64, local, native, own, ptr, row, u32, u64, void
+from ..native import Struct, extern, held, i64, local, moved, native, own, ptr, row, u32, u64, void
 from . import recording_objects as py
 from .recorder_arrays import OWN_MEMORY, PACKED, WRITEABLE, size_of
 from .recorder_nodes import new_leaf
@@ -24,19 +24,14 @@ from .recording_interpret import BYTES, DATA, FUNCTION, Loop, loop_of
 from .recording_structs import (
     ASKED,
     BACKWARD,
-    BEGAN,
     HITS,
-    LIMIT,
-    LOOK_AT,
     LOOKED,
     RUNS,
-    SMALL,
-    START,
     TENSORS,
     VALUE,
-    RawHandle,
     RawLeaf,
     RawNode,
+    RawRecording,
     RawRich,
     drop_inputs,
     is_filled,
@@ -44,12 +39,14 @@ from .recording_structs import (
     nothing,
     old_of,
     tape,
+    word_of,
 )
 
-release = extern("PyObject_VectorcallMethod", ptr, ptr, ptr[ptr], u64, ptr)  # of a lock that is held: it cannot fail
+release = extern("PyObject_VectorcallMethod", own, ptr, ptr[ptr], u64, ptr)  # of a lock that is held: it cannot fail
 
 #: The number of words that are kept of each group while a plan runs (`commit`).
 GROUP = 4
+GRAD, KIND = word_of(RawLeaf, "grad"), word_of(RawNode, "kind")
 
 
 class AnswerBlock(Struct):
@@ -86,10 +83,7 @@ def settle(n: ptr[RawNode], results: ptr, word: ptr[i64]) -> void:
     word    its place, the position of its value among the results, whether it drops its inputs
     """
     if n.value is tape.none:
-        value = py.tuple_item(results, word[1])
-        py.inc(value)
-        n.value = value
-        py.dec(tape.none)
+        n.value = held(py.tuple_item(results, word[1]))
         if word[2] != 0:
             drop_inputs(n)
 
@@ -104,7 +98,7 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
             continue  # given up meanwhile
         freed = kind.freed
         freed.head.references += 1
-        n.kind = freed
+        ptr[ptr](n)[KIND] = freed
         if kind.head.references > 1:
             kind.head.references -= 1
         else:
@@ -150,31 +144,28 @@ def add_in_place(old: ptr[RawNode], value: ptr) -> bool:
 
 
 @native
-def new_gradients(groups: ptr[ptr], count: i64, table: ptr[i64], results: ptr) -> bool:
+def new_gradients(groups: ptr[own], count: i64, table: ptr[i64], results: ptr) -> bool:
     """Make the gradients that leaves are to have.  False with an exception.
 
     groups    per group its leaf, room for the node of the gradient that it has and for the new one, and its node
     """
     for i in range(count):
         old = old_of(ptr[RawLeaf](groups[GROUP * i]))
-        py.inc(old)
-        groups[GROUP * i + 1] = old
+        groups[GROUP * i + 1] = held(old)
         position = table[2 * i + 1]
         if position >= 0:
             value = py.tuple_item(results, position)
-            made = ptr(None)
             if old is None or add_in_place(old, value):
-                made = new_leaf(ptr[RawNode](groups[GROUP * i + 3]).kind.out.gradient, value)
+                groups[GROUP * i + 2] = new_leaf(ptr[RawNode](groups[GROUP * i + 3]).kind.out.gradient, value)
             else:
-                made = py.call_two(tape.accumulated, old, value)
-            groups[GROUP * i + 2] = made
-            if made is None:
+                groups[GROUP * i + 2] = py.call_two(tape.accumulated, old, value)
+            if groups[GROUP * i + 2] is None:
                 return False
     return True
 
 
 @native
-def commit(groups: ptr[ptr], count: i64, past: ptr[ptr], n_past: i64) -> i64:
+def commit(groups: ptr[own], count: i64, past: ptr[ptr], n_past: i64) -> i64:
     """Give leaves their new gradients: all or none, and none where another thread has given the history up.
 
     1: done, 0: a `.grad` or the history has changed meanwhile, -1: an exception.
@@ -195,25 +186,25 @@ def commit(groups: ptr[ptr], count: i64, past: ptr[ptr], n_past: i64) -> i64:
         for i in range(count):
             if groups[GROUP * i + 2] is not None:
                 leaf = ptr[RawLeaf](groups[GROUP * i])
-                given_up = leaf.grad
-                leaf.grad = ptr[RawHandle](groups[GROUP * i + 2])
-                groups[GROUP * i + 2] = given_up
-    py.dec(release(tape.release_name, row(tape.lock), 1, None))
+                given_up = ptr[ptr](leaf)[GRAD]
+                ptr[ptr](leaf)[GRAD] = groups[GROUP * i + 2]
+                ptr[ptr](groups)[GROUP * i + 2] = given_up
+    _released: own = release(tape.release_name, row(tape.lock), 1, None)
     return found
 
 
 @native
-def count_up(place: ptr[ptr], more: i64) -> bool:
+def count_up(place: ptr, more: i64) -> bool:
     """Count an attribute up.  False with an exception."""
-    made: own = py.int_of(py.int_value(place[0]) + more)
+    made: own = py.int_of(py.int_value(ptr[own](place)[0]) + more)
     if made is None:
         return False
-    py.exchange(place, made)
+    ptr[own](place)[0] = moved(made)
     return True
 
 
 @native
-def begin_another(now: ptr, purpose: u64) -> bool:
+def begin_another(now: ptr[RawRecording], purpose: u64) -> bool:
     """Another recording begins, and the list of small results anew.  False with an exception."""
     words = ptr[ptr](now)
     small: own = py.new_list(0)
@@ -223,12 +214,12 @@ def begin_another(now: ptr, purpose: u64) -> bool:
     look_at: own = py.int_of(py.int_value(start) + py.int_value(tape.pending_limit))
     if look_at is None or not count_up(words + ASKED, 1) or (purpose != VALUE and not count_up(words + LOOKED, 1)):
         return False
-    py.exchange(words + SMALL, small)
-    py.exchange(words + LIMIT, py.held(tape.first_limit))
-    py.exchange(words + LOOK_AT, look_at)
+    now.small = moved(small)
+    now.limit = held(tape.first_limit)
+    now.look_at = moved(look_at)
     if purpose != VALUE:
-        py.exchange(words + BEGAN, py.held(start))
-    py.exchange(words + START, start)
+        now.began = held(start)
+    now.start = moved(start)
     return True
 
 
@@ -238,7 +229,7 @@ def begin_another(now: ptr, purpose: u64) -> bool:
 @native(inline=False)
 def run(
     known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool
-) -> ptr:
+) -> own:
     """Run the plan on the recording that was walked over, keep its results, and give what `ask` gives.
 
     known       the answer
@@ -251,16 +242,15 @@ def run(
     a = ptr[AnswerBlock](py.bytes_at(known)[0])
     if purpose == TENSORS and a.is_whole == 0:
         return nothing()  # it is refused
-    answer: own = py.held(known)  # while the plan runs, another thread may forget it
+    answer: own = held(known)  # while the plan runs, another thread may forget it
     n_past = (a.past if a.past >= 0 else i64(d.count)) if is_released else i64(0)
     total = a.stored + GROUP * a.groups + n_past
     nearby = local(ptr, py.FEW)
-    held = py.room(nearby, py.FEW, total)
-    if held is None:
+    memory = py.room(nearby, py.FEW, total)
+    if memory is None:
         return None
-    values = local(ptr, a.arguments + 1)
-    values[0] = a.executable[0] if executable is None else executable
-    py.inc(values[0])
+    values = local(own, a.arguments + 1)
+    values[0] = held(a.executable[0] if executable is None else executable)
     for i in range(a.arguments):
         which = a.argument_table[2 * i]
         value = ptr(a.argument_table[2 * i + 1])
@@ -268,24 +258,18 @@ def run(
             value = walk.met[walk.order[which]].node.value
         elif which == -2:
             value = py.tuple_item(computed, a.argument_table[2 * i + 1])
-        py.inc(value)
-        values[i + 1] = value
+        values[i + 1] = held(value)
     for i in range(a.stored):
-        held[i] = ptr(walk.met[walk.order[a.stored_table[3 * i]]].node)
-        py.inc(held[i])
-    groups = held + a.stored
+        memory[i] = held(walk.met[walk.order[a.stored_table[3 * i]]].node)
+    groups = memory + a.stored
     due = i64(0)
     for i in range(a.groups):
         node = walk.met[walk.order[a.group_table[2 * i]]].node
         leaf = ptr[RawRich](node).leaf
         due += i64(is_filled(leaf.after))
-        py.inc(leaf)
-        groups[GROUP * i] = leaf
-        groups[GROUP * i + 1] = None
-        groups[GROUP * i + 2] = None
-        groups[GROUP * i + 3] = node
-        py.inc(node)
-    past = groups + GROUP * a.groups
+        groups[GROUP * i] = held(leaf)
+        groups[GROUP * i + 3] = held(node)
+    past = ptr[ptr](groups + GROUP * a.groups)
     k = i64(0)
     for i in range(n_past):
         e = walk.met[walk.order[a.past_table[i] if a.past >= 0 else i64(i)]]
@@ -295,13 +279,12 @@ def run(
             k += 1
     n_past = k
     # From here on other Python may run: nothing of the walk is read any more.
-    results: own = py.call_method(tape.call_name, values, u64(a.arguments + 1), None)
-    py.let_go(values, a.arguments + 1)
+    results: own = py.call_method(tape.call_name, ptr[ptr](values), u64(a.arguments + 1), None)
     outcome = i64(-1)
     given: own = ptr(None)
     if results is not None:
         for i in range(a.stored):
-            settle(ptr[RawNode](held[i]), results, a.stored_table + 3 * i)
+            settle(ptr[RawNode](memory[i]), results, a.stored_table + 3 * i)
         # All that asks for memory comes before the gradients change.
         given = told(purpose, answer, results, groups, a.groups if due > 0 else i64(0))
         is_good = given is not None and new_gradients(groups, a.groups, a.group_table, results)
@@ -315,24 +298,23 @@ def run(
     elif py.matches(tape.run_errors) != 0:
         py.clear_error()  # Python meets it, and says at which line, if it is of what is asked for
         outcome = 0
-    py.let_go(held, a.stored + GROUP * a.groups)
     let_nodes_go(past, n_past)
-    py.leave(held, nearby)
+    py.leave(memory, a.stored + GROUP * a.groups, nearby)
     if outcome == 1:
         return given
-    return nothing() if outcome == 0 else ptr(None)
+    return nothing() if outcome == 0 else None
 
 
 @native(inline=False)
-def told(purpose: u64, answer: ptr, results: ptr, groups: ptr[ptr], due: i64) -> ptr:
+def told(purpose: u64, answer: ptr, results: ptr, groups: ptr[own], due: i64) -> own:
     """The result of an ask that is answered, a new reference; null with an exception.
 
     due    how many groups there are, if the hooks of a leaf among them are due
     """
     if due == 0:
         if purpose > BACKWARD:
-            return py.list_of_two(py.held(results), py.held(answer))
-        return py.held(tape.true)
+            return py.list_of(row(held(results), held(answer)), 2)
+        return held(tape.true)
     found: own = py.new_list(0)
     for i in range(due if found is not None else i64(0)):
         is_due = is_filled(ptr[RawLeaf](groups[GROUP * i]).after)

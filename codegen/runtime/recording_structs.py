@@ -13,7 +13,7 @@ others, are left out.  `recording_asks.has_known_slots` compares fields and slot
 
 from __future__ import annotations
 
-from ..native import Struct, i64, native, ptr, static, u32, u64, void
+from ..native import Struct, held, i64, moved, native, own, ptr, static, u32, u64, void
 from . import recording_objects as py
 
 
@@ -28,18 +28,19 @@ RawOut = words("RawOut", "head as_leaf aval cls flows gradient requires_grad sha
 RawKind = words(
     "RawKind", "head freed heavy op out params released rules runs told tracks", freed="ptr[RawKind]", out="ptr[RawOut]"
 )
-RawHandle = words("RawHandle", "head masked node", node="ptr[RawNode]")
-RawLeaf = words("RawLeaf", "head after grad hooks owner", grad="ptr[RawHandle]")
+RawHandle = words("RawHandle", "head masked node", masked="own", node="own[RawNode]")
+RawLeaf = words("RawLeaf", "head after grad hooks owner", grad="own[RawHandle]")
 RawRecording = words(
     "RawRecording",
     "head asked began body bounded captures differentiated fixed inside lends lent limit lines literal look_at looked "
     "most_updated narrowed outside seen since small start tracing transforming unseen",
+    began="own", limit="own", look_at="own", small="own", start="own",
 )
 RawMode = words(
     "RawMode", "head anomalies careful closely eager keeps_lines lightly off on others rich tracks watching"
 )
 RawFunction = words("RawFunction", "head site")
-RawTable = words("RawTable", "head clock entries")
+RawTable = words("RawTable", "head clock entries", clock="own")
 RawSegment = words("RawSegment", "head block")
 RawCounts = words("RawCounts", "head asks hits misses rules runs")
 
@@ -50,26 +51,26 @@ class RawNode(Struct):
     references: u32
     rest: u32
     type: ptr
-    first: ptr[RawNode]
-    inputs: ptr
-    kind: ptr[RawKind]
+    first: own[RawNode]
+    inputs: own
+    kind: own[RawKind]
     mark: u64
     number: u64
-    second: ptr[RawNode]
-    value: ptr
+    second: own[RawNode]
+    value: own
 
 
 class RawRich(RawNode):
     """A node with room for more."""
 
-    body: ptr
-    call: ptr
-    flow: ptr
-    hooks: ptr
-    leaf: ptr[RawLeaf]
-    line: ptr
-    retained: ptr
-    slot: ptr
+    body: own
+    call: own
+    flow: own
+    hooks: own
+    leaf: own[RawLeaf]
+    line: own
+    retained: own
+    slot: own
 
 
 def word_of(struct: type[Struct], name: str) -> int:
@@ -78,10 +79,7 @@ def word_of(struct: type[Struct], name: str) -> int:
 
 
 HITS, RULES, RUNS = [word_of(RawCounts, name) for name in ("hits", "rules", "runs")]
-ASKED, BEGAN, LIMIT, LOOK_AT, LOOKED, SMALL, START = [
-    word_of(RawRecording, name) for name in ("asked", "began", "limit", "look_at", "looked", "small", "start")
-]
-CLOCK = word_of(RawTable, "clock")
+ASKED, LOOKED = [word_of(RawRecording, name) for name in ("asked", "looked")]
 
 #: The purposes of asks: values; gradients into `.grad`; those of tensors, all versions of a leaf being one; of nodes;
 #: gradients of tensors of which some may not be reached.
@@ -111,10 +109,9 @@ def remember(objects: ptr) -> void:
 
 
 @native
-def nothing() -> ptr:
+def nothing() -> own:
     """None, a new reference: the result of a builtin."""
-    py.inc(tape.none)
-    return tape.none
+    return held(tape.none)
 
 
 @native(inline=True)
@@ -146,15 +143,9 @@ def input_at(n: ptr[RawNode], i: i64) -> ptr[RawNode]:
 @native(inline=True)
 def drop_inputs(n: ptr[RawNode]) -> void:
     """Let a node drop its inputs."""
-    first = n.first
-    second = n.second
-    inputs = n.inputs
-    n.first = None
-    n.second = None
-    n.inputs = None
-    py.dec(first)
-    py.dec(second)
-    py.dec(inputs)
+    _first: own = moved(n.first)  # all of them are gone from it before one is let go
+    _second: own = moved(n.second)
+    _inputs: own = moved(n.inputs)
 
 
 @native(inline=True)

@@ -15,7 +15,7 @@ And lists of nodes for Python, without a hash:
 
 from __future__ import annotations
 
-from ..native import i64, local, native, ptr, u32, u64, void
+from ..native import i64, local, native, own, ptr, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import (
     DONE,
@@ -67,7 +67,7 @@ def look_at(at: u64) -> void:
             walk.bodies[walk.n_bodies] = u32(at)
             walk.n_bodies += 1
         note_own(e)
-        reach(input_at(n, body), 0)
+        _ = reach(input_at(n, body), 0)
         return
     links = u32(pending and e.flags & DONE == 0)
     note_own(e)
@@ -87,7 +87,7 @@ def root(n: ptr[RawNode], flags: u32) -> void:
     e = entry_of(n)
     is_new = e is None or e.flags & ROOT == 0
     past = flags & PAST
-    reach(n, flags & ~u32(PAST) | ROOT | tracked(n, past))
+    _ = reach(n, flags & ~u32(PAST) | ROOT | tracked(n, past))
     if is_new:
         walk.roots[walk.n_roots] = u32(n.mark)
         walk.n_roots += 1
@@ -122,7 +122,7 @@ def leads(q: ptr[RawNode], since: u64) -> bool:
 @native(inline=True)
 def go_to(q: ptr[RawNode], since: u64) -> void:
     if q is not None and leads(q, since):
-        reach(q, PAST)
+        _ = reach(q, PAST)
 
 
 @native
@@ -147,14 +147,14 @@ def follow_all(since: u64) -> void:
 
 
 @native
-def history_of(nodes: ptr, since: u64) -> ptr:
+def history_of(nodes: ptr, since: u64) -> own:
     """The nodes that lead to those of a tuple, by creation: a list; None where there is no memory.
 
     since    0: through which gradients flow;  a number: all that were recorded after it
     """
     begin()
     count = py.tuple_size(nodes)
-    made = ptr(None)
+    made: own = None
     if has_room(count):
         for i in range(count):
             go_to(ptr[RawNode](py.tuple_item(nodes, i)), since)

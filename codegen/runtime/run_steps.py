@@ -24,32 +24,15 @@ import sys
 
 from ..kernel.nest import Status
 from ..modes import FLUSHING
-from ..native import (
-    Struct,
-    atomic_load,
-    atomic_store,
-    extern,
-    external,
-    i32,
-    i64,
-    local,
-    native,
-    ptr,
-    static,
-    u32,
-    u64,
-    void,
-)
+from ..native import Struct, atomic_load, atomic_store, extern, external, i32, i64, native, ptr, static, u32, u64, void
 from . import system_calls as system
+from .call_objects import host_failed
 from .plan_words import HostWords, KernelCallWords
-from .recording_objects import call, clear_error, copy_into, dec, inc, let_go, new_array
+from .recording_objects import clear_error
 from .system_calls import FLUSH, control, set_control
 
 #: Added to what a thread keeps: a register may hold 0, and what is not kept is 0.  No register has this bit.
 KEPT = 1 << 62
-
-#: C-contiguous and aligned; and writeable.
-READS, WRITES = 0x101, 0x501
 
 #: Scalar operations (some 0.1 ns each) after which a loop that holds the interpreter's lock looks up, and one that
 #: does not.  Taking the lock can cost 5 ms, the switch interval, when another thread computes in Python.
@@ -111,35 +94,6 @@ def call_host(pointers: ptr[ptr], host: ptr[HostWords]) -> i32:
     return i32(Status.INTERRUPTED.value) if has_failed else i32(0)
 
 
-@native
-def host_failed(pointers: ptr[ptr], host: ptr[HostWords]) -> bool:
-    """The same, with the lock: true with an exception."""
-    inputs = host.inputs
-    arrays = local(ptr, inputs)
-    for j in range(inputs):
-        arrays[j] = array_at(pointers[j], host, j, READS)
-        if arrays[j] is None:
-            let_go(arrays, j)
-            return True
-    found = call(host.function, arrays, u64(inputs), None)
-    let_go(arrays, inputs)
-    if found is None:
-        return True
-    result = array_at(pointers[inputs], host, inputs, WRITES)
-    has_failed = result is None or copy_into(result, found) != 0
-    dec(found)
-    dec(result)
-    return has_failed
-
-
-@native
-def array_at(data: ptr, host: ptr[HostWords], place: i64, flags: i64) -> ptr:
-    """An array over the memory of a step, which it does not own; null with an exception."""
-    spec = host.specs[place]
-    inc(spec.descr)  # the next call takes this reference
-    return new_array(host.array_type, spec.descr, i32(spec.rank), spec.extents, None, data, i32(flags), None)
-
-
 # ------------------------------------------------------------ subnormal numbers
 
 
@@ -199,7 +153,7 @@ def run_flushing(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scrat
     set_control(before | FLUSH)
     status = run_steps(steps, count, slots, scratch)
     set_control(before)
-    keep(key, outer)
+    _ = keep(key, outer)
     return status
 
 

@@ -234,7 +234,7 @@ def with_long_loss():
     x = leaf()
     y = x
     for _ in range(60):
-        y = ad.sin(y) * x + 0.25 * y
+        y = ad.sin(0.1 * y) * x + 0.25 * y  # so little that last bits stay last ones
         y = y - 0.5 * ad.cos(y)
     return x, y.sum()
 
@@ -441,6 +441,143 @@ def jit_of_leaf(x):
     x.grad = None
     compiled(x, {"by": 3.0})["sum"].backward()
     return values(x.grad)
+
+
+# ------------------------------------------------------------------ others
+
+noisy = np.array([[3.0, 1.0, 2.0], [6.0, 4.0, 5.0]])
+
+
+@program(lambda: ad.tensor(noisy, requires_grad=True))
+def sorted_rows(x):
+    x.grad = None
+    (ad.sort(x, axis=1) * rows).sum().backward()
+    return values(x.grad, ad.argsort(x, axis=1), ad.sort(x.detach(), axis=0))
+
+
+@program(leaf)
+def transformed(x):
+    x.grad = None
+    (abs(ad.fft.fft(x)) * rows).sum().backward()
+    return values(x.grad, ad.fft.irfft(ad.fft.rfft(x.detach())))
+
+
+@program(lambda: ad.tensor(np.eye(3) * 3 + 0.1, requires_grad=True))
+def matrices(x):
+    x.grad = None
+    (x @ x @ ad.linalg.inv(x) + ad.linalg.det(x)).sum().backward()
+    return values(x.grad, ad.linalg.solve(x.detach(), rows[0]))
+
+
+@ad.jit
+def looped(x):
+    total = ad.fori_loop(0, 4, lambda i, c: c * 1.5 + x, x)
+    last, each = ad.scan(lambda c, row: (c * row, c), total[0], x)
+    return ad.cond(last.sum() > 0, lambda v: v * 2, lambda v: v, each), ad.while_loop(
+        lambda c: c.sum() < 100, lambda c: c * 2, x
+    )
+
+
+@program(leaf)
+def control_flow(x):
+    found, other = looped(x)
+    x.grad = None
+    found.sum().backward()
+    return values(found, other, x.grad)
+
+
+@program(plain)
+def by_the_host(x):
+    return values(steep(x), ad.vmap(steep)(x))
+
+
+@ad.jit
+def steep(x):
+    return ad.linalg.eigvalsh(ad.einsum("...i,...j->...ij", x, x)).sum() + x.sum()
+
+
+@program(lambda: (plain(), ints))
+def by_arrays(made):
+    x, at = made
+    x = x + 0.0
+    x[at, 1] = 9.0
+    x[:, ad.tensor(at)] += 1.0
+    return values(x, x[at, at], x[at[:, None], at], x[x.detach().numpy() > 3])
+
+
+@program(lambda: ad.random.key(3))
+def drawn(key):
+    one, two = ad.random.split(key)
+    return values(ad.random.normal(one, (3,)), ad.random.uniform(two, (2, 2)))
+
+
+@program(leaf)
+def transforms(x):
+    y, pull = ad.vjp(lambda v: ad.sin(v) * v, x.detach())
+    many = ad.vmap(ad.grad(lambda r: (ad.sin(r) * r).sum()))(x)
+    row = rows[0]
+    return values(pull(y)[0], many, ad.jacobian(lambda r: ad.sin(r) * r)(row), ad.hessian(lambda r: (r**3).sum())(row))
+
+
+@program(leaf)
+def second_order(x):
+    (g,) = ad.grad((x * x * ad.sin(x)).sum(), [x], create_graph=True)
+    x.grad = None
+    (g * g).sum().backward()
+    return values(g, x.grad)
+
+
+#: Of a family one size after the other.
+sizes = cycle(range(3, 40))
+
+
+def of_new_size():
+    data = np.linspace(0.0, 1.0, next(sizes))
+    return data, ad.tensor(data, requires_grad=True)
+
+
+@program(of_new_size)
+def families(made):
+    data, x = made
+    x.grad = None
+    (ad.sin(x) * x).sum().backward()
+    return [[np.abs(x.grad.numpy() - np.cos(data) * data - np.sin(data)).max()]]
+
+
+@ad.jit
+def with_many_results(x):
+    return [x * i for i in range(12)], {"a": x.sum(), "b": (x.max(), x[0], x[:, 1])}
+
+
+@program(plain)
+def many_results(x):
+    found, named = with_many_results(x)
+    return values(*found, named["a"], *named["b"])
+
+
+def anew_function():
+    @ad.function
+    def doubled(x):
+        return x * 2
+
+    @doubled.method(ad.Tensor)
+    def _(x):
+        return x * 2 + x[0]
+
+    return doubled, leaf()
+
+
+@program(anew_function, is_new=True)
+def learned(made):
+    doubled, x = made
+    return values(doubled(x), doubled(x), ad.roll(x, 1, axis=1), ad.tile(x, (2, 1)), ad.clip(x, 2.0, 4.0))
+
+
+@program(lambda: np.linspace(0.0, 1.0, 70_000))
+def shared_work(data):
+    x = ad.tensor(data, requires_grad=True)
+    (ad.exp(x) * ad.sin(x)).sum().backward()
+    return values(x.grad[:3], ad.sort(x.detach())[-2:])
 
 
 # ------------------------------------------------------------------ the sweep

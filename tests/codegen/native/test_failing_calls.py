@@ -20,10 +20,12 @@ PROGRAMS = {
     "read_number": 40, "backward": 15, "accumulated": 15, "reset_grad": 40, "long_loop": 15, "hooked": 40,
     "told_after": 25, "by_calls": 30, "large_arrays": 40, "lent": 20, "what_is_not_known": 20, "interpreted": 100,
     "jit": 20, "jit_of_strided": 8, "jit_of_container": 10, "jit_out_of_range": 5, "jit_of_leaf": 20, "memory_anew": 20,
+    "sorted_rows": 40, "control_flow": 80, "by_arrays": 60, "many_results": 60, "families": 20,
 }  # fmt: skip
 LONG = {
     "small_results": 40, "several_leaves": 200, "grad_of": 500, "many_at_once": 200, "many_nodes": 200, "in_parts": 500,
-    "value_in_parts": 500, "new_programs": 200, "parts_anew": 500,
+    "value_in_parts": 500, "new_programs": 200, "parts_anew": 500, "transformed": 40, "matrices": 40, "by_the_host": 80,
+    "drawn": 60, "transforms": 120, "second_order": 50, "learned": 60, "shared_work": 40,
 }  # fmt: skip
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="there is no machine code to fail")

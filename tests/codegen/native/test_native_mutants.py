@@ -41,9 +41,12 @@ VALUES = {
 
 #: Faults in references: what is written where a local gives its own back, moves it, or begins.
 REFERENCES = {
-    "an object is not given back": (r"call void @Py_DecRef\(ptr %v\S+\)", "fence seq_cst"),
+    "an object is not given back": (r"call void @give_back\(ptr %v\S+\)", "fence seq_cst"),
     "a moved local keeps its reference": (r"store ptr null, ptr %(\w+)\.at", "fence seq_cst"),
     "the last value of a local is not given back": (r"load ptr, ptr %more\.at$", "load ptr, ptr @box"),
+    "an object is not held": (r"call void @Py_IncRef\(ptr %\S+\)", "fence seq_cst"),
+    "places on the stack are not given back": (r"call void @give_back_all\(.*\)", "fence seq_cst"),
+    "a place that an object was moved from keeps it": (r"store ptr null, ptr %v\S+$", "fence seq_cst"),
 }
 
 
@@ -88,7 +91,7 @@ def test_a_fault_in_references_is_seen(name, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.parametrize("name", ["found", "more", "total", "pair", "first", "second", "b"])
+@pytest.mark.parametrize("name", ["found", "more", "total", "pair", "first", "second", "b", "made", "last"])
 def test_a_way_out_that_does_not_give_a_local_back_is_seen(name):
     functions = Translation(faults=True).text([], builtins=COUNTED).split("define ")
     for number, function in enumerate(functions):

@@ -14,33 +14,33 @@ from codegen.native import (
     Struct,
     extern,
     f64,
+    held,
     i32,
     i64,
+    local,
     moved,
     native,
     own,
     ptr,
+    row,
     static,
     u8,
     u64,
     void,
 )
 
-add = extern("PyNumber_Add", ptr, ptr, ptr, fails=FAILS)
-let_go = extern("Py_DecRef", void, ptr)
+add = extern("PyNumber_Add", own, ptr, ptr, fails=FAILS)
 list_size = extern("PyList_Size", i64, ptr)
 
 
 @native
-def twice(a: ptr, n: i64) -> ptr:
+def twice(a: ptr, n: i64) -> own:
     """a + a + a ..., n times more: null with the exception of an addition."""
-    total = add(a, a)
+    total: own = add(a, a)
     for _ in range(1, n):
         if total is None:
             return None
-        old = total
         total = add(total, a)
-        let_go(old)
     return total
 
 
@@ -51,42 +51,42 @@ def small(n: u8, x: f64, is_so: bool) -> f64:
 
 @native
 def nothing(items: ptr) -> void:
-    list_size(items)
+    _ = list_size(items)
 
 
 new_list = extern("PyList_New", own, i64, fails=FAILS)
 new_tuple = extern("PyTuple_New", own, i64, fails=FAILS)
 append = extern("PyList_Append", i32, ptr, ptr, fails=FAILS)
-put = extern("PyTuple_SetItem", i32, ptr, i64, own)
+put = extern("PyTuple_SetItem", void, ptr, i64, own)
 room = extern("PyMem_RawMalloc", ptr, u64, fails=NO_MEMORY)
 free = extern("PyMem_RawFree", void, ptr)
 
 
 class Box(Struct):
-    thing: ptr
+    thing: own
 
 
 box = static(Box)
 
 
 @native
-def sum_of(a: ptr, b: own) -> ptr:
+def sum_of(a: ptr, b: own) -> own:
     """a + b, which it lets go."""
-    return add(a, b) if b is not None else ptr(None)
+    return add(a, b) if b is not None else None
 
 
 @native
-def added(x: ptr, n: i64) -> ptr:
+def added(x: ptr, n: i64) -> own:
     """[x, x + x, ...]: a local of a loop, a result that is moved, a function that takes its argument's reference."""
     found: own = new_list(0)
     if found is None:
         return None
-    last = x
+    last: own = held(x)
     for i in range(n):
         more: own = add(last, x)
         if more is None or append(found, more) != 0:
             return None
-        last = more
+        last = held(more)
         if i == 5:
             break
     total: own = sum_of(last, add(x, x))
@@ -98,7 +98,7 @@ def added(x: ptr, n: i64) -> ptr:
 
 
 @native
-def paired(x: ptr, is_kept: bool) -> ptr:
+def paired(x: ptr, is_kept: bool) -> own:
     """(x + x, x + x + x): parameters that take references, memory that has one, a local with another value."""
     pair: own = new_tuple(2)
     if pair is None:
@@ -123,13 +123,44 @@ def paired(x: ptr, is_kept: bool) -> ptr:
 
 
 @native
-def emptied() -> ptr:
-    found = box.thing
-    box.thing = None
-    return found
+def emptied() -> own:
+    return moved(box.thing)
 
 
-COUNTED = [added, paired, emptied]
+@native
+def listed(x: ptr, n: i64, is_left: bool) -> own:
+    """[3 x, 3 x, ..., 2 x]: places on the stack, whose number is known or not; a row; a place that gets other values.
+    """
+    made: own = new_list(0)
+    if made is None:
+        return None
+    few = local(own, 2)
+    many = local(own, n)
+    for i in range(n):
+        few[0] = add(x, x)
+        if few[0] is None:
+            return None
+        few[1] = held(few[0])
+        many[i] = add(few[1], x)
+        if many[i] is None or append(made, many[i]) != 0:
+            return None
+        if is_left:
+            return x_if(moved(few[1]))
+    last = row(add(x, x), new_tuple(0))
+    if last[0] is None or last[1] is None or append(made, last[0]) != 0:
+        return None
+    box.thing = moved(last[1])
+    box.thing = held(x)
+    box.thing = ptr(7)  # a number stands for none
+    return made
+
+
+@native
+def x_if(x: own) -> own:
+    return x
+
+
+COUNTED = [added, paired, emptied, listed]
 OBJECTS = [twice, small, nothing, *COUNTED]
 
 
@@ -197,9 +228,14 @@ USES = {
     "added": lambda library: [c.value for c in library.added(Counted(1), 3)],
     "left early": lambda library: [c.value for c in library.added(Counted(1), 9)],
     "paired": lambda library: [c.value for c in library.paired(Counted(2), False)],
+    "listed": lambda library: [c.value for c in library.listed(Counted(1), 3, False)],
+    "listed and left": lambda library: [library.listed(Counted(1), 3, True).value],
     "boxed": lambda library: [library.paired(Counted(2), True).value, library.emptied()[0].value],
 }
-RESULTS = {"added": [2, 3, 4, 6], "left early": [2, 3, 4, 5, 6, 7, 9], "paired": [4, 6], "boxed": [6, 4]}
+RESULTS = {
+    "added": [2, 3, 4, 6], "left early": [2, 3, 4, 5, 6, 7, 9], "paired": [4, 6], "listed": [3, 3, 3, 2],
+    "listed and left": [2], "boxed": [6, 4],
+}  # fmt: skip
 
 
 def faulty(library, name):

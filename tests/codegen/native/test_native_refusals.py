@@ -16,6 +16,7 @@ from codegen.native import (
     atomic_load,
     extern,
     f64,
+    held,
     i32,
     i64,
     local,
@@ -23,6 +24,7 @@ from codegen.native import (
     native,
     own,
     ptr,
+    row,
     select,
     shuffle,
     u8,
@@ -39,6 +41,10 @@ class Item(Struct):
     number: i64
     is_set: bool
     next: ptr[Item]
+
+
+class Owner(Struct):
+    thing: own
 
 
 REFUSED: list[tuple[Any, str, str]] = []
@@ -303,12 +309,13 @@ def called_twice(n: i64) -> void:
 
 new_list = extern("PyList_New", own, i64)
 append = extern("PyList_Append", i32, ptr, ptr)
-take = extern("PyTuple_SetItem", i32, ptr, i64, own)
+take = extern("PyTuple_SetItem", void, ptr, i64, own)
+get = extern("PyTuple_GetItem", ptr, ptr, i64)
 
 
 @refused("x has no value on every way to here", "x")
 @native
-def used_after_it_was_moved(t: ptr) -> ptr:
+def used_after_it_was_moved(t: ptr) -> own:
     x: own = new_list(0)
     take(t, 0, x)
     return x
@@ -340,26 +347,144 @@ def moved_before_the_next_turn(t: ptr, n: i64) -> void:
         if n > 5:
             take(t, n, x)
             continue
-        append(t, x)
+        _ = append(t, x)
 
 
-@refused("an `own` local is asked", "moved(t)")
+@refused("an `own` local or place is asked", "moved(t)")
 @native
-def moved_by_no_owner(t: ptr) -> ptr:
+def moved_by_no_owner(t: ptr) -> own:
     return moved(t)
 
 
-@refused("which reference comes along? say moved(x)", "x if n > 0 else t")
+@refused("an `own` local or place is asked", "moved(item.value)")
 @native
-def chosen_reference(t: ptr, n: i64) -> ptr:
+def moved_out_of_a_plain_place(item: ptr[Item]) -> own:
+    return moved(item.value)
+
+
+@refused("the reference is somebody else's: say held(...)", "t")
+@native
+def chosen_reference(t: ptr, n: i64) -> own:
     x: own = new_list(0)
     return x if n > 0 else t
 
 
+@refused("the reference is given back here: the result is no `own`", "return x")
+@native
+def given_back_too_early(n: i64) -> ptr:
+    x: own = new_list(n)
+    return x
+
+
+@refused("the reference is given back here: the result is no `own`", "return x if n > 0 else t")
+@native
+def perhaps_given_back_too_early(t: ptr, n: i64) -> ptr:
+    x: own = new_list(n)
+    return x if n > 0 else t
+
+
+@refused("the reference is lost: give it to an `own`", "new_list(n)")
+@native
+def dropped(n: i64) -> void:
+    new_list(n)
+
+
+@refused("the reference is lost: give it to an `own`", "new_list(n)")
+@native
+def kept_by_a_plain_local(n: i64) -> void:
+    x = new_list(n)
+    _ = x
+
+
+@refused("the reference is lost: give it to an `own`", "new_list(n)")
+@native
+def given_to_a_plain_parameter(t: ptr, n: i64) -> i32:
+    return append(t, new_list(n))
+
+
+@refused("the reference is lost: give it to an `own`", "new_list(n)")
+@native
+def only_compared(n: i64) -> i64:
+    if new_list(n) is None:
+        return 1
+    return 0
+
+
+@refused("the reference is lost: give it to an `own`", "new_list(n)")
+@native
+def kept_by_a_plain_place(item: ptr[Item], n: i64) -> void:
+    item.value = new_list(n)
+
+
+@refused("the reference is lost: give it to an `own`", "held(t)")
+@native
+def held_by_nobody(t: ptr) -> ptr:
+    return held(t)
+
+
+@refused("the reference is somebody else's: say held(...)", "get(t, 0)")
+@native
+def borrowed_by_a_local(t: ptr) -> void:
+    x: own = get(t, 0)
+    _ = x
+
+
+@refused("the reference is somebody else's: say held(...)", "t")
+@native
+def borrowed_by_a_parameter(t: ptr) -> void:
+    take(t, 0, t)
+
+
+@refused("the reference is somebody else's: say held(...)", "owner.thing = t")
+@native
+def borrowed_by_a_place(owner: ptr[Owner], t: ptr) -> void:
+    owner.thing = t
+
+
+@refused("the reference is somebody else's: say held(...)", "owner.thing")
+@native
+def borrowed_of_a_place(owner: ptr[Owner]) -> own:
+    return owner.thing
+
+
+@refused("the reference is somebody else's: say held(...)", "t")
+@native
+def borrowed_by_a_row(t: ptr, n: i64) -> ptr:
+    return get(row(new_list(n), t)[0], 0)
+
+
+@refused("`own` places: not in loops", "row(new_list(n))")
+@native
+def rows_in_a_loop(n: i64) -> void:
+    for _i in range(n):
+        made = row(new_list(n))
+        made[0] = None
+
+
+@refused("`own` places: not in loops", "local(own, 4)")
+@native
+def places_in_a_loop(n: i64) -> void:
+    for _i in range(n):
+        made = local(own, 4)
+        made[0] = None
+
+
+@refused("nobody looks at the result", "append(t, t)")
+@native
+def unseen_failure(t: ptr) -> void:
+    append(t, t)
+
+
+@refused("nobody looks at the result", "room(n)")
+@native
+def unseen_result(n: i64) -> void:
+    room(n)
+
+
 @refused("only a new local that is `own` says its type, and has a value", "x: own = new_list(1)")
 @native
-def owner_that_was_none() -> void:
-    x = new_list(0)
+def owner_that_was_none(t: ptr) -> void:
+    x = t
     x: own = new_list(1)  # noqa: F841  on purpose
 
 
@@ -404,7 +529,7 @@ def test_what_python_cannot_give_is_no_argument_of_a_builtin():
         return u64(a)
 
     @native
-    def owner(a: own) -> ptr:
+    def owner(a: own) -> own:
         return a
 
     with pytest.raises(NotNative, match="in owner: a: own is no argument of a builtin"):
