@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import gc
+import itertools
 import threading
 import weakref
 
@@ -458,3 +459,48 @@ def test_an_axis_does_not_follow_from_an_extent(shapes, is_compiled, rng):
             f = functools.partial(lambda f, given, x: f(x, *given), getattr(ad, function), given)
             found = (ad.jit(f) if is_compiled else f)(x)
             np.testing.assert_allclose(found, getattr(np, function)(x, *given), rtol=1e-13)
+
+
+#: Calls with an integer that an extent may seem to give.
+CALLS = {
+    "roll": ad.roll, "roll of rows": lambda x, k: ad.roll(x, (k, 1), (0, 1)), "tril": ad.tril, "triu": ad.triu,
+    "diagonal": ad.diagonal, "trace": ad.trace, "diag": lambda x, k: ad.diag(x[0], k), "slice": lambda x, k: x[k:],
+    "slice of rows": lambda x, k: x[:, :k], "turned slice": lambda x, k: x[k::-1], "take": lambda x, k: x[k % len(x)],
+    "wrapped": lambda x, k: ad.take(x, [k, 0], axis=0, mode="wrap"), "update": lambda x, k: _updated(x, k),
+    "repeat": lambda x, k: ad.repeat(x, abs(k), axis=0), "tile": lambda x, k: ad.tile(x, (abs(k), 2)),
+    "pad": lambda x, k: ad.pad(x, ((abs(k), 1), (0, 2))), "reflected": lambda x, k: ad.pad(x, abs(k), "reflect"),
+    "linspace": lambda x, k: ad.linspace(x[0], x[1], abs(k)), "arange": lambda x, k: ad.arange(k, 60, 3) * x[0, 0],
+    "eye": lambda x, k: ad.eye(len(x), k=k) @ x, "split": lambda x, k: ad.array_split(x, abs(k))[0],
+    "split at": lambda x, k: ad.split(x, [k])[1], "rot90": ad.rot90, "diff": lambda x, k: ad.diff(x, abs(k) % 4),
+    "power": lambda x, k: x ** (k % 5), "broadcast": lambda x, k: ad.broadcast_to(x[0], (abs(k), x.shape[1])),
+    "transform": lambda x, k: ad.fft.irfft(x, abs(k), axis=0), "spread": lambda x, k: ad.var(x, axis=0, ddof=k % 3),
+    "vander": lambda x, k: ad.vander(x[0], abs(k) % 6), "classes": lambda x, k: ad.one_hot([1, 0], abs(k)) * x[0, 0],
+    "axis": lambda x, k: ad.flip(x, axis=(k + 1) % 2), "joined": lambda x, k: ad.stack([x, x], k % 3),
+    "segments": lambda x, k: ad.segment_sum(x, np.arange(len(x)) % 2, 1 + abs(k)),
+}  # fmt: skip
+
+
+def _updated(x, k):
+    y = x * 1.0
+    y[k % len(x)] = 2.0 * x[0]
+    return y
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_integer_does_not_follow_from_an_extent(call, rng):
+    """A parameter that is the extent less one, or its negative, at some sizes, and then at another one no more."""
+    f = CALLS[call]
+    for rule, extents in itertools.product((lambda n: n - 1, lambda n: -n), ((2, 3, 4), (17, 18))):
+        ad.clear_cache()
+        for n, k in [*((n, rule(n)) for n in extents), (19, 7)]:
+            x = rng.normal(size=(n, 6))
+            ad.config.eager = True
+            try:
+                weights = rng.normal(size=f(ad.tensor(x), k).shape)
+                loss = lambda x, k=k, weights=weights: ad.sum(f(x, k) * weights)  # noqa: E731
+                expected = ad.value_and_grad(loss)(x)
+            finally:
+                ad.config.eager = False
+            for found in (ad.jit(ad.value_and_grad(loss))(x), ad.value_and_grad(loss)(x)):
+                np.testing.assert_allclose(found[0], expected[0], rtol=1e-10, atol=1e-10)
+                np.testing.assert_allclose(found[1], expected[1], rtol=1e-10, atol=1e-10)
