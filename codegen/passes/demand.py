@@ -56,7 +56,7 @@ class Demand:
     @property
     def total(self) -> float:
         """All together."""
-        return self.here + sum(self.elsewhere.values()) if self.elsewhere else self.here
+        return self.here + sum(self.elsewhere.values())
 
 
 _ONCE = Demand()
@@ -108,16 +108,12 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
             for stored in (product.a.base, product.b.base) if product else ():
                 want(stored, 1.0, None)
                 roots.add(stored)
-        elif isinstance(lower, Reduce | Scan | Scatter):
-            by_itself = _is_one_by_one(node)
-            for i in node.inputs:
-                want(i, 1.0, None)
-                if by_itself and is_fused(i) and price[i] >= HEAVY:
-                    roots.add(i)
         else:
+            is_summed, by_itself = isinstance(lower, Reduce | Scan | Scatter), _is_one_by_one(node)
             for i in node.inputs:
                 want(i, 1.0, None)
-                roots.add(i)
+                if not is_summed or (by_itself and is_fused(i) and price[i] >= HEAVY):
+                    roots.add(i)
     for node in graph.nodes:
         if is_fused(node) and price[node] >= HEAVY and _is_beside(node, roots):
             roots.add(node)
@@ -184,21 +180,15 @@ def _prices(nodes, probed: Probed) -> dict[Node, int]:
     """The price of the longest way to a node from stored values: of what computing it again would cost."""
     price: dict[Node, int] = {}
     for node in nodes:
-        dearest = 0
-        if is_fused(node):
-            for i in node.inputs:
-                if (own := price.get(i, 0)) > dearest:
-                    dearest = own
-            dearest += probed.edges(node).weight
-        price[node] = dearest
+        dearest = max([price.get(i, 0) for i in node.inputs], default=0)
+        price[node] = dearest + probed.edges(node).weight if is_fused(node) else 0
     return price
 
 
 def _of_rows(nodes: Iterable[Node]) -> set[Node]:
     """Values computed from sums and the like: where a row is reduced, they are there and nowhere else."""
     found: set[Node] = set()
-    for node in nodes:
-        sums = [i in found or (isinstance(i.op.lower, Reduce) and i.aval.size > 1) for i in node.inputs]
-        if is_fused(node) and any(sums):
+    for node in filter(is_fused, nodes):
+        if any(i in found or (isinstance(i.op.lower, Reduce) and i.aval.size > 1) for i in node.inputs):
             found.add(node)
     return found

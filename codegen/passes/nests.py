@@ -20,7 +20,7 @@ import numpy as np
 from ..ir import Aval, Graph, Node, inherit
 from ..ir.op import internal
 from ..kernel.elements import argument_names
-from ..kernel.nest import Block, NestFunction, Value, known_integer
+from ..kernel.nest import Block, NestFunction, known_integer
 from ..nested import Nested, NestedBranch, Recurrence, Repetition
 from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While
 from .in_place import Draft
@@ -171,28 +171,21 @@ def _is_small(work: object) -> bool:
 def _joined(a: Kernel, of_a: tuple[Hashable, ...], b: Kernel, of_b: tuple[Hashable, ...]) -> Draft:
     """Both as one kernel.  Arguments that are the same memory become one."""
     values = [*of_a, *[v for v in of_b if v not in of_a]]
-    own = dict(zip(of_a, a.function.arguments, strict=True))
-    same: dict[Value, Value] = {}
-    arguments = list(a.function.arguments)
-    for value, argument in zip(of_b, b.function.arguments, strict=True):
-        if value in own:
-            same[argument] = own[value]
-        else:
-            arguments.append(argument)
+    own = dict(zip((*of_b, *of_a), (*b.function.arguments, *a.function.arguments), strict=True))
+    same = {x: own[value] for value, x in zip(of_b, b.function.arguments, strict=True)}
     for operation in b.function.body.operations:
         operation.operands = [same.get(v, v) for v in operation.operands]
     body = Block()
-    body.arguments = arguments
     body.operations = [*a.function.body.operations[:-1], *b.function.body.operations]
     writes = {values.index(of[j]) for of, k in ((of_a, a), (of_b, b)) for j in k.function.writes}
     read_first = {values.index(of_a[j]) for j in a.updates}
     of_first = {of_a[j] for j in a.function.writes}
-    read_first |= {values.index(of_b[j]) for j in b.updates if of_b[j] not in of_first}
     # An array that the first reads and the second writes is read and then written.
-    read_first |= {values.index(of_b[j]) for j in b.function.writes if of_b[j] in of_a and of_b[j] not in of_first}
+    updates = b.updates | {j for j in b.function.writes if of_b[j] in of_a}
+    read_first |= {values.index(of_b[j]) for j in updates if of_b[j] not in of_first}
     order = [*[j for j in range(len(values)) if j not in writes], *sorted(writes)]
     place = {j: k for k, j in enumerate(order)}
-    body.arguments = [arguments[j] for j in order]
+    body.arguments = [own[values[j]] for j in order]
     written = {place[j] for j in writes}
     function = NestFunction(
         _name(a.function.name, b.function.name), body, tuple(argument_names(len(order), written)), frozenset(written)

@@ -63,9 +63,15 @@ def separate(graph: Graph) -> Graph:
 def results_together(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
     """For the first result of each operation all of them, in the order of the nodes; for the others nothing."""
     groups: dict[Any, list[Node]] = {}
+    times: dict[Any, int] = {}
     for node in nodes:
         if node.op is RESULT:
-            groups.setdefault((node.params[:2], node.inputs), []).append(node)
+            nested, starts, numbers = node.params
+            key = nested, starts, node.inputs
+            # Two that differ in what they do not read are equal here, but a step stores each result only once.
+            turn = 1 + max([times.get((key, k), 0) for k in numbers])
+            times.update({(key, k): turn for k in numbers})
+            groups.setdefault((key, turn), []).append(node)
     return {n: tuple(group) if n is group[0] else () for group in groups.values() for n in group}
 
 

@@ -52,6 +52,30 @@ def test_a_choice_that_is_wanted_as_a_vector_stays_one():
     agree(graph, np.asarray(False), np.arange(4.0))
 
 
+TWO_SCANS = """
+f(c: f64[3], s: f64[2], u: f64[2], v: f64[2]) {{
+  a: {vector} = scan(c, s, u, dtype="f64", body=body0(c: f64[3], s: f64[], u: f64[]) {{
+    a: f64[3] = sin(c)
+    b: f64[3] = mul(a, s)
+    return b{also}
+  }}, carried=1, scanned=2, length=2, is_reversed=False)
+  b: f64[3] = unpack(a, number=0, start=0, shape=(3,))
+  d: f64[3] = neg(b)
+  e: {vector} = scan(c, s, v, dtype="f64", body=body0, carried=1, scanned=2, length=2, is_reversed=False)
+  f: f64[3] = unpack(e, number=0, start=0, shape=(3,))
+  g: f64[3] = mul(f, d)
+  return g, {last}
+}}
+"""
+
+
+@pytest.mark.parametrize(("vector", "also", "last"), [("f64[3]", "", "f"), ("f64[9]", ", b", "e")])
+def test_scans_that_differ_in_what_they_do_not_read_give_their_results_each(vector, also, last):
+    graph, found = steps(TWO_SCANS.format(vector=vector, also=also, last=last))
+    assert sum([isinstance(step.work, Loop) for step in found]) == 2
+    agree(graph, np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.25]), np.ones(2), np.zeros(2))
+
+
 def test_small_kernels_of_a_body_are_one():
     graph, (*_, loop) = steps("""
     f(n: i64[], x: f64[]) {

@@ -74,3 +74,18 @@ def test_a_random_loop_and_its_gradient_are_those_of_its_steps(seed):
         inputs = [np.asarray(rng.normal(size=i.aval.shape), i.aval.dtype) for i in graph.inputs]
         for a, b in zip(compiler.compile_graph(graph).call(*inputs), evaluate(graph, *inputs), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [12, 24, 40])
+def test_two_loops_of_a_body_that_does_not_read_where_they_differ_give_their_results_each(seed):
+    case = Case(seed)
+    carry, (*xs, other) = case.args
+
+    def both(carry, xs, other):
+        return case.scanned(carry, (*xs, other)), ad.tree.map(ad.sin, case.scanned(carry, (*xs, -other)))
+
+    expected = case.scanned(carry, case.args[1])
+    found, sines = ad.jit(both)(carry, tuple(xs), other)
+    for a, b, c in zip(*map(ad.tree.leaves, (found, sines, expected)), strict=True):
+        np.testing.assert_allclose(a, c, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(b, np.sin(c), rtol=1e-7, atol=1e-9)
