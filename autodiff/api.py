@@ -75,7 +75,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
         raise no_array("tensor: the data", error) from None
     if dtype is None:
         array.flags.writeable = False  # so it is not copied
-        given = data if array.dtype.kind in "OSU" else array  # no numbers: it is named what they are
+        given = data if array.dtype.kind == "O" else array  # it is named what it is
         array = as_tensor(given, "tensor", "data").node.value  # names what is wrong with the dtype
     return _leaf_of(array, requires_grad)
 
