@@ -340,6 +340,7 @@ def test_functions_made_together_are_found_one_by_one_and_only_others_are_made(c
         return "".join([f"define i32 @{name}() {{\n  ret i32 {ord(name)}\n}}\n" for name in names])
 
     def values(names):
+        monkeypatch.setattr(objects, "_named", {})  # as in another process
         codes = objects.named({name: f"{name} of a test" for name in names}, write)
         return {name: call_numbers(code, name) & 0xFFFFFFFF for name, code in codes.items()}
 

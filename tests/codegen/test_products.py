@@ -50,9 +50,12 @@ PROCESSORS = {"sse": "", "neon": "+neon", "avx2": "+avx2,+fma", "avx512": "+avx5
 @pytest.fixture(params=PROCESSORS)
 def processor(request, monkeypatch):
     """Code as it is made for another processor; this one runs it as well as it can."""
+    products.product_step(Gemm("f64", 1, 1, 1))  # the step is the same for all
     monkeypatch.setattr(products.engine, "target_features", lambda: PROCESSORS[request.param])
-    for table in ("_codes", "_loaded"):  # code of another processor is for this test alone
-        monkeypatch.setattr(products, table, {})
+    # Code of another processor is for this test alone.
+    step = {key: code for key, code in products.objects._named.items() if key[0] == "product"}
+    monkeypatch.setattr(products.objects, "_named", step)
+    monkeypatch.setattr(products, "_loaded", {})
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
