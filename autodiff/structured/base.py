@@ -217,10 +217,9 @@ def _grad_or_zeros(leaf: Any) -> Any:
 
 def _set_grad(x: AbstractTensor, value: Any) -> None:
     gradients = tree.flatten_up_to(tree.flatten(x)[1], value, "grad")
-    given = {id(leaf): g for leaf, g in zip(tree.leaves(x), gradients, strict=True)}
-    for t in _tensors(x):
-        if t.dtype.kind in "fc":
-            t.grad = given[id(t)]
+    for leaf, g in zip(tree.leaves(x), gradients, strict=True):
+        if isinstance(leaf, Tensor) and leaf.dtype.kind in "fc":
+            leaf.grad = g
 
 
 def _requires_grad_(x: AbstractTensor, flag: bool = True) -> AbstractTensor:
