@@ -286,7 +286,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
         if aval is None:
             return x
         number = isinstance(x, np.generic)
-        t = argument(aval, weak=not number and isinstance(x, (bool, int, float, complex)), number=number)
+        t = argument(aval, weak=type(x) in (bool, int, float, complex), number=number)
         arguments.append(t.node)
         return standing(t, x)
 

@@ -217,9 +217,10 @@ def _grad_or_zeros(leaf: Any) -> Any:
 
 def _set_grad(x: AbstractTensor, value: Any) -> None:
     gradients = tree.flatten_up_to(tree.flatten(x)[1], value, "grad")
-    for leaf, g in zip(tree.leaves(x), gradients, strict=True):
-        if isinstance(leaf, Tensor) and leaf.dtype.kind in "fc":
-            leaf.grad = g
+    given = {id(leaf): g for leaf, g in zip(tree.leaves(x), gradients, strict=True)}
+    for t in _tensors(x):
+        if t.dtype.kind in "fc":
+            t.grad = given[id(t)]
 
 
 def _requires_grad_(x: AbstractTensor, flag: bool = True) -> AbstractTensor:
@@ -234,11 +235,6 @@ def _length(x: Any) -> int:
     if not x.shape:
         raise TypeError(f"len() of a 0-d {type(x).__name__}")
     return x.shape[0]
-
-
-def _array(x: AbstractTensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """NumPy's protocol: the array that it stands for."""
-    return as_tensor(x).__array__(dtype, copy)
 
 
 def _detach(x: AbstractTensor) -> AbstractTensor:
@@ -265,6 +261,6 @@ for _name, _attribute in {
     "detach": _detach,
     "__len__": _length,
     "numpy": _numpy,
-    "__array__": _array,
+    "__array__": lambda x, dtype=None, copy=None: as_tensor(x).__array__(dtype, copy),
 }.items():
     setattr(AbstractTensor, _name, _attribute)
