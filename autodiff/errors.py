@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import index
 from types import FunctionType
 
@@ -18,28 +20,10 @@ from codegen.ir import aval
 from .frames import outside, user_line
 
 __all__ = [
-    "AmbiguityError",
-    "ConcretizationError",
-    "DTypeError",
-    "DispatchError",
-    "Error",
-    "GradientError",
-    "LinAlgError",
-    "LostGradientWarning",
-    "ShapeError",
-    "WorkerError",
-    "amount",
-    "caller",
-    "check_callable",
-    "check_not_masked",
-    "check_nothing",
-    "check_numbers",
-    "check_path",
-    "in_short",
-    "located",
-    "warn",
-    "with_article",
-]
+    "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
+    "LostGradientWarning", "ShapeError", "WorkerError", "amount", "caller", "check_callable", "check_not_masked",
+    "check_nothing", "check_numbers", "check_path", "in_short", "located", "warn", "with_article", "writing",
+]  # fmt: skip
 
 
 class Error(Exception):
@@ -267,10 +251,20 @@ def check_nothing(taker: str, advice: str, *given: object, **named: object) -> N
         raise DispatchError(located(f"{taker}: takes no arguments, got {', '.join(told)}", advice))
 
 
-def check_path(path: object, taker: str, name: str = "path") -> None:
+def check_path(path: object, taker: str) -> None:
     """Raise Error for what is no path of a file to write."""
     if not isinstance(path, (str, os.PathLike)):
-        raise Error(located(f"{taker}: {name} is a file to write, not {in_short(path)}"))
+        raise Error(located(f"{taker}: path is a file to write, not {in_short(path)}"))
+
+
+@contextmanager
+def writing(taker: str, path: object) -> Iterator[None]:
+    """Raise Error with the file's name where it cannot be written inside."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        name, reason = (getattr(error, "filename", None) or path), (getattr(error, "strerror", None) or error)
+        raise Error(located(f"{taker}cannot write {name}: {reason}")) from None
 
 
 def check_numbers(numbers: object, names: str, taker: str) -> None:

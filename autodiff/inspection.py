@@ -27,7 +27,7 @@ from codegen.ir import Aval, Graph, print_dot
 
 from . import explorer, tree
 from .argument_leaves import aval_of
-from .errors import DispatchError, Error, check_callable, check_path, in_short, located
+from .errors import DispatchError, Error, check_callable, check_path, in_short, located, writing
 from .frames import user_frame
 from .inspection_data import STAGES, GraphText, data_of, lines_of_step, tape_text
 from .ops import as_tensor
@@ -164,10 +164,8 @@ class Inspection:
         if time:
             values = [self._given.get(n, n.value) for n in self._inputs]
             data = explorer.timed(data, self.stages, values or [None] * len(self.stages.recorded.inputs))
-        try:
+        with writing("save_html: ", path):
             Path(path).write_text(explorer.page(data), encoding="utf-8")
-        except OSError as error:
-            raise Error(located(f"save_html: cannot write {os.fspath(path)}: {error.strerror}")) from None
 
     def _repr_html_(self) -> str:
         text = f"<details><summary>{html.escape(self.name)}</summary><pre>{html.escape(str(self))}</pre></details>"
@@ -288,7 +286,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
         if aval is None:
             return x
         number = isinstance(x, np.generic)
-        t = argument(aval, weak=not number and isinstance(x, (bool, int, float, complex)), number=number)
+        t = argument(aval, weak=type(x) in (bool, int, float, complex), number=number)
         arguments.append(t.node)
         return standing(t, x)
 

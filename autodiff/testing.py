@@ -10,6 +10,7 @@ by halving dx, the wrong rule by checking every custom call of the recording by 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,15 +209,14 @@ def _check(case: Case, rng: np.random.Generator, level: int) -> None:
         raise GradientError(f"{error}\n  check_gradients(..., order={level - 1}) leaves that derivative out") from None
     for dxs in map(case.tangent, _directions(case.point, rng)):
         by_reverse, scale = _inner(laws.x_bars, dxs), _size(laws.x_bars, dxs)
-        try:
+        dys: list[np.ndarray] = []
+        with suppress(HistorylessError):  # forward mode transposes the rule: a host rule has no known derivative
             dys = laws.forward(dxs)
-        except HistorylessError:
-            # Forward mode transposes the rule, which takes a derivative of it: that of a host rule is not known.
-            _compare(laws, "reverse", lambda d: _inner(laws.x_bars, d), by_reverse, dxs, scale, level)
+            scale += _size(laws.y_bars, dys)
+        _compare(laws, "reverse", lambda d: _inner(laws.x_bars, d), by_reverse, dxs, scale, level)
+        if not dys:
             continue
         by_forward = _inner(laws.y_bars, dys)
-        scale += _size(laws.y_bars, dys)
-        _compare(laws, "reverse", lambda d: _inner(laws.x_bars, d), by_reverse, dxs, scale, level)
         _compare(laws, "forward", lambda d: _inner(laws.y_bars, laws.forward(d)), by_forward, dxs, scale, level)
         if not abs(by_forward - by_reverse) <= laws.adjoint_rtol * scale + laws.floor(dxs):
             raise CheckFailed(

@@ -46,14 +46,12 @@ def main() -> None:
 def _tell(error: Exception) -> None:
     """Say on stderr what went wrong.  Nothing of a reader that has gone, as in `autodiff rules exp | head -1`."""
     if isinstance(error, OSError):
-        if error.errno != errno.EPIPE:
-            print(f"Error: {error.filename or 'cannot write to standard output'}: {error.strerror}", file=sys.stderr)
-        return
-    if isinstance(error, MemoryError) or str(error).startswith("AUTODIFF_"):  # a variable of the environment
-        print(f"Error: {error}", file=sys.stderr)
-        return
-    print(
-        f"{type(error).__name__}: {error}\n"
-        "  this is a fault of autodiff's: with AUTODIFF_FULL_TRACEBACKS=1 it says where, for a report",
-        file=sys.stderr,
-    )
+        if error.errno == errno.EPIPE:
+            return
+        told = f"Error: {error.filename or 'cannot write to standard output'}: {error.strerror}"
+    elif isinstance(error, MemoryError) or str(error).startswith("AUTODIFF_"):  # a variable of the environment
+        told = f"Error: {error}"
+    else:
+        told = (f"{type(error).__name__}: {error}\n  this is a fault of autodiff's: "
+                "with AUTODIFF_FULL_TRACEBACKS=1 it says where, for a report")  # fmt: skip
+    print(told, file=sys.stderr)

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from ..errors import Error
+from ..errors import Error, writing
 
 app = typer.Typer(
     name="autodiff",
@@ -49,10 +49,8 @@ def say(data: Any, text: str, as_json: bool, output: str = "", kind: str = "") -
     """
     told = json.dumps(data, indent=2) if as_json else text
     if output:
-        try:
+        with writing("", output):
             Path(output).write_text(f"{told}\n", encoding="utf-8")
-        except OSError as error:
-            raise Error(f"cannot write {output}: {error.strerror}") from None
     elif kind and not as_json and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         from .colours import show  # for a terminal
 

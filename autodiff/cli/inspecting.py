@@ -16,7 +16,7 @@ from codegen.program import observers
 from .. import explorer
 from ..api import clear_cache
 from ..config import config
-from ..errors import Error, amount, caller
+from ..errors import Error, amount, caller, writing
 from ..inspection import STAGES, Inspection, inspect
 from ..profiling.steps import Clock, Steps, StepTimes
 from ..tape.misses import explain
@@ -105,15 +105,13 @@ def _check_stage(name: str) -> None:
 
 def _draw(seen: Inspection, page: str, time: bool, svg: str, dot: bool, code: str) -> None:
     """Write the page, the drawing, its text, and the machine code, as far as they are asked for."""
-    try:
-        if page:
-            seen.save_html(page, time=time)
-        if svg:
-            Path(svg).write_text(explorer.svg(seen.dot), encoding="utf-8")
-        if code:
-            Path(code).write_bytes(seen.stages.object_file)
-    except OSError as error:
-        raise Error(f"cannot write {error.filename}: {error.strerror}") from None
+    if page:
+        seen.save_html(page, time=time)
+    for path, of in ((svg, lambda: explorer.svg(seen.dot).encode()), (code, lambda: seen.stages.object_file)):
+        if path:
+            made = of()
+            with writing("", path):
+                Path(path).write_bytes(made)
     for written in filter(None, (page, svg, code)):
         typer.echo(f"wrote {written}", err=True)
     if dot:

@@ -54,10 +54,10 @@ def page(data: Mapping[str, Any]) -> str:
     return re.sub("|".join(parts), lambda found: parts[found[0]], _read("page.html"))
 
 
-def frame(text: str, height: int = 720) -> str:
+def frame(text: str) -> str:
     """A page inside of another one: its scripts and style meet nothing of what is around it."""
     inside = html.escape(text, quote=True)
-    style = f"width: 100%; height: {height}px; border: 1px solid #8888; resize: vertical"
+    style = "width: 100%; height: 720px; border: 1px solid #8888; resize: vertical"
     return f'<iframe title="autodiff explorer" sandbox="allow-scripts" style="{style}" srcdoc="{inside}"></iframe>'
 
 

@@ -17,8 +17,9 @@ from codegen.ir import Aval, parse_aval
 from .. import tree
 from ..api import asarray
 from ..argument_leaves import aval_of
-from ..errors import DispatchError, Error, check_callable, located
+from ..errors import DispatchError, Error, check_callable, located, writing
 from ..frames import written_at
+from ..named_types import Number
 from ..tensor import AbstractTensor
 from ..tracebacks import border
 from ..transforms import value_and_grad
@@ -137,21 +138,20 @@ def export(
         ".h": header(name, written_at(f), arguments, results, found.made, sizes).encode(),
     }
     files = {folder / f"{name}{ending}": content for ending, content in contents.items()}
-    try:
+    with writing("export: ", folder):
         folder.mkdir(parents=True, exist_ok=True)
         for file, content in files.items():
             file.write_bytes(content)
-    except OSError as error:
-        raise Error(located(f"export: cannot write {error.filename}: {error.strerror}")) from None
     return Export(name, [*files], sizes, arguments, results, found.made)
 
 
 def _named_results(result: Any, roots: Sequence[str], argnums: Any) -> list[tuple[str, Any]]:
     """The value and each gradient, with their names in Python, of a function whose arguments are called `roots`."""
     value, gradients = result
-    several = isinstance(argnums, (tuple, list))
+    if not isinstance(argnums, (tuple, list)):
+        argnums, gradients = [argnums], [gradients]
     found = [("value", value)]
-    for number, g in zip(argnums if several else [argnums], gradients if several else [gradients], strict=True):
+    for number, g in zip(argnums, gradients, strict=True):
         found += _named(g, f"grad_{roots[number]}")
     return found
 
@@ -160,7 +160,7 @@ def _named(x: Any, root: str) -> list[tuple[str, Any]]:
     """The arrays in a tree, with their names."""
     leaves, structure = tree.flatten(x)
     named = zip(tree.names(structure, root), leaves, strict=True)
-    return [(label, x) for label, x in named if isinstance(x, (AbstractTensor, np.ndarray, np.generic, int, float, complex))]
+    return [(label, x) for label, x in named if isinstance(x, (AbstractTensor, np.ndarray, Number))]
 
 
 def _described(x: Any) -> Aval | SizedAval | None:

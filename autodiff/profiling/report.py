@@ -21,7 +21,7 @@ from codegen.program import observers
 from codegen.runtime.threads import threads
 
 from ..config import config
-from ..errors import Error, check_nothing, check_path, in_short, located
+from ..errors import Error, check_nothing, check_path, in_short, located, writing
 from ..jit import jit
 from .steps import Clock, Steps, StepTimes
 
@@ -326,11 +326,8 @@ def _trace(clock: Clock, path: str | os.PathLike[str]) -> None:
         for e in clock.events
     ]  # fmt: skip
     data = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"events left out": clock.lost}}
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(data, file)
-    except OSError as error:
-        raise Error(located(f"profile: cannot write {os.fspath(path)}: {error.strerror}")) from None
+    with writing("profile: ", path), open(path, "w", encoding="utf-8") as file:
+        json.dump(data, file)
 
 
 def _roofline(kernels: Sequence[Any], limits: Limits, path: str | os.PathLike[str]) -> None:
@@ -360,7 +357,5 @@ def _roofline(kernels: Sequence[Any], limits: Limits, path: str | os.PathLike[st
         axes.annotate(f"{k.program} {k.name}", (x, k.gflops), fontsize=7, xytext=(4, 4), textcoords="offset points")
     axes.set(xlabel="operations per byte", ylabel="10⁹ operations a second")
     axes.legend(fontsize=8, loc="lower right")
-    try:
+    with writing("profile: ", path):
         figure.savefig(path, dpi=120)
-    except (OSError, ValueError) as error:
-        raise Error(located(f"profile: cannot write {os.fspath(path)}: {error}")) from None

@@ -237,11 +237,6 @@ def _length(x: Any) -> int:
     return x.shape[0]
 
 
-def _array(x: AbstractTensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """NumPy's protocol: the array that it stands for."""
-    return as_tensor(x).__array__(dtype, copy)
-
-
 def _detach(x: AbstractTensor) -> AbstractTensor:
     """A copy of the structured value, through which no gradient flows: `ad.stop_gradient`."""
     return stop_gradient(x)
@@ -266,6 +261,6 @@ for _name, _attribute in {
     "detach": _detach,
     "__len__": _length,
     "numpy": _numpy,
-    "__array__": _array,
+    "__array__": lambda x, dtype=None, copy=None: as_tensor(x).__array__(dtype, copy),
 }.items():
     setattr(AbstractTensor, _name, _attribute)

@@ -46,27 +46,18 @@ def _(x, axes=None):
 
 
 def _sums(function: Function) -> None:
-    for cls in _LINEAR:
-
-        @function.method(cls, cls)
-        def _(x1, x2):
-            check_same(function.__name__, x1, x2)
+    def of_two(x1, x2):
+        check_same(function.__name__, x1, x2)
+        if type(x1) is type(x2):
             return tree.map(function, x1, x2)
-
-    def of_both(x1, x2):
-        check_inner(function.__name__, x1, x2)
+        if isinstance(x1, PartOfSquare) or isinstance(x2, PartOfSquare):
+            kind = type(x1 if isinstance(x1, PartOfSquare) else x2)
+            return kind(function(ops.dense(x1), ops.dense(x2)))
         return Diagonal(function(*[getattr(x, x.holds[0]) for x in (x1, x2)]))
 
-    function.method(Diagonal, UniformScaling)(of_both)
-    function.method(UniformScaling, Diagonal)(of_both)
-
-    def of_full(x1, x2):
-        check_same(function.__name__, x1, x2)
-        kind = type(x1 if isinstance(x1, PartOfSquare) else x2)
-        return kind(function(ops.dense(x1), ops.dense(x2)))
-
-    function.method(_DIAGONAL, _FULL)(of_full)
-    function.method(_FULL, _DIAGONAL)(of_full)
+    pairs = ((Diagonal, UniformScaling), (UniformScaling, Diagonal), (_DIAGONAL, _FULL), (_FULL, _DIAGONAL))
+    for types in (*[(cls, cls) for cls in _LINEAR], *pairs):
+        function.method(*types)(of_two)
 
 
 def _product(cls: type) -> None:

@@ -74,8 +74,9 @@ def exported(program: BufferProgram, name: str, hidden: Sequence[np.ndarray], ml
     Raises NotExportable.
     """
     writer = ExportWriter(name)
-    described, inputs, outputs = writer.described(program, hidden)
-    object_bytes, llvm, calls = writer.joined(_entrance(name, described, inputs, outputs), (name,))
+    pointers, lines = called(*writer.described(program, hidden))
+    entrance = "\n".join([f"define i64 @{name}({', '.join([f'ptr {p}' for p in pointers])}) {{", *lines, "}", ""])
+    object_bytes, llvm, calls = writer.joined(entrance, (name,))
     return Exported(object_bytes, llvm, mlir, program.workspace_bytes, calls)
 
 
@@ -191,12 +192,6 @@ class ExportWriter:
         if missing:
             raise NotExportable([(call, "a function that is in no C library") for call in missing])
         return data, text, tuple(calls)
-
-
-def _entrance(name: str, described: Label, inputs: int, outputs: int) -> str:
-    """The C function, with a pointer for each argument and result."""
-    pointers, lines = called(described, inputs, outputs)
-    return "\n".join([f"define i64 @{name}({', '.join([f'ptr {p}' for p in pointers])}) {{", *lines, "}", ""])
 
 
 def called(described: Label, inputs: int, outputs: int) -> tuple[list[str], list[str]]:

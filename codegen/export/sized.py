@@ -159,19 +159,16 @@ class _SizedWriter:
 
     def has_results(self, way: _Way, example: tuple[int, ...]) -> bool:
         """True if the results are those of the first way, in shape and dtype and order."""
-        first = self.ways[-1].recorded if len(self.ways) == 1 else self.ways[1].recorded
+        first = self.ways[:2][-1].recorded
         if way.recorded.results != first.results:
             return False
         return all([
             a.aval.dtype == b.aval.dtype and len(a.aval.shape) == len(b.aval.shape)
-            and all([formula(n) == formula(m) or (type(n) is not Symbol and n == self.at(m, example))
+            and all([formula(n) == formula(m)
+                     or (type(n) is not Symbol and (n,) == evaluated([m], self.names)(*example))
                      for n, m in zip(a.aval.shape, b.aval.shape, strict=True)])
             for a, b in zip(way.recorded.graph.outputs, first.graph.outputs, strict=True)
         ])  # fmt: skip
-
-    def at(self, n: int, sizes: Sequence[int]) -> int:
-        """A number for these sizes."""
-        return evaluated([n], self.names)(*sizes)[0]
 
     def way(self, example: tuple[int, ...], are_known: tuple[bool, ...] = ()) -> _Way:
         """The way for these sizes and all that are treated alike; for no other than the known ones."""
