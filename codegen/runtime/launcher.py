@@ -68,10 +68,9 @@ class Share:
 class LaunchPlan:
     """All that a launcher needs to know of a program.
 
-    Slots are numbered inputs first, then outputs, then temporaries; temporary t lies at byte
-    `offsets[t]` of the workspace.  `owns` is whatever must live as long as the plan can run: the
-    code of the steps.  `is_long` releases the interpreter's lock while the steps run.  `operations`:
-    scalar ones of one run.
+    Slots are numbered inputs first, then outputs, then temporaries; temporary t lies at byte `offsets[t]` of the
+    workspace.  `owns` is whatever must live as long as the plan can run: the code of the steps.  `is_long` releases the
+    interpreter's lock while they run.  `operations`: scalar ones of one run.
     """
 
     name: str
