@@ -96,7 +96,6 @@ def _uniform(key, shape, dtype):
     return _unit("uniform", key, shape, dtype)
 
 
-
 @public()
 def uniform(key, shape=(), dtype=np.float64, minval=0.0, maxval=1.0):
     """Uniform numbers in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]

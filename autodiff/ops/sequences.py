@@ -203,7 +203,6 @@ def vander(x, N=None, increasing=False):
     return stack(powers if increasing else powers[::-1], axis=1)
 
 
-
 #: Products with so few numbers are written one after the other, not as a sum over windows: 100,000 floats with 16 of
 #: them .24 ms by windows, .10 so, with 32 .48, .18; with 64 .78, .72, the gradient 1.5, 1.8, compiled in .1, 1.6 s (one
 #: thread, Zen 3).

@@ -30,6 +30,8 @@ _BERNOULLI = (
 #: Nearest to what they are, unlike what rounded functions of rounded numbers give.
 _ROOT_2PI = 2.5066282746310007
 _HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
+#: Negative numbers above are by their size alone: Γ(-x) is -Γ(x), and x sin πx may leave the range.
+_LEAST = -1e-18
 
 
 def _stirling(k, x):
@@ -58,10 +60,6 @@ def _lowered(k: Any, x: Any, steps: int) -> tuple[Any, Any]:
 def _log_between(k, x):
     """log Γ from 2 to 3."""
     return (x - 2.0) * series(k, LGAMMA_23, x + x - 5.0)
-
-
-#: Negative numbers above are by their size alone: Γ(-x) is -Γ(x), and x sin πx may leave the range.
-_LEAST = -1e-18
 
 
 def _gammaln(k, x):
