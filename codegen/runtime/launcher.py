@@ -9,9 +9,8 @@ is a callable `f(*arguments) -> tuple of arrays`.
                           launcher, and its replacement where the self-check fails.
     EarlyCall(plan, ...)  the first call of a program, in a process that has no launcher yet.
 
-Ownership: the builtin function holds its `self`, a bytes object that holds the plan block, the
-method definition, the descriptors and the code of the kernels.  There are no cycles, so dropping
-the function frees all of it at once.
+Ownership: the builtin function holds its `self`, a bytes object that holds the plan block, the method definition, the
+descriptors and the code of the kernels.  There are no cycles, so dropping the function frees all of it at once.
 """
 
 from __future__ import annotations
@@ -68,10 +67,9 @@ class Share:
 class LaunchPlan:
     """All that a launcher needs to know of a program.
 
-    Slots are numbered inputs first, then outputs, then temporaries; temporary t lies at byte
-    `offsets[t]` of the workspace.  `owns` is whatever must live as long as the plan can run: the
-    code of the steps.  `is_long` releases the interpreter's lock while the steps run.  `operations`:
-    scalar ones of one run.
+    Slots are numbered inputs first, then outputs, then temporaries; temporary t lies at byte `offsets[t]` of the
+    workspace.  `owns` is whatever must live as long as the plan can run: the code of the steps.  `is_long` releases the
+    interpreter's lock while they run.  `operations`: scalar ones of one run.
     """
 
     name: str
