@@ -9,9 +9,8 @@ is a callable `f(*arguments) -> tuple of arrays`.
                           launcher, and its replacement where the self-check fails.
     EarlyCall(plan, ...)  the first call of a program, in a process that has no launcher yet.
 
-Ownership: the builtin function holds its `self`, a bytes object that holds the plan block, the
-method definition, the descriptors and the code of the kernels.  There are no cycles, so dropping
-the function frees all of it at once.
+Ownership: the builtin function holds its `self`, a bytes object that holds the plan block, the method definition, the
+descriptors and the code of the kernels.  There are no cycles, so dropping the function frees all of it at once.
 """
 
 from __future__ import annotations
