@@ -78,7 +78,26 @@ class Gradients(Question):
         if self.why_unkept() is not None:
             return self.computed()
         try:
-            return self._planned()
+            if self.ask is not None and self.ask.seeds == (None,):
+                found = in_parts(self.seeds[0][0], self.groups, [*self.also, *self.live])
+                if found is not None:
+                    end_recording(state.now)
+                    return found
+            with Paused():  # nearly all that rules and passes make is still in use; the run is left out: it may be long
+                plan = self.known()
+                if plan is None and self.is_let_pass:
+                    return self.passed()
+                plan = plan or self.make()
+            try:
+                results = plan.run(self.order)
+            except Misfit:
+                self.describe()
+                plan = self.make("a rule cannot compute with a number as it did before")
+                results = plan.run(self.order)
+            plan.commit(self.order, results)
+            found = plan.gradients(results, self.ranks, self.order)
+            end_recording(state.now)
+            return found
         except RUN_ERRORS:
             if not self.live:
                 raise
@@ -87,30 +106,6 @@ class Gradients(Question):
             through=self.through,
         )  # fmt: skip
         return again.solve()
-
-    def _planned(self) -> list[np.ndarray | None]:
-        """The gradients by a plan, or part by part."""
-        if self.ask is not None and self.ask.seeds == (None,):
-            found = in_parts(self.seeds[0][0], self.groups, [*self.also, *self.live])
-            if found is not None:
-                end_recording(state.now)
-                return found
-        with Paused():  # nearly all that rules and passes make is still in use; the run is left out, which may be long
-            plan = self.known()
-            if plan is None and self.is_let_pass:
-                return self.passed()
-            if plan is None:
-                plan = self.make()
-        try:
-            results = plan.run(self.order)
-        except Misfit:
-            self.describe()
-            plan = self.make("a rule cannot compute with a number as it did before")
-            results = plan.run(self.order)
-        plan.commit(self.order, results)
-        found = plan.gradients(results, self.ranks, self.order)
-        end_recording(state.now)
-        return found
 
     @property
     def given_up(self) -> Sequence[Node] | None:
