@@ -195,13 +195,14 @@ class Registry:
 
     def _remove(self, method: Method) -> None:
         with _REGISTERING:
-            holder: dict = self.rules[method.kind].methods if method.kind in RULES else self.table.methods
-            key: Any = method.signature
-            if method.attached_to is not None:
-                holder, key = method.attached_to.rules, method.kind
-            if holder.get(key) is method:
-                del holder[key]
-                self._changed(method)
+            table = self.rules[method.kind] if method.kind in RULES else self.table
+            if method.attached_to is None and table.methods.get(method.signature) is method:
+                table.remove(method)
+            elif method.attached_to is not None and method.attached_to.rules.get(method.kind) is method:
+                del method.attached_to.rules[method.kind]
+            else:
+                return
+            self._changed(method)
 
     def _changed(self, method: Method) -> None:
         """Make every choice again."""

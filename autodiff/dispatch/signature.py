@@ -237,9 +237,8 @@ class Signature:
 # ---------------------------------------------------------------- the most specific method for a call
 
 
-#: In the place of a place and a class: of signatures that have to be asked whatever the arguments are.
+#: In the place of a place and a class: of methods that have to be asked whatever the arguments are.
 _ANYWHERE = -1, object
-_NONE: dict[Signature, int] = {}
 
 
 class MethodTable:
@@ -247,8 +246,8 @@ class MethodTable:
 
     def __init__(self) -> None:
         self.methods: dict[Signature, Method] = {}
-        #: By a place and a class that says at it if a method may fit: signatures, and when each was registered.
-        self._telling: defaultdict[tuple[int, type], dict[Signature, int]] = defaultdict(dict)
+        #: By a place and a class that says at it if a method may fit: methods, and when each was registered.
+        self._telling: defaultdict[tuple[int, type], dict[Method, int]] = defaultdict(dict)
         self._count = 0
 
     def add(self, method: Method) -> Method | None:
@@ -257,14 +256,24 @@ class MethodTable:
         self.methods[method.signature] = method
         self._count += 1
         for told in method.signature.telling():
-            self._telling[told][method.signature] = self._count
+            self._telling[told][method] = self._count
+            if old is not None:
+                del self._telling[told][old]
         return old
+
+    def remove(self, method: Method) -> None:
+        """Remove a method."""
+        del self.methods[method.signature]
+        for told in method.signature.telling():
+            del self._telling[told][method]
 
     def find(self, classes: Sequence[type]) -> Method | None:
         """The method for arguments of exactly these classes, all given, none converted.  Raises AmbiguityError."""
-        places = [_ANYWHERE, *[(i, base) for i, cls in enumerate(classes) for base in dispatched(cls).__mro__]]
-        met = {s: n for place in places for s, n in self._telling.get(place, _NONE).items() if s in self.methods}
-        return most_specific([self.methods[s] for s in sorted(met, key=met.__getitem__)], classes)
+        met = self._telling[_ANYWHERE].copy()
+        for i, cls in enumerate(classes):
+            for base in dispatched(cls).__mro__:
+                met.update(self._telling.get((i, base), ()))
+        return most_specific(sorted(met, key=met.__getitem__), classes)
 
     def ordered(self) -> list[Method]:
         """All methods, each before those that are less specific."""
