@@ -75,7 +75,8 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
         raise no_array("tensor: the data", error) from None
     if dtype is None:
         array.flags.writeable = False  # so it is not copied
-        given = data if array.dtype.kind == "O" else array  # it is named what it is
+        # A set, say, is named as what it is; an int that is too large has the dtype object, too.
+        given = array if array.dtype.kind != "O" or type(data) is int else data
         array = as_tensor(given, "tensor", "data").node.value  # names what is wrong with the dtype
     return _leaf_of(array, requires_grad)
 
