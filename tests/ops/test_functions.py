@@ -215,6 +215,8 @@ def test_lines_through_points_end_as_numpys_do():
         points, fp = np.array([0.0, 0.25, 1.0]), np.array([ends[0], *ends])
         for f in (ad.interp, ad.jit(ad.interp)):
             np.testing.assert_array_equal(f(points, xp[:3], fp), np.interp(points, xp[:3], fp))
+    slopes = ad.grad(lambda x: ad.interp(x, [0.0, 1.0, 3.0], [0.0, 2.0, 8.0]).sum())(np.array([0.0, 0.5, 1.0, 2.0]))
+    np.testing.assert_array_equal(slopes, [2.0, 2.0, 3.0, 3.0])  # at a point that of the line behind it
     with pytest.raises(ad.ShapeError, match="interp: points are two rows of one length"):
         ad.interp(x, xp, fp[:2])
 
