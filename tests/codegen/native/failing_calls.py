@@ -13,6 +13,7 @@ import faulthandler
 import gc
 import os
 import sys
+import time
 import warnings
 from collections import Counter
 from itertools import count, cycle
@@ -633,7 +634,8 @@ def drift_of(build, *arguments):
     """The counts that have changed as often as a call failed, or more often, at each look."""
     attempt(*arguments)
     drift = None
-    for _ in range(LOOKS):
+    for look in range(LOOKS):
+        time.sleep(0.05 * look)  # another thread, which writes to disk say, may be at work
         gc.collect()
         before = build.counts()
         before["blocks"] = sys.getallocatedblocks()
