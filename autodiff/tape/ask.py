@@ -94,7 +94,7 @@ def evaluate(
             live = live_small(now, roots)
             _begin_another(now)
         while True:
-            live = [n for n in live if n.value is None and n not in roots]
+            live = [n for n in [*dict.fromkeys((*roots, *live))][len(roots) :] if n.value is None]
             try:
                 if not now.tracing and values_in_parts([*roots, *live], start):
                     return
