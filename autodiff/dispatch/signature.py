@@ -239,6 +239,8 @@ class Signature:
 
 #: In the place of a place and a class: of methods that have to be asked whatever the arguments are.
 _ANYWHERE = -1, object
+#: So many methods are not all asked whether they take a call.
+_MANY = 12
 
 
 class MethodTable:
@@ -269,6 +271,8 @@ class MethodTable:
 
     def find(self, classes: Sequence[type]) -> Method | None:
         """The method for arguments of exactly these classes, all given, none converted.  Raises AmbiguityError."""
+        if len(self.methods) < _MANY:
+            return most_specific(list(self.methods.values()), classes)
         met = self._telling[_ANYWHERE].copy()
         for i, cls in enumerate(classes):
             for base in dispatched(cls).__mro__:
