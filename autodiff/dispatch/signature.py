@@ -239,7 +239,7 @@ class Signature:
 
 #: In the place of a place and a class: of methods that have to be asked whatever the arguments are.
 _ANYWHERE = -1, object
-#: So many methods are not all asked whether they take a call.
+#: The number of methods from which on a table of classes names those that may take a call.
 _MANY = 12
 
 

@@ -159,7 +159,7 @@ def put_together(entry: ptr[EntryWords], objects: ptr[own]) -> own:
         code = at.code
         operand = at.operand
         known = ptr(operand)
-        if code == TUPLE or code == LIST:  # noqa: SIM109
+        if code == TUPLE or code == LIST:  # noqa: SIM109  native Python has no `in`
             top -= operand
         elif code >= DICT:
             top -= tuple_size(known) if code == DICT else i64(1)

@@ -220,7 +220,10 @@ def test_truncated_normal_numbers_are_those_of_the_shares_that_they_are_drawn_by
     with mpmath.workdps(60):
         # The smaller tail of two, so that nothing cancels.
         sign = -1 if b < 0 else 1
-        tail = lambda x: mpmath.erfc(sign * mpmath.mpf(float(x)) / mpmath.sqrt(2)) / 2  # noqa: E731
+
+        def tail(x):
+            return mpmath.erfc(sign * mpmath.mpf(float(x)) / mpmath.sqrt(2)) / 2
+
         for x, share in zip(found, u, strict=True):
             away = tail(a) + (tail(b) - tail(a)) * float(share) - tail(x)
             density = mpmath.exp(-mpmath.mpf(float(x)) ** 2 / 2) / mpmath.sqrt(2 * mpmath.pi)

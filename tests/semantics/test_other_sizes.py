@@ -497,7 +497,10 @@ def test_an_integer_does_not_follow_from_an_extent(call, rng):
             ad.config.eager = True
             try:
                 weights = rng.normal(size=f(ad.tensor(x), k).shape)
-                loss = lambda x, k=k, weights=weights: ad.sum(f(x, k) * weights)  # noqa: E731
+
+                def loss(x, k=k, weights=weights):
+                    return ad.sum(f(x, k) * weights)
+
                 expected = ad.value_and_grad(loss)(x)
             finally:
                 ad.config.eager = False
