@@ -54,10 +54,20 @@ def _file_of(module: Any) -> str:
     return (object.__getattribute__(module, "__dict__").get("__file__") or "") if isinstance(module, ModuleType) else ""
 
 
+#: The packages of which no module did, and how many modules of all were loaded then.
+_WITHOUT_US: dict[str, int] = {}
+
+
 def _uses_us(package: str) -> bool:
     """True if a loaded module of a package imports this library."""
+    count = len(sys.modules)
+    if _WITHOUT_US.get(package) == count:
+        return False
     loaded = [m for name, m in list(sys.modules.items()) if name.partition(".")[0] == package]
-    return any([_imports_us(file) for m in loaded if (file := _file_of(m)).endswith(".py")])
+    found = any([_imports_us(file) for m in loaded if (file := _file_of(m)).endswith(".py")])
+    if not found:
+        _WITHOUT_US[package] = count
+    return found
 
 
 @cache

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import autodiff as ad
+from autodiff.frames import UserLine
 from autodiff.mode import MODE
 from autodiff.tape.record import state
 from codegen import compiler
@@ -180,6 +181,23 @@ def test_what_is_told_of_a_recording_holds_none_of_its_nodes(told):
     assert places and not [p for p in places if type(p) is tuple and isinstance(p[0], str)]
 
 
+@needs_ld
+def test_what_follows_an_error_in_a_rule_has_the_line_of_the_program(told):
+    @ad.function
+    def failing(x: ad.Tensor):
+        return x * 1.0
+
+    @failing.backward(ad.Tensor)
+    def _(ctx, y_bar):
+        raise ValueError("this rule fails")
+
+    with pytest.raises(ValueError, match="this rule fails") as held:  # and the frames with it
+        ad.sum(failing(ad.tensor(X, requires_grad=True))).backward()
+    ad.sin(ad.tensor(X))
+    (*_, (_, place)) = state.now.lines.places.items()
+    assert type(place) is UserLine and place.line > held.traceback[0].lineno
+
+
 def test_it_is_off_and_costs_nothing():
     assert not modes.debug_info and not ad.config.debug_info and not MODE.get().watching
     assert compiler.facts()["debug info"] == "off"
@@ -195,6 +213,8 @@ def test_what_it_changes_goes_back(told):
     kept = {*told.rglob("*.so")}
     assert not MODE.get().watching
     values.append(f(X))
+    ad.sum(ad.sin(ad.tensor(X, requires_grad=True))).backward()
+    assert state.now.lines is None
     assert (values[0] == values[1]).all() and {*told.rglob("*.so")} == kept
     assert "x: f64[3]" in str(ad.inspect(lambda x: x * x, "f64[3]").graph)
 

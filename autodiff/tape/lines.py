@@ -10,7 +10,8 @@ it.  `freeze` hands them to the compiler's graph as origins (`codegen.ir.origin`
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -208,20 +209,20 @@ class belonging:
             self._lines.at, self._lines.stop = self._before
 
 
-def belonging_to_rules(lines: Lines | None, nodes: Iterable[Node], kind: str = "backward") -> Iterable[Node]:
-    """Go over nodes; what is recorded until the next one belongs to the rule of this one."""
+@contextmanager
+def belonging_to_rules(lines: Lines | None, kind: str = "backward") -> Iterator[Callable[[Node], None]]:
+    """Gives what is told, inside, of each node to whose rule all belongs that is recorded from there on."""
     if lines is None or (type(lines.at) is Derived and lines.at.kind == "jvp"):
-        return nodes
-    return _belonging_to_rules(lines, nodes, kind)
-
-
-def _belonging_to_rules(lines: Lines, nodes: Iterable[Node], kind: str) -> Iterator[Node]:
+        yield lambda node: None
+        return
     before, stop = lines.at, lines.stop
+
+    def begin(node: Node) -> None:
+        lines.at = Derived.from_node(kind, node, line_of(place_of(lines, node)))
+
     try:
-        lines.stop = sys._getframe(1)
-        for node in nodes:
-            lines.at = Derived.from_node(kind, node, line_of(place_of(lines, node)))
-            yield node
+        lines.stop = sys._getframe(2)
+        yield begin
     finally:
         lines.at, lines.stop = before, stop
 

@@ -253,8 +253,8 @@ def _looked_closer(mode: Mode, now: Recording, tensors: tuple[Tensor, ...], node
         rich = rich_node(node.kind, node.inputs)
         rich.line = user_line()
         node = rich
-    if now.lines is None and mode.keeps_lines:
-        now.lines = Lines(is_lasting=True)
+    if now.lines is None or (now.lines.is_lasting and not mode.keeps_lines):  # which was set, or taken back
+        now.lines = Lines(is_lasting=True) if mode.keeps_lines else None
     if now.lines is not None:
         now.lines.note(node)
     if now.captures is not None:

@@ -9,7 +9,7 @@ none: it is the transpose of the size's VJP at c u, in which the size cancels (s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -65,10 +65,9 @@ class Forth:
     keeps_masks = False
 
     def __init__(
-        self, order: Sequence[Node], given: Mapping[Node, Tensor], results: Sequence[Node], sort: int, tracks: bool,
-        nodes: Iterable[Node] | None = None,
-    ) -> None:  # fmt: skip
-        """sort: a bit of the rules' word;  tracks: what they record is tape;  nodes: of Python's way, by creation"""
+        self, order: Sequence[Node], given: Mapping[Node, Tensor], results: Sequence[Node], sort: int, tracks: bool
+    ) -> None:
+        """sort: a bit of the rules' word;  tracks: what they record is tape"""
         self.order, self.tracks = order, tracks
         self.programs = programs = None if state.now.body else RulePrograms.now(tracks)
         made = begun(programs, order, (), (*given, *results))
@@ -79,8 +78,10 @@ class Forth:
             rules = programs.word | sort, programs.used, programs.stamp
             programs.go(programs.native.go_forth, order, made, range(len(order)), rules, self._go)
         else:
-            for at, _ in enumerate(order if nodes is None else nodes):
-                self._go(at)
+            with belonging_to_rules(state.now.lines if sort == PUSH else None, "jvp") as begin:
+                for at, node in enumerate(order):
+                    begin(node)
+                    self._go(at)
         asked = zip(results, places[len(given) :], strict=True)
         self.results = [given.get(n) if at < 0 else self._at(at, noted) for n, at in asked]
 
@@ -125,7 +126,7 @@ class Push(Forth):
     ) -> None:
         """Push tangents through a history, by creation, as far as `results`.   tracks: what rules record is tape"""
         self.kinks: dict[int, tuple[_Kink, ...]] = {}
-        super().__init__(order, tangents, results, PUSH, tracks, belonging_to_rules(state.now.lines, order, "jvp"))
+        super().__init__(order, tangents, results, PUSH, tracks)
 
     def pairs(self) -> list[tuple[Node, Node]]:
         """Nodes and their tangents."""

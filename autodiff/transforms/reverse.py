@@ -128,10 +128,9 @@ class Pull:
             rules = programs.word, programs.used, programs.stamp, SUMS[tracks], self._sum, self._hooked
             programs.go(programs.native.go_back, order, made, down, rules, self._visit)
             return
-        lines = state.now.lines
-        nodes = order if lines is None else belonging_to_rules(lines, reversed(order))
-        with recording_rules(tracks):
-            for at, _ in zip(down, nodes, strict=True):
+        with recording_rules(tracks), belonging_to_rules(state.now.lines) as begin:
+            for at in down:
+                begin(order[at])
                 self._go(at)
 
     def reached(self) -> list[tuple[Node, Node, bool]]:
