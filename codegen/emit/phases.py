@@ -57,7 +57,9 @@ _MOSTLY_NARROW = 0.5
 #: A dear iteration whose longest way takes this much of the time that all of it could: its results come one
 #: after the other, and the next iteration is too far away in the list of what a processor has under way.  Two and four
 #: registers against one, ns per f64, Zen 4: a mixture of normals (.94) 4.6, 4.3 against 6.4; six sines (1.4) 9.1, 7.1
-#: against 13.3; exp, log, tanh mixed (.59) 4.2, 4.0 against 3.9.
+#: against 13.3; exp, log, tanh mixed (.59) 4.2, 4.0 against 3.9.  Narrower vectors always take two: a processor has no
+#: more of them under way, and waits as long.  Two against one, Zen 3: sin, exp, log, atan (.52) per f32 3.1 and 4.1,
+#: per f64 8.5 and 10.3; a large loop (.27) 21 and 26.
 _WAITS, _WAITS_LONG = 0.7, 1.3
 #: A large loop has no registers left, but a function that it calls has.  One, two, four registers, us per 1,000
 #: elements, by what part of the cost is functions: of 200 operations .1 64, 44, 60; .6 167, 103, 92; most 78, 48, 35.
@@ -85,7 +87,7 @@ def phases(plan: LoopPlan, trips: int | None, target: Target) -> list[Phase]:
     """The phases of a loop; together they run over all of its elements."""
     # The element that is searched counts, not its place, which is an i64.
     bits = max([max(r.type.bits, plan.bits // 2) for r in plan.reductions if r.better], default=plan.bits)
-    registers = _registers(plan)
+    registers = _registers(plan, target)
     is_long = trips is None or trips >= _LONG
     if plan.reductions and plan.cost <= _LITTLE and is_long and target.vector_bytes < _FULL_BYTES:
         registers = 8
@@ -106,7 +108,9 @@ def phases(plan: LoopPlan, trips: int | None, target: Target) -> list[Phase]:
         return [Phase(wide, trips, False)]
     is_dear = plan.cost >= DEAR and plan.near is None  # under a mask there is no iteration away from edges
     if target.has_masks and (is_dear or wide == lanes == 1) and not plan.picks:
-        return [Phase(wide, trips, True)]
+        # Half of the last of few vectors would be empty.
+        is_halved = registers == 2 and trips is not None and trips < 4 * wide and trips % wide <= lanes
+        return [Phase(lanes if is_halved else wide, trips, True)]
     full, rest = (trips - trips % wide, trips % wide) if trips is not None else (None, None)
     found = [Phase(wide, full, False)]
     # A mask that only the run knows makes gathers of what is picked, which one by one is quicker.
@@ -121,18 +125,19 @@ def phases(plan: LoopPlan, trips: int | None, target: Target) -> list[Phase]:
     return found if rest == 0 else [*found, Phase(1, rest, False)]
 
 
-def _registers(plan: LoopPlan) -> int:
+def _registers(plan: LoopPlan, target: Target) -> int:
     """The number of registers of a value: operations of one iteration side by side hide their latencies."""
     cost, latency = plan.cost, plan.latency
+    waits = latency > _WAITS * cost or target.vector_bytes < _FULL_BYTES
     if plan.is_large:
         if not plan.of_functions and cost > _ENDLESS:
             return 1
         if plan.of_functions >= _MOSTLY * cost:
             return 4
-        return 2 if latency > _WAITS * cost else 1
+        return 2 if waits else 1
     if cost <= _CHEAP or (cost > _MODERATE and latency > _WAITS_LONG * cost):
         return 4
-    return 2 if cost <= _MODERATE or latency > _WAITS * cost else 1
+    return 2 if cost <= _MODERATE or waits else 1
 
 
 # ---------------------------------------------------------------- runs of vectors
