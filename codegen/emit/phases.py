@@ -57,10 +57,12 @@ _MOSTLY_NARROW = 0.5
 #: A dear iteration whose longest way takes this much of the time that all of it could: its results come one
 #: after the other, and the next iteration is too far away in the list of what a processor has under way.  Two and four
 #: registers against one, ns per f64, Zen 4: a mixture of normals (.94) 4.6, 4.3 against 6.4; six sines (1.4) 9.1, 7.1
-#: against 13.3; exp, log, tanh mixed (.59) 4.2, 4.0 against 3.9.  Narrower vectors always take two: a processor has no
-#: more of them under way, and waits as long.  Two against one, Zen 3: sin, exp, log, atan (.52) per f32 3.1 and 4.1,
-#: per f64 8.5 and 10.3; a large loop (.27) 21 and 26.
+#: against 13.3; exp, log, tanh mixed (.59) 4.2, 4.0 against 3.9.
 _WAITS, _WAITS_LONG = 0.7, 1.3
+#: Narrower vectors take two from this share of functions on: a processor has no more of them under way, and waits as
+#: long.  Two against one, Zen 3: sin, exp, log, atan (all) per f32 3.1 and 4.1, per f64 8.5 and 10.3; a large loop (.38)
+#: 21 and 26; distances and divisions (none) 351 and 318.
+_PARTLY = 0.3
 #: A large loop has no registers left, but a function that it calls has.  One, two, four registers, us per 1,000
 #: elements, by what part of the cost is functions: of 200 operations .1 64, 44, 60; .6 167, 103, 92; most 78, 48, 35.
 _MOSTLY, _ENDLESS = 0.5, 1000
@@ -128,7 +130,7 @@ def phases(plan: LoopPlan, trips: int | None, target: Target) -> list[Phase]:
 def _registers(plan: LoopPlan, target: Target) -> int:
     """The number of registers of a value: operations of one iteration side by side hide their latencies."""
     cost, latency = plan.cost, plan.latency
-    waits = latency > _WAITS * cost or target.vector_bytes < _FULL_BYTES
+    waits = latency > _WAITS * cost or (target.vector_bytes < _FULL_BYTES and plan.of_functions > _PARTLY * cost)
     if plan.is_large:
         if not plan.of_functions and cost > _ENDLESS:
             return 1
