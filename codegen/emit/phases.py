@@ -48,6 +48,9 @@ _CHEAP, _MODERATE = 14, 40
 _LITTLE, _LONG, _FULL_BYTES = 6, 512, 64
 #: From here on a loop is written once, with a mask throughout.
 DEAR = 60
+#: The cost of AVX2's store under a mask: 12 cycles of floats, 6 of doubles (Zen 3).  x * s + b in rows of 5, 7 and 15
+#: floats takes .30, .40 and .50 of the time by vectors of 8, 4, 2 and 1; centred rows .5; 7 and 11 doubles .7.
+_STORE_F32, _STORE_F64 = 28, 6
 
 #: The share of the cost, in arithmetic on numbers of half the bits, from which a vector has lanes for these; the few
 #: wide ones, places or sums, take two registers (logsumexp of rows of 10 floats .65 of the time).  Where a value takes
@@ -60,8 +63,8 @@ _MOSTLY_NARROW = 0.5
 #: against 13.3; exp, log, tanh mixed (.59) 4.2, 4.0 against 3.9.
 _WAITS, _WAITS_LONG = 0.7, 1.3
 #: Narrower vectors take two from this share of functions on: a processor has no more of them under way, and waits as
-#: long.  Two against one, Zen 3: sin, exp, log, atan (all) per f32 3.1 and 4.1, per f64 8.5 and 10.3; a large loop (.38)
-#: 21 and 26; distances and divisions (none) 351 and 318.
+#: long.  Two against one, Zen 3: sin, exp, log, atan (all) per f32 3.1 and 4.1, per f64 8.5 and 10.3; a large loop
+#: (.38) 21 and 26; distances and divisions (none) 351 and 318.
 _PARTLY = 0.3
 #: A large loop has no registers left, but a function that it calls has.  One, two, four registers, us per 1,000
 #: elements, by what part of the cost is functions: of 200 operations .1 64, 44, 60; .6 167, 103, 92; most 78, 48, 35.
@@ -85,8 +88,11 @@ class Phase:
         return self.trips is not None and self.trips <= self.lanes
 
 
-def phases(plan: LoopPlan, trips: int | None, target: Target) -> list[Phase]:
-    """The phases of a loop; together they run over all of its elements."""
+def phases(plan: LoopPlan, trips: int | None, target: Target, *, in_one: bool = False) -> list[Phase]:
+    """The phases of a loop; together they run over all of its elements.
+
+    in_one     few elements are one vector, also where several without a mask take less time
+    """
     # The element that is searched counts, not its place, which is an i64.
     bits = max([max(r.type.bits, plan.bits // 2) for r in plan.reductions if r.better], default=plan.bits)
     registers = _registers(plan, target)
@@ -102,6 +108,8 @@ def phases(plan: LoopPlan, trips: int | None, target: Target) -> list[Phase]:
         return [Phase(1, trips, False)]
     if trips is not None and trips <= max(wide, 2 * lanes):
         whole = 1 << (trips - 1).bit_length()
+        if not in_one and _is_split(plan, trips % lanes, bits, target):
+            return _falling(trips)
         if whole == trips or target.has_masks:
             return [Phase(whole, trips, whole != trips)]
         whole //= 2
@@ -119,12 +127,27 @@ def phases(plan: LoopPlan, trips: int | None, target: Target) -> list[Phase]:
     if target.has_masks and not (plan.picks and rest is None):
         # To make narrower vectors of extremes and their places takes longer than one wide one with a mask.
         unknown = wide if any([r.is_place for r in plan.reductions]) else lanes
+        if rest and _is_split(plan, rest % lanes, bits, target):
+            return [*found, *_falling(rest)]
         last = unknown if rest is None else min(wide, 1 << (rest - 1).bit_length())
         return [*found, Phase(last, rest, rest != last)]
     if rest is not None and rest >= lanes and wide > lanes:
         found.append(Phase(lanes, rest - rest % lanes, False))
         rest %= lanes
     return found if rest == 0 else [*found, Phase(1, rest, False)]
+
+
+def _is_split(plan: LoopPlan, rest: int, bits: int, target: Target) -> bool:
+    """True if the last elements, fewer than a vector has lanes, are stored by several vectors rather than by a mask."""
+    # A mask of one lane is none.
+    if rest < 2 or plan.cost > _CHEAP or plan.reductions or not target.masks_are_dear:
+        return False
+    return plan.cost * (rest.bit_count() - 1) <= (_STORE_F32 if bits <= NARROW else _STORE_F64)
+
+
+def _falling(trips: int) -> list[Phase]:
+    """Vectors of fewer and fewer lanes: 4, 2 and 1 of 7 elements."""
+    return [Phase(1 << j, 1 << j, False) for j in reversed(range(trips.bit_length())) if trips >> j & 1]
 
 
 def _registers(plan: LoopPlan, target: Target) -> int:

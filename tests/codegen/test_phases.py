@@ -178,3 +178,21 @@ def test_a_chain_of_any_length_of_arrays_is_right(n, depth, rng):
     assert call(code, function, (*ours, n)) == 0
     np.testing.assert_allclose(ours[1], right[1], rtol=1e-14 * depth)
     np.testing.assert_allclose(ours[2], right[2], rtol=1e-13 * depth, atol=1e-13 * max(n, 1))
+
+
+@pytest.mark.parametrize("type", [F64, F32], ids=str)
+def test_few_last_elements_of_a_cheap_loop_are_stored_without_a_mask_where_that_is_dear(type, rng):
+    dtype, lanes = {F64: np.float64, F32: np.float32}[type], 256 // type.bits
+    for n in (2, 3, 5, 6, 7, 9, 11, 12, 15, 23, 31, 37, 63):
+        nest = Nest("scaled", writes=("y",), x=memref(type, n), y=memref(type, n))
+
+        def body(i, nest=nest):
+            half = nest.op("arith.mulf", nest.load(nest.x, i), nest.constant(0.5, type))
+            nest.store(nest.op("arith.addf", half, nest.constant(1.0, type)), nest.y, i)
+
+        nest.loop(nest.constant(n), [], body)
+        function = nest.end()
+        text, x, y = emit_module([function], "+avx2,+fma"), rng.normal(size=n).astype(dtype), np.zeros(n, dtype)
+        assert n % lanes < 2 or "masked.store" not in text
+        assert call(engine.compile(text), function, (x, y)) == 0
+        np.testing.assert_array_equal(y, x * dtype(0.5) + dtype(1))
