@@ -214,7 +214,7 @@ def write_held(body: BodyWriter, block: Block, lower: str, upper: str) -> bool:
     trips = known_integer(found.inner.operands[1])
     assert trips is not None, "a row has a known length"
     is_few = lower.isdigit() and upper.isdigit() and int(upper) - int(lower) <= _LONG_AROUND
-    phase, *others = phases(found.plan, trips, body.target)
+    phase, *others = phases(found.plan, trips, body.target, in_one=True)
     if others or not phase.is_straight or phase.lanes < 2 or (trips <= _SHORT and not is_few):
         return False
     if len(found.loads) * phase.lanes * found.plan.bits > _REGISTERS * body.target.vector_bytes * 8:

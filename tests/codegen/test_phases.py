@@ -15,7 +15,10 @@ from codegen.runtime import engine
 SUM = {"fastmath": frozenset({"reassoc", "contract"})}
 
 
-def program(width, depth, type=F64):
+WIDEST = "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma"
+
+
+def program(width, depth, type=F64, trips=None):
     """y[i] = f(f(...)) of x[i], `depth` deep, of so many numbers added, and the sum of all in s[0]."""
     nest = Nest(
         "f", writes=("y", "s"), x=memref(type), y=memref(type), s=memref(type, 1), n=INDEX
@@ -32,14 +35,14 @@ def program(width, depth, type=F64):
         nest.store(result, nest.y, i)
         return [nest.op("arith.addf", total, result, **SUM)]
 
-    (total,) = nest.loop(nest.n, [nest.constant(0.0, type)], body)
+    (total,) = nest.loop(nest.constant(trips) if trips else nest.n, [nest.constant(0.0, type)], body)
     nest.store(total, nest.s, 0)
     return nest.end()
 
 
-def registers(function, type=F64):
-    """The number of registers that a value takes in the loop of full vectors."""
-    features = engine.target_features()
+def registers(function, type=F64, features=None):
+    """The number of registers that a value takes in the loop of full vectors; by default on this machine."""
+    features = features or engine.target_features()
     lanes = Target.of(features).vector_bytes * 8 // type.bits
     spelled = {F64: "double", F32: "float"}[type]
     return max(map(int, re.findall(rf"<(\d+) x {spelled}>", emit_module([function], features)))) // lanes
@@ -47,8 +50,14 @@ def registers(function, type=F64):
 
 @pytest.mark.parametrize("type", [F64, F32], ids=str)
 def test_a_chain_takes_more_registers_than_as_many_functions_side_by_side(type):
-    assert registers(program(1, 6, type), type) == 4
-    assert registers(program(6, 1, type), type) == 1
+    for features, few in ((WIDEST, 1), ("+avx2,+fma", 2)):
+        assert registers(program(1, 6, type), type, features) == 4
+        assert registers(program(6, 1, type), type, features) == few
+
+
+def test_a_short_loop_takes_one_register_where_half_of_its_last_vector_would_be_empty():
+    found = [registers(program(6, 1, trips=trips), features="+avx2,+fma") for trips in (9, 13, 20, 23, 31, 1001)]
+    assert found == [1, 2, 1, 2, 2, 2]
 
 
 def test_a_large_loop_of_functions_takes_four_registers_and_calls_them():
@@ -85,7 +94,7 @@ def added(n):
     return nest.end()
 
 
-@pytest.mark.parametrize("features", ["+avx2,+fma", "+avx512f,+avx512dq,+avx512vl,+avx512bw,+fma"])
+@pytest.mark.parametrize("features", ["+avx2,+fma", WIDEST])
 @pytest.mark.parametrize("n", [None, 4096])
 def test_a_long_sum_has_as_many_partial_results_on_any_machine(n, features):
     assert max(map(int, re.findall(r"<(\d+) x float>", emit_module([added(n)], features)))) == 64
@@ -169,3 +178,21 @@ def test_a_chain_of_any_length_of_arrays_is_right(n, depth, rng):
     assert call(code, function, (*ours, n)) == 0
     np.testing.assert_allclose(ours[1], right[1], rtol=1e-14 * depth)
     np.testing.assert_allclose(ours[2], right[2], rtol=1e-13 * depth, atol=1e-13 * max(n, 1))
+
+
+@pytest.mark.parametrize("type", [F64, F32], ids=str)
+def test_few_last_elements_of_a_cheap_loop_are_stored_without_a_mask_where_that_is_dear(type, rng):
+    dtype, lanes = {F64: np.float64, F32: np.float32}[type], 256 // type.bits
+    for n in (2, 3, 5, 6, 7, 9, 11, 12, 15, 23, 31, 37, 63):
+        nest = Nest("scaled", writes=("y",), x=memref(type, n), y=memref(type, n))
+
+        def body(i, nest=nest):
+            half = nest.op("arith.mulf", nest.load(nest.x, i), nest.constant(0.5, type))
+            nest.store(nest.op("arith.addf", half, nest.constant(1.0, type)), nest.y, i)
+
+        nest.loop(nest.constant(n), [], body)
+        function = nest.end()
+        text, x, y = emit_module([function], "+avx2,+fma"), rng.normal(size=n).astype(dtype), np.zeros(n, dtype)
+        assert n % lanes < 2 or "masked.store" not in text
+        assert call(engine.compile(text), function, (x, y)) == 0
+        np.testing.assert_array_equal(y, x * dtype(0.5) + dtype(1))

@@ -71,33 +71,36 @@ def decompose(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
         whole, part = k.exponent(x), k.mantissa_of(x)
         is_upper = part >= math.sqrt(2.0)
         return k.select(is_upper, whole + 1.0, whole), k.select(is_upper, part * 0.5, part)
-    smallest_normal, lift = 2.0 ** (1 - k.bias), k.mantissa + 2
-    is_subnormal = x < smallest_normal
-    bits = k.bits(k.select(is_subnormal, x * 2.0**lift, x))
+    lift = k.mantissa + 2
+    is_subnormal = x < 2.0 ** (1 - k.bias)
+    e, m = _decompose_normal(k, k.select(is_subnormal, x * 2.0**lift, x))
+    return e - k.select(is_subnormal, k.constant(float(lift)), 0.0), m
+
+
+def _decompose_normal(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
+    """The same, of x that is no subnormal."""
+    bits = k.bits(x)
     biased = bits - (_SQRT_HALF_BITS[k.suffix] - (k.bias << k.mantissa))
     # The exponent becomes a float as the low bits of 2**mantissa.
     shift = 2.0**k.mantissa
-    e = k.from_bits((biased >> k.mantissa) | k.bits(k.constant(shift)))
-    e = e - k.select(is_subnormal, k.constant(shift + k.bias + lift), shift + k.bias)
+    e = k.from_bits((biased >> k.mantissa) | k.bits(k.constant(shift))) - (shift + k.bias)
     return e, k.from_bits(bits - (biased & -(1 << k.mantissa)) + (k.bias << k.mantissa))
 
 
-def _series(k: FunctionCode, f: Lane) -> tuple[Lane, Lane, Lane]:
-    """(s, h, R) with log(1 + f) = f - (h - s (h + R)),  h = f*f/2."""
-    s = f / (f + 2.0)
-    z = s * s
-    return s, f * f * 0.5, z * k.polynomial(z, k.pick(LOG_F64, LOG_F32))
+def _series(k: FunctionCode, m: Lane) -> tuple[Lane, Lane, Lane, Lane]:
+    """(f, s, h, h + R) with log(m) = f - (h - s (h + R)),  f = m - 1,  h = f*f/2."""
+    f = m - 1.0
+    s = f / (m + 1.0)
+    z, half_square = s * s, f * f * 0.5
+    return f, s, half_square, k.mad(z, k.polynomial(z, k.pick(LOG_F64, LOG_F32)), half_square)
 
 
-def _log(k: FunctionCode, e: Lane, f: Lane, correction: Lane | None = None) -> Lane:
-    """e log(2) + log(1 + f + correction), the correction below an ulp of 1 + f."""
+def _log(k: FunctionCode, e: Lane, m: Lane, correction: Lane | None = None) -> Lane:
+    """e log(2) + log(m) + correction, the correction below an ulp."""
     high, low = LN2[k.suffix]
-    s, half_square, rest = _series(k, f)
-    small = e * low
-    if correction is not None:
-        # d log(m) = dm / m, and 1 / m = (1 - s) / (1 + s), here to a percent.
-        small = small + correction * k.mad(s, k.mad(s, 2.0, -2.0), 1.0)
-    return k.mad(e, high, f - (half_square - k.mad(s, half_square + rest, small)))
+    f, s, half_square, inner = _series(k, m)
+    small = e * low if correction is None else k.mad(e, low, correction)
+    return k.mad(e, high, f - (half_square - k.mad(s, inner, small)))
 
 
 def _edges(k: FunctionCode, x: Lane, result: Lane, zero: float) -> Lane:
@@ -136,7 +139,7 @@ def log(k: FunctionCode, x: Lane) -> Lane:
     if k.fills_registers:
         return _by_tables(k, x)
     e, m = decompose(k, x)
-    return _edges(k, x, _log(k, e, m - 1.0), 0.0)
+    return _edges(k, x, _log(k, e, m), 0.0)
 
 
 def log1p(k: FunctionCode, x: Lane) -> Lane:
@@ -147,13 +150,10 @@ def log1p(k: FunctionCode, x: Lane) -> Lane:
     lost = (1.0 - (u - added)) + (x - added)
     if k.fills_registers:
         return k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, _by_tables(k, u, lost=lost))
-    e, m = decompose(k, u)
-    # 2**-e, of which only exponents up to the precision matter.
-    scale = k.from_bits(k.bits(k.constant(1.0)) + k.bits(m) - k.bits(u))
-    lost = lost * k.select(u < 2.0 ** (k.mantissa + 2), scale, 0.0)
-    result = _log(k, e, m - 1.0, lost)
-    result = k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, result)
-    return _edges(k, x, result, -1.0)
+    e, m = _decompose_normal(k, u)
+    # The derivative is 1/u, which a gradient asks for too.  The sum loses the sign of a zero.
+    result = _log(k, e, m, lost * (1.0 / u))
+    return _edges(k, x, k.select(x.equals(0.0), x, result), -1.0)
 
 
 def _log_to_base(k: FunctionCode, x: Lane, base: int) -> Lane:
@@ -161,11 +161,10 @@ def _log_to_base(k: FunctionCode, x: Lane, base: int) -> Lane:
     if k.fills_registers:
         return _by_tables(k, x, base)
     e, m = decompose(k, x)
-    f = m - 1.0
-    s, half_square, rest = _series(k, f)
+    f, s, half_square, inner = _series(k, m)
     # log(m) = high + low, high of half as many bits.
     high = k.from_bits(k.bits(f - half_square) & -(1 << k.pick(32, 12)))
-    low = k.mad(s, half_square + rest, (f - high) - half_square)
+    low = k.mad(s, inner, (f - high) - half_square)
     per_high, per_low = map(float.fromhex, _PER_LOG[base, k.suffix])
     product = high * per_high
     rest = k.mad(low + high, per_low, low * per_high)
