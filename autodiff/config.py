@@ -60,6 +60,8 @@ def _become_deterministic(config: Config, _name: str, flag: bool) -> None:
             "  start the program with one thread of it instead: OPENBLAS_NUM_THREADS=1, MKL_NUM_THREADS=1, ..."
         )
     config.settle_patience(flag)
+    if flag and not modes.deterministic:
+        config.forget()  # code of any size sums in another order
 
 
 class Config:

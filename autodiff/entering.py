@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,17 +24,15 @@ from codegen.runtime.entered import CallForm, EnteredCall
 from . import tree
 from .argument_leaves import ARRAYS, has_key, is_unchanging
 from .config import config
+from .entry import SignatureEntry, Signed, is_narrow
 from .mode import MODE
 from .ops.template import Template
 from .tape import machine
 from .tape.leaves import fits, leaf
 from .tape.node import Node
-from .tape.record import is_masked, look_at_size, noted, state
+from .tape.record import ARGUMENT, is_masked, look_at_size, noted, state
 from .tensor import AbstractTensor, Tensor, handle
 from .tracebacks import border
-
-if TYPE_CHECKING:
-    from .entry import SignatureEntry, Signed
 
 #: Objects of a call beyond which Python takes it apart: they lie on the stack.
 MOST = 4096
@@ -64,7 +62,9 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     has_fixed = entry.has_fixed
     if has_fixed is not None:
         form.check("parts", form.constant(has_fixed), lambda holds: () if holds() else None)
-    form.check_leaves(signed, entry.narrow)
+    if any([sum([n.kind.op is ARGUMENT for n in made_of]) > 1 for made_of in entry.narrow.values()]):
+        return None
+    form.check_leaves(signed, entry)
     if form.then is None:
         for h in entry.hidden:  # further inputs, whose present contents count
             constant = form.constant(h.value if isinstance(h, Node) else h)
@@ -130,8 +130,8 @@ class _LeavesForm(CallForm):
 
     # ------------------------------------------------------------ arguments
 
-    def check_leaves(self, signed: Signed, narrow: Sequence[int]) -> None:
-        """Take the arguments apart, and look at each leaf; narrow: the inputs that are ints of 32 bits."""
+    def check_leaves(self, signed: Signed, entry: SignatureEntry) -> None:
+        """Take the arguments apart, and look at each leaf."""
         found: list[int] = []
         for register, child in enumerate(self.top):
             self._take_apart(child, register, found)
@@ -146,8 +146,10 @@ class _LeavesForm(CallForm):
                 self.arrays.append(len(self.inputs))
             if key[0] != "array" or isinstance(x, Tensor):
                 self.check("class", register, type(x))
-            if len(self.inputs) in narrow and not isinstance(x, Tensor):
-                self.check("parts", register, lambda number: () if fits(number) else None)
+            argument = entry.arguments[len(self.inputs)]
+            for made_of in entry.narrow.values():
+                if argument in made_of and not isinstance(x, Tensor):
+                    self.check("parts", register, partial(_narrow, made_of, argument))
             if isinstance(x, Tensor):
                 self.check("handle", register, x.node.kind.out)
                 if self.then is None:
@@ -195,6 +197,11 @@ class _LeavesForm(CallForm):
         self.result.append(("tuple" if cls is tuple else "list", len(structure.children)))
         if cls is not tuple and cls is not list:
             self.result.append(("call", border(tree.joiner(structure))))
+
+
+def _narrow(made_of: list[Node], argument: Node, number: Any) -> tuple | None:
+    """() if int32 has the int that is made of a number, else None."""
+    return () if (fits(number) if made_of[-1] is argument else is_narrow(made_of, {argument: number})) else None
 
 
 def _splitter(structure: tree.Structure) -> Callable[[Any], tuple | None]:

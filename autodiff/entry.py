@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from codegen.compiler import compile_graph
+from codegen.garbage import ignoring
 from codegen.ir import Aval, Graph
 from codegen.records import NamedTuple
 
@@ -67,7 +68,7 @@ class SignatureEntry:
     structure: Any  # of the result
     results: list[Any]  # the result leaves: nodes, and objects that are no tensors
     tracks: bool  # a result tracks gradients; under no_grad: one was computed under enable_grad
-    narrow: list[int]  # the places of ints of Python's that meet arrays of int32
+    narrow: dict[Node, list[Node]]  # ints that meet arrays of int32, and what each is made of, in order
     choices: Choices  # of dispatch that the trace relied on
     way: Any  # its call for machine code; None where it has none, MISS before it was called twice
     missed: int  # the number of calls that no way which is tried has served, since its own was put first
@@ -82,14 +83,6 @@ class SignatureEntry:
             for n, h in self.captures.items()
         ) and (self.has_fixed is None or self.has_fixed())
 
-    def fits_numbers(self, values: Sequence[Any]) -> bool:
-        """True if the ints of Python's among these arguments that meet arrays of int32 fit them."""
-        for number in [values[i] for i in self.narrow]:
-            if isinstance(number, Tensor):
-                check_narrow(number.node)
-            elif not fits(number):
-                return False
-        return True
 
     @property
     def has_fixed(self) -> Callable[[], bool] | None:
@@ -113,6 +106,19 @@ class SignatureEntry:
     def tensors(self) -> list[Tensor]:
         """The tensors that the trace met that may require a gradient."""
         return [h for h in self.captures.values() if isinstance(h, Tensor)]
+
+
+def is_narrow(made_of: list[Node], values: Mapping[Node, Any]) -> bool:
+    """True if int32 has the int that the last of these nodes is, for values of those that are arguments."""
+    found: dict[Node, Any] = {}
+    with ignoring(all="ignore"):
+        for n in made_of:
+            reference: Any = n.kind.op.reference
+            value = values.get(n, n.value)
+            if value is None:
+                value = reference(*[found[i] for i in n.inputs], **n.kind.op.keywords(n.kind.params))
+            found[n] = np.asarray(value, n.kind.out.aval.dtype)
+    return fits(int(found[n]))
 
 
 def frozen(
@@ -220,7 +226,10 @@ def replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
             now[node] = hooked_like(node, as_tensor(value).node)  # hooks on the argument while it was traced
         if state.now.captures is not None:
             state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
-        put_again([n for n in entry.results if isinstance(n, Node)], now, entry.enclosing, entry.lines)
+        roots = [*[n for n in entry.results if isinstance(n, Node)], *entry.narrow]
+        put_again(roots, now, entry.enclosing, entry.lines)
+        for node in entry.narrow:
+            check_narrow(now[node])
         leaves = [handle(now[x]) if isinstance(x, Node) else x for x in entry.results]
         return tree.unflatten(entry.structure, leaves)
 

@@ -18,6 +18,8 @@ _LATTICE = type(AbstractTensor)
 
 #: By what they stand for: (dtype, whether it is a Python number), or (class of NumPy's numbers, rank) of an array.
 _CLASSES: dict[tuple, type] = {}
+#: Operators by name, as number arguments have them: of numbers alone they make a number (`ops.operators`).
+OPERATORS: dict[str, Any] = {}
 #: Classes of Python's numbers, by the kind of their dtype.
 PYTHON_NUMBERS = {"b": bool, "i": int, "f": float, "c": complex}
 
@@ -36,7 +38,9 @@ def number_class(aval: Aval, weak: bool) -> type:
     weak   a Python number; otherwise a NumPy scalar
     """
     number = PYTHON_NUMBERS[aval.dtype.kind] if weak else aval.dtype.type
-    return _class_of((aval.dtype, weak), number.__name__, (Tensor[aval.dtype, aval.ndim],), __dispatches_as__=number)
+    operators = OPERATORS if weak else {}
+    bases = (Tensor[aval.dtype, aval.ndim],)
+    return _class_of((aval.dtype, weak), number.__name__, bases, __dispatches_as__=number, **operators)
 
 
 #: Its `arrays` says if a method of any function names NumPy's arrays.

@@ -33,7 +33,8 @@ from .tape.misses import note
 from .tape.modes import tracing
 from .tape.node import Node, new_number
 from .tape.plan import located
-from .tape.record import argument, state
+from .tape.record import ARGUMENT, argument, state
+from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor
 from .transforms.anomaly import runs_as_written
 from .transforms.arguments import applied, argument_names, copied_constant, own, plain_results
@@ -120,9 +121,11 @@ class Traces:
                 return result
             self.is_left = True
         entry, values = self._found(signed)
-        if not entry.fits_numbers(values):
-            entries.run_as_written(self.f, signed)  # raises where the number meets the array
         now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]
+        if entry.narrow and not (now.tracing and tensors):
+            numbers = {a: entries.present(v) for a, v in zip(entry.arguments, values, strict=True) if a.kind.out.weak}
+            if not all([entries.is_narrow(made_of, numbers) for made_of in entry.narrow.values()]):
+                entries.run_as_written(self.f, signed)  # raises where the number meets the array
         if now.tracing or (entry.tracks and (tensors or now.transforming)):
             return entries.replayed(entry, values)
         if not tensors and entry.tensors:
@@ -278,7 +281,7 @@ class Traces:
             arguments.append(t.node)
             given.append(standing(t, leaf.given))
         args, kwargs = tree.unflatten(structure, given)
-        depth, lines = now.tracing, now.lines
+        depth, lines, around = now.tracing, now.lines, now.narrowed
         has_own_lines = lines is None or lines.is_lasting
         own_lines, outside = Lines() if has_own_lines else lines, now.outside if depth else before
         captures: dict[Node, Any] = {}
@@ -296,7 +299,13 @@ class Traces:
                 name = getattr(self.f, "__name__", "f")
                 entry = entries.frozen(arguments, result, captures, name, before if depth else 0, compiles)
                 entry.fixed = [(h, node.value) for node, h in fixed.items()]
-                entry.narrow = [i for i, node in enumerate(arguments) if node in narrowed]
+                made_of = {node: needed([node]) for node in narrowed}
+                entry.narrow = {
+                    node: nodes for node, nodes in made_of.items()
+                    if all([n in arguments for n in nodes if n.kind.op is ARGUMENT])
+                }
+                if depth:
+                    around.update(narrowed.difference(entry.narrow))
                 entry.choices = choices
                 return entry
         finally:

@@ -142,3 +142,25 @@ def test_the_environment_sets_modes_and_the_doctor_lists_them():
 def test_a_setting_that_there_is_not_is_told_beside_those_that_there_are():
     with pytest.raises(AttributeError, match="no setting 'patiense': there are eager, patience, threads"):
         ad.config.patiense = 3
+
+
+def test_what_becomes_deterministic_has_the_bits_of_what_was_so_from_the_start():
+    def loss(n):
+        w = ad.tensor(np.resize([0.3, 0.7, 1.1, 2.0], n), requires_grad=True)
+        total = ad.sum(ad.sin(w) * w + w / 7)
+        total.backward()
+        return total.item()
+
+    before = ad.config.patience
+    try:
+        ad.config.deterministic = True
+        expected = loss(17)
+        ad.config.deterministic = False
+        ad.config.patience = 8
+        ad.clear_cache()
+        for n in (3, 5, 9, 17, 17, 17):  # by NumPy, then by code of any size
+            loss(n)
+        ad.config.deterministic = True
+        assert loss(17) == expected
+    finally:
+        ad.config.patience = before

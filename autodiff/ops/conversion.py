@@ -26,7 +26,8 @@ from ..dispatch.method import types_of_call
 from ..errors import DispatchError, DTypeError, ShapeError, check_not_masked, located, with_article
 from ..tape import DETACH, another, number_leaf, record, state
 from ..tape.ask import value_of
-from ..tape.leaves import check_narrow, taken
+from ..tape.leaves import as_number, check_narrow, taken
+from ..tape.record import SAME
 from ..tensor import AbstractTensor, Tensor
 from .primitive import BOOL, C128, F64, I64, OwnPrimitive, broadcasts_to, primitive, sum_to
 from .template import public
@@ -190,7 +191,7 @@ def dense(x):
     """
     if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
         raise DispatchError(_no_tensor(x))
-    return as_tensor(x, "dense", "x")
+    return strong(as_tensor(x, "dense", "x"))
 
 
 def _no_tensor(x: AbstractTensor) -> str:
@@ -278,10 +279,16 @@ def cast_to(x: Tensor, dtype: np.dtype) -> Tensor:
     return x if x.dtype == dtype else record(cast, (x,), (dtype_name(dtype),))
 
 
+def strong(x: Tensor) -> Tensor:
+    """x as a tensor by itself: of what stands for a number of Python's in a trace its present dtype."""
+    return record(SAME, (x,)) if x.node.kind.out.weak else x
+
+
 def cast_beside(x: Tensor, dtype: np.dtype) -> Tensor:
     """x in the dtype of others.  Raises OverflowError where it stands for an int of Python's that does not fit."""
     if x.node.kind.out.weak:
         check_narrow(x.node, dtype)
+        x = strong(x)
     return cast_to(x, dtype)
 
 
@@ -355,6 +362,7 @@ def stop_gradient(t):
     def stopped(x: Any) -> Any:
         if not isinstance(x, Tensor):
             return x
-        return record(DETACH, (x,)) if x.node.kind.out.requires_grad else another(x)
+        made = record(DETACH, (x,)) if x.node.kind.out.requires_grad else another(x)
+        return as_number(made) if x.node.kind.out.weak else made
 
     return tree.map(stopped, t)

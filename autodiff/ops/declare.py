@@ -28,11 +28,11 @@ from ..custom.function import Function
 from ..dispatch.declaration import brackets
 from ..errors import DTypeError, ShapeError, in_short, located, with_article
 from ..stand_ins import PYTHON_NUMBERS
-from ..tape import number_leaf, promoted, record, weak_number
+from ..tape import number_leaf, promoted, record
 from ..tape.node import Node
 from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
-from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_beside, numbers_of
+from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_beside, numbers_of, strong
 from .primitive import BOOL, F64, KIND_NAMES, Ints, OwnPrimitive, elementwise
 from .template import TAKES, public
 
@@ -179,15 +179,13 @@ def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) ->
     dtype = common_dtype(values)
     if dtype.kind not in accepts:
         dtype = _admitted(function, dtype, accepts)
-    outs = [x.node.kind.out for x in values if isinstance(x, Tensor)]
-    leaf_of = weak_number if outs and all([out.weak for out in outs]) else number_leaf
-    return [cast_beside(x, dtype) if isinstance(x, Tensor) else leaf_of(x, dtype) for x in values]
+    return [cast_beside(x, dtype) if isinstance(x, Tensor) else number_leaf(x, dtype) for x in values]
 
 
 def _taken(function: str, arguments: Sequence[tuple[str, Any]], kinds: str) -> list[Tensor]:
     """Arguments as tensors, of one dtype unless `kinds` is "T"."""
     if kinds == "T":
-        return [as_tensor(x, function, name) for name, x in arguments]
+        return [strong(as_tensor(x, function, name)) for name, x in arguments]
     return common(function, arguments, kinds)
 
 
@@ -266,7 +264,7 @@ class OneNode:
 def is_simple(tensor: type, number: type) -> bool:
     """True if a number of this class takes the dtype of such a tensor, whatever its value."""
     if hasattr(tensor, "__dispatches_as__"):
-        return False  # an argument that stands for a number: what is made of numbers alone is one too
+        return False  # an argument that stands for a number
     if number in (float, int):
         return issubclass(tensor, Tensor[np.floating])
     if number is np.float32:

@@ -14,7 +14,10 @@ import numpy as np
 
 from ..custom.function import Function
 from ..dispatch.reliance import COLLECTING
-from ..tensor import AbstractTensor
+from ..dispatch.signature import dispatched
+from ..stand_ins import OPERATORS
+from ..tape.leaves import as_number
+from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import shorten
 
 #: Functions by the name of the operator.
@@ -60,6 +63,7 @@ def attach(functions: Mapping[str, Any]) -> None:
         for name, of in names.items():
             table[name] = functions[of]
             _attach_one(f"__{name}__", _method(name, functions[of]) if table is PREFIX else _operator(functions[of]))
+    OPERATORS.update({f"__i{name}__": OPERATORS[f"__{name}__"] for name in _BINARY})  # a number is never changed
     METHODS.update({name: (functions[name], None) for name in _METHODS.split()})
     METHODS.update({
         "flatten": (functions["ravel"], None),
@@ -73,6 +77,9 @@ def attach(functions: Mapping[str, Any]) -> None:
         setattr(AbstractTensor, name, _method(name, function, canonical))
     for name, of in _PROPERTIES.items():
         setattr(AbstractTensor, name, property(functions[of], doc=_REVERSED if name == "T" else functions[of].__doc__))
+    for name in ("real", "imag"):
+        OPERATORS[name] = property(_of_numbers(functions[name]))
+    OPERATORS["conjugate"] = _of_numbers(functions["conjugate"])
     for method in (_divmod, _rdivmod, _round):
         _attach_one(f"_{method.__name__}__", method)
     AbstractTensor.copy = copy  # type: ignore[attr-defined]  # attached, as all methods
@@ -81,8 +88,28 @@ def attach(functions: Mapping[str, Any]) -> None:
 def _attach_one(name: str, operator: Callable) -> None:
     operator.__name__ = operator.__qualname__ = name
     setattr(AbstractTensor, name, operator)
+    OPERATORS[name] = _of_numbers(operator, name.strip("_") not in _LOGICAL)
 
 
+def _of_numbers(operator: Callable, makes_ints: bool = False) -> Callable:
+    """An operator of number arguments of a traced function, which are Python's: what it makes of numbers is one.
+
+    makes_ints   of bools, too
+    """
+
+    def of_numbers(self, *others):
+        kinds = {dispatched(type(x)) for x in (self, *others)}
+        if makes_ints and kinds == {bool}:
+            self = as_number(METHODS["astype"][0](self, int))
+        made = operator(self, *others)
+        return as_number(made) if isinstance(made, Tensor) and kinds <= _NUMBERS else made
+
+    return of_numbers
+
+
+_NUMBERS = frozenset((bool, int, float, complex))
+#: Operators that are those of bools for bools of Python's.
+_LOGICAL = ("and", "rand", "or", "ror", "xor", "rxor", *_COMPARISONS)
 _ARRAYS = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 
 #: Classes seen to be one of `_ARRAYS`: a set look-up takes a third (tensors) to an eighth (numbers) of `isinstance`.
@@ -183,4 +210,5 @@ def _rdivmod(self, other):
 
 
 def _round(self, ndigits=None):
-    return METHODS["round"][0](self, 0 if ndigits is None else ndigits)
+    rounded = METHODS["round"][0](self, ndigits or 0)
+    return METHODS["astype"][0](rounded, int) if ndigits is None and dispatched(type(self)) is float else rounded

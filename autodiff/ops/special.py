@@ -16,7 +16,7 @@ from typing import Any
 
 from ..custom.function import Function
 from ..tensor import Tensor
-from .arithmetic import abs_, divide, mul0, sign
+from .arithmetic import abs_, divide, mul0
 from .conditions import minimum, where
 from .declare import binary, unary
 from .elementwise import erf, exp, floor, log, log1p, sigmoid
@@ -254,6 +254,31 @@ BESSEL1_FAR = (
     -9.314178867326884e-19, -1.242193275194891e-18,
 )
 
+#: (2 + x)^(3/2) exp(-x) (I0(x) - I1(x)) from 0 to 8: t = x / 4 - 1.
+GAP_NEAR = (
+    0.8723251585337211, -0.9474375752221484, 0.5665496738752996, -0.28512866305982437, 0.11784626668749443,
+    -0.0373926285338943, 0.006891493243890833, 0.001280855941963343, -0.0019735861805213056, 0.0011552415466829164,
+    -0.0004963495143973643, 0.0001738093483799529, -5.074708113964862e-05, 1.2029439166297249e-05,
+    -2.0047052108011412e-06, 2.393286722948137e-08, 1.6394130669896272e-07, -9.274059745994333e-08,
+    3.745650434736246e-08, -1.307146631795693e-08, 4.211232049871356e-09, -1.2978455829030129e-09,
+    3.917727890556354e-10, -1.1780555283797467e-10, 3.5695374690194846e-11, -1.097215926495915e-11,
+    3.430839604244673e-12, -1.0912411786073952e-12, 3.525101616631612e-13, -1.1540764238920554e-13,
+    3.821286845844957e-14, -1.2773970231908203e-14, 4.304901767889131e-15, -1.4609474358058406e-15,
+    4.988354010525454e-16, -1.7124842215341764e-16, 5.907385042187582e-17, -2.0467217264735398e-17,
+    7.119424841529019e-18, -2.4854581825781272e-18,
+)
+
+#: The same from 8 on: t = 16 / x - 1.
+GAP_FAR = (
+    0.2452816333997797, 0.04710494265696416, 0.0013274843118768903, 3.5690370542671876e-05, 2.9488704731585372e-06,
+    3.3956200817227034e-07, 5.2868848148166735e-08, 6.612832589509321e-09, -6.060462110596263e-10,
+    -7.748712536590082e-10, -2.3951403340670137e-10, -7.309747119959032e-12, 2.2363442347242282e-11,
+    6.774612022905611e-12, -1.011685213132231e-12, -1.0370160460292359e-12, -5.083895478061332e-14,
+    1.3200347475273886e-13, 2.301876407320274e-14, -1.69954411792493e-14, -4.674239746802594e-15, 2.416024331508762e-15,
+    8.118391702154496e-16, -3.940189099346245e-16, -1.3131947149987364e-16, 7.294498624323937e-17,
+    1.9411703134323568e-17, -1.4649824166456176e-17, -2.293655601202123e-18, 3.0191018796823664e-18,
+)
+
 
 def clenshaw(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
     """The sum of any series, by Clenshaw's recurrence."""
@@ -270,22 +295,28 @@ _RATIO = tuple([0.5 / (4**n * math.factorial(n) * math.factorial(n + 1)) for n i
 
 
 def _scaled(k: Any, x: Any, near: tuple[float, ...], far: tuple[float, ...]) -> tuple[Any, Any, Any]:
-    """|x|, whether it is below 8, and the series for it, in each its own variable; the far one over √|x|."""
+    """|x|, whether it is below 8, and the series for it, in each its own variable."""
     size = abs(x)
     is_near = size < 8.0
     t = k.select(is_near, size * 0.25 - 1.0, 16.0 / size - 1.0)
     # Powers of the near ones cancel where the scaled function has become small.
-    return size, is_near, (clenshaw(k, near, t), series(k, far, t) / k.sqrt(size))
+    return size, is_near, (clenshaw(k, near, t), series(k, far, t))
 
 
 def _i0e(k, x):
-    _, is_near, (near, far) = _scaled(k, x, BESSEL0_NEAR, BESSEL0_FAR)
-    return k.select(is_near, near, far)
+    size, is_near, (near, far) = _scaled(k, x, BESSEL0_NEAR, BESSEL0_FAR)
+    return k.select(is_near, near, far / k.sqrt(size))
 
 
 def _i1e(k, x):
     size, is_near, (near, far) = _scaled(k, x, BESSEL1_NEAR, BESSEL1_FAR)
-    return k.copysign(k.select(is_near, size * near, far), x)
+    return k.copysign(k.select(is_near, size * near, far / k.sqrt(size)), x)
+
+
+def _gap(k, x):
+    size, is_near, found = _scaled(k, x, GAP_NEAR, GAP_FAR)
+    gap = k.select(is_near, *found) / (size + 2.0) / k.sqrt(size + 2.0)
+    return k.select(x == 0.0, 0.0, k.copysign(gap, x))
 
 
 def _grown(k, x, scaled):
@@ -304,6 +335,11 @@ def _ratio(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     return where(is_near, total, y / where(is_near, 1.0, x))
 
 
+def _beside(gap: Tensor, x: Tensor) -> Tensor:
+    """`i0e` less |`i1e`| at x, which is no kink."""
+    return where(x == 0.0, 1.0, abs_(gap))
+
+
 i0: Function = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), slope=lambda y, x: i1(x),
     doc="The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]",
     example=">>> ad.special.i0([0.0, 1.0])\nf64[2] [1.         1.26606588]")
@@ -313,18 +349,16 @@ i1: Function = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
     example=">>> ad.special.i1([0.0, 1.0])\nf64[2] [0.        0.5651591]")
 
 
-#: sign(x) times `i0e`: an operation of its own, so that its slope at 0 is that of both sides.
-i0e_turned = elementwise(
-    "i0e_turned", program=lambda k, x: k.select(x == 0.0, 0.0, k.copysign(_i0e(k, x), x)),
-    slope=lambda y, x: abs_(i1e(x)) - i0e(x),
-)  # fmt: skip
-i0e: Function = unary("i0e", program=_i0e, slope=lambda y, x: i1e(x) - i0e_turned(x),
+#: sign(x) times `i0e` less |`i1e`|, which would cancel: 0 at 0 and 1 beside it, so that its slope there is that of both
+#: sides.
+i0e_gap = elementwise("i0e_gap", program=_gap, slope=lambda y, x: _ratio(i1e(x), x, scaled=True) - 2.0 * _beside(y, x))
+i0e: Function = unary("i0e", program=_i0e, slope=lambda y, x: -i0e_gap(x),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
 
     The second derivative there is 1.5, on which both sides agree.""",
     example=">>> ad.special.i0e([0.0, 1000.0])\nf64[2] [1.         0.01261724]")
 i1e: Function = unary("i1e", program=_i1e,
-    slope=lambda y, x: i0e(x) - (sign(x) * y + _ratio(y, x, scaled=True)),
+    slope=lambda y, x: _beside(i0e_gap(x), x) - _ratio(y, x, scaled=True),
     doc="exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]",
     example=">>> ad.special.i1e([0.0, 1000.0])\nf64[2] [0.         0.01261093]")
 

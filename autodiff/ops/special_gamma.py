@@ -17,6 +17,8 @@ from typing import Any
 
 from ..errors import DispatchError, located
 from ..tape import record
+from ..tensor import Tensor
+from .conditions import where
 from .declare import check_parts, common, composed, integer, unary
 from .primitive import OwnPrimitive, elementwise
 from .special_normal import LGAMMA_12, LGAMMA_23, polynomial, series
@@ -195,7 +197,12 @@ def polygamma(n, x):
     return record(_polygamma_operation, (x,), (order,))
 
 
-factorial = composed("factorial", lambda x: gamma(x + 1.0),
+def _factorial(x: Tensor) -> Tensor:
+    is_large = x >= 1.0  # there x + 1 would be rounded: Γ makes x log x times as much of that
+    return where(is_large, x, 1.0) * gamma(where(is_large, x, x + 1.0))
+
+
+factorial = composed("factorial", _factorial,
     """Γ(x + 1): x! of whole numbers.   f[...]  →  f[...]     integers give float64
 
     Of -1 it is inf, of whole numbers below nan.""",

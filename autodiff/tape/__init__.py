@@ -8,7 +8,7 @@ a graph for the compiler.
     leaves    given data: arrays, numbers
 """
 
-from .leaves import constant, leaf, leaf_node, number_leaf, place_leaf, promoted, weak_number
+from .leaves import constant, leaf, leaf_node, number_leaf, place_leaf, promoted
 from .node import CONSTANT, LEAF, Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, out_of, rich_node
 from .record import ALIASES, DETACH, IDENTITY, another, is_tracking, of_its_own, record, state
 
@@ -16,5 +16,4 @@ __all__ = [
     "ALIASES", "CONSTANT", "DETACH", "IDENTITY", "LEAF", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode",
     "another", "constant", "is_tracking", "kind_of", "leaf", "leaf_node", "number_leaf", "of_its_own",
     "out_of", "place_leaf", "promoted", "record", "rich_node", "state",
-    "weak_number",
 ]

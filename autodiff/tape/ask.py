@@ -34,7 +34,7 @@ from .sizes import learn, nothing
 from .tier import is_let_pass
 from .walk import Said, needed, said
 
-#: Errors that a run ends with, whichever of the values it was that they are of.
+#: Errors of values, whichever it was that they are of; those of a host function are any.
 RUN_ERRORS = IndexError, MemoryError, np.linalg.LinAlgError
 
 
@@ -104,7 +104,7 @@ def evaluate(
                 results = plan.run(question.order)
                 plan.commit(question.order, results)
                 return
-            except RUN_ERRORS:
+            except Exception:  # of a host function, too
                 if not live:
                     raise
                 live = ()  # nobody asked for these

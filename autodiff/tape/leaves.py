@@ -21,7 +21,8 @@ from ..tensor import Tensor, handle
 from . import loans, machine
 from .leaks import LOST, warn_of_lost
 from .node import CONSTANT, Kind, Leaf, Node, data_node, kept, leaf_kind, one_kind, out_of, rich_node
-from .record import state
+from .record import ARGUMENT, force, noted, state
+from .walk import needed
 from .watched import KIND_OF, WATCHED, Watched, WatchedArray, plain
 
 _new = object.__new__
@@ -190,27 +191,23 @@ def fits(value: int, dtype: np.dtype = _I32) -> bool:
 def check_narrow(node: Node, dtype: np.dtype = _I32) -> None:
     """Raise OverflowError for a number that does not fit where it takes part; a trace notes that it has to."""
     if dtype is _I32 and node.kind.out.aval.dtype is _I64:
-        if node.value is not None:
-            _fitting(dtype, node.value)
-        elif state.now.captures is not None:
+        if node.value is None and state.now.captures is not None:
             state.now.narrowed.add(node)
+        elif all([n.kind.op is not ARGUMENT for n in needed([node])]):  # of a loop, or an example, nothing is known
+            if node.value is None:
+                force(node)
+            _fitting(dtype, node.value)
 
 
-def weak_number(value: Any, dtype: np.dtype) -> Tensor:
-    """A number beside number arguments of a traced function alone: what they make is a number to what it meets later.
+def as_number(t: Tensor) -> Tensor:
+    """The result of Python's operators on number arguments of a traced function alone: a number to what it meets later.
 
     So `x * (n / 2)` has the dtype of x, as where n is Python's.
     """
-    t = number_leaf(value, dtype)
-    if type(value) in WATCHED:
-        return t  # this very node has its number from the rule
     kind = t.node.kind
-    out = out_of(kind.out.aval, weak=True)
-    if kind.op is CONSTANT:
-        kind = one_kind((CONSTANT, *kind.params, out), CONSTANT, kind.params, out)
-    else:
-        kind = leaf_kind(out)
-    return handle(data_node(kind, t.node.value))
+    out = out_of(kind.out.aval, kind.out.requires_grad, weak=True)
+    t.node.kind = one_kind((kind, out), kind.op, kind.params, out)
+    return noted(t.node, t.masked)
 
 
 def number_like_traced(value: Any, dtype: np.dtype, weak: bool) -> Tensor:

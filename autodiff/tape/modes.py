@@ -23,8 +23,37 @@ from .lines import Lines
 from .record import state
 
 
-class _GradMode:
-    """A context manager, re-entrant, that is also a decorator."""
+class Block:
+    """A context manager, re-entrant, of a block that records in another mode."""
+
+    def __init__(self) -> None:
+        self._before: list[Mode] = []
+
+    def inside(self) -> Mode:
+        """The mode of the block."""
+        raise NotImplementedError
+
+    def __enter__(self) -> None:
+        self._before.append(MODE.get())
+        try:  # an interrupt may come at any call from here on
+            set_in_context(MODE, self.inside())
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        # At the very start of this an interrupt leaves the mode on: only a C function begins without looking for one.
+        try:
+            set_in_context(MODE, self._before[-1])
+        except BaseException:
+            MODE.set(self._before[-1])
+            raise
+        finally:
+            self._before.pop()
+
+
+class _GradMode(Block):
+    """A block that records with gradients or without; it is also a decorator."""
 
     _value: bool
 
@@ -32,16 +61,10 @@ class _GradMode:
         if given or named:
             name = type(self).__name__
             check_nothing(name, f"write `with ad.{name}():`, or `@ad.{name}()` above a function", *given, **named)
-        self._before: list[bool] = []
+        super().__init__()
 
-    def __enter__(self) -> None:
-        mode = MODE.get()
-        self._before.append(mode.tracks)
-        set_in_context(MODE, mode.on if self._value else mode.off)
-
-    def __exit__(self, *_: object) -> None:
-        mode = MODE.get()
-        set_in_context(MODE, mode.on if self._before.pop() else mode.off)
+    def inside(self) -> Mode:
+        return MODE.get().on if self._value else MODE.get().off
 
     def __call__(self, f: Callable) -> Callable:
         """Decorate a function: it runs in this mode."""

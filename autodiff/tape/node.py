@@ -48,7 +48,8 @@ class Out:
 
     as_leaf the kind of an update of a leaf of this aval, once there was one; None, too, where gradients are tracked
     gradient the kind of a gradient of a leaf of this aval, once there was one
-    weak    a number that was an argument of a traced function, or made of such: it takes the dtype of what it meets
+    weak    a number that was an argument of a traced function, or what Python's operators made of such: it takes the
+            dtype of what it meets
     """
 
     __slots__ = (
@@ -242,8 +243,7 @@ def one_kind(key: tuple, op: Primitive, params: tuple, out: Out) -> Kind:
 def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], tracking: bool, aval: Aval) -> Kind:
     """Intern the kind of `op(*outs, **params)`, whose shape rule says `aval`."""
     tracks = tracking and not op.discrete and aval.dtype.kind in "fc" and any(o.requires_grad for o in outs)
-    weak = bool(outs) and all(o.weak for o in outs)
-    key, out = (op, tracking, outs, params), out_of(aval, tracks, weak)
+    key, out = (op, tracking, outs, params), out_of(aval, tracks)
     kind = _ALIVE.known(key) or _ALIVE.the_one(key, Kind(op, params, out))
     return kept(op.memo[tracking], (outs, params), kind)
 

@@ -10,19 +10,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codegen.garbage import set_in_context
-
 from ..config import config
 from ..errors import GradientError, caller
-from ..mode import MODE
+from ..mode import MODE, Mode
 from ..tape.ask import evaluate
+from ..tape.modes import Block
 from ..tape.node import Node
 from ..tape.plan import data
 from ..tape.record import state
 from ..tensor import Tensor
 
 
-class detect_anomaly:
+class detect_anomaly(Block):
     """Raise GradientError inside the block at the first rule whose gradient is nan or inf.
 
     The error names the operation, the line that recorded it (if that was inside, too) and the rule.  Slow: for
@@ -37,16 +36,8 @@ class detect_anomaly:
     autodiff.errors.GradientError: the derivative of sqrt made inf ...
     """
 
-    def __init__(self) -> None:
-        self._before: list[bool] = []
-
-    def __enter__(self) -> None:
-        mode = MODE.get()
-        self._before.append(mode.anomalies)
-        set_in_context(MODE, mode.others["anomalies", True])
-
-    def __exit__(self, *_: object) -> None:
-        set_in_context(MODE, MODE.get().others["anomalies", self._before.pop()])
+    def inside(self) -> Mode:
+        return MODE.get().others["anomalies", True]
 
 
 def is_watching() -> bool:

@@ -43,9 +43,11 @@ class Gradients(Question):
     given, implicit    cotangents that are nodes of the recording's, and those of one
     asked, also        the results, the cotangents that are given, and what is wanted beside; the last alone
     ordered            the groups in canonical order
+    is_run             True once rules and hooks are through: errors are those of values
     """
 
     past: list[Node]
+    is_run = False
 
     def __init__(
         self, seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, retain: bool, also: Sequence[Node] = (),
@@ -88,6 +90,7 @@ class Gradients(Question):
                 if plan is None and self.is_let_pass:
                     return self.passed()
                 plan = plan or self.make()
+            self.is_run = True
             try:
                 results = plan.run(self.order)
             except Misfit:
@@ -98,8 +101,8 @@ class Gradients(Question):
             found = plan.gradients(results, self.ranks, self.order)
             end_recording(state.now)
             return found
-        except RUN_ERRORS:
-            if not self.live:
+        except Exception as error:
+            if not self.live or not (self.is_run or isinstance(error, RUN_ERRORS)):
                 raise
         again = Gradients(  # nobody asked for the values of small results
             self.seeds, self.groups, retain=self.tracks, also=self.also, past=self.past, live=(), ask=self.ask,
@@ -222,6 +225,7 @@ class Gradients(Question):
         """The gradients of a program that is let pass."""
         assert self.found is not None
         gradients, own = self.emitted()
+        self.is_run = True
         run_once([*[n for n in gradients if n is not None], *self.found.kept])
         note("backward", "one new program comes after another: each is kept when it comes again")
         return _values(gradients, own)

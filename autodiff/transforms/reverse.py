@@ -92,8 +92,12 @@ class recording_rules:
 
     def __exit__(self, *_: object) -> None:
         self._now.start = self._start
-        if MODE.get() is not self._mode:
-            set_in_context(MODE, self._mode)
+        try:
+            if MODE.get() is not self._mode:
+                set_in_context(MODE, self._mode)
+        except BaseException:
+            MODE.set(self._mode)
+            raise
 
 
 class Pull:

@@ -111,8 +111,6 @@ def install(
     fields = dict(site_at=offset_of(cls, slot), careful_at=offset_of(mode_type, flag))
     names = ("node_at", "value_at", "kind_at", "out_at")
     fields |= {name: offset_of(*place) for name, place in zip(names, handles, strict=True)}
-    if None in fields.values():
-        return False
     objects = dict(
         mode=variable, false=False, site_type=Self, slow=slow, none=None, dict_type=dict, str_type=str,
         error_type=Exception,

@@ -19,10 +19,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.linalg import LinAlgError
 
 from ..ending import write_files_at_the_end
-from ..ir import OutOfRange
 from ..records import record
 from . import engine
 from .launcher import builtin
@@ -92,24 +90,22 @@ class NativeRules(Self):
     programs: Sequence[Any]
 
 
-def _has_known_slots(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
-    """True if objects have their slots where the structs of `recording_structs` have fields."""
+def _check_structs(layout: RecordLayout, facts: Mapping[str, Any]) -> None:
+    """Raise TypeError unless objects have their slots where the structs of `recording_structs` have fields, and nodes
+    and handles no others."""
     classes = {**{name: type(thing) for name, thing in layout.objects.items()}, **layout.classes}
-    return all([
-        offset == offset_of(classes[name], f"_{slot}" if hasattr(classes[name], f"_{slot}") else slot)
-        for name, slots in facts["slots"].items()
-        for slot, offset in slots.items()
-    ])
-
-
-def _are_as_known(layout: RecordLayout) -> bool:
-    """True if nodes and handles have the fields that machine code knows and no others, and live in the usual way."""
-    node, rich, handle = [layout.classes[name] for name in _WORDS]
-    expected = dict(zip((node, rich, handle), _WORDS.values(), strict=True))
-    # Since Python 3.12 weak references stand before the object.
-    have = [_count(cls) == number + (cls.__weakrefoffset__ > 0) for cls, number in expected.items()]
-    weak = (not node.__weakrefoffset__, rich.__weakrefoffset__, handle.__weakrefoffset__)
-    return all(have) and all(weak) and None not in [life_of(cls) for cls in expected]
+    for cls, slots in [(classes[name], slots) for name, slots in facts["slots"].items()]:
+        for slot, offset in slots.items():
+            found = offset_of(cls, f"_{slot}" if hasattr(cls, f"_{slot}") else slot)
+            if found != offset:
+                new = [name for name in vars(cls)["__slots__"] if name.removeprefix("_") not in slots]
+                raise TypeError(f"{cls.__name__} has {slot} at {found}, its struct, which lacks {new}, at {offset}")
+    for name, number in _WORDS.items():
+        cls = layout.classes[name]
+        # Since Python 3.12 weak references stand before the object.
+        count, weak = number + (cls.__weakrefoffset__ > 0), name != "plain"
+        if _count(cls) != count or bool(cls.__weakrefoffset__) != weak:
+            raise TypeError(f"a {cls.__name__} has {_count(cls)} words, its struct {count}, or other weak references")
 
 
 def _counts(counter: Any) -> bool:
@@ -142,15 +138,16 @@ _WORDS = {"plain": 7, "rich": 15, "handle": 2}
 
 
 def is_as_known(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
-    """True if objects of Python's and NumPy's, and those of the layout, are as machine code knows them."""
-    if not _has_known_slots(layout, facts):
-        return False
+    """True if objects of Python's and NumPy's are as machine code knows them.  Raises TypeError for ours that are not.
+    """
+    _check_structs(layout, facts)
     parts = slice(object(), object(), object())
     if _words_of(parts, 5)[2:] != [id(parts.start), id(parts.stop), id(parts.step)]:
         return False
     if not (_is_view(numpy_function(VIEW)) and _is_handler(numpy_function(SET_HANDLER))):
         return False
-    if not (_are_as_known(layout) and _counts(layout.objects["counter"])):
+    lives = [life_of(layout.classes[name]) for name in _WORDS]
+    if None in lives or not _counts(layout.objects["counter"]):
         return False
     token = object()
     return ctypes.c_ssize_t.from_address(id(token)).value == 1  # where checks read how many references there are
@@ -172,7 +169,7 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "not_implemented": NotImplemented, "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float,
         "str_type": str, "list_type": list, "slice_type": slice, "array_type": np.ndarray, "float64_type": np.float64,
         "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
-        "answer_type": NativeAnswer, "rules_type": NativeRules, "run_errors": (OutOfRange, MemoryError, LinAlgError),
+        "answer_type": NativeAnswer, "rules_type": NativeRules, "run_errors": Exception,
         "call_name": "call", "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as",
         "item_name": "item", "allocator": native().allocator, "add_loops": loops_of(np.add) or bytes(8),
         "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
@@ -210,7 +207,7 @@ class Asks:
             setattr(self, name, builtin(name, code.address(f"{name}.builtin"), 0, code))
         self._words = facts["words"]
         use_loops({key: code.address(loop) for key, loop in facts["loops"].items()})
-        self._plan = [offset_of(layout.classes["plan"], name) or 0 for name in ("valid", "executable")]
+        self._plan = [offset_of(layout.classes["plan"], name) for name in ("valid", "executable")]
         self._objects = _objects(layout)
         self.remember(tuple([self._objects[name] for name in self._words["Tape"]]))
 
@@ -304,7 +301,7 @@ class Asks:
         arguments   (place, None), (-1, object), or (-2, which of the cotangents that are given)
         results, flags    as words of `recording_piece.CodeBlock`
         """
-        executable = 0 if runs is None else id(runs) + (offset_of(type(runs), "executable") or 0)
+        executable = 0 if runs is None else id(runs) + offset_of(type(runs), "executable")
         tables = {
             "argument_table": _argument_words(arguments), "result_table": [word for one in results for word in one],
             "flag_table": flags,

@@ -5,7 +5,7 @@
     count_of, input_at, ...   what nodes and leaves have
 
 Slots stand in the order of their names, a leading underscore first.  Those that are not read, and stand behind the
-others, are left out.  `recording_asks.has_known_slots` compares fields and slots.
+others, are left out.  `recording_asks.is_as_known` compares fields and slots: it raises where one is new.
 """
 
 # mypy: ignore-errors

@@ -125,16 +125,18 @@ def _described(new: Callable[[type, int], Any], cls: type, definition: ctypes.St
     return new(cls, ctypes.addressof(definition))
 
 
-def offset_of(cls: type, name: str) -> int | None:
-    """The offset of a slot in objects of a class, by its member descriptor; None if the self-check refuses it."""
+def offset_of(cls: type, name: str) -> int:
+    """The offset of a slot in objects of a class, by its member descriptor.
+
+    Raises TypeError where the self-check refuses it: machine code that goes unused in silence is only slow.
+    """
     member = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
-    if type(member) is not MemberDescriptorType:
-        return None
-    definition = ctypes.c_void_p.from_address(id(member) + _DEFINITION).value
-    if definition is None:
-        return None
-    offset = ctypes.c_int64.from_address(definition + _OFFSET).value
-    return offset if _is_confirmed(cls, name, offset) else None
+    if type(member) is MemberDescriptorType:
+        definition = ctypes.c_int64.from_address(id(member) + _DEFINITION).value
+        offset = ctypes.c_int64.from_address(definition + _OFFSET).value
+        if _is_confirmed(cls, name, offset):
+            return offset
+    raise TypeError(f"{cls.__name__} has no slot {name} that machine code could read")
 
 
 def _is_confirmed(cls: type, name: str, offset: int) -> bool:

@@ -673,3 +673,37 @@ def test_a_list_in_the_place_of_a_tensor_is_told_to_be_made_an_array():
     f.method(ad.Tensor, ad.Number)(lambda x, n: x * n)
     with pytest.raises(ad.DispatchError, match=r"x is list, not Tensor: np.array\(x\) is an array of its numbers"):
         f([1.0, 2.0], 3)
+
+
+@pytest.mark.parametrize("patience", [0, 8])
+def test_the_error_of_a_host_function_comes_where_its_result_is_needed(patience):
+    fails = [False]
+
+    @ad.function
+    def total(x): ...
+
+    @total.forward(ad.Tensor, host=True)
+    def _(ctx, x):
+        if fails[0]:
+            raise ValueError("not now")
+        return np.float64(x.sum())
+
+    total.backward(ad.Tensor)(lambda ctx, g: g * np.ones(3))
+    f, before = ad.jit(lambda x: total(x) * 2.0), ad.config.patience
+    ad.config.patience = patience
+    try:
+        for k in range(30):  # by Python and by machine code
+            x, w = leaf(), leaf()
+            fails[0], y = True, f(x) + 1.0
+            other = (w * 3.0).sum()
+            assert float(other.detach()) == 4.5
+            pending = f(x) + k
+            (w * w).sum().backward()
+            np.testing.assert_array_equal(w.grad.numpy(), 2 * X)
+            for t in (y, pending):
+                with pytest.raises(ValueError, match="not now"):
+                    t.item()
+            fails[0] = False
+            assert y.item() == 4.0 and pending.item() == 3.0 + k
+    finally:
+        ad.config.patience = before

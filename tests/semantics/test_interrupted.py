@@ -167,3 +167,26 @@ def test_other_threads_compile_after_an_interrupt_in_the_lock_of_llvm(method, in
     other.start()
     other.join(60)
     assert made and made[0][1] == ("g",)
+
+
+class InBlocks(Interrupting):
+    """The same, but for the very start of a Python `__exit__`, before which nothing can be mended."""
+
+    def __call__(self, frame, event, argument) -> None:
+        if event != "call" or frame.f_code.co_name != "__exit__":
+            super().__call__(frame, event, argument)
+
+
+@pytest.mark.parametrize("block", [ad.no_grad, ad.enable_grad, ad.detect_anomaly])
+@pytest.mark.parametrize("outside", [nullcontext, ad.no_grad])
+def test_an_interrupt_as_a_block_begins_or_ends_leaves_its_mode(block, outside):
+    def program():
+        with block():
+            pass
+
+    with outside():
+        before, counting = condition(), InBlocks(-1, False)
+        counting.run(program)
+        for at in range(1, counting.count + 1):
+            InBlocks(at, False).run(program)
+            assert condition() == before, f"event {at} of {counting.count}"

@@ -1,5 +1,7 @@
 """Things that a trace takes for fixed: numbers of the program, and values of tensors that it made and changed."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -74,6 +76,14 @@ MEETINGS = {
     "pad": lambda x, n: ad.pad(x, 1, constant_values=n),
     "nested": lambda x, n: ad.jit(lambda x, m: x + m)(x, n),
     "loop": lambda x, n: ad.fori_loop(0, 2, lambda i, s: s + n, x),
+    "computed": lambda x, n: x + (n * 2 - n),
+    "computed and rounded": lambda x, n: x + round(n * 1.0) * 1,
+    "computed and filled": lambda x, n: ad.full_like(x, n + 1 - 1),
+    "computed outside": lambda x, n: ad.jit(lambda x, m: x + m)(x, n + 0),
+    "computed inside": lambda x, n: ad.jit(lambda x, m: x + (m + 0))(x, n),
+    "closed over": lambda x, n: ad.jit(lambda x: x + (n + 0))(x),
+    "computed in a loop": lambda x, n: ad.fori_loop(0, 2, lambda i, s: s + (n + 0), x),
+    "computed for each": lambda x, n: ad.vmap(lambda e: e + (n + 0))(x),
 }
 
 
@@ -107,3 +117,56 @@ def test_an_int_that_meets_no_int32_may_be_as_large_as_64_bits_are():
         assert found[2] == 0
     with pytest.raises(OverflowError, match=r"jit: the argument 9223372036854775808 does not fit i64\n  called"):
         compiled(INTS, 2**63)
+
+
+def test_an_int_that_is_computed_of_two_is_looked_at_in_each_call():
+    compiled = ad.jit(lambda x, n, m: x + (n + m))
+    for _ in range(3):
+        np.testing.assert_array_equal(compiled(INTS, 2**31 - 3, -(2**30)), INTS + np.int32(2**30 - 3))
+        with pytest.raises(OverflowError, match="the number 2147483648 does not fit i32"):
+            compiled(INTS, 2**31 - 1, 1)
+
+
+#: Of numbers: of Python's operators a number, of functions an array of the dtype that numbers have by themselves.
+OPERATORS = {
+    **{f.__name__: f for f in (operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv)},
+    **{f.__name__: f for f in (operator.mod, operator.pow, operator.lt, operator.eq)},
+    "divmod": lambda n, m: sum(divmod(n, m)),
+    "unary": lambda n, m: abs(-n) + m,
+    "round": lambda n, m: round(n) + m,
+    "digits": lambda n, m: round(n, 1) * m,
+    "real": lambda n, m: n.real * m.conjugate(),
+    "chain": lambda n, m: (n + 1) / 2 * m - 1,
+    "add in a function": ad.add,
+    "maximum": ad.maximum,
+    "power in a function": ad.power,
+    "dot": ad.dot,
+    "tensor": lambda n, m: ad.tensor(n) + ad.asarray(m),
+    "stack": lambda n, m: ad.stack([n, m])[1],
+    "full": lambda n, m: ad.full((2,), n) + m,
+    "exp": lambda n, m: ad.exp(n) + m,
+    "where": lambda n, m: ad.where(ad.greater(n, m), n, m),
+    "stop_gradient": lambda n, m: ad.stop_gradient(n) * m,
+    "dense": lambda n, m: ad.dense(n) * m,
+}
+
+
+@pytest.mark.parametrize("f", OPERATORS.values(), ids=OPERATORS)
+@pytest.mark.parametrize("x", [np.array([1.5, 2.0], np.float32), INTS[:2]], ids=["f32", "i32"])
+@pytest.mark.parametrize(("n", "m"), [(2, 3), (2.5, 2), (True, True), (3, 0.5), (True, 2)])
+def test_numbers_of_numbers_take_part_in_a_trace_as_they_do_where_it_is_recorded(f, x, n, m):
+    recorded = f(n, m) * ad.tensor(x)
+    compiled = ad.jit(lambda x, n, m: f(n, m) * x)(x, n, m)
+    np.testing.assert_allclose(compiled, recorded.numpy(), rtol=1e-6)
+    assert compiled.dtype == recorded.dtype
+
+
+def test_a_number_of_a_trace_is_not_changed_in_place():
+    def f(x, n):
+        before = n
+        n += 1
+        n *= 2.5
+        return x * before, x * n
+
+    for found, expected in zip(ad.jit(f)(X, 2), f(X, 2), strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -192,3 +192,25 @@ assert len(sets) == 1
 """,
         kept,
     )
+
+
+def test_a_slot_that_the_struct_of_its_class_lacks_is_an_error_that_names_it():
+    run("""
+said = []
+for name in ("Recording", "Leaf", "Node"):
+    cls = getattr(recorder, name)
+    methods = {word: thing for word, thing in vars(cls).items() if word not in cls.__slots__}
+    changed = type(name, cls.__bases__, {**methods, "__slots__": (*cls.__slots__, "fresh")})
+    setattr(recorder, name, changed)
+    try:
+        recorder.install()
+    except TypeError as error:
+        said.append(str(error))
+    setattr(recorder, name, cls)
+assert said == [
+    "Recording has inside at 80, its struct, which lacks ['updated', 'fresh'], at 72",
+    "Leaf has grad at 32, its struct, which lacks ['__weakref__', 'fresh'], at 24",
+    "a Node has 8 words, its struct 7, or other weak references",
+], said
+until_installed()
+""")
