@@ -25,7 +25,7 @@ from .diagonals import diagonal
 from .primitive import BOOL, I64
 from .reductions import summed
 from .shaping import reshaped, transposed
-from .template import public
+from .template import ITEMS, public
 
 Labels = tuple[str, ...]
 
@@ -57,18 +57,11 @@ def einsum(subscripts, *arrays):
         return einsum(*spelled(subscripts, *arrays))
     if not isinstance(subscripts, str) or not arrays:
         raise TypeError(located("einsum: takes a string of labels and arrays"))
-    if len(arrays) == 2:
-        return _of_two(*arrays, sys.intern(str(subscripts)))
-    return _of_any(arrays, subscripts)
+    return _of_items(arrays, sys.intern(str(subscripts)))
 
 
-@public(2)
-def _of_two(x1: Any, x2: Any, subscripts: str) -> Tensor:
-    """`einsum` of two arrays, as nearly all are."""
-    return _of_any((x1, x2), subscripts)
-
-
-def _of_any(arrays: Sequence[Any], subscripts: str) -> Tensor:
+@public(ITEMS)
+def _of_items(arrays: Sequence[Any], subscripts: str) -> Tensor:
     """`einsum` with its arguments the other way round."""
     xs = common("einsum", [("arrays", x) for x in arrays], "fibc")
     was_bool = xs[0].dtype == BOOL

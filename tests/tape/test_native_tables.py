@@ -8,7 +8,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops import indexing, learner, recorder, template
-from autodiff.ops.einsum import _of_two
+from autodiff.ops.einsum import _of_items
 from autodiff.tape.leaves import copied_natively
 from codegen.runtime import record_table
 
@@ -164,7 +164,17 @@ def test_labels_of_einsum_are_known_by_value(native):
         for _ in range(4):
             found = ad.einsum("".join(list(text)), a, b).numpy()
             np.testing.assert_allclose(found, np.einsum(text, X, X.T))
-    assert len(_of_two.learned) == 2
+    assert len(_of_items.learned) == 2
+
+
+def test_einsum_of_one_and_of_three_arrays_is_known(native):
+    a, b = ad.tensor(X), ad.tensor(X.T)
+    for text, *arrays in (("ij->ji", a), ("ij,jk,kl->il", a, b, a), ("ij,jk,k->i", a, b, np.ones(len(X)))):
+        known = len(_of_items.learned or ())
+        for _ in range(4):
+            found = ad.einsum(text, *arrays)
+            np.testing.assert_allclose(found.numpy(), np.einsum(text, *map(np.asarray, arrays)))
+        assert len(_of_items.learned) == known + 1
 
 
 def test_a_body_takes_a_later_method(way):
