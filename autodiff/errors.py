@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from operator import index
 from types import FunctionType
@@ -219,6 +219,13 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     file = line.file if line else __name__
     registry = _warned.setdefault(file, {})
     warnings.warn_explicit(message, category, file, line.line if line else 1, registry=registry)
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the known one that is most like it, if there is one."""
+    from difflib import get_close_matches  # for this message only
+
+    return "".join([f"; did you mean {close!r}?" for close in get_close_matches(str(name), known, 1)])
 
 
 def with_article(name: str) -> str:

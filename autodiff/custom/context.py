@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
-from ..errors import GradientError, caller, located
+from ..errors import GradientError, caller, located, meant
 from ..tensor import Tensor
 
 
@@ -85,14 +85,10 @@ class Fields(Sequence):
 
 def _unknown(what: str, name: str, names: Sequence[str | None]) -> str:
     valid = [n for n in names if n]
-    from difflib import get_close_matches  # for this message only
-
-    close = get_close_matches(name, valid, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    mend = ""
-    if what == "saved_variables" and not close:
+    mend = meant(name, valid)
+    if what == "saved_variables" and not mend:
         mend = f"\n  forward saves it: ctx.save_for_backward({name}={name})"
-    return f"{what} has no {name!r}, only {', '.join(map(repr, valid)) or 'no names'}{hint}{mend}"
+    return f"{what} has no {name!r}, only {', '.join(map(repr, valid)) or 'no names'}{mend}"
 
 
 class Declared:

@@ -25,7 +25,7 @@ from .diagonals import diagonal
 from .primitive import BOOL, I64
 from .reductions import summed
 from .shaping import reshaped, transposed
-from .template import public
+from .template import ITEMS, public
 
 Labels = tuple[str, ...]
 
@@ -53,22 +53,15 @@ def einsum(subscripts, *arrays):
     >>> ad.einsum([[1.0, 2.0], [3.0, 4.0]], [0, 1], [1])
     f64[2] [4. 6.]
     """
-    if not isinstance(subscripts, str) and arrays:
-        return einsum(*spelled(subscripts, *arrays))
-    if not isinstance(subscripts, str) or not arrays:
+    if not arrays:
         raise TypeError(located("einsum: takes a string of labels and arrays"))
-    if len(arrays) == 2:
-        return _of_two(*arrays, sys.intern(str(subscripts)))
-    return _of_any(arrays, subscripts)
+    if not isinstance(subscripts, str):
+        return einsum(*spelled(subscripts, *arrays))
+    return _of_items(arrays, sys.intern(str(subscripts)))
 
 
-@public(2)
-def _of_two(x1: Any, x2: Any, subscripts: str) -> Tensor:
-    """`einsum` of two arrays, as nearly all are."""
-    return _of_any((x1, x2), subscripts)
-
-
-def _of_any(arrays: Sequence[Any], subscripts: str) -> Tensor:
+@public(ITEMS)
+def _of_items(arrays: Sequence[Any], subscripts: str) -> Tensor:
     """`einsum` with its arguments the other way round."""
     xs = common("einsum", [("arrays", x) for x in arrays], "fibc")
     was_bool = xs[0].dtype == BOOL
@@ -188,9 +181,7 @@ def _summed_out(term: tuple[Tensor, Labels], kept: set[str]) -> tuple[Tensor, La
     return summed(x, axes), tuple([c for c in labels if c in kept])
 
 
-def _pair(
-    first: tuple[Tensor, Labels], second: tuple[Tensor, Labels], others: set[str]
-) -> tuple[Tensor, Labels]:
+def _pair(first: tuple[Tensor, Labels], second: tuple[Tensor, Labels], others: set[str]) -> tuple[Tensor, Labels]:
     """The product of two terms, summed over the labels that nobody else needs."""
     a, a_labels = _summed_out(first, others.union(second[1]))
     b, b_labels = _summed_out(second, others.union(first[1]))
@@ -216,10 +207,4 @@ def _path(
     from opt_einsum.paths import auto  # only here: importing it takes longer than importing the rest of us
 
     path = auto([frozenset(labels) for labels in inputs], frozenset(output), dict(extents), None)
-    pairs: list[tuple[int, int]] = []
-    for step in path:
-        places = sorted(step, reverse=True)
-        if len(places) == 1:
-            continue
-        pairs.append((places[1], places[0]))
-    return tuple(pairs)
+    return tuple([(min(step), max(step)) for step in path if len(step) > 1])

@@ -17,7 +17,7 @@ from codegen.symbols import as_float
 
 from ..custom.function import Function
 from ..errors import DispatchError, located
-from ..tape import another
+from ..tape import another, weak_number
 from ..tensor import Tensor
 from .arithmetic import add, multiply
 from .conditions import between, clip, isnan
@@ -32,7 +32,7 @@ from .reductions import all_, any_, cumprod, cumsum, prod, sum_, summed
 from .rows import argsort, sort, take_along_axis
 from .shaping import kept, moveaxis, reshaped, rows_along
 from .statistics import root_of_squares, std, var
-from .template import public
+from .template import ITEMS, public
 
 _DOC = """{told}, as `{of}` otherwise.
 
@@ -138,11 +138,22 @@ nanstd = _spread(std, "The standard deviation of the elements that are not nan, 
 
 def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any = None) -> Tensor:
     """The quantiles that a name says: in percent or in shares, of all elements or of those that are not nan."""
-    skips, per = name.startswith("nan"), 100.0 if name.endswith("percentile") else 1.0
+    per = 100.0 if name.endswith("percentile") else 1.0
     if method not in _PLACES:
         raise DispatchError(located(f"{name}: method is {', '.join(map(repr, _PLACES))}, not {method!r}"))
-    if _is_outside(q, per):
+    each = q if isinstance(q, list | tuple) else [q]
+    are_numbers = all([isinstance(one, int | float | np.generic) for one in each])  # arrays are not looked at
+    if are_numbers and any([bool(one < 0 or one > per) for one in each]):
         raise DispatchError(located(f"{name}: q is from 0 to {per:g}, not {q!r}"))
+    shares = weak_number(q, F64) if type(q) in (int, float) else q
+    return _quantiles((x, shares, *([] if weights is None else [weights])), name, axis, method, keepdims)
+
+
+@public(ITEMS)
+def _quantiles(arrays: Any, name: str, axis: Any, method: str, keepdims: bool) -> Tensor:
+    """`_found` of elements, shares and perhaps weights."""
+    x, q, *weights = arrays
+    skips, per = name.startswith("nan"), 100.0 if name.endswith("percentile") else 1.0
     (given,) = common(name, (("q", q),), "f")
     x, q = common(name, (("x", x), ("q", q)), "f")
     axes = axes_of(name, axis, x.aval)
@@ -152,24 +163,16 @@ def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, we
     # The place is a share of thousands of elements: of a float the digits behind the point would be few.
     shares = reshaped(cast_to(given, F64), (q.size,))
     shares = shares / per if per != 1.0 else shares
-    if weights is None:
+    if not weights:
         y = _at_shares(rows, shares, method, skips=skips)
     else:
         if method != "inverted_cdf":
             raise ValueError(located(f"{name}: weights are for the method 'inverted_cdf'"))
-        (w,) = common(name, (("weights", weights),), "f")
+        (w,) = common(name, (("weights", weights[0]),), "f")
         w = cast_to(rows_along(spread_to(weights_along(name, w, x, axis), x.shape), axes), F64)
         y = _at_weights(rows, shares, w, skips=skips)
     shape = kept(x.shape, axes) if keepdims else rows.shape[:-1]
     return reshaped(moveaxis(y, -1, 0), (*q.shape, *shape))
-
-
-def _is_outside(q: Any, most: float) -> bool:
-    """True if any is no share, of numbers or a list of them: the contents of an array are not looked at."""
-    each = q if isinstance(q, list | tuple) else [q]
-    if not all([isinstance(one, int | float | np.generic) for one in each]):
-        return False
-    return any([bool(one < 0 or one > most) for one in each])
 
 
 def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Tensor:

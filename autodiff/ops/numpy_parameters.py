@@ -96,7 +96,7 @@ def _clip(x, min=None, max=None, *, dtype=None, casting="same_kind"):
 def _einsum(*operands, dtype=None, casting="safe"):
     if len(operands) > 1 and not isinstance(operands[0], str):
         operands = spelled(*operands)
-    return computed_in(dtype, casting, lambda *xs: einsum(*operands[:1], *xs), operands[1:], {}, "einsum")
+    return computed_in(dtype, casting, lambda *xs: einsum(*operands[:1] or [""], *xs), operands[1:], {}, "einsum")
 
 
 # ---------------------------------------------------------------- shapes

@@ -30,7 +30,7 @@ from ..tensor import Tensor
 from .conditions import clip, minimum, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import arange, extents_of
-from .declare import axis_of, documented
+from .declare import axis_of, common, documented
 from .elementwise import erf, expm1, log, log1p, sqrt
 from .extremes import argmax
 from .gathering import take
@@ -39,7 +39,6 @@ from .random_keys import bits, fold_in, fraction, key, numbered, of_key, split
 from .reductions import cumsum, sum_
 from .rows import argsort
 from .shaping import reshape
-from .slicing import part
 from .special_normal import erfinv, log_ndtr, mills
 from .statistics import floating
 from .template import public
@@ -59,21 +58,22 @@ def _float(name: str, dtype: Any) -> np.dtype:
     return dtype
 
 
-def _unit(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
+@public(1)
+def _unit(key: Any, shape: Any, dtype: Any, name: str) -> Tensor:
     """Uniform in [0, 1): steps of 2^-23 (f32) or 2^-52 (f64)."""
     dtype = _float(name, dtype)
     return fraction(numbered(of_key(name, key), extents_of(f"random.{name}", shape), f"i{8 * dtype.itemsize}"))
 
 
-def _inside(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
+def _inside(key: Any, shape: Any, dtype: Any, name: str) -> Tensor:
     """Uniform in (0, 1): 0 is read as the least normal number."""
-    u = _unit(name, key, shape, dtype)
+    u = _unit(key, shape, dtype, name)
     return u + constant(float(np.finfo(u.dtype).tiny), u.dtype)
 
 
-def _signed(name: str, key: Any, shape: Any, dtype: Any) -> Tensor:
+def _signed(key: Any, shape: Any, dtype: Any, name: str) -> Tensor:
     """Uniform in (-1, 1)."""
-    u = _unit(name, key, shape, dtype)
+    u = _unit(key, shape, dtype, name)
     least = float(np.nextafter(u.dtype.type(-1), u.dtype.type(0)))
     return u * constant(2.0, u.dtype) + constant(least, u.dtype)
 
@@ -91,11 +91,6 @@ def _fits(name: str, result: Tensor, shape: Ints) -> Tensor:
     return result
 
 
-@public(1)
-def _uniform(key, shape, dtype):
-    return _unit("uniform", key, shape, dtype)
-
-
 @public()
 def uniform(key, shape=(), dtype=np.float64, minval=0.0, maxval=1.0):
     """Uniform numbers in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]
@@ -105,14 +100,14 @@ def uniform(key, shape=(), dtype=np.float64, minval=0.0, maxval=1.0):
     >>> ad.random.uniform(ad.random.key(0), (2,)).shape
     (2,)
     """
-    u = _uniform(key, shape, dtype)
+    u = _unit(key, shape, dtype, "uniform")
     if type(minval) is float and type(maxval) is float and minval == 0.0 and maxval == 1.0:
         return u
     least, most = (_number("uniform", n, x, u.dtype) for n, x in (("minval", minval), ("maxval", maxval)))
     return _fits("uniform", u * (most - least) + least, u.shape)
 
 
-@public()
+@public(1)
 def randint(key, shape, minval, maxval, dtype=np.int64):
     """Integers in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]     dtype: int32 or int64
 
@@ -155,9 +150,8 @@ def bernoulli(key, p=0.5, shape=None):
     >>> ad.random.bernoulli(ad.random.key(0), [0.0, 1.0])
     bool[2] [False  True]
     """
-    p = as_tensor(p, "random.bernoulli", "p")
-    p = p if p.dtype.kind == "f" else cast_to(p, F64)
-    u = _unit("bernoulli", key, p.shape if shape is None else shape, p.dtype)
+    (p,) = common("random.bernoulli", (("p", p),), "f")
+    u = _unit(key, p.shape if shape is None else shape, p.dtype, "bernoulli")
     return _fits("bernoulli", u < p, u.shape)
 
 
@@ -176,7 +170,7 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     a, b = (_number("truncated_normal", n, x, dtype) for n, x in (("lower", lower), ("upper", upper)))
     low, high = erf(a / _ROOT), erf(b / _ROOT)
     width = high - low
-    u = _unit("truncated_normal", key, width.shape if shape is None else shape, dtype)
+    u = _unit(key, width.shape if shape is None else shape, dtype, "truncated_normal")
     is_low = b < 0.0
     near, far = where(is_low, -b, a), where(is_low, -a, b)
     start = 4.0 if dtype == F64 else 2.0
@@ -206,9 +200,7 @@ def _laplace(x: Tensor) -> Tensor:
     return x * (square + 5.0) / (square * (square + 6.0) + 3.0)
 
 
-def _shaped(
-    name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Tensor], Tensor], example: str
-) -> Any:
+def _shaped(name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Tensor], Tensor], example: str) -> Any:
     """The public function of a distribution whose numbers are made of uniform ones.
 
     drawn   the uniform numbers: `_unit`, `_inside` or `_signed`
@@ -220,7 +212,7 @@ def _shaped(
     )
 
     def body(key, shape=(), dtype=np.float64):
-        return of(drawn(name, key, shape, dtype))
+        return of(drawn(key, shape, dtype, name))
 
     return public(1, name=name, doc=doc)(body)
 
@@ -316,9 +308,11 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
     weights = None if p is None else floating(p, "random.choice")
     if weights is not None and weights.shape != (n,):
         raise ShapeError(located(f"random.choice: p is f[{n}], a weight for each of a, got {weights.aval}"))
-    return take(items, _chosen(key, n, extents, replace, weights), axis=along)
+    chosen = _chosen(key, n, extents, replace, weights)
+    return chosen if type(a) is int else take(items, chosen, axis=along)
 
 
+@public(1)
 def _chosen(key: Any, n: int, extents: Ints, replace: bool, weights: Tensor | None) -> Tensor:
     """The numbers of the elements that are chosen."""
     if not replace:
@@ -326,10 +320,10 @@ def _chosen(key: Any, n: int, extents: Ints, replace: bool, weights: Tensor | No
             order = _order(key, n)
         else:  # as drawn one after the other: the largest of log p + Gumbel's numbers come first
             order = argsort(log(weights) + gumbel(key, weights.shape, weights.dtype), descending=True)
-        return reshape(part(order, 0, 0, math.prod(extents)), extents)
+        return reshape(order[: math.prod(extents)], extents)
     if weights is None:
         return randint(key, extents, 0, n)
     upto = cumsum(weights)
-    u = uniform(key, (*extents, 1), weights.dtype) * part(upto, 0, n - 1, n)
+    u = uniform(key, (*extents, 1), weights.dtype) * upto[-1:]
     passed = sum_(cast_to(u >= upto, I64), axis=-1)
     return minimum(passed, n - 1)

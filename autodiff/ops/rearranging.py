@@ -20,8 +20,8 @@ from .conversion import as_tensor, numbers_of
 from .declare import axes_in_order, axis_of, built, check_parts, common, counted, integer, several
 from .gathering import gathered, index_tensor
 from .joining import joined
-from .primitive import Ints, OwnPrimitive, linear, reduced_shape, spread_to
-from .shaping import on_axis, reshaped
+from .primitive import Ints, OwnPrimitive, linear, spread_to
+from .shaping import moveaxis, on_axis, reshaped
 from .slicing import part
 from .template import public
 
@@ -188,9 +188,8 @@ def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
     (i64[2] [1 3], i64[2] [2 4])
     """
     along = axis_of("unstack", axis, x.aval)
-    rest = reduced_shape(x.shape, (along,))
     check_parts("unstack", x.shape[along])
-    return tuple([reshaped(part(x, along, i, i + 1), rest) for i in range(x.shape[along])])
+    return tuple(moveaxis(x, along, 0))
 
 
 @public()

@@ -182,7 +182,7 @@ def _rises(what: str, known: Any) -> None:
         raise DispatchError(located(f"histogram: {what} rise, not {np.asarray(known)}"))
 
 
-@public(takes="f", operands=3)
+@public(3, takes="f", operands=3)
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Linear interpolation between points; beyond the ends as at the ends, or `left` and `right`.
 

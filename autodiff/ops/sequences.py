@@ -102,6 +102,7 @@ def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
     return found[0] if len(found) == 1 else found
 
 
+@public(1)
 def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
     """The slopes along one axis: sums of neighbours, each times a number that the distances give."""
     n = f.shape[axis]
@@ -231,7 +232,7 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Tensor:
     return summed(windows(a, n) * reshaped(v, (n, 1)), (0,))
 
 
-@public()
+@public(2)
 def convolve(a, v, mode="full"):
     """The convolution of two rows: y[k] = Σ a[i] v[k - i].
 
@@ -248,7 +249,7 @@ def convolve(a, v, mode="full"):
     return _slid(a, flip(v), mode)
 
 
-@public()
+@public(2)
 def correlate(a, v, mode="valid"):
     """The correlation of two rows: y[k] = Σ a[k + i] conj(v[i]).
 

@@ -23,7 +23,7 @@ from ..custom.context import BackwardContext
 from ..custom.host import note_read_only
 from ..custom.outputs import refuse_forgotten
 from ..custom.reads import refuse_closed, standing, tracked_by
-from ..errors import GradientDTypeError, GradientError, GradientShapeError, with_article
+from ..errors import GradientDTypeError, GradientError, GradientShapeError, meant, with_article
 from ..mode import MODE
 from ..ops import as_tensor, astype, project
 from ..tape.node import Node
@@ -81,7 +81,7 @@ def _by_name(
     if returned is None:
         refuse_forgotten(call.rule(), where, "return the gradients; `return None` says that they are zero")
     if isinstance(returned, dict) and not _is_the_gradient(call, returned):
-        return _checked_names(names, returned, needs, where)
+        return _checked_names(returned, needs, where)
     tensors = [n for n, p in call.arguments.items() if _is_tensor_argument(p, nodes)]
     if isinstance(returned, (tuple, list)):
         surplus = returned[len(names) :]
@@ -118,15 +118,12 @@ def _is_tensor_argument(packed: Packed, nodes: dict[int, Node]) -> bool:
     return any(p is not None and not nodes[p].kind.out.weak for p in packed.places)
 
 
-def _checked_names(names: list[str], returned: dict, needs: dict[str, bool], where: str) -> dict[str, Any]:
+def _checked_names(returned: dict, needs: dict[str, bool], where: str) -> dict[str, Any]:
     for name in returned:
         if name not in needs:
-            from difflib import get_close_matches  # for this message only
-
-            close = get_close_matches(str(name), names, n=1)
             raise GradientError(
                 f"{where} returned a gradient for {name!r}, which is no parameter\n"
-                f"  the parameters are {', '.join(names)}" + (f"; did you mean {close[0]!r}?" if close else "")
+                f"  the parameters are {', '.join(needs)}{meant(name, needs)}"
             )
     for name, need in needs.items():
         if need and name not in returned:
@@ -148,18 +145,23 @@ def _projected(value: Any, packed: Packed, nodes: dict[int, Node]) -> Any:
 
 
 def _leaves(name: str, packed: Packed, value: Any, where: str) -> list[tuple[int, Any]]:
-    """(place, gradient) for the tensors of one argument; None stands for a whole subtree."""
+    """(place, gradient) for the tensors of one argument; None stands for a whole subtree.
+
+    An array in a container is a constant, as one that is an argument by itself: its gradient goes nowhere (place -1).
+    """
     if value is None:
         return []
-    if all(p is None for p in packed.places):
+    statics, mend = iter(packed.statics), f"return None where not ctx.needs_input_grad.{name}"
+    places = [-1 if p is None and isinstance(next(statics), np.ndarray) else p for p in packed.places]
+    if all(p is None for p in places):
         if isinstance(value, (tuple, list, dict)) and all(g is None for g in tree.leaves(value)):
             return []
-        raise GradientError(f"{where} returned a gradient for {name!r}, which is no tensor; return None")
+        raise GradientError(f"{where} returned a gradient for {name!r}, which is no tensor; {mend}")
     parts = _parts(packed, value, name, f"{where}: the gradient for {name!r} must have the argument's container")
-    pairs = [(place, part) for place, part in zip(packed.places, parts, strict=True) if part is not None]
+    pairs = [(place, part) for place, part in zip(places, parts, strict=True) if part is not None]
     if any([place is None and isinstance(part, (Tensor, np.ndarray)) for place, part in pairs]):
-        raise GradientError(f"{where} returned a gradient inside {name!r} for what is no tensor; return None")
-    return [(place, part) for place, part in pairs if place is not None]
+        raise GradientError(f"{where} returned a gradient inside {name!r} for what is no tensor; return None for it")
+    return [(place, part) for place, part in pairs if place is not None and place >= 0]
 
 
 def _parts(packed: Packed, value: Any, name: str, refusal: str) -> list[Any]:
@@ -229,9 +231,7 @@ def _context(
     Of a forward that asked for values, what it made and saved is historyless.
     """
     static = as_it_is if node is None else partial(_given_or_made, node)
-    return BackwardContext(
-        call, tensor_at, static, lambda: node is not None and node.kind.released, is_wanted, needs
-    )
+    return BackwardContext(call, tensor_at, static, lambda: node is not None and node.kind.released, is_wanted, needs)
 
 
 def _call_user(

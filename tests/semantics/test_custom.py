@@ -328,6 +328,24 @@ def test_a_gradient_for_what_is_no_tensor_is_refused_naming_the_argument():
     assert x.grad is None
 
 
+def test_the_gradient_of_an_array_in_a_container_goes_nowhere():
+    """As of an array that is an argument itself: one rule serves parameters that track, and constant ones."""
+    rule = {"x": lambda g, s: g * s.w["a"], "w": lambda g, s: {"a": g * s.x, "b": g, "name": None}}
+    f = pair(
+        lambda ctx, x, w: ctx.save_for_backward(x=x, w=w) or x * w["a"] + w["b"],
+        lambda ctx, g: {name: of(g, ctx.saved_variables) for name, of in rule.items()},
+        (ad.Tensor, dict),
+    )
+    arrays = {"a": W, "b": X, "name": "layer"}
+    for way in (ad.grad, lambda f: ad.jit(ad.grad(f)), lambda f: lambda x: ad.vmap(ad.grad(f))(x[None])[0]):
+        np.testing.assert_array_equal(way(lambda x: f(x, arrays).sum())(X), W)
+    a = ad.tensor(W, requires_grad=True)
+    f(X, {**arrays, "a": a}).sum().backward()
+    np.testing.assert_array_equal(a.grad, X)
+    with pytest.raises(ad.GradientError, match="inside 'w' for what is no tensor; return None for it"):
+        f(ad.tensor(X, requires_grad=True), {**arrays, "b": 2.0}).sum().backward()
+
+
 def test_one_object_returned_for_two_inputs_shares_no_memory():
     f = pair(lambda ctx, x, w: x + w, lambda ctx, g: {"x": g, "w": g})
     for create_graph in (False, True):

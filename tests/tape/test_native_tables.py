@@ -8,7 +8,7 @@ import pytest
 
 import autodiff as ad
 from autodiff.ops import indexing, learner, recorder, template
-from autodiff.ops.einsum import _of_two
+from autodiff.ops.einsum import _of_items
 from autodiff.tape.leaves import copied_natively
 from codegen.runtime import record_table
 
@@ -164,7 +164,37 @@ def test_labels_of_einsum_are_known_by_value(native):
         for _ in range(4):
             found = ad.einsum("".join(list(text)), a, b).numpy()
             np.testing.assert_allclose(found, np.einsum(text, X, X.T))
-    assert len(_of_two.learned) == 2
+    assert len(_of_items.learned) == 2
+
+
+@pytest.mark.parametrize("name", ["einsum", "median", "quantile", "quantiles", "convolve", "correlate", "interp",
+                                  "gradient", "unstack", "randint", "choice", "bernoulli"])  # fmt: skip
+def test_what_depends_on_shapes_alone_is_put_down_without_its_body(name, native):
+    x, row = ad.tensor(RNG.normal(size=(4, 6)), requires_grad=True), ad.tensor(RNG.normal(size=6))
+    key = ad.random.key(0)
+    run = {
+        "einsum": lambda: ad.einsum("ij,kj,k->i", x, x, x[:, 0]),
+        "median": lambda: ad.median(x, axis=1),
+        "quantile": lambda: ad.quantile(x, 0.3),
+        "quantiles": lambda: ad.quantile(x, row[:2]),
+        "convolve": lambda: ad.convolve(row, row[:3]),
+        "correlate": lambda: ad.correlate(row, row),
+        "interp": lambda: ad.interp(x, row, row),
+        "gradient": lambda: ad.gradient(row, 0.5),
+        "unstack": lambda: ad.unstack(x),
+        "randint": lambda: ad.random.randint(key, (3,), 0, 9),
+        "choice": lambda: ad.random.choice(key, 6, (3,)),
+        "bernoulli": lambda: ad.random.bernoulli(key, 0.5, (3,)),
+    }[name]
+    for _ in range(6):
+        run()
+    calls = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 45, calls
 
 
 def test_a_body_takes_a_later_method(way):
