@@ -41,6 +41,7 @@ from .arguments import (
 from .backward import asked_of, check_not_released, passed, release, seed_for
 from .backward_pass import Group, again, group_of, pulled, recorded
 from .gradient import Gradients
+from .hooks import hooked
 
 # ---------------------------------------------------------------- of functions
 
@@ -321,4 +322,4 @@ def _group_of(node: Node, rare: Sequence[Node]) -> Group:
     """
     leaf = node.leaf
     found = () if leaf is None else tuple([n for n in rare if n.leaf is leaf])
-    return Group(found, leaf.hooks or None) if leaf is not None and found else Group((node,))
+    return Group(found, leaf.hooks or None) if leaf is not None and found else Group((hooked(node),))

@@ -138,16 +138,20 @@ def _with_room(t: Tensor) -> RichNode:
 
     A plain node has no room: what it did moves into a new one just before it, and it becomes that one's identity.
     """
-    node: Node = t.node
+    node = hooked(t.node)
     if isinstance(node, RichNode):
         return node
-    if node.kind.op is IDENTITY and isinstance(node.inputs[0], RichNode):
-        return node.inputs[0]
     before = rich_node(node.kind, node.inputs, node.value)
     before.number = node.number - 0.5  # after what it reads, before its readers
     alias = identity_of(before)
     node.kind, node.inputs = alias.kind, (before,)
     return before
+
+
+def hooked(node: Node) -> Node:
+    """The node with room for the hooks of a tensor, or the tensor's own where none was made."""
+    before = node.inputs[:1] if node.kind.op is IDENTITY and not isinstance(node, RichNode) else ()
+    return next((n for n in before if isinstance(n, RichNode)), node)
 
 
 def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:

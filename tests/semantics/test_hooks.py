@@ -176,6 +176,27 @@ def test_a_hook_registered_while_a_function_is_traced_or_differentiated_is_calle
         np.testing.assert_allclose(w.grad, [81.0, 81.0])
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("made", [ad.sin, ad.jit(ad.sin), lambda x: x[1:], lambda x: x])
+def test_the_gradient_by_a_tensor_is_the_one_that_its_hooks_leave(made, create_graph):
+    for _ in range(3):
+        y = made(parameter())
+        z = y * 3.0
+        hook = y.register_hook(lambda g: g * 10.0)
+        for factor in (10.0, 1.0):
+            (found,) = ad.grad((z * z).sum(), [y], create_graph=create_graph, retain_graph=True)
+            np.testing.assert_allclose(found.detach(), factor * 18.0 * y.detach().numpy())
+            hook.remove()
+
+
+@pytest.mark.parametrize("late", [lambda y: y.register_hook(lambda g: g), lambda y: y.retain_grad()])
+def test_a_hook_may_join_another_one_after_the_backward_pass(late):
+    y = parameter() * 2.0
+    y.register_hook(lambda g: g)
+    y.sum().backward()
+    late(y)
+
+
 def test_a_hook_on_one_of_several_outputs_of_a_custom_function_is_honoured():
     @ad.function
     def both(t): ...
