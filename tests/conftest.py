@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import os
 import re
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -179,6 +180,16 @@ def shared_folder(tmp_path_factory):
     return root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
 
 
+#: The folder of objects, in that of this run of the tests.
+OBJECTS = "objects_by_text"
+
+
+def pytest_sessionfinish(session):
+    """Tens of thousands of objects are of no use to another run."""
+    if not hasattr(session.config, "workerinput"):
+        shutil.rmtree(session.config._tmp_path_factory.getbasetemp() / OBJECTS, ignore_errors=True)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def compiled_once(shared_folder):
     """LLVM compiles each text once in a run, on any worker: another test that comes to it links the same object.
@@ -187,7 +198,7 @@ def compiled_once(shared_folder):
     """
     from codegen.runtime import engine, objects
 
-    folder = shared_folder / "objects_by_text"
+    folder = shared_folder / OBJECTS
     folder.mkdir(exist_ok=True)
     made, usual = objects.made, (engine.object_of, engine._object_of, engine._compiler)
 
