@@ -4,7 +4,9 @@ import gc
 import importlib.util
 import os
 import re
+import shutil
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -68,16 +70,6 @@ def pytest_collection():
     gc.freeze()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def heap():
-    """Collections go through what the tests of this file make, not through what earlier ones left in the tables.
-
-    Millions of objects after some thousand tests: 0.6 s for each of hundreds of full collections.
-    """
-    gc.collect()
-    gc.freeze()
-
-
 @pytest.fixture
 def thawed():
     """Nothing is frozen meanwhile, as in a program."""
@@ -87,20 +79,32 @@ def thawed():
     gc.freeze()
 
 
-@pytest.fixture(autouse=True)
-def alone():
-    """Small results that another test left pending, and something still holds, are not computed along here."""
+_files = []  # that of the test before
+_own_compiler = []  # the marks `llvm` of this test
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """A test finds the process as if it were alone.  (Fixtures of all tests take three times as long as a hook.)
+
+    Recording is native from the start: made beside the tests, it would be put in front amid one of them.
+
+    Collections go through what the tests of this file make, not through what earlier ones left in the tables: millions
+    of objects after some thousand tests, 0.6 s for each of hundreds of full collections.
+
+    Small results that another test left pending, and something still holds, are not computed along here.
+    """
+    from autodiff.ops import recorder
     from autodiff.tape.record import state
 
+    if not _files:
+        recorder.install()
+    if _files != [item.path]:
+        _files[:] = [item.path]
+        gc.collect()
+        gc.freeze()
     state.now.small.clear()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def recorded_natively():
-    """Recording is native from the start: made beside the tests, it would be put in front amid one of them."""
-    from autodiff.ops import recorder
-
-    recorder.install()
+    _own_compiler[:] = item.iter_markers("llvm")
 
 
 @pytest.fixture
@@ -116,15 +120,22 @@ def monkeypatch(monkeypatch):
     _forget_names()
 
 
+_stand_ins = {}  # for modules, by the modules that there are
+
+
 def _forget_names():
     """Have all stand-ins for modules look their names up anew."""
-    kind = type(later("codegen.lazily"))
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in ("autodiff", "codegen"):
-            for found in [x for x in vars(module).values() if type(x) is kind]:
-                home = vars(found)["_module"]
-                vars(found).clear()
-                vars(found)["_module"] = home
+    modules = dict(sys.modules)
+    key = tuple(map(id, modules.values()))
+    if key not in _stand_ins:
+        kind = type(later("codegen.lazily"))
+        ours = [m for name, m in modules.items() if name.partition(".")[0] in ("autodiff", "codegen")]
+        _stand_ins.clear()
+        _stand_ins[key] = [x for m in ours for x in vars(m).values() if type(x) is kind]
+    for found in _stand_ins[key]:
+        home = vars(found)["_module"]
+        vars(found).clear()
+        vars(found)["_module"] = home
 
 
 @pytest.fixture
@@ -167,6 +178,46 @@ def shared_folder(tmp_path_factory):
     """A folder of this run of the tests, the same for all workers."""
     root = tmp_path_factory.getbasetemp()
     return root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+
+#: The folder of objects, in that of this run of the tests.
+OBJECTS = "objects_by_text"
+
+
+def pytest_sessionfinish(session):
+    """Tens of thousands of objects are of no use to another run."""
+    if not hasattr(session.config, "workerinput"):
+        shutil.rmtree(session.config._tmp_path_factory.getbasetemp() / OBJECTS, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once(shared_folder):
+    """LLVM compiles each text once in a run, on any worker: another test that comes to it links the same object.
+
+    Not where a test has a disk cache of its own, looks at LLVM, or is marked `llvm`.
+    """
+    from codegen.runtime import engine, objects
+
+    folder = shared_folder / OBJECTS
+    folder.mkdir(exist_ok=True)
+    made, usual = objects.made, (engine.object_of, engine._object_of, engine._compiler)
+
+    def made_once(keys, text, disk, imports):
+        if disk or _own_compiler or usual != (engine.object_of, engine._object_of, engine._compiler):
+            return made(keys, text, disk, imports)
+        file = folder / objects.key_of(text)
+        try:
+            code = file.read_bytes()
+        except FileNotFoundError:
+            code, _ = engine.object_of(text)
+            beside = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+            beside.write_bytes(code)
+            beside.replace(file)
+        return engine.link(text, code, engine.exported_names(text), imports)
+
+    objects.made = made_once
+    yield
+    objects.made = made
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,9 @@ PROGRAMS = {
 CASES = pytest.mark.parametrize("name", PROGRAMS)
 
 
+jax.config.update("jax_disable_most_optimizations", True)  # of XLA, which compiles its part once for each test
+
+
 @pytest.fixture(autouse=True)
 def x64():
     with jax.enable_x64(True):

@@ -18,6 +18,7 @@ from autodiff.tape.record import state
 from codegen.garbage import set_in_context
 from codegen.runtime import engine
 
+pytestmark = pytest.mark.llvm  # an interrupt may come while LLVM compiles
 X = np.array([0.5, 1.0])
 #: At how many places each program is interrupted.
 PLACES = 20

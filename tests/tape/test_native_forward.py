@@ -25,7 +25,7 @@ def recorded(past, results, leaves, tracks):
 
 
 @pytest.mark.parametrize("tracks", [False, True])
-def test_machine_code_and_python_record_the_same(native, monkeypatch, tracks):
+def test_machine_code_and_python_record_the_same(native, patience, monkeypatch, tracks):
     reached, natively, by_python, go = 0, 0, [], Push._go
     monkeypatch.setattr(Push, "_go", lambda self, at: (by_python.append(self.order[at]), go(self, at))[1])
     for seed in range(200):

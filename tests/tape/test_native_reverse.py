@@ -76,7 +76,7 @@ def recorded(past, results, targets, masked, tracks):
 
 
 @pytest.mark.parametrize("tracks", [False, True])
-def test_machine_code_and_python_record_the_same(native, monkeypatch, tracks):
+def test_machine_code_and_python_record_the_same(native, patience, monkeypatch, tracks):
     reached = went = 0
     for seed in range(300):
         _made, past, results, targets, masked = recording(seed)
