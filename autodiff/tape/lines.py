@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -209,20 +208,18 @@ class belonging:
             self._lines.at, self._lines.stop = self._before
 
 
-@contextmanager
-def belonging_to_rules(lines: Lines | None, kind: str = "backward") -> Iterator[Callable[[Node], None]]:
-    """Gives what is told, inside, of each node to whose rule all belongs that is recorded from there on."""
-    if lines is None or (type(lines.at) is Derived and lines.at.kind == "jvp"):
-        yield lambda node: None
-        return
+def told_by_rules(
+    lines: Lines, order: Sequence[Node], places: Iterable[int], visit: Callable[[int], Any], kind: str = "backward"
+) -> None:
+    """Visit nodes, by their places; what is recorded meanwhile belongs to the rule of each."""
     before, stop = lines.at, lines.stop
-
-    def begin(node: Node) -> None:
-        lines.at = Derived.from_node(kind, node, line_of(place_of(lines, node)))
-
+    is_inside = type(before) is Derived and before.kind == "jvp"  # of what that rule belongs to
     try:
-        lines.stop = sys._getframe(2)
-        yield begin
+        for at in places:
+            if not is_inside:
+                lines.stop, node = sys._getframe(1), order[at]
+                lines.at = Derived.from_node(kind, node, line_of(place_of(lines, node)))
+            visit(at)
     finally:
         lines.at, lines.stop = before, stop
 

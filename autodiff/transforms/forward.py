@@ -21,7 +21,7 @@ from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import numpys
 from ..ops.primitive import zeros_of
 from ..tape.ask import evaluate
-from ..tape.lines import belonging_to_rules
+from ..tape.lines import told_by_rules
 from ..tape.node import Node
 from ..tape.record import DETACH, identity_of, noted, record, state
 from ..tape.walk import gradient_inputs, history
@@ -77,11 +77,11 @@ class Forth:
         if programs is not None:
             rules = programs.word | sort, programs.used, programs.stamp
             programs.go(programs.native.go_forth, order, made, range(len(order)), rules, self._go)
+        elif sort == PUSH and state.now.lines is not None:
+            told_by_rules(state.now.lines, order, range(len(order)), self._go, "jvp")
         else:
-            with belonging_to_rules(state.now.lines if sort == PUSH else None, "jvp") as begin:
-                for at, node in enumerate(order):
-                    begin(node)
-                    self._go(at)
+            for at in range(len(order)):
+                self._go(at)
         asked = zip(results, places[len(given) :], strict=True)
         self.results = [given.get(n) if at < 0 else self._at(at, noted) for n, at in asked]
 

@@ -33,7 +33,7 @@ from ..errors import Error, GradientError
 from ..mode import MODE
 from ..ops.cancelling import seen_by
 from ..ops.primitive import named, zeros_of
-from ..tape.lines import belonging_to_rules
+from ..tape.lines import told_by_rules
 from ..tape.node import Kind, Node
 from ..tape.plan import COUNTS
 from ..tape.record import noted, record, state
@@ -132,9 +132,12 @@ class Pull:
             rules = programs.word, programs.used, programs.stamp, SUMS[tracks], self._sum, self._hooked
             programs.go(programs.native.go_back, order, made, down, rules, self._visit)
             return
-        with recording_rules(tracks), belonging_to_rules(state.now.lines) as begin:
+        lines = state.now.lines
+        with recording_rules(tracks):
+            if lines is not None:
+                told_by_rules(lines, order, down, self._go)
+                return
             for at in down:
-                begin(order[at])
                 self._go(at)
 
     def reached(self) -> list[tuple[Node, Node, bool]]:
