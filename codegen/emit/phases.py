@@ -9,7 +9,7 @@
 A cheap body takes several registers per value, which hides the latency of its accumulators; so does one whose results
 come one after the other, which hides theirs. A dear one is written once, with a mask on every iteration, which costs
 little there (a branch where masks are dear) and saves half of the code. Without masks in the machine the rest runs
-one by one.
+one by one, or, where its length is known, in vectors of half the lanes each: 4, 2 and 1 of 7.
 
 Sums that a loop around others carries: runs of its iterations add up by themselves, and enter the sum.
 
@@ -48,8 +48,7 @@ _CHEAP, _MODERATE = 14, 40
 _LITTLE, _LONG, _FULL_BYTES = 6, 512, 64
 #: From here on a loop is written once, with a mask throughout.
 DEAR = 60
-#: The cost of AVX2's store under a mask: 12 cycles of floats, 6 of doubles (Zen 3).  x * s + b in rows of 5, 7 and 15
-#: floats takes .30, .40 and .50 of the time by vectors of 8, 4, 2 and 1; centred rows .5; 7 and 11 doubles .7.
+#: The cost of AVX2's store under a mask: 12 cycles of floats, 6 of doubles (Zen 3).  Rows of 5 floats without .3.
 _STORE_F32, _STORE_F64 = 28, 6
 
 #: The share of the cost, in arithmetic on numbers of half the bits, from which a vector has lanes for these; the few
@@ -62,9 +61,8 @@ _MOSTLY_NARROW = 0.5
 #: registers against one, ns per f64, Zen 4: a mixture of normals (.94) 4.6, 4.3 against 6.4; six sines (1.4) 9.1, 7.1
 #: against 13.3; exp, log, tanh mixed (.59) 4.2, 4.0 against 3.9.
 _WAITS, _WAITS_LONG = 0.7, 1.3
-#: Narrower vectors take two from this share of functions on: a processor has no more of them under way, and waits as
-#: long.  Two against one, Zen 3: sin, exp, log, atan (all) per f32 3.1 and 4.1, per f64 8.5 and 10.3; a large loop
-#: (.38) 21 and 26; distances and divisions (none) 351 and 318.
+#: Narrower vectors, of which no more are under way, take two from this share of functions on.  Two against one, Zen 3:
+#: sin, exp, log, atan (all) 8.5 and 10.3; a large loop (.38) 21 and 26; distances and divisions (none) 351 and 318.
 _PARTLY = 0.3
 #: A large loop has no registers left, but a function that it calls has.  One, two, four registers, us per 1,000
 #: elements, by what part of the cost is functions: of 200 operations .1 64, 44, 60; .6 167, 103, 92; most 78, 48, 35.
@@ -89,10 +87,7 @@ class Phase:
 
 
 def phases(plan: LoopPlan, trips: int | None, target: Target, *, in_one: bool = False) -> list[Phase]:
-    """The phases of a loop; together they run over all of its elements.
-
-    in_one     few elements are one vector, also where several without a mask take less time
-    """
+    """The phases of a loop; together they run over all of its elements, of which few are one vector if `in_one`."""
     # The element that is searched counts, not its place, which is an i64.
     bits = max([max(r.type.bits, plan.bits // 2) for r in plan.reductions if r.better], default=plan.bits)
     registers = _registers(plan, target)
@@ -101,48 +96,40 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, in_one: bool = 
         registers = 8
     if registers == 1 and plan.narrow >= _MOSTLY_NARROW * plan.cost:
         bits = min(bits, NARROW)
-    lanes = max(1, target.vector_bytes * 8 // max(bits, 8))
-    lanes = min(lanes, 64)
+    lanes = target.vector_bytes * 8 // max(bits, 8)
     wide = lanes * registers
-    if trips is not None and (trips <= 1 or (not target.has_masks and trips < 4)):
+    if trips is not None and trips <= 1:
         return [Phase(1, trips, False)]
     if trips is not None and trips <= max(wide, 2 * lanes):
         whole = 1 << (trips - 1).bit_length()
-        if not in_one and _is_split(plan, trips % lanes, bits, target):
-            return _falling(trips)
-        if whole == trips or target.has_masks:
+        if whole == trips or (target.has_masks and (in_one or not _is_split(plan, trips % lanes, bits, target))):
             return [Phase(whole, trips, whole != trips)]
-        whole //= 2
-        return [Phase(whole, whole, False), Phase(1, trips - whole, False)]
+        return _falling(trips)
     if trips is not None and trips % wide == 0:
         return [Phase(wide, trips, False)]
     is_dear = plan.cost >= DEAR and plan.near is None  # under a mask there is no iteration away from edges
-    if target.has_masks and (is_dear or wide == lanes == 1) and not plan.picks:
+    if target.has_masks and is_dear and not plan.picks:
         # Half of the last of few vectors would be empty.
         is_halved = registers == 2 and trips is not None and trips < 4 * wide and trips % wide <= lanes
         return [Phase(lanes if is_halved else wide, trips, True)]
     full, rest = (trips - trips % wide, trips % wide) if trips is not None else (None, None)
     found = [Phase(wide, full, False)]
+    if rest is not None and (not target.has_masks or _is_split(plan, rest % lanes, bits, target)):
+        return [*found, *_falling(rest)]
     # A mask that only the run knows makes gathers of what is picked, which one by one is quicker.
-    if target.has_masks and not (plan.picks and rest is None):
-        # To make narrower vectors of extremes and their places takes longer than one wide one with a mask.
-        unknown = wide if any([r.is_place for r in plan.reductions]) else lanes
-        if rest and _is_split(plan, rest % lanes, bits, target):
-            return [*found, *_falling(rest)]
-        last = unknown if rest is None else min(wide, 1 << (rest - 1).bit_length())
-        return [*found, Phase(last, rest, rest != last)]
-    if rest is not None and rest >= lanes and wide > lanes:
-        found.append(Phase(lanes, rest - rest % lanes, False))
-        rest %= lanes
-    return found if rest == 0 else [*found, Phase(1, rest, False)]
+    if rest is None and (plan.picks or not target.has_masks):
+        return [*found, Phase(1, None, False)]
+    # To make narrower vectors of extremes and their places takes longer than one wide one with a mask.
+    unknown = wide if any([r.is_place for r in plan.reductions]) else lanes
+    last = unknown if rest is None else min(wide, 1 << (rest - 1).bit_length())
+    return [*found, Phase(last, rest, rest != last)]
 
 
 def _is_split(plan: LoopPlan, rest: int, bits: int, target: Target) -> bool:
     """True if the last elements, fewer than a vector has lanes, are stored by several vectors rather than by a mask."""
-    # A mask of one lane is none.
-    if rest < 2 or plan.cost > _CHEAP or plan.reductions or not target.masks_are_dear:
-        return False
-    return plan.cost * (rest.bit_count() - 1) <= (_STORE_F32 if bits <= NARROW else _STORE_F64)
+    more = plan.cost * (rest.bit_count() - 1)
+    is_cheap = plan.cost <= _CHEAP and more <= (_STORE_F32 if bits <= NARROW else _STORE_F64)
+    return rest > 1 and is_cheap and not plan.reductions and target.masks_are_dear  # a mask of one lane is none
 
 
 def _falling(trips: int) -> list[Phase]:

@@ -125,7 +125,7 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
     parameters = [k.argument(p) for p in _parameters(name)]
     parts = _PARTS.get(name, (name,))
     results = [_WRITERS[part](k, *parameters) for part in parts]
-    far = [part for part in parts if _has_far(part, k)]
+    far = [part for part in parts if part in _FAR and (k.has_fma or part != "fmod")]
     callee = k.name_of(f"{name}.far")
     if far:
         places = [parts.index(part) for part in far]
@@ -138,11 +138,6 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
     write = _bell_far if far == ["bell"] else _far
     called, declared = write(far, callee, suffix, lanes, target)
     return text, {callee: called}, k.declarations | declared
-
-
-def _has_far(name: str, k: FunctionCode) -> bool:
-    """True if a function needs another way for far arguments on this machine."""
-    return name in _FAR and not (name == "fmod" and not k.has_fma)
 
 
 def _parameters(name: str) -> tuple[str, ...]:

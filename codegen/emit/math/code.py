@@ -98,9 +98,6 @@ class Lane:
     def __gt__(self, other: Lane | Number) -> Lane:
         return self._compare("ogt", "sgt", other)
 
-    def __le__(self, other: Lane | Number) -> Lane:
-        return self._compare("ole", "sle", other)
-
     def __ge__(self, other: Lane | Number) -> Lane:
         return self._compare("oge", "sge", other)
 

@@ -58,9 +58,12 @@ def scaled(k: FunctionCode, x: Lane, shifted: Lane) -> Lane:
 
 def exp(k: FunctionCode, x: Lane) -> Lane:
     """e**x within 1 ulp."""
-    if k.fills_registers:
-        return _by_tables(k, _clamped(k, x))
-    return exp_beside(k, x)
+    if not k.fills_registers:
+        return exp_beside(k, x)
+    x, (high, low), whole = _clamped(k, x), LN2[k.suffix], magic(k) / k.pick(16, 32)
+    shifted = k.mad(x, 1 / math.log(2), whole)
+    n = shifted - whole
+    return _of_parts(k, shifted, n, k.mad(n, -low, k.mad(n, -high, x)))
 
 
 def exp_beside(k: FunctionCode, x: Lane) -> Lane:
@@ -73,15 +76,6 @@ def _clamped(k: FunctionCode, x: Lane) -> Lane:
     """x, or where e**x is 0 or infinite a number of which it is that too."""
     low, high = k.pick((-746.0, 710.0), (-104.0, 89.0))
     return k.at_least(k.at_most(x, high), low)
-
-
-def _by_tables(k: FunctionCode, x: Lane) -> Lane:
-    """e**x for x that has been clamped."""
-    high, low = LN2[k.suffix]
-    whole = magic(k) / k.pick(16, 32)
-    shifted = k.mad(x, 1 / math.log(2), whole)
-    n = shifted - whole
-    return _of_parts(k, shifted, n, k.mad(n, -low, k.mad(n, -high, x)))
 
 
 def _of_parts(k: FunctionCode, shifted: Lane, n: Lane, r: Lane) -> Lane:

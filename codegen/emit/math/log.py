@@ -19,7 +19,6 @@ care.  The first two terms have a short first part each, whose sum is exact; c i
 from __future__ import annotations
 
 import math
-import struct
 
 from .code import FunctionCode, Lane
 from .coefficients import LOG_F32, LOG_F64
@@ -36,13 +35,6 @@ from .tables import (
     LOGS_E_F32,
     LOGS_E_F64,
 )  # fmt: skip
-
-#: The bits of sqrt(1/2): a mantissa below it belongs to the exponent before.
-_SQRT_HALF_BITS = {
-    "f64": struct.unpack("<q", struct.pack("<d", math.sqrt(0.5)))[0],
-    "f32": struct.unpack("<i", struct.pack("<f", math.sqrt(0.5)))[0],
-}
-
 
 #: 1 / log(base), the first part short: its product with a number of as many bits is exact.
 _PER_LOG = {
@@ -74,13 +66,14 @@ def decompose(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
     lift = k.mantissa + 2
     is_subnormal = x < 2.0 ** (1 - k.bias)
     e, m = _decompose_normal(k, k.select(is_subnormal, x * 2.0**lift, x))
-    return e - k.select(is_subnormal, k.constant(float(lift)), 0.0), m
+    return e - k.select(is_subnormal, k.constant(lift), 0.0), m
 
 
 def _decompose_normal(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
     """The same, of x that is no subnormal."""
     bits = k.bits(x)
-    biased = bits - (_SQRT_HALF_BITS[k.suffix] - (k.bias << k.mantissa))
+    # A mantissa below sqrt(1/2) belongs to the exponent before.
+    biased = bits - k.bits(k.constant(math.sqrt(0.5))) + (k.bias << k.mantissa)
     # The exponent becomes a float as the low bits of 2**mantissa.
     shift = 2.0**k.mantissa
     e = k.from_bits((biased >> k.mantissa) | k.bits(k.constant(shift))) - (shift + k.bias)
