@@ -23,7 +23,7 @@ from .lines import Lines
 from .record import state
 
 
-class Block:
+class ModeBlock:
     """A context manager, re-entrant, of a block that records in another mode."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Block:
             self._before.pop()
 
 
-class _GradMode(Block):
+class _GradMode(ModeBlock):
     """A block that records with gradients or without; it is also a decorator."""
 
     _value: bool

@@ -14,14 +14,14 @@ from ..config import config
 from ..errors import GradientError, caller
 from ..mode import MODE, Mode
 from ..tape.ask import evaluate
-from ..tape.modes import Block
+from ..tape.modes import ModeBlock
 from ..tape.node import Node
 from ..tape.plan import data
 from ..tape.record import state
 from ..tensor import Tensor
 
 
-class detect_anomaly(Block):
+class detect_anomaly(ModeBlock):
     """Raise GradientError inside the block at the first rule whose gradient is nan or inf.
 
     The error names the operation, the line that recorded it (if that was inside, too) and the rule.  Slow: for
