@@ -62,8 +62,8 @@ OF_FUNCTIONS = {
 
 #: Methods of tensors of PyTorch that are functions here.
 _FUNCTIONS = (
-    "ceil", "diag", "erf", "flip", "floor", "isnan", "log1p", "log2", "median", "nonzero", "norm", "outer", "roll",
-    "sign", "split", "tan", "tril", "triu", "where",
+    "ceil", "diag", "erf", "flip", "floor", "isnan", "log1p", "log2", "median", "nonzero", "norm", "outer",
+    "quantile", "roll", "sign", "split", "tan", "tril", "triu", "where",
 )
 
 #: Attributes of tensors of PyTorch and JAX, and their names here.
@@ -78,11 +78,13 @@ _WRITTEN = {
     "add": "t + other", "at": "x[i] = v, or ad.add_at(x, i, v)", "bmm": "t @ other", "bool": "t.astype(bool)",
     "chunk": "ad.array_split(t, parts)", "detach_": "t = t.detach()", "div": "t / other",
     "double": "t.astype(ad.float64)", "float": "t.astype(ad.float32)",
-    "gather": "ad.take_along_axis(t, indices, axis)", "index_add_": "ad.add_at(t, i, v)",
-    "index_select": "t.take(indices, axis)", "int": "t.astype(ad.int32)", "long": "t.astype(ad.int64)",
+    "gather": "ad.take_along_axis(t, indices, axis)", "index_add": "ad.add_at(t, i, v)",
+    "index_add_": "ad.add_at(t, i, v)", "index_select": "t.take(indices, axis)", "int": "t.astype(ad.int32)",
+    "long": "t.astype(ad.int64)",
     "masked_fill": "ad.where(mask, value, t)", "masked_select": "t[mask]",
     "matmul": "t @ other, or ad.matmul(t, other)", "mm": "t @ other", "mul": "t * other", "mv": "t @ other",
-    "neg": "-t", "pow": "t ** other", "scatter_": "t[i] = v", "scatter_add_": "ad.add_at(t, i, v)",
+    "neg": "-t", "pow": "t ** other", "scatter_": "t[i] = v", "scatter_add": "ad.add_at(t, i, v)",
+    "scatter_add_": "ad.add_at(t, i, v)",
     "sort": "ad.sort(t)", "sub": "t - other", "t": "t.T", "to": "t.astype(dtype); there is one device, the CPU",
     "topk": "ad.sort(t, descending=True)[:k]", "type": "t.astype(dtype); t.dtype is its dtype",
     "unbind": "ad.unstack(t)", "unsqueeze": "ad.expand_dims(t, axis), or t[None]", "zero_grad": "t.grad = None",

@@ -43,7 +43,9 @@ def _in_jit(see):
     ad.jit(lambda c: (see(c), c)[1])(ad.tensor(ONES, requires_grad=True))
 
 
-@pytest.mark.parametrize("asked", [lambda t: t.numpy(), np.asarray, lambda t: t.tolist()])
+@pytest.mark.parametrize(
+    "asked", [lambda t: t.numpy(), np.asarray, lambda t: t.tolist(), lambda t: float((t + 1.0).sum())]
+)
 @pytest.mark.parametrize("run", [_in_scan, _in_fori, _in_while, _in_vmap, _in_checkpoint, _in_jit])
 def test_a_value_that_left_its_trace_is_told_to_have_left_it(run, asked):
     escaped = _escaped(run)
@@ -218,3 +220,14 @@ def test_the_rank_of_no_matrices_is_no_ranks_and_of_empty_ones_0(shape):
 @pytest.mark.parametrize("shape", [(0, 1, 3), (1, 0, 3)])
 def test_extremes_of_no_rows_that_were_reshaped_are_none(f, shape):
     assert ad.jit(lambda x: f(ad.reshape(x, shape), axis=-1))(np.ones((0, 3))).shape == shape[:-1]
+
+
+def test_a_tensor_of_another_library_that_tracks_is_told_of_the_way_in():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ad.DispatchError, match=r"torch.Tensor, which gives no array[^\0]*ad.interop.torch.wrap\(f\)"):
+        ad.sum(torch.ones(3, requires_grad=True))
+
+
+def test_einsum_of_nothing_says_what_it_takes():
+    with pytest.raises(TypeError, match="takes a string of labels and arrays"):
+        ad.einsum()

@@ -131,7 +131,8 @@ def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndar
         kind = f"{type(x).__module__.partition('.')[0]}.{type(x).__qualname__}"
         raise DispatchError(located(
             f"{where}{what} is a {kind}, which gives no array: {error}",
-            "pass its values as a NumPy array, in the memory of the CPU and without a history of its own",
+            "pass its values as a NumPy array, in the memory of the CPU and without a history of its own;\n"
+            "  a function of that library, with gradients, is ad.interop.torch.wrap(f), or ad.interop.jax.wrap(f)",
         )) from error
     return found
 

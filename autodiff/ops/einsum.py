@@ -130,10 +130,8 @@ def _read(subscripts: str, ranks: tuple[int, ...]) -> tuple[list[Labels], Labels
 
 def _labelled(subscripts: str, term: str, rank: int) -> Labels:
     letters = len(term.replace("...", ""))
-    if "..." not in term and letters != rank:
+    if letters > rank or (letters < rank and "..." not in term):
         raise _refused(subscripts, f"{term!r} has {letters} labels for {rank} axes")
-    if letters > rank:
-        raise _refused(subscripts, f"{term!r} has more labels than the {rank} axes")
     return _labels_of(subscripts, term, tuple([str(i) for i in reversed(range(rank - letters))]))
 
 

@@ -143,7 +143,7 @@ def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, we
         raise DispatchError(located(f"{name}: method is {', '.join(map(repr, _PLACES))}, not {method!r}"))
     each = q if isinstance(q, list | tuple) else [q]
     are_numbers = all([isinstance(one, int | float | np.generic) for one in each])  # arrays are not looked at
-    if are_numbers and any([bool(one < 0 or one > per) for one in each]):
+    if are_numbers and any([one < 0 or one > per for one in each]):
         raise DispatchError(located(f"{name}: q is from 0 to {per:g}, not {q!r}"))
     shares = weak_number(q, F64) if type(q) in (int, float) else q
     return _quantiles((x, shares, *([] if weights is None else [weights])), name, axis, method, keepdims)
@@ -154,7 +154,7 @@ def _quantiles(arrays: Any, name: str, axis: Any, method: str, keepdims: bool) -
     """`_found` of elements, shares and perhaps weights."""
     x, q, *weights = arrays
     skips, per = name.startswith("nan"), 100.0 if name.endswith("percentile") else 1.0
-    (given,) = common(name, (("q", q),), "f")
+    (given,) = common(name, [("q", q)], "f")
     x, q = common(name, (("x", x), ("q", q)), "f")
     axes = axes_of(name, axis, x.aval)
     if not x.size:
@@ -168,7 +168,7 @@ def _quantiles(arrays: Any, name: str, axis: Any, method: str, keepdims: bool) -
     else:
         if method != "inverted_cdf":
             raise ValueError(located(f"{name}: weights are for the method 'inverted_cdf'"))
-        (w,) = common(name, (("weights", weights[0]),), "f")
+        (w,) = common(name, [("weights", weights[0])], "f")
         w = cast_to(rows_along(spread_to(weights_along(name, w, x, axis), x.shape), axes), F64)
         y = _at_weights(rows, shares, w, skips=skips)
     shape = kept(x.shape, axes) if keepdims else rows.shape[:-1]

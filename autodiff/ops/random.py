@@ -34,7 +34,7 @@ from .declare import axis_of, common, documented
 from .elementwise import erf, expm1, log, log1p, sqrt
 from .extremes import argmax
 from .gathering import take
-from .primitive import F64, I64, Ints
+from .primitive import F64, I64, Ints, reduced_shape
 from .random_keys import bits, fold_in, fraction, key, numbered, of_key, split
 from .reductions import cumsum, sum_
 from .rows import argsort
@@ -150,7 +150,7 @@ def bernoulli(key, p=0.5, shape=None):
     >>> ad.random.bernoulli(ad.random.key(0), [0.0, 1.0])
     bool[2] [False  True]
     """
-    (p,) = common("random.bernoulli", (("p", p),), "f")
+    (p,) = common("random.bernoulli", [("p", p)], "f")
     u = _unit(key, p.shape if shape is None else shape, p.dtype, "bernoulli")
     return _fits("bernoulli", u < p, u.shape)
 
@@ -257,7 +257,7 @@ def categorical(key, logits, axis=-1, shape=None):
     """
     logits = floating(logits, "random.categorical")
     along = axis_of("random.categorical", axis, logits.aval)
-    rest = (*logits.shape[:along], *logits.shape[along + 1 :])
+    rest = reduced_shape(logits.shape, (along,))
     wanted = rest if shape is None else extents_of("random.categorical", shape)
     front = wanted[: len(wanted) - len(rest)]
     if (*front, *rest) != wanted:

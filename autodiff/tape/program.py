@@ -234,13 +234,23 @@ def placed(
     return Program([n.kind.out.aval for n in inputs], kinds, words.tobytes()), inputs, place
 
 
-def without_value() -> ConcretizationError:
-    """An error for whoever asks for the value of an argument of a trace."""
+def is_tracing() -> bool:
+    """True if this thread is tracing a function."""
+    mode = MODE.get()
+    return mode.closely or mode.lightly
+
+
+def without_value(
+    what: str = "", instead: str = "use ad.where or ad.cond instead of `if`, ad.exp and the like instead of math.exp"
+) -> ConcretizationError:
+    """An error for whoever asks for the value of an argument of a trace, in it or after it.   what: was asked for"""
+    when = ": inside jit, vmap, checkpoint and loops there are no values yet"
+    mend = f"{instead};\n  or mark the argument static (static_argnums), in vmap give it in_axes=None"
+    if not is_tracing():
+        when = " after its trace, so it never has one"
+        mend = "a traced function leaves no tensors outside: let it return what is wanted"
     return ConcretizationError(
-        "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
-        f"  asked at {caller()}\n"
-        "  use ad.where or ad.cond instead of `if`, ad.exp and the like instead of float() and math.exp,\n"
-        "  mark the argument static (static_argnums), in vmap give it in_axes=None, or leave them"
+        f"the value of a traced argument was asked for{when}\n  asked at {caller()}{what}\n  {mend}"
     )
 
 

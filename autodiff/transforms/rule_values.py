@@ -159,7 +159,7 @@ def _leaves(name: str, packed: Packed, value: Any, where: str) -> list[tuple[int
         raise GradientError(f"{where} returned a gradient for {name!r}, which is no tensor; {mend}")
     parts = _parts(packed, value, name, f"{where}: the gradient for {name!r} must have the argument's container")
     pairs = [(place, part) for place, part in zip(places, parts, strict=True) if part is not None]
-    if any([place is None and isinstance(part, (Tensor, np.ndarray)) for place, part in pairs]):
+    if any([place is None and isinstance(part, Tensor | np.ndarray) for place, part in pairs]):
         raise GradientError(f"{where} returned a gradient inside {name!r} for what is no tensor; return None for it")
     return [(place, part) for place, part in pairs if place is not None and place >= 0]
 

@@ -6,22 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import (
-    ConcretizationError,
-    DTypeError,
-    GradientError,
-    LostGradientWarning,
-    ShapeError,
-    caller,
-    located,
-    warn,
-)
+from ..errors import ConcretizationError, DTypeError, GradientError, LostGradientWarning, ShapeError, located, warn
 from ..frames import is_shown
 from ..mode import MODE
 from ..ops import stop_gradient
 from ..tape.ask import value_of
 from ..tape.leaks import is_traced
 from ..tape.node import Node
+from ..tape.program import is_tracing, without_value
 from ..tape.record import DETACH, another, record, state
 from ..tensor import Tensor
 from ..tracebacks import border, shorten
@@ -29,7 +21,7 @@ from ..tracebacks import border, shorten
 
 def _refuse_losing_gradient(t: Tensor, what: str) -> None:
     if t.node.kind.out.requires_grad and not t.masked and MODE.get().tracks:
-        if t.node.value is None and not _is_tracing() and is_traced(t.node):
+        if t.node.value is None and not is_tracing() and is_traced(t.node):
             return  # it has left its trace and never has a value: who asks for it is told so
         if is_shown():
             return
@@ -38,12 +30,6 @@ def _refuse_losing_gradient(t: Tensor, what: str) -> None:
             "compute with ad.* functions: ad.asarray makes tensors of operands, ad.stack one of a list of tensors;\n"
             "  t.detach().numpy() has the value alone, through which no gradient flows",
         ))
-
-
-def _is_tracing() -> bool:
-    """True if this thread is tracing a function."""
-    mode = MODE.get()
-    return mode.closely or mode.lightly
 
 
 #: Advice for code that asks for a value where there is none.
@@ -62,19 +48,7 @@ def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
     except ConcretizationError:
         if not is_traced(t.node):
             raise
-    where = f"  asked at {caller()}: {what} of a {t.aval}"
-    if not _is_tracing():
-        raise ConcretizationError(
-            "the value of a traced argument was asked for after its trace, so it never has one\n"
-            f"{where}\n"
-            "  a traced function leaves no tensors outside: let it return what is wanted"
-        )
-    raise ConcretizationError(
-        "the value of a traced argument was asked for: inside jit and vmap there are no values yet\n"
-        f"{where}\n"
-        f"  {instead};\n"
-        "  or mark the argument static (static_argnums), in vmap give it in_axes=None"
-    )
+    raise without_value(f": {what} of a {t.aval}", instead)
 
 
 def number(t: Tensor, what: str, instead: str = _AS_A_NUMBER) -> Any:
