@@ -31,8 +31,7 @@ from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .arguments import tracks_outside
-from .hooks import run_hooks
-from .reverse import Many, Pull, recording_rules
+from .reverse import Many, Pull, left_by_hooks, recording_rules
 
 
 class Group(NamedTuple):
@@ -61,7 +60,7 @@ def emit(
     for i, group in enumerate(groups):
         if group.hooks and (total := found[i]) is not None:
             with recording_rules(tracks or is_kept):
-                found[i] = _hooked(group.hooks, total, many)
+                found[i] = left_by_hooks(group.hooks, total, many)
     return untracked(found) if is_kept and not tracks else found
 
 
@@ -110,10 +109,6 @@ def untracked(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
 def _total(terms: Sequence[Tensor | None]) -> Tensor | None:
     there = [t for t in terms if t is not None]
     return reduce(add, there) if there else None
-
-
-def _hooked(hooks: dict[Any, Callable], total: Tensor, many: Many | None) -> Tensor | None:
-    return run_hooks(hooks, total) if many is None else many.each(lambda bars: [run_hooks(hooks, bars[0])], [total])[0]
 
 
 # ---------------------------------------------------------------- asks

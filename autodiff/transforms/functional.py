@@ -316,10 +316,7 @@ def _as_leaves(gradients: Sequence[np.ndarray | None]) -> list[Tensor | None]:
 
 
 def _group_of(node: Node, rare: Sequence[Node]) -> Group:
-    """The gradient of a tensor: of its node, or of those of a history that hold a value of its leaf.
-
-    rare    the `uncommon` nodes of the history
-    """
+    """The gradient of a tensor: of its node, or of those `rare` ones of a history that hold values of its leaf."""
     leaf = node.leaf
     found = () if leaf is None else tuple([n for n in rare if n.leaf is leaf])
     return Group(found, leaf.hooks or None) if leaf is not None and found else Group((hooked(node),))

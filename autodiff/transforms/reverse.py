@@ -70,6 +70,13 @@ _OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN = 1, 2, 4, 8, 16, 32
 Seed = tuple[Node, Node] | tuple[Node, Node, bool]
 
 
+def left_by_hooks(hooks: dict[Any, Callable], bar: Tensor, many: Many | None) -> Tensor:
+    """A cotangent, or many, as hooks leave it."""
+    left = run_hooks(hooks, bar) if many is None else many.each(lambda bars: [run_hooks(hooks, bars[0])], [bar])[0]
+    assert left is not None
+    return left
+
+
 class recording_rules:
     """Record what rules compute: nothing is forced, and gradients are tracked only if wanted."""
 
@@ -211,14 +218,9 @@ class Pull:
 
     def _hooked(self, node: Node, bar: Node) -> Node:
         """The cotangent of a node as its hooks leave it."""
-        hooks = node.hooks
-        assert hooks is not None
+        assert node.hooks is not None
         with recording_rules(self.tracks):
-            if self.many is None:
-                return run_hooks(hooks, noted(bar)).node
-            (t,) = self.many.each(lambda bars: [run_hooks(hooks, bars[0])], [noted(bar)])
-        assert t is not None
-        return t.node
+            return left_by_hooks(node.hooks, noted(bar), self.many).node
 
     def _sum(self, old: Node, new: Node) -> Node:
         with recording_rules(self.tracks):
