@@ -1,6 +1,7 @@
 """A rule's program records what the rule records, in each direction: see `transforms.rule_programs`."""
 
 import os
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -50,6 +51,16 @@ def test_a_program_records_what_its_rule_records(case):
             assert recorded([y.node], seeds, tracked, bool(is_other)) == expected
 
 
+@contextmanager
+def patience(count):
+    """This patience meanwhile."""
+    before, ad.config.patience = ad.config.patience, count
+    try:
+        yield
+    finally:
+        ad.config.patience = before
+
+
 def values(tensors):
     """The values of those that are there."""
     return [np.asarray(t.detach()) for t in tensors if t is not None]
@@ -57,6 +68,12 @@ def values(tensors):
 
 @law(SMOOTH)
 def test_many_cotangents_at_once_give_what_each_of_them_gives(case):
+    """Single precision by machine code, the rest as a program is evaluated when it comes for the first time."""
+    with patience(0 if np.float32 in case.dtypes else 8):
+        _many_cotangents_give_what_each_gives(case)
+
+
+def _many_cotangents_give_what_each_gives(case):
     leaves = [ad.tensor(x, requires_grad=i in case.wrt) for i, x in enumerate(case.point(rng_of(case)))]
     y = case.f(*leaves)
     tracked, past = tuple([leaves[i].node for i in case.wrt]), history([y.node])
