@@ -17,7 +17,8 @@ from codegen.symbols import as_float
 
 from ..custom.function import Function
 from ..errors import DispatchError, located
-from ..tape import another, weak_number
+from ..tape import another, number_leaf
+from ..tape.leaves import as_number
 from ..tensor import Tensor
 from .arithmetic import add, multiply
 from .conditions import between, clip, isnan
@@ -145,7 +146,7 @@ def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, we
     are_numbers = all([isinstance(one, int | float | np.generic) for one in each])  # arrays are not looked at
     if are_numbers and any([one < 0 or one > per for one in each]):
         raise DispatchError(located(f"{name}: q is from 0 to {per:g}, not {q!r}"))
-    shares = weak_number(q, F64) if type(q) in (int, float) else q
+    shares = as_number(number_leaf(q, F64)) if type(q) in (int, float) else q
     return _quantiles((x, shares, *([] if weights is None else [weights])), name, axis, method, keepdims)
 
 
