@@ -247,9 +247,7 @@ def placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any
     return exchanged([None] * count, places, values)
 
 
-def interned(
-    arguments: Sequence[Node], hidden: Sequence[Node], results: Sequence[Node], order: Sequence[Node]
-) -> Body:
+def interned(arguments: Sequence[Node], hidden: Sequence[Node], results: Sequence[Node], order: Sequence[Node]) -> Body:
     """The body of this structure that was met before, or a new one."""
     number = {n: i for i, n in enumerate([*arguments, *hidden, *order])}
     parts: list[Any] = [n.kind.out for n in (*arguments, *hidden)]

@@ -86,9 +86,7 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     return _scanned(f, init, xs, length, reverse, "scan")
 
 
-def _scanned(
-    f: Callable, init: Any, xs: Any, length: int | None, reverse: bool, name: str
-) -> tuple[Any, Any]:
+def _scanned(f: Callable, init: Any, xs: Any, length: int | None, reverse: bool, name: str) -> tuple[Any, Any]:
     """The loop, called by the name that the user knows it by."""
     elements, nesting = Nesting.of(xs)
     tensors = [as_tensor(x, "scan", "xs") for x in elements]

@@ -253,9 +253,7 @@ def derived(
         return Traced(bodies, [*hidden, *[handle(data_node(n.kind, n.value)) for n in numbers]], [])
     asked, since = state.now.asked, new_number()
     with observed() as choices:
-        traced = trace(
-            *[(f, [xs]) for (f, _, _), xs in zip(calls, examples, strict=True)], hidden=hidden, known=known
-        )
+        traced = trace(*[(f, [xs]) for (f, _, _), xs in zip(calls, examples, strict=True)], hidden=hidden, known=known)
     outside = [t.node for t in traced.hidden[len(hidden) :]]
     are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
     if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):

@@ -181,9 +181,7 @@ def _sizes_of(given: Sequence[Aval | SizedAval]) -> list[str]:
     """The names of sizes, in the order in which they are met."""
     names = list(dict.fromkeys([name for a in given if isinstance(a, SizedAval) for name in a.names]))
     if len(names) > MOST_SIZES:
-        raise Error(located(
-            f"export: {len(names)} sizes ({', '.join(names)}), and there are at most {MOST_SIZES}"
-        ))
+        raise Error(located(f"export: {len(names)} sizes ({', '.join(names)}), and there are at most {MOST_SIZES}"))
     for name in names:
         if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or is_reserved(name):
             raise Error(located(f"export: {name!r} cannot be the name of a size in C"))

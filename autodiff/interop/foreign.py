@@ -142,9 +142,7 @@ class _Foreign:
         foreign.__name__ = name
         self.foreign = foreign
 
-    def call(
-        self, structure: tree.Structure, chain: Chain, leaves: list[Any], is_first: bool = False
-    ) -> Sequence[Any]:
+    def call(self, structure: tree.Structure, chain: Chain, leaves: list[Any], is_first: bool = False) -> Sequence[Any]:
         """The layout of the results and these, recorded."""
         wanted = tuple([i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.requires_grad])
         wanted = wanted if is_grad_enabled() else ()
@@ -153,9 +151,7 @@ class _Foreign:
         return self.foreign(job, *leaves)
 
 
-def wrapped(
-    name: str, run: Callable[..., tuple[Layout, Sequence[np.ndarray]]], is_ours: bool = False
-) -> Callable:
+def wrapped(name: str, run: Callable[..., tuple[Layout, Sequence[np.ndarray]]], is_ours: bool = False) -> Callable:
     """The custom function of arguments in any nesting."""
     foreign = _Foreign(name, run, is_ours)
 

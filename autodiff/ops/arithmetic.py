@@ -228,9 +228,7 @@ def _part(
     told: str, example: str, gives_real: bool = True,
 ) -> Any:
     """The public function of a linear operation on complex numbers, and what it is of real ones."""
-    operation = linear(
-        name, numpy, infer=_complex_aval(name, gives_real), transpose=transpose, traits=("elementwise",)
-    )
+    operation = linear(name, numpy, infer=_complex_aval(name, gives_real), transpose=transpose, traits=("elementwise",))
 
     def body(x):
         t = as_tensor(x, name, "x")

@@ -270,9 +270,7 @@ def _pairs(a: Tensor, b: Tensor, axes: Any) -> tuple[Ints, Ints]:
         return tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     if len(axes) != 2:
         raise ShapeError(located(f"tensordot: axes are a number or a pair, not {axes!r}"))
-    first, second = (
-        tuple(axes_in_order("tensordot", named, t.aval)) for named, t in zip(axes, (a, b), strict=True)
-    )
+    first, second = (tuple(axes_in_order("tensordot", named, t.aval)) for named, t in zip(axes, (a, b), strict=True))
     if len(first) != len(second) or len(set(first)) < len(first) or len(set(second)) < len(second):
         raise ShapeError(located(f"tensordot: {axes!r} does not pair axes, each once"))
     return first, second

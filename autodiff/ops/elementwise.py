@@ -109,8 +109,7 @@ def _sigmoid_slope(k, x, y):
 
 
 #: 1 / cosh(x)² for y = tanh(x), with all its digits.
-tanh_slope = elementwise("tanh_slope", program=_tanh_slope,
-    partials=lambda s, x, y: (lambda: -2 * (y * s), None))
+tanh_slope = elementwise("tanh_slope", program=_tanh_slope, partials=lambda s, x, y: (lambda: -2 * (y * s), None))
 #: y (1 - y) for y = sigmoid(x), with all its digits.
 sigmoid_slope = elementwise(
     "sigmoid_slope",

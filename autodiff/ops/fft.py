@@ -188,9 +188,7 @@ ihfft = _single(
 )  # fmt: skip
 
 
-def _on_axes(
-    name: str, x: Any, s: Any, axes: Any, to_complex: bool
-) -> tuple[Tensor, list[tuple[int | None, int]]]:
+def _on_axes(name: str, x: Any, s: Any, axes: Any, to_complex: bool) -> tuple[Tensor, list[tuple[int | None, int]]]:
     """An argument as it is transformed, and (how many elements, along which axis) as NumPy reads them.
 
     Of `s` alone, the last axes.

@@ -45,9 +45,7 @@ from .slicing import part
 from .template import public
 
 
-def reduced_aval(
-    name: str, accepts: str, *, result: np.dtype | None = None, empty: bool = True
-) -> Callable[..., Aval]:
+def reduced_aval(name: str, accepts: str, *, result: np.dtype | None = None, empty: bool = True) -> Callable[..., Aval]:
     """The shape rule of a reduction.  `empty`: whether it has a value over no elements at all."""
 
     def infer(x: Aval, *, axis: Ints) -> Aval:

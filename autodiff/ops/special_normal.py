@@ -202,13 +202,9 @@ def _weighted_slope(k, x):
 
 
 #: ndtr(x) + x density(x), the derivative of x ndtr(x).
-weighted_slope = elementwise(
-    "weighted_slope", program=_weighted_slope, slope=lambda y, x: density(x) * (2.0 - x * x)
-)
+weighted_slope = elementwise("weighted_slope", program=_weighted_slope, slope=lambda y, x: density(x) * (2.0 - x * x))
 #: x ndtr(x), with all its digits far below 0.
-weighted = elementwise(
-    "weighted", program=lambda k, x: x * _below(k, x)[0], slope=lambda y, x: weighted_slope(x)
-)
+weighted = elementwise("weighted", program=lambda k, x: x * _below(k, x)[0], slope=lambda y, x: weighted_slope(x))
 
 
 def _mills(k, x):

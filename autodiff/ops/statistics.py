@@ -244,9 +244,7 @@ def _norm_vjp(y_bar: Tensor, y: Tensor, _: Tensor, x: Tensor, *, axis: Ints, mas
 
 
 #: The norm of x, y, which has a derivative of its own.  A cotangent c * y passes that by: its share of x_bar is c * x.
-_norm = with_rule(
-    "norm", _norm_vjp, jvp=lambda dxs, *_, axis: dxs[0], params=("axis",), traits=("cancels",)
-)
+_norm = with_rule("norm", _norm_vjp, jvp=lambda dxs, *_, axis: dxs[0], params=("axis",), traits=("cancels",))
 
 
 def _euclidean(x: Tensor, axes: Ints) -> Tensor:

@@ -86,9 +86,7 @@ class Template:
             return None  # a boundary, or something of the user's that the body met
         return cls(given, made, found, choices)
 
-    def program(
-        self, operands: int, number_kind: Kind | None = None, bounds: Bounds = ()
-    ) -> RecordedProgram | None:
+    def program(self, operands: int, number_kind: Kind | None = None, bounds: Bounds = ()) -> RecordedProgram | None:
         """The program of the one result for the native recorder; None where it has no room.
 
         number_kind    that of the leaves of operands that are numbers
@@ -137,9 +135,7 @@ def of_examples(
 ) -> tuple[Sequence[Any], Template | None]:
     """The results of run(*tensors) on examples that have these Outs (None: none), and their template, if there is one.
     """
-    examples = [
-        None if o is None else argument(o.aval, weak=o.weak, requires_grad=o.requires_grad) for o in outs
-    ]
+    examples = [None if o is None else argument(o.aval, weak=o.weak, requires_grad=o.requires_grad) for o in outs]
     try:
         return learnt(lambda: run(*examples), [None if t is None else t.node for t in examples], numbers)
     except Exception:

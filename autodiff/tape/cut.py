@@ -178,9 +178,7 @@ def _as_possible(created: Sequence[Node]) -> list[Node]:
     return sorted(created, key=place.__getitem__)
 
 
-def _top_segment(
-    created: Sequence[Node], fits: Callable[[Sequence[Node]], bool], is_rest: bool
-) -> Sequence[Node]:
+def _top_segment(created: Sequence[Node], fits: Callable[[Sequence[Node]], bool], is_rest: bool) -> Sequence[Node]:
     """The last segment of a recording.  Raises Unfit where it does not fall into segments that are alike.
 
     fits      whether some nodes may be a segment

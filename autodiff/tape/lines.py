@@ -102,9 +102,7 @@ class Lines:
 
     __slots__ = ("at", "is_lasting", "is_whole", "labels", "origins", "places", "stop", "trace")
 
-    def __init__(
-        self, stop: FrameType | None = None, *, is_whole: bool = False, is_lasting: bool = False
-    ) -> None:
+    def __init__(self, stop: FrameType | None = None, *, is_whole: bool = False, is_lasting: bool = False) -> None:
         self.places: dict[float, Any] = {}
         self.labels: dict[float, str] = {}
         self.origins: Mapping[float, Origin] = {}

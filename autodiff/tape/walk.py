@@ -48,9 +48,7 @@ def gradient_inputs(node: Node) -> tuple[Node, ...]:
     return node.inputs if node.flow is None else node.inputs[node.flow]
 
 
-def reached(
-    starts: Iterable[Node], inputs: Callable[[Node], Iterable[Node]], most: float = math.inf
-) -> set[Node]:
+def reached(starts: Iterable[Node], inputs: Callable[[Node], Iterable[Node]], most: float = math.inf) -> set[Node]:
     """These nodes, and all that their inputs lead to; about so many of them at most.
 
     inputs    which inputs of a node are followed
@@ -232,9 +230,7 @@ def part_of(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: d
 Said = tuple[list, dict[Node, int], list[Node], list[Node]]
 
 
-def said(
-    asked: Sequence[Node], tracks: bool, past: Collection[Node] = (), given: Sequence[Node] = ()
-) -> Said:  # fmt: skip
+def said(asked: Sequence[Node], tracks: bool, past: Collection[Node] = (), given: Sequence[Node] = ()) -> Said:
     """The recording of what is asked for.
 
     tracks    whether gradients may be asked for later;  past: the history that they are asked of now

@@ -64,9 +64,7 @@ def emit(
     return untracked(found) if is_kept and not tracks else found
 
 
-def recorded(
-    past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group]
-) -> list[Tensor | None]:
+def recorded(past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group]) -> list[Tensor | None]:
     """Gradients by `emit` that track, each a function of its target, so that it can be differentiated.
 
     One that depends on nothing (of 2x, say) is made a function of its own tensor whose derivative is zero: a second

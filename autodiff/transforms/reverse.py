@@ -256,9 +256,7 @@ class Pull:
         found = again(self.programs, key, [*bars.values(), node, *inputs], run)
         self._give_all(at, node, list(bars.values()), found, False)
 
-    def _cancelled(
-        self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool
-    ) -> Sequence[Tensor | None]:
+    def _cancelled(self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool) -> Sequence[Tensor | None]:
         """The cotangents of the inputs of an operation whose rule looks at how its cotangent was recorded."""
         if self.many is not None:
             raise LooksAtCotangents(f"{node.kind.op.name} looks at how each of its cotangents was recorded")

@@ -184,9 +184,7 @@ def missing_rule(node: Node) -> GradientError:
     )
 
 
-def _learn(
-    program: RuleProgram, given: Sequence[Node | None], rule: Callable[[Sequence[Any]], Sequence[Any]]
-) -> None:
+def _learn(program: RuleProgram, given: Sequence[Node | None], rule: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
     """Run a rule on examples, and keep what it records, if that can be put down again."""
     outs = [None if n is None else n.kind.out for n in given]
     with within(MODE.get(), literal=True):

@@ -95,9 +95,7 @@ def _float_result(x: Any, name: str) -> Tensor:
 def _matrices(found: Sequence[Any], a: Arguments, mode: str, name: str) -> list[Any]:
     """The derivatives of each result by all arguments, in their nesting."""
     results = [_float_result(r, name) for r in found]
-    by_row = mode == "reverse" or (
-        mode == "auto" and sum([r.size for r in results]) <= sum([x.size for x in a.leaves])
-    )
+    by_row = mode == "reverse" or (mode == "auto" and sum([r.size for r in results]) <= sum([x.size for x in a.leaves]))
     over = results if by_row else a.leaves
     passes = [x for t in over for x in _passes(t, results, a, by_row)]
     if a.plain:

@@ -39,9 +39,7 @@ class Shards:
     2 shards, here
     """
 
-    def __init__(
-        self, load: Callable, keys: list, on: Any, retries: int, progress: Any, memory: int | None
-    ) -> None:
+    def __init__(self, load: Callable, keys: list, on: Any, retries: int, progress: Any, memory: int | None) -> None:
         self.load, self.keys, self.retries, self.progress, self.memory = load, keys, retries, progress, memory
         self.token = uuid.uuid4().hex
         self._make = on if on is not None and (isinstance(on, type) or not hasattr(on, "submit")) else None

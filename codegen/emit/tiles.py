@@ -59,9 +59,7 @@ class _Tiled:
         return self.inner.regions[0]
 
 
-def write_tiles(
-    body: BodyWriter, block: Block, lower: str, upper: str, *, independent: bool
-) -> bool:
+def write_tiles(body: BodyWriter, block: Block, lower: str, upper: str, *, independent: bool) -> bool:
     """Write the loop by tiles; False if it cannot be, or does not pay.
 
     independent    the iterations are promised not to touch each other's memory

@@ -219,9 +219,7 @@ class VectorLoop(VectorMemory):
                 # An empty lane may hold a zero that no element has.
                 type = self.spelled(operation.result.type)
                 one = self.literal(1, operation.result.type)
-                operands[1] = self.value(
-                    f"select {self.spelled(I1)} {self.mask}, {type} {operands[1]}, {type} {one}"
-                )
+                operands[1] = self.value(f"select {self.spelled(I1)} {self.mask}, {type} {operands[1]}, {type} {one}")
             write = quotient if is_by_doubles(operation, self.lanes) else SCALAR[name]
             self.vectors[operation.result] = write(self, operation, operands)
 

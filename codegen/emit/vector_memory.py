@@ -92,9 +92,7 @@ class VectorMemory(VectorValues):
             one = self.value(f"extractelement {vector} {name}, i64 {lane}")
             self.line(f"store {type} {one}, ptr {address}, align {ALIGNMENT[element]}")
 
-    def _apart(
-        self, memory: Value, element: ScalarType, index: Value, stride: int | RunStride
-    ) -> Iterator[str]:
+    def _apart(self, memory: Value, element: ScalarType, index: Value, stride: int | RunStride) -> Iterator[str]:
         """The address of each lane in use, from one to the next."""
         body = self.body
         address = body.address(memory.type, body.names[memory], body.names[index])

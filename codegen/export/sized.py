@@ -265,9 +265,7 @@ def _near(
                 yield other
 
 
-def _far(
-    example: tuple[int, ...], are_known: Sequence[bool], is_for: Callable[..., bool]
-) -> Iterator[tuple[int, ...]]:
+def _far(example: tuple[int, ...], are_known: Sequence[bool], is_for: Callable[..., bool]) -> Iterator[tuple[int, ...]]:
     """Sizes that lie far above and far below, for which the same should be recorded."""
     steps = [*itertools.product(_APART, range(_STEPS // 4))]
     above = ([n * by + step for n in example] for by, step in steps)

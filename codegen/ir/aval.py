@@ -92,9 +92,7 @@ class Aval:
         return Aval(self.shape, dtype)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            type(other) is Aval and self.shape == other.shape and self.dtype == other.dtype
-        )
+        return self is other or (type(other) is Aval and self.shape == other.shape and self.dtype == other.dtype)
 
     def __hash__(self) -> int:
         return self._hash

@@ -118,9 +118,7 @@ def _checked(graph: Graph, arrays: Sequence) -> list[np.ndarray]:
     found = [np.asarray(array) for array in arrays]
     for position, (node, array) in enumerate(zip(graph.inputs, found, strict=True)):
         if array.shape != node.aval.shape or array.dtype != node.aval.dtype:
-            raise ValueError(
-                f"evaluate: input {position} of graph {graph.name} is {node.aval}, got {aval_of(array)}"
-            )
+            raise ValueError(f"evaluate: input {position} of graph {graph.name} is {node.aval}, got {aval_of(array)}")
     return found
 
 

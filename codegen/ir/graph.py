@@ -99,9 +99,7 @@ class Graph:
 
     __slots__ = ("_key", "inputs", "late", "merged", "name", "nodes", "outputs", "seconds")
 
-    def __init__(
-        self, inputs: Iterable[Node], nodes: Iterable[Node], outputs: Iterable[Node], name: str = "f"
-    ) -> None:
+    def __init__(self, inputs: Iterable[Node], nodes: Iterable[Node], outputs: Iterable[Node], name: str = "f") -> None:
         self.inputs = tuple(inputs)
         self.nodes = tuple(nodes)
         self.outputs = tuple(outputs)

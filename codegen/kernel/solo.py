@@ -82,9 +82,7 @@ def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
     k.close_loop(loop)
 
 
-def build_scan(
-    node: Node, is_stored, name: str, placed: Placed | None = None, exact: Collection[Node] = ()
-) -> Built:
+def build_scan(node: Node, is_stored, name: str, placed: Placed | None = None, exact: Collection[Node] = ()) -> Built:
     """out[t] = out[t-1] + x[t], or *, along one axis, for all places before and after it.
 
     Or out[t] = x[t] + a[t] * out[t-1], and from the end if the node says so.  Floats are added up as an f64, and of

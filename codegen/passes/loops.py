@@ -85,9 +85,7 @@ def _in_step(at: Index, d: int, e: int, dimension_of: dict, domain: tuple[int, .
     coefficients = {dimension_of.get(a, a): c for a, c in at.terms}
     if coefficients.get(d, 0) != coefficients.get(e, 0) * domain[e]:
         return False
-    return all(
-        _in_step(a.numerator, d, e, dimension_of, domain) for a, _ in at.terms if isinstance(a, Quotient)
-    )
+    return all(_in_step(a.numerator, d, e, dimension_of, domain) for a, _ in at.terms if isinstance(a, Quotient))
 
 
 def _cut_further(group: KernelGroup, reaches: Reaches) -> None:

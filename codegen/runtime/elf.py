@@ -185,9 +185,7 @@ class _Object:
                 fixed = end = _up(end, _PAGE)
         return _up(end, _PAGE), fixed
 
-    def _relocate(
-        self, image: bytearray, base: int, start: int, found: list[tuple[int, int, int, int]]
-    ) -> None:
+    def _relocate(self, image: bytearray, base: int, start: int, found: list[tuple[int, int, int, int]]) -> None:
         """Write into a section, which starts there, what it says of other places."""
         for offset, kind, number, added in found:
             symbol, at = self.symbols[number], start + offset

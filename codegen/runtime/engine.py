@@ -135,9 +135,7 @@ def _linked_by_llvm(text: str, object_bytes: bytes, imports: Mapping[str, int], 
             raise CompileError("link", f"{error}\nit declares: {declared or 'nothing'}", text) from error
 
 
-def joined(
-    modules: Sequence[tuple[str, Mapping[str, str]]], exports: Sequence[str]
-) -> tuple[bytes, str, list[str]]:
+def joined(modules: Sequence[tuple[str, Mapping[str, str]]], exports: Sequence[str]) -> tuple[bytes, str, list[str]]:
     """One object file of several modules, its text after the passes, and the functions that it calls elsewhere.
 
     modules   of each its text, and new names of functions

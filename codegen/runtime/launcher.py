@@ -128,9 +128,7 @@ class PackedCall:
         return status
 
 
-def run_by(
-    run: Callable[[Sequence[int]], int], plan: LaunchPlan, arguments: Sequence[Any]
-) -> tuple[np.ndarray, ...]:
+def run_by(run: Callable[[Sequence[int]], int], plan: LaunchPlan, arguments: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """The results of a plan on any arguments, in fresh memory.
 
     run    given the addresses of all slots it gives a status, as `run_program` does

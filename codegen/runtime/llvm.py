@@ -178,9 +178,7 @@ class Library:
         """A linker, which code is loaded into."""
         return llvm.create_lljit_compiler(machine, suppress_errors=True, use_jit_link=is_near)
 
-    def linked(
-        self, linker: Any, name: str, data: bytes, imports: Mapping[str, int], exports: Sequence[str]
-    ) -> Any:
+    def linked(self, linker: Any, name: str, data: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> Any:
         """An object file in memory, for as long as what is returned lives.
 
         imports     addresses of what it declares; else it is looked for in the process

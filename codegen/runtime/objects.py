@@ -144,9 +144,7 @@ def _build() -> str:
     return {"1": _CHECKS, "faults": _FAULTS}.get(os.environ.get("AUTODIFF_NATIVE_CHECKS", "0"), "")
 
 
-def loaded(
-    key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, text: str = ""
-) -> MachineCode | None:
+def loaded(key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, text: str = "") -> MachineCode | None:
     """Code of the object that was kept for a key."""
     entry = disk.load(key) if disk else None
     if entry is None:
@@ -157,9 +155,7 @@ def loaded(
         return None  # sound, but not for this process: it is made again
 
 
-def made(
-    keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None
-) -> MachineCode:
+def made(keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None) -> MachineCode:
     """Code of a module from LLVM, kept for these keys.  Raises CompileError."""
     object_bytes, exports = engine.object_of(text)
     code = engine.link(text, object_bytes, exports, imports)

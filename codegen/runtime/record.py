@@ -81,9 +81,7 @@ class Recorder(Asks):
         """Give all sites away again: nothing of what they were given for is in use."""
         self._free = {sort: iter(range(first, first + COUNTS[sort])) for sort, first in FIRST.items()}
 
-    def site(
-        self, sort: str, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0
-    ) -> int:
+    def site(self, sort: str, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0) -> int:
         """The address of a C function that records from a table; 0 when there are no more of its sort.
 
         sort    of `record_table.COUNTS`: comparisons, which share a function, in the order <, <=, ==, !=, >, >=; each

@@ -277,9 +277,7 @@ def add_starts(starts: ptr[i64], n_starts: i64, xs: ptr[ptr], nodes: Nodes, ther
 
 
 @native
-def put_kind(
-    kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
-) -> own[RawHandle]:
+def put_kind(kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64) -> own[RawHandle]:
     """Put a node of a kind down, as `put_down` does a program."""
     program = local(ProgramWords, 1)
     program.count = 1

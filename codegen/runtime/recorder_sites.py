@@ -106,9 +106,7 @@ def power(first: ptr, second: ptr, modulus: ptr) -> own:
 
 
 @native
-def recorded_items(
-    site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgument], n_statics: i64
-) -> own:
+def recorded_items(site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgument], n_statics: i64) -> own:
     """The result for the items of a list or tuple, as `recorded`.  They are held: a list may be changed."""
     items = local(own, MOST_OPERANDS)
     is_list = py.class_of(first) is tape.list_type

@@ -191,9 +191,7 @@ def place_of(
     last = table.places - 1
     place = i64(bits * SPREAD >> 32) & last
     programs = programs_of(table)
-    while programs[place] is not None and not is_for(
-        programs[place], keys, count, mode, statics, n_statics, are_words
-    ):
+    while programs[place] is not None and not is_for(programs[place], keys, count, mode, statics, n_statics, are_words):
         place = place + 1 & last
     return place
 
@@ -261,9 +259,7 @@ def recorded_by_rule(
 
 
 @native
-def recorded(
-    cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64
-) -> own:
+def recorded(cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64) -> own:
     """A new handle, null with an exception, CIRCUMSTANCE or UNKNOWN."""
     mode = local(ptr, 1)
     keys = local(ptr, MOST_OPERANDS)

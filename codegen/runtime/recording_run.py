@@ -227,9 +227,7 @@ def begin_another(now: ptr[RawRecording], purpose: u64) -> bool:
 
 
 @native(inline=False)
-def run(
-    known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool
-) -> own:
+def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool) -> own:
     """Run the plan on the recording that was walked over, keep its results, and give what `ask` gives.
 
     known       the answer

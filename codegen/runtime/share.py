@@ -153,9 +153,7 @@ def shared(function: NestFunction, extents: Sequence[int]) -> list[KernelPiece]:
     return pieces
 
 
-def _status(
-    operations: list[Operation], end: Operation
-) -> tuple[list[Operation], list[Operation], list[Operation]]:
+def _status(operations: list[Operation], end: Operation) -> tuple[list[Operation], list[Operation], list[Operation]]:
     """The store that sets the status of checks to zero, the operations without it, and the load that reads it."""
     load = end.operands[0].owner
     if not isinstance(load, Operation) or load.name != "memref.load":
@@ -207,9 +205,7 @@ def _pure(function: NestFunction, operations: Sequence[Operation]) -> list[Opera
     return found
 
 
-def _are_independent(
-    runs: list[tuple[bool, list[Operation]]], pure: list[Operation], before: list[Operation]
-) -> bool:
+def _are_independent(runs: list[tuple[bool, list[Operation]]], pure: list[Operation], before: list[Operation]) -> bool:
     """True if no run needs a value of another, by name or in memory that is not an argument; each has a status."""
     made_by = {result: number for number, (_, run) in enumerate(runs) for o in run for result in o.results}
     scratch = {o.result for o in pure if o.name == "memref.alloca"} - {o.operands[1] for o in before}

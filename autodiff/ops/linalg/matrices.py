@@ -112,9 +112,7 @@ def given_hermitian(name: str, a: Any, is_hermitian: bool) -> Any:
     return hermitian_part(square(name, a, "fc")) if is_hermitian else a
 
 
-def right_side(
-    name: str, a: Any, b: Any, accepts: str = "f"
-) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
+def right_side(name: str, a: Any, b: Any, accepts: str = "f") -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
     """Matrices a [..., n, n] and b [..., n, m] with the same leading axes, and what undoes a change of b's shape.
 
     One axis in b is a vector, a single right-hand side for all.  Raises ShapeError where they do not fit.
