@@ -83,7 +83,6 @@ class SignatureEntry:
             for n, h in self.captures.items()
         ) and (self.has_fixed is None or self.has_fixed())
 
-
     @property
     def has_fixed(self) -> Callable[[], bool] | None:
         """A function that tells if what decided the trace is the same still; None where nothing did that may change.
