@@ -17,7 +17,6 @@ from typing import Any
 
 from ..errors import DispatchError, located
 from ..tape import record
-from ..tensor import Tensor
 from .conditions import where
 from .declare import check_parts, common, composed, integer, unary
 from .primitive import OwnPrimitive, elementwise
@@ -197,7 +196,7 @@ def polygamma(n, x):
     return record(_polygamma_operation, (x,), (order,))
 
 
-def _factorial(x: Tensor) -> Tensor:
+def _factorial(x):
     is_large = x >= 1.0  # there x + 1 would be rounded: Γ makes x log x times as much of that
     return where(is_large, x, 1.0) * gamma(where(is_large, x, x + 1.0))
 
