@@ -90,8 +90,8 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, in_one: bool = 
     """The phases of a loop; together they run over all of its elements, of which few are one vector if `in_one`."""
     # The element that is searched counts, not its place, which is an i64.
     bits = max([max(r.type.bits, plan.bits // 2) for r in plan.reductions if r.better], default=plan.bits)
-    registers = _registers(plan, target)
     is_long = trips is None or trips >= _LONG
+    registers = _registers(plan, is_long and target.vector_bytes < _FULL_BYTES)
     if plan.reductions and plan.cost <= _LITTLE and is_long and target.vector_bytes < _FULL_BYTES:
         registers = 8
     if registers == 1 and plan.narrow >= _MOSTLY_NARROW * plan.cost:
@@ -109,9 +109,7 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, in_one: bool = 
         return [Phase(wide, trips, False)]
     is_dear = plan.cost >= DEAR and plan.near is None  # under a mask there is no iteration away from edges
     if target.has_masks and is_dear and not plan.picks:
-        # Half of the last of few vectors would be empty.
-        is_halved = registers == 2 and trips is not None and trips < 4 * wide and trips % wide <= lanes
-        return [Phase(lanes if is_halved else wide, trips, True)]
+        return [Phase(wide, trips, True)]
     full, rest = (trips - trips % wide, trips % wide) if trips is not None else (None, None)
     found = [Phase(wide, full, False)]
     if rest is not None and (not target.has_masks or _is_split(plan, rest % lanes, bits, target)):
@@ -137,10 +135,13 @@ def _falling(trips: int) -> list[Phase]:
     return [Phase(1 << j, 1 << j, False) for j in reversed(range(trips.bit_length())) if trips >> j & 1]
 
 
-def _registers(plan: LoopPlan, target: Target) -> int:
-    """The number of registers of a value: operations of one iteration side by side hide their latencies."""
+def _registers(plan: LoopPlan, is_partly: bool) -> int:
+    """The number of registers of a value: operations of one iteration side by side hide their latencies.
+
+    is_partly    a part of functions is enough for two: of a long loop, with narrow vectors
+    """
     cost, latency = plan.cost, plan.latency
-    waits = latency > _WAITS * cost or (target.vector_bytes < _FULL_BYTES and plan.of_functions > _PARTLY * cost)
+    waits = latency > _WAITS * cost or (is_partly and plan.of_functions > _PARTLY * cost)
     if plan.is_large:
         if not plan.of_functions and cost > _ENDLESS:
             return 1

@@ -55,9 +55,9 @@ def test_a_chain_takes_more_registers_than_as_many_functions_side_by_side(type):
         assert registers(program(6, 1, type), type, features) == few
 
 
-def test_a_short_loop_takes_one_register_where_half_of_its_last_vector_would_be_empty():
-    found = [registers(program(6, 1, trips=trips), features="+avx2,+fma") for trips in (9, 13, 20, 23, 31, 1001)]
-    assert found == [1, 2, 1, 2, 2, 2]
+def test_a_loop_of_functions_takes_two_narrow_registers_where_it_is_long():
+    found = [registers(program(6, 1, trips=trips), features="+avx2,+fma") for trips in (9, 128, 511, 512, 1001)]
+    assert found == [1, 1, 1, 2, 2]
 
 
 def test_a_large_loop_of_functions_takes_four_registers_and_calls_them():

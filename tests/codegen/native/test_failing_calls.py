@@ -51,8 +51,8 @@ def lines(folder, *words):
 def run(folder, name):
     *wrong, last = lines(folder, name)
     if wrong and all("{'blocks': " in line for line in wrong):
-        # In one of some hundred processes Python's blocks alone grow, and no cause was found: a fault of the code is one
-        # in the next process, too.
+        # In one of some hundred processes Python's blocks alone grow, and no cause was found: a fault of the code is
+        # one in the next process, too.
         *wrong, last = lines(folder, name)
     assert not wrong, "\n".join(wrong)
     return int(last.split()[-2])
