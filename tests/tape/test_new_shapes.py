@@ -282,7 +282,7 @@ def test_operations_of_new_shapes_are_recorded_without_bodies(unlearnt, monkeypa
         assert [y.requires_grad for y in found] == [True, False, False, False]
         for y, z in zip(found, expected, strict=True):
             assert y.dtype == z.dtype
-            np.testing.assert_allclose(y.detach().numpy(), z, rtol=1e-10)
+            np.testing.assert_allclose(y.detach().numpy(), z, rtol=1e-10, atol=1e-12)
 
 
 def test_a_method_for_parts_is_asked_at_new_shapes(unlearnt):
