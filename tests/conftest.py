@@ -85,7 +85,7 @@ _own_compiler = []  # the marks `llvm` of this test
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """A test finds the process as if it were alone.  (Fixtures of all tests take three times as long as a hook.)
+    """A test finds the process as if it were alone.
 
     Recording is native from the start: made beside the tests, it would be put in front amid one of them.
 
