@@ -132,7 +132,7 @@ def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndar
         raise DispatchError(located(
             f"{where}{what} is a {kind}, which gives no array: {error}",
             "pass its values as a NumPy array, in the memory of the CPU and without a history of its own;\n"
-            "  a function of that library, with gradients, is ad.interop.torch.wrap(f), or ad.interop.jax.wrap(f)",
+            "  a function f of yours takes it, with gradients, as ad.interop.torch.wrap(f) or ad.interop.jax.wrap(f)",
         )) from error
     return found
 
