@@ -94,10 +94,10 @@ class Formulas:
 
     def values(self, *numbers: Sequence[Any]) -> tuple:
         """A value for each place, given the numbers of each call.  Raises Misfit."""
-        found: list[Any] = []
+        found = list[Any]()
         try:
             for given, (steps, leaves) in zip(numbers, self._work, strict=True):
-                known: list[Any] = []
+                known = list[Any]()
                 for function, operands, _ in steps:
                     if function is None:
                         known.append(given[operands[0][1]])
@@ -183,7 +183,7 @@ class Plan:
 
         ranks    which group each is of: they are given in the order of the groups
         """
-        taken: set[int] = set()
+        taken = set[int]()
         found: list[np.ndarray | None] = [None] * len(ranks)
         for rank, place, computed in zip(ranks, self.grads, self.computed, strict=True):
             if computed:
@@ -284,11 +284,11 @@ def draw(
     sources = {o: source(o) for o in outputs}
     wanted = list(dict.fromkeys([s for s in sources.values() if s.value is None]))
     program, inputs = _told(wanted, (), (), state.now.lines, ())
-    position = {node: i for i, node in enumerate(wanted)}
+    # Without an operation nothing is run: another thread has evaluated all since they were looked at.
+    position = {node: i for i, node in enumerate(wanted if program.kinds else ())}
     gather = tuple(number.get(node, node) for node in inputs)
     store, copies, places = [], [], {}
-    for o in outputs:
-        s = sources[o]
+    for o, s in sources.items():
         if s in position:
             places[o] = position[s]
             if o in number and number[o] not in own:

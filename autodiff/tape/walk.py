@@ -147,8 +147,8 @@ def stored_along(
     """
     links = _links(order)
     asked = set(roots)
-    cheap: set[Node] = set()  # can be recomputed elementwise from stored values
-    keep: list[Node] = []
+    cheap = set[Node]()  # can be recomputed elementwise from stored values
+    keep = list[Node]()
     for node in order:
         if node.value is not None or node in asked:
             cheap.add(node)
@@ -177,7 +177,7 @@ def _links(order: Sequence[Node]) -> dict[Node, int]:
 
     A function of its own: a loop variable left behind in `stored_along` would count as a holder.
     """
-    links: dict[Node, int] = {}
+    links = dict[Node, int]()
     for node in order:
         for i in node.inputs if node.value is None else ():
             links[i] = links.get(i, 0) + 1

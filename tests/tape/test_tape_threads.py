@@ -13,7 +13,7 @@ from spied import uncompared
 import autodiff as ad
 from autodiff.ops import recorder
 from autodiff.session import plans
-from autodiff.tape import ask
+from autodiff.tape import ask, plan
 from autodiff.tape.ask import still_true
 from autodiff.tape.node import released
 from autodiff.tape.plan import draw, settle
@@ -101,6 +101,21 @@ def test_a_value_that_another_thread_gave_stays():
     settle(s.node, first)
     settle(s.node, second)
     assert s.node.value is first
+
+
+def test_a_program_without_an_operation_is_not_run(monkeypatch):
+    """Another thread evaluates all that is asked for while the program is written."""
+    data = np.linspace(0.0, 1.0, 5000)  # too large to be computed along with something else, and asked for again
+    value, told = ad.exp(ad.tensor(data, requires_grad=True)).detach(), plan._told
+
+    def meanwhile(wanted, *rest):
+        for node in wanted:
+            settle(node, np.exp(data))
+        return told(wanted, *rest)
+
+    monkeypatch.setattr(plan, "_told", meanwhile)
+    ad.clear_cache()
+    assert np.array_equal(value.numpy(), np.exp(data))
 
 
 def test_no_plan_is_kept_of_what_changed_while_it_was_looked_at(monkeypatch):
