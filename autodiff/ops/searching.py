@@ -205,7 +205,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
 
 def _between(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
-    """The value on the line through the points next to x, from the first point; if nan, from the second, as in NumPy."""
+    """The value on the line through the points next to x, from the first point; if nan, from the second, as NumPy."""
     behind = clip(_places(xp, x, right=True), 1, xp.size - 1)
     low, high = take(xp, behind - 1), take(xp, behind)
     first, second = take(fp, behind - 1), take(fp, behind)
