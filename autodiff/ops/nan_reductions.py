@@ -106,7 +106,7 @@ nanargmin = _skipping(argmin, "Index of the first smallest element, nan taken fo
 
 @public(1)
 def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
-    """The mean of the elements that are not nan, as `mean` otherwise; nan where all are nan.
+    """The mean of the elements that are not nan, otherwise as `mean`; nan if all are nan.
 
     x: f[..., n, ...]  →  f[..., ...]
 

@@ -23,7 +23,7 @@ from ..tracebacks import shorten
 #: Functions by the name of the operator.
 BINARY: dict[str, Function] = {}
 PREFIX: dict[str, Function] = {}
-#: In the order in which Python numbers them.
+#: In the order of Python's codes for comparisons (Py_LT, Py_LE, ...).
 COMPARISONS: dict[str, Function] = {}
 #: By method name: the function, and a conversion of the method's arguments to the function's (None: unchanged).
 METHODS: dict[str, tuple[Callable, Callable[[tuple], tuple] | None]] = {}

@@ -155,7 +155,7 @@ MODES = ("constant", *_TAKEN, *_ONE, "linear_ramp", "empty")
 def bordered(
     x: Tensor, widths: tuple[tuple[int, int], ...], mode: str, sides: Sides = (), *, is_odd: bool = False
 ) -> Tensor:
-    """x with borders of these widths before and after each axis.  Raises ShapeError for an empty axis.
+    """x with borders of these widths before and after each axis.  Raises ShapeError if an axis has no element to take.
 
     sides    for each border its value ("constant"), its outermost value ("linear_ramp"), or how many elements it reads
     is_odd   NumPy's reflect_type "odd": a mirrored element becomes twice the edge minus the element

@@ -287,7 +287,7 @@ def added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 
 
 def times(g: Tensor, p: Tensor, masked: bool) -> Tensor:
-    """The product of a cotangent and a partial of the same dtype; a zero in a masked g gives zero times nan or inf."""
+    """g · p of a cotangent and a partial of one dtype; if g is masked, its zeros give zero even if p is nan or inf."""
     return record(named("mul0" if masked else "mul"), (g, p))
 
 

@@ -4,8 +4,8 @@
     key, now = ad.random.split(key)
     noise = ad.random.normal(now, (32, 10))
 
-    keys        key, split, fold_in             of any kind   bits, uniform, randint, bernoulli
-    shaped      normal, truncated_normal, exponential, gumbel, laplace, logistic
+    keys        key, split, fold_in             basic         bits, uniform, randint, bernoulli
+    continuous  normal, truncated_normal, exponential, gumbel, laplace, logistic
     choosing    categorical, choice, permutation
 
 A key is an i32[2] and a run-time argument: one graph serves all keys, `ad.vmap` over keys works, and the kernels that

@@ -109,7 +109,7 @@ def numbered(key: Tensor, shape: Ints, dtype: str) -> Tensor:
 
 
 def _pair(words: Tensor) -> Tensor:
-    """i64[...] → i32[..., 2]: the upper word, the lower one."""
+    """The two words of each integer, the upper one first.   i64[...] → i32[..., 2]"""
     return stack([cast_to(words >> constant(32, "i64"), I32), cast_to(words, I32)], axis=-1)
 
 

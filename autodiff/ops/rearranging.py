@@ -91,7 +91,7 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
 
 @public(1, takes="T")
 def tile(x, repetitions):
-    """Copies of x side by side, along each axis as many as `repetitions` says.
+    """Copies of x side by side; `repetitions` says how many along each axis.
 
     x: T[n...]  →  T[r·n...]     the shorter of x.shape and `repetitions` is filled with ones on the left
 

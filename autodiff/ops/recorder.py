@@ -190,7 +190,7 @@ def _learns(function: Function) -> bool:
     return hasattr(getattr(function, "__wrapped__", None), "natively")
 
 
-# ---------------------------------------------------------------- installing it
+# ---------------------------------------------------------------- installing the recorder
 
 
 class _Installed:
@@ -237,7 +237,7 @@ def _put_in_front(recorder: Any) -> None:
     _now.front.put()
     _attach()
     use_asks(recorder)
-    WHEN_DECLARED.append(_now.front.give_site)  # files of functions are imported late, too
+    WHEN_DECLARED.append(_now.front.give_site)  # some files of functions are imported later
 
 
 def install_once() -> bool:

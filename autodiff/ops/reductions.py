@@ -178,7 +178,7 @@ def _step_by_step(b: np.ndarray, a: np.ndarray, *, axis: int, reverse: bool) -> 
 def _recurrence_vjp(y_bar, y, b, a, *, axis, reverse, masked):
     if not b.size:
         return (y_bar, y_bar)
-    # In the transposed recurrence b_bar[i] takes the factor a of the next step: a is shifted by one.
+    # c[i] is multiplied by the a of the next step, so the recurrence of b_bar uses a shifted by one.
     b_bar = recurrence(y_bar, _shifted(a, axis, not reverse), axis, reverse=not reverse)
     return (b_bar, times(b_bar, _shifted(y, axis, reverse), masked))
 

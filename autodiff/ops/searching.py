@@ -1,6 +1,6 @@
 """Search: positions in sorted arrays, histograms and interpolation; nonzero elements; membership and closeness.
 
-    search    y[..., j] = how many of sorted a[..., :] lie before v[..., j]     by bisection, in native code
+    search    y[..., j] = the number of elements of sorted a[..., :] before v[..., j]     by bisection, in native code
 
 The number of nonzero elements decides the shape of a result, so `nonzero` and its relatives evaluate x.
 """
@@ -314,7 +314,7 @@ def array_equal(a, b, equal_nan=False):
 
 @public(takes="fc", operands=2)
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """True at elements with |a - b| <= atol + rtol |b|; equal infinities are close, with equal_nan nan and nan, too.
+    """True at elements with |a - b| <= atol + rtol |b|; equal infinities are close, and with equal_nan two nans.
 
     T[...], T[...]  →  bool[...]
 

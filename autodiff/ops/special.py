@@ -131,7 +131,7 @@ entr = unary("entr", slope=lambda y, x: _entr_slope(x),
     doc="-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]",
     example=">>> ad.special.entr([0.5, 0.0, -1.0])\nf64[3] [0.34657359 0.               -inf]")
 
-#: By dtype n: a quotient between 2**-n and 2**n has full precision.
+#: By dtype, n such that a quotient between 2**-n and 2**n has full precision.
 _PLAIN = {"f64": 1000, "f32": 120}
 
 

@@ -243,7 +243,7 @@ def _norm_vjp(y_bar: Tensor, y: Tensor, _: Tensor, x: Tensor, *, axis: Ints, mas
     return (rest, None if multiple is None else times(cast_to(spread(multiple, axis, x.shape), x.dtype), x, masked))
 
 
-#: The norm y of x.  The rule of y's own operations applies, except for a cotangent c * y: its part of x_bar is c * x.
+#: The norm y of x: gradients flow through the operations that computed y, but a cotangent c * y goes to x as c * x.
 _norm = with_rule("norm", _norm_vjp, jvp=lambda dxs, *_, axis: dxs[0], params=("axis",), traits=("cancels",))
 
 

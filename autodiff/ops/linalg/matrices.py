@@ -63,7 +63,7 @@ def shaped(name: str, shape: Callable[..., tuple], is_square: bool = False) -> C
 
 
 def matrices(name: str, a: Any) -> Tensor:
-    """An argument as float or complex matrices; integers and bool become float64.  Raises ShapeError for vectors."""
+    """An argument as float or complex matrices; integers and bool become float64.  Raises ShapeError for a vector."""
     (a,) = common(name, (("a", a),), "fc")
     if a.ndim < 2:
         raise ShapeError(located(f"{name}: takes matrices, not {a.aval}"))
