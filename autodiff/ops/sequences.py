@@ -78,7 +78,7 @@ def ediff1d(x, to_end=None, to_begin=None):
 
 @public(takes="fc")
 def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
-    """The derivative of samples by differences of second order; at the ends of first order, or second (edge_order=2).
+    """The derivative of samples by differences of second order; at the ends of the order `edge_order`.
 
     f: T[..., n, ...]  →  T[..., n, ...]     a tuple of these, one for each axis, for several axes
 

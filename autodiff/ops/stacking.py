@@ -261,7 +261,7 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 
 @public(takes="f", operands=2)
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
-    """`num` numbers from `start` to `stop`, each the same multiple of the one before; `endpoint` False leaves stop out.
+    """`num` numbers from `start` to `stop` in a constant ratio; `endpoint` False leaves out `stop`.
 
     T[...], T[...]  →  f64[num, ...]     both of one sign; both differentiable; `dtype` and `axis` as for `linspace`
 

@@ -215,7 +215,7 @@ def solved_triangular(a: Tensor, b: Tensor, lower: bool, refuses: bool = True) -
 
 @public(records=_solve_triangular)
 def solve_triangular(a, b, *, lower=False):
-    """The solution x of triangle(a) @ x = b, for the upper triangle or (`lower`) the lower one; the other is not read.
+    """The solution x of triangle(a) @ x = b for the upper, or (`lower`) the lower triangle; only this is read.
 
     a: T[..., n, n]  b: T[..., n, m] or T[n]  →  T[..., n, m] or T[..., n]     float or complex; integers give float64
 
