@@ -187,7 +187,7 @@ def _rows(self: Any) -> Iterator:
 
 
 def copy(self: Any) -> Any:
-    """A new tensor with the same value, which in-place updates of this one do not change; gradients flow through.
+    """A new tensor with the same value, unchanged by in-place updates of this one; gradients flow through it.
 
     >>> import autodiff as ad
     >>> x = ad.ones(2)

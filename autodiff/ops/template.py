@@ -111,7 +111,7 @@ class Template:
 
 
 def _can_be_put_down(node: Node, is_users: bool) -> bool:
-    """True for a node that has no rule or hooks, and no array that the user may share."""
+    """True for a node that has no rule or hooks, and no array, which might be on loan."""
     if not is_users or isinstance(node.value, np.ndarray):
         return not is_users and type(node) is Node
     is_read_back = node.slot is not None and node.retained is None and not node.hooks and node.line is None
@@ -156,7 +156,7 @@ def public(
     tensors     the number of leading arguments that are tensors (`ITEMS`: the items of the first argument); all other
                 arguments are static, and their values are part of the key.  The body must not evaluate a tensor and
                 must depend on nothing but its arguments, since its nodes are recorded again without it
-    bounds      bounds(*arguments): the index arrays among the arguments; the body checks that their values are in range
+    bounds      bounds(*arguments): the index arrays among the arguments, whose values the body checks (see `Bounds`)
     records     the operation that the body records, which users find as `f.primitive`
     directly    directly(*avals), for tensors of one dtype, none weak: the aval of the result if the body records
                 the operation `records` of the tensors, without parameters, and nothing else; otherwise it returns None
