@@ -209,8 +209,8 @@ def norm(x, ord=None, axis=None, *, keepdims=False):
           absolute values of a column (row), -1 (-inf): the smallest; 2 (-2): the largest (smallest) singular value,
           "nuc": the sum of singular values
 
-    The derivative is 0 where the norm is 0, nan for an infinite element; the second derivatives of 2, -2 and "nuc" are
-    nan at a kink (equal singular values, or one of 0).  Squares of large or small elements do not leave the range.
+    The derivative of a vector's norm is 0 if the norm is 0, and nan for an infinite element.  Second derivatives of
+    2, -2 and "nuc" are nan at a kink (equal singular values, or one of 0).  Squares neither overflow nor underflow.
     Raises ShapeError when x has no such axis, ValueError for an unknown `ord`.
 
     >>> ad.norm([3.0, 4.0])
