@@ -115,7 +115,7 @@ def tile(x, repetitions):
 def repeat(x, repeats, axis=None):
     """Each element along an axis repeated several times; axis None: of x flattened.
 
-    x: T[..., n, ...]  →  T[..., r·n, ...]     `repeats` is one number for all elements, or one for each
+    x: T[..., n, ...]  →  T[..., r·n, ...]     `repeats` is one number for all, or a list or array of one for each
 
     Raises ShapeError when x has no such axis, for a negative number, or for more or fewer numbers than elements.
 
