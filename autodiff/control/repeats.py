@@ -95,9 +95,9 @@ def _of_all(size: int, loop: Repetition, inputs: Sequence[Tensor], mapped: Seque
 
 
 def _bodies(loop: Repetition) -> tuple[Body, ...]:
-    """The condition and the step; for a way back also the body of that.
+    """The condition and the step; if the loop has a way back, also its body.
 
-    Its inputs: cotangents of the float states, sums of those of float hidden inputs, the states, the hidden inputs.
+    Inputs of the latter: cotangents of float states, sums of those of float hidden inputs, the states, hidden inputs.
     """
     return tuple([body for body in loop if body is not None])
 

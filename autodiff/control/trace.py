@@ -151,7 +151,7 @@ def trace(
     *calls: tuple[Callable, Sequence[Any]], hidden: Sequence[Tensor] = (), known: Callable[[], list[Node]] = list,
     taken: Any = object,
 ) -> Traced:
-    """Record functions, each on arguments made from its examples: a leaf that is a Like, others are passed unchanged.
+    """Record functions, each on its examples: a Like becomes an argument without a value, other leaves stay.
 
     If a host rule has to learn its outputs first, the function is run once on the values of its examples.
 
@@ -209,7 +209,7 @@ def check_kept(
 
 
 def _walk(results: Sequence[Node], known: set[Node], since: int) -> tuple[list[Node], set[Node]]:
-    """The nodes that were recorded on the way to the results, by creation; and older nodes that they start from."""
+    """The nodes that f recorded on the way to the results, by creation; and the nodes from outside that these read."""
 
     def is_outside(node: Node) -> bool:
         return node.number < since or node.value is not None or node.leaf is not None
@@ -238,7 +238,7 @@ def derived(
     Their hidden inputs are `hidden`, and tensors from elsewhere that rules read.
 
     purpose   all that the functions depend on beside `bases` and avals
-    calls     for each: f, tensors to make its arguments like, and tensors with elements to make further arguments like
+    calls     for each: f, tensors that its first arguments resemble, tensors whose elements its next ones resemble
     known     see `trace`
     """
     examples = [

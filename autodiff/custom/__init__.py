@@ -8,7 +8,7 @@
     boundary   one node per call, which carries the rule; a Python function as an operation of a graph
     call       the data of a call that its boundary holds, and the keys of its rule
     reads      values that a function reads from closure, globals and defaults, and the tensors among them
-    keys       keys of these values;  watching: runs of a rule with numbers that note who looks at them
+    keys       keys of these values;  watching: runs of a rule with numbers that note if the rule looks at them
 """
 
 from .function import Function, function

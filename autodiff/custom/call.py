@@ -275,7 +275,7 @@ class CustomCall:
     def key(self, met: dict[int, tuple] | None = None) -> Any:
         """This call's part of the rule key.  Sets `is_pure`: True if the key and `numbers` are all that the rule reads.
 
-        Of a number the key has the type, and also the value if the rule was seen to look at that.
+        A number counts by its type, and also by its value if the rule was seen to look at the number.
 
         met   rules of other calls in this recording, with their keys, by site: many calls have few sites
         """
@@ -317,7 +317,7 @@ class CustomCall:
         return (self.shape, *keys, parts)
 
     def recorded_key(self) -> Any:
-        """The key of all that the rules of this call record in both directions, beside tensors; None: no key says it.
+        """A key of all that decides, beside tensors, what both rules of this call record; None if no key can say it.
 
         Numbers count by value.  No key is made for host rules, nor if the forward evaluated tensors.
         """

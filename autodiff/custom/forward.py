@@ -144,9 +144,9 @@ def _is_plain(t: Tensor, tracks: bool) -> bool:
 def calling(site: Site) -> Callable:
     """The function that runs a forward method and puts a boundary around the recorded nodes.
 
-    It takes each declared parameter that chooses the method by position, keyword-only ones by name.  It returns
-    forward's outputs in their container, which track if any argument tracks.  Raises GradientError if arguments track
-    and no output can.
+    By position it takes the declared parameters that dispatch, by name the keyword-only ones.  It returns forward's
+    outputs in their container, which track if any argument tracks.  Raises GradientError if arguments track and no
+    output can.
     """
     declaration, are_leaves, method = site.function.declaration, _are_leaves(site), site.method
     name, run, has_context = site.function.__name__, method.implementation, site.has_context

@@ -1,9 +1,9 @@
-"""`Function`: a generic function whose calls the tape may give a rule.
+"""`Function`: a generic function whose methods may have derivative rules of their own.
 
-A `forward` method runs inside a boundary.  So does an ordinary method for whose types a `backward` is
-registered: the rule replaces the derivative of the method's program.  An array chooses the method of, and is passed
-as, a constant tensor of its dtype and rank, unless a method names np.ndarray; so does an array argument of a traced
-function, which is a tensor there (`stand_ins.standing`).  If no method accepts a number but one accepts a 0-d
+A `forward` method runs inside a boundary.  So does an ordinary method for whose types a `backward` is registered: the
+rule replaces the derivative of the method's program.  For dispatch, an array counts as a constant tensor of its dtype
+and rank, and is passed as one, unless a method names np.ndarray; an array argument of a traced function, which is a
+tensor there, is treated in the same way (`stand_ins.standing`).  If no method accepts a number but one accepts a 0-d
 tensor, the number is converted; if none accepts a structured value, `ad.dense` converts that.
 """
 

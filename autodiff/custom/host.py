@@ -1,7 +1,7 @@
 """Host rules: forwards and backwards that need Python and values at each run (SciPy, a C library, `float(g)`).
 
 While operations are recorded, a host forward simply runs: on read-only arrays if it is declared a host rule, on tensors
-if it evaluates some itself.  A trace has no values, so there it becomes a host call (`boundary.host_call`).
+if it evaluates one itself.  A trace has no values, so there it becomes a host call (`boundary.host_call`).
 
 The outputs and saved values of a host forward are learnt from its first run outside a trace; `Unlearnt` tells `jit` to
 do such a run.  A host backward needs none: a gradient has its primal's aval.

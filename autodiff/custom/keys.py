@@ -10,7 +10,7 @@ of these names are read whenever a backward needs a key, so no key is out of dat
     structured types, namedtuples and dataclasses      by identity, and by the values that their methods read
     objects of classes written in Python,              by identity, by their attributes, and by the values that their
     members of an Enum                                 methods read; only if unchanged since they were last seen
-    classes of the library, NumPy and Python           by identity
+    definitions of the library, NumPy and Python       by identity
     anything else                                      has no key: the rule runs each time
 
 Examples of values without a key: lists, arrays, objects that hold these, other classes, modules unless only the path to
@@ -170,7 +170,7 @@ class ReadsWalk:
         self._within.append(value)
         keys = [head]
         for where, part, is_certain in reads:
-            # Watching can replace a global of this one function, but not an attribute of a module: no number then.
+            # An attribute of a module cannot be replaced for this function alone, so a number there counts by value.
             self.numbers = numbers if len(where) == 2 else None
             keys.append(self.key(part))
             if not is_certain:
@@ -193,7 +193,7 @@ class ReadsWalk:
         return self._inside(function, (function, chosen), parts_of([m.implementation for m in function.table]))
 
     def _class(self, cls: type) -> Any:
-        """The key of a class: a library's by identity; one that only holds values also by what its methods read."""
+        """The key of a class: its identity; for a user's class that only holds values, also what its methods read."""
         if is_fixed(cls.__module__):
             return cls
         is_known = _is_container(cls) or any([cls is other for other in self._within])

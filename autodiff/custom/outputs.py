@@ -81,7 +81,7 @@ class Outputs:
 
 
 def no_gradient(function: str, line: UserLine | str | None, has_number: bool) -> GradientError:
-    """The error for a call that needs a gradient and returns nothing that carries one; `has_number`: but a number."""
+    """The error for a call that needs a gradient, but no output carries one.   has_number: it returns a number"""
     return GradientError(
         f"{function}: an argument requires a gradient, but no output can carry one\n"
         f"  called at {line}\n"

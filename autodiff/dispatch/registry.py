@@ -52,7 +52,7 @@ class Registry:
         self.is_abstract = False
         #: True if some method names a class of arrays: calls with an array and with a tensor then differ.
         self.names_arrays = False
-        #: The choices that cached results rely on and that asked this function (`reliance.Choices`), by id.
+        #: The records of choices (`reliance.Choices`) that hold an answer of this function, by id.
         self.watchers: dict[int, ref[Any]] = {}
         #: The number of changes: methods and rules added, replaced or deleted.
         self.changes = 0
@@ -82,8 +82,8 @@ class Registry:
         """Add a method with a rule of its own: it takes `ctx`, computes, and saves values for its backward.
 
         host   True: forward gets NumPy arrays and may return them, for example to call functions of SciPy
-        out    shape and dtype of the result of a host forward, such as "f64[3]", or a function from those of the
-               arguments to it: a trace then need not run forward
+        out    shape and dtype of the result of a host forward, such as "f64[3]", or a function that gets those of the
+               arguments and returns them: a trace then need not run forward
 
         >>> import autodiff as ad
         >>> @ad.function

@@ -108,7 +108,7 @@ def is_observed() -> bool:
 
 
 def include(choices: Choices) -> None:
-    """Note the choices behind a cached result with all observers: they rely on these by using the result."""
+    """Note the choices behind a cached result that is being used: observers then rely on these choices too."""
     for outer in _observers():
         for function, answers in choices.answers.items():
             outer.answers.setdefault(function, {}).update(answers)

@@ -53,7 +53,7 @@ def _with_bool(name: str) -> str:
 
 
 def dispatched(cls: type) -> type:
-    """The class that instances of `cls` dispatch as: a tensor that a trace made of a number may dispatch as that."""
+    """The class that instances of `cls` dispatch as: a tensor that stands for a number may dispatch as a number."""
     return getattr(cls, "__dispatches_as__", cls)
 
 
@@ -88,7 +88,7 @@ class Choice:
         return other.within(self)
 
     def meet(self, other: Choice) -> Choice:
-        """The choice of the classes that both take; empty if no known class is one."""
+        """The choice of the classes that both take; empty if there is no such known class."""
         return Choice(m for a, b in product(self.members, other.members) for m in meets(a, b))
 
     def __eq__(self, other: object) -> bool:
@@ -192,7 +192,7 @@ class Signature:
         return len(choices) == len(classes) and all(map(Choice.takes, choices, classes))
 
     def telling(self) -> list[tuple[int, type]]:
-        """A position, with classes of which a fitting argument inherits one there; `_ANYWHERE` if there is none.
+        """(position, class) for classes at one position, of which a fitting argument inherits one; else `_ANYWHERE`.
 
         Abstract base classes and tensor classes do not count: their own `__subclasscheck__` decides, not inheritance.
         """
@@ -248,7 +248,7 @@ class MethodTable:
 
     def __init__(self) -> None:
         self.methods: dict[Signature, Method] = {}
-        #: Methods that may fit, by a position and a class that an argument there inherits from; with their age.
+        #: Methods by (position, class), see `Signature.telling`; each with the number of its registration.
         self._telling: defaultdict[tuple[int, type], dict[Method, int]] = defaultdict(dict)
         self._count = 0
 

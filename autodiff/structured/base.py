@@ -116,7 +116,7 @@ dense.method(PartOfSquare)(lambda x: x.matrix)
 
 
 def _not_one(x: Structured, held: Tensor, rank: int) -> ShapeError:
-    """The error for a value that holds a tensor of another rank, which is one for each example of `vmap`."""
+    """The error for a value that holds a tensor of another rank, as values under `vmap` may do."""
     cls = type(x).__name__
     if held.ndim > rank:
         mend = "these are many, made by ad.vmap: ad.vmap(f)(x) takes them one by one"

@@ -20,8 +20,8 @@ from .base import StructuredMatrix, check_inner, cotangent_of, of_rank
 class Diagonal(StructuredMatrix):
     """A diagonal matrix, given by its diagonal.   f[n] stands for f[n,n]
 
-    A product with it scales rows or columns; sums, products and inverses of diagonal matrices are diagonal, and
-    so is the gradient.  A zero on the diagonal makes `solve` and `inv` give inf; a dense matrix would be refused.
+    A product with it scales rows or columns; sums, products and inverses of diagonal matrices are diagonal, and so is
+    the gradient.  With a zero on the diagonal `solve` and `inv` give inf; for a dense matrix they raise LinAlgError.
     Raises ShapeError for a diagonal that is no vector.
 
     >>> import autodiff as ad

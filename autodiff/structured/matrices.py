@@ -1,4 +1,4 @@
-"""Matrices of which one triangle is read: symmetric, triangular, and positive definite ones with a Cholesky factor."""
+"""Matrices that are a part of a stored square matrix: symmetric ones (one with a Cholesky factor), triangular ones."""
 
 from __future__ import annotations
 

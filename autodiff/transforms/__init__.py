@@ -1,4 +1,4 @@
-"""Transformations: each makes more recorded nodes from recorded nodes.
+"""Transformations: each records new nodes from a recording, such as the nodes of its derivative.
 
     reverse, forward    pass cotangents back over the history, last node first; pass tangents on, first node first
     rules, rule_values, rule_programs    rules of custom functions and host rules; the library's own rules as programs

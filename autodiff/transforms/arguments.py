@@ -63,7 +63,7 @@ def array_of(x: Any) -> np.ndarray:
 
 
 def fresh(x: Any, what: Callable[[], str], *, shares: bool) -> Tensor:
-    """A tensor with a new node, to differentiate by.   shares: x is no tensor, and its array is not copied"""
+    """A tensor with a new node, to differentiate with respect to.   shares: x is no tensor, its array is not copied"""
     if not shares and isinstance(x, AbstractTensor):
         t = as_tensor(x)
         _refuse_discrete(t.dtype, what)

@@ -46,8 +46,8 @@ def backward(
     create_graph  record the gradients with their own history (implies retain_graph)
     inputs        only these leaves (or this one) get gradients
 
-    Raises GradientError for a result that does not require grad, a missing or wrong cotangent, a
-    released history, a missing rule; and any error that a rule or hook raises.  Then no `.grad` has changed.
+    Raises GradientError for a result that does not require grad, a missing or wrong cotangent, a released
+    history, a missing rule; and any error that a rule or a tensor's hook raises.  Then no `.grad` has changed.
 
     >>> import autodiff as ad
     >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
@@ -111,7 +111,7 @@ def backward(
                 if not retain_graph:
                     release(past if inputs is None else [past[k] for k in through])
         if machine.WHEN_REPEATED and objects.default() and not MODE.get().careful and objects.is_kept(RECORDER):
-            machine.note_repeated()  # more training steps are expected
+            machine.note_repeated()  # more training steps are expected: install the machine code for recordings
         if due:
             _run_after(due)
     except Exception as error:

@@ -185,7 +185,7 @@ class Pull:
         if said & _TARGET and not any(map(self._is_open, sources_at(self.wires, at, node))):
             return
         if node.slot is not None:
-            # A rule may have read an output back: the call is then visited with the sum for that slot.
+            # A rule that reads an output back makes a second node for its slot: their cotangents are added.
             (call,) = inputs_at(self.wires, at)[:1]
             slots = self.slots.setdefault(call, {})
             self.flags[call] |= _CALL

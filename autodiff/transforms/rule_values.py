@@ -268,7 +268,7 @@ def tensor_at(node: Node, place: int) -> Tensor:
 
 
 def _given_or_made(node: Node, value: Any) -> Any:
-    """A value that a forward saved.  A number or array made by an opaque forward depends on its inputs unknowably."""
+    """A value that a forward saved.  For a number or array that an opaque forward made, no derivative is known."""
     made = isinstance(value, (float, complex, np.floating, np.complexfloating, np.ndarray))
     if not node.call.opaque or not made or not MODE.get().tracks:
         return value

@@ -111,7 +111,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
 
 
 class _HostRun:
-    """The work of a host backward when the graph runs.  Equal objects do the same work, except for the call by token.
+    """The work of a host backward when the graph runs.  Equal objects do equal work, up to the call of the token.
 
     slots    the outputs that have cotangents, in order
     places   the inputs that need gradients;  flow: by place, nodes with the avals of the inputs that gradients flow to
@@ -193,7 +193,7 @@ def _on_arrays(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fro
 
 
 def _report(rule: Any) -> None:
-    """Report a rule that evaluates a tensor, once."""
+    """Report, once for each rule, that it evaluates a tensor."""
     if _open.asking is not None and rule not in _open.asking:
         _open.asking.append(rule)
     if ref(rule) not in found_out:

@@ -61,8 +61,8 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
                result that is equal for all examples is returned once
 
     f is called once, on one example that has no values yet; its operations are then done for all examples.  Code in f
-    that needs a value raises ConcretizationError: use `ad.where` or `ad.cond`, which choose for each example.  vmap
-    composes with all transformations: `vmap(grad(f))` gives each example's gradient.  NumPy in, NumPy out.
+    that needs a value raises ConcretizationError: `ad.where` and `ad.cond` choose for each example.  vmap composes with
+    all transformations: `vmap(grad(f))` gives each example's gradient.  NumPy in, NumPy out; tensors in, tensors out.
 
     Structured values and registered classes have the examples along an axis of every tensor that they hold
     (`vmap(ad.Diagonal)(d)` makes many of a matrix); f gets the value of one example, and methods run on that.
