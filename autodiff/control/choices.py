@@ -129,7 +129,7 @@ def _(ctx, bodies, inputs):
 
 
 def _pulled(ctx, *bars):
-    """The cotangents of the operands that need them, from one body; those that only the other one reads get zeros."""
+    """The cotangents of the operands that need them, from one body; zeros for operands that only the other reads."""
     bodies, inputs = ctx.inputs
     first = len(bodies) - 1
     lead, operands = inputs[:first], inputs[first:]

@@ -157,7 +157,7 @@ def trace(
 
     calls    (function, its examples) for each
     hidden   the tensors that the last arguments of each function stand for, in every use of it
-    known    a function that returns nodes met in the run, which become arguments, after the others
+    known    a function that returns nodes recorded by f, which become arguments, after the others
     taken    classes of leaves that become tensors in a result
     """
     found = []

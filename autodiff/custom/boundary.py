@@ -8,7 +8,7 @@ operations are recorded like any.  The boundary is the identity in value, and ha
                       pick(call, body output)  for each of them
 
 Extras are saved intermediates, and outputs that carry no gradient.  Cotangents flow to the call's inputs only;
-reverse mode never enters the body.  A tracking tensor that forward closes over is an input too, behind the
+reverse mode never enters the body.  A tracking tensor that forward closes over is an input too, after the
 arguments; no rule gives it a gradient (`reads`).  (A method with a `jvp` and no backward is the exception: its
 boundary is transparent to reverse mode, and cotangents flow to the body.)  Inside forward, handles of inputs are
 masked (they report requires_grad False), but body nodes keep their history, so a derivative can go through a saved

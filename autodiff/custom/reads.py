@@ -7,7 +7,7 @@
     standing(...)                       while a rule runs, handles that it reads stand for the boundary's own inputs
 
 The rule of a forward says nothing about such a value.  A value that tracks gradients becomes an input of the boundary
-behind the inputs of the call, and the rule gives it no gradient: derivatives with respect to other tensors are right,
+after the inputs of the call, and the rule gives it no gradient: derivatives with respect to other tensors are right,
 and a gradient through the value is an error that names it.
 
 A rule may read any value.  A tensor of a trace becomes an input of the boundary too: the rule runs later, perhaps on
@@ -46,7 +46,7 @@ _UNWATCHABLE = frozenset(("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_BUILD_CLASS", "
 
 
 class CodeFacts(NamedTuple):
-    """The names that a code object reads, and the functions that it defines.
+    """The names that a code object, and the functions that it defines, read.
 
     reads          globals and their attributes (`np.pi` is ("global", "np", "pi")), and ("import", a module)
     attributes     names of attributes that are read from any value, in order

@@ -61,7 +61,7 @@ class _Unwatchable(Exception):
 
 
 class _Spread(ReadsWalk):
-    """The walk that makes keys, but `key` returns the value for the rule to read; `numbers`: those met so far."""
+    """The walk that makes keys, but `key` returns the value for the rule to read; `numbers`: those found so far."""
 
     __slots__ = ("watch",)
 
@@ -70,7 +70,7 @@ class _Spread(ReadsWalk):
         self.watch = watch
 
     def is_done(self) -> bool:
-        """True if the walk met every number."""
+        """True if the walk has found every number."""
         return self.numbers is not None and len(self.numbers) == len(self.watch.numbers)
 
     def key(self, value: Any) -> Any:

@@ -155,7 +155,7 @@ class GenericFunction(Registry):
             self._forget()
 
     def _call(self, args: tuple, keywords: dict[str, Any]) -> Any:
-        """A call off the warm path: with keywords, or with types not met before."""
+        """A call off the warm path: with keywords, or with types that are not in the cache."""
         if keywords:
             bound = self.declaration.bound(args, keywords)
             if bound is None:

@@ -7,7 +7,7 @@ that changes one of these choices; then it is dropped, and no other cached resul
         graph = trace(f)                     # each call of a generic function in this block is noted
     choices.on_change(lambda: entries.drop(key))
 
-While somebody observes (`OBSERVERS`), no call takes the warm path, so that every choice is noted.
+In a context with observers (`OBSERVERS`), no call takes the warm path, so that every choice is noted.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def note(function: Any, *question: Any) -> None:
 
 
 def is_observed() -> bool:
-    """True if somebody collects the choices made in this context."""
+    """True if an observer collects the choices made in this context."""
     return bool(OBSERVERS.get() and _observers())
 
 

@@ -43,7 +43,7 @@ from .backward_pass import Group, again, group_of, pulled, recorded
 from .gradient import Gradients
 from .hooks import hooked
 
-# ---------------------------------------------------------------- of functions
+# ---------------------------------------------------------------- gradients of functions
 
 
 def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
@@ -214,7 +214,7 @@ def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:
     return g[()] if isinstance(g, np.ndarray) and not g.shape else g
 
 
-# ---------------------------------------------------------------- between tensors
+# ---------------------------------------------------------------- gradients between tensors
 
 
 @border

@@ -40,7 +40,7 @@ from .rules import Watches, found_out
 class Gradients(Question):
     """A request for gradients, whose plan is made from the nodes that rules record.
 
-    given, implicit    cotangents that the caller gave; cotangents that are the constant one
+    given, implicit    cotangents that count as nodes of the recording; cotangents that are the constant one
     asked, also        the results, the given cotangents and `also`; further nodes whose values are wanted
     ordered            the groups in canonical order
     is_run             True once rules and hooks have run: a later error comes from computing values
@@ -291,7 +291,7 @@ def _reads_unnamed(call: Any) -> str:
     return f"the backward of {call.function.__name__}{place} reads what no key can name: it runs each time"
 
 
-# ---------------------------------------------------------------- in parts (`tape.parts`)
+# ---------------------------------------------------------------- gradients part by part (`tape.parts`)
 
 
 def in_parts(root: Node, groups: Sequence[Group], beside: Sequence[Node]) -> list[np.ndarray | None] | None:
