@@ -112,7 +112,7 @@ def gather() -> void:
 
 @native(inline=True)
 def leads(q: ptr[RawNode], since: u64) -> bool:
-    """True if `history_of` follows a node: one that tracks gradients (`since` 0), or one with a number above `since`."""
+    """True if `history_of` follows a node: it tracks gradients (`since` is 0), or its number is above `since`."""
     if since == 0:
         return q.kind.tracks is tape.true
     word = q.number if q.number & 1 != 0 else number_word(q)
