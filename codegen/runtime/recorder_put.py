@@ -123,13 +123,13 @@ def number_node(x: ptr, kind: ptr[RawKind]) -> own[RawNode]:
 
 @native
 def node_holding(kind: ptr[RawKind], value: own) -> own[RawNode]:
-    """Make the leaf of a value, whose reference it takes over; null with an exception, or for null (one is set then)."""
+    """Make the leaf of a value, whose reference it takes over; null with an exception, or if the value is null."""
     return None if value is None else new_node(kind, value)
 
 
 @native
 def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> own[RawNode]:
-    """Make the leaf of an array, with a copy unless the array is lent (`autodiff.tape.loans`); null with an exception."""
+    """Make the leaf of an array: with a copy unless it is lent (`autodiff.tape.loans`); null with an exception."""
     may_lend = now.lends is tape.true and size_of(a) > py.int_value(tape.few)
     if may_lend and a.flags & OWN_MEMORY == OWN_MEMORY:
         return ptr[RawNode](py.call(tape.held, row(a, kind, now), 3, None))
