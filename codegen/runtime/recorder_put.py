@@ -182,7 +182,7 @@ def hold_arrays(now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nod
 
 @native
 def is_within(index: ptr[RawNode], extent: i64) -> bool:
-    """True unless an index array is known to hold an index outside of an axis of this extent.  It may be pending."""
+    """True unless an index array is known to hold an index outside of an axis of this extent; also if it is pending."""
     if index is None:
         return False
     if index.value is tape.none:

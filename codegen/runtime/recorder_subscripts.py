@@ -5,8 +5,8 @@ The static part of a key decides which nodes are recorded: a pair of words for e
     slice    number of elements, step       int    -1, 0        None    -2, 0        ...    -3, 0
     array of integers    -4, 0
 
-The operands are x, v, then index arrays, then the starts of slices and ints; an entry that takes all of an axis has no
-start.
+The operands are x, v, then index arrays, then the starts of slices and ints.  An entry that takes all of an axis has
+none.
 """
 
 # mypy: ignore-errors

@@ -92,7 +92,7 @@ class NativeRules(Self):
 
 def _check_structs(layout: RecordLayout, facts: Mapping[str, Any]) -> None:
     """Raise TypeError unless slots lie where the structs of `recording_structs` have fields, and nodes and handles have
-    no further words."""
+    no further slots."""
     classes = {**{name: type(thing) for name, thing in layout.objects.items()}, **layout.classes}
     for cls, slots in [(classes[name], slots) for name, slots in facts["slots"].items()]:
         for slot, offset in slots.items():

@@ -213,7 +213,7 @@ def hold(to: ptr[own], entries: ptr[u32], count: u64) -> void:
 
 @native
 def nodes_of(entries: ptr[u32], count: u64) -> own:
-    """A list of the nodes of `count` entries, a new reference; null with an exception.  It may run any Python."""
+    """A list of the nodes of `count` entries, a new reference; null with an exception.  Any Python may run here."""
     nearby = local(ptr, py.FEW)
     nodes = py.room(nearby, py.FEW, i64(count))
     if nodes is None:
@@ -226,7 +226,7 @@ def nodes_of(entries: ptr[u32], count: u64) -> own:
 
 @native(inline=False)
 def number_word(n: ptr[RawNode]) -> u64:
-    """Twice a node's number plus one; also for a number that is an object, a float between two others."""
+    """Twice a node's number plus one, also for a number that is an object.  A float lies between two whole numbers."""
     if n.number & 1 != 0:
         return n.number
     thing = ptr[py.RawObject](n.number)

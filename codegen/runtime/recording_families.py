@@ -104,7 +104,7 @@ def mix_out(d: ptr[Digest], out: ptr[RawOut], said: u64) -> bool:
 
 @native(inline=True)
 def mix_kind(d: ptr[Digest], kind: ptr[RawKind]) -> bool:
-    """Add a kind without its numbers and its operation.  False if a parameter has no hash."""
+    """Add a kind without its numbers; the caller adds its operation.  False if a parameter has no hash."""
     mix(d, flags_of(kind.out) | u64(kind.released is tape.true) << 2, u64(py.tuple_size(kind.params)))
     if py.tuple_size(kind.params) == 0:
         return True
@@ -269,7 +269,7 @@ def described(
     wires: own = py.new_bytes(None, 4 * (count + 1 + n_wires))
     if states is not None and wires is not None:
         write_wires(ptr[u32](py.bytes_at(wires)), ptr[u8](py.bytes_at(states)), d.count)
-    # Lists are made from here on, which may run any Python and begin another walk: this one is not read any more.
+    # Lists are made from here on, which may run any Python and begin another walk: nothing of this one is read.
     family: own = key_object(f) if has_family else nothing()
     parts = row(
         key_object(d), py.list_of(nodes, count), py.list_of(calls, n_calls), py.list_of(things, count), states, wires,

@@ -139,7 +139,7 @@ def take_inputs(d: ptr[Digest], at: u64) -> void:
 
 @native(inline=True)
 def is_several(e: ptr[Met]) -> bool:
-    """True for a pending custom call of several results: it has no value itself, its results have."""
+    """True for a pending custom call of several results, which have the values; the call itself has none."""
     r = ptr[RawRich](e.node)
     if e.flags & (PENDING | ROOT) != PENDING or e.node.type is tape.plain_type:
         return False

@@ -1,4 +1,4 @@
-"""Answer an ask from the table of plans.  Its key is a hash of the recording and of the nodes that are asked for.
+"""Answer an ask from the table of plans.  The key of an ask is a hash of its recording and of the nodes asked for.
 
     walked(...)            walk over the recording for an ask, and compute its hash
     ask(...)               look the key up; if an answer is known, run its plan (`recording_run`)

@@ -120,7 +120,7 @@ def drawn(d: ptr[Draft], n_own: u64) -> bool:
 
 @native
 def placed(outputs: ptr, arguments: ptr) -> own:
-    """[kinds, inputs, wires] of pending nodes; None if Python has to raise: the value of an argument is asked for.
+    """[kinds, inputs, wires] of pending nodes; None if Python has to take over: an argument's value is asked for.
 
     arguments    the nodes that come first among the inputs, in this order, used or not
     """
@@ -163,7 +163,7 @@ def placed(outputs: ptr, arguments: ptr) -> own:
                 if places[k] < 0:
                     places[k] = i32(d.n_equations) - 2 - places[k]  # the inputs stand behind the last equation
             places = places + (places[0] + 1)
-        # From here on objects are made, so other Python may run and begin another walk: this one is not read any more.
+        # From here on objects are made, so other Python may run and begin another walk: nothing of this one is read.
         kinds: own = py.list_of(d.kinds, d.n_equations)
         parts = row(kinds, py.list_of(d.inputs, d.n_inputs), py.new_bytes(d.wires, 4 * d.n_wires))
         made = py.list_of(parts, 3)

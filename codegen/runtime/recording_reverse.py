@@ -77,7 +77,7 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> own:
 
 @native
 def give(p: ptr[BackwardPass], at: i64, new: ptr, masks: bool) -> bool:
-    """Add to the cotangent of the node at a place (-1: none) if that is wanted.  False with an exception."""
+    """Add to the cotangent of the node at a place (-1: none), if a target needs it.  False with an exception."""
     if at < 0 or p.said[at] & OPEN == 0 or ptr[RawNode](py.list_item(p.order, at)).kind.tracks is not tape.true:
         return True
     old = py.list_item(p.bars, at)

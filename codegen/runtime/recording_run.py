@@ -122,7 +122,7 @@ def let_nodes_go(nodes: ptr[ptr], count: i64) -> void:
 
 @native
 def add_in_place(old: ptr[RawNode], value: ptr) -> bool:
-    """Add the old gradient of a leaf into the array of a new one by a loop of NumPy's, if no one else holds this array.
+    """Add the old gradient of a leaf to the array of the new one, in place, by a NumPy loop, if nothing else holds it.
 
     False if no loop fits, or the old gradient is pending.
     """
@@ -177,7 +177,7 @@ def commit(groups: ptr[own], count: i64, past: ptr[ptr], n_past: i64) -> i64:
     for i in range(n_past):
         if ptr[RawNode](past[i]).kind.released is tape.true:
             found = 0
-    # From here on nothing is allocated or freed, so no Python runs that could see only some gradients.
+    # Until the last exchange nothing is allocated or freed, so no Python runs that could see only some gradients.
     for i in range(count):
         leaf = ptr[RawLeaf](groups[GROUP * i])
         if groups[GROUP * i + 2] is not None and old_of(leaf) is not groups[GROUP * i + 1]:
@@ -276,7 +276,7 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
             e.node.references += 1
             k += 1
     n_past = k
-    # From here on other Python may run and begin another walk, so nothing of this walk is read any more.
+    # From here on other Python may run and begin another walk: nothing of this one is read.
     results: own = py.call_method(tape.call_name, ptr[ptr](values), u64(a.arguments + 1), None)
     outcome = i64(-1)
     given: own = ptr(None)

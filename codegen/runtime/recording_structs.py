@@ -5,7 +5,7 @@
     count_of, input_at, ...   the inputs and gradients of nodes and leaves
 
 The fields are the slots in the order of their names, a leading underscore first.  Trailing slots that machine code does
-not read are left out.  `recording_asks.is_as_known` compares fields with slots, and raises if a class has a new slot.
+not read are left out.  `recording_asks.is_as_known` raises if the offset of a field is not that of its slot.
 """
 
 # mypy: ignore-errors

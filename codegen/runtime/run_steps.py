@@ -9,7 +9,7 @@
 
 One word of the process says if subnormal numbers are flushed to zero.  Each call reads the word once, so that a switch
 compiles nothing.  While a thread flushes, the previous content of its control register is kept as thread-local data
-(`Flushing.key`), because other libraries may have set bits in it; it is restored afterwards.
+(`Flushing.key`), because other libraries may have set bits in the register, and restored afterwards.
 
 A long loop handles signals and lets other threads run now and then.  If a signal's handler raises, `account` returns
 INTERRUPTED.  Handlers run with the control register restored.

@@ -206,7 +206,7 @@ def _pure(function: NestFunction, operations: Sequence[Operation]) -> list[Opera
 
 
 def _are_independent(runs: list[tuple[bool, list[Operation]]], pure: list[Operation], before: list[Operation]) -> bool:
-    """True if no run needs a value of another, by name or in local memory; but each run has a status of its own."""
+    """True if no run needs a value of another, by name or in local memory (the status, which each run has, aside)."""
     made_by = {result: number for number, (_, run) in enumerate(runs) for o in run for result in o.results}
     scratch = {o.result for o in pure if o.name == "memref.alloca"} - {o.operands[1] for o in before}
     users: dict[Value, int] = {}

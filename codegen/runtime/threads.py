@@ -83,8 +83,7 @@ def _set(count: int | None) -> None:
 
 
 def _tell(code: engine.MachineCode) -> None:
-    """Give the code its number of threads: a fixed one, or the upper bound if the number follows the caller's affinity.
-    """
+    """Give the code its number of threads: a fixed one, or the upper bound if it follows the caller's affinity."""
     follows = _count is None and _surroundings()[1] is None
     number = min(_surroundings()[0], MOST_THREADS) if follows else threads()
     call_numbers(code, "set_threads", int(number), int(follows))
