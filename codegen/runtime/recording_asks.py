@@ -265,7 +265,7 @@ class Asks:
         self, dtype: np.dtype, shape: Sequence[int], given: int, rows: Sequence[tuple[bytes, Sequence[int | None]]],
         constants: Sequence[np.ndarray],
     ) -> Self:  # fmt: skip
-        """The rows of ufunc loops that compute a kind of `given` inputs: see `ufunc_loops.Runs`."""
+        """Make the words of a kind of `given` inputs that NumPy's loops compute: see `ufunc_loops.Runs`."""
         latest = {place: number for number, (_, places) in enumerate(rows) for place in places if (place or 0) >= given}
         after = len(constants)
         words = []

@@ -132,7 +132,7 @@ def put_first(items: ptr, k: i64) -> void:
 def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> own:
     """Cut known segments off the end of a recording, as long as there are any.  Returns None.
 
-    known     by the kind of its last node, lists of segments, the one that was met last first
+    known     for each kind of node the segments that end in such a node, the one that was met last first
     frontier  a list of the nodes that are still to be computed or gone through, by number
     parts     a list to which the parts that come off are appended
     gone, ends    sets of nodes: the roots of these parts; the nodes at which gradients end, so far

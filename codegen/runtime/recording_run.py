@@ -42,9 +42,9 @@ from .recording_structs import (
     word_of,
 )
 
-release = extern("PyObject_VectorcallMethod", own, ptr, ptr[ptr], u64, ptr)  # for a held lock, which cannot fail
+release = extern("PyObject_VectorcallMethod", own, ptr, ptr[ptr], u64, ptr)  # for a held lock: cannot fail
 
-#: The words per group, a leaf whose gradient is asked for, while a plan runs (`new_gradients`).
+#: The number of words per group, a leaf with its gradients, while a plan runs: see `new_gradients`.
 GROUP = 4
 GRAD, KIND = word_of(RawLeaf, "grad"), word_of(RawNode, "kind")
 
@@ -80,7 +80,7 @@ class AnswerBlock(Struct):
 def settle(n: ptr[RawNode], results: ptr, word: ptr[i64]) -> void:
     """Give a pending node its value, unless another thread has done so meanwhile.
 
-    word    the node's row of `stored_table`
+    word    three words: its place, the position of its value among the results, 1 if the node drops its inputs
     """
     if n.value is tape.none:
         n.value = held(py.tuple_item(results, word[1]))
