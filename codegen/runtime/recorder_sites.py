@@ -33,7 +33,7 @@ call_with = extern("PyObject_VectorcallDict", own, ptr, ptr[ptr], u64, ptr, fail
 class RecordingSite(Struct):
     """A place where operations are recorded.
 
-    table      the address of its table's cell;   operands: which of its arguments are operands, see above
+    table      the address of its table's cell;   operands: which of its arguments are operands (see the module)
     slow, unknown    Python functions: `slow` is called for CIRCUMSTANCE, `unknown` for UNKNOWN (`recorder_tables`)
 
     At a site of an in-place operator `slow` does the whole update.  `unknown` gives the handle the result of the binary

@@ -128,7 +128,7 @@ def _described(new: Callable[[type, int], Any], cls: type, definition: ctypes.St
 def offset_of(cls: type, name: str) -> int:
     """The offset of a slot in objects of a class, by its member descriptor.
 
-    Raises TypeError if a self-check does not confirm it, because falling back to Python silently would only be slow.
+    Raises TypeError if a self-check does not confirm the offset: a silent fallback to Python would only be slow.
     """
     member = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
     if type(member) is MemberDescriptorType:

@@ -58,7 +58,7 @@ class ToldStep(NamedTuple):
 
 
 class ToldProgram:
-    """The description of a program: its steps, the `values` of each buffer in turn, and the `lives` of buffers (steps).
+    """The description of a program.  For each buffer: its `values`, in turn, and the steps that use it (`lives`).
 
     names, buffers    the names of nodes, and of buffers: the same in every run
     """

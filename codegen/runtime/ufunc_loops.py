@@ -43,7 +43,7 @@ Runs = tuple[int, Sequence[tuple[bytes, Sequence[int | None]]], Sequence[np.ndar
 
 @cache
 def loops_of(reference: Any) -> bytes | None:
-    """A table of the loops of a ufunc: their number, then the words of each; None for any other function.
+    """A table of the loops of a function: their number, then the words of each; None for a function without loops.
 
     `recording_interpret` describes the words.  A function that is no ufunc may name one of our own loops by its
     attribute `loop`; its attribute `nin` is then the number of operands.

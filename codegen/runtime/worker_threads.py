@@ -184,7 +184,7 @@ def new_generation(number: u64, known: u64) -> u64:
 
 @native
 def thread(number_as_pointer: ptr) -> ptr:
-    """The endless loop of a worker thread.  Their numbers count from 1; the caller is thread 0."""
+    """The endless loop of a worker thread.  Workers are numbered from 1; the caller is thread 0."""
     number = u64(number_as_pointer)
     known = u64(0)
     looks = u64(0)
