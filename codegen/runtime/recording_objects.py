@@ -125,7 +125,7 @@ NEW_FLAGS, OWNS = 0x501, 0x4
 
 @native(inline=True)
 def owning_array(cls: ptr, allocator: ptr, descr: ptr, rank: i64, dims: ptr[i64], data: ptr) -> own:
-    """A new array around memory of the pool, which gets the memory back when the array dies.  Null with an exception."""
+    """A new array around memory of the pool, which gets it back when the array dies.  Null with an exception."""
     array: own = new_array(cls, held(descr), i32(rank), dims, None, data, NEW_FLAGS, None)
     if array is not None:
         raw = ptr[RawArray](array)
