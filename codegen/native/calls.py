@@ -229,7 +229,7 @@ class CallWriter(ExpressionWriter):
 
     def word_atomic(self, e: ast.Call) -> Computed:
         """An atomic operation, such as `atomic_load(owner, key)`."""
-        name = e.func.id  # type: ignore[attr-defined]  # a word
+        name = e.func.id  # type: ignore[attr-defined]  # called by its name
         ordering, count = "seq_cst", {"fence": 0, "atomic_load": 2, "compare_exchange": 4}.get(name, 3)
         if len(e.args) == count + 1:
             ordering = getattr(e.args[count], "value", "")

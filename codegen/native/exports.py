@@ -3,8 +3,8 @@
     translation = Translation(checks=True)
     text = translation.text([run_blocks], builtins=[count])
 
-`run_blocks` is exported by its name.  For `count`, a METH_FASTCALL function `count.builtin` is exported: it converts
-its arguments after checking their number, types and ranges, calls `count`, and makes an object of the result.  An
+`run_blocks` is exported by its name.  For `count`, a METH_FASTCALL function `count.builtin` is exported, which checks
+the number, types and ranges of its arguments and converts them, calls `count`, and makes an object of the result.  An
 argument of type `ptr` is the object itself, borrowed from the caller; a result of type `own` is a new reference, or
 null with an exception.  All other functions are internal.
 
@@ -43,7 +43,7 @@ _PYTHON = {
     "held": held,
     "none": external("_Py_NoneStruct"),
 }
-#: The result, by type, of a conversion that may have failed (CPython returns it for an error, and for that number).
+#: By type, the result that CPython's conversion returns for an error, but also for an object that is this number.
 _FAILED = {"i64": "i64(-1)", "u64": "~u64(0)", "f64": "f64(-1.0)", "bool": "i32(-1)"}
 
 

@@ -115,7 +115,7 @@ class ExpressionWriter(TextWriter):
         return Computed(constant(number, kind), kind)
 
     def constant(self, found: Any, want: Any, e: ast.AST) -> Computed:
-        """A value that is known while compiling."""
+        """A Python value that is known while compiling, as LLVM's text."""
         if found is None:
             return Computed("null", want if is_pointer(want) else ptr)
         if isinstance(found, bool):
@@ -270,7 +270,7 @@ class ExpressionWriter(TextWriter):
         return Computed(found, vector[bool, lanes] if lanes else bool)
 
     def truth(self, e: ast.expr) -> str:
-        """An expression as a condition."""
+        """The truth of an expression, as an i1."""
         value = self.expr(e, ptr)
         if value.kind is int:
             return str(int(value.text != "0"))
@@ -357,7 +357,7 @@ class ExpressionWriter(TextWriter):
         return self.read(*self.place(e))
 
     def is_in_memory(self, e: ast.expr) -> bool:
-        """True for a field of memory; False for an expression like `module.NAME`, which is known while compiling."""
+        """False for an expression like `module.NAME`, which is known while compiling; True for a place in memory."""
         while isinstance(e, ast.Attribute):
             e = e.value
         return not isinstance(e, ast.Name) or e.id in self.variables or of_static(self.known(e.id, e)) is not None

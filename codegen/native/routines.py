@@ -13,8 +13,8 @@
     own(x)                      the object x with a reference that is counted already: of a pointer that C code wrote
     constants(T, [1, 2])        constant numbers in memory
 
-`bit_cast(u64, x)` gives the bits of a number.  `select(mask, a, b)` chooses lanes from two vectors; `shuffle(a, b, (0,
-5))` takes lanes of both by number, and the numbers must be known while compiling.
+`bit_cast(u64, x)` gives the bits of a number.  `select(mask, a, b)` chooses lanes from two vectors, and
+`shuffle(a, b, (0, 5))` takes lanes of both by numbers that are known while compiling.
 
 The atomic operations name a place by two arguments: a struct and the name of a field, or an array and an index.
 
@@ -99,7 +99,7 @@ def extern(name: str, result: Any, *params: Any, plain: Callable[..., Any] | Non
 
 
 def native(function: Any = None, *, inline: bool | None = None, contract: bool = False, fails: str = "") -> Any:
-    """A function that is compiled from its source.   fails: as of `extern`, if none of the functions it calls fails"""
+    """A function that is compiled from its source.   fails: as in `extern`; only if no function that it calls has it"""
     around = sys._getframe(1)
 
     def of(f: Any) -> Routine:

@@ -80,7 +80,7 @@ class FunctionPointer:
         return cls(result, tuple(params))
 
 
-array: Any = Array  # its brackets hold a number
+array: Any = Array  # Any, because type checkers refuse a number in the brackets
 fn = FunctionPointer
 
 

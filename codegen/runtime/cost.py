@@ -18,7 +18,7 @@ LONG = 3_000_000
 #: The cost of calling a step: some 10 ns.
 STEP = 100
 
-#: The cost of an elementary function: some 0.8 ns an element, inline (FACTS 4), against 0.1 of an addition.
+#: The cost of an elementary function: some 0.8 ns an element, inline, against 0.1 of an addition (Zen 4).
 ELEMENTARY = 8
 
 #: The cost of sorting, per element.

@@ -1,6 +1,6 @@
 """The disk cache of object files: LLVM compiles each text once for all processes of this user.
 
-    folder/<key>        one file per kernel or module.  The keys of kernels in one object are links to one file
+    folder/<key>        one file per kernel or module.  The keys of the kernels of one object are links to one file
     file                magic, length, BLAKE2 digest, then: keys, exported names, object
 
     cache = default()                     None when AUTODIFF_CACHE=0
@@ -216,7 +216,7 @@ class DiskCache:
     def _report(self, message: str) -> None:
         self.faults += 1
         if self.faults == 1:
-            import logging  # needed by almost nobody
+            import logging  # late, because few processes need it
 
             logging.getLogger("autodiff.cache").warning("autodiff: cache of compiled code: %s", message)
 

@@ -94,7 +94,7 @@ _STUB = len(_JUMP) + 8
 def linked(data: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> MappedCode | None:
     """Load an object file.  Return None if LLVM must link it, which then also reports errors.
 
-    imports     addresses of declared functions; functions not in it are looked up in the process
+    imports     addresses of declared functions, by name; all others are looked up in the process
     """
     if not is_here():
         return None

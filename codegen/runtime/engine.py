@@ -40,8 +40,8 @@ _library_numbers = itertools.count()
 
 
 #: LLVM's passes over a module: inline, remove common subexpressions, simplify.  Loops are already written as vectors.
-#: The usual passes of LLVM take up to ten times as long and give no better code: 26 ms against 4 for the gradient of
-#: the chain of FACTS 9.  NewGVN is there for inlined functions with common steps, such as sin and cos of one number.
+#: LLVM's usual passes take up to ten times as long and give no better code: 26 ms against 4 for the gradient of the
+#: benchmark `chain`.  NewGVN is there for inlined functions with common steps, such as sin and cos of one number.
 _PASSES = ("AlwaysInliner", "SROA", "InstCombine", "NewGVN", "SimplifyCFG")
 
 

@@ -115,7 +115,7 @@ def install(
         mode=variable, false=False, site_type=Self, slow=slow, none=None, dict_type=dict, str_type=str,
         error_type=Exception,
     )  # fmt: skip
-    # The code holds their addresses to the end of the process.
+    # Machine code holds the addresses of these objects to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(objects))
     native().remember(fields | {name: id(thing) for name, thing in objects.items()})
     name = "__call__"

@@ -79,7 +79,7 @@ class Executable:
         kernels: KernelTable,
         keep: Callable[[LaunchPlan, Sequence[Any]], None] | None = None,
     ) -> None:
-        """`keep(plan, owners)` is called if the plan can be stored on disk: kernels and products only, none refuses."""
+        """`keep(plan, owners)` is called if the plan can be stored: kernels and products that refuse no numbers."""
         code = Pieces.of(program).loaded(kernels)
         layout, exchanges = SlotLayout(program), [observe(program) for observe in observers]
         pieces: list[_Owning] = []
@@ -242,7 +242,7 @@ def _is_native(node: Node) -> bool:
 
 
 def may_refuse(program: BufferProgram) -> bool:
-    """True if a kernel may refuse some numbers, for which the references then decide."""
+    """True if a step may refuse some numbers; NumPy's references then raise an error or return a value."""
     works = [step.work for step, _, _ in every_step(program)]
     return any([
         work.function.refuses if isinstance(work, Kernel)

@@ -121,8 +121,8 @@ def pass_of(dtype, radix):
     ) -> void:  # fmt: skip
         sums = local(element, 2 * radix)
         differences = local(element, 2 * radix)
-        alone = local(element, 4)  # of even k, then of odd ones
-        all_ = local(element, 4)  # of k = 0, then of the middle one
+        alone = local(element, 4)  # the terms of elements 0 and r / 2: for even k, then for odd k
+        all_ = local(element, 4)  # the results for k = 0, then for k = r / 2
         found = local(element, 4)
         for part in parts:
             alone[part] = given[part]

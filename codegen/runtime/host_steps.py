@@ -41,7 +41,7 @@ class Decided:
         graph = self._graph
         try:
             return evaluate(graph, *checked_arguments(arguments, [i.aval for i in graph.inputs], graph.name))
-        except Exception as error:  # the caller may be machine code, which cannot report the error
+        except Exception as error:  # reported here: if machine code is the caller, no Python code further out sees it
             for tell in failing:
                 tell(error)
             raise

@@ -5,7 +5,7 @@ The same machine code runs every program; a `PlanWords` holds the data of one pr
     slots      one pointer per buffer: inputs, outputs, temporaries
     scratch    the pointers of the step that runs
     numbers    sixteen bytes per input, for arguments that are Python numbers
-    objects    the output arrays, until they stand in the result
+    objects    the output arrays, until the result holds them
     workspace, 64-byte aligned
 
 A small frame lies on the stack.  Large frames and the memory of outputs come from the pool; an output array is made
@@ -115,7 +115,7 @@ def not_run(plan: ptr[PlanWords], status: i64, is_entered: bool) -> own:
     """The result after a failed step: for an entry, an index out of range or refused numbers are a miss."""
     kind = u32(status)
     if kind == Status.INTERRUPTED.value:
-        return None  # a handler has raised
+        return None  # a signal handler has raised: its exception is set
     if is_entered and (kind == Status.INDEX_OUT_OF_RANGE.value or kind == Status.REFUSED.value):
         return ptr(MISS)
     return fail(plan, status, 0)

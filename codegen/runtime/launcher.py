@@ -5,7 +5,7 @@ is a callable `f(*arguments) -> tuple of arrays`.
 
     launcher(plan)        a builtin function; between Python's call and the kernels there is only
                           machine code (`launch`), which calls `PackedCall` if the arguments do not fit.
-    PackedCall(plan)      the same by ctypes, with one packed table of pointers: the slow path of the
+    PackedCall(plan)      a call by ctypes, with one packed table of pointers: the slow path of the
                           launcher, and its replacement if the self-check fails.
     EarlyCall(plan, ...)  the first call of a program, in a process that has no launcher yet.
 
@@ -152,7 +152,7 @@ def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str
 
 
 class Refused(ArithmeticError):
-    """A kernel has no result for these numbers: the references decide (`host_steps`)."""
+    """A kernel has no result for these numbers: NumPy's references are run instead (`host_steps.Decided`)."""
 
 
 def raise_status(code: int, size: int = 0) -> None:

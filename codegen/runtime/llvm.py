@@ -181,7 +181,7 @@ class Library:
     def linked(self, linker: Any, name: str, data: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> Any:
         """Load an object file; it stays loaded as long as the returned tracker lives.
 
-        imports     addresses of declared functions; functions not in it are looked up in the process
+        imports     addresses of declared functions, by name; all others are looked up in the process
         """
         library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
         for symbol, address in imports.items():

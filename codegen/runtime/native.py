@@ -123,7 +123,7 @@ def native() -> Native:
 
 def _text(module: Translation) -> str:
     """The text of the module; without a launcher, only the functions that run steps."""
-    from .run_steps import run_program, run_program_unlocked  # not needed where the code is on disk
+    from .run_steps import run_program, run_program_unlocked  # not needed if the code is on disk
 
     if not _is_known():
         return module.text([run_program, run_program_unlocked])

@@ -130,7 +130,7 @@ def facts(name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def native_module() -> Translation:
     """An empty module of native Python, in the build that AUTODIFF_NATIVE_CHECKS chooses."""
-    from ..native import Translation  # not needed where the code is on disk
+    from ..native import Translation  # not needed if the code is on disk
 
     return Translation(checks=_build() == _CHECKS, faults=_build() == _FAULTS)
 

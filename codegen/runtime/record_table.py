@@ -42,7 +42,7 @@ PROGRAM_WORDS = FIRST_BOUND + 2 * MOST_BOUNDS
 MOST_NODES = 64
 
 #: The number of sites of each sort, and the number of the first one: see `recorder_sites`.  All comparisons share one
-#: C function; a sort with a single site has one, too.
+#: C function, and a sort with a single site has one function; all other sites have a function each.
 COUNTS = {
     "binary": 16, "unary": 8, "compare": 6, "power": 1, "subscript": 1, "assign": 1, "called": 1, "method": 64,
     "in_place": 16,
@@ -57,7 +57,7 @@ SITE_WORDS = 4
 _lock = held_over_fork(threading.RLock())
 
 
-#: A node of a program: its kind, its value (None: pending), its inputs by number: operands, then steps.
+#: A node of a program: its kind, its value (None: pending), the numbers of its inputs (operands first, then steps).
 Step = tuple[Any, Any, tuple[int, ...]]
 
 
