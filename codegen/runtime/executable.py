@@ -196,7 +196,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def of(cls, program: BufferProgram) -> Pieces:
-        """All pieces of a program, not yet compiled."""
+        """The pieces of a program, not yet compiled."""
         found = cls({}, {}, {})
         told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
         for step, nest in coded(program, told):
@@ -207,7 +207,7 @@ class Pieces(NamedTuple):
         return found
 
     def loaded(self, kernels: KernelTable) -> Pieces:
-        """The same pieces with their machine code, compiled or from the cache."""
+        """A copy of these pieces with their machine code, compiled or from the cache."""
         functions = [part.function for found in self.parts.values() for part in found]
         native = kernels.load([*functions, *[nest.emitted for nest in self.nests.values()]])
         native.update({number: native[id(nest.emitted)] for number, nest in self.nests.items()})

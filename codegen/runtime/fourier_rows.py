@@ -36,7 +36,7 @@ from .vectors import FLOATS, any_of, square_of
 #: The kinds of transforms: complex to complex, real to half a spectrum, half a spectrum to real.
 COMPLEX, HALF, WHOLE = range(3)
 
-#: How the rows of a block lie in memory: each element apart from the next; the same element of all rows as one vector
+#: The layouts of a block's rows in memory: each element apart from the next; the same element of all rows as one vector
 #: of pairs; each row as consecutive pairs.
 EACH, PAIRS, ROWS = range(3)
 
@@ -54,8 +54,8 @@ class Pass(Struct):
 
 
 class Side(Struct):
-    """How the rows of an array lie: the elements (pairs of numbers) of a row, and, counted in numbers, the distances
-    `step` between elements, `near` between adjacent rows, and `far` between groups of `inner` rows."""
+    """The layout of the rows of an array: the count of elements (pairs of numbers) of a row, and, counted in numbers,
+    the distances `step` between elements, `near` between adjacent rows, `far` between groups of `inner` rows."""
 
     count: i64
     step: i64
@@ -176,7 +176,7 @@ def pass_of(dtype, radix):
 
 def move_of(number, is_load):
     """The function that loads rows into a block, or stores a block to rows: `count` elements of each row, `step`
-    numbers apart, that lie as `way` says (EACH, PAIRS or ROWS)."""
+    numbers apart, in the layout `way` (EACH, PAIRS or ROWS)."""
     element, pairs, lanes = vector[number, LANES], vector[number, 2 * LANES], tuple(range(LANES))
     transpose = square_of(pairs, LANES)
 

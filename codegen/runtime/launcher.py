@@ -50,7 +50,7 @@ class NativeStep:
 
 @record(frozen=True)
 class Share:
-    """How threads share a step: `total` iterations in blocks of `chunk`.
+    """The division of a step among threads: `total` iterations in blocks of `chunk`.
 
     The function of such a step takes two more extents, the first and the end of the iterations to do.
     """
@@ -65,7 +65,7 @@ class Share:
 
 @record(frozen=True)
 class LaunchPlan:
-    """All that a launcher needs to know of a program.
+    """The data that a launcher needs to run a program.
 
     Slots are numbered inputs first, then outputs, then temporaries; temporary t lies at byte `offsets[t]` of the
     workspace.  `owns` holds the code of the steps, which must live as long as the plan can run.  If `is_long`, the

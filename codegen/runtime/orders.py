@@ -42,7 +42,7 @@ def order_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Ma
 
 
 def share_of_rows(rows: int, work: int, beside: int) -> Share | None:
-    """How threads share rows with `work` operations each, `beside` of them at a time; None for too little work."""
+    """The `Share` of rows with `work` operations each, computed `beside` at a time; None for too little work."""
     if rows < 2 or work * rows < 300_000:
         return None
     chunk = max(1, min(100_000 // work, rows // 2))
