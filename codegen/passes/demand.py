@@ -1,5 +1,5 @@
-"""The choice of roots, the values that kernels compute for memory: values that a step must find in memory,
-and values too expensive to compute again at each read.
+"""The choice of roots, the values that fusion assigns to kernels: values that another step may have to find in
+memory, and values too expensive to compute again at each read.  All other values are computed wherever they are read.
 
 The graph is walked from the outputs backwards.  Each node collects how its readers see it: at the same
 index (computed once, and shared), at another index (computed again), or more often than it has elements
@@ -23,7 +23,7 @@ _FUSED = frozenset((Map, Move))
 #: The cost of a read from memory, in additions: a cheaper value is always computed again.
 _CHEAP = 3
 
-#: The most indices that are kept apart; beyond, only their number counts, as each multiplies those of the inputs.
+#: The most indices told apart.  Beyond, only their number counts: a value reads its inputs at as many indices, too.
 _PLACES = 64
 
 

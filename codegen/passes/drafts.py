@@ -99,7 +99,7 @@ def _members(unit: Unit, fused: Fused) -> tuple[Node, ...]:
 
 
 def for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:
-    """The drafts, with extents and large constants of each kernel turned into arguments (`kernel.arguments`)."""
+    """The drafts, with large extents as arguments of kernels (`kernel.arguments`), and nontemporal stores marked."""
     for work, values in drafts:
         if isinstance(work, Kernel):
             let_past_caches(work.function, [v.aval.nbytes for v in values])

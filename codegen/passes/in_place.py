@@ -104,7 +104,7 @@ def _may_take(root: Root, old: Node, unit: Unit, reaches: Reaches) -> bool:
 def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
     """For each value that is only a reshape of another stored value, that value: the two can share one buffer.
 
-    Left out are reshapes of an input or output of the graph, and pairs of values that one kernel reads both of.
+    Reshapes of an input or output of the graph are left out, and so are pairs of which one kernel reads both values.
     """
     fixed = {*graph.inputs, *graph.outputs}
     found: dict[Node, Node] = {}

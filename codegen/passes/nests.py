@@ -71,7 +71,7 @@ def _draft(
             if nested.back is not None:
                 values = len(nested.back.outputs)
                 over = Recurrence(nested.back, values, nested.carried, 1, True)
-                scanned = [(0, 0)] * nested.carried  # placeholders: the arrays and the length are known at run time
+                scanned = [(0, 0)] * nested.carried  # placeholders: arrays and length are known only at run time
                 back = _loop(over, [*reads[:values], *scanned, *hidden], places, plan, "b")
                 places = [None] * nested.carried
             condition, step = plan(nested.condition, "c"), plan(_asking(nested), "s")

@@ -43,7 +43,7 @@ def numbers(found: int) -> Iterator[int]:
 
 @record(eq=False, slots=True)
 class Reach:
-    """See the head of the file.  `moves`: the longest chain of moves; `price`: the dearest path, in additions."""
+    """See the head of the file.  `moves`: the longest chain of moves; `price`: the cost of the longest path."""
 
     tree: int
     reads: int

@@ -3,7 +3,7 @@
 A unit is a group of roots that become one kernel, or a single node that becomes a separate step.  `fit`
 decides if and how a root can be computed in a group.
 
-The functions for the time after clustering choose the order of units, the stored values, and the scratch of kernels.
+After clustering, the functions below choose the order of units, the stored values, and the scratch memory of kernels.
 """
 
 from __future__ import annotations
