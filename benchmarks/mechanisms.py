@@ -75,7 +75,7 @@ def compared(mechanism: str, row: str, case: str, threads: int, rounds: int) -> 
 
 
 def line(mechanism: str, row: str, found: Found) -> str:
-    """One line of the table."""
+    """The line of the table for one result."""
     title = importlib.import_module(f"rows.{row}").TITLE
     with_it, without = found.values["ours"], found.values[f"ours without {mechanism}"]
     work = ", ".join(filter(None, (title, found.work)))

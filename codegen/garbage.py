@@ -114,6 +114,6 @@ class ignoring(np.errstate):
 
 #: A threshold for the youngest generation that is never reached.
 _NEVER = 2**31 - 1
-#: The thresholds outside of pauses.
+#: The thresholds that the end of the last pause restores.
 _usual = gc.get_threshold()
 _inside: set[ref[Paused]] = set()

@@ -95,7 +95,7 @@ def type_of(function: str, p: inspect.Parameter) -> str:
     written = p.annotation if isinstance(p.annotation, str) else ""
     if written and written != "Any":
         return _outside(written)
-    if p.name == "like" and p.default is None:  # NumPy's: the library that makes the array
+    if p.name == "like" and p.default is None:  # NumPy's parameter for the library that makes the array
         return "None"
     if isinstance(p.default, bool) and p.name != "where":
         found = "bool"
@@ -160,7 +160,7 @@ def named_tuples(space: ModuleType) -> Iterator[str]:
 
 
 def summary(function: Callable[..., Any]) -> str:
-    """The first line of the documentation."""
+    """The first line of a function's docstring."""
     return (inspect.getdoc(function) or "").partition("\n")[0].replace("\\", "\\\\").rstrip()
 
 

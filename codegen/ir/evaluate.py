@@ -106,7 +106,7 @@ def refused(error: Exception, op: Op, aval: Aval) -> Exception | None:
     """A clearer error to raise instead, which names the operation and its index or bytes; None if there is none."""
     if type(error) is IndexError and _NOT_ITS_OWN.isdisjoint(op.traits):
         return OutOfRange("an index is out of range", f"{op.name}: {error}")
-    if isinstance(error, MemoryError) and type(error) is not MemoryError and "host" not in op.traits:  # NumPy's
+    if isinstance(error, MemoryError) and type(error) is not MemoryError and "host" not in op.traits:  # by NumPy
         what = f"{aval.nbytes} bytes of {aval}, the result of {op.name}"
         return MemoryError(f"no memory for {what}{avals.place()}")
     return None

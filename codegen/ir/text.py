@@ -188,7 +188,7 @@ class _TextReader:
         token = self.name("an operation")
         op = self.ops.get(token.text)
         if op is None:
-            import difflib  # for this message only
+            import difflib  # imported only for this message
 
             near = difflib.get_close_matches(token.text, self.ops, n=1)
             self.fail(f"no operation is called {token.text!r}" + (f"; {near[0]!r} is" if near else ""), token.at)
@@ -200,7 +200,7 @@ class _TextReader:
             self.fail(f"{op.name} takes {takes}; got {', '.join(params) or 'none'}", token.at)
         try:
             node = apply(op, *operands, **params)
-        except Exception as error:  # whatever a shape rule raises: the line matters more than the type
+        except Exception as error:  # a shape rule may raise any exception; the user needs the line, not the type
             self.fail(str(error), token.at, error)
         if stated is not None and stated != node.aval:
             self.fail(f"{target.text} is {node.aval}, not {stated}", target.at)

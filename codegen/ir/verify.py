@@ -13,7 +13,7 @@ from .op import INPUT
 
 
 class VerifyError(ValueError):
-    """A graph that breaks a rule of the IR.  The message shows the node as it prints."""
+    """Raised for a graph that breaks a rule of the IR.  The message shows the node as it prints."""
 
 
 def verify(graph: Graph) -> None:
@@ -63,7 +63,7 @@ def _verify_node(graph: Graph, node: Node, defined: set[Node]) -> None:
 def _inferred(graph: Graph, node: Node) -> Aval:
     try:
         return node.op.infer(*[i.aval for i in node.inputs], **node.keywords)
-    except Exception as error:  # whatever a shape rule raises
+    except Exception as error:  # a shape rule may raise any exception
         _fail(graph, node, f"has operands that do not fit: {error}", error)
 
 

@@ -60,7 +60,7 @@ def _hosted(name: str, lower: Call) -> Op:
 
 
 def split(graph: Graph) -> Graph:
-    """The graph without complex numbers."""
+    """The graph with every complex number split into its parts; see the head of the file."""
     return _Splitter({}, {}).graph(graph)
 
 

@@ -144,7 +144,7 @@ def _pass_on(node: Node, seen: Demand, probed: Probed, want) -> None:
     own = None
     for edge in probed.edges(node).reads:
         x = node.inputs[edge.input]
-        # One element, or one per row: computed outside of the inner loop.
+        # A value of one element, or of one element per row, is computed outside the inner loop.
         is_here, per_row, ratio = edge.is_same, False, 1.0
         if not is_here and x.aval.size > 1:
             shape = node.aval.shape

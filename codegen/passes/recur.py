@@ -93,7 +93,7 @@ def _trimmed(nested: Nested, count: int) -> tuple[Nested, list[int]]:
     """The loop or branch without those of its `count` inputs that no graph of it reads, and the numbers of the rest."""
     own: dict[str, Any] = {name: optimize(graph) for name, graph in graphs(nested).items()}
     read = {name: {*graph.outputs, *[i for n in graph.nodes for i in n.inputs]} for name, graph in own.items()}
-    shared = range(nested.own - count, 0)  # counted from the end, as own inputs of graphs differ in number
+    shared = range(nested.own - count, 0)  # from the end, since graphs differ in the number of their own inputs
     stays = [k for k in shared if any([graph.inputs[k] in read[name] for name, graph in own.items()])]
     for name, graph in own.items():
         inputs = [*graph.inputs[: len(graph.inputs) - len(shared)], *[graph.inputs[k] for k in stays]]

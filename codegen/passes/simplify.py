@@ -46,7 +46,7 @@ def _rewrites(node: Node) -> tuple[Rewrite, ...]:
     return (implicit_broadcast, *named) if "elementwise" in op.traits else named
 
 
-# ---------------------------------------------------------------- what rewrites look at
+# ---------------------------------------------------------------- helpers of the rewrites
 
 
 def _number(node: Node) -> float | None:
@@ -77,7 +77,7 @@ def _again(node: Node, *inputs: Node, **params) -> Node:
 
 
 def mul_one(node: Node) -> Node | None:
-    """x · 1 = x,  x · -1 = -x"""
+    """x · 1 = x, and x · -1 = -x, for a constant 1 or -1 on either side."""
     a, b = node.inputs
     for x, other in ((a, b), (b, a)):
         number = _number(other)
@@ -89,7 +89,7 @@ def mul_one(node: Node) -> Node | None:
 
 
 def power_one(node: Node) -> Node | None:
-    """x ** 1 = x"""
+    """x ** 1 = x."""
     x, exponent = node.inputs
     return x if _number(exponent) == 1 else None
 
