@@ -205,7 +205,7 @@ def _math() -> None:
 @_switch("explicit vectors")
 def _vectors() -> None:
     """Loops are emitted for single elements, and LLVM vectorises them if it can."""
-    llvm = importlib.import_module("llvmlite.binding")  # the first to be asked: so the compiler uses it too
+    llvm = importlib.import_module("llvmlite.binding")  # imported first, so that the compiler uses this library, too
     importlib.import_module("codegen.runtime.llvm")._loaded.clear()
     engine = importlib.import_module("codegen.runtime.engine")
 

@@ -48,7 +48,7 @@ class Store:
     executables    executables by graph shape
     families       the families of graphs (see `codegen.families`); None until a second graph is planned
     first          the first graph that was planned, until families exist: many programs plan only one graph, and
-                   importing `families` takes 2 ms, so its family is looked for when a second graph comes
+                   importing `families` takes 2 ms, so the graph's family is made when a second graph comes
     compiles       the number of graphs compiled so far
     """
 

@@ -38,8 +38,8 @@ def _changed(node: Node, change: Callable[[Any], Any]) -> tuple:
 
 
 class Apart(NamedTuple):
-    """digest    a hash of the graph without its numbers     numbers   in a fixed order, extents of inputs first
-    lengths   the positions of the numbers that are lengths of loops
+    """A separated graph: `digest`, a hash of the graph without its numbers; `numbers`, in a fixed order, extents of
+    inputs first; and `lengths`, the positions of those numbers that are lengths of loops.
     """
 
     digest: bytes

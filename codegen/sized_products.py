@@ -89,7 +89,7 @@ class SizedProduct:
         write: Callable[..., bool] = defined("write", text, {"__name__": __name__})
         made = [0 if type(n) is Symbol else n for n in general.extents]
         is_right = write(made, *values) and tuple(made) == product.extents
-        return write if is_right else _never  # a condition that does not hold for these values means never
+        return write if is_right else _never  # not right if a recorded condition fails for these very values
 
 
 def _never(*_: Any) -> bool:

@@ -84,9 +84,9 @@ class Disagreement(Exception):
 
 
 class _Way(NamedTuple):
-    """text        its function, without the name         pointers   its parameters after the sizes
+    """text        the way's function, without its name    pointers   the function's parameters after the sizes
     numbers     the text of all numbers that it computes, without conditions, which may differ between recordings
-    is_for      is_for(*sizes): True if it accepts them   recorded, program   for an example
+    is_for      is_for(*sizes): True if it accepts them    recorded, program   for an example
     """
 
     text: str

@@ -1,6 +1,7 @@
-"""Replacements for the functions of Python and of worker threads that the runtime calls, in native Python
-(`codegen.native`).  A long loop checks for signals by Python's API, and allocates Python's memory.  In a program
-without Python no thread holds the interpreter's lock, so no loop checks for signals; memory comes from the C library.
+"""Replacements for Python's functions and for worker threads in exported programs, in native Python.
+
+A long loop of the runtime checks for signals by Python's API, and allocates Python's memory.  In a program without
+Python no thread holds the interpreter's lock, so no loop checks for signals; memory comes from the C library.
 """
 
 # mypy: ignore-errors
