@@ -6,7 +6,7 @@ for the example and formulas for all other sizes.
 
     n = symbol("n", 10007)         -(-(17 * n) // 64)   is 2658, and ceil(17 n / 64)
 
-Every comparison must have the same outcome for all other sizes. If the outcome is certain for all n >= 2 (17 n > 17),
+A comparison must have an equal outcome for all sizes in use. If the outcome is certain for all n >= 2 (17 n > 17),
 nothing is recorded; any other outcome is recorded as a condition (`watched`), which the user of the formulas must
 check. Code that only chooses the likely faster of two right ways compares `typical(n)`, which records nothing; code
 that simplifies an expression if it can prove a bound calls `is_sure`.

@@ -1,4 +1,4 @@
-"""The graph passes, in order, on one page.
+"""The graph passes, and the order in which they run.
 
     recorded graph  ->  optimize  ->  fusion and storage (`codegen.compiler`)
 
