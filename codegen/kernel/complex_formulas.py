@@ -274,7 +274,7 @@ def _operands(are_complex: Sequence[bool]) -> list[Any]:
 
 
 def _computed(x: Any, k: Any, elements: Sequence[Any], known: dict[int, Any]) -> Any:
-    """The value of an expression, computed with a scalar builder.   known: values computed before, by id of expression"""
+    """The value of an expression, computed with a scalar builder.   known: values computed before, by id"""
     if not isinstance(x, Expression):
         return k.constant(x, like=elements[-1])
     if id(x) not in known:

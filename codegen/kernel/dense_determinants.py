@@ -127,9 +127,9 @@ def _product(job: Job, sign: Value, over: Callable[..., list[Value]]) -> Any:
 
 
 def _adjugate(job: Job, b: Index) -> Value | None:
-    """The adjugate, which exists for a last pivot of 0 too.  Another pivot much smaller than the largest is refused.
+    """The adjugate, also if the last pivot is 0.  A matrix is refused if another pivot is small beside the largest.
 
-    With the last pivot d, and D the product of the others: u y = D d x by rows from the last one, where y is D x.
+    d is the last pivot, D the product of the others.  u y = D d x is solved from the last row on, in which y is D x.
     """
     k, f, n = job.k, job.f, job.n
     a, y = job.input(0, b), job.output(b, n, n)
