@@ -2,8 +2,8 @@
 
     %t.3 = fadd contract double %t.1, %t.2, !dbg !7          !7 = !DILocation(line: 4, column: 9, scope: !2)
 
-Machine code is the same with debug info and without, but text and keys differ.  The metadata of each function are
-numbered from 0 on, `!{7}` in its text; `joined` replaces these numbers by those of the module.
+It is written under `modes.debug_info`, and for inspection: machine code is the same with it, but text and keys are not.
+The metadata of each function are numbered from 0, `!{7}` in its text; `joined` gives them numbers of the module.
 """
 
 from __future__ import annotations

@@ -29,9 +29,8 @@ from .rising import held_back, holds_places, is_known_before
 from .strides import NEAR, VARYING, LinearForm, RunStride, Stride, form_of, multiple, never_meet, summed
 from .types import NARROW, width
 
-#: In additions, as the costs of `kernel.instructions`.
+#: In additions, as the costs of `kernel.instructions`; the second is saved where one function computes two results.
 _COST_OF_A_GATHER = 10
-#: The additions saved if one function computes the results of two.
 _SHARED = 12
 #: From this cost on functions are called: inlined, a loop takes .95 to 1 of the time, and LLVM two to three times.
 _LARGE = 400
@@ -39,7 +38,9 @@ _LARGE = 400
 
 @record(eq=False, slots=True)
 class LoopPlan:
-    """strides     for each value that differs between lanes: the difference of neighbouring lanes, or VARYING
+    """The plan of a loop: the form of its values in the lanes of vectors, and the cost of an iteration.
+
+    strides     for each value that differs between lanes: the difference of neighbouring lanes, or VARYING
     places      for each load and store: the elements between the places of neighbouring lanes, or VARYING
     reductions  in the order of the carried values, then those in memory
     partial     values in the chain of a reduction, which are vectors of partial results
@@ -49,8 +50,7 @@ class LoopPlan:
     near        the plan of an iteration away from edges (see `rising`), whose costs are used
     held        of such a plan: clamps and comparisons without an effect there, each with its counter
     bits        those of the widest element that differs between lanes;   narrow   the cost of arithmetic on narrow ones
-    cost        the cost of one iteration;   of_functions    the part of it that elementary functions cost
-    latency     of the longest chain of operations from a load to a result, in the units of the cost
+    cost        of one iteration;   of_functions   of functions in it;   latency   of its longest chain, load to result
     """
 
     strides: dict[Value, Stride] = field(default_factory=dict)

@@ -85,7 +85,7 @@ def emit_nest(
 
 
 class _NestEmitter(Text):
-    """Writes the function."""
+    """Writes the function of a loop or branch."""
 
     def __init__(self, name: str, parts: Parts, blocks: Blocks, work_of: Work, target: Target) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class _NestEmitter(Text):
         self.outside: dict[int, None] = {}
 
     def finished(self, buffers: int) -> NestText:
-        """The function with its kernels."""
+        """The finished function, with its kernels."""
         self.account_rest()
         inner = ", ".join(
             [*[f"ptr noalias nofree %b{j}" for j in range(buffers)], "ptr noalias nofree readonly %numbers"]

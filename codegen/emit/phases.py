@@ -20,9 +20,8 @@ A sum that an outer loop carries is split into runs: each run is summed separate
 The error of a chain of n additions grows as the square root of n: the sum of 10,000 rows of four floats, in chains of
 1,024 rows, errs by 2.0 of its last bit, and in runs by .7.  Other values that the loop carries pass through both loops.
 
-Loops of vectors (`vector_loop`) are done in runs for the same reason.  A loop that computes only `any` or `all` has
-another one: after each run it tests if the result is decided, because then the rest cannot change it.  A test after
-every vector would take as long as the vector.
+Loops of vectors (`vector_loop`) are done in runs for the same reason.  So is a loop that computes only `any` or `all`:
+after each run it tests if the result is decided.  A test after every vector would take as long as the vector.
 """
 
 from __future__ import annotations
@@ -71,8 +70,9 @@ _MOSTLY, _ENDLESS = 0.5, 1000
 
 @record(frozen=True, slots=True)
 class Phase:
-    """lanes     the lanes of each value; 1: the loop runs element by element
-    trips       the number of elements; None if it is known only at run time
+    """A part of a loop that is covered by vectors of one width.
+
+    lanes       the lanes of each value; 1: the loop runs element by element;   trips   the number of elements, or None
     is_masked   True if some lanes of the last vector may be inactive
     """
 

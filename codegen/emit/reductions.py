@@ -43,8 +43,7 @@ class Reduction:
     load, store     its load and store, at a place that is the same in all iterations
     start       the value that an iteration begins with
     combine     an operation of the chain from `start` to the value that the iteration ends with
-    better      for an extreme whose place is also carried: the predicate "ogt", "slt", ... of the
-                comparison; the place is the next reduction
+    better      for an extreme whose place is the next reduction: the predicate "ogt", "slt", ... of its comparison
     is_place    True for the place of such an extreme
     """
 
@@ -144,7 +143,8 @@ _LOGIC = ("arith.cmpf", "arith.cmpi", "arith.andi", "arith.ori", "arith.xori")
 
 @record(frozen=True)
 class Extreme:
-    """better      the predicate by which an element replaces the extreme so far
+    """An extreme that a loop carries together with its place.
+    better      the predicate by which an element replaces the extreme so far
     values      all values that depend on the extreme so far, from it to the values that are carried on
     """
 

@@ -186,11 +186,11 @@ _REGISTERS = 12
 
 @record(frozen=True)
 class _Rows:
-    """before   the operations of an iteration ahead of the inner loop
-    inner    the inner loop
-    plan     the plan of the inner loop
-    loads    the loads of the rows that are held;   stores  their stores
-    places   the operations that compute the places of these rows
+    """The rows of a loop that are held in registers.
+
+    before   the operations of an iteration ahead of the inner loop
+    inner    the inner loop;   plan   its plan
+    loads    of the rows;   stores   of the rows;   places   the operations that compute the places of the rows
     """
 
     before: list[Operation]

@@ -7,7 +7,9 @@ from ..records import record
 
 @record(frozen=True)
 class Target:
-    """vector_bytes    the size of the widest vectors on which arithmetic runs at full speed
+    """A machine.
+
+    vector_bytes    the size of the widest vectors on which arithmetic runs at full speed
     has_masks       True if vectors can be loaded and stored in part
     has_fma         True if a fused multiply-add is an instruction; otherwise it is a library call
     has_scale       True if scaling by 2**n, the exponent and the mantissa are instructions of the
@@ -28,11 +30,9 @@ class Target:
 
     @staticmethod
     def of(features: str) -> Target:
-        """The target with these features, in LLVM's notation: "+fma,-sse4a,...".
-
-        x86 calls the fused multiply-add fma (or fma4); every 64-bit ARM has one.
-        """
+        """The target with these features, in LLVM's notation: "+fma,-sse4a,..."."""
         have = set(features.split(","))
+        # x86 calls the fused multiply-add fma (or fma4); every 64-bit ARM has one.
         has_fma = not have.isdisjoint({"+fma", "+fma4", "+neon", "+fp-armv8"})
         # Masks of 64-bit lanes need only avx512f; masks of comparisons and integers need dq and vl too.
         if {"+avx512f", "+avx512dq", "+avx512vl", "+avx512bw"} <= have:

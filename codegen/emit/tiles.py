@@ -2,7 +2,7 @@
 
     for i in 0..m:                            for i in 0..m by 8:
       for j in 0..n:                            for j in 0..n by 8:
-        store x[j * m + i], y[i * n + j]          8 vectors x[(j + 0, 1, ..) * m + i], turned,
+        store x[j * m + i], y[i * n + j]          8 vectors x[(j + 0, 1, ..) * m + i], transposed,
                                                   8 vectors y[(i + 0, 1, ..) * n + j]
 
 Row by row each element is loaded alone, and each line of the cache is fetched once for each of its elements: a
@@ -41,11 +41,11 @@ _TILES = 4
 
 @record(frozen=True)
 class _Tiled:
-    """between  loops between the outer and the inner one, which move outside of both
+    """Loops that are written in tiles.
+
+    between  loops between the outer and the inner one, which move outside of both
     before   the operations of the other loops ahead of the inner one
-    inner    the innermost loop
-    plan     the plan of the innermost loop
-    far      its loads at far places, which are adjacent along the outer loop
+    inner    the innermost loop;   plan   its plan;   far   its loads at far places, adjacent along the outer loop
     """
 
     between: list[Operation]
@@ -209,7 +209,7 @@ class _Tiles(VectorLoop):
         return rows
 
     def _tile(self) -> list[str]:
-        """Write one tile: load far elements along the outer loop, transpose them, then write it row by row."""
+        """Write one tile: load far elements along the outer loop, transpose them, then do the body row by row."""
         rows = self._rows()
         body, column = self.body, self.body.names[self.counter]
         loaded: dict[Operation, list[str]] = {o: [] for o in self.found.far}
@@ -255,7 +255,7 @@ class _Tiles(VectorLoop):
         return vectors
 
     def goes_past_caches(self, operation: Operation) -> bool:
-        """True if also a row of a tile is a whole line of the cache: parts of lines that bypass the caches are slow.
+        """True if a row of a tile is a whole line of the cache, too: parts of lines that bypass the caches are slow.
 
         Transposing 3,000 x 3,000 doubles, AVX2, rows of 32 bytes: 28.3 ms past the caches, 12.1 through them.
         """

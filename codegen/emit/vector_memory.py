@@ -6,7 +6,7 @@
     a known distance apart      one by one
     anything else               a gather or scatter
 
-Every second element, such as a part of complex numbers, is loaded by two whole vectors (not by AVX2: .86 without).
+Every second element, as of complex numbers, is loaded by two vectors (not with AVX2: one by one takes .86 of that).
 
     a[2i + 1]        two vectors from 2i + 1 on, of the second only the elements that must exist
 

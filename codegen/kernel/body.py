@@ -1,9 +1,8 @@
 """The builder of functions: each scalar operation goes into the outermost loop body in which its operands are known.
 
-A `FunctionBuilder` is a function being built: a stack of open blocks (the function, then each open loop).  An
-operation is appended to the block of its deepest operand, before the loop that is open there, so an
-operation that does not depend on an inner counter is computed outside of that loop.  Equal operations
-on equal operands share one value as long as its block is open.
+A `FunctionBuilder` is a function being built: a stack of open blocks (the function, then each open loop).  An operation
+is appended to the block of its deepest operand, before the loop that is open there, and so outside of loops on whose
+counters it does not depend.  Equal operations on equal operands share one value as long as its block is open.
 
 All memory is treated as packed and flat: memref<Nxf64>, one index.
 """
@@ -22,7 +21,8 @@ from .nest import I1, I8, I32, INDEX, Block, MemRef, Operation, ScalarType, Stat
 class OpenLoop:
     """An open loop: its block, its operands, its counter (`index`) and the values that it carries.
     about    a rough count of iterations, if the extent is known only at run time; else None
-    apart    iterations share only carried values, though each may use several places of one memory"""
+    apart    iterations share only carried values, though each may use several places of one memory
+    """
 
     block: Block
     operands: list[Value]
@@ -82,7 +82,7 @@ class FunctionBuilder:
     def literal(self, value: Any, type: ScalarType, *, varies: bool = False) -> Value:
         """A constant of this type, made once, at the top of the function.
 
-        `varies`: another extent would make it another number, however small it is (see `arguments`).
+        `varies`: the number follows from an extent, so it becomes an argument, however small it is (see `arguments`).
         """
         # By text: -0.0 == 0.0 and 1 == True, but these are different constants.
         key = (repr(value), type, varies)

@@ -1,6 +1,6 @@
 """Programs of linear algebra, each for one matrix of a batch, and the kernel that runs one on the whole batch.
 
-program(job, b)  ->  True if matrix b is sound; None from a program that refuses no matrix
+program(job, b)  ->  a bit: matrix b is sound, so not refused; None from a program that refuses no matrix
 
 An operation with the lowering `Dense` becomes one kernel:
 

@@ -105,7 +105,7 @@ class Reals:
         return self._each(lambda a, b: self.k.select(condition, a, b), x, y)
 
     def times(self, x: Any, y: Any) -> Any:
-        """x y."""
+        """x * y."""
         return self.k.mul(x, y)
 
     def over(self, x: Any, y: Any) -> Any:

@@ -55,7 +55,7 @@ _RUN = 16
 #: the blocks (value and gradient of logsumexp, 10 x 100,000 floats: 658 us instead of 1,261).
 _LONG_ROWS = 1 << 15
 
-#: The factor by which blocks are longer if nothing is rounded: the end of a search costs as much as a hundred elements.
+#: The factor by which blocks are longer if nothing is rounded: ending a search costs as much as some hundred elements.
 _LONG_SEARCH = 4
 
 #: The additions of one block, and the minimum of its elements: threads divide the blocks.
