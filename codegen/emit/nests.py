@@ -50,8 +50,8 @@ Blocks = Callable[[Loop], tuple[int, int] | None]
 class NestText(NamedTuple):
     """A whole loop or branch as text, and the numbers that it reads.
 
-    numbers   "account" and "run_steps" stand for addresses of these functions; (k, 0) for that of the words of the
-              k-th of `leaves`, (k, 1) for their number
+    numbers   "account" and "run_steps" stand for the addresses of these functions; (k, 0) stands for the address of
+              the words of the k-th of `leaves`, (k, 1) for the number of these words
     outside   the numbers of the leaves that are not in this code, which `run_steps` runs
     """
 
@@ -60,7 +60,7 @@ class NestText(NamedTuple):
     outside: tuple[int, ...]
 
     def filled(self, addresses: Mapping[str, Any], words: Mapping[int, tuple[Any, int]]) -> tuple[Any, ...]:
-        """The numbers, with addresses and the words of each leaf in place of what stands for them."""
+        """The numbers, with these addresses and the words of each leaf filled in."""
         known: dict[Any, Any] = {(k, j): x for k, found in words.items() for j, x in enumerate(found)}
         known.update(addresses)
         return tuple([known[x] if isinstance(x, str | tuple) else x for x in self.numbers])
@@ -336,7 +336,7 @@ class _NestEmitter(Text):
         t = f"%{self.fresh('t')}"
         with self.repeated("while", lambda: self.is_true(answer)) as turning:
             after = self.let("next", f"add nuw nsw i64 {t}, 1")
-            # The memory has room for a power of two of records: it is full when their number is one.
+            # The memory has room for the next power of two of records: it is full if `after` is a power of two.
             bits = self.let("bits", f"and i64 {after}, {t}")
             with self.only_if(self.let("is.full", f"icmp eq i64 {bits}, 0"), "full"):
                 self.grown(records, self.let("bytes", f"mul i64 {self.let('room', f'shl i64 {after}, 1')}, {each}"))

@@ -162,7 +162,7 @@ RUN = 16
 #: The number of vectors searched between two tests: for a million false elements the tests take 1 % of the time.
 SEARCHED = 32
 
-#: The bits of a result that is not decided yet, by operation: any other bits stay whatever elements follow.
+#: The bits of a result that is not decided yet, by operation: any other bits decide it, whatever elements follow.
 _KNOWN = {"arith.ori": 0, "arith.andi": -1}
 
 

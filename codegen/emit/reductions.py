@@ -2,7 +2,7 @@
 
     sum        total = total + x                                  any operation whose order is free
     argmax     takes = x > top or (isnan(x) and not isnan(top))
-               top, place = select(takes, (x, j), (top, place))   an extreme and where it is
+               top, place = select(takes, (x, j), (top, place))   an extreme and its place
 
 Each lane sees, say, every eighth element, in order.  So if two lanes have the same extreme, the smaller
 place is kept, as it would be in a loop over single elements.

@@ -72,7 +72,7 @@ class FunctionBuilder:
         return result
 
     def effect(self, operation: Operation) -> Operation:
-        """Append an operation to the innermost open block: stores, allocations."""
+        """Append an operation with an effect (a store, an allocation) to the innermost open block."""
         operation.node = self.node
         self._blocks[-1].operations.append(operation)
         for result in operation.results:

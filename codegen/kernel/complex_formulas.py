@@ -107,7 +107,7 @@ def _power_static(x: Complex, exponent: float) -> Complex:
 
 
 def _power(x: Complex, p: Complex) -> Complex:
-    """e to the (p log x); 1 for p = 0; 0 for x = 0, if p has a positive real part."""
+    """e to the (p log x); 1 for p = 0; 0 for x = 0 if p has a positive real part, else nan."""
     at_zero = _select(p.re > 0.0, 0.0, math.nan)
     found = _chosen(_is_zero(x), Complex(at_zero, at_zero), _exponential(_times(p, _logarithm(x))))
     return _chosen(_is_zero(p), _ONE, found)
@@ -147,7 +147,7 @@ def _logarithm(z: Complex) -> Complex:
 
 
 def _root(z: Complex) -> Complex:
-    """(t, b / 2t) or (|b| / 2t, ±t), with t = sqrt((|a| + |z|) / 2).  Large numbers are scaled down, small ones up."""
+    """sqrt z: (t, b / 2t) or (|b| / 2t, ±t), t = sqrt((|a| + |z|) / 2).  Large numbers are scaled down, small up."""
     a, b = z
     size = _maximum(abs(a), abs(b))
     is_large, is_small = size > _either(2.0**1020, 2.0**124), size < _either(2.0**-960, 2.0**-100)
@@ -212,7 +212,7 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "sub": lambda x, y: Complex(x.re - y.re, x.im - y.im),
     "neg": lambda x: Complex(-x.re, -x.im),
     "mul": _times,
-    "mul0": lambda g, p: _chosen(_is_zero(g), Complex(0.0, 0.0), _times(g, p)),  # 0 where g is, whatever p
+    "mul0": lambda g, p: _chosen(_is_zero(g), Complex(0.0, 0.0), _times(g, p)),  # 0 where g is 0, for any p
     "div": _quotient,
     "reciprocal": lambda x: _quotient(_ONE, x),
     "power_static": _power_static,

@@ -9,7 +9,7 @@ range(total // inner), where a row is `inner` consecutive elements.
       stage 1   norm = sum(exp(x - top), axis=1)         a value per row
       stage 2   y    = exp(x - top) / norm               stored, over the whole domain
 
-`Positions` has the index of each axis in the loops that are open, and makes indices of a root's domain of them.
+`Positions` holds the index of each axis in the open loops, from which it makes indices into the domain of a root.
 """
 
 from __future__ import annotations

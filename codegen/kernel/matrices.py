@@ -300,8 +300,8 @@ STACK = 32 << 10
 class Job:
     """The arrays of a node.
 
-    node       on the arrays in memory      computed    the operation itself: on complex numbers, if these are pairs
-    f          the numbers of its inputs    n, batch    the rows of a matrix, and the number of matrices
+    node       on arrays in memory, where complex numbers are pairs    computed    the same operation on complex numbers
+    f          the numbers of its inputs                               n, batch    rows of a matrix, number of matrices
     """
 
     def __init__(self, k: Scalar, elements: Elements, node: Node, computed: Node) -> None:

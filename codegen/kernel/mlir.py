@@ -38,7 +38,7 @@ from .nest import F32, F64, I1, INDEX, Block, NestFunction, Operation, ScalarTyp
 #: In the order in which MLIR prints them.  MLIR's other flags are never right in this compiler (`nest`).
 FASTMATH_FLAGS = ("reassoc", "nsz", "arcp", "contract", "afn")
 
-#: Printed as `op %x : from to to`.
+#: Printed as `op %x : f32 to f64`.
 _CASTS = frozenset([i.name for i in INSTRUCTIONS.values() if i.sort == "cast"])
 
 # Float operations of arith that take no flags in MLIR 19.

@@ -15,11 +15,11 @@ The dialects used, all of them MLIR's own:
 
 Rules that builder, printer and emitter share:
 
-  * A kernel's arguments are memrefs (packed, row-major, seen flat) and then indices (run-time extents).
+  * A kernel's arguments are memrefs (packed, row-major, with one flat index) and then indices (run-time extents).
     No two memref arguments are the same memory.
   * bool is `i8` in memory (NumPy's byte) and `i1` in arithmetic: a load of bool is followed by
     `arith.trunci`, a store preceded by `arith.extui`.  `Scalar.load/store` do this.
-  * A kernel returns an i32 status: 0, or what a failed `k.check` gave (`Status`).
+  * A kernel returns an i32 `Status`: 0, or the status of a failed `k.check`.
   * `attributes["fastmath"]` on arith float operations: a set of MLIR flags; builders use `contract`, but
     not in `exact` nodes, and `reassoc` only to add up sums or for `modes.fast_math`.  Never nnan, never fast.
   * `scf.for` and `scf.parallel` step by one, from zero unless their operands say otherwise.

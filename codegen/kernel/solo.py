@@ -87,8 +87,8 @@ def build_scan(node: Node, is_stored, name: str, placed: Placed | None = None, e
 
     Or out[t] = x[t] + a[t] * out[t-1]; from the end if `reverse`.  Sums of f32 are accumulated as an f64, and for f64
     the rounding errors are summed beside the total, so the error of a sum does not grow with the number of elements.
-    Along the last axis the total is in registers; along another one there is a total in memory for each position
-    after the axis, so that these positions run side by side.
+    Along the last axis the total is in registers; along another axis there is a total in memory for each position of
+    the other axes, so that positions after the axis run side by side.
     """
     k = Scalar()
     k.node = node

@@ -114,7 +114,7 @@ class Lane:
 class FunctionCode:
     """One function of f64 or f32 under construction.
 
-    target          the machine, by which some instructions are available or not
+    target          the machine; without a fused multiply-add instruction, `fma` must not be called
     lanes           the number of lanes of each term; 1: scalars
     float, int      the LLVM types of its numbers and of their bits
     mantissa, bias  the mantissa's bits and the exponent's bias in the floating-point format
@@ -238,7 +238,7 @@ class FunctionCode:
     def polynomial(self, x: Lane, coefficients: Sequence[float]) -> Lane:
         """sum c[k] x**k by Horner's scheme; of long polynomials the even and the odd terms are added up apart.
 
-        Estrin's tree has a shorter chain, but more multiplications, which loops wait for: erf f64 2.23 ns, so 2.03.
+        Estrin's tree has a shorter chain but more multiplications, which loops wait for: erf f64 2.23 ns, not 2.03.
         """
         if len(coefficients) < 8:
             return self._horner(x, coefficients)
@@ -276,7 +276,7 @@ class FunctionCode:
         return self._by_register("getmant", (x,), "i32 0, ")
 
     def lookup(self, table: Sequence[float], index: Lane) -> Lane:
-        """table[index], for a table that fills two registers; of the index only the low bits are used that it needs."""
+        """table[index], for a table that fills two registers; higher bits of the index are ignored."""
         lanes = self.target.vector_bytes // (8 if self.double else 4)
         assert len(table) == 2 * lanes, "a table of two registers"
         type, places = vector_type(self.float, lanes), vector_type(self.int, lanes)

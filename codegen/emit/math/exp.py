@@ -2,7 +2,7 @@
 
     x = n log(2) + r,  |r| <= log(2)/2,      exp(x) = 2**n exp(r)
 
-Adding 1.5 * 2**52 rounds to the integer n, and leaves n in the low bits of the sum.
+Adding 1.5 * 2**52 to x / log(2) rounds it to n, and leaves n in the low bits of the sum.
 
 A machine that looks up tables in registers takes n in 16ths (for floats 32nds), and their powers of 2 from a table:
 

@@ -12,8 +12,8 @@ A machine that looks up tables in registers finds 1/c near 1/m, and log(c), by t
 
     log(x) = e log(2) + log(c) + log(1 + r),   r = m/c - 1 with one rounding,  |r| <= 1/16
 
-There is no division, and its instructions for the exponent and the mantissa of 0, inf, nan and negative numbers give
-the right logarithm.  The first two terms have a short first part each, whose sum is exact; near x = 1, c is 1.
+This needs no division, and no special cases: the machine's exponent and mantissa of 0, inf, nan and negative numbers
+lead to the right result.  The first two terms have a short first part each, whose sum is exact; c is 1 if x is near 1.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 For doubles the logarithm is a double-double: |y log2(x)| may be a thousand, and its error is the
 relative error of the result, so that it must be right to some 2^-64.  Floats are computed as
-doubles, for which a double is enough.
+doubles, whose precision is enough for them.
 
 The cube root.
 
@@ -118,7 +118,7 @@ def _log2_by_tables(k: FunctionCode, size: Lane, count: int) -> Pair:
     nearest = k.bits(k.mad(m, float(count), magic(k)))
     r = k.mad(m, k.lookup(k.pick(POW_INVERSES_F64, POW_INVERSES_F32), nearest), -1.0)
     log2, log2_low = (k.lookup(part, nearest) for part in k.pick(POW_LOGS_F64, POW_LOGS_F32))
-    # log(1 + r) = short + rest, the first term of the tail being the largest of what is not exact
+    # log(1 + r) = short + rest, the first term of the tail is the largest that is not exact
     square = r * r
     square_low = k.fma(r, r, -square)
     short = k.mad(square, -0.5, r)
