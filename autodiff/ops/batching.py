@@ -59,5 +59,5 @@ def to_front(x: Tensor, axis: int) -> Tensor:
 
 
 def _op(name: str, x: Tensor, parameter: tuple[int, ...]) -> Tensor:
-    """Record an operation by name: the files that declare these import this one."""
+    """Record an operation that is found by name: the files that declare operations import this file."""
     return record(cast(Primitive, OPS[name]), (x,), (parameter,))

@@ -187,8 +187,8 @@ def no_extreme(dtype: np.dtype, sign: int) -> Any:
 def clip(x, min=None, max=None):
     """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]
 
-    x gets the whole gradient between the bounds and where it equals one; elsewhere the bound gets it.  Where
-    min exceeds max the result is max, as in NumPy.
+    x gets the whole gradient between the bounds and at them; beyond a bound that bound gets it.  Where min
+    exceeds max the result is max, as in NumPy.
 
     dtype, casting   the dtype to compute in, and NumPy's rule for what may be converted to it
 

@@ -48,7 +48,7 @@ DEFAULT_DTYPES = {
 WEAK = frozenset(DEFAULT_DTYPES)
 #: Python's number types in the printed types of a call.  Advice to add a method names `ad.Number` in their place.
 _NUMBER = re.compile(r"\b(?<!\.)(bool|int|float|complex)\b")
-#: A tensor type of one dtype in them.  The advice names the type for any dtype in its place.
+#: A tensor type of one dtype in the printed types of a call.  The advice names the type of any dtype in its place.
 _OF_RANK = re.compile(r"ad\.Tensor\[ad\.\w+, (\d+)\]")
 _RANKS = {"0": "ad.Scalar", "1": "ad.Vector", "2": "ad.Matrix"}
 
@@ -120,7 +120,7 @@ def holds_tensors(x: list | tuple) -> bool:
 def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndarray | None:
     """The array in an object of another library, read by `__array__` or DLPack; None for any other object.
 
-    Raises DispatchError if the library refuses: the array is in a GPU's memory, or takes part in its gradients.
+    Raises DispatchError if that library refuses, for an array in a GPU's memory or one that it differentiates by.
     """
     has_array = hasattr(type(x), "__array__")
     if isinstance(x, type) or not (has_array or hasattr(type(x), "__dlpack__")):
@@ -148,7 +148,7 @@ def numpys(x: Any) -> Any:
 def known_value(t: Tensor, given: Any = None) -> np.ndarray | None:
     """The value of a tensor; None if the tensor depends on the arguments of a trace, so that it has no value yet.
 
-    A trace of `jit` whose body reads the value is valid for that value only: the trace notes it (`fixed`).
+    A `jit` trace that reads the value is valid for this value only, so the recording notes the value (`fixed`).
 
     given   the object that the tensor was made of; a list is noted in place of the tensor
     """
@@ -265,7 +265,7 @@ def _cast_reference(x: np.ndarray, *, dtype: str) -> np.ndarray:
     return np.where(fits, np.where(fits, whole, 0).astype(target), np.iinfo(target).min).astype(target)
 
 
-#: The same values in another dtype (its short name).
+#: cast(x, dtype): the same values in another dtype, which is given by its short name.
 cast: OwnPrimitive = primitive(
     "cast",
     _cast_reference,

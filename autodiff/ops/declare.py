@@ -226,7 +226,7 @@ def common_dtype(values: Sequence[Any]) -> np.dtype:
 
 
 def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
-    """float64 for integers and bool where floats are taken.  Raises DTypeError for any other dtype not taken."""
+    """float64 in place of integers and bool if floats, but no integers, are taken.  Raises DTypeError otherwise."""
     if dtype.kind in "ib" and "i" not in accepts and "f" in accepts:
         return F64
     mend = f"ad.astype(x, ad.{'float64' if 'f' in accepts else 'int64'}) converts one"
@@ -262,7 +262,7 @@ class OneNode:
 
 
 def is_simple(tensor: type, number: type) -> bool:
-    """True if a number of this class takes the dtype of a tensor of that class, whatever the number's value."""
+    """True if numbers of class `number` take the dtype of tensors of class `tensor`, whatever their value."""
     if hasattr(tensor, "__dispatches_as__"):
         return False  # a traced argument that stands for a number or a NumPy array
     if number in (float, int):

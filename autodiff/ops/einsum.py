@@ -4,8 +4,8 @@
     einsum("...ii->...", x)        the traces of matrices
 
     read     find the labels of each operand and of the result; the axes of "..." get the labels 0, 1, ...
-    tidy     take the diagonal for a label that an operand has twice
-    pair     multiply two operands at a time, in opt_einsum's order, each pair by one matrix product
+    tidy     take the diagonal of an operand for a label that it has twice
+    pair     sum over labels found nowhere else; multiply two operands at a time, in opt_einsum's order, by one product
     order    bring the result's labels into the order asked for
 """
 
@@ -144,7 +144,7 @@ def _labels_of(subscripts: str, term: str, ellipsis: Labels) -> Labels:
 
 
 def _extents(subscripts: str, inputs: Sequence[Labels], xs: Sequence[Tensor]) -> dict[str, int]:
-    """The extent of each label.  1 broadcasts to another operand's extent, but not to another one of its operand."""
+    """The extent of each label.  An extent of 1 broadcasts to that of another operand, not within one operand."""
     found: dict[str, int] = {}
     for labels, x in zip(inputs, xs, strict=True):
         own = dict(zip(labels, x.shape, strict=True))
@@ -180,7 +180,7 @@ def _summed_out(term: tuple[Tensor, Labels], kept: set[str]) -> tuple[Tensor, La
 
 
 def _pair(first: tuple[Tensor, Labels], second: tuple[Tensor, Labels], others: set[str]) -> tuple[Tensor, Labels]:
-    """The product of two terms, summed over the labels that no other term and not the result has (`others`)."""
+    """The product of two terms, summed over labels that are not in `others`, those of other terms and of the result."""
     a, a_labels = _summed_out(first, others.union(second[1]))
     b, b_labels = _summed_out(second, others.union(first[1]))
     shared = [c for c in a_labels if c in b_labels]

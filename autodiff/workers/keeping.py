@@ -99,7 +99,7 @@ class Shards:
         return self._make is not None or self._is_dask or isinstance(self._executor, _Here)
 
     def renew(self, deserted: bool = False) -> bool:
-        """Shut down an executor that `on` makes anew.  False if tasks cannot be repeated (`deserted`: by no worker)."""
+        """Shut down an executor that `on` can make anew.  False if tasks cannot be repeated; `deserted`: no worker."""
         if self._make:
             self._shut(wait=False)
         return self._make is not None or (self.can_renew() and not deserted)
