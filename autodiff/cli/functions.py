@@ -1,7 +1,7 @@
 """Commands on functions and scripts.
 
-    check, export      check the derivatives of one function; write them as files for C
-    explain, profile   run a script, and report its recompilations; the time it takes
+    check, export      check the derivatives of one function; write its value and gradient as files for C
+    explain, profile   run a script, and report why programs were compiled anew; report where its time went
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A wrapped function is a JAX primitive whose parameter is a `LeafProgram`, with the rules that JAX needs:
 
     jvp         the primitive over the program's tangent, which is linear in its last arguments; for a result that is
-                one float, the product of its tangents with the gradient, which one program computes with the value
+                one float, the product of the tangents with the gradient, which one program computes with the value
     transpose   for a program linear in its last arguments: the primitive over its transpose, which is linear like it
     batching    the primitive over the program of batches
     lowering    a call of the program's machine code by XLA's foreign function interface, else a callback into Python
@@ -121,7 +121,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: LeafProgra
 
 
 def _is_one_float(results: Sequence[tuple], dtypes: Sequence[np.dtype]) -> bool:
-    """True if there is one result, a real number, and all moving arguments are real: then its gradient serves."""
+    """True if the only result is a real number and the moving arguments are real: a gradient gives the tangent then."""
     return len(results) == 1 and results[0][0] == () and {x.kind for x in (results[0][1], *dtypes)} == {"f"}
 
 

@@ -213,7 +213,7 @@ class Entry:
     """A program with a C entry, for fixed shapes and dtypes.
 
     function          address of `int64_t call(const void *program, void **arguments, void **results, void *workspace)`
-    program           address of the program, its first argument; valid while this object exists
+    program           address of the program, the first argument of `function`; valid while this object exists
     arguments         shape and dtype of each argument
     results           shape and dtype of each result
     places            for each leaf of f's result its place among `results`: a value that f returns twice is one result

@@ -67,7 +67,7 @@ def from_torch(f: Callable) -> Callable:
     return wrapped(getattr(f, "__name__", type(f).__name__), run)
 
 
-#: Arguments that become tensors.  Floats too: `torch.sin` takes no numbers, and a 0-d tensor promotes no other dtype.
+#: Arguments that become tensors.  Floats too: `torch.sin` takes no numbers, and a 0-d tensor widens no other's dtype.
 _AS_TENSORS = (np.ndarray, np.generic, float, complex)
 
 

@@ -10,8 +10,8 @@
 They record three operations: complex transforms in both directions, real numbers to half a spectrum, and back.  The
 transpose of a complex transform is the one in the other direction; the other two are transposes of each other, except
 that a number that stands for two frequencies of opposite sign counts twice.  The operations do not normalise.  float32
-stays float32.  Machine code computes rows whose extents have small factors (`codegen.runtime.fourier`); NumPy computes
-all other rows, and those with values that are not finite.
+stays float32.  Machine code transforms rows whose extents have small factors (`codegen.runtime.fourier`), and NumPy all
+other rows, and those with values that are not finite.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambd
 
 @public()
 def divmod(x1, x2) -> tuple[Tensor, Tensor]:
-    """(x1 // x2, x1 % x2), as Python's.   T[...], T[...]  →  T[...], T[...]     no gradient flows to the quotient
+    """(x1 // x2, x1 % x2), as in Python.   T[...], T[...]  →  T[...], T[...]     no gradient through the quotient
 
     >>> ad.divmod(-7, 3)
     (i64[] -3, i64[] 2)
@@ -181,7 +181,7 @@ def divmod(x1, x2) -> tuple[Tensor, Tensor]:
 
 @public(takes="T", operands=2)
 def float_power(x1, x2):
-    """x1 to the power x2 in float64 or complex128, also of integers to negative ones.   T[...], T[...]  →  f64[...]
+    """x1 to the power x2 in float64 or complex128, so 2 to the -1 is 0.5.   T[...], T[...]  →  f64[...]
 
     >>> ad.float_power(2, -1)
     f64[] 0.5

@@ -234,7 +234,7 @@ def _place(entries: list) -> int:
 
 @public()
 def getitem(x, key):
-    """x[key], as NumPy has it; a new value, never a view.
+    """x[key] by NumPy's rules; a new value, never a view.
 
     key   ints and slices (of any step), None, `...`, arrays of integers, bool masks, or a tuple of these
 

@@ -36,7 +36,7 @@ from .indexing import getitem, index_update
 from .slicing import kind_of_slice
 from .template import ITEMS, NONE, of_examples
 
-#: `wanted` of a site: all arguments are operands.  A number above 0: the first ones are, the others are static.
+#: `wanted` of a site whose arguments are all operands.  For n > 0 the first n are operands, and the others static.
 ALL = 0
 
 
@@ -83,7 +83,7 @@ class Learner:
 
     @border
     def slow(self, *args: Any, **keywords: Any) -> Any:
-        """Run a call in Python where machine code records nothing, perhaps only for the moment."""
+        """Run a call in Python, in a state in which machine code records nothing, perhaps only for the moment."""
         if not MODE.get().watching:
             self.attach()
         return self.run(*args, **keywords)
@@ -232,7 +232,7 @@ class SubscriptLearner(Learner):
             table.ask(self.kind)
 
     def slow(self, x: Any, key: Any, *value: Any) -> Any:
-        """Run a call in Python where machine code records nothing; also `del x[key]`, which is refused."""
+        """Run a call in Python, in a state in which machine code records nothing; refuse `del x[key]`."""
         if self.function is index_update and not value:
             raise AttributeError("__delitem__")  # as Python does for a class without that method
         return super().slow(x, key, *value)

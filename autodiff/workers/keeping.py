@@ -160,8 +160,8 @@ def shards(
     retries   how often the tasks of lost workers are repeated before a step fails with WorkerError
     progress  a function of (shards done, shards); True or False: a line on stderr or none; None: a line if stderr is
               a terminal and a step takes more than two seconds
-    memory    the most bytes of shards that a process keeps, by default half of the machine's memory, in this process
-              without a limit: the least recently used shards are dropped, and loaded again when they are needed
+    memory    the most bytes of shards that a process keeps, by default half of the machine's memory, and for tasks in
+              this process no limit.  The least recently used shards are dropped, and loaded again when needed
 
     Use the shards as a context manager, or call `close`, to free them.  Raises DispatchError for two equal keys, for no
     keys, and for an argument of any other kind than above.

@@ -51,7 +51,7 @@ class Sum:
         self.missing = set(range(len(keys)))
 
     def add(self, place: int, done: Done) -> None:
-        """Add the results for one key.  Raises ShapeError or DTypeError if they differ in kind from earlier ones."""
+        """Add the results for one key.  Raises ShapeError or DTypeError if structure, shapes or dtypes differ."""
         leaves, structure = tree.flatten(done.result) if done.result is not None else ([], None)
         values = [np.asarray(x) for x in (*leaves, *done.rest)]
         self._check(place, structure, values)
@@ -245,8 +245,8 @@ def sum_over(f: Callable[..., Any], shards: Shards) -> Callable[..., Any]:
     """A function of parameters: the sum over all shards of f(*parameters, *shard).
 
     f        a function of the parameters and of the arrays of one shard, written with functions of `ad`.  Python runs
-             it again for each task; `ad.jit(f)` is traced once, and its derivatives too.  Parameters and results are
-             any nesting of arrays and numbers in tuples, lists, dicts and dataclasses
+             f again for each task; `ad.jit(f)` is traced once, and its derivatives too.  Parameters and results are
+             arrays and numbers, in any nesting of tuples, lists, dicts and dataclasses
     shards   made by `ad.shards`
 
     The sum is an ordinary function: it can be differentiated to any order, mapped and compiled.  The value and its
