@@ -169,7 +169,7 @@ class _FoundGraph(NamedTuple):
 
 
 class _Graphs(list):
-    """A list of graphs, filled as they are compiled: reasons are known later (`explain`), steps before (`steps`)."""
+    """The compiled graphs.  The steps of a graph are known before it is appended, its reason (`explain`) after it."""
 
     def __init__(self, steps: Steps) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
     parse_sized("f64[4 * batch,3]")      SizedAval, with the name batch
     sized_program(f, ...)                the object file, for sizes that symbols stand for (`codegen.symbols`)
 
-Errors name the user's line that is not the same for every size.
+Errors name the user's line whose operations are not the same for every size.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class _ForeignJob:
         return found
 
     def tangents(self, leaves: Sequence[Any], outputs: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
-        """The tangent of each result, None if it is zero; for a number with a gradient the product with that."""
+        """The tangent of each result, None if it is zero.  That of a number with a gradient is a product with it."""
         layout, *results = outputs
         found: list[Any] = [None] * len(results)
         for i, leaf, row in self._rows(layout, results):

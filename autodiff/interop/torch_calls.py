@@ -67,7 +67,7 @@ def from_torch(f: Callable) -> Callable:
     return wrapped(getattr(f, "__name__", type(f).__name__), run)
 
 
-#: Arguments that become tensors.  Floats too: `torch.sin` takes no numbers, and a 0-d tensor widens no other's dtype.
+#: Arguments that become tensors.  Floats too: `torch.sin` takes no numbers, and 0-d tensors do not widen other dtypes.
 _AS_TENSORS = (np.ndarray, np.generic, float, complex)
 
 

@@ -6,8 +6,8 @@
 All operations raise DTypeError for a dtype that their signature does not admit (f, i, c, bool; T: any dtype),
 ShapeError for shapes that do not broadcast, DispatchError for a type without a method.  Docstrings list further errors.
 
-`ad.*` has every generic function whose name has no underscore in front.  The names also decide which operators, methods
-and NumPy functions call it.  A trailing underscore (`abs_`) keeps Python's function visible inside the library.
+`ad.*` has every generic function whose name has no underscore in front.  Operators, methods and NumPy's functions find
+the function to call by its name.  A trailing underscore (`abs_`) keeps Python's function visible in the library.
 """
 
 import sys

@@ -256,7 +256,7 @@ def _direction(x: Tensor) -> Tensor:
     is_end, infinite = isinf(size) | (size == zero), [isinf(p) for p in parts]
     parts = [where(is_end, where(i, sign(p), zero), p) for p, i in zip(parts, infinite, strict=True)]
     length = where(is_end, where(logical_and(*infinite), math.sqrt(2), zero + 1.0), size)
-    # Each part is divided by itself: a complex quotient loses parts near the ends of the range.
+    # The parts are divided separately: a complex quotient loses parts near the ends of the range.
     re, im = parts
     along, across = cosine(re, im, length), cosine(im, re, length)
     return cast_to(along, x.dtype) + record(imaginary, (across,))

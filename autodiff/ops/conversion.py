@@ -120,7 +120,7 @@ def holds_tensors(x: list | tuple) -> bool:
 def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndarray | None:
     """The array in an object of another library, read by `__array__` or DLPack; None for any other object.
 
-    Raises DispatchError if that library refuses, for an array in a GPU's memory or one that it differentiates by.
+    Raises DispatchError if that library refuses: for an array in a GPU's memory, or one with a history for gradients.
     """
     has_array = hasattr(type(x), "__array__")
     if isinstance(x, type) or not (has_array or hasattr(type(x), "__dlpack__")):

@@ -54,7 +54,7 @@ def _in_front(x: np.ndarray, axes: Ints) -> np.ndarray:
 
 
 def _at_place(indices: Sequence[np.ndarray], place: int) -> Ints:
-    """The axes of the result that are those of the index arrays."""
+    """The axes of the index arrays, as axes of the result."""
     return tuple(range(place, place + indices[0].ndim))
 
 
@@ -106,7 +106,7 @@ def _indexed(k, j, indices, shape, axes, place):
 
 
 def _with_numbers(size: int, indices: Sequence[Tensor], mapped: Sequence[bool]) -> tuple[Tensor, ...]:
-    """The index arrays of all examples, behind an index array of the number of each example."""
+    """The index arrays of all examples, behind one that holds the number of each example."""
     indices = with_examples(size, indices, mapped)
     return (iota(indices[0].shape, 0), *indices)
 

@@ -161,7 +161,7 @@ class Learner:
         return operands, [*[(None, a) for a in rest], *keywords.items()]
 
     def stays(self, value: Any) -> bool:
-        """True if a static argument is likely to come again, and is no long int or string known by identity only."""
+        """True if a static argument is likely to be met again.  Long ints, and strings not interned, never count."""
         if value is None or type(value) is bool or isinstance(value, (type, np.dtype)):
             return True
         if type(value) is int:

@@ -277,9 +277,9 @@ class Profile:
 def profile(*given: Never, **named: Never) -> Profile:
     """A profile of the computations in a block: phases, kernels, lines, rules.
 
-    Programs are compiled anew inside the block and forgotten at its end: those of before are not reused, and those of
-    after it are not timed.  Inside the block each call of a kernel takes some 2 us more, which are not counted as the
-    kernel's time, and each size of a program is a program of its own.
+    Programs are compiled anew inside the block and forgotten at its end: it reuses no earlier program, and no later one
+    is timed.  Inside the block each call of a kernel takes some 2 us more, which are not counted as the kernel's time,
+    and each size of a program counts as a program.
 
     Raises Error for a profile within another one, and for a profile that is read before its block has ended;
     DispatchError for any argument.

@@ -143,7 +143,7 @@ class StepTimes:
     operations, bytes        scalar operations of one call, in a product two for each multiplication; bytes of the
                              arrays that it reads and writes, each counted once
     lines                    lines of the user's program, with the number of values that each has in the step
-    rules                    derivative rules, with the same numbers
+    rules                    derivative rules, with the number of values that each has in the step
     half                     "forward", "backward" or "both"
     """
 

@@ -3,7 +3,7 @@
 Kinds of `on`:
     None                   tasks run in this thread, one after the other
     ThreadPoolExecutor     tasks share the shards of this process; nothing is pickled
-    a Dask client          a future of the cluster holds each shard; Dask sends tasks to its worker, and remakes it
+    a Dask client          a future of the cluster holds each shard; Dask sends tasks to it, and reloads lost shards
     any other executor     each process keeps the shards that it has loaded; a task in another process loads again
 """
 
@@ -99,7 +99,7 @@ class Shards:
         return self._make is not None or self._is_dask or isinstance(self._executor, _Here)
 
     def renew(self, deserted: bool = False) -> bool:
-        """Shut down an executor that `on` can make anew.  False if tasks cannot be repeated; `deserted`: no worker."""
+        """Prepare to repeat lost tasks.  False if that is impossible, as on a cluster `deserted` by its workers."""
         if self._make:
             self._shut(wait=False)
         return self._make is not None or (self.can_renew() and not deserted)
