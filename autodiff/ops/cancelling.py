@@ -3,11 +3,11 @@
 A size y = |x| has the derivative x / y, with a kink at 0; y² is smooth there.  By the chain rule the gradient of y² is
 y_bar = 2 y times x / y.  At 0, where the quotient counts as 0, this value is right, but its own derivative is not: y
 cancels, and the factor 2 that remains is lost.  So the rules of `abs`, `hypot` and of roots of sums of squares look
-at how their cotangent was recorded: if it is a multiple of y, x gets that multiple times x.
+at how their cotangent was recorded: if it is c y, the cotangent of x is c x.
 
     divided(2 * y * w + v, y)     2 * w, v
 
-In a second derivative the first one is a factor: y_bar = c sign(x).  Then x gets c from |x|, since the square of
+In a second derivative the first one is a factor: y_bar = c sign(x).  Then the cotangent of x is c, since the square of
 sign(x) is 1 on both sides of 0.  This is right for all even functions of |x|, such as cos(|x|).  The derivatives of
 `maximum` and `minimum` are shares p and 1 - p; for the same reason p² counts as p, and p (1 - p) as 0.  The result at
 a kink is the mean of both sides.  In forward mode the product of a tangent and c is examined: see `transforms.forward`.
