@@ -282,10 +282,7 @@ def scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -
     """The float scalar that a function returned, and its aux value.  Raises GradientError for other results."""
     aux = None
     if has_aux:
-        if not (isinstance(result, tuple) and len(result) == 2):
-            got = with_article(type(result).__name__)
-            raise GradientError(located(f"{name} must return (value, aux) under has_aux=True, not {got}"))
-        result, aux = result
+        result, aux = value_and_aux(result, name)
     if isinstance(result, (int, float, np.generic)) or (isinstance(result, np.ndarray) and not result.shape):
         result = as_tensor(np.asarray(result, np.float64) if isinstance(result, int) else result)
     if not isinstance(result, Tensor) or result.shape or result.dtype.kind != "f":
@@ -295,6 +292,14 @@ def scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -
             _made_scalar(result),
         ))
     return result, aux
+
+
+def value_and_aux(result: Any, name: str) -> tuple[Any, Any]:
+    """The pair that a function returned.  Raises GradientError for another result."""
+    if not (isinstance(result, tuple) and len(result) == 2):
+        got = f"a tuple of {len(result)}" if isinstance(result, tuple) else with_article(type(result).__name__)
+        raise GradientError(located(f"{name} must return (value, aux) under has_aux=True, not {got}"))
+    return result
 
 
 def _made_scalar(result: Any) -> str:

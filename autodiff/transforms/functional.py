@@ -37,6 +37,7 @@ from .arguments import (
     run_recorded,
     scalar_and_aux,
     tracks_outside,
+    value_and_aux,
 )
 from .backward import asked_of, check_not_released, passed, release, seed_for
 from .backward_pass import Group, again, group_of, pulled, recorded
@@ -98,6 +99,8 @@ def _differentiated(
         # The value or the gradients may depend on tensors outside this transformation, and then track them.
         tracks, gradients = _recorded(value, a.leaves, None if MODE.get().tracks else False)
         out = value if tracks or taker == "grad" else record(DETACH, (value,))
+    if not a.plain:
+        leaves = _without_own_history(leaves, a.leaves)
     gradient = a.unflatten(gradients)
     first = gradient if taker == "grad" else out
     if has_aux:
@@ -169,8 +172,10 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     name = name_of(f, "vjp")
     a = Arguments(primals, tuple(range(len(primals))), name)
     result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
+    aux = None
     if has_aux:
-        result, aux = result
+        result, aux = value_and_aux(result, name)
+    extra, nesting = tree.flatten(aux)
     results, structure = tree.flatten(result)
     results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
     mine = [t.node for t in a.leaves]
@@ -200,12 +205,25 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     if a.plain:
         evaluate([t.node for t in results])
         out = plain_results(results)
+        extra = plain_results(extra)
         for t in a.leaves:  # the pullback reads them later, but the caller's arrays were shared for this call only
             t.node.value = t.node.value.copy()
     else:
         out = [t if outside else record(DETACH, (t,)) for t in results]
+        extra = _without_own_history(extra, a.leaves)
     out = tree.unflatten(structure, out)
-    return (out, pullback, aux) if has_aux else (out, pullback)
+    return (out, pullback, tree.unflatten(nesting, extra)) if has_aux else (out, pullback)
+
+
+def _without_own_history(aux: Sequence[Any], leaves: Sequence[Tensor]) -> list[Any]:
+    """The leaves of an aux value; a tensor is detached if gradients flow from it to the arguments of f alone."""
+    mine = {t.node for t in leaves}
+    return [
+        record(DETACH, (x,))
+        if isinstance(x, Tensor) and x.node.kind.out.requires_grad and not tracks_outside(history([x.node]), mine)
+        else x
+        for x in aux
+    ]
 
 
 def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:
