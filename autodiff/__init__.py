@@ -1,4 +1,4 @@
-"""Automatic differentiation of Python functions, with derivative rules that users can write for their own types.
+"""Automatic differentiation of Python functions, for users who also write derivative rules of their own.
 
 Operations on tensors are recorded, and the operations of their gradients are recorded in the same way.  A recorded
 program that repeats is fused and compiled to native code, which is cached: each later turn of a loop only runs it.

@@ -1,4 +1,4 @@
-"""The signature of a call of a jit function: a description of each leaf of its arguments, which decides on the trace.
+"""The signature of a call of a jit function, which decides if a trace fits: descriptions of its arguments' leaves.
 
     argument                      in the signature
     array                         ("array", shape, dtype, False)

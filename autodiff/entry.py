@@ -65,9 +65,9 @@ class SignatureEntry:
     enclosing: set[Node]  # nodes of an enclosing trace that the function closes over: such an entry is for one call
     outputs: list[int | None]  # for each result leaf: its position among the executable's results
     lines: Any  # where the traced nodes were recorded
-    structure: Any  # of the result
+    structure: Any  # the tree structure of the result
     results: list[Any]  # the result leaves: nodes, and objects that are no tensors
-    tracks: bool  # a result tracks gradients; under no_grad: one was computed under enable_grad
+    tracks: bool  # True if a result tracks gradients; under no_grad: if one was computed under enable_grad
     narrow: dict[Node, list[Node]]  # ints that are used as int32, and the nodes that each depends on, in order
     choices: Choices  # the dispatch choices that the trace relied on
     way: Any  # the call as data for machine code; None if it has to run in Python, MISS before the second call
@@ -222,7 +222,7 @@ def replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
     with tracking():
         now: dict[Node, Node] = {node: _present_node(hidden) for node, hidden in entry.captures.items()}
         for node, value in zip(entry.arguments, values, strict=True):
-            now[node] = hooked_like(node, as_tensor(value).node)  # hooks on the argument while it was traced
+            now[node] = hooked_like(node, as_tensor(value).node)  # with the hooks that the trace put on the argument
         if state.now.captures is not None:
             state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
         roots = [*[n for n in entry.results if isinstance(n, Node)], *entry.narrow]
@@ -298,7 +298,7 @@ def run_as_written(f: Callable, signed: Signed, shares: bool = False) -> Any:
     leaves = []
     for key, value, given in signed.leaves:
         if value is not None and key[0] not in ARRAYS and not isinstance(given, Tensor):
-            given = number_like_traced(given, key[2], weak=key[0] != SCALAR)  # a number in a trace
+            given = number_like_traced(given, key[2], weak=key[0] != SCALAR)  # a trace has a number here
         leaves.append(constant_of(given) if shares else copied_constant(given))
     args, kwargs = tree.unflatten(signed.structure, leaves)
     return applied(f, args, kwargs)

@@ -1,9 +1,9 @@
 """The frames of the user's program on the stack, and the lines that they have reached.
 
 A frame is not the user's if its module belongs to this library, to one of the numeric libraries of `_LIBRARIES`, to
-Python's standard library, or to an installed package of which no loaded module imports this library; nor is a frame
-outside of the start of a worker process.  So a user's package may be installed, and an error in a call by SciPy or
-matplotlib names the user's line that called SciPy or matplotlib.
+Python's standard library, or to an installed package of which no loaded module imports this library; nor are frames
+further out than the start of a worker process.  So a user's package may be installed, and an error in a function that
+SciPy or matplotlib calls names the user's line from which SciPy or matplotlib was called.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`ad.inspect`: every stage of one function, forward or backward, from tape to assembly.
 
-    tape            what was recorded, node by node, with the user's lines
+    tape            the recorded nodes, each with the user's line
     graph           the frozen graph;  `optimized` after the passes
     fused           kernels, buffers, steps
     mlir            the kernels as MLIR
@@ -146,7 +146,7 @@ class Inspection:
 
     @property
     def html(self) -> str:
-        """Every stage as a piece of a web page, folded but for the graph."""
+        """Every stage as a piece of a web page; all stages but the graph are folded."""
         parts = [f"<details{' open' if name == 'graph' else ''}><summary>{name}</summary>\n"
                  f"<pre>{html.escape(self.stage(name))}</pre></details>" for name in STAGES]  # fmt: skip
         return "\n".join([f"<div><b>{html.escape(self.name)}</b>", *parts, "</div>"])
@@ -341,7 +341,7 @@ def _backward(
 
 
 def _arrays(name: str, result: Any) -> list[Any]:
-    """The arrays and tensors that a function returned.  Raises Error where there are none."""
+    """The arrays and tensors that a function returned.  Raises Error if there are none."""
     found = [x for x in tree.leaves(result) if isinstance(x, (AbstractTensor, np.ndarray))]
     if not found:
         raise Error(located(

@@ -1,9 +1,9 @@
 """Pickles of functions and classes: by name if the name leads to the very object, else by value.
 
 Plain pickle writes only names.  cloudpickle, which Dask, Ray, joblib and loky use, writes functions and classes of
-`__main__`, of notebooks, and without a name by value.  Under cloudpickle this library's functions are written with
-their methods, and classes with their registrations (methods, and functions for `tree`), which an attribute of the class
-holds, as attributes are pickled.  Each object is sent with a key: if it arrives again, the first arrival is used.
+`__main__`, of notebooks, and without a name by value.  It then writes this library's functions with their methods, and
+classes with their registrations (methods, and functions for `tree`): an attribute of a class stands for these, since
+cloudpickle writes attributes.  Each object is sent with a key: if it arrives again, the first arrival is used.
 """
 
 from __future__ import annotations

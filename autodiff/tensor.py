@@ -149,7 +149,7 @@ class AbstractTensor(metaclass=_Lattice):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "_parameters_" not in cls.__dict__ and not is_own(cls):
-            complete()  # methods for every structured type are in the modules of the library's own types
+            complete()  # imports the modules that have methods for every structured type
 
     if TYPE_CHECKING:  # the attributes that `ops` and `transforms` attach, for type checkers
 
@@ -173,9 +173,9 @@ class AbstractTensor(metaclass=_Lattice):
 class Tensor(AbstractTensor):
     """A handle on one value of a computation: a leaf with data, or an operation still pending.
 
-    Made by `ad.tensor`, `ad.asarray` and by every operation; never by calling the class.  As a type in signatures:
-    `Tensor[ad.float32, 2]`, `Tensor[ad.floating]`, `Tensor[..., 2]` (which is `Matrix`; `Vector` has one axis, `Scalar`
-    none).
+    Tensors are made by `ad.tensor`, `ad.asarray` and every operation, never by calling the class.  Types in signatures
+    are `Tensor[ad.float32, 2]`, `Tensor[ad.floating]`, `Tensor[..., 2]` (which is `Matrix`; `Vector` has one axis,
+    `Scalar` none).
 
     >>> import autodiff as ad
     >>> isinstance(ad.ones((2, 3)), ad.Matrix), issubclass(ad.Matrix, ad.Tensor)

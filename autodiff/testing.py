@@ -1,7 +1,7 @@
 """`ad.check_gradients`: a check of the derivatives of a function, for users and for the command line.
 
     first order     <y_bar, jvp(dx)> = <vjp(y_bar), dx> for random y_bar and dx, and both = a difference quotient
-    second order    the same for x -> vjp(x)(y_bar), and so on; for x -> jvp(x)(dx) too where there is a jvp
+    second order    the same laws for x -> vjp(x)(y_bar), and so on; for x -> jvp(x)(dx) too if a rule is a jvp
 
 Arguments are taken apart by `ad.tree`, so a structured argument moves within its type.  The wrong entry is found by
 halving dx, the wrong rule by checking every custom call of the recording by itself.
@@ -77,9 +77,9 @@ def check_gradients(
     argnums   the arguments to differentiate; by default all that hold float arrays, or, if none does, float numbers
 
     Raises GradientError (also an AssertionError) that names the input, the first bad entry, both numbers, and the
-    rule's file and line; DTypeError when there is nothing to differentiate; whatever f and its rules raise.
+    rule's file and line; DTypeError when there is nothing to differentiate; and any error of f and its rules.
     f must be smooth near the point: at a kink a difference is no derivative.  Through a host backward without a
-    jvp there is no forward mode: reverse mode alone is checked, with order=1.
+    jvp there is no forward mode: only reverse mode is checked, with order=1.
 
     >>> import autodiff as ad, numpy as np
     >>> ad.check_gradients(lambda x, a: (ad.sin(x) * a).sum(), np.array([1.0, 2.0]), 3.0)

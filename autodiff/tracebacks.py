@@ -27,7 +27,7 @@ _PLACE = re.compile(r" at (an unknown place|\S+:\d+)")
 
 
 def border(function: _F, like: Callable | None = None) -> _F:
-    """Make a function a border by a wrapper, whose frame costs time at each call.   like: the wrapper gets its name"""
+    """Make a function whose calls take long a border, by a wrapper.   like: the function whose name the wrapper gets"""
 
     @wraps(like or function)
     def run(*args: Any, **kwargs: Any) -> Any:

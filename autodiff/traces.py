@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .argument_leaves import Statics
     from .custom import host
     from .entry import SignatureEntry, Signed
-else:  # for the first function that is called
+else:  # imported when the first function is called
     entered = later("codegen.runtime.entered")
     entries = later("autodiff.entry")
     host = later("autodiff.custom.host")
@@ -157,7 +157,7 @@ class Traces:
         return self._found(self._signed(args, kwargs))
 
     def _signed(self, args: tuple, kwargs: dict[str, Any]) -> Signed:
-        """A call taken apart."""
+        """The signature of a call, and the leaves of its arguments."""
         args, kwargs = self.statics.marked(args, kwargs)
         given, structure = tree.flatten((args, kwargs))
         leaves = argument_leaves.leaves_of(self.f, [numpys(x) for x in given], structure)
@@ -178,7 +178,7 @@ class Traces:
         return all([_without_extents(key) == form for key in self.latest])
 
     def _found(self, signed: Signed) -> tuple[SignatureEntry, list[Any]]:
-        """The entry of a call that was taken apart, and the values of its run-time leaves."""
+        """The entry of a call, found or made, and the values of its run-time leaves."""
         key = signed.key
         values = [leaf.value for leaf in signed.leaves if leaf.value is not None]
         while self.gone:
@@ -240,7 +240,7 @@ class Traces:
             self._enter()
 
     def _enter(self) -> None:
-        """Let machine code try the ways of the front."""
+        """Give the ways of the entries in `front` to machine code, which tries them."""
         self.ways = tuple([e.way for e in reversed(self.front.values())])
         function = self.function()
         if function is not None and self.ways:

@@ -45,7 +45,7 @@ class AnyPlans:
     """Plans for any numbers that fit.
 
     positions  the places of the unknown numbers among all numbers of a key
-    expected   all numbers as a function of the unknown ones;  is_fit: True if rules decide the same for unknown ones
+    expected   a function from the unknown numbers to all numbers;  is_fit: one that tells if rules decide as before
     tiers      the tier of the program for large extents, and the one for small extents
     made       the plans that were made for single sizes; `drop` invalidates them
     """

@@ -143,7 +143,7 @@ class Lines:
         return found
 
     def _look_for_names(self, node: Node) -> None:
-        """Name what a node reads from outside after the variables that hold it."""
+        """Label the inputs of a node that come from outside of the trace by the variables that hold them."""
         unknown = [i for i in node.inputs if not i.inputs and i.value is not None and i.number not in self.labels]
         for frame in user_frames(sys._getframe(2), self.stop) if unknown else ():
             self.labels.update({i.number: label for i in unknown if (label := variable_of(i, frame))})
@@ -156,7 +156,7 @@ class Lines:
         self.stop = None
 
     def copy(self, new: Node, node: Node) -> None:
-        """Give a node the lines and the name of the one that it stands for."""
+        """Give a new node the place and the label of the node that it stands for."""
         if (place := self.places.get(node.number)) is not None:
             self.places.setdefault(new.number, place)
         if (label := self.labels.get(node.number)) is not None:
@@ -234,13 +234,13 @@ def _rule_of_call(call: Any, kind: str) -> Rule | None:
 
 
 def rule_code(op: Primitive, kind: str = "backward") -> CodeType | None:
-    """The code in which the derivative of an operation is written; None where there is none."""
+    """The code object of the Python function that has an operation's derivative; None if there is none."""
     function = rule_function(op, kind)
     return None if function is None else function.__code__
 
 
 def rule_function(op: Primitive, kind: str = "backward") -> FunctionType | None:
-    """The function in which the derivative of an operation is written; None where there is none."""
+    """The Python function in which the derivative of an operation is written; None if there is none."""
     function: Any = op.push if kind == "jvp" and op.push is not None else op.batch if kind == "batch" else op.pull
     return _written(function)
 
@@ -254,7 +254,7 @@ def _written(function: Any) -> FunctionType | None:
     for name in _GIVEN:
         try:
             inner = held[name].cell_contents if name in held else None
-        except ValueError:  # not filled
+        except ValueError:  # an empty cell
             continue
         if inner is not None and (written := _written(inner)) is not None:
             return written

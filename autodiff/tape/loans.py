@@ -31,7 +31,7 @@ _lock = renewed_in_child(globals(), "_lock")
 
 
 class Lender:
-    """An array that is lent, its loans by their addresses, and whether it could be written to before."""
+    """An array that is lent, its loans by their addresses, and its flag `writeable` from before."""
 
     __slots__ = ("array", "loans", "was_writeable")
 
@@ -46,9 +46,9 @@ class Lender:
             _end(self, loan)
 
 
-#: Lenders by the addresses of their arrays, which are kept alive while they are here.
+#: Lenders by the addresses of their arrays; an entry keeps its array alive.
 LENT: dict[int, Lender] = {}
-#: The nodes that are to get copies, by the addresses of their loans.
+#: The nodes of lent arrays, weakly, by the addresses of their loans: `give_back` gives them copies.
 _nodes: dict[int, weakref.ref] = {}
 
 

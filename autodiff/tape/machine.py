@@ -1,6 +1,6 @@
-"""The machine code that reads recordings and puts nodes down (`codegen.runtime.recording_asks`), once it is set up.
+"""The machine code that reads recordings, and records nodes (`codegen.runtime.recording_asks`), once it is set up.
 
-    machine.asks    the machine code; None where there is none
+    machine.asks    the machine code; None if there is none
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ asks: Any = None
 
 
 def use_asks(recorder: Any) -> None:
-    """Read recordings by machine code from now on; None: in Python."""
+    """Read recordings by this machine code from now on; None: read them in Python."""
     global asks
     asks = recorder
 

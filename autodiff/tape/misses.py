@@ -38,13 +38,13 @@ RECENT, KINDS, LARGEST = 4, 64, 2000
 
 
 class Miss(NamedTuple):
-    """One place in the user's program where something was made anew, and why.
+    """A place in the user's program where a program was recorded or compiled anew, and the reason.
 
     what      "value", "backward" or "jit f"; "jit f, as it is recorded": without a trace
-    line      where it was asked for
+    line      the user's line that asked for the program
     reason    the reason why no earlier program could be used
-    times     how often this happened here, for this reason
-    compiles  how many graphs were compiled for it
+    times     the number of misses at this line for this reason
+    compiles  the number of graphs that were compiled for them
     """
 
     what: str
@@ -64,7 +64,7 @@ class Miss(NamedTuple):
 
 
 class Explanation(list):
-    """The latest misses, oldest first, as a list of `Miss`; as text, one after the other."""
+    """The latest misses, oldest first, as a list of `Miss`; its text has one after the other."""
 
     def __repr__(self) -> str:
         if not self:
@@ -119,8 +119,8 @@ def note(what: str, why: str | tuple) -> None:
 def explain(*given: Never, **named: Never) -> Explanation:
     """The reasons why programs were recorded or compiled anew: the latest ones, oldest first.
 
-    Each entry has `what`, `line`, `reason`, `times` and `compiles`; printed, the entries follow each other.  If a line
-    in a loop has about as many `times` as the loop has turns, its program is recorded or compiled anew in each turn.
+    Each entry has `what`, `line`, `reason`, `times` and `compiles`.  If a line in a loop has about as many `times` as
+    the loop has turns, its program is recorded or compiled anew in each turn, for the reason that the entry gives.
     Cached programs are not listed: `ad.cache_info().hits` counts their runs.  One step may run several programs, since
     a live result of more than 64 elements is not computed together with another one, but by the line that uses it.
 

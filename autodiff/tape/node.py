@@ -131,7 +131,7 @@ class Primitive(Op):
 
     pull      pull(y_bar, y, xs, params, masked) -> cotangents of xs (None: zero).  All are Tensors, and the operations
               of the rule are recorded.  The attribute is None if the operation has no derivative.
-    push      push(dxs, y, xs, params) -> tangent of y (dxs may hold None: zero); or the attribute is None
+    push      push(dxs, y, xs, params) -> tangent of y (dxs may hold None: zero); the attribute may be None
     heavy     True for a reduction, product or scatter: its value is stored if something live may read it again
     masks     True if its cotangents are masked (where, maximum, clip: see "strong zero" in `transforms.reverse`)
     keeps_mask  True if a masked cotangent stays masked through it (elementwise, moves, reductions)

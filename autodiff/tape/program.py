@@ -72,7 +72,7 @@ class Program:
 
     @property
     def key(self) -> tuple:
-        """Equal for programs that compute the same in the same order."""
+        """A key that is equal for programs that compute the same equations in the same order."""
         if self._key is None:
             avals = tuple([(aval.shape, aval.dtype) for aval in self.inputs])
             self._key = (avals, tuple([kind.told for kind in self.kinds]), self.wires)
@@ -101,7 +101,7 @@ class Program:
         return ir.Graph.of(inputs, [made[p] for p in outputs])
 
     def evaluate(self, *values: Any) -> tuple[np.ndarray, ...]:
-        """The outputs for these inputs, by the reference of each operation, in memory of their own.
+        """The outputs for these inputs, by the reference of each operation; they share no memory with other arrays.
 
         Raises what evaluating the graph raises.
         """

@@ -36,7 +36,7 @@ from .node import (
 )
 from .walk import reached, value_inputs
 
-#: After this many operations without an ask, a pending graph of as many nodes is evaluated: one executable has no more.
+#: After this many operations without an ask, a pending graph of as many nodes is evaluated, to be one executable.
 PENDING_LIMIT = 4000
 #: The number of candidates for small live results at which the dead ones are removed.
 SMALL_LIMIT = 256
@@ -64,11 +64,11 @@ class Recording:
     lent      loans of the user's arrays, locked until the next ask;  lends: True if arrays may be lent (see `loans`)
     literal   True in the library's own rules: numbers are constants of the graph, not arguments
     tracing   nesting depth of jit traces: an ask does not end the recording
-    transforming  nesting depth of functions that are being differentiated: functions called there get no plain arrays
+    transforming  nesting depth of functions that are being differentiated: functions that they call get tensors only
     differentiated, since  the nodes of their arguments, and the largest number of these (0: none); a handle with an
               older node was not made by the function
     captures  while tracing: computed nodes that the function used -> the tensor or array of which they are the contents
-    fixed     while tracing: those captured nodes whose values decided what was recorded (the number of True in a mask)
+    fixed     while tracing: the captured nodes whose values decided what was recorded (by the count of True in a mask)
     narrowed  while tracing: arguments for Python ints that are combined with int32 arrays, so they have to fit int32
     outside, inside  while tracing: the first node number of the outermost trace, and of the innermost trace
     lines     the places where nodes are recorded (`tape.lines.Lines`), for traces above all; None: they are not kept

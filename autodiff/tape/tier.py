@@ -124,7 +124,7 @@ class Account:
         return "it is run in a loop" if pays_in_loop and self.is_in_loop(ran) else ""
 
     def is_in_loop(self, ran: Sequence[Any]) -> bool:
-        """True if this has run at one distance, and at twice that distance, before now."""
+        """True if this ran p runs ago, and also 2 p runs ago, for a distance p up to the patience."""
         distances = range(1, min(_patience(), len(ran) // 2) + 1)
         return any([ran[-p] is self and ran[-2 * p] is self for p in distances])
 

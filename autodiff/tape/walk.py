@@ -64,7 +64,7 @@ def reached(starts: Iterable[Node], inputs: Callable[[Node], Iterable[Node]], mo
 
 
 def recorded_between(wanted: Iterable[Node], known: Collection[Node]) -> list[Node]:
-    """The wanted nodes, and the nodes on the way from known ones to them, in the order of creation."""
+    """The wanted nodes, and the nodes on which they depend back to known ones, in the order of creation."""
     new = [n for n in wanted if n not in known]
     return sorted(reached(new, lambda n: [i for i in n.inputs if i not in known]), key=by_number)
 
@@ -82,7 +82,7 @@ def history(roots: Iterable[Node]) -> list[Node]:
 
 
 def recorded_since(number: int, roots: Iterable[Node]) -> list[Node]:
-    """The nodes after a number on which `roots` depend, and `roots`, in the order of creation."""
+    """The nodes after a number, among `roots` and all nodes on which these depend, in the order of creation."""
     return _gone_through(roots, number, lambda n: n.inputs, lambda n: n.number > number)
 
 
