@@ -3,7 +3,7 @@
     f({"w": w, "b": b}, x) -> (y, {"n": n})
 
     arguments   two; the first is a dict with the keys "w" and "b"; w, b and x are the inputs of the plan
-    result      y, n, a dict of one, a tuple of two
+    result      in the order of assembly: y, n, a dict of one value, a tuple of two values
 
 Machine code knows tuples, lists, dicts, namedtuples, arrays, numbers, tensors and static objects.  For everything else
 it calls Python functions: for other containers, for static objects that may change, for an entry that depends on the
@@ -66,7 +66,7 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
         return None
     form.check_leaves(signed, entry)
     if form.then is None:
-        for h in entry.hidden:  # further inputs, whose present contents count
+        for h in entry.hidden:  # hidden inputs, whose present contents each call uses
             constant = form.constant(h.value if isinstance(h, Node) else h)
             form.inputs.append(form.check("value", constant, None, 1) if isinstance(h, Tensor) else constant)
         form.put_together(entry.structure, list(zip(entry.outputs, entry.results, strict=True)))

@@ -75,7 +75,7 @@ class SignatureEntry:
 
     @property
     def fits(self) -> bool:
-        """True if captured arrays have the traced shapes and dtypes, fixed ones the values, and tensors still track."""
+        """True if captured arrays keep their shapes and dtypes, fixed ones their values, and tensors their tracking."""
         return all(
             h.shape == n.kind.out.aval.shape and h.dtype == n.kind.out.aval.dtype
             if type(h) is np.ndarray

@@ -190,7 +190,7 @@ class Question:
         return "value", tuple(self.parts), tuple(sorted([self.number[r] for r in self.kept]))
 
     def make(self) -> Plan:
-        """A new plan for the recording."""
+        """A new plan for the recording, which is cached if its key still describes the nodes."""
         key = self.key()
         answer = draw(self.kept, self.number)
         plan = answer.plan()
@@ -210,7 +210,7 @@ class Question:
     def name(self, plan: Plan, key: tuple, answer: Answer | None = None, choices: Any = None) -> Callable[[], None]:
         """Cache a plan under its exact key, and under the hash of machine code.
 
-        If the plan only has to be run, machine code answers the next such ask, and other sizes if there is a form.
+        If the plan only has to be run, machine code answers the next such ask, and at any size if plans for that exist.
 
         answer, choices    of a new plan from which plans for any size may be learnt.  Returns the result of `learn`.
         """

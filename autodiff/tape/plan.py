@@ -347,5 +347,5 @@ def _told(
 
 
 def is_number(node: Node) -> bool:
-    """True if a node holds a Python number."""
+    """True if a computed node holds a Python number."""
     return node.value is not None and type(node.value) is not np.ndarray

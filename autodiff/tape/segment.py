@@ -67,7 +67,7 @@ def _met(roots: Sequence[Node], inside: AbstractSet[Node]) -> dict[Node, int]:
     """The nodes that are reached from the roots through the nodes inside, with their places."""
     order = list(dict.fromkeys(roots))
     seen = set(order)
-    for node in order:  # which grows meanwhile
+    for node in order:  # the list grows during the loop
         for i in node.inputs if node in inside else ():
             if i not in seen:
                 seen.add(i)
@@ -82,7 +82,7 @@ class _Callee:
 
     def __init__(self, tier: Tier) -> None:
         self.tier = tier
-        # A piece of a recording is no run by itself.
+        # The run of a piece is not counted in the latest runs, so it has no `ran`.
         self.executable: Any = tier.compiled or SimpleNamespace(call=lambda *values: tier.run(values))
         tier.users.add(ref(self, tier.users.discard))
 

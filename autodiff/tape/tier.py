@@ -73,7 +73,7 @@ class _Prices:
         return executable
 
     def of(self, operations: float) -> float:
-        """The seconds that compiling so many operations is expected to take."""
+        """The seconds that compiling this number of operations is expected to take."""
         return self.each * (self.OWN + operations)
 
 
