@@ -186,7 +186,7 @@ def _constant(params: tuple, numbers: list[int]) -> tuple:
     if is_count(value):
         numbers.append(int(value))
         return _FLOAT, dtype
-    return repr(value), dtype  # -0.0 is another constant than 0.0
+    return repr(value), dtype  # by text -0.0 differs from 0.0
 
 
 def form_of(key: tuple, found: Reading | None = None) -> tuple[Form | None, tuple[int, ...]]:

@@ -127,7 +127,7 @@ class Lines:
 
     def name(self, arguments: Sequence[Node], names: Iterable[str], f: Any) -> None:
         """Set the names of the arguments of f; their place is the definition of f."""
-        while hasattr(f, "__wrapped__"):  # a gradient of the user's function is a function of ours
+        while hasattr(f, "__wrapped__"):  # `ad.grad(f)`, say, wraps the user's function
             f = f.__wrapped__
         code = getattr(f, "__code__", None)
         self.labels.update(zip([n.number for n in arguments], names, strict=True))
