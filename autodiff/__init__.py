@@ -1,8 +1,8 @@
-"""Automatic differentiation for people who write their own functions.
+"""Automatic differentiation of Python functions, for users who also write derivative rules of their own.
 
-A function is generic: it has forward and backward methods chosen by the types of its arguments.  What a
-program computes is recorded; the gradient is more of the same; the whole is fused and becomes
-native code, kept per graph shape, so that a loop pays only for arithmetic.
+Operations on tensors are recorded, and the operations of their gradients are recorded in the same way.  A recorded
+program that repeats is fused and compiled to native code, which is cached: each later turn of a loop only runs it.
+A user's function is generic: the types of its arguments choose its forward method and its backward method.
 
 >>> import autodiff as ad
 >>> x = ad.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -18,8 +18,8 @@ import numpy as _np
 from codegen.garbage import Lasting as _Lasting
 from codegen.lazily import lazily as _lazily
 
-# All that is imported stays, so there is nothing to collect: looking for it again and again takes a twentieth of the
-# time (process time, median of twelve each: 209 ms with, 200 without; Zen 4).
+# Imported modules stay in memory, so garbage collections during the import find nothing: they take a twentieth of its
+# time (process time, median of twelve each: 209 ms with collections, 200 without; Zen 4).
 with _Lasting():
     from . import ops, tree
     from .api import asarray, cache_info, clear_cache, max_compiles, tensor
@@ -55,7 +55,7 @@ with _Lasting():
         vjp,
     )
 
-if _TYPE_CHECKING:  # where editors find the documentation of what is imported later; types are in the stub
+if _TYPE_CHECKING:  # editors find here the documentation of names that are imported later; the stub has their types
     from . import fft, interop, linalg, random, special
     from .array_api import __array_namespace_info__ as __array_namespace_info__
     from .array_api import can_cast, finfo, from_dlpack, iinfo, isdtype, result_type
@@ -80,7 +80,7 @@ if _TYPE_CHECKING:  # where editors find the documentation of what is imported l
     from .transforms import hessian, hvp, jacobian, jvp, vmap
     from .workers import shards, sum_over
 
-# Names that many programs never use are imported when they are first asked for.
+# Names that many programs never use are imported when they are first accessed.
 __getattr__, __dir__ = _lazily(
     globals(),
     dict.fromkeys(("checkpoint", "cond", "control", "fori_loop", "scan", "while_loop"), "control")
@@ -110,7 +110,7 @@ int32, int64 = _np.int32, _np.int64
 complex64, complex128 = _np.complex64, _np.complex128
 bool_ = _np.bool_
 floating, integer, complexfloating = _np.floating, _np.integer, _np.complexfloating
-globals()["bool"] = bool_  # the Array API's name, which is not exported
+globals()["bool"] = bool_  # the Array API requires this name; `from autodiff import *` leaves it out
 __array_api_version__ = "2024.12"
 pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 

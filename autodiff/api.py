@@ -1,4 +1,4 @@
-"""The entrances: making tensors, and looking at the caches."""
+"""Public functions that make tensors, and that inspect or clear the caches."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     dtype           float32, float64, int32, int64 or bool; by default that of the data (float: float64)
     requires_grad   True: backward accumulates gradients in `.grad`
 
-    Raises DTypeError for a dtype that this library does not have, and for integers that are to require grad;
-    DispatchError for data that NumPy cannot make an array of.  While `jit` traces, the contents of an array or tensor
-    at each call count.
+    Raises DTypeError for a dtype that this library does not have, and for integers with requires_grad=True;
+    DispatchError for data that NumPy cannot make an array of.  In a function under `jit`, an array or tensor as `data`
+    is a hidden input: each call reads its present contents.
 
-    An array that is used as it is (`x * a`) is copied when it is recorded: a tensor made of it once saves the copies.
-    Under `ad.grad` and its kin at plain arrays a large one is not copied, and read-only until the call returns; what is
-    written within the call through a view that was made earlier is not noticed.  Of a copy nothing can be written to.
+    An operation that takes a NumPy array (`x * a`) copies it when it is recorded; a tensor made of it once saves these
+    copies.  `ad.grad` and similar functions, called with arrays, do not copy a large array but make it read-only until
+    the call returns; they do not notice a write through a view that was made earlier.  A copy is always read-only.
 
     >>> import autodiff as ad
     >>> ad.tensor([1, 2, 3], dtype=ad.float32)
     f32[3] [1. 2. 3.]
     """
-    if type(data) is np.ndarray and dtype is None:  # most are this: nothing is to be found out
+    if type(data) is np.ndarray and dtype is None:  # the usual case, for which no other check is needed
         t = None if requires_grad else copied_natively(data)
         if t is not None:
             return t
         if data.dtype in KNOWN_DTYPES and state.now.captures is None:
             t = _leaf_of(np.array(data, order="C"), requires_grad)
-            if not requires_grad and data.dtype is np.dtype(data.dtype.type):  # not a copy of it, which may go
+            if not requires_grad and data.dtype is np.dtype(data.dtype.type):  # no copy, which may be freed
                 learn(data, t.node.kind)
             return t
     if dtype is None and type(data) in _PLAIN and state.now.captures is None:
         try:
             array = np.array(data, order="C")
-        except (ValueError, TypeError):  # of which something is to be said
+        except (ValueError, TypeError):  # the code below raises an error with an explanation
             array = None
         if array is not None and array.dtype in KNOWN_DTYPES:
             return _leaf_of(array, requires_grad)
@@ -74,26 +74,26 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     except (ValueError, TypeError) as error:
         raise no_array("tensor: the data", error) from None
     if dtype is None:
-        array.flags.writeable = False  # so it is not copied
-        # A set, say, is named as what it is; an int that is too large has the dtype object, too.
+        array.flags.writeable = False  # so that `as_tensor` does not copy it
+        # The error names the data (a set, say) rather than its object array; a too large int is named by that array.
         given = array if array.dtype.kind != "O" or type(data) is int else data
-        array = as_tensor(given, "tensor", "data").node.value  # names what is wrong with the dtype
+        array = as_tensor(given, "tensor", "data").node.value  # raises for a dtype that the library does not have
     return _leaf_of(array, requires_grad)
 
 
-#: Classes of data that NumPy reads at once.
+#: Classes of data that are passed to `np.array` without further checks.
 _PLAIN = frozenset((float, int, bool, complex, list, tuple))
 
 
 def _leaf_of(array: np.ndarray, requires_grad: bool) -> Tensor:
-    """A leaf on an array that nobody else has."""
+    """A leaf on an array to which nothing else refers."""
     array.flags.writeable = False
     if requires_grad:
         refuse_discrete_leaf(array.dtype)
     return leaf(array, bool(requires_grad))
 
 
-#: In the place of an argument that is not given.
+#: The default of a parameter, where None is a value that a user may pass.
 _NOTHING: Any = np._NoValue
 
 
@@ -101,13 +101,13 @@ def asarray(
     data: Any = _NOTHING, dtype: Any = None, copy: bool | str | None = None, *, a: Any = _NOTHING,
     order: str | None = None, device: str | None = None, like: Any = None,
 ) -> Tensor:
-    """A tensor of `data`: a tensor as it is, an array without a copy where nobody else can write to it.
+    """A tensor of `data`: a tensor is returned as it is; an array is shared if nothing can write to it, else copied.
 
-    A nesting of lists may hold tensors of one shape, with numbers among them if they are 0-d: gradients go to each.
+    Nested lists may hold tensors of one shape, and numbers too if the tensors are 0-d: gradients flow to each tensor.
 
-    copy   True: a tensor of its own, through which gradients flow.
+    copy   True: return a new tensor, through which gradients flow to `data`.
            False: raise ValueError where a copy would be needed.
-    a, order, device, like   NumPy's: another name of `data`; a tensor has no layout, and is in the CPU's memory
+    a, order, device, like   as in NumPy: `a` is another name of `data`; the others are accepted if they have no effect
 
     >>> import autodiff as ad
     >>> x = ad.ones(2)
@@ -116,7 +116,7 @@ def asarray(
     >>> ad.asarray([x[0], 2.0])
     f64[2] [1. 2.]
     """
-    if type(copy) is str:  # in NumPy's order
+    if type(copy) is str:  # NumPy's third parameter is `order`
         copy, order = None, copy
     if order is not None or device is not None or like is not None:
         check_without_effect("asarray", order=order, device=device, like=like)
@@ -138,7 +138,7 @@ def asarray(
     return another(t) if copy and t is data else t
 
 
-#: Versions of the Array-API standard whose names this namespace has (not every function of each).
+#: Versions of the Array-API standard that the namespace follows (it lacks some functions of each).
 _STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
@@ -174,13 +174,13 @@ class _CacheCounts(NamedTuple):
 
 
 class CacheInfo(_CacheCounts):
-    """Counts of the caches so far, as `cache_info` says them.   loaded: no part of the tuple"""
+    """Counts of the caches so far: see `cache_info`.   loaded: an attribute, not a field of the tuple"""
 
     loaded: int = 0
 
     @property
     def records(self) -> int:
-        """Recordings that were asked for."""
+        """The number of recordings of which a value or a gradient was asked for."""
         return self.hits + self.misses
 
     def __repr__(self) -> str:
@@ -190,11 +190,11 @@ class CacheInfo(_CacheCounts):
 def cache_info() -> CacheInfo:
     """Counts of the caches' hits, misses and compiles in this process.
 
-    hits       recordings answered by a known program; calls of a `jit` function that has traced such arguments before
+    hits       recordings whose program was cached; calls of a `jit` function with a signature that it has traced before
                are not counted
-    misses     recordings for which rules ran, or a program was made
+    misses     recordings for which rules ran, or a new program was made
     compiles   programs compiled to machine code
-    entries    compiled programs that are kept
+    entries    compiled programs in the cache
     bytes      the size of their machine code
     loaded     pieces of machine code that were found on disk, so that LLVM did not run for them
 
@@ -228,11 +228,11 @@ config.forgetting.append(reset_all)
 
 @contextmanager
 def max_compiles(n: int):
-    """Fail loudly when more than `n` graphs are compiled inside, of those that were not met before the block.
+    """Raise Error if more than `n` graphs are compiled in the block, apart from graphs that were met before it.
 
-    A recorded program is evaluated by NumPy first, and compiled when it repeats: one that was met before the block and
-    is compiled in it does not count.  Raises Error at the end of the block (not over another exception), ValueError for
-    what is no number of graphs.
+    NumPy evaluates a recorded program first, and the program is compiled when it repeats: a program that was met before
+    the block and is compiled in the block does not count.  Error is raised at the end of the block, unless another
+    exception leaves the block.  Raises ValueError if `n` is not a number of graphs.
 
     >>> import autodiff as ad
     >>> with ad.max_compiles(1):

@@ -1,10 +1,10 @@
-"""The leaves of the arguments of a jit function, by kind, which decide if a trace fits: the signature of a call.
+"""The signature of a call of a jit function, which decides if a trace fits: descriptions of its arguments' leaves.
 
     argument                      in the signature
     array                         ("array", shape, dtype, False)
-    tensor                        ("tensor", shape, dtype, whether it tracks); "array" where it stands for one
+    tensor                        ("tensor", shape, dtype, True if it tracks); "array" if it stands for an array
     NumPy scalar                  ("scalar", (), dtype, False): no dimensions, and dispatches as a number
-    Python number                 (its class's name, (), dtype, False): weak, its value is a run-time argument
+    Python number                 (the name of its class, (), dtype, False): weak, its value is a run-time argument
     anything else                 ("static", its value)
 
 A static argument is plain data, a function or a class, or an object whose class compares and hashes it by value.  Any
@@ -41,7 +41,7 @@ from .transforms.arguments import argument_names
 
 #: In a signature: a NumPy scalar, which is an array of no dimensions that dispatches as a number.
 SCALAR = "scalar"
-#: In a signature: what is no number.
+#: In a signature: arrays and tensors, which are no numbers.
 ARRAYS = ("array", "tensor")
 
 _WEAK = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(complex)}
@@ -50,9 +50,9 @@ _WEAK = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: np.dtype(np.f
 class ArgumentLeaf(NamedTuple):
     """One argument leaf as it enters a trace."""
 
-    key: tuple  # the part of the signature that it makes
-    value: Any  # for the executable; None of a static argument
-    given: Any  # by the user
+    key: tuple  # its part of the signature
+    value: Any  # the value for the executable; None for a static argument
+    given: Any  # the object that the user passed
 
 
 @record(eq=False, slots=True)
@@ -70,7 +70,7 @@ class Statics(NamedTuple):
 
     @classmethod
     def of(cls, f: Callable, numbers: int | Sequence[int], names: str | Sequence[str]) -> Statics:
-        """A parameter that is named is meant however it is passed; DispatchError for one that f has not."""
+        """The static arguments of f: by number or name, however they are passed.  DispatchError for unknown ones."""
         check_numbers(numbers, "static_argnums", "jit")
         numbers = (numbers,) if isinstance(numbers, int) else tuple(numbers)
         if not isinstance(names, (str, tuple, list, frozenset, set)):
@@ -80,7 +80,7 @@ class Statics(NamedTuple):
             return cls(frozenset(), frozenset())
         try:
             parameters = inspect.signature(f).parameters.values()
-        except (TypeError, ValueError):  # of some built-in functions nobody knows them
+        except (TypeError, ValueError):  # some built-in functions have no signature
             return cls(frozenset(numbers), frozenset(names))
         positional = [p.name for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
         kinds = {p.kind for p in parameters}
@@ -98,7 +98,7 @@ class Statics(NamedTuple):
         return cls(frozenset(found), frozenset(names) | {positional[i] for i in found if 0 <= i < len(positional)})
 
     def marked(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        """The arguments of a call, those that are meant as `Static`."""
+        """The arguments of a call, with the static ones wrapped as `Static`."""
         if not self.names and not self.numbers:
             return args, kwargs
         wanted = {i % len(args) for i in self.numbers if -len(args) <= i < len(args)}
@@ -129,11 +129,11 @@ def leaves_of(f: Callable, leaves: Sequence[Any], structure: tree.Structure) -> 
 
 
 def _leaf_of(x: Any) -> ArgumentLeaf:
-    """The leaf of an argument: arrays and tensors enter by aval, numbers weakly, the rest by value."""
+    """The description of an argument's leaf: arrays and tensors by aval, numbers by class, all others by value."""
     kind = type(x)
     if isinstance(x, (np.ndarray, np.generic)):
         check_not_masked(x)
-        value = np.asarray(x)  # of np.memmap and np.matrix the array alone
+        value = np.asarray(x)  # a plain array also of np.memmap and np.matrix
         dtype = value.dtype.newbyteorder("=")
         if dtype not in KNOWN_DTYPES:
             raise DTypeError(located(
@@ -165,9 +165,9 @@ def _leaf_of(x: Any) -> ArgumentLeaf:
 
 
 def watch(part: Any, key: Any, gone: list[KeyedRef]) -> None:
-    """Put a reference with the key there when an argument that a part of the key has by identity is gone.
+    """Add a reference with the key to `gone` when an argument is freed that a part of the key has by identity.
 
-    No Python runs then, to be interrupted.
+    This runs no Python code, so no interrupt can stop it.
     """
     if isinstance(part, Same):
         if isinstance(part.held, ref):
@@ -178,15 +178,15 @@ def watch(part: Any, key: Any, gone: list[KeyedRef]) -> None:
 
 
 class _RefusedError(Exception):
-    """Why an argument cannot be a part of a signature, and the ways out on further lines."""
+    """The reason why an argument cannot be part of a signature; further lines of it are advice."""
 
     leaf: Any
 
 
 def key_of_static(value: Any, is_named: bool = True) -> Any:
-    """A static argument in a signature: equal where a trace would be the same.
+    """The key of a static argument: arguments with equal keys give the same trace.
 
-    is_named   the user said that it is static: an object without a hash by value counts by identity
+    is_named   True if the user named it static: an object without a hash by value then counts by identity
     """
     kind = type(value)
     if kind in (tuple, frozenset):
@@ -204,10 +204,10 @@ def key_of_static(value: Any, is_named: bool = True) -> Any:
         raise _RefusedError(_ARRAY.format(type=f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"))
     try:
         hash(value)
-    except (TypeError, ValueError):  # that of a writable memoryview
+    except (TypeError, ValueError):  # ValueError: a writable memoryview
         raise _RefusedError(_UNHASHABLE.format(type=kind.__name__)) from None
     if kind.__hash__ is not object.__hash__:
-        return hash(value), tree.exactly(value)  # the hash as it is now: the object may be another one later
+        return hash(value), tree.exactly(value)  # the present hash, as the object may change
     if is_named or _is_empty(value) or (callable(value) and kind.__module__.partition(".")[0] in _FORMS):
         return Same(value)
     first = "" if is_fixed(kind.__module__) else _REGISTER.format(type=kind.__name__)
@@ -215,7 +215,7 @@ def key_of_static(value: Any, is_named: bool = True) -> Any:
 
 
 def has_key(key: Any, value: Any) -> tuple | None:
-    """() if an argument that the user calls static has this key in a signature, else None."""
+    """() if an argument that the user named static has this key, else None."""
     if isinstance(key, Same):
         return () if Same(value) == key else None
     try:
@@ -243,9 +243,9 @@ _FREEZES = """is an object of {type}, whose attributes would be frozen as they a
 
 
 def _plain_key(value: Any) -> Any:
-    """The key of plain data, a function or a class; None for an object, which is compared as its class says.
+    """The key of plain data, a function or a class; None for another object, which its class compares.
 
-    A function that reads what no key tells of, such as a list or closures nested deep, counts by identity.
+    A function that reads something that no key describes, such as a list or deeply nested closures, counts by identity.
     """
     if is_object(value):
         return None
@@ -257,12 +257,12 @@ def _is_empty(value: Any) -> bool:
     return type(value).__basicsize__ == object.__basicsize__ and not hasattr(value, "__dict__")
 
 
-#: Modules of the classes of functions that `static_key` does not know: partial ones, those of `jit`.
+#: Modules with classes of callables that `static_key` does not know: partial functions, functions of `jit`.
 _FORMS = frozenset(("autodiff", "functools", "numpy", "operator"))
 
 
 def is_unchanging(value: Any) -> bool:
-    """True if a static argument that is the same object is the same value, and may be kept alive."""
+    """True if a static argument cannot change, so that the same object has the same value, and may be kept alive."""
     if isinstance(value, tuple) or type(value) is frozenset:
         return all(map(is_unchanging, value))
     if isinstance(value, Enum) or _is_empty(value):
@@ -275,7 +275,7 @@ def is_unchanging(value: Any) -> bool:
 
 
 def why_traced(f: Callable, key: tuple, last: tuple | None) -> str:
-    """The difference of a call signature of f from the one that was traced before it."""
+    """Words for the difference of a call signature of f from the signature that was traced before it."""
     if last is None:
         return "the first call"
     structure, parts, mode = key
@@ -298,7 +298,7 @@ def why_traced(f: Callable, key: tuple, last: tuple | None) -> str:
 
 def _signed(part: tuple) -> str:
     if part[0] == "static":
-        value = part[1]  # beside its type where equal values of other types differ
+        value = part[1]  # its key has the type too if equal values of other types differ
         is_typed = type(value) is tuple and value[:1] == (type(value[-1]),)
         return f"the static value {(value[1] if is_typed else value)!r}"
     kind, shape, dtype, tracks = part
@@ -307,12 +307,12 @@ def _signed(part: tuple) -> str:
 
 # ---------------------------------------------------------------- descriptions
 
-#: A text that can hardly be meant as an argument by itself.
+#: A string that looks like an aval, so that it is hardly meant as an argument.
 _LIKE_AN_AVAL = re.compile(rf"\w+\[.*|{'|'.join(DTYPES)}")
 
 
 def aval_of(x: Any, taker: str) -> Aval | None:
-    """The aval that an argument of `taker` stands for; None when it is no array, and stays as it is."""
+    """The aval that an argument of `taker` describes; None for an argument that is no array, and stays as it is."""
     if isinstance(x, Aval):
         return x
     if isinstance(x, str):

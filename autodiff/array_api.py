@@ -1,7 +1,7 @@
-"""Parts of the Array-API standard that are no operations: dtypes, limits, the namespace's own description.
+"""The functions of the Array-API standard that are no operations: dtypes, limits, the description of the namespace.
 
 Code that is written for any array library, such as SciPy's with SCIPY_ARRAY_API=1, takes the namespace of its argument
-(`x.__array_namespace__()`, which is `ad` for a tensor) and calls what stands here beside operations.
+(`x.__array_namespace__()`, which is `ad` for a tensor) and calls these functions as well as operations.
 
 Source: Python array API standard 2024.12, "Data type functions" and "Inspection".
 """
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def _dtype(x: Any, function: str) -> np.dtype:
-    """The dtype of an array or tensor, or one that is named, of this library or not.  Raises DTypeError for others."""
+    """The dtype of an array or tensor, or the dtype that x names, of this library or not.  Else raises DTypeError."""
     if isinstance(x, (AbstractTensor, np.ndarray, np.generic)):
         return np.dtype(x.dtype)
     try:
@@ -51,7 +51,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype:
     """
     if not arrays_and_dtypes:
         raise DispatchError(located("result_type: takes one array or dtype at least"))
-    # The dtype of a Python number depends on what it meets.
+    # The dtype of a Python number depends on the arrays and dtypes beside it.
     found = [x if type(x) in WEAK else _dtype(x, "result_type") for x in arrays_and_dtypes]
     return dtype_of(np.result_type(*found), "result_type")
 
@@ -74,12 +74,12 @@ _CASTING = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """True if a dtype is another one, or is of a kind, or of one of several kinds in a tuple.
+    """True if a dtype equals another dtype, or is of a kind, or of one of several in a tuple.
 
     kind   a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating",
            or "numeric"
 
-    Raises ValueError for the name of another kind, DTypeError for other things than dtypes.
+    Raises ValueError for an unknown name of a kind, DTypeError for an object that is no dtype.
 
     >>> import autodiff as ad
     >>> ad.isdtype(ad.float32, "real floating"), ad.isdtype(ad.int64, ("complex floating", ad.float64))
@@ -97,7 +97,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return bool(_dtype(dtype, "isdtype") == _dtype(kind, "isdtype"))
 
 
-#: Kinds of dtypes by the standard's names: letters of NumPy's kinds.
+#: The standard's names of kinds of dtypes, and the letters of the same kinds in NumPy.
 _KINDS = {
     "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f",
     "complex floating": "c", "numeric": "iufc",
@@ -136,7 +136,7 @@ def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tens
     device, copy   as in the standard: None or "cpu"; a tensor never shares memory that can be written to, so copy=False
                    raises ValueError
 
-    Raises DispatchError for an object that does not speak DLPack, or whose memory is not the CPU's.
+    Raises DispatchError for an object without `__dlpack__`, or whose memory is not the CPU's.
 
     >>> import autodiff as ad, numpy as np
     >>> ad.from_dlpack(np.array([1.0, 2.0]))
@@ -166,7 +166,7 @@ class NamespaceInfo:
     def capabilities(self) -> dict[str, Any]:
         """The optional features.
 
-        A mask indexes where its values are known, which is everywhere but in a trace.
+        A mask can be an index if its values are known, which they are except in a trace.
         """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
@@ -179,7 +179,7 @@ class NamespaceInfo:
         return ["cpu"]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
-        """The dtypes of Python's numbers that meet no tensor."""
+        """The dtypes of tensors that are made of Python numbers alone."""
         _check_device("default_dtypes", device)
         names = {
             "real floating": "float64", "complex floating": "complex128", "integral": "int64", "indexing": "int64",
@@ -187,7 +187,7 @@ class NamespaceInfo:
         return {kind: np.dtype(name) for kind, name in names.items()}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype]:
-        """The dtypes that there are, by name; those of a kind, or of one of several in a tuple."""
+        """The library's dtypes by name: all, or those of a kind, or of one of several kinds in a tuple."""
         _check_device("dtypes", device)
         return {d.name: d for d in DTYPES.values() if kind is None or isdtype(d, kind)}
 

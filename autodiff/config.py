@@ -18,9 +18,9 @@ debugged = later("codegen.runtime.debugged")
 
 
 class _Flag:
-    """A setting that is True or False.  One of the compiler's is kept in `modes`, another one in the object.
+    """A setting that is True or False.  The compiler's settings are kept in `modes`, the others in the Config.
 
-    change   a function of (config, name, value) that is called before a new value holds; it may refuse it
+    change   a function of (config, name, value) that is called before a new value is set; it may raise an error
     """
 
     def __init__(self, doc: str, change: Callable[[Config, str, bool], object] = lambda *_: None) -> None:
@@ -69,38 +69,38 @@ class Config:
 
     eager       True: every operation is evaluated at once by NumPy, to step through a program with a debugger
                 (AUTODIFF_EAGER=1)
-    patience    up to how many programs a turn of a loop may have, for it to be seen as one (AUTODIFF_PATIENCE, 8).
-                NumPy evaluates a recorded program first.  It is compiled at its second time in a row, or its third in
-                a loop, if 3,000 runs would pay for that, or when evaluating it has taken as long as compiling would.
-                0: every program is compiled at once, as it is under `ad.jit`
+    patience    the most programs that a turn of a loop may have for the loop to be noticed (AUTODIFF_PATIENCE, 8).
+                NumPy evaluates a recorded program first.  The program is compiled at its second run in a row, or its
+                third in a loop, if 3,000 runs would pay for that, or when evaluating it has taken as long as compiling
+                would.  0: every program is compiled at once, as under `ad.jit`
     threads     the number of threads that share a large loop (AUTODIFF_THREADS; else OMP_NUM_THREADS; else the number
                 of processors that this thread may use, also when that changes; the last two are never more than the
                 quota of the cgroup); results have the same bits for any number
     fast_math   True: additions and multiplications of a program may be done in another order, divisions by a number
                 that a loop does not change become multiplications by its reciprocal, and the sign of zeros is free
                 (AUTODIFF_FAST_MATH=1).  nan and infinities are kept, except where algebra cancels an overflow;
-                functions, sums and products of matrices stay as exact as they are.  Forty random programs of twelve
-                operations: largest error 3.2 ulp in the median, 2.5 without; where a program cancels, a hundred times
-                as much
-    flush_subnormals    True: compiled code takes numbers below the smallest normal one (1.2e-38 of float32, 2.2e-308
-                of float64) for zeros, as operands and as results (AUTODIFF_FLUSH_SUBNORMALS=1).  An Intel processor
+                functions, sums and products of matrices stay as exact as they are.  In forty random programs of twelve
+                operations the median of the largest errors was 3.2 ulp, 2.5 without the setting; in programs with
+                cancellation a hundred times as much
+    flush_subnormals    True: compiled code treats numbers below the smallest normal one (1.2e-38 of float32, 2.2e-308
+                of float64) as zeros, as operands and as results (AUTODIFF_FLUSH_SUBNORMALS=1).  An Intel processor
                 takes some 150 cycles for an addition or product with such a number, so loops in which gradients
                 vanish become fast.  Operations that only move numbers may keep them, and NumPy keeps them: in eager
                 mode, in host rules, in decompositions, and where it evaluates a new program.  The thread's own setting
-                is put back when a call ends, and while handlers of signals run
+                is restored when a call ends, and while handlers of signals run
     deterministic   True: decompositions and large systems, which NumPy's LAPACK computes, have the same bits for any
                 number of threads, since its BLAS runs on one thread; and every program is compiled at once, so the
                 first call has the bits of all others (AUTODIFF_DETERMINISTIC=1).  Compiled code, products included,
                 has the same bits for any number of threads in any case
     debug_info  True: kernels are compiled with the lines of your program, for gdb and perf (AUTODIFF_DEBUG_INFO=1).
-                They are shared libraries then, in folders autodiff-PID-... for temporary files, which stay when the
+                The kernels are then shared libraries in temporary folders autodiff-PID-..., which stay when the
                 process ends.  Results are the same; compiling and recording take longer.  Linux, with the program ld
 
-    full_tracebacks     True: the traceback of an error shows this library's frames, too, which else are left out
+    full_tracebacks     True: the traceback of an error also shows this library's frames, which are otherwise left out
                 between those of the user's program (AUTODIFF_FULL_TRACEBACKS=1)
 
-    Setting `fast_math` or `debug_info` forgets all compiled programs: set it before other threads compute.
-    `flush_subnormals` compiles nothing, and holds from the next call of each thread on.
+    A change of `fast_math` or `debug_info` drops all compiled programs: set these before other threads compute.
+    A change of `flush_subnormals` compiles nothing, and takes effect at the next call of each thread.
 
     >>> import autodiff as ad
     >>> ad.config.eager = True
@@ -116,14 +116,14 @@ class Config:
 
     # For the library itself:
     #
-    # patience_now   the patience that holds: 0 where all is deterministic, too
-    # transforming   functions that are being differentiated, in whatever thread: what they call gets tensors
+    # patience_now   the patience in effect: 0 if `deterministic` is set
+    # transforming   functions that are being differentiated, in any thread: functions that they call get tensors
 
     def __init__(self) -> None:
         self.transforming: dict[object, int] = {}
-        self.forgetting: list[Callable[[], object]] = []  # by those who keep what is compiled
+        self.forgetting: list[Callable[[], object]] = []  # functions that drop compiled programs
         self._flags = {name: is_set(f"AUTODIFF_{name.upper()}") for name in ("eager", "full_tracebacks")}
-        # One that is no number is told of when somebody asks: an import does not fail.
+        # A value that is no number raises an error at its first use, so that the import does not fail.
         given = os.environ.get("AUTODIFF_PATIENCE") or "8"
         self._patience = int(given) if given.isdecimal() and int(given) <= 64 else None
         self.deterministic = modes.deterministic
@@ -147,7 +147,7 @@ class Config:
 
     @property
     def patience(self) -> int:
-        """The number of programs up to which a turn of a loop is seen as one; 0: every program is compiled at once."""
+        """The most programs in a turn of a loop for the loop to be noticed; 0: every program is compiled at once."""
         return self.patience_now
 
     @patience.setter
@@ -158,7 +158,7 @@ class Config:
         self.settle_patience(modes.deterministic)
 
     def settle_patience(self, is_deterministic: bool) -> None:
-        """Let `patience_now` be true again, where a program is deterministic or no longer so."""
+        """Set `patience_now` after a change of `patience` or `deterministic`."""
         self.patience_now = 0
         if not is_deterministic:
             if self._patience is None:
@@ -178,7 +178,7 @@ class Config:
             forget()
 
     def forget_other_threads(self) -> None:
-        """Keep only what this thread is at: a forked child has no other."""
+        """Remove the entries of other threads from `transforming`: a forked child has only this thread."""
         mine = threading.get_ident()
         for mark in [mark for mark, thread in self.transforming.items() if thread != mine]:
             del self.transforming[mark]  # machine code knows this dict
@@ -196,7 +196,7 @@ class Config:
         return f"config({', '.join([f'{name}={getattr(self, name)}' for name in _SETTINGS])})"
 
 
-#: In the order in which they are shown.
+#: The settings, in the order in which `repr` shows them.
 _SETTINGS = (
     "eager", "patience", "threads", "fast_math", "flush_subnormals", "deterministic", "debug_info", "full_tracebacks",
 )

@@ -1,4 +1,4 @@
-"""Classes of containers, taken apart and put together: Python's own, dataclasses, and those of users."""
+"""Containers, which are taken apart and put together: Python's own, dataclasses, and classes that users register."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _T = TypeVar("_T")
 
 
 class Container(NamedTuple):
-    """One class of containers: how it is taken apart and put together."""
+    """The functions that take containers of one class apart and put them together."""
 
-    split: Callable[[Any], tuple[Sequence, Hashable]]  # (children, rest), which says the number and names of children
+    split: Callable[[Any], tuple[Sequence, Hashable]]  # gives (children, rest); rest tells their number and names
     join: Callable[[Any, Sequence], Any]  # of (rest, children)
-    labels: Callable[[Any], list[str]] | None = None  # of rest: children after their parent, `['w']`; None: by number
+    labels: Callable[[Any], list[str]] | None = None  # of rest: the suffix of each child, `['w']`; None: its number
 
 
 def _bracketed(keys: Sequence) -> list[str]:
@@ -28,7 +28,7 @@ def _bracketed(keys: Sequence) -> list[str]:
 
 
 def _keyed(cls: Callable[[Iterable], Any]) -> Container:
-    """Dictionaries of a class."""
+    """The container for dictionaries of a class."""
     return Container(
         lambda d: (tuple(d.values()), tuple(d)),
         lambda keys, children: cls(zip(keys, children, strict=True)),
@@ -50,7 +50,7 @@ CONTAINERS: dict[type, Container | None] = {
 
 
 def container_of(cls: type) -> Container | None:
-    """The container that a class is, if it has not been met before; None for a leaf.  Remembered."""
+    """The container of a class that is not in CONTAINERS yet, where it is added; None for a class of leaves."""
     container = None
     if issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple):
         container = _named_tuple(cls)
@@ -89,12 +89,12 @@ def register(
 ) -> type[_T]:
     """Make instances of a class containers, whose children are leaves or trees.
 
-    flatten     a function of an instance that returns (children, rest), where rest is hashable and holds all that
-                is no child
+    flatten     a function of an instance that returns (children, rest), where rest is hashable and holds all data
+                beside the children
     unflatten   a function of (rest, children) that returns the instance
 
-    It holds for instances of exactly this class, not of its subclasses; registering again replaces.  Returns the
-    class.  Raises DispatchError for anything but a class and two functions.
+    The registration is for instances of exactly this class, not of its subclasses; a later one replaces it.  Returns
+    the class.  Raises DispatchError for anything but a class and two functions.
 
     >>> import autodiff as ad
     >>> class Line:
@@ -118,10 +118,10 @@ def register(
 
 
 def _check_takes(function: Callable, name: str, count: int, what: str) -> None:
-    """Raise DispatchError for a function that cannot be called with so many arguments."""
+    """Raise DispatchError for a function that cannot be called with `count` arguments."""
     try:
         parameters = signature(function)
-    except ValueError:  # some of Python's own do not tell
+    except ValueError:  # some built-in functions have no signature
         return
     try:
         parameters.bind(*(None,) * count)
@@ -136,7 +136,7 @@ _NOT_OF_USERS = ("autodiff", "builtins", "numpy")
 
 
 def unregistered(leaves: Iterable[object]) -> str:
-    """The line of a message about leaves: how the class of one that is a user's object is registered; "" for others."""
+    """A line for a message: how to register the class of the first leaf that is a user's object; "" if none is."""
     for x in leaves:
         classes = [c for c in type(x).__mro__ if c.__module__.partition(".")[0] not in _NOT_OF_USERS]
         if classes and not any(["__array__" in vars(c) for c in classes]):  # an array of another library
@@ -167,7 +167,7 @@ PARTS["tree"] = (_REGISTERED.get, _register_sent)
 
 
 def _checked(cls: type, flatten: Callable[[Any], tuple[Sequence, Hashable]]) -> Callable[[Any], tuple]:
-    """A user's `flatten` whose result is looked at: an array in the place of the children would be taken for them."""
+    """A user's `flatten` with a check of its result: an array in the place of the children would be taken for them."""
 
     def split(instance: Any) -> tuple[Sequence, Hashable]:
         found, told = flatten(instance), f"tree.register: flatten of {cls.__name__} returned"

@@ -3,10 +3,10 @@
     f({"w": w, "b": b}, x) -> (y, {"n": n})
 
     arguments   two; the first is a dict with the keys "w" and "b"; w, b and x are the inputs of the plan
-    result      y, n, a dict of one, a tuple of two
+    result      in the order of assembly: y, n, a dict of one value, a tuple of two values
 
-Machine code knows tuples, lists, dicts, namedtuples, arrays, numbers, tensors and static objects.  Where only Python
-knows, it calls a function: for other containers, for static objects that may change, for an entry that depends on the
+Machine code knows tuples, lists, dicts, namedtuples, arrays, numbers, tensors and static objects.  For everything else
+it calls Python functions: for other containers, for static objects that may change, for an entry that depends on the
 contents of arrays.  A call with tensors that track records the traced operations, from a template.
 """
 
@@ -34,12 +34,12 @@ from .tape.record import ARGUMENT, is_masked, look_at_size, noted, state
 from .tensor import AbstractTensor, Tensor, handle
 from .tracebacks import border
 
-#: Objects of a call beyond which Python takes it apart: they lie on the stack.
+#: The most objects of a call in machine code, which has them on the stack: a larger call runs in Python.
 MOST = 4096
 
 
 def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
-    """A call like this one for machine code; None where only the general way will do."""
+    """The calls of a signature as data for machine code; None if they have to run in Python."""
     given = [x.given for x in signed.leaves if x.value is not None and isinstance(x.given, AbstractTensor)]
     if not all([isinstance(x, Tensor) and type(x) is x.node.kind.out.cls and not x.masked for x in given]):
         return None
@@ -52,12 +52,12 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
         return None
     elif given:
         if any([t.node.kind.out.requires_grad or all([t is not h for h in entry.hidden]) for t in entry.tensors]):
-            return None  # a call may have to track one, now or later
+            return None  # a call may have to track a captured tensor, now or later
         for h in entry.hidden:
-            if isinstance(h, Tensor):  # it tracks as little as then
+            if isinstance(h, Tensor):  # the tensor must still not track
                 form.check("handle", form.constant(h), h.node.kind.out)
     elif entry.tensors:
-        # While a function is differentiated, in whatever thread, a call may have to track the tensors that it met.
+        # While a function is differentiated, in any thread, a call may have to track the captured tensors.
         form.check("empty", 0, config.transforming)
     has_fixed = entry.has_fixed
     if has_fixed is not None:
@@ -66,7 +66,7 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
         return None
     form.check_leaves(signed, entry)
     if form.then is None:
-        for h in entry.hidden:  # further inputs, whose present contents count
+        for h in entry.hidden:  # hidden inputs, whose present contents each call uses
             constant = form.constant(h.value if isinstance(h, Node) else h)
             form.inputs.append(form.check("value", constant, None, 1) if isinstance(h, Tensor) else constant)
         form.put_together(entry.structure, list(zip(entry.outputs, entry.results, strict=True)))
@@ -76,13 +76,13 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
 
 
 def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Tensor | None] | None:
-    """The function that records what was traced, where one tensor results; it gives None for other calls."""
+    """A function that records the traced operations of a resulting tensor; it gives None for calls that do not fit."""
     arguments = entry.arguments
     met = [(t, node) for node, t in entry.captures.items()]
     if entry.structure.cls is not None or not isinstance(entry.results[0], Node) or not MODE.get().tracks:
         return None
     if not all([isinstance(t, Tensor) and t.node is node for t, node in met]):
-        return None  # what an array holds counts at each call
+        return None  # the present contents of an array count at each call
     if not all([isinstance(x, Tensor) for x in leaves]):
         return None
     if not all([a.kind.out is x.node.kind.out and not a.hooks for a, x in zip(arguments, leaves, strict=True)]):
@@ -97,7 +97,7 @@ def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Te
         now = state.now
         if not mode().tracks:
             return None
-        for t, node in met:  # the template has their values: they must be the same tensors still
+        for t, node in met:  # the template has the nodes of these tensors, which must not have changed
             if t.node is not node:
                 return None
         start = now.start
@@ -121,7 +121,7 @@ def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Te
 
 
 class _LeavesForm(CallForm):
-    """Instructions of a call.  Registers are in the order of `tree.flatten` on each level."""
+    """The instructions of a call.  On each level, registers are in the order of `tree.flatten`."""
 
     def __init__(self, signed: Signed, are_tensors: bool) -> None:
         args, kwargs = signed.structure.children
@@ -131,7 +131,7 @@ class _LeavesForm(CallForm):
     # ------------------------------------------------------------ arguments
 
     def check_leaves(self, signed: Signed, entry: SignatureEntry) -> None:
-        """Take the arguments apart, and look at each leaf."""
+        """Add instructions that take the arguments apart, and check each leaf."""
         found: list[int] = []
         for register, child in enumerate(self.top):
             self._take_apart(child, register, found)
@@ -142,7 +142,7 @@ class _LeavesForm(CallForm):
                 else:
                     self.check("parts", register, partial(has_key, key[1]))
                 continue
-            if key[0] in ARRAYS:  # numbers, NumPy's too, dispatch as numbers: none is taken for an array
+            if key[0] in ARRAYS:  # numbers, NumPy's too, dispatch as numbers, never as arrays
                 self.arrays.append(len(self.inputs))
             if key[0] != "array" or isinstance(x, Tensor):
                 self.check("class", register, type(x))
@@ -157,7 +157,7 @@ class _LeavesForm(CallForm):
             self.inputs.append(register)
 
     def _take_apart(self, structure: tree.Structure, register: int, found: list[int]) -> None:
-        """Instructions for what is in a register; `found`: registers of leaves in order."""
+        """Add instructions for the object in a register; `found` gets the registers of leaves, in order."""
         cls, count = structure.cls, len(structure.children)
         if cls is None:
             found.append(register)
@@ -175,7 +175,7 @@ class _LeavesForm(CallForm):
     # ------------------------------------------------------------ results
 
     def put_together(self, structure: tree.Structure, left: list[tuple[int | None, Any]]) -> None:
-        """Instructions for a result; `left`: its leaves, of which those that are put together are taken away."""
+        """Add instructions that put a result together; its leaves are removed from `left` as they are used."""
         cls = structure.cls
         if cls is None:
             position, given = left.pop(0)
@@ -186,7 +186,7 @@ class _LeavesForm(CallForm):
             self.result.append(("last" if is_last else "result", position))
             if not self.has_scalars:
                 self.result.append(("call", leaf))
-            elif given.kind.out.aval == Aval((), np.bool_):  # `if` and `is` know NumPy's own two by their identity
+            elif given.kind.out.aval == Aval((), np.bool_):  # NumPy's two bools are known by their identity
                 self.result.append(("truth", None))
             return
         for child in structure.children:
@@ -200,12 +200,12 @@ class _LeavesForm(CallForm):
 
 
 def _narrow(made_of: list[Node], argument: Node, number: Any) -> tuple | None:
-    """() if int32 has the int that is made of a number, else None."""
+    """() if the int that is computed from a number fits int32, else None."""
     return () if (fits(number) if made_of[-1] is argument else is_narrow(made_of, {argument: number})) else None
 
 
 def _splitter(structure: tree.Structure) -> Callable[[Any], tuple | None]:
-    """The function that takes apart a container as only its class knows; None for another structure."""
+    """A function that takes a container apart by the methods of its class; it gives None for another structure."""
     exact, count = structure.exact, len(structure.children)
 
     def split(container: Any) -> tuple | None:

@@ -1,12 +1,12 @@
 """Entries of a jit function, one for a call signature: the frozen trace, and the ways to run it.
 
     arguments_of    the arguments of the executable, on values
-    replayed        the traced nodes once more onto the tape, so that gradients flow through
+    replayed        the traced nodes, recorded once more on the tape, so that gradients flow through them
 
-Sizes that do not come again have none: a batch that grows by one at each step, sentences of every length.  A trace, the
-rules behind it and a plan take milliseconds, the same function as a known recording of any size (`tape.sizes`) a tenth
-of that, so such a call runs as it is recorded (`run_unseen`).  The function notices nothing of it: it is given values,
-but if it looks at one, or does what is done in another way in a trace, it is left (`Recording.see`) and then traced.
+A size that does not come again has no entry: a batch that grows by one at each step, sentences of every length.  A
+trace with its rules and its plan takes milliseconds; a recording of the function that is known at any size
+(`tape.sizes`) takes a tenth of that, so such a call runs without a trace (`run_unseen`).  Its arguments have values;
+if the function looks at one, or does something that differs in a trace, it is left (`Recording.see`), and then traced.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
 from .transforms.arguments import applied, constant_of, copied_constant, plain_results
 
-#: The answer for a call that has to be traced.
+#: The result for a call that has to be traced.
 MISS: Any = object()
 
 
@@ -58,24 +58,24 @@ class SignatureEntry:
 
     graph: Graph
     executable: Any  # None when nothing is computed
-    arguments: list[Node]  # that stood for the arguments, in order
-    hidden: list[Any]  # tensors and arrays, of which captured nodes are the present contents
-    captures: dict[Node, Any]  # the same for every captured node that a replay needs
+    arguments: list[Node]  # the nodes that stood for the arguments, in order
+    hidden: list[Any]  # hidden inputs: tensors and arrays, whose present contents each call uses
+    captures: dict[Node, Any]  # the tensor or array of each captured node that a replay needs
     fixed: list[tuple[Any, Any]]  # tensors and arrays whose contents decided what was traced, and these contents
-    enclosing: set[Node]  # nodes of a trace around this one, which the function closes over: one call replays the entry
+    enclosing: set[Node]  # nodes of an enclosing trace that the function closes over: such an entry is for one call
     outputs: list[int | None]  # for each result leaf: its position among the executable's results
     lines: Any  # where the traced nodes were recorded
-    structure: Any  # of the result
+    structure: Any  # the tree structure of the result
     results: list[Any]  # the result leaves: nodes, and objects that are no tensors
-    tracks: bool  # a result tracks gradients; under no_grad: one was computed under enable_grad
-    narrow: dict[Node, list[Node]]  # ints that meet arrays of int32, and what each is made of, in order
-    choices: Choices  # of dispatch that the trace relied on
-    way: Any  # its call for machine code; None where it has none, MISS before it was called twice
-    missed: int  # the number of calls that no way which is tried has served, since its own was put first
+    tracks: bool  # True if a result tracks gradients; under no_grad: if one was computed under enable_grad
+    narrow: dict[Node, list[Node]]  # ints that are used as int32, and the nodes that each depends on, in order
+    choices: Choices  # the dispatch choices that the trace relied on
+    way: Any  # the call as data for machine code; None if it has to run in Python, MISS before the second call
+    missed: int  # the number of calls that no way served, since the entry's own way was put first
 
     @property
     def fits(self) -> bool:
-        """True if arrays have the shapes and dtypes that were met, fixed ones their values, tensors track as then."""
+        """True if captured arrays keep their shapes and dtypes, fixed ones their values, and tensors their tracking."""
         return all(
             h.shape == n.kind.out.aval.shape and h.dtype == n.kind.out.aval.dtype
             if type(h) is np.ndarray
@@ -85,9 +85,9 @@ class SignatureEntry:
 
     @property
     def has_fixed(self) -> Callable[[], bool] | None:
-        """A function that tells if what decided the trace is the same still; None where nothing did that may change.
+        """A function that returns True if all that decided the trace is unchanged; None if nothing of it can change.
 
-        Contents of arrays and tensors, and choices that a class registered with an abstract base class changes.
+        Contents of arrays and tensors can change, and choices, if a class is registered with an abstract base class.
         """
         fixed, choices = self.fixed, self.choices
         if not fixed and not any([function.is_abstract for function in choices.answers]):
@@ -96,19 +96,19 @@ class SignatureEntry:
 
     @property
     def loses(self) -> Aval | None:
-        """Of which tensor that requires grad a call that gives arrays loses the gradient; None: of none."""
+        """The aval of a tensor whose gradient is lost by a call that returns arrays; None if no gradient is lost."""
         if not any(isinstance(n, Node) and n.kind.out.requires_grad for n in self.results):
             return None
         return next((t.aval for t in self.tensors if t.node.kind.out.requires_grad), None)
 
     @property
     def tensors(self) -> list[Tensor]:
-        """The tensors that the trace met that may require a gradient."""
+        """The captured tensors, which may require gradients."""
         return [h for h in self.captures.values() if isinstance(h, Tensor)]
 
 
 def is_narrow(made_of: list[Node], values: Mapping[Node, Any]) -> bool:
-    """True if int32 has the int that the last of these nodes is, for values of those that are arguments."""
+    """True if the int of the last of these nodes fits int32.   values: of those nodes that are arguments"""
     found: dict[Node, Any] = {}
     with ignoring(all="ignore"):
         for n in made_of:
@@ -123,10 +123,10 @@ def is_narrow(made_of: list[Node], values: Mapping[Node, Any]) -> bool:
 def frozen(
     arguments: list[Node], result: Any, captures: dict[Node, Any], name: str, since: float = 0, compiles: bool = True
 ) -> SignatureEntry:
-    """Freeze what was traced.
+    """The entry of a trace, with its frozen graph.
 
-    since    a number: pending nodes that were made before it belong to a trace around this one
-    compiles   False: the graph alone is wanted
+    since    a number: pending nodes that were made before it belong to an enclosing trace
+    compiles   False: the graph is not compiled
     """
     entry = SignatureEntry()
     entry.lines = state.now.lines
@@ -159,7 +159,7 @@ def frozen(
 
 
 def _references() -> int:
-    """References to a tensor that nobody but `captures` has, while `_numbers` counts them."""
+    """The number of references to a tensor that only `captures` holds, as `_numbers` counts them."""
     return max([sys.getrefcount(captures[n]) for captures in [{0: object()}] for n in captures])
 
 
@@ -167,12 +167,12 @@ _ALONE = _references()
 
 
 def _numbers(captures: dict[Node, Any]) -> set[Node]:
-    """The numbers that stood in the program: nobody has their tensors, so nobody can change what they hold."""
+    """The captured numbers of which no tensor is left outside of `captures`: no code can change their values."""
     return {n for n in captures if is_number(n) and sys.getrefcount(captures[n]) <= _ALONE}
 
 
 def _places(results: list[Any]) -> tuple[list[Node], list[int | None]]:
-    """The graph's outputs, and which of them each result is: arrays that users may write to are never one."""
+    """The graph's outputs, and the output of each result: two arrays never share one, as users may write to them."""
     wanted: list[Node] = []
     places: list[int | None] = []
     scalars: dict[Node, int] = {}
@@ -189,7 +189,7 @@ def _places(results: list[Any]) -> tuple[list[Node], list[int | None]]:
 
 
 def present(hidden: Any) -> Any:
-    """The present contents of what a trace captured."""
+    """The present contents of a hidden input."""
     if isinstance(hidden, Tensor):
         evaluate((hidden.node,), ends_recording=False)
         return data(hidden.node)
@@ -206,7 +206,7 @@ def arguments_of(entry: SignatureEntry, values: Sequence[Any]) -> list[Any]:
 
 
 def _present_node(hidden: Any) -> Node:
-    """The node of the present contents; a trace that is going on takes them for a hidden input of its own."""
+    """The node of a hidden input's present contents; the present trace, if any, notes it as its hidden input too."""
     if isinstance(hidden, Tensor):
         if state.now.captures is not None:
             state.now.meet(hidden)
@@ -215,14 +215,14 @@ def _present_node(hidden: Any) -> Node:
 
 
 def replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
-    """Put the traced nodes onto the tape again, with these values as the arguments.
+    """Record the traced nodes once more, with these values as the arguments.
 
-    What the trace recorded under no_grad is cut, the rest tracks as it did there, whatever the mode is here.
+    Nodes that the trace recorded under no_grad are cut; the others track as in the trace, whatever the mode is now.
     """
     with tracking():
         now: dict[Node, Node] = {node: _present_node(hidden) for node, hidden in entry.captures.items()}
         for node, value in zip(entry.arguments, values, strict=True):
-            now[node] = hooked_like(node, as_tensor(value).node)  # hooks on the argument while it was traced
+            now[node] = hooked_like(node, as_tensor(value).node)  # with the hooks that the trace put on the argument
         if state.now.captures is not None:
             state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
         roots = [*[n for n in entry.results if isinstance(n, Node)], *entry.narrow]
@@ -234,10 +234,10 @@ def replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
 
 
 def put_again(results: Sequence[Node], now: dict[Node, Node], enclosing: Container[Node] = (), of: Any = None) -> None:
-    """Put down again all that results need, over other nodes in the place of some.
+    """Record once more all nodes that results need, with replacements for some of them.
 
-    now         the other node for each of some nodes; the new nodes are added
-    enclosing   nodes that stay;  of: the lines of those that are put down
+    now         node -> its replacement; the new nodes are added
+    enclosing   nodes that are used as they are;  of: the lines of the nodes that are recorded once more
     """
     order = [node for node in needed(results, _histories(results)) if node not in now]
     stay = [node for node in order if node.value is not None or not node.inputs or node in enclosing]
@@ -246,7 +246,7 @@ def put_again(results: Sequence[Node], now: dict[Node, Node], enclosing: Contain
 
 
 def _histories(results: Sequence[Node]) -> set[Node]:
-    """Boundaries and what they hold for their rules."""
+    """Boundaries, and the pending nodes that they hold for their rules."""
     boundaries = [n for n in needed(results) if type(n) is RichNode]
     return reached(boundaries, lambda node: [i for i in node.inputs if i.value is None])
 
@@ -255,7 +255,7 @@ def _histories(results: Sequence[Node]) -> set[Node]:
 
 
 def run_unseen(f: Callable, signed: Signed) -> Any:
-    """The result of a call as it is recorded, compiled at once as that of a trace; MISS where it has to be traced."""
+    """The result of a call without a trace, whose program is compiled at once; MISS if it has to be traced."""
     now = state.now
     is_plain = not now.transforming and not any([isinstance(x.value, Tensor) for x in signed.leaves])
     try:
@@ -265,10 +265,10 @@ def run_unseen(f: Callable, signed: Signed) -> Any:
             nodes = [x.node for x in leaves if isinstance(x, Tensor)]
             _check(leaves)
             if now.unseen == math.inf:
-                return MISS  # it caught what was to leave it
+                return MISS  # the function caught NeedsTrace
             if is_plain:
                 if any([n.kind.out.requires_grad for n in nodes]):
-                    return MISS  # an entry says whose gradient is lost
+                    return MISS  # an entry knows whose gradient is lost
                 evaluate(nodes, what=f"jit {getattr(f, '__name__', 'f')}, as it is recorded")
                 now.unseen = 0  # from here on the values are the caller's
                 leaves = plain_results(leaves)
@@ -278,27 +278,27 @@ def run_unseen(f: Callable, signed: Signed) -> Any:
 
 
 def run_inside(f: Callable, signed: Signed) -> Any:
-    """The result of another function of `jit`, called by one that runs as it is recorded."""
+    """The result of a `jit` function that is called by one that runs without a trace."""
     result = run_as_written(f, signed)
     _check(tree.leaves(result))
     return result
 
 
 def _check(leaves: Sequence[Any]) -> None:
-    """Leave the function if some leaf of a result is an object, of which a trace says if it may be one."""
+    """Leave the function if a leaf of its result is another object: a trace checks if it may be returned."""
     if not all([isinstance(x, (AbstractTensor, np.ndarray, np.generic, *BARE)) for x in leaves]):
         state.now.see()
 
 
 def run_as_written(f: Callable, signed: Signed, shares: bool = False) -> Any:
-    """The result of a function of arguments as in a trace, but for their values.
+    """The result of a function whose arguments are as in a trace, but have values.
 
-    shares    arrays are shared with the caller: the results are computed before he goes on
+    shares    True: arrays are shared with the caller, as the results are computed before the caller goes on
     """
     leaves = []
     for key, value, given in signed.leaves:
         if value is not None and key[0] not in ARRAYS and not isinstance(given, Tensor):
-            given = number_like_traced(given, key[2], weak=key[0] != SCALAR)  # a number in a trace
+            given = number_like_traced(given, key[2], weak=key[0] != SCALAR)  # a trace has a number here
         leaves.append(constant_of(given) if shares else copied_constant(given))
     args, kwargs = tree.unflatten(signed.structure, leaves)
     return applied(f, args, kwargs)

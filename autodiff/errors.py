@@ -1,6 +1,6 @@
-"""Errors, as types, and their place in the user's program.
+"""The types of errors and warnings, and the functions that write their messages.
 
-Every error says what happened, where (the user's line, not ours) and how to mend it: `raise ShapeError(located(...))`.
+Every message says what happened, where (at the user's line) and how to mend it: `raise ShapeError(located(...))`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class Error(Exception):
-    """Anything this library refuses.  Catch it to catch them all.
+    """The base class of this library's errors: catch it to catch all of them.
 
     >>> import autodiff as ad
     >>> try:
@@ -66,7 +66,7 @@ class DTypeError(Error, TypeError):
 
 
 class GradientError(Error, RuntimeError):
-    """A gradient that cannot be given: no rule, a rule that broke its promise, a released graph.
+    """A gradient that cannot be computed: there is no rule, a rule returns a wrong result, the graph was released.
 
     >>> import autodiff as ad
     >>> ad.tensor([1.0, 2.0], requires_grad=True).numpy()
@@ -80,11 +80,11 @@ class GradientError(Error, RuntimeError):
 
 
 class GradientShapeError(GradientError, ShapeError):
-    """A gradient of another shape than what it is the gradient of: given, or made by a rule or a hook."""
+    """A gradient whose shape is not that of its value: passed by the user, or returned by a rule or a hook."""
 
 
 class GradientDTypeError(GradientError, DTypeError):
-    """A gradient of another dtype than what it is the gradient of."""
+    """A gradient whose dtype is not that of its value."""
 
 
 class LinAlgError(Error, np.linalg.LinAlgError):
@@ -101,7 +101,7 @@ class LinAlgError(Error, np.linalg.LinAlgError):
 
 
 class ConcretizationError(Error, TypeError):
-    """A value was needed inside `jit`, `vmap` or a loop, where there is none yet.
+    """A use of a tensor's value inside `jit`, `vmap` or a loop, where tensors have no values yet.
 
     >>> import autodiff as ad
     >>> ad.jit(lambda x: x if x > 0 else -x)(1.0)
@@ -136,7 +136,7 @@ class DispatchError(Error, TypeError):
 
 
 class AmbiguityError(DispatchError):
-    """Several methods fit a call and none of them is the most specific.
+    """A call that several methods fit, none of which is the most specific.
 
     >>> import autodiff as ad
     >>> @ad.function
@@ -179,9 +179,9 @@ class WorkerError(Error, RuntimeError):
 
 
 class LostGradientWarning(UserWarning):
-    """A differentiated value became a number or an array, so no gradient flows through what is computed from it.
+    """A differentiated value that became a number or an array, so that no gradient flows through results of it.
 
-    Given once per line.  `ad.stop_gradient(x)` says that it is meant.
+    The warning is given once per line.  `ad.stop_gradient(x)` says that the loss of the gradient is meant.
 
     >>> import autodiff as ad, math, warnings
     >>> with warnings.catch_warnings(record=True) as found:
@@ -197,7 +197,7 @@ class LostGradientWarning(UserWarning):
 def caller() -> str:
     """The present line of the user's program, for an error message: `train.py:41, in loss`.
 
-    Where there is none the module that called us: `loky.backend.queues, outside of your program`.
+    If no frame is the user's, the module that called this library: `loky.backend.queues, outside of your program`.
     """
     return str(user_line() or outside())
 
@@ -209,12 +209,12 @@ def located(what: str, *mends: str) -> str:
 
 aval.place = lambda: located("")
 
-#: For each file of a program, which of its lines were warned about what: each is once, as by `warnings.warn`.
+#: For each file of the user's program its registry of given warnings: each is given once a line, as by `warnings.warn`.
 _warned: dict[str, dict] = {}
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn of what is probably not meant, at the user's line."""
+    """Warn, at the user's line, of something that is probably not meant."""
     line = user_line()
     file = line.file if line else __name__
     registry = _warned.setdefault(file, {})
@@ -246,27 +246,27 @@ def amount(count: int, what: str) -> str:
 
 
 def check_callable(f: object, taker: str) -> None:
-    """Raise DispatchError unless f can be called: what `taker` was given in place of a function."""
+    """Raise DispatchError unless f, which was passed to `taker` as a function, can be called."""
     if not callable(f):
         raise DispatchError(located(f"{taker}: takes a function, got {f!r:.40} ({type(f).__name__})"))
 
 
 def check_nothing(taker: str, advice: str, *given: object, **named: object) -> None:
-    """Raise DispatchError where a function that takes no arguments was given some."""
+    """Raise DispatchError if a function that takes no arguments was called with some."""
     told = [*map(in_short, given), *[f"{name}={in_short(x)}" for name, x in named.items()]]
     if told:
         raise DispatchError(located(f"{taker}: takes no arguments, got {', '.join(told)}", advice))
 
 
 def check_path(path: object, taker: str) -> None:
-    """Raise Error for what is no path of a file to write."""
+    """Raise Error unless `path` is a path, of a file to write."""
     if not isinstance(path, (str, os.PathLike)):
         raise Error(located(f"{taker}: path is a file to write, not {in_short(path)}"))
 
 
 @contextmanager
 def writing(taker: str, path: object) -> Iterator[None]:
-    """Raise Error with the file's name where it cannot be written inside."""
+    """A context that raises Error, with the name of the file, if the file cannot be written inside."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -275,7 +275,7 @@ def writing(taker: str, path: object) -> Iterator[None]:
 
 
 def check_numbers(numbers: object, names: str, taker: str) -> None:
-    """Raise DispatchError unless these are integers that number arguments: f's arguments themselves, perhaps."""
+    """Raise DispatchError unless these are integers that number arguments, not f's arguments themselves, say."""
     for number in numbers if isinstance(numbers, (tuple, list)) else (numbers,):
         try:
             index(number)

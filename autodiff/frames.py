@@ -1,9 +1,9 @@
-"""The user's frames: which of those on the stack are the user's, and the lines at which they stand.
+"""The frames of the user's program on the stack, and the lines that they have reached.
 
 A frame is not the user's if its module belongs to this library, to one of the numeric libraries of `_LIBRARIES`, to
-Python's standard library, or to an installed package of which no loaded module imports this library; nor is any frame
-below the start of a worker process.  So a package of the user's own may be installed, and an error below SciPy or
-matplotlib names the line that called it.
+Python's standard library, or to an installed package of which no loaded module imports this library; nor are frames
+further out than the start of a worker process.  So a user's package may be installed, and an error in a function that
+SciPy or matplotlib calls names the user's line from which SciPy or matplotlib was called.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from codegen.records import NamedTuple
 
-#: Packages that call back into the user's program, or into us, also where they are not in site-packages.
+#: Packages that call the user's program, or this library, and are not the user's wherever they are installed.
 _LIBRARIES = frozenset((
     "autodiff", "cloudpickle", "codegen", "jax", "joblib", "matplotlib", "mpl_toolkits", "multipledispatch", "numpy",
     "pandas", "scipy", "seaborn", "sklearn", "torch",
@@ -30,7 +30,7 @@ _IMPORTS_US = re.compile(rb"^[ \t]*(import|from)[ \t]+autodiff\b", re.MULTILINE)
 
 
 class _Modules(dict[str | None, bool]):
-    """True for each module of which a frame is not the user's; what a package may still become is not kept."""
+    """For each module, True if its frames are not the user's.  An answer that may still change is not kept."""
 
     def __missing__(self, module: str | None) -> bool:
         package = (module or "").partition(".")[0]
@@ -42,7 +42,7 @@ class _Modules(dict[str | None, bool]):
         elif module == "__main__" or not _INSTALLED.search(file):
             found = False
         elif not _uses_us(package):
-            return True  # until it loads a module that does
+            return True  # until the package loads a module that imports this library
         else:
             found = False
         self[module] = found
@@ -50,11 +50,11 @@ class _Modules(dict[str | None, bool]):
 
 
 def _file_of(module: Any) -> str:
-    """The source of a module; "" where there is none.  Nothing of a lazy module is loaded."""
+    """The source file of a module; "" if there is none.  A lazy module is not loaded for this."""
     return (object.__getattribute__(module, "__dict__").get("__file__") or "") if isinstance(module, ModuleType) else ""
 
 
-#: The packages of which no module did, and how many modules of all were loaded then.
+#: Packages without a module that imports this library, and the number of all loaded modules when that was found.
 _WITHOUT_US: dict[str, int] = {}
 
 
@@ -92,8 +92,8 @@ _NO_FURTHER = _OUTERMOST | {None}
 class UserLine(NamedTuple):
     """A place in the user's program, cheap enough to keep for every custom call.
 
-    Holds the code object and the offset in it (no frame, so no locals are kept alive); the line is
-    worked out when it is printed.
+    It holds the code object and the offset in it (no frame, so no locals are kept alive); the number
+    of the line is computed when the line is printed.
     """
 
     code: CodeType
@@ -114,7 +114,7 @@ class UserLine(NamedTuple):
 
     @property
     def column(self) -> int:
-        """The column where the expression begins, from 1; 0 where nobody knows it."""
+        """The column where the expression begins, from 1; 0 if it is not known."""
         if self.offset < 0:
             return 0
         *_, column, _ = next(islice(self.code.co_positions(), self.offset // 2, None), (None, None, None, None))
@@ -141,14 +141,14 @@ def user_frames(frame: FrameType | None, stop: FrameType | None = None) -> Itera
 
 
 def our_frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """The frames from a frame outwards, up to the user's."""
+    """The frames that are not the user's, from a frame outwards, up to the first that is."""
     while frame is not None and is_ours(frame.f_globals.get("__name__")):
         yield frame
         frame = frame.f_back
 
 
 def user_frame() -> FrameType | None:
-    """The innermost frame of the user's program; None when no frame but ours is on the stack."""
+    """The innermost frame of the user's program; None if there is none on the stack."""
     return next(user_frames(sys._getframe(1)), None)
 
 
@@ -158,12 +158,12 @@ def _is_installed(file: str) -> bool:
     return bool(inside) and is_ours(re.split(r"[\\/]", inside[-1])[0]) and not _imports_us(file)
 
 
-#: Modules that say nothing about who called us.
+#: Packages whose frames do not show which module called this library.
 _PICKLES = frozenset(("autodiff", "cloudpickle", "codegen", "copy", "copyreg", "pickle"))
 
 
 def outside() -> str:
-    """The module that called us where no frame is the user's, as in a worker that sends a result back."""
+    """The module that called this library if no frame is the user's, as in a worker that sends a result back."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (name := frame.f_globals.get("__name__") or "") not in _OUTERMOST:
         if name.partition(".")[0] not in _PICKLES:
@@ -172,15 +172,15 @@ def outside() -> str:
     return "an unknown place"
 
 
-#: Packages and modules that draw, show and compare values: an array that they make of a tensor loses no gradient.
-#: Of pytest those that compare: all that a test runs is below the others, as a doctest of this library's is.
+#: Packages and modules that draw, show or compare values: an array that they make of a tensor loses no gradient.
+#: Of pytest only the modules that compare are here, since its other modules call all tests and doctests.
 _SHOWING = re.compile(
     r"(IPython|_pytest\.(approx|assertion|python_api)|matplotlib|mpl_toolkits|numpy\.testing|seaborn)(\.|$)"
 )
 
 
 def is_shown() -> bool:
-    """True if values are asked for by a module that shows them or compares them."""
+    """True if a value is asked for by a module that shows or compares values."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
@@ -193,7 +193,7 @@ def is_shown() -> bool:
 
 
 def user_line() -> UserLine | None:
-    """The present line of the user's program; None when nothing but ours is on the stack."""
+    """The present line of the user's program; None if no frame on the stack is the user's."""
     frame = next(user_frames(sys._getframe(1)), None)
     return None if frame is None else UserLine(frame.f_code, frame.f_lasti)
 
@@ -204,15 +204,15 @@ def user_lines(stop: FrameType | None, most: int) -> tuple[UserLine, ...]:
 
 
 def nearest_line(depth: int) -> UserLine | None:
-    """The present line of the user's program, looked for from the frame so many calls further out on.
+    """The present line of the user's program; the search begins `depth` calls further out.
 
-    A frame that is looked at becomes a Python object, which takes longer than all the rest.
+    Reading a frame makes a Python object of it, which takes longer than all the rest.
     """
     while _module_at is not None and (name := _module_at(depth)) not in _NO_FURTHER and is_ours(name):
         depth += 1
     try:
         frame: FrameType | None = sys._getframe(depth)
-    except ValueError:  # a thread that runs nothing of the user's
+    except ValueError:  # a thread that runs no code of the user's
         return None
     while frame is not None and is_ours(name := frame.f_globals.get("__name__")):  # a generator takes twice as long
         frame = None if name in _OUTERMOST else frame.f_back
@@ -223,11 +223,11 @@ _module_at: Callable[[int], str | None] | None = getattr(sys, "_getframemodulena
 
 
 def written_at(function: Any) -> str:
-    """The file and the line where a function is written; "" where nobody knows."""
+    """The file and the line where a function is written; "" if they are not known."""
     code = getattr(function, "__code__", None)
     return f"{short_name(code.co_filename)}:{code.co_firstlineno}" if code else ""
 
 
 def short_name(file: str) -> str:
-    """A file's name without its folders: what fits in a message, and is the same on every machine."""
+    """A file's name without its folders, which fits in a message, and is the same on every machine."""
     return file.replace("\\", "/").rpartition("/")[2]

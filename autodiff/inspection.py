@@ -1,6 +1,6 @@
 """`ad.inspect`: every stage of one function, forward or backward, from tape to assembly.
 
-    tape            what was recorded, node by node, with the user's lines
+    tape            the recorded nodes, each with the user's line
     graph           the frozen graph;  `optimized` after the passes
     fused           kernels, buffers, steps
     mlir            the kernels as MLIR
@@ -46,15 +46,15 @@ from .transforms.functional import vjp
 
 
 def _told(stage: str, doc: str) -> property:
-    """A stage as the compiler tells it."""
+    """A property for a stage of the compiler."""
     return property(lambda seen: getattr(seen.stages, stage), doc=doc)
 
 
 class Inspection:
-    """The stages of one recording.  Each is text, made when it is looked at.
+    """The stages of one recording.  Each stage is a text, which is made when it is accessed.
 
-    str() shows the stages a person reads first: tape, fused, stats.  A notebook shows the explorer: all of them side by
-    side, with a drawing of the graph.
+    str() shows the stages that a person reads first: tape, fused, stats.  A notebook shows the explorer: all stages
+    side by side, with a drawing of the graph.
 
     >>> import autodiff as ad
     >>> print(ad.inspect(lambda x: x.sum(), "f64[3]").dot)
@@ -93,7 +93,7 @@ class Inspection:
 
     @classmethod
     def of_graph(cls, graph: Graph) -> Inspection:
-        """The stages of a graph that was frozen already; its tape is gone."""
+        """The stages of a graph that was frozen before; there is no tape of it."""
         seen = cls(graph.name, [])
         seen._stages = compiler.stages(graph)
         seen._inputs = []
@@ -111,7 +111,7 @@ class Inspection:
         """The nodes, by creation: `a = mul(x, w): f64[3]`, each with the user's line."""
         if not self._roots:
             return ""
-        _ = self.stages  # names its values
+        _ = self.stages  # gives the values their names
         return tape_text(self._roots, self._arguments, self._seeds, self._lines)
 
     @property
@@ -121,7 +121,7 @@ class Inspection:
 
     @property
     def optimized(self) -> GraphText:
-        """The graph after the passes, likewise."""
+        """The graph after the passes: its text, and `nodes` to walk."""
         return GraphText(self.stages.program.graph)
 
     fused = _told("fused", "Kernels, buffers and steps.")
@@ -133,9 +133,9 @@ class Inspection:
 
     @property
     def data(self) -> dict[str, Any]:
-        """Nodes, kernels, buffers, sources and texts as plain data: what `autodiff inspect --json` prints.
+        """Nodes, kernels, buffers, sources and texts as plain data: the output of `autodiff inspect --json`.
 
-        The page "Inspection data" of the reference says which fields there are.
+        The page "Inspection data" of the reference lists the fields.
         """
         return data_of(self)
 
@@ -146,7 +146,7 @@ class Inspection:
 
     @property
     def html(self) -> str:
-        """Every stage as a piece of a web page, folded but for the graph."""
+        """Every stage as a piece of a web page; all stages but the graph are folded."""
         parts = [f"<details{' open' if name == 'graph' else ''}><summary>{name}</summary>\n"
                  f"<pre>{html.escape(self.stage(name))}</pre></details>" for name in STAGES]  # fmt: skip
         return "\n".join([f"<div><b>{html.escape(self.name)}</b>", *parts, "</div>"])
@@ -154,10 +154,10 @@ class Inspection:
     def save_html(self, path: str | os.PathLike[str], *, time: bool = False) -> None:
         """Write the explorer: one HTML file with source, graph, kernels, MLIR, LLVM IR and assembly side by side.
 
-        The page fetches nothing: it works from a file, and without a network.  `time` measures what each kernel takes:
-        the program is run some times, on the arrays that `inspect` was given, or on random numbers in place of a type.
+        The page fetches nothing: it works from a file, and without a network.  `time` measures the time of each kernel:
+        the program runs several times, on the arrays that `inspect` was given, or on random numbers for a given type.
 
-        Raises Error for what is no path, and for a file that cannot be written.
+        Raises Error if `path` is not a path, or the file cannot be written.
         """
         check_path(path, "save_html")
         data = self.data
@@ -174,8 +174,8 @@ class Inspection:
     def stage(self, name: str) -> str:
         """A stage by the name that the command line uses.  Raises Error for another name.
 
-        Besides those of `STAGES` there is one for each pass, `simplify.1` say, and "passes", which shows all that one
-        of them changed.
+        Besides the stages of `STAGES` there is one for each pass, `simplify.1` say, and "passes", which shows all
+        changes that passes made.
         """
         if name in STAGES:
             return str(getattr(self, name.replace("llvm-opt", "llvm_optimized")))
@@ -188,7 +188,7 @@ class Inspection:
     def of_step(self, stage: str, number: int) -> str:
         """The lines of a stage that belong to one step of the program, by its number in `data`.
 
-        Raises Error for a stage without steps, and for a number that there is not.
+        Raises Error for a stage without steps, and for a number that no step has.
         """
         steps = len(self.stages.program.steps)
         if not isinstance(number, int) or not 0 <= number < steps:
@@ -231,7 +231,7 @@ def _difference(before: str, after: str, one: str, other: str) -> str:
 
 
 class _Texts(Inspection):
-    """An inspection that came out of a pickle: its texts, without the nodes."""
+    """An inspection from a pickle, which has its texts, but no nodes."""
 
     def __init__(self, name: str, texts: dict[str, str]) -> None:
         self.name, self._texts = name, texts
@@ -307,7 +307,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
 
 
 def _variables_of(node: Node) -> Lines:
-    """The names of what a recorded value was made of, as the caller has them."""
+    """The names of the inputs of a recorded value, by the variables of the caller."""
     lines, frame = Lines(), user_frame()
     for n in needed([node]):
         if frame is not None and not n.inputs and n.value is not None and (label := variable_of(n, frame)):
@@ -341,7 +341,7 @@ def _backward(
 
 
 def _arrays(name: str, result: Any) -> list[Any]:
-    """The arrays and tensors that a function returned.  Raises Error where there are none."""
+    """The arrays and tensors that a function returned.  Raises Error if there are none."""
     found = [x for x in tree.leaves(result) if isinstance(x, (AbstractTensor, np.ndarray))]
     if not found:
         raise Error(located(

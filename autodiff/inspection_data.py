@@ -1,10 +1,10 @@
-"""An inspection as data: what `autodiff inspect --json` prints, and what pages and pictures are drawn from.
+"""An inspection as data: the output of `autodiff inspect --json`, and the source of pages and pictures.
 
     GraphText(graph)         a graph's text, with nodes to walk
     tape_text(roots)         a recording as text, node by node: the stage `tape`
     data_of(inspection)      sources, recorded graph, optimised graph, program with its steps, texts with their lines
 
-`docs/reference/inspection-data.md` says which fields there are; `VERSION` counts up when one of them changes.
+`docs/reference/inspection-data.md` lists the fields; `VERSION` counts up when one of them changes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from .tape.node import Node as TapeNode
 from .tape.record import ALIASES, ARGUMENT
 from .tape.walk import history, needed
 
-#: Counts up when a field is changed or taken away; further fields do not count.
+#: Counts up when a field is changed or removed; a new field does not change it.
 VERSION = 1
 
-#: The stages that can be looked at, in the order of the road.
+#: The stages, in the order in which a program goes through them.
 STAGES = ("tape", "graph", "optimized", "fused", "mlir", "llvm", "llvm-opt", "asm", "stats")
 
-#: The lines with which the text of a function begins and ends.
+#: Patterns of the lines with which the text of a function begins and ends.
 _FUNCTIONS = {
     "mlir": (re.compile(r"  func\.func @([\w.$]+)\(.*{$"), re.compile(r"  }$")),
     "llvm": (re.compile(r'define .*?@"?([\w.$]+)"?\('), re.compile(r"}$")),
@@ -53,7 +53,7 @@ class GraphNode:
     lines         of the user's program, the innermost first; each has `file`, `line`, `function`
     half          "input", "constant", "forward", "backward" or "seed"
     rule          the rule that recorded it, with `kind`, `function`, `types`, `file`, `line`; None: the user's program
-    of            the value whose derivative that is a part of, where it stands in the graph
+    of            of a value that a rule recorded: the value to which the rule belongs, if the graph has it
     """
 
     def __init__(self, node: Node, name: str, origins: Sequence[Origin], inputs: Sequence[GraphNode]) -> None:
@@ -70,7 +70,7 @@ class GraphNode:
 
 
 class GraphText(str):
-    """The text of a graph, which has the graph's values: inputs, then nodes in order.
+    """The text of a graph, with the graph's values as `nodes`: inputs, then nodes in order.
 
     >>> import autodiff as ad
     >>> [node.op for node in ad.inspect(lambda x: ad.sin(x) * x, "f64[3]").graph.nodes]
@@ -99,7 +99,7 @@ class GraphText(str):
 
 
 def data_of(inspection: Any) -> dict[str, Any]:
-    """Everything that is known of an inspected function, as plain data.
+    """Everything that is known about an inspected function, as plain data.
 
     inspection   an `Inspection` that still has its nodes
     """
@@ -195,7 +195,7 @@ def _span(code: CodeType) -> tuple[int, int]:
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans of lines, those that meet joined."""
+    """Spans of lines, in which adjacent and overlapping spans are joined."""
     found: list[tuple[int, int]] = []
     for first, last in sorted(set(spans)):
         if found and first <= found[-1][1] + 1:
@@ -209,7 +209,7 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def steps_of(program: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
-    """All steps, also inside of loops and branches, each with its path: `2`, `3.0.1`."""
+    """All steps, also those inside loops and branches, each with its path: `2`, `3.0.1`."""
     for step in program["steps"]:
         path = f"{before}{step['id']}"
         yield path, step
@@ -218,7 +218,7 @@ def steps_of(program: Mapping[str, Any], before: str = "") -> Iterable[tuple[str
 
 
 def _lines(stage: str, text: str, program: Mapping[str, Any]) -> list[list[Any]]:
-    """Runs of lines and what they belong to: [first line from 0, count, steps, nodes]."""
+    """Runs of lines, with the steps and nodes that they belong to: [first line from 0, count, steps, nodes]."""
     lines = text.splitlines()
     if stage in ("graph", "optimized"):
         defined = [re.match(r"  ([^\s:]+): ", line) for line in lines]
@@ -243,7 +243,7 @@ def _code(stage: str, told: tuple[list[str], list[str]], kernels: Mapping[str, l
 
 
 def _of_steps(lines: Sequence[str], program: Mapping[str, Any]) -> list[list[Any]]:
-    """The lines of steps that stand in the program itself, in order; those of bodies belong to the step around them."""
+    """The lines of the program's own steps, in order; the lines of a body belong to the step that contains the body."""
     start = next((k for k, line in enumerate(lines) if "(" in line and k and line.startswith("  ")), len(lines))
     found: list[list[Any]] = []
     steps = iter(program["steps"])
@@ -276,7 +276,7 @@ def _of_functions(
             calls[name] = set()
     users = {name: set(kernels.get(name, ())) for name in spans}
     left = [*spans]
-    for name in left:  # what a kernel calls belongs to it; the list grows by what is to be looked at again
+    for name in left:  # a called function belongs to its callers; the list grows by functions to visit again
         for called in calls[name] & users.keys():
             if not users[name] <= users[called]:
                 users[called] |= users[name]
@@ -290,11 +290,11 @@ def tape_text(
     seeds: Sequence[TapeNode] = (),
     lines: Lines | None = None,
 ) -> str:
-    """The nodes that `roots` are made of and their histories, by creation.
+    """The nodes that `roots` depend on and their histories, as text, in the order of creation.
 
-    Values have the names that they have in the graph, others are numbered from zero.
-    Of a function with arguments it says what it meets besides: arrays and tensors are hidden inputs, whose
-    present contents count at every call under `jit`; numbers are frozen.
+    Values have the names that they have in the graph; other nodes are numbered from zero.
+    For a function with arguments, further inputs are marked: arrays and tensors as hidden inputs, whose
+    present contents each call under `jit` uses; numbers as frozen.
     """
     past = set(history(roots))
     order = needed([*arguments, *roots], past)

@@ -2,11 +2,11 @@
 
     call signature  ->  SignatureEntry: an executable, how results are rebuilt, hidden inputs
 
-A trace runs the function on arguments that have no values.  Numbers it closes over are frozen; arrays and tensors it
-meets become hidden inputs, whose present contents count at every call.  A call from plain code is answered by machine
-code, which checks the arguments itself (`entering`); a miss comes back here.  A size that is expected not to come again
-runs as it is recorded (`entry`).  A call with tensors that track, or inside another trace, replays the traced nodes
-onto the tape.
+A trace runs the function on arguments that have no values.  Numbers that the function closes over are frozen; arrays
+and tensors that it reads become hidden inputs, whose present contents each call uses.  A call from plain code runs in
+machine code, which checks the arguments (`entering`) and calls this module for an unknown signature.  A call of a size
+that is expected not to come again runs without a trace (`entry`).  A call with tensors that track, or inside another
+trace, records the traced nodes once more on the tape.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codegen.runtime import entered
 
     from . import argument_leaves
-else:  # for the first function that is called
+else:  # imported when the first function is called
     entered = later("codegen.runtime.entered")
     argument_leaves = later("autodiff.argument_leaves")
 
@@ -41,15 +41,15 @@ def jit(
 ) -> Callable:
     """A function that is traced once per call signature and then runs as native code.
 
-    Where three sizes were not called again, a further one runs as it is recorded, and is traced if it comes again.
+    After three sizes that were called once each, a further size is traced only at its second call.
 
-    static_argnums, static_argnames   arguments that stay Python values in f, however they are passed;
-                                      f is traced for each value of them
+    static_argnums, static_argnames   arguments that stay Python values in f, whether passed by position or by name;
+                                      f is traced for each of their values
 
-    Arguments and results are any nesting of arrays, numbers, tensors and structured types.  With a tensor among the
-    arguments tensors come back, else NumPy arrays.  Numbers and objects that f reads from outside are frozen.
-    Raises ConcretizationError where f needs the value of an argument; DispatchError for an object that cannot be a part
-    of a signature, for anything but a function, and for names that are no parameters.
+    Arguments and results are any nesting of arrays, numbers, tensors and structured types.  If an argument holds a
+    tensor, the results are tensors, else NumPy arrays.  Numbers and objects that f reads from outside are frozen.
+    Raises ConcretizationError where f needs the value of an argument; DispatchError for an object that cannot be part
+    of a signature, for an f that is no function, and for static_argnames that are no parameters.
 
     >>> import autodiff as ad, numpy as np
     >>> @ad.jit
@@ -65,10 +65,10 @@ def jit(
 
 
 class Compiled:
-    """A function that `jit` made.  Known calls are entered natively once there are any (`entering`).
+    """A function that `jit` made.  Machine code runs the calls that it knows (`entering`).
 
-    traced   its entries
-    site     what machine code knows of them; not there before there is something
+    traced   the entries of the function, by signature
+    site     the entries that machine code runs; the attribute is absent while there are none
     """
 
     __slots__ = ("__dict__", "__weakref__", "site", "traced")
@@ -78,7 +78,7 @@ class Compiled:
     site: Any
 
     def __init__(self, f: Callable, traced: Traces) -> None:
-        self.__name__ = self.__qualname__ = "call"  # of a callable without a name
+        self.__name__ = self.__qualname__ = "call"  # for a callable without a name
         self.traced = traced
         traced.function = ref(self)
         update_wrapper(self, f)
@@ -86,7 +86,7 @@ class Compiled:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
             return _called(self, args, kwargs)
-        except Exception as error:  # a frame more
+        except Exception as error:  # this frame is one more to leave out
             shorten(error)
             raise
 
@@ -114,13 +114,13 @@ class Compiled:
 
 
 def _arriving(key: str) -> Compiled:
-    """The function that was sent with this key; before its first arrival one without anything."""
+    """The function that was pickled with this key; an empty one at its first arrival, filled by `__setstate__`."""
     found: Compiled | None = sending.keys.find(key)
     return sending.keys.keep(key, Compiled.__new__(Compiled)) if found is None else found
 
 
 def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> Any:
-    """A call in Python: one that machine code does not know."""
+    """Run a call that machine code does not know."""
     try:
         return function.traced.call(args, kwargs or {})
     except Exception as error:
@@ -129,8 +129,8 @@ def _called(function: Compiled, args: tuple, kwargs: dict[str, Any] | None) -> A
 
 
 def _enters() -> bool:
-    """Let calls of jit functions go by machine code; true if they can."""
+    """Have machine code run the known calls of jit functions; True if it does."""
     if not isinstance(vars(Compiled)["__call__"], FunctionType):
-        return True  # they do
+        return True  # installed before
     handles = ((Tensor, "node"), (Node, "value"), (Node, "kind"), (Kind, "out"))
     return entered.install(Compiled, "site", (MODE, Mode, "careful"), _called, handles)

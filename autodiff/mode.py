@@ -1,4 +1,4 @@
-"""The mode: what recording does beside what it is given.  One object for each context: each thread, each asyncio task.
+"""The mode: the settings on which recording depends, beside its operands.  Each thread and asyncio task has one.
 
     before = MODE.get()                            before.tracks: results track gradients here
     try:
@@ -7,7 +7,7 @@
     finally:
         set_in_context(MODE, before)
 
-A mode is one of sixteen objects; the settings of the process are written into all of them, so recording looks at one.
+There are sixteen modes; the settings of the process are written into all of them, so recording reads one object.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ from __future__ import annotations
 from contextvars import ContextVar
 from itertools import product
 
-#: The flags of a mode, with those of a context at first.
+#: The flags of a mode, with their values at the start of a context.
 _FLAGS = {"tracks": True, "closely": False, "lightly": False, "anomalies": False}
 
 
 class Mode:
-    """tracks     results track gradients;  anomalies   they are looked for, and every node keeps the user's line
-    closely    somebody wants to know all that is recorded: a trace, who observes dispatch, who keeps lines
-    lightly    somebody wants the nodes alone, and no values: of examples, and of bodies of loops
+    """The flags of a context, and fields that follow from the flags and the settings of the process.
 
-    on, off    the same with and without tracking;  others[flag, value]: the mode that differs in one flag
+    tracks     results track gradients;  anomalies: anomalies are looked for, and every node keeps the user's line
+    closely    all recorded operations are noted: by a trace, by an observer of dispatch, or to keep their lines
+    lightly    only nodes are wanted, without values: of an example under `vmap`, or of the body of a loop
+    on, off    this mode with and without tracking;  others[flag, value]: the mode that differs in one flag
 
-    With the settings of the process:
-
-    careful    something is out of the ordinary: what is known of calls and values is left aside
-    watching   more than nodes is wanted of what is recorded, so recording takes no shortcut
-    eager      every operation is evaluated at once;  keeps_lines   every recording keeps the user's lines
-    rich     something is done for each node that is recorded: it is evaluated, or its line is kept
+    careful    closely, lightly, anomalies or eager is set, so no shortcuts are taken by known calls and values
+    watching   recording notes more than nodes, so it takes no shortcuts
+    eager      every operation is evaluated at once;  keeps_lines: every recording keeps the user's lines
+    rich       each node is evaluated when it is recorded, or its line is kept
     """
 
     __slots__ = (

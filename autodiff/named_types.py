@@ -1,4 +1,4 @@
-"""Types with names of their own, for signatures and annotations: Scalar, Vector, Matrix, Number."""
+"""Named types for signatures and annotations: Scalar, Vector, Matrix, Number."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tensor import Tensor
 
 
 def _of_rank(rank: int, axes: str, example: str) -> type:
-    """A class of the lattice that has a name and a documentation of its own."""
+    """The lattice class of a rank, with a docstring."""
     cls: type = Tensor[..., rank]
     cls.__doc__ = f"""A tensor with {axes}, of any dtype: `ad.Tensor[..., {rank}]`.
 

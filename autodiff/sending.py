@@ -1,9 +1,9 @@
-"""Pickles of functions and classes: by name where the name finds the very object, else by value.
+"""Pickles of functions and classes: by name if the name leads to the very object, else by value.
 
-Plain pickle knows names only.  cloudpickle, which Dask, Ray, joblib and loky use, writes functions and classes of
-`__main__`, of notebooks, and those without a name, by value; so do our functions, with their methods, and classes take
-along what was registered for them: methods (`dispatch`), and how they are taken apart (`tree`).  The pickle of a class
-is made of its attributes, so one of them stands for that.  What arrives again is the same object: a key goes with it.
+Plain pickle writes only names.  cloudpickle, which Dask, Ray, joblib and loky use, writes functions and classes of
+`__main__`, of notebooks, and without a name by value.  It then writes this library's functions with their methods, and
+classes with their registrations (methods, and functions for `tree`): an attribute of a class stands for these, since
+cloudpickle writes attributes.  Each object is sent with a key: if it arrives again, the first arrival is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weakref import ref
 
 import numpy as np
 
-#: The number of objects that are kept after they arrived: they will probably arrive again.
+#: The number of arrived objects that are kept, as they will probably arrive again.
 _KEPT = 128
 
 
@@ -30,7 +30,7 @@ class Keys:
         self._arrived: dict[str, Any] = {}
 
     def key_of(self, x: Any) -> str:
-        """The key of an object, new where it is sent for the first time."""
+        """The key of an object; a new key if the object is sent for the first time."""
         for key, known in (*self._arrived.items(), *[(key, found()) for key, found in self._sent.items()]):
             if known is x:
                 return key
@@ -40,33 +40,33 @@ class Keys:
         return key
 
     def find(self, key: str) -> Any:
-        """The object of this key; None where it never was here, or is forgotten."""
+        """The object of this key; None if it was never here, or is no longer kept."""
         found = self._sent.get(key)
         return self._arrived.get(key) if found is None else found()
 
     def keep(self, key: str, x: Any) -> Any:
-        """x, which has arrived with this key."""
+        """Keep x, which has arrived with this key, and return it."""
         self._arrived[key] = x
         while len(self._arrived) > _KEPT:
             del self._arrived[next(iter(self._arrived))]
         return x
 
     def has_arrived(self, x: Any) -> bool:
-        """True if it was made in another process."""
+        """True if x has arrived from another process."""
         return any([known is x for known in self._arrived.values()])
 
 
-#: Of all functions in this process.
+#: The keys of all functions in this process.
 keys = Keys()
 
 
 def itself(x: Any, _memo: Any = None) -> Any:
-    """The copy of a function, also of one without a name: as of Python's, the function itself."""
+    """The copy of a function, which is the function itself, as for Python's functions; it needs no name."""
     return x
 
 
 def is_found(x: Any) -> bool:
-    """True if the module and name of an object find this very object."""
+    """True if the module and name of an object lead to this very object."""
     found = sys.modules.get(getattr(x, "__module__", None) or "")
     for part in x.__qualname__.split("."):
         found = getattr(found, part, None)
@@ -74,7 +74,7 @@ def is_found(x: Any) -> bool:
 
 
 def cloudpickle_runs() -> bool:
-    """True if the pickler that asks is one of cloudpickle's: a pickler says nothing of itself to what it pickles."""
+    """True if the present pickler is cloudpickle's.  The stack shows it, as objects get no reference to the pickler."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (frame.f_globals.get("__name__") or "").startswith("autodiff."):
         frame = frame.f_back
@@ -82,7 +82,7 @@ def cloudpickle_runs() -> bool:
 
 
 def goes_by_name(x: Any) -> bool:
-    """True if an object is to be pickled by its name, as the pickler that asks does with functions."""
+    """True if an object should be pickled by its name, as the present pickler would pickle a function."""
     if not is_found(x):
         return False
     module = x.__module__
@@ -102,7 +102,7 @@ def refuse(x: Any) -> None:
 
 
 def same(a: Any, b: Any, met: frozenset = frozenset()) -> bool:
-    """True if two functions, or two values that functions read, are alike for all that can be seen."""
+    """True if two functions, or two values that functions read, show no difference."""
     if a is b or (id(a), id(b)) in met:
         return True
     if type(a) is not type(b):
@@ -150,7 +150,7 @@ def _read_by(f: FunctionType) -> list:
 def _held(cell: CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # it has no value yet
+    except ValueError:  # the cell is empty
         return _EMPTY
 
 
@@ -163,7 +163,7 @@ PARTS: dict[str, tuple[Callable[[type], Any], Callable[[type, Any], None]]] = {}
 
 
 class Registered:
-    """All that is registered for a class, at the time when it is pickled."""
+    """An attribute of a class that is pickled as all registrations for the class at that time."""
 
     def __init__(self, cls: type) -> None:
         self.cls = cls
@@ -179,7 +179,7 @@ def _arrived(cls: type, parts: dict[str, Any]) -> Registered:
 
 
 def take_along(cls: type) -> None:
-    """Let a class take along what is registered for it, where cloudpickle would send it by value."""
+    """Give a class a `Registered` attribute, if cloudpickle would send the class by value."""
     module = cls.__module__
     is_sent = module == "__main__" or "<locals>" in cls.__qualname__ or not is_found(cls)
     if is_sent and module != "builtins" and not module.startswith("autodiff.") and _NAME not in cls.__dict__:

@@ -1,15 +1,15 @@
-"""Sessions: the memory of programs that were run, which can be emptied, or exchanged for another one.
+"""Sessions: all that is remembered of programs that were run, which can be emptied, or replaced for a while.
 
-    with Session():       programs are new here: they are traced, compiled and counted once more
+    with Session():       all programs are new here: they are traced, compiled and counted anew
         ...
 
-One session is current in the process, for all its threads; results never depend on which, and any entry may be
-forgotten at any time.  The tables are the same objects in every session, so that modules import them and machine code
-has their addresses; what they hold is exchanged when another session becomes current.  A module that remembers
-something of its own declares it: `owned`.
+One session is current in the process, for all its threads.  Results do not depend on the session, and any entry may be
+dropped at any time.  The tables are the same objects in every session, so that modules can import them and machine code
+can use their addresses; their contents are exchanged when another session becomes current.  A module that remembers
+something else about programs declares it by `owned`.
 
-Sessions share what says the same in each of them: kinds of nodes, rules of kinds, methods, machine code by text.  The
-entries of a `jit` function are its own, and of no session.
+Sessions share tables that would be equal in each of them: kinds of nodes, rules of kinds, methods, machine code by
+text.  The entries of a `jit` function belong to the function, and to no session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from codegen.runtime.cache import LRU, Namespace, all_locked
 
 
 class _Belonging(NamedTuple):
-    """An object of which each session has the contents; `make` gives a new one, `forget` empties one."""
+    """An object whose contents belong to the session; `make` gives a new object, `forget` empties it."""
 
     owner: Any
     make: Callable[[], Any]
@@ -39,7 +39,7 @@ _shared: list[Callable[[], object]] = []
 def owned(make: Callable[[], Any], forget: Callable[[Any], object] = lambda _owner: None) -> Any:
     """An object whose attributes belong to the current session.
 
-    forget    empties it when the session is reset; counts are not emptied
+    forget    empties the object when the session is reset; by default nothing is emptied (counts)
     """
     owner = make()
     _owned.append(_Belonging(owner, make, forget))
@@ -47,7 +47,7 @@ def owned(make: Callable[[], Any], forget: Callable[[Any], object] = lambda _own
 
 
 def at_reset(forget: Callable[[], object]) -> None:
-    """Call this, too, when any session is reset: it empties what all of them share."""
+    """Register a function to call when any session is reset: it empties a table that all sessions share."""
     _shared.append(forget)
 
 
@@ -61,20 +61,20 @@ def _fill(owner: Any, contents: dict[str, Any]) -> None:
         setattr(owner, name, value)
 
 
-#: A plan holds its executable, some 80 KB with its machine code: as many as the compiler keeps.  It may have two names
-#: here, an exact key and a hash.
+#: Plans by exact key and by hash.  A plan holds its executable, some 80 KB with the machine code, so there are as many
+#: plans as executables (256), with two keys each.
 plans: LRU = owned(lambda: LRU(512), LRU.clear)
 
-#: By namespace and key; recordings of so many nodes in all, some 300 bytes each.
+#: Findings about programs, by namespace and key: for recordings of this many nodes in all, some 300 bytes a node.
 programs: LRU = owned(lambda: LRU(3072, most=384_000), LRU.clear)
 
 
 def namespace(word: str) -> Namespace:
-    """The entries of `programs` that one module has there."""
+    """The part of `programs` for one kind of entries, whose keys get this word."""
     return Namespace(programs, word)
 
 
-#: By what they compute; with what evaluating it needs, a program takes a KB an operation: it weighs `OPERATION`.
+#: Tiers by what they compute.  A program that is evaluated takes a KB per operation, which weighs `OPERATION` nodes.
 tiers = namespace("tier")
 OPERATION = 3
 
@@ -82,14 +82,14 @@ _owned.append(_Belonging(compiler.store, compiler.Store, compiler.Store.clear))
 
 
 class Session:
-    """A memory of programs, empty at first.
+    """All that is remembered of programs; empty at first.
 
-    entries    the most of each table; None: as many as is usual.  Fewer are for tests
+    entries    the most entries of each table; None: the usual number.  Tests use fewer
     """
 
     def __init__(self, entries: int | None = None) -> None:
         self._entries = entries
-        #: While it is not current, by `id` of their owners.
+        #: The contents of owned objects while the session is not current, by `id` of the objects.
         self._contents: dict[int, dict[str, Any]] = {}
         _sessions.add(self)
 
@@ -101,12 +101,12 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         with Paused(), compiler.lock:
-            # Another thread may have opened one meanwhile, which stays.
+            # A session that another thread has opened meanwhile stays open.
             del _open[max(place for place, session in enumerate(_open) if session is self)]
             _make_current(_open[-1])
 
     def reset(self) -> None:
-        """Forget all that is remembered of programs.  Counts and explanations go on."""
+        """Forget all that is remembered of programs.  Counts and explanations stay."""
         for forget in _shared:
             forget()
         for what in list(_owned):
@@ -116,7 +116,7 @@ class Session:
                 self._contents[id(what.owner)] = _contents(owner)
 
     def _filled(self, what: _Belonging) -> Any:
-        """A copy of an owner with the contents that this session has put away, or new ones."""
+        """A copy of an owned object with the contents that this session has put away, or with new contents."""
         made = what.make()
         for table in (made, *_contents(made).values()):
             if type(table) is LRU and self._entries is not None:

@@ -1,6 +1,6 @@
-"""Handles of the arguments of a traced function that dispatch as what was given: a number, or an array.
+"""Handles for arguments of a traced function that dispatch as the argument itself does: as a number, or an array.
 
-Both are tensors, of the class that their aval has and of one more below it.
+Both are tensors, whose class is a further subclass of the class for their aval.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .tensor import AbstractTensor, Tensor
 
 _LATTICE = type(AbstractTensor)
 
-#: By what they stand for: (dtype, whether it is a Python number), or (class of NumPy's numbers, rank) of an array.
+#: Classes by (dtype, True for a Python number), or, for an array, by (NumPy's class of its elements, rank).
 _CLASSES: dict[tuple, type] = {}
-#: Operators by name, as number arguments have them: of numbers alone they make a number (`ops.operators`).
+#: The operators of number arguments, by name: with numbers alone they give a number (`ops.operators`).
 OPERATORS: dict[str, Any] = {}
 #: Classes of Python's numbers, by the kind of their dtype.
 PYTHON_NUMBERS = {"b": bool, "i": int, "f": float, "c": complex}
@@ -35,7 +35,7 @@ def _class_of(key: tuple, name: str, bases: tuple[type, ...], **attributes: Any)
 def number_class(aval: Aval, weak: bool) -> type:
     """The class of a number argument of a traced function: a 0-d tensor that dispatches as the number it stands for.
 
-    weak   a Python number; otherwise a NumPy scalar
+    weak   True for a Python number, False for a NumPy scalar
     """
     number = PYTHON_NUMBERS[aval.dtype.kind] if weak else aval.dtype.type
     operators = OPERATORS if weak else {}
@@ -43,7 +43,7 @@ def number_class(aval: Aval, weak: bool) -> type:
     return _class_of((aval.dtype, weak), number.__name__, bases, __dispatches_as__=number, **operators)
 
 
-#: Its `arrays` says if a method of any function names NumPy's arrays.
+#: `arrays` is True if a method of any function names NumPy's arrays.
 named = SimpleNamespace(arrays=False)
 
 
@@ -55,10 +55,10 @@ class StandsForArray:
 
 
 def standing(t: Tensor, given: Any) -> Tensor:
-    """The tensor that a function gets for what was given: it dispatches as an array if that was one.
+    """The tensor that a traced function gets for an argument: it dispatches as an array if the argument is an array.
 
-    Only where a method names arrays anywhere: else no call could tell, and recording handles of the usual class is
-    faster.
+    If no method of any function names arrays, no call can tell the difference, and the tensor is returned as it is:
+    recording handles of the usual class is faster.
     """
     if not named.arrays or not isinstance(given, (np.ndarray, StandsForArray)):
         return t

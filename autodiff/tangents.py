@@ -1,7 +1,7 @@
-"""Directions in which structured arguments may move: those that `ad.project` leaves of a gradient.
+"""Directions in which structured arguments may move: the directions that `ad.project` leaves unchanged.
 
-A type whose gradients are projected (tangent to a sphere, say) has no derivative in other directions, so a difference
-is taken, and compared, in these alone.
+A type whose gradients are projected (tangent to a sphere, say) has no derivative in other directions, so difference
+quotients are taken, and compared, only in these directions.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .ops import dense, project
 from .tensor import AbstractTensor, Tensor
 from .transforms import jvp
 
-#: Arrays, by the number of their leaf.
+#: The direction of each leaf, as an array, by the number of the leaf.
 Directions = dict[int, np.ndarray]
 
 
 def tangents(args: Sequence[Any]) -> Callable[[Directions], Directions]:
-    """A function from directions of some leaves of `args` to those that their types have."""
+    """A function that projects directions of some leaves of `args` to directions that the types of `args` have."""
     structured = list(_structured(tuple(args), 0))
 
     def projected(directions: Directions) -> Directions:
@@ -46,10 +46,10 @@ def _structured(x: Any, start: int) -> Iterator[tuple[int, AbstractTensor]]:
 
 
 def _projected(value: AbstractTensor, start: int, directions: Directions) -> Directions:
-    """Directions of the leaves of one structured value; none are changed where its type is never written out.
+    """The projected directions of the leaves of one structured value; none if its type has no method of `ad.dense`.
 
-    A projection leaves what it gave as it is.  Other methods of `project` add up, say, what goes to a number in several
-    places: directions are not theirs to change.
+    A projection does not change its own result.  A method of `project` that does (it may add up the gradients of a
+    number in several places) must not change directions.
     """
     leaves, structure = tree.flatten(value)
     moved = [i for i in range(len(leaves)) if start + i in directions]

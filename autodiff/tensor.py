@@ -6,13 +6,13 @@
           ∪                              ∩                        ∩
           ⊃ Tensor[floating]                    ⊃          Tensor[float32]
 
-Each of these is a real class, made when first named and kept, so that `issubclass`, method
-resolution order and a plain `type(t)` are all that dispatch needs.  A handle's own class is always
+Each entry of the lattice is a Python class, made when it is first named and then kept, so dispatch
+needs only `issubclass`, the method resolution order and `type(t)`.  The class of a handle is always
 the most specific one: `type(t) is Tensor[float32, 2]`.
 
-A handle holds a node and nothing else of importance: an in-place update points it at another node.
-Operators, reductions and `backward` are attached by the rooms that define them
-(`ops.operators`, `transforms`); this file is the bare handle.
+A handle refers to one node; an in-place update makes it refer to another node.
+`ops.operators` and `transforms` attach the operators, reductions and `backward`; this file defines
+the handle without them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _sealed = False  # set at the end of this file: from then on only `CLASSES` make
 
 
 class _Lattice(type):
-    """`Tensor[dtype, rank]`: `...` stands for any dtype, and an omitted rank for any rank."""
+    """The metaclass that gives `Tensor[dtype, rank]`: `...` stands for any dtype, an omitted rank for any rank."""
 
     def __getitem__(cls, key: Any) -> type:
         dtype, rank = key if isinstance(key, tuple) else (key, ...)
@@ -49,7 +49,7 @@ class _Lattice(type):
         return CLASSES[cls, dtype, rank]
 
     def __meet__(cls, other: type) -> type | None:
-        """The largest class below both, if the lattice has one (dispatch asks this for ambiguities)."""
+        """The largest common subclass of both, None if the lattice has none; dispatch finds ambiguities by it."""
         if issubclass(cls, other):
             return cls
         if issubclass(other, cls):
@@ -72,20 +72,20 @@ class _Lattice(type):
 
 
 def _dtype_class(dtype: Any) -> type:
-    """float32 for anything that names it; an abstract class such as np.floating as it is."""
-    if isinstance(dtype, type) and dtype in _CATEGORIES:  # NumPy 2.0 holds np.dtype("int64") and np.integer for equal
+    """The class of a dtype: np.float32 for "float32"; an abstract class such as np.floating is returned as it is."""
+    if isinstance(dtype, type) and dtype in _CATEGORIES:  # for NumPy 2.0, np.dtype("int64") equals np.integer
         return dtype
     try:
         kind = np.dtype(dtype)
     except TypeError:
         kind = None
-    if dtype is None or kind is None or kind not in DTYPES.values():  # None equals NumPy's float64
+    if dtype is None or kind is None or kind not in DTYPES.values():  # np.dtype(None) is float64
         raise TypeError(located(f"Tensor[{dtype!r}]: not a dtype of this library ({', '.join(DTYPES)})"))
     return kind.type
 
 
 def _lower(a: Any, b: Any) -> Any:
-    """The more specific of two dtype classes, None when neither is below the other."""
+    """The more specific of two dtype classes; None if neither is a subclass of the other."""
     if a is ...:
         return b
     if b is ... or issubclass(a, b):
@@ -99,14 +99,14 @@ def _parameters(cls: type) -> tuple[type, Any, Any] | None:
 
 
 class _Classes(dict[tuple[type, Any, Any], type]):
-    """The classes of the lattice by their parameters, each made when it is first asked for."""
+    """A table of the lattice's classes by their parameters; a class is made at its first lookup."""
 
     def __missing__(self, key: tuple[type, Any, Any]) -> type:
         base, dtype, rank = key
         if dtype is ... and rank is ...:
             return base
         named, told = "...", "any"
-        parents: list[tuple[type, Any, Any]] = [(base, dtype, ...)]  # one step up in rank, and one step up in dtype
+        parents: list[tuple[type, Any, Any]] = [(base, dtype, ...)]  # of any rank, then of a wider dtype
         if dtype is not ...:
             named, told = dtype.__name__.rstrip("_"), dtype.__name__
             above = [c for c in dtype.__mro__[1:] if c in _CATEGORIES]
@@ -115,7 +115,7 @@ class _Classes(dict[tuple[type, Any, Any], type]):
         elif base is Tensor:
             parents.append((AbstractTensor, ..., rank))
         name = f"{base.__name__}[{named}{'' if rank is ... else f', {rank}'}]"
-        # A name without dots, by which pickle finds the class: see `__getattr__`.
+        # Pickle finds the class by this name, which therefore has no dots: see `__getattr__`.
         qualname = f"{base.__name__}_of_{told}_rank_{'any' if rank is ... else rank}"
         namespace = {"__slots__": (), "__qualname__": qualname, "_parameters_": key}
         bases = tuple(dict.fromkeys(map(self.__getitem__, parents)))
@@ -127,10 +127,10 @@ CLASSES = _Classes()
 
 
 class AbstractTensor(metaclass=_Lattice):
-    """The base of all arrays: `Tensor`, structured types, and classes of your own.
+    """The base class of all arrays: `Tensor`, structured types, and classes of your own.
 
-    A class deriving from it gets all operators as calls of the generic functions; it takes part in
-    the rest by methods of `ad.dense`, `ad.project` and `ad.tree.register`.
+    A subclass gets all operators, which call the generic functions.  The rest of the library takes its
+    instances by methods of `ad.dense` and `ad.project`, and by `ad.tree.register`.
 
     >>> import autodiff as ad
     >>> class Shifted(ad.AbstractTensor[..., 1]):
@@ -149,9 +149,9 @@ class AbstractTensor(metaclass=_Lattice):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "_parameters_" not in cls.__dict__ and not is_own(cls):
-            complete()  # what every structured type has is defined beside the library's own
+            complete()  # imports the modules that have methods for every structured type
 
-    if TYPE_CHECKING:  # what `ops` and `transforms` attach, for a reader that runs nothing
+    if TYPE_CHECKING:  # the attributes that `ops` and `transforms` attach, for type checkers
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -160,7 +160,7 @@ class AbstractTensor(metaclass=_Lattice):
         __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = _operator
         __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = _operator
         __lt__ = __le__ = __gt__ = __ge__ = __and__ = __or__ = __xor__ = __rshift__ = __getitem__ = _operator
-        __eq__ = __ne__ = _operator  # type: ignore[assignment]  # of elements, unlike Python's
+        __eq__ = __ne__ = _operator  # type: ignore[assignment]  # by elements, unlike Python's
 
         def __neg__(self) -> Tensor: ...
         def __abs__(self) -> Tensor: ...
@@ -173,9 +173,9 @@ class AbstractTensor(metaclass=_Lattice):
 class Tensor(AbstractTensor):
     """A handle on one value of a computation: a leaf with data, or an operation still pending.
 
-    Made by `ad.tensor`, `ad.asarray` and by every operation; never by calling the class.  As a type in signatures:
-    `Tensor[ad.float32, 2]`, `Tensor[ad.floating]`, `Tensor[..., 2]` (which is `Matrix`; `Vector` has one axis, `Scalar`
-    none).
+    Tensors are made by `ad.tensor`, `ad.asarray` and every operation, never by calling the class.  Types in signatures
+    are `Tensor[ad.float32, 2]`, `Tensor[ad.floating]`, `Tensor[..., 2]` (which is `Matrix`; `Vector` has one axis,
+    `Scalar` none).
 
     >>> import autodiff as ad
     >>> isinstance(ad.ones((2, 3)), ad.Matrix), issubclass(ad.Matrix, ad.Tensor)
@@ -270,7 +270,7 @@ class Tensor(AbstractTensor):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes from one element to the next along each axis: those of a C-ordered array, as `numpy()` gives one.
+        """Bytes from one element to the next along each axis of the C-ordered array that `numpy()` gives.
 
         >>> import autodiff as ad
         >>> ad.ones((2, 3)).strides
@@ -280,7 +280,7 @@ class Tensor(AbstractTensor):
 
     @property
     def device(self) -> str:
-        """The place of the value, as the Array-API standard has it: always the CPU.
+        """The device of the value (Array-API standard): always the CPU.
 
         >>> import autodiff as ad
         >>> ad.ones(2).device
@@ -334,7 +334,7 @@ class Tensor(AbstractTensor):
 
 
 def __getattr__(name: str) -> type:
-    """A class of the lattice by its qualified name, as pickle asks for it."""
+    """The lattice class of a qualified name, which pickle looks up in this module."""
     base, _, rest = name.partition("_of_")
     dtype, _, rank = rest.rpartition("_rank_")
     if base not in ("Tensor", "AbstractTensor") or not rank:

@@ -1,10 +1,10 @@
-"""`ad.check_gradients`: are the derivatives of a function right?  Shipped to users; the command line uses it too.
+"""`ad.check_gradients`: a check of the derivatives of a function, for users and for the command line.
 
     first order     <y_bar, jvp(dx)> = <vjp(y_bar), dx> for random y_bar and dx, and both = a difference quotient
-    second order    the same for x -> vjp(x)(y_bar), and so on; for x -> jvp(x)(dx) too where there is a jvp
+    second order    the same laws for x -> vjp(x)(y_bar), and so on; for x -> jvp(x)(dx) too if a rule is a jvp
 
-Arguments are taken apart by `ad.tree`, so a structured argument is moved within its own kind.  The wrong entry is found
-by halving dx, the wrong rule by checking every custom call of the recording by itself.
+Arguments are taken apart by `ad.tree`, so a structured argument moves within its type.  The wrong entry is found by
+halving dx, the wrong rule by checking every custom call of the recording by itself.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from .transforms.arguments import applied, argument_names, checked_numbers
 
 __all__ = ["CheckFailed", "check_gradients"]
 
-#: (widest eps of the dtypes) -> relative tolerance of the adjoint law, of a difference, and the steps tried.
-#: A five-point difference errs by h^4 and eps/h; the middle step balances the two, the others serve functions
-#: that vary on another scale.  A wrong derivative agrees with none of them.
+#: Bytes of the narrowest dtype -> relative tolerances of the adjoint law and of a difference, and the steps to try.
+#: The error of a five-point difference is of order h^4 and eps/h; the middle step balances the two, the others are
+#: for functions that vary on another scale.  A wrong derivative agrees with no step.
 _LIMITS = {
     8: (1e-9, 1e-6, (1e-3, 1e-4, 1e-5)),
     4: (1e-3, 3e-4, (1e-1, 3e-2, 1e-2, 3e-3)),
 }
 
-#: Its own rules, those of loops, are no suspects; what they give depends on who asks for gradients.
+#: The rules of this package (of loops) are not suspected: their results depend on which gradients are asked for.
 _LIBRARY = __name__.partition(".")[0]
 
 
 class CheckFailed(GradientError, AssertionError):
-    """A derivative that is not the derivative.
+    """A derivative that disagrees with difference quotients, or with the derivative in the other mode.
 
-    mode   "forward" or "reverse", where one of them is known to be wrong
+    mode   "forward" or "reverse", if one of the two is known to be wrong
     """
 
     def __init__(self, message: str, mode: str = "") -> None:
@@ -57,7 +57,7 @@ class CheckFailed(GradientError, AssertionError):
 
 
 class Case(NamedTuple):
-    """A function of arrays, the arrays, what each is called, and which directions they may move in (see `tangents`)."""
+    """A function of arrays, the arrays, their names, the order to check, and the projection of directions."""
 
     name: str
     function: Callable[..., list]
@@ -77,9 +77,9 @@ def check_gradients(
     argnums   the arguments to differentiate; by default all that hold float arrays, or, if none does, float numbers
 
     Raises GradientError (also an AssertionError) that names the input, the first bad entry, both numbers, and the
-    rule's file and line; DTypeError when there is nothing to differentiate; whatever f and its rules raise.
+    rule's file and line; DTypeError when there is nothing to differentiate; and any error of f and its rules.
     f must be smooth near the point: at a kink a difference is no derivative.  Through a host backward without a
-    jvp there is no forward mode: reverse mode alone is checked, with order=1.
+    jvp there is no forward mode: only reverse mode is checked, with order=1.
 
     >>> import autodiff as ad, numpy as np
     >>> ad.check_gradients(lambda x, a: (ad.sin(x) * a).sum(), np.array([1.0, 2.0]), 3.0)
@@ -183,12 +183,12 @@ class _Laws:
             yield (8 * near - far) / (12 * h), 8 * self.eps * size / h
 
     def floor(self, dxs: Sequence[np.ndarray]) -> float:
-        """The error of rounding alone in a derivative along dx, however small that is: terms of size one cancel."""
+        """The rounding error of a derivative along dx, also of a small one, in which terms of size one may cancel."""
         y_bar = sum([float(np.abs(b).sum()) for b in self.y_bars])
         return 100 * self.eps * y_bar * max([float(np.abs(d).max(initial=0.0)) for d in dxs], default=0.0)
 
     def disagreement(self, derivative: float, dxs: Sequence[np.ndarray], scale: float) -> float | None:
-        """The difference quotient if `derivative` is none of them; None where it agrees with one."""
+        """The nearest difference quotient if `derivative` agrees with none; None if it agrees with one."""
         best = None
         scale = self.rtol * scale + self.floor(dxs)
         for quotient, noise in self.differences(dxs):
@@ -200,7 +200,7 @@ class _Laws:
 
 
 def _check(case: Case, rng: np.random.Generator, level: int) -> None:
-    """All laws of this order, then those of the next."""
+    """Check the laws of this order, then those of the next order."""
     try:
         laws = _Laws(case, rng)
     except HistorylessError as error:
@@ -236,7 +236,7 @@ def _check(case: Case, rng: np.random.Generator, level: int) -> None:
 
 
 def _directions(point: Sequence[np.ndarray], rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
-    """Random directions: one that moves everything, and one for each input alone, so that none hides."""
+    """Random directions: one that moves all inputs, and one for each input alone, so that no error is hidden."""
     yield [_random(x, rng) for x in point]
     for j in range(len(point)):
         yield [_random(x, rng) if k == j else np.zeros_like(x) for k, x in enumerate(point)]
@@ -255,7 +255,7 @@ def _compare(
     scale: float,
     level: int,
 ) -> None:
-    """Raise CheckFailed with the first bad entry if a mode's derivative along dx is no difference quotient."""
+    """Raise CheckFailed, with the first bad entry, if a mode's derivative along dx is no difference quotient."""
     quotient = laws.disagreement(value, dxs, scale)
     if quotient is None:
         return

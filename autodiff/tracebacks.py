@@ -1,8 +1,8 @@
 """Tracebacks without this library's frames: the user's lines follow each other, as if nothing lay between them.
 
-Whatever calls a function of the user's for the user (`jit`, `grad`, a loop, a generic function) is a border: it catches
-the error, calls `shorten`, and raises it again by a bare `raise`, which adds no entry for its own frame.  An error that
-nobody here has foreseen is a fault of this library's: its traceback stays whole, for a report.
+A function of the library that calls a user's function (`jit`, `grad`, a loop, a generic function) is a border: it
+catches an error, calls `shorten`, and raises the error again by a bare `raise`, which adds no entry for its own frame.
+An error that the library does not raise on purpose is its fault: the traceback stays whole, for a report.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from .frames import is_ours
 
 _F = TypeVar("_F", bound=Callable)
 
-#: A message that was written here names the user's line.
+#: The user's line in a message, which shows that this library wrote the message.
 _PLACE = re.compile(r" at (an unknown place|\S+:\d+)")
 
 
 def border(function: _F, like: Callable | None = None) -> _F:
-    """Make a function a border, by a frame of its own: where a call takes long.   like: whose name it has"""
+    """Make a function whose calls take long a border, by a wrapper.   like: the function whose name the wrapper gets"""
 
     @wraps(like or function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -41,7 +41,7 @@ def border(function: _F, like: Callable | None = None) -> _F:
 
 
 def shorten(error: BaseException) -> None:
-    """Leave this library's frames out of the traceback of an error, and of those that it was raised from."""
+    """Leave this library's frames out of the tracebacks of an error, and of the errors that it was raised from."""
     if config.full_tracebacks:
         return
     found, known = [error], {id(error)}
@@ -54,7 +54,7 @@ def shorten(error: BaseException) -> None:
 
 
 def _users(error: BaseException) -> TracebackType | None:
-    """The traceback of an error without the frames of this library, and what lies between two of them."""
+    """The traceback of an error without this library's frames, and without frames of other libraries between them."""
     entries = []
     entry = error.__traceback__
     while entry is not None:
@@ -77,7 +77,7 @@ def _users(error: BaseException) -> TracebackType | None:
 
 
 def _is_meant(error: BaseException) -> bool:
-    """True for an error that this library, in whose code it was raised, means to raise."""
+    """True for an error, raised in this library's code, that the library raises on purpose."""
     told = "\n".join([str(error), *getattr(error, "__notes__", ())])
     return isinstance(error, Error) or _PLACE.search(told) is not None
 

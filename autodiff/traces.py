@@ -1,7 +1,7 @@
-"""The traces of one function that `jit` was given: an entry for each call signature, and ways into the latest ones.
+"""The traces of one function that `jit` was given: an entry for each call signature, and its way into machine code.
 
 A trace runs the function on arguments that have no values (`_traced`); a call with tensors that track, or in another
-trace, replays its nodes onto the tape.
+trace, records the traced nodes once more on the tape.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .argument_leaves import Statics
     from .custom import host
     from .entry import SignatureEntry, Signed
-else:  # for the first function that is called
+else:  # imported when the first function is called
     entered = later("codegen.runtime.entered")
     entries = later("autodiff.entry")
     host = later("autodiff.custom.host")
@@ -57,16 +57,16 @@ else:  # for the first function that is called
 
 #: Entries kept per function.
 ENTRIES = 256
-#: The number of sizes that were not called again, after which others are expected not to come again.
+#: After this many sizes that were called only once, further sizes are expected to come only once.
 SIZES = 3
-#: Ways that are tried one after the other: each costs .04 µs that are lost when another fits; a call that none of them
-#: fits takes 12, with tensors 27.
+#: The number of ways that machine code tries in turn: a try that fails costs .04 µs; a call that no way fits takes
+#: 12 µs, with tensors 27.
 WAYS = 16
-#: The number of calls of an entry, which no way fitted, that puts its own first again.  Of more than WAYS entries in
-#: turn each is then put there once in so many calls, which costs next to nothing.
+#: After this many calls of an entry that no way fitted, its own way is put first again.  If more than WAYS entries are
+#: called in turn, each of them is put first once in this many calls, which costs next to nothing.
 MISSED = 8
 
-#: Not a WeakSet, which runs Python where one goes.
+#: All functions, held weakly.  A WeakSet would run Python code whenever a function is freed.
 _functions: set[ref[Traces]] = set()
 
 
@@ -75,7 +75,7 @@ def _all_functions() -> list[Traces]:
 
 
 def _forget_entries() -> None:
-    """All functions are traced again: what was compiled for them was compiled in another mode."""
+    """Drop the entries of all functions, whose code was compiled in another mode."""
     for function in _all_functions():
         function.forget()
 
@@ -85,7 +85,7 @@ config.forgetting.append(_forget_entries)
 
 @in_child
 def _renew_locks() -> None:
-    """A forked child has no thread that would end a trace that was going on: it makes its own."""
+    """Give all functions new locks in a forked child, which has no thread that would release the present ones."""
     for function in _all_functions():
         function.lock = threading.RLock()
 
@@ -95,14 +95,14 @@ class Traces:
 
     def __init__(self, f: Callable, statics: Statics, enters: Callable[[], bool]) -> None:
         self.f, self.statics = f, statics
-        self.enters = enters  # lets calls go by machine code, and says if they can
-        self.function: Callable[[], Any] = lambda: None  # a weak reference to what `jit` gave for it
-        self.entries = LRU(ENTRIES)  # None for a signature that ran as it was recorded
+        self.enters = enters  # has machine code run the known calls, and returns True if it does
+        self.function: Callable[[], Any] = lambda: None  # a weak reference to the function that `jit` returned for f
+        self.entries = LRU(ENTRIES)  # by signature; None for a signature that ran without a trace
         self.latest: list[tuple] = []  # the signatures that were traced last
-        self.is_left = False  # it was left once while it ran as it is recorded: all its sizes are traced
+        self.is_left = False  # True once f was left while it ran without a trace: all its sizes are then traced
         self.front: dict[Any, SignatureEntry] = {}  # the entries whose ways are tried, the latest last
-        self.ways: tuple[EnteredCall, ...] = ()  # of these, for machine code: see `autodiff.entering`
-        self.gone: list[KeyedRef] = []  # static arguments that are gone: Python's next call drops their entries
+        self.ways: tuple[EnteredCall, ...] = ()  # the ways of `front`, for machine code: see `autodiff.entering`
+        self.gone: list[KeyedRef] = []  # references to freed static arguments: the next call drops their entries
         self.lock = threading.RLock()
         _functions.add(ref(self, _functions.discard))
 
@@ -125,11 +125,11 @@ class Traces:
         if entry.narrow and not (now.tracing and tensors):
             numbers = {a: entries.present(v) for a, v in zip(entry.arguments, values, strict=True) if a.kind.out.weak}
             if not all([entries.is_narrow(made_of, numbers) for made_of in entry.narrow.values()]):
-                entries.run_as_written(self.f, signed)  # raises where the number meets the array
+                entries.run_as_written(self.f, signed)  # raises where the number and the array are combined
         if now.tracing or (entry.tracks and (tensors or now.transforming)):
             return entries.replayed(entry, values)
         if not tensors and entry.tensors:
-            now.asked, now.looked = now.asked + 1, now.looked + 1  # an array is made of what is in tensors
+            now.asked, now.looked = now.asked + 1, now.looked + 1  # the arrays depend on values of tensors
         found = self._run(entry, values)
         leaves = []
         for position, given in zip(entry.outputs, entry.results, strict=True):
@@ -143,7 +143,7 @@ class Traces:
         return tree.unflatten(entry.structure, leaves)
 
     def _run(self, entry: SignatureEntry, values: list[Any]) -> tuple:
-        """The executable's results on these values, and on the present contents of what is hidden."""
+        """The executable's results for these values, and the present contents of hidden inputs."""
         if entry.executable is None:
             return ()
         arguments = entries.arguments_of(entry, values)
@@ -157,7 +157,7 @@ class Traces:
         return self._found(self._signed(args, kwargs))
 
     def _signed(self, args: tuple, kwargs: dict[str, Any]) -> Signed:
-        """A call taken apart."""
+        """The signature of a call, and the leaves of its arguments."""
         args, kwargs = self.statics.marked(args, kwargs)
         given, structure = tree.flatten((args, kwargs))
         leaves = argument_leaves.leaves_of(self.f, [numpys(x) for x in given], structure)
@@ -178,7 +178,7 @@ class Traces:
         return all([_without_extents(key) == form for key in self.latest])
 
     def _found(self, signed: Signed) -> tuple[SignatureEntry, list[Any]]:
-        """The entry of a call that was taken apart, and the values of its run-time leaves."""
+        """The entry of a call, found or made, and the values of its run-time leaves."""
         key = signed.key
         values = [leaf.value for leaf in signed.leaves if leaf.value is not None]
         while self.gone:
@@ -206,12 +206,12 @@ class Traces:
         return entry, values
 
     def _repeat(self, entry: SignatureEntry, signed: Signed) -> None:
-        """Another call of an entry: from now on it goes from plain code straight into machine code.
+        """Note another call of an entry: from now on, machine code runs such calls from plain code.
 
-        Its ways are tried before all others if this one is new, or would have served several calls by now.
+        The entry's way is tried before all others if it is new, or several calls of the entry found no way.
         """
         if MODE.get().careful:
-            return  # calls from plain code may follow
+            return  # a call from plain code, for which the way is made, may follow
         with self.lock:
             if entry.way is entries.MISS:
                 entry.way = entering.entered_call(entry, signed) if self.enters() else None
@@ -234,13 +234,13 @@ class Traces:
             self._enter()
 
     def _drop(self, key: Any) -> None:
-        """A method was registered that changes what the trace of this entry would do."""
+        """Drop the entry of a signature, and its way."""
         self.entries.pop(key)
         if self.front.pop(key, None) is not None:
             self._enter()
 
     def _enter(self) -> None:
-        """Let machine code try the ways of the front."""
+        """Give the ways of the entries in `front` to machine code, which tries them."""
         self.ways = tuple([e.way for e in reversed(self.front.values())])
         function = self.function()
         if function is not None and self.ways:
@@ -249,7 +249,7 @@ class Traces:
             del function.site
 
     def _trace(self, signed: Signed, compiles: bool = True) -> SignatureEntry:
-        """Trace the function; where a host forward has to be known by its values first, run it once on them."""
+        """Trace the function; if a host forward has to run on values before that, run the function on values first."""
         try:
             return self._traced(signed, compiles)
         except host.Unlearnt:
@@ -259,7 +259,7 @@ class Traces:
         return self._traced(signed, compiles)
 
     def frozen(self, avals: Sequence[Aval]) -> SignatureEntry:
-        """The trace for arrays of these avals, in which extents may be symbols: it is not compiled."""
+        """The entry of a trace for arrays of these avals, whose extents may be symbols; it is not compiled."""
         arrays = [np.broadcast_to(np.zeros((), a.dtype), [*map(typical, a.shape)]) for a in avals]
         keys = [("array", a.shape, a.dtype, False) for a in avals]
         leaves = [argument_leaves.ArgumentLeaf(key, x, x) for key, x in zip(keys, arrays, strict=True)]
@@ -320,7 +320,7 @@ def _without_extents(key: tuple) -> tuple:
 
 
 def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The function itself: eager mode, so that a debugger finds values in it, or a search for anomalies."""
+    """Call the function itself: in eager mode, where a debugger finds values in it, or in a search for anomalies."""
     leaves, structure = tree.flatten((args, kwargs))
     is_plain = not any(isinstance(x, AbstractTensor) for x in leaves)
     leaves = [own(x) if isinstance(x, AbstractTensor) else copied_constant(x) for x in leaves]

@@ -3,9 +3,9 @@
     {"w": x, "layers": [(a, b), None]}   ⇄   [x, a, b, None]  and  {'w': *, 'layers': [(*, *), *]}
 
 Containers are tuple, list, dict, OrderedDict, defaultdict, namedtuples, dataclass instances and registered classes.
-All else is a leaf: None, too, and other subclasses of these.  A dict keeps its order, and so do its leaves: dicts with
-the same keys in another order have different structures, but `map` over several trees goes by key.  A dataclass is
-rebuilt from its fields, without `__init__` or `__post_init__`.
+Any other object is a leaf: None, too, and instances of other subclasses.  The leaves of a dict have the dict's order:
+dicts with the same keys in another order have different structures, but `map` over several trees goes by key.  A
+dataclass is rebuilt from its fields, without `__init__` or `__post_init__`.
 
 A structure is hashable and compared by value, so it can be part of a cache key.
 """
@@ -39,8 +39,8 @@ def __dir__() -> list[str]:
 class Structure:
     """A tree without its leaves.
 
-    cls, rest   the container, and what of it is no child; None for a leaf
-    exact       what stands for `rest` where structures are compared
+    cls, rest   the class of the container, and its data beside the children; None for a leaf
+    exact       the key of `rest` (see `exactly`), by which structures are compared
     children    structures of the children
     size        number of leaves
 
@@ -78,9 +78,9 @@ class Structure:
 
 
 def exactly(rest: Any) -> Any:
-    """A key that tells apart what Python calls equal: 1, True and 1.0, 0.0 and -0.0.
+    """A key that tells apart values that Python calls equal: 1, True and 1.0, 0.0 and -0.0.
 
-    So it is with what a dataclass compares and hashes.  Any other object is alike where its class says it is equal.
+    It tells them apart in the compared fields of a dataclass, too.  Any other equal objects have equal keys.
 
     >>> import autodiff as ad
     >>> ad.tree.exactly(1) == ad.tree.exactly(True), ad.tree.exactly(0.0) == ad.tree.exactly(-0.0)
@@ -99,7 +99,7 @@ def exactly(rest: Any) -> Any:
 
 
 def _compared(x: Any) -> tuple:
-    """The compared fields of a dataclass; of other objects, and where a field has no hash, none."""
+    """The keys of the compared fields of a dataclass; none for other objects, and if a field has no hash."""
     params = getattr(type(x), "__dataclass_params__", None)
     if params is None or not params.eq:
         return ()
@@ -109,7 +109,7 @@ def _compared(x: Any) -> tuple:
     parts = tuple([exactly(getattr(x, name)) for name in fields])
     try:
         hash(parts)
-    except TypeError:  # its class has a hash of its own
+    except TypeError:  # the class defines its own hash, without this field
         return ()
     return parts
 
@@ -139,7 +139,7 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 
 
 def split(container: Any) -> tuple[Sequence[Any], Hashable]:
-    """The children of a container, and the rest of it that is no child.
+    """The children of a container, and the rest: its data beside the children.
 
     >>> import autodiff as ad
     >>> ad.tree.split({"w": 1, "b": 2})
@@ -198,7 +198,7 @@ def _unflatten(structure: Structure, leaves: Iterator) -> Any:
 
 
 def exchanged(leaves: Sequence[Any], places: Sequence[int], values: Sequence[Any]) -> list[Any]:
-    """The leaves with others in some places."""
+    """A copy of a list of leaves, with other values in some places."""
     found = list(leaves)
     for place, value in zip(places, values, strict=True):
         found[place] = value
@@ -256,8 +256,8 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any: ...
 def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:  # the public name is ad.tree.map
     """Apply `function` to every leaf, or to corresponding leaves of several trees; gives the structure of the first.
 
-    Dicts correspond by key, in whatever order.  Where the first tree has a leaf, the others may
-    have anything, which is passed as it is.
+    The children of dicts correspond by key, in any order.  Where the first tree has a leaf, the other trees may
+    have any object, which is passed to `function` as it is.
     Raises ShapeError naming the first place where the trees differ.
 
     >>> import autodiff as ad
@@ -289,7 +289,7 @@ def flatten_up_to(structure: Structure, tree: Any, what: str = "tree") -> list[A
 
 
 def aligned(structure: Structure, tree: Any, place: str, spreads: tuple[type, ...] = ()) -> list:
-    """The parts of `tree` where `structure` has its leaves; one of the classes `spreads` stands for a whole subtree."""
+    """The parts of `tree` where `structure` has its leaves; an instance of `spreads` stands for a whole subtree."""
     if isinstance(tree, spreads):
         return [tree] * structure.size
     if structure.cls is None:

@@ -1,11 +1,11 @@
-"""The tape: what a program computes, recorded as nodes; nothing is computed until asked for.
+"""The tape: the operations of a program, recorded as nodes; nothing is computed until a value is asked for.
 
-What enters: operations on handles.  What leaves: pending nodes, and, when a value is asked for,
-a graph for the compiler.
+Input: operations on handles.  Output: pending nodes, and, when a value is asked for, a graph for
+the compiler.
 
-    node      Out, Kind, Node, Leaf: what a tape is made of
-    record    one node per primitive; identities
-    leaves    given data: arrays, numbers
+    node      Out, Kind, Node, Leaf: the parts of a tape
+    record    the recording of primitives, a node for each; identities
+    leaves    nodes for given data: arrays, numbers
 """
 
 from .leaves import constant, leaf, leaf_node, number_leaf, place_leaf, promoted

@@ -1,10 +1,10 @@
-"""The way from an ask to its plan: found by hash, by exact key or at any size, else made anew; then it is run.
+"""The evaluation of pending nodes: a plan is found by hash, by exact key or at any size, or it is made; then it runs.
 
-Along with what is asked for are computed small live results (a loss, a metric), and the reductions and products that
-gradients or live handles may need again: so nothing heavy is done twice.
+The same run computes small live results (a loss, a metric), and the reductions and products that gradients or live
+handles may need again, so no heavy operation is computed twice.
 
-Only a user's ask ends a recording.  Values are committed after the run, of a recording in parts after each part: an
-error leaves them as they were.
+Only an ask by the user's program ends a recording.  Nodes get their values after the run (of a recording in parts,
+after each part), so an error leaves the nodes as they were.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from .sizes import learn, nothing
 from .tier import is_let_pass
 from .walk import Said, needed, said
 
-#: Errors of values, whichever it was that they are of; those of a host function are any.
+#: Errors that a run raises because of values.  A host function may raise any error.
 RUN_ERRORS = IndexError, MemoryError, np.linalg.LinAlgError
 
 
 def value_of(node: Node) -> np.ndarray:
-    """The value of a node, computed now if it is pending.  Nobody may write to the array.
+    """The value of a node, computed now if it is pending.  The array must not be written to.
 
-    It is an ask even when the value is there: what a rule does next may depend on it.
+    The call counts as an ask even if the node has its value, since the next steps of a rule may depend on the value.
     """
     now = state.now
     if now.unseen and node.number >= now.unseen:
@@ -56,7 +56,7 @@ def value_of(node: Node) -> np.ndarray:
         if origin.value is None:
             evaluate((node,))
             return data(node)
-        settle(node, origin.value)  # another name of what is known: nothing is computed, no recording ends
+        settle(node, origin.value)  # the value of a computed node: nothing runs, and no recording ends
     if now.lent:
         give_back(now.lent)
     value = node.value
@@ -67,11 +67,11 @@ def evaluate(
     nodes: Iterable[Node], ends_recording: bool = True, tracks: bool | None = None,
     why: Callable[[], str] | None = None, live: Sequence[Node] = (), what: str = "value",
 ) -> None:  # fmt: skip
-    """Compute the values of pending nodes and keep them.
+    """Compute the values of pending nodes and store them in the nodes.
 
-    live      nodes that are computed along, unless that raises an error
-    tracks    whether what gradients of them read is stored along; None: where gradients are on
-    why       what says why a backward records them each time;  what: they are, in `ad.explain()`
+    live      further nodes that are computed in the same run, unless this raises an error
+    tracks    True: values that gradients may read are stored too; None: as the mode says
+    why       a function that returns why each backward records these nodes anew;  what: their name in `ad.explain()`
     """
     roots = [n for n in dict.fromkeys(nodes) if n.value is None]
     if not roots:
@@ -99,32 +99,32 @@ def evaluate(
                 if not now.tracing and values_in_parts([*roots, *live], start):
                     return
                 question = Question(ask, roots, live, tracks, why, what)
-                with Paused():  # nearly all that is made is still in use; the run is left out, which may be long
+                with Paused():  # nearly all new objects are still in use; the run, which may be long, is outside
                     plan = question.known() or question.make()
                 results = plan.run(question.order)
                 plan.commit(question.order, results)
                 return
-            except Exception:  # of a host function, too
+            except Exception:  # a host function may raise any error
                 if not live:
                     raise
-                live = ()  # nobody asked for these
+                live = ()  # try again without the values that nobody asked for
     finally:
         if ends_recording and now.lent:
             give_back(now.lent)
 
 
 class Question:
-    """An ask, and how its plan is found or made: of values here, of gradients in `transforms.gradient`.
+    """An ask that looks for its plan, or makes it: for values here, for gradients in `transforms.gradient`.
 
-    ask       None where machine code is not to find it when it is repeated
-    asked     nodes that are asked for;  live: those of small live results, which are as well
-    tracks    whether what gradients of the results read is stored
-    why, what    what says why a backward records them each time; what the values are, in `ad.explain()`
+    ask       the description of the ask for machine code; None: machine code does not look for the plan
+    asked     the nodes that are asked for;  live: nodes of small live results, which are computed too
+    tracks    True: values that gradients may read are stored
+    why, what    a function that returns why each backward records anew, and a name for `ad.explain()`: see `evaluate`
     past      the history that gradients go through;  given: cotangents
-    found     the recording as machine code read it, if it did;  form, numbers: set where it may be of any size
-    is_let_pass    True where programs are new one after the other: none is kept
-    ranks, places    the groups of gradients in canonical order, the place of the first node of each
-    parts, number, order, kept    the recording as `walk.said` says it
+    found     the recording as machine code read it, or None;  form, numbers: set if a plan may serve any size
+    is_let_pass    True while most programs are new: the plan is not cached
+    ranks, places    the numbers of the gradients' groups in canonical order, the place of the first node of each group
+    parts, number, order, kept    the description of the recording by `walk.said`
     """
 
     past: Sequence[Node] = ()
@@ -143,7 +143,7 @@ class Question:
         self.ask, self.asked, self.live, self.tracks, self.why, self.what = ask, asked, live, tracks, why, what
 
     def known(self) -> Plan | None:
-        """The plan that answers; None where it is to be made (`make`), or let pass."""
+        """The cached plan; None if it has to be made (`make`), or the program is let pass."""
         ask = self.ask
         self.found = found = None if ask is None or machine.asks is None else read(ask, self.live, self.tracks)
         plan = None if found is None else self.still_right(found.plan)
@@ -171,26 +171,26 @@ class Question:
 
     @property
     def given_up(self) -> Sequence[Node] | None:
-        """The part of the history that is given up with the ask: see `known.answer_of`."""
+        """The nodes whose history the ask releases: see `known.answer_of`."""
         return ()
 
     def describe(self) -> None:
-        """Have the recording described."""
+        """Describe the recording: set `parts`, `number`, `order` and `kept`."""
         if self.found is not None:
             self.take(self.found.said(self.past))
         else:
             self.take(said([*self.asked, *self.live], self.tracks, self.past, self.given))
 
     def take(self, said: Said) -> None:
-        """Take what was said of the recording."""
+        """Set the fields that describe the recording."""
         self.parts, self.number, self.order, self.kept = said
 
     def key(self) -> tuple:
-        """The exact key of the recording, once it is described."""
+        """The exact key of the recording; `describe` has to be called before."""
         return "value", tuple(self.parts), tuple(sorted([self.number[r] for r in self.kept]))
 
     def make(self) -> Plan:
-        """A new plan for the recording."""
+        """A new plan for the recording, which is cached if its key still describes the nodes."""
         key = self.key()
         answer = draw(self.kept, self.number)
         plan = answer.plan()
@@ -200,19 +200,19 @@ class Question:
         return plan
 
     def answer_again(self, new: dict[Node, Node]) -> Answer:
-        """The answer to a recording in which others stand for its nodes."""
+        """The answer to the same recording of other nodes.   new: the other node for each node"""
         return draw([new[r] for r in self.kept], {new[n]: i for n, i in self.number.items()})
 
     def recognise(self, order: list[Node]) -> None:
-        """A plan of the hash was found: these are its nodes."""
+        """Set the nodes of the recording in canonical order, after a plan was found by the hash."""
         self.order = order
 
     def name(self, plan: Plan, key: tuple, answer: Answer | None = None, choices: Any = None) -> Callable[[], None]:
-        """Find a plan by its exact key from now on, and by the hash of machine code.
+        """Cache a plan under its exact key, and under the hash of machine code.
 
-        Where it only has to be run, machine code answers such an ask, and at other sizes, too, if they are known.
+        If the plan only has to be run, machine code answers the next such ask, and at any size if plans for that exist.
 
-        answer, choices    of a new one, if it may be learnt for any size.  Returns what `learn` does.
+        answer, choices    of a new plan from which plans for any size may be learnt.  Returns the result of `learn`.
         """
         found, ask, form = self.found, self.ask, self.form
         plan.leaves, plan.parts = self.places, key
@@ -231,12 +231,12 @@ class Question:
         return drop
 
     def still_right(self, plan: Plan | None) -> Plan | None:
-        """The plan, if what was made anew now would be the same."""
+        """The plan, if a plan that is made now would be the same; else None."""
         return plan
 
 
 def still_true(parts: Sequence, order: Sequence[Node]) -> bool:
-    """True if no node has got a value, or been released, since `walk.structure` described it."""
+    """True if no node has been evaluated or released since `walk.structure` described it."""
     for n, part in zip(order, parts, strict=True):
         if type(part) is tuple:
             kind, pending, *_ = part
@@ -246,7 +246,7 @@ def still_true(parts: Sequence, order: Sequence[Node]) -> bool:
 
 
 def _evaluate_by_reference(roots: Sequence[Node]) -> None:
-    """One NumPy call per operation, in the order in which they were recorded."""
+    """Evaluate nodes by one NumPy call per operation, in the order of creation."""
     for node in needed(roots):
         inputs = node.inputs
         if node.value is not None:
@@ -274,9 +274,9 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
 
 
 def end_recording(now: Recording) -> None:
-    """After a gradient: what is recorded from here on is another recording; older pending values wait until used.
+    """End the recording after a gradient: further operations begin a new one, and older pending values stay pending.
 
-    Memory that was lent to this one is given back.  A rule that goes back has looked, or changed a `.grad`.
+    Lent memory is given back.  The call counts as an ask, as a rule that takes a gradient reads or changes values.
     """
     now.asked, now.looked = now.asked + 1, now.looked + 1
     if now.tracing:
@@ -293,9 +293,9 @@ def _begin_another(now: Recording) -> None:
 
 
 def live_small(now: Recording, roots: Sequence[Node] = ()) -> list[Node]:
-    """Pending nodes of small results that somebody still holds, beside `roots`; the list of candidates starts anew.
+    """The pending nodes of small live results other than `roots`; the list of candidates is emptied.
 
-    None in a trace.
+    In a trace there are no such results.
     """
     if now.tracing or not now.small:
         return []

@@ -1,24 +1,24 @@
-"""A long recording cut into segments that look alike, from its end to its beginning.
+"""The division of a long recording into segments that look alike, from its end to its beginning.
 
-    frontier    nodes that something taken off already reads, or that are asked for
-    known       the segment that ends in the latest of them comes off; what it reads goes to the frontier
-    new         where none is known, one is made: see below
+    frontier    the nodes that are asked for, or that the parts taken off so far read
+    known       a known segment that ends in the latest frontier node is taken off; its inputs join the frontier
+    new         if no known segment fits, a new one is made: see below
 
-No node is a root of two parts, and no part reads the roots of one that was taken off before it.  So in order each part
-has all the cotangents that others carry to its roots; in reverse order each finds the values that it reads.  What lies
-within two parts is computed twice, and its cotangents are carried on apart, which adds up to the same.
+No node is a root of two parts, and no part reads the roots of a part that was taken off before it.  So in this order
+each part finds all cotangents of its roots, and in the reverse order each part finds the values that it reads.  A node
+within two parts is computed twice; each part propagates its share of the node's cotangent, and the shares add up.
 
-**A new segment** is one time round the user's loop.  A loop records some kind of operation once each time round.  Cut
-before each of its occurrences, the recording falls into segments, most of them alike.  Every kind that occurs often
-enough is tried; the best is the one for which least has to be compiled and called:
+**A new segment** is one iteration of the user's loop.  Each iteration records some kind of operation once.  If the
+recording is cut before each occurrence of that kind, most of the segments are alike.  Every kind that occurs often
+enough is tried; the best kind is the one for which least has to be compiled and called:
 
     cost    operations in segments that differ  +  number of segments
 
-The end of a recording that adds up losses in a list, say, is as long as the loop.  In another order than that of
-creation each sum stands where it could have been done, and is cut with the rest:
+If a recording ends by adding up a list of losses, this end is as long as the loop.  So a second order is tried beside
+the order of creation: each sum follows its operands at once, and is cut with their iteration:
 
     by creation     h1 l1 h2 l2 h3 l3 s1 s2 s3
-    as possible     h1 l1 s1 h2 l2 s2 h3 l3 s3     each after what it needs; those of a second list stand there, too
+    as possible     h1 l1 s1 h2 l2 s2 h3 l3 s3     the sums of a second list would stand there, too
 """
 
 from __future__ import annotations
@@ -36,50 +36,50 @@ from .record import ALIASES
 from .segment import Rules, Segment, Unfit, machine_code
 from .walk import by_number
 
-#: The times that something must stand in a recording to be a loop, and a length that is too short to be looked at.
+#: The occurrences of a kind that make a loop, and the length of a recording that may be cut, at least.
 REPEATS, SHORTEST = 4, 48
-#: Operations of one segment: more are compiled with the rest of the recording, or not at all.
+#: The most operations of one segment: a longer piece is compiled with the whole recording, or not at all.
 LARGEST = 400
-#: The latest operations of a recording, which say where it is cut.
+#: The number of latest operations in a recording that decide where it is cut.
 MOST = 4000
-#: Kinds that are tried, from the one that occurs least often.
+#: The number of kinds that are tried, beginning with the one that occurs least often.
 KINDS = 24
-#: The most operations in segments that differ: so many, and such a share of the recording (if all is random, .3).
+#: The most operations in segments that differ: this number plus this share of the recording (.3 in a random one).
 DISTINCT = 16, 0.25
-#: Segments that are tried, of those that end in a node of one kind.
+#: The most known segments that are tried for the kind of node that a recording ends in.
 TRIED = 64
-#: A segment that is kept has some 80 KB of machine code and more: it weighs as much as so many nodes (`programs`).
+#: The weight of a cached segment, in nodes of `session.programs`: it has 80 KB of machine code or more.
 WEIGHT = 1500
 
-#: New segments of one recording from which on it is none of a loop, if they have more than such a share of its nodes.
+#: A recording with this many new segments is not a loop's if they have more than this share of the nodes taken off.
 NEW = {4: 0.5, 8: 0.25}
 
-#: By the kind of node that they end in, and whether gradients went through: the latest first.
+#: Segments by (the kind of their last node, True if gradients go through): the latest first.
 segments = namespace("segment")
 
-#: A part: its segment, and the nodes of that by their places.
+#: A part of a recording: its segment, and the nodes of the recording at the segment's places.
 Part = tuple[Segment, tuple[Node, ...]]
 
 
 class Cut:
-    """A recording that is cut into parts, the latest first: how many of their segments are new, and which leaves and
-    targets at its ends are pending and wanted."""
+    """A recording that is cut into `parts`, the latest first; the number of `new` segments; and the `pending` leaves
+    and targets at its beginning, whose values are needed."""
 
     def __init__(self, roots: Sequence[Node], targets: AbstractSet[Node], rules: Rules | None) -> None:
-        """Cut what some nodes need.  Raises Unfit; no node has changed then.
+        """Cut the nodes that some roots depend on.  Raises Unfit if that fails, before any node changes.
 
-        roots      what gradients are asked of, or a pending value; then others that are wanted with it
-        targets    where gradients end, beside leaves
-        rules      those of gradients that go through the history; None: none do
+        roots      the node whose gradients or value is asked for, then nodes that are wanted with it
+        targets    the nodes at which gradients end, beside leaves
+        rules      the function that runs the rules of a segment; None: no gradients are asked for
         """
         self.parts: list[Part] = []
         self.pending: dict[Node, None] = {}
         self.new = 0
         self._targets, self._rules, self._tracks, self._wanted = targets, rules, rules is not None, frozenset(roots[1:])
         self._known: dict[Kind, list[Segment]] = {}
-        self._ends: set[Node] = set()  # targets, and leaves that were met
-        self._gone: set[Node] = set()  # roots of what was taken off
-        self._made = 0  # nodes of new segments
+        self._ends: set[Node] = set()  # targets, and the leaves that were reached
+        self._gone: set[Node] = set()  # roots of the parts taken off
+        self._made = 0  # number of nodes in new segments
         root, *beside = dict.fromkeys(roots)
         for node in targets:
             self._is_end(node)
@@ -97,14 +97,14 @@ class Cut:
                     raise Unfit
 
     def _takes(self) -> bool:
-        """Take off what known segments recognise at the end.  False where none does."""
+        """Take known segments off the end of the recording; False if none fits."""
         kind, count = self._frontier[-1].kind, len(self.parts)
         self._known[kind] = segments.get((kind, self._tracks), [])
         machine_code().take_known(self._known, self._frontier, self.parts, self._gone, self._ends, self._is_end)
         return len(self.parts) > count
 
     def _is_end(self, node: Node) -> bool:
-        """True if gradients end here: a leaf, or a target."""
+        """True if gradients end at this node: it is a leaf, or a target."""
         leaf = node.leaf
         if leaf is None and node not in self._targets:
             return False
@@ -116,7 +116,7 @@ class Cut:
         return True
 
     def _make(self, nodes: Sequence[Node]) -> None:
-        """Make the segment of the nodes that the frontier ends in."""
+        """Make a segment of these nodes, which are the end of the recording."""
         inside = set(nodes)
         roots = [n for n in reversed(self._frontier) if n in inside]
         segment = Segment(nodes, roots, self._rules, self._wanted)
@@ -127,13 +127,13 @@ class Cut:
         segments.put(key, known, WEIGHT * len(known))
 
     def _fits(self, nodes: Sequence[Node]) -> bool:
-        """True if the nodes of the frontier that are among these are the latest of it."""
+        """True if the frontier nodes among these nodes are the latest of the frontier."""
         inside = set(nodes)
         width = sum([node in inside for node in self._frontier])
         return width > 0 and all([node in inside for node in self._frontier[-width:]])
 
     def _open(self) -> list[Node]:
-        """The latest of what is to be computed or gone through for the frontier, as it was recorded."""
+        """The latest nodes that the frontier needs for values or gradients, at most `MOST`, by creation."""
         heap = [(-node.number, k, node) for k, node in enumerate(reversed(self._frontier))]
         seen = set(self._frontier)
         found: list[Node] = []
@@ -163,9 +163,9 @@ class Cut:
 
 
 def _as_possible(created: Sequence[Node]) -> list[Node]:
-    """By the latest of the nodes that it depends on and that depend on none, then by how far it is from one.
+    """Sort nodes by the latest source that they depend on (a node that reads none of them), then by distance from one.
 
-    In this order, too, no node stands before what it reads.
+    In this order, too, each node follows the nodes that it reads.
     """
     place: dict[Node, tuple[float, int]] = {}
     for node in created:
@@ -179,10 +179,10 @@ def _as_possible(created: Sequence[Node]) -> list[Node]:
 
 
 def _top_segment(created: Sequence[Node], fits: Callable[[Sequence[Node]], bool], is_rest: bool) -> Sequence[Node]:
-    """The last segment of a recording.  Raises Unfit where it does not fall into segments that are alike.
+    """The last segment of a recording.  Raises Unfit if the recording has no segments that are alike.
 
-    fits      whether some nodes may be a segment
-    is_rest   what came later was cut already: what does not repeat is then the beginning, and one segment
+    fits      a function that returns True if the nodes may be a segment
+    is_rest   True after parts were taken off: nodes that do not repeat are then the recording's beginning, one segment
     """
     found: list[tuple[int, Sequence[Node]]] = []
     for nodes in (created, _as_possible(created)):
@@ -200,7 +200,7 @@ def _top_segment(created: Sequence[Node], fits: Callable[[Sequence[Node]], bool]
 
 
 def _best(kinds: Sequence[Kind]) -> tuple[int, int]:
-    """The last place to cut at, of the kind for which that costs least, and its cost; -1: none is good enough."""
+    """The last place to cut at, for the kind with the least cost, and that cost; -1: no kind is good enough."""
     places: dict[Kind, list[int]] = {}
     for i, kind in enumerate(kinds):
         places.setdefault(kind, []).append(i)
@@ -209,7 +209,7 @@ def _best(kinds: Sequence[Kind]) -> tuple[int, int]:
     if not costs:
         return -1, 0
     least = min([cost for cost, _ in costs])
-    # Of those that are as good the first: what the body of the loop begins with, where least is carried over.
+    # Of kinds with nearly equal costs take the first to occur: the loop's body begins there, and least is carried over.
     cost, place = min([c for c in costs if c[0] <= 1.1 * least + 2], key=lambda c: c[1][0])
     return place[-1], cost
 
@@ -217,7 +217,7 @@ def _best(kinds: Sequence[Kind]) -> tuple[int, int]:
 def _cost(kinds: Sequence[Kind], places: Sequence[int]) -> int | None:
     """The cost of cutting at these places: operations in segments that differ, and the number of segments.
 
-    None where too many are in segments that differ.
+    None if too many operations are in segments that differ.
     """
     found = [tuple(kinds[a:b]) for a, b in pairwise([*places, len(kinds)])]
     distinct = sum([len(s) for s in set(found)]) + places[0]

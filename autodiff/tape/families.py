@@ -1,10 +1,9 @@
-"""Asks that machine code answers (`answered`): of a recording that is known, or that is known at another size.
+"""Asks that machine code answers (`answered`), because their recording is known, or known at another size.
 
-A family is what is left of a kind, or of an Out, without numbers.  A key of families says which program was recorded,
-the numbers beside it at which size: `without_numbers(key)` in Python, `known.described` by machine code.
-
-Plans for any numbers (`AnyPlans`) are learnt from two sizes (`sizes`).  Where machine code finds the family of an ask,
-a plan is made at its numbers, and named by the recording's own hash, by which it is answered.
+The family of a kind, or of an Out, is all of it except its numbers.  A key of families tells which program was
+recorded, and the numbers beside the key tell its size: `without_numbers` finds both in Python, `known.described` in
+machine code.  Plans for any numbers (`AnyPlans`) are learnt from two sizes (`sizes`).  If machine code finds the family
+of an ask, a plan for its numbers is made and cached under the hash of the recording, by which the ask is answered.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from .tier import AtSize, SizedTier
 
 # ---------------------------------------------------------------- plans for any size
 
-#: Extents below this are small: where planning decides by size, it mostly does at 256.
+#: Extents below this are small: where the compiler's planning depends on a size, the limit is mostly 256.
 SMALL = 257
 
-#: Held while it is noted which plans were made.
+#: Held while `AnyPlans.made` is read or changed.
 _lock = held_over_fork(threading.RLock())
 
 
@@ -45,10 +44,10 @@ _lock = held_over_fork(threading.RLock())
 class AnyPlans:
     """Plans for any numbers that fit.
 
-    positions  of the unknown numbers
-    expected   all numbers of the key, from the unknown ones      is_fit   whether rules would decide the same
-    tiers      of the program at large extents, and at small ones
-    made       the plans for some numbers, which are valid as long as this is
+    positions  the places of the unknown numbers among all numbers of a key
+    expected   a function from the unknown numbers to all numbers;  is_fit: one that tells if rules decide as before
+    tiers      the tier of the program for large extents, and the one for small extents
+    made       the plans that were made for single sizes; `drop` invalidates them
     """
 
     positions: Sequence[int]
@@ -60,11 +59,11 @@ class AnyPlans:
     made: WeakSet[Plan]
 
     def unknown(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        """The unknown ones of them."""
+        """The unknown numbers among all numbers of a key."""
         return tuple([numbers[p] for p in self.positions])
 
     def at(self, numbers: tuple[int, ...]) -> AtSize | None:
-        """The thing that runs these numbers; None where a plan would be wrong."""
+        """The object that runs the program at these numbers; None if a plan for them would be wrong."""
         values = self.unknown(numbers)
         if min(values) < LEAST or self.expected(*values) != numbers or not self.is_fit(*values):
             return None
@@ -72,7 +71,7 @@ class AnyPlans:
         return AtSize(fitting[0] if fitting else self.tiers[max(values) < SMALL], values)
 
     def plan(self, numbers: tuple[int, ...]) -> Plan | None:
-        """The plan for these numbers; None as above."""
+        """A new plan for these numbers; None as for `at`."""
         run = self.at(numbers)
         if run is None:
             return None
@@ -83,7 +82,7 @@ class AnyPlans:
         return plan
 
     def drop(self) -> None:
-        """A method was registered that changes what the rules would record."""
+        """Forget all plans that were made, as a newly registered method changes what the rules would record."""
         with Paused(), _lock:
             made = [*self.made]
         for plan in made:
@@ -91,15 +90,15 @@ class AnyPlans:
 
 
 class Form:
-    """Recordings that differ in numbers alone.
+    """Recordings that differ only in numbers.
 
-    key        of one of them: it holds what the hash knows by its address
-    samples    numbers that came, and what plans of these are found by, while there are no plans for any
-    any        plans for any numbers;  is_answered: machine code answers asks by them
-    leaves, past, ranks    of an ask, as plans and `known.answer_of` have them; the places of what is given up, None: of
-                           all of the history
-    answer     plans for any, and machine code's answer to such an ask by the one of these that was named last
-    room       beside plans for any: for numbers that get plans of their own, the first ones and those that come again
+    key        the key of one of them; it keeps the objects alive that the hash knows by their addresses
+    samples    numbers that came -> the key of their plan, or None once there are plans for any numbers
+    any        plans for any numbers, or None;  is_answered: True if machine code answers asks by these plans
+    leaves, ranks    of an ask, as in plans and `known.answer_of`
+    past       the places of the nodes that an ask releases; None: of all nodes of the history
+    answer     (plans for any numbers, machine code's answer by the latest plan that they made)
+    room       decides, if there are plans for any, which numbers get a plan: the first ones, and those that come again
     """
 
     __slots__ = ("__weakref__", "answer", "any", "is_answered", "key", "leaves", "past", "ranks", "room", "samples")
@@ -119,11 +118,11 @@ class Form:
     def note_answered(
         self, plan: Plan, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None, ranks: Sequence[int]
     ) -> None:
-        """There are plans for any size: machine code finds others like this from now on.
+        """Let machine code answer asks of this form at any size, as there are plans for any size.
 
-        order      the recording in canonical order;  given_up, ranks: as `known.answer_of` has them
+        order      the recording in canonical order;  given_up, ranks: as in `known.answer_of`
         """
-        machine.note_repeated()  # that sizes differ does not matter to who records it
+        machine.note_repeated()  # the native recorder pays off, as it records all sizes alike
         if self.is_answered or not is_only_run(plan, ask):
             return
         number = {node: place for place, node in enumerate(order)}
@@ -132,10 +131,10 @@ class Form:
         self.is_answered = _named.any = True
 
 
-#: By the hash of their family; those that were met without machine code by their keys without numbers, and noted by
-#: their length.
+#: Forms by the hash of their family.  A form that was met without machine code stands under its key without numbers;
+#: an entry under the length of that key says that there is one.
 forms = namespace("form")
-#: `any`: a form is answered; else a walk without numbers would find nothing.
+#: `any`: True if machine code answers some form; else the walk for a hash without numbers is left out.
 _named = owned(lambda: SimpleNamespace(any=False), lambda named: named.__init__(any=False))
 
 
@@ -143,7 +142,7 @@ _named = owned(lambda: SimpleNamespace(any=False), lambda named: named.__init__(
 
 
 def without_numbers(key: tuple) -> tuple[tuple, tuple[int, ...]]:
-    """An exact key without its numbers, and these in order."""
+    """An exact key without its numbers, and the numbers in order."""
     purpose, parts, *rest = key
     numbers: list[int] = []
     left = tuple([_without_numbers(part, numbers) for part in parts])
@@ -164,9 +163,9 @@ def _without_numbers(part: Any, numbers: list[int]) -> tuple:
     return kind.op, left, out.requires_grad, out.weak, kind.released, *others
 
 
-#: Stand-ins for numbers: of no class that a parameter is of.
+#: Stand for numbers in a key: no parameter is one of these classes.
 _INT, _FLOAT = int, float
-#: A constant that is larger is no count.
+#: The largest float constant that may be a count: larger floats skip integers.
 _MOST_COUNT = 2.0**53
 
 
@@ -178,7 +177,7 @@ def _left(value: Any, numbers: list[int]) -> Any:
 
 
 def is_count(value: Any) -> bool:
-    """True for the value of a constant that may be a count, as that of a mean: a float that is a whole number."""
+    """True for the value of a constant that may be a count of elements (in a mean, say): a float without a fraction."""
     return type(value) is float and value.is_integer() and 0 < abs(value) <= _MOST_COUNT
 
 
@@ -187,12 +186,12 @@ def _constant(params: tuple, numbers: list[int]) -> tuple:
     if is_count(value):
         numbers.append(int(value))
         return _FLOAT, dtype
-    return repr(value), dtype  # -0.0 is another constant than 0.0
+    return repr(value), dtype  # by text -0.0 differs from 0.0
 
 
 def form_of(key: tuple, found: Reading | None = None) -> tuple[Form | None, tuple[int, ...]]:
-    """The form of a key, (purpose, parts, ...), and its numbers.  None where plans are not for any size now, as in a
-    profile.
+    """The form of a key, (purpose, parts, ...), and its numbers.  None while plans for any size are off, as in a trace
+    or a profile.
 
     found    the recording as machine code read it
     """
@@ -219,13 +218,13 @@ def form_of(key: tuple, found: Reading | None = None) -> tuple[Form | None, tupl
 
 
 def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool = False) -> Any:
-    """Answer an ask, if it is known how, at this size or at any; None: it is not, or not any more.
+    """Have machine code answer an ask, if there is a plan for its size or for any size; None if there is no valid one.
 
-    now     the recording that ends with it, if one does;  small: weak references to handles of small results
-    is_released    the history of the results is given up
+    now     the recording that the ask ends, or None;  small: weak references to handles of small results
+    is_released    True if the ask releases the history of the results
 
-    Gives True; a list of leaves whose post-accumulate hooks are due, each with its node, which nothing else may hold
-    any more; of gradients of tensors [the plan's results, the answer].
+    Returns True; or a list of the leaves whose post-accumulate hooks are due, each with its node, to which nothing else
+    may refer any more; or, for gradients of tensors, [the plan's results, the answer].
     """
     native = machine.asks
     if native is None:
@@ -245,7 +244,7 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
 
 
 def _with_calls(found: list) -> tuple | None:
-    """The answer to a recording whose calls have keys of their own, as `_at_size` gives it.   found: hash and calls"""
+    """The answer to a recording with custom calls, in the form of `_at_size`.   found: [hash, nodes of the calls]"""
     key, nodes = found
     keys = known.keys_of(nodes)
     entry = None if keys is None else plans.get((key, keys))
@@ -256,10 +255,10 @@ def _with_calls(found: list) -> tuple | None:
 
 
 def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
-    """The answer to a recording that has a plan for any size, its hash, what is run, and nothing; None for none.
+    """(answer, hash, what runs the program, None) for a recording with plans for any size; None if there are none.
 
-    A size that is expected again gets a plan of its own, which its hash names from now on.  What is held meanwhile
-    counts as something that may be asked for.
+    A size that is expected again gets a plan of its own, cached under the hash.  A node that a variable here refers to
+    counts as a live result while machine code reads the recording.
     """
     found = known.described(ask, small, (), tracks, 0)
     form: Form | None = None if found is None or found[6] is None else forms.get(found[6])
@@ -279,7 +278,7 @@ def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
         answer = known.answer_of(plan, ask, order, (), own, form.ranks)
         form.answer = sizes, answer
         plans.put(exact, answer)
-        if form.any is not sizes:  # they were dropped meanwhile
+        if form.any is not sizes:  # another thread has dropped the plans for any size
             known.forget(plan)
         return answer, exact, None, None
     run = sizes.at(numbers)

@@ -1,15 +1,15 @@
-"""Asks of recordings that are known: found by their keys, and answered by their plans.
+"""Asks about known recordings: their plans are found by key, and machine code runs these plans if it can.
 
-An ask names what is wanted of a recording:
+The purpose of an ask:
 
     VALUE       values of pending nodes
-    BACKWARD    gradients of results, added to the `.grad` of all leaves that they were made from
-    TENSORS     gradients of results with respect to tensors, which all have to be reached;  SOME: which need not
+    BACKWARD    gradients of results, added to the `.grad` of all leaves that the results depend on
+    TENSORS     gradients of results with respect to tensors, all of which have to be reached;  SOME: they need not be
     NODES       gradients for a function's caller, as arrays (`ad.grad(f)`)
 
-Machine code gives a hash of what `walk.structure` says (`codegen.runtime.recording_hash`).  `plans` has plans by these
-hashes, as by exact keys.  Where a plan only has to be run, machine code does all of it, and a `NativeAnswer` stands in
-its place (`codegen.runtime.recording_run`).  Without machine code the exact key is the only one.
+Machine code computes a hash of the description by `walk.structure` (`codegen.runtime.recording_hash`).  `plans` holds
+plans under these hashes and under exact keys.  If a plan only has to be run, the entry is a `NativeAnswer`, with which
+machine code does everything (`codegen.runtime.recording_run`).  Without machine code there are only exact keys.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .node import Kind, Leaf, Node, leaf_kind, out_of, released
 from .plan import Misfit, Plan, drops_inputs
 from .walk import Said, part_of
 
-#: The purposes of asks, as `codegen.runtime.recording_structs` says it.
+#: The purposes of asks, by the numbers of `codegen.runtime.recording_structs`.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
 
 
 class Ask(NamedTuple):
-    """A question about a recording: its purpose, and the nodes whose values are asked for, or gradients.
+    """A question about a recording: its purpose, and the nodes of which values or gradients are asked for.
 
-    seeds     of gradients: for each result its cotangent, None for one
-    also      nodes whose values are wanted in the same run
+    seeds     for gradients: the cotangent of each result, None for a cotangent of 1
+    also      further nodes whose values the same run has to compute
     targets   of `TENSORS`, `SOME` and `NODES`: the nodes that gradients are taken with respect to
     """
 
@@ -46,13 +46,13 @@ class Ask(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A recording as machine code reads it, with its numbers and without.
+    """The description of a recording by machine code, with numbers and without.
 
-    key       its hash, with the keys of its calls if there are any
-    order     its nodes in canonical order;  calls: which of them are calls
-    parts, wires    what an exact key says of them (`codegen.runtime.recording_families`)
-    states    of each node if it is pending (1) and to be stored (2)
-    family    the hash without numbers, None where no plan is for any size;  numbers: these
+    key       the hash; if there are custom calls, (hash, keys of the calls)
+    order     the nodes in canonical order;  calls: the places of custom calls in it
+    parts, wires    the contents of an exact key (`codegen.runtime.recording_families`)
+    states    for each node the sum of two bits: it is pending (1), its value is to be stored (2)
+    family    the hash without numbers, None if no plan can serve any size;  numbers: the numbers that it leaves out
     """
 
     key: Any
@@ -66,18 +66,18 @@ class Reading(NamedTuple):
 
     @property
     def plan(self) -> Plan | None:
-        """The plan of this key, if there is one that is valid."""
+        """The cached plan of the key; None if there is no valid one."""
         entry = plans.get(self.key)
         plan = None if entry is None else plan_of(entry)
         return plan if plan is not None and plan.valid else None
 
     @property
     def kept(self) -> list[Node]:
-        """The nodes that are to be stored."""
+        """The nodes whose values are to be stored."""
         return list(compress(self.order, [state & 2 for state in self.states]))
 
     def said(self, past: Sequence[Node]) -> Said:
-        """The recording as `walk.structure` says it.   past: the history that gradients go through"""
+        """The description of the recording as `walk.said` gives it.   past: the history that gradients go through"""
         order, states, words = self.order, self.states, memoryview(self.wires).cast("i")
         number = {n: i for i, n in enumerate(order)}
         inside = frozenset(past)
@@ -93,7 +93,7 @@ class Reading(NamedTuple):
         return parts, number, order, self.kept
 
     def with_calls(self, keys: dict[int, Any]) -> Reading:
-        """A copy with other keys of some calls, by their places."""
+        """A copy with other keys for some custom calls.   keys: by the places of the calls"""
         if not keys:
             return self
         key, own = self.key
@@ -101,10 +101,10 @@ class Reading(NamedTuple):
 
 
 def described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, held: int) -> Any:
-    """The answer of machine code about a recording; None without it, and where no key says all (hooks).
+    """Machine code's description of a recording; None without machine code, or if no key can describe it (hooks).
 
-    small, live   small live results, which are asked for as well: handles, or nodes
-    held          how many lists of the caller hold the history
+    small, live   small live results, which are computed too: weak references to handles, or nodes
+    held          the number of the caller's lists that refer to the nodes of the history
     """
     native = machine.asks
     if native is None:
@@ -114,7 +114,7 @@ def described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, 
 
 
 def read(ask: Ask, live: Sequence[Node], tracks: bool) -> Reading | None:
-    """A recording as machine code reads it; None as above.  Of gradients one list holds the history."""
+    """The Reading of a recording; None as for `described`.  For gradients, one list of the caller has the history."""
     found = described(ask, None, live, tracks, int(ask.purpose != VALUE))
     if found is None:
         return None
@@ -135,14 +135,14 @@ def plan_of(entry: Any) -> Plan:
 
 
 def keys_of(nodes: Sequence[Node]) -> tuple | None:
-    """The keys of calls; None where one of them does not say everything: of an object that has changed, say."""
+    """The keys of custom calls; None if a key cannot name everything that its rule reads (a changed object, say)."""
     met: dict[int, tuple] = {}
     keys = tuple([n.call.key(met) for n in nodes])
     return keys if all([n.call.is_pure for n in nodes]) else None
 
 
 def computed(answer: Any, nodes: Sequence[Node]) -> tuple | None:
-    """The inputs of an answer that are computed from the numbers of calls; None where these are other ones."""
+    """The inputs of an answer that are computed from the numbers of calls; None if they cannot be computed."""
     formulas = answer.plan.formulas
     if formulas is None:
         return ()
@@ -157,7 +157,7 @@ def computed(answer: Any, nodes: Sequence[Node]) -> tuple | None:
 
 
 def forget(plan: Plan) -> None:
-    """Find a plan no more, which is not valid any more; not another that was made under its key since."""
+    """Mark a plan as invalid and remove it from the cache; a newer plan under one of its keys stays."""
     plan.valid = False
     for key in plan.keys:
         entry = plans.get(key)
@@ -166,19 +166,19 @@ def forget(plan: Plan) -> None:
 
 
 def is_only_run(plan: Plan, ask: Ask) -> bool:
-    """True if machine code can do all that answers an ask."""
+    """True if running the plan by machine code is all that the ask needs."""
     if machine.asks is None or plan.copies or plan.executable is None or plan.relied:
         return False
     reached = [place for place in plan.grads if place is not None]
     if ask.purpose == BACKWARD and not 0 < len(set(reached)) == len(reached):
-        return False  # a gradient is no result of its own
+        return False  # no gradient is reached, or two of them are one result
     return all([place is None or is_result for place, is_result in zip(plan.grads, plan.computed, strict=True)])
 
 
 def note_kinds(order: Sequence[Node], leaves: Sequence[int], given_up: Sequence[Node]) -> None:
-    """Make the kinds that an answer gives: of gradients of leaves, and of what is given up.  Machine code finds them.
+    """Make the kinds that machine code gives to nodes: those of leaves' gradients, and those of released nodes.
 
-    leaves    their places in the order
+    leaves    the places of the leaves in the order
     """
     for place in leaves:
         out = order[place].kind.out
@@ -192,11 +192,11 @@ def answer_of(
     plan: Plan, ask: Ask, order: Sequence[Node], calls: Sequence[int], given_up: Sequence[Node] | None,
     ranks: Sequence[int],
 ) -> Any:  # fmt: skip
-    """Machine code's answer to an ask, where its plan only has to be run.
+    """The `NativeAnswer` to an ask whose plan only has to be run.
 
-    order, calls    the recording in canonical order, and which of its nodes are calls
-    given_up   what of the history is given up with the ask, if it is; None: all of it
-    ranks      of gradients of tensors: in which order the plan has them
+    order, calls    the nodes of the recording in canonical order, and the places of its custom calls
+    given_up   the nodes whose history the ask releases; None: all nodes
+    ranks      for gradients of tensors: their order in the plan
     """
     formulas = plan.formulas
     places = {} if formulas is None else {place: k for k, place in enumerate(formulas.places)}

@@ -1,15 +1,15 @@
-"""Results of functions that are not what they seem: a leak of a trace, an array that has lost a gradient.
+"""Checks of the results of functions: tensors that leak from a trace, and arrays that have lost a gradient.
 
-A set, a function or an object of some class is a leaf of a result: a tensor in it would be the one that was traced.
+A set, a function or an object of some class is a leaf of a result: a tensor inside it would be the traced one.
 
-An array that was made for plain code may depend on a tensor that is no argument:
+A function that is called with arrays gives an array, which may depend on a tensor that is no argument:
 
     f = ad.jit(lambda x: (w * x).sum())     w requires grad
-    y = f(array)                            an array, as no argument is a tensor: it is noted
-    (y + penalty(w)).backward()             w would get the gradient of one of both: a warning at this line
+    y = f(array)                            an array, as no argument is a tensor: the array is noted
+    (y + penalty(w)).backward()             w would get the gradient of the penalty alone: a warning at this line
 
-The warning is given where one takes part in what is recorded.  Only calls that go by Python are noted, the first ones
-of each signature; what NumPy made of one is not known, nor is a number that machine code records.
+The warning is given where a noted array becomes an operand.  Only results of calls in Python are noted, the first ones
+of each signature; arrays that NumPy computes from them are not, and numbers that machine code records are not checked.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from .node import Node
 from .record import ARGUMENT, state
 from .walk import reached
 
-#: The most objects behind a leaf that are looked through.
+#: The most objects that are searched behind a leaf.
 _LIMIT = 10_000
-#: Leaves that hold nothing.
+#: Classes of leaves that hold no other objects.
 BARE = (type(None), bool, int, float, complex, str, bytes)
-#: Classes of objects that any object leads to, and that are not its own.
+#: Classes of objects that every object refers to, but that do not belong to it.
 _SHARED = (type, ModuleType)
 _NOTHING_OF_A_TRACE = (*BARE, *_SHARED, Tensor)
 
 
 def is_traced(node: Node, since: float = 0) -> bool:
-    """True if a value depends on an argument of a trace; of one whose arguments have numbers from `since` on."""
+    """True if a value depends on an argument of a trace.   since: only arguments with numbers from it on count"""
     found = reached([node], lambda n: n.inputs if n.value is None else ())
     return any(n.kind.op is ARGUMENT and n.number >= since for n in found)
 
 
 def check_leaves(leaves: Sequence[Any], name: str, transformation: str, since: float = 0) -> None:
-    """Raise DispatchError where a leaf of a result holds a tensor that was traced."""
+    """Raise DispatchError if a leaf of a result holds a traced tensor."""
     for x in leaves:
         if not isinstance(x, _NOTHING_OF_A_TRACE) and (held := _held(x, since)) is not None:
             kind = "a function" if isinstance(x, FunctionType) else with_article(type(x).__name__)
@@ -65,7 +65,7 @@ def _mend(x: Any) -> str:
 
 
 def _held(x: Any, since: float) -> Tensor | None:
-    """A traced tensor among the objects that this one refers to, the nearest first."""
+    """The nearest traced tensor among the objects to which an object leads by references; None if there is none."""
     seen = {id(x)}
     level = [x]
     while level and len(seen) < _LIMIT:
@@ -83,7 +83,7 @@ def _held(x: Any, since: float) -> Tensor | None:
 
 
 def _referents(x: Any) -> Sequence[Any]:
-    """The objects that an object holds: of a function those it captured, not the globals of its module."""
+    """The objects to which an object refers: of a function those that it captured, not the globals of its module."""
     if isinstance(x, FunctionType):
         return [x.__closure__, x.__defaults__, x.__kwdefaults__, vars(x)]
     return gc.get_referents(x)
@@ -91,18 +91,18 @@ def _referents(x: Any) -> Sequence[Any]:
 
 # ---------------------------------------------------------------- lost gradients
 
-#: By address: what gives the array (a weak reference) or the NumPy scalar (which takes none), and what is said of it.
+#: By address: a callable that gives the array (a weak reference) or the NumPy scalar (which has none), and a text.
 LOST: dict[int, tuple[Any, str]] = {}
-#: The number of these that are kept: a scalar stays in memory as long as it is here.
+#: The most entries of LOST: a scalar stays in memory as long as it has an entry.
 _MOST = 64
 
 
 def note_lost(results: Sequence[Any], function: str, what: str) -> list[Any]:
-    """Note results of a function that closes over `what`, which requires grad; those to give to the user.
+    """Note the results of a function that closes over `what`, which requires grad; returns the results for the user.
 
-    They are arrays like any other, but their dtype is an object of its own: machine code that records arrays knows
-    dtypes by their addresses, and leaves others to Python.  In a rule nothing is noted: there a second derivative
-    through what has no history is an error.
+    The noted arrays are usual arrays, but each has a new dtype object: machine code that records arrays knows dtypes by
+    address, and leaves arrays of other dtypes to Python.  In a rule nothing is noted: there a second derivative through
+    a result without a history is an error.
     """
     told = f"{function} closes over {what} that requires grad"
     found = []
@@ -122,12 +122,12 @@ def _noted(x: Any, told: str) -> Any:
     made = np.empty(x.shape, np.dtype(x.dtype, copy=True))
     made[...] = x
     place = id(made)
-    LOST[place] = ref(made, partial(LOST.pop, place)), told  # no Python runs in it, to be interrupted
+    LOST[place] = ref(made, partial(LOST.pop, place)), told  # runs no Python, so no interrupt stops it
     return made
 
 
 def warn_of_lost(x: Any) -> None:
-    """Warn, once per line, of an array that takes part in what is recorded and has lost a gradient."""
+    """Warn, once per line, if an operand of a recorded operation is an array that has lost a gradient."""
     found = LOST.get(id(x))
     if found is None or found[0]() is not x or not MODE.get().tracks:
         return

@@ -1,7 +1,7 @@
 """Leaves: nodes that hold given data, arrays and numbers.
 
-An array of the user's is locked or copied (`loans`); a number is a run-time argument, so that its value
-is in no key, but in the library's own rules a constant of the graph.
+A user's array is copied or locked (`loans`).  A number is a run-time argument of the graph, so its value is in no
+key; in the library's own rules a number is a constant of the graph.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ _I32, _I64 = DTYPES["i32"], DTYPES["i64"]
 
 
 def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None = None) -> Tensor:
-    """A handle on given data, which nobody else may write to.  The array must be C-contiguous."""
+    """A handle on given data, to which nothing else may write.  The array must be C-contiguous."""
     return handle(leaf_node(array, requires_grad, identity))
 
 
 def copied_natively(array: np.ndarray) -> Tensor | None:
-    """A constant with a copy of an array whose like was met before; None where Python has to look at it."""
+    """A constant with a copy of an array, if machine code has learnt the kind for such arrays (`learn`); else None."""
     found: Tensor | None = None if machine.asks is None else machine.asks.copy_leaf(array)
     return found
 
 
 def learn(array: np.ndarray, kind: Kind) -> None:
-    """The kind of constants with a copy of arrays like this one, of one of the library's own dtypes."""
+    """Tell machine code the kind of constants with a copy of an array like this one, of one of the library's dtypes."""
     if machine.asks is not None:
         machine.asks.learn_leaf(array, kind)
 
 
 def known_kind(array: np.ndarray) -> Kind | None:
-    """The kind of constants with the values of an array, which machine code knows from now on; None: it cannot."""
+    """The kind of constants with the values of an array, which machine code learns; None if it cannot learn it."""
     dtype = array.dtype
-    # Not a copy of one of the library's own, which may go.
+    # Machine code knows dtypes by address, and a copy of one of the library's dtypes may be freed.
     if array.ndim > MOST_EXTENTS or dtype not in KNOWN_DTYPES or dtype is not np.dtype(dtype.type):
         return None
     kind = _kind_of_data(array, False)
@@ -58,10 +58,10 @@ def known_kind(array: np.ndarray) -> Kind | None:
 
 
 def taken(array: Any, dtype: np.dtype) -> Tensor:
-    """A user's array, or NumPy scalar, as a constant tensor.
+    """A constant tensor of a user's array, or of a NumPy scalar.
 
-    An array that owns its memory is locked until the next ask (`loans`); any other is copied, unless nobody
-    can write to it.  Met while tracing it is a hidden input: what it holds at each call counts.
+    The array is copied, or locked until the next ask (`loans`), unless nothing can write to it.  In a trace it is a
+    hidden input: each call uses its present contents.
     """
     if LOST:
         warn_of_lost(array)
@@ -78,7 +78,7 @@ def taken(array: Any, dtype: np.dtype) -> Tensor:
 
 
 def _owned(array: Any, dtype: np.dtype) -> np.ndarray:
-    """A C-contiguous array of these values that nobody else can write to; not copied when it is one."""
+    """A C-contiguous array of these values to which nothing else can write: the array itself if it is one."""
     if type(array) is np.ndarray and array.dtype == dtype:
         flags = array.flags
         if flags.owndata and flags.c_contiguous and not flags.writeable:
@@ -87,7 +87,7 @@ def _owned(array: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def leaf_node(value: Any, requires_grad: bool = False, identity: Leaf | None = None) -> Node:
-    """A node that holds `value`; with `requires_grad`, one that gradients accumulate in."""
+    """A node that holds `value`; with `requires_grad`, a leaf at which gradients accumulate."""
     kind = _kind_of_data(value, requires_grad)
     if requires_grad:
         return rich_node(kind, (), value, leaf=identity or Leaf())
@@ -107,7 +107,7 @@ def _kind_of_data(value: Any, requires_grad: bool) -> Kind:
     return kind
 
 
-#: Kinds of leaves by shape, dtype and requires_grad: making an Aval to ask for one costs a microsecond.
+#: Kinds of leaves by shape, dtype and requires_grad: a lookup by Aval would take a microsecond more, to make the Aval.
 _KINDS_OF_DATA: dict[tuple, Kind] = {}
 
 
@@ -117,7 +117,7 @@ _CONSTANTS: dict[tuple[str, np.dtype], Kind] = {}
 
 
 def constant(value: complex, dtype: np.dtype | str) -> Tensor:
-    """A 0-d constant of the graph.  Another value is another graph: for numbers that rules state.
+    """A 0-d constant of the graph, for numbers that are written in rules: another value gives another graph.
 
     dtype may be a short name: `constant(0.5, "f64")`.
     """
@@ -143,9 +143,9 @@ _INT_RANGE = {d: (np.iinfo(d).min, np.iinfo(d).max) for d in (_I32, _I64)}
 
 
 def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
-    """A Python number taking part as `dtype`: a run-time argument, so its value is in no key.
+    """A tensor of `dtype` for a Python number, which is a run-time argument, so that its value is in no key.
 
-    In the library's own rules (`state.now.literal`) it is a constant of the graph instead.
+    In the library's own rules (`state.now.literal`) the number is a constant of the graph instead.
     Raises OverflowError for an int outside the dtype, DTypeError for a complex number where a real
     one is wanted.
     """
@@ -166,7 +166,7 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
     if type(value) is int:
         _fitting(dtype, value)
     now = state.now
-    if now.literal and not (now.tracing and type(value) is Symbol):  # in a trace it is known when the program runs
+    if now.literal and not (now.tracing and type(value) is Symbol):  # in a trace its value is known at each run
         return constant(value, dtype)
     t: Tensor = _new(kind.out.cls)
     t.node = data_node(kind, value)
@@ -175,7 +175,7 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
 
 
 def _fitting(dtype: np.dtype, value: Any) -> int:
-    """A number as an int.  Raises OverflowError for one that does not fit."""
+    """A number as an int.  Raises OverflowError for a number that does not fit the dtype."""
     value = int(value)
     if not fits(value, dtype):
         raise OverflowError(located(f"the number {value} does not fit {dtype_name(dtype)}"))
@@ -189,20 +189,20 @@ def fits(value: int, dtype: np.dtype = _I32) -> bool:
 
 
 def check_narrow(node: Node, dtype: np.dtype = _I32) -> None:
-    """Raise OverflowError for a number that does not fit where it takes part; a trace notes that it has to."""
+    """Raise OverflowError for an int64 number that is used as int32, and does not fit; a trace notes that it has to."""
     if dtype is _I32 and node.kind.out.aval.dtype is _I64:
         if node.value is None and state.now.captures is not None:
             state.now.narrowed.add(node)
-        elif all([n.kind.op is not ARGUMENT for n in needed([node])]):  # of a loop, or an example, nothing is known
+        elif all([n.kind.op is not ARGUMENT for n in needed([node])]):  # in a loop or an example no value is known
             if node.value is None:
                 force(node)
             _fitting(dtype, node.value)
 
 
 def as_number(t: Tensor) -> Tensor:
-    """The result of Python's operators on number arguments of a traced function alone: a number to what it meets later.
+    """Make a result of Python's operators on number arguments of a traced function a weak number too.
 
-    So `x * (n / 2)` has the dtype of x, as where n is Python's.
+    So `x * (n / 2)` has the dtype of x, as it has for a Python number n.
     """
     kind = t.node.kind
     out = out_of(kind.out.aval, kind.out.requires_grad, weak=True)
@@ -211,15 +211,15 @@ def as_number(t: Tensor) -> Tensor:
 
 
 def number_like_traced(value: Any, dtype: np.dtype, weak: bool) -> Tensor:
-    """A number that takes part like a number argument of a traced function, but has its value."""
+    """A number with a value, which dispatches and promotes as a number argument of a traced function does."""
     kind = leaf_kind(out_of(Aval((), dtype), weak=weak, number=not weak))
     return handle(data_node(kind, np.asarray(value, dtype)))
 
 
 def place_leaf(value: int) -> Tensor:
-    """A place in an array as a run-time argument; in a jit trace, which meets this one alone, a constant of the graph.
+    """A position in an array, as a run-time argument; in a jit trace, whose position is fixed, as a constant.
 
-    Kernels then know where elements come from: they need no test per element for it.
+    With a constant, kernels know where elements come from, and need no test for each element.
     """
     is_constant = state.now.outside and type(value) is not Symbol
     return constant(value, "i64") if is_constant else number_leaf(value, _I64)
@@ -238,11 +238,11 @@ def promoted(value: complex, dtype: np.dtype) -> np.dtype:
 _PROMOTED: dict[tuple[type, np.dtype], np.dtype] = {}
 
 
-# ---------------------------------------------------------------- what a rule is watched with (`watched`)
+# ---------------------------------------------------------------- watched numbers and arrays (`watched`)
 
 
 def _leaf_of_number(x: Watched, dtype: np.dtype, python: type) -> Tensor:
-    """The leaf of a number that a rule is watched with: its plan computes the number again."""
+    """The leaf of a watched number, which the plan computes again at each run."""
     watch = x._watch
     if state.now.literal or not watch.is_open:
         return number_leaf(plain(x), dtype)
@@ -256,7 +256,7 @@ def _leaf_of_number(x: Watched, dtype: np.dtype, python: type) -> Tensor:
 
 
 def _leaf_of_array(x: WatchedArray, dtype: np.dtype) -> Tensor:
-    """The leaf of an array that a rule is watched with: its plan takes the array that is there then."""
+    """The leaf of a watched array; at each run the plan takes the array that the rule would read then."""
     watch = x._watch
     if not watch.is_open or x.dtype != dtype:
         return taken(x._seen(), dtype)
@@ -266,6 +266,6 @@ def _leaf_of_array(x: WatchedArray, dtype: np.dtype) -> Tensor:
 
 
 def _packed(array: np.ndarray) -> np.ndarray:
-    """An array as native code takes it."""
+    """An array of these values that native code can read: C-contiguous and aligned."""
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")

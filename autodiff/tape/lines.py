@@ -1,7 +1,7 @@
 """The origins of the nodes of a trace: the user's lines, and the rules that recorded them.
 
-While a function is traced, `state.now.lines` holds the lines of its nodes, by their numbers; the nodes know nothing of
-it.  `freeze` hands them to the compiler's graph as origins (`codegen.ir.origin`), which every stage prints.
+While a function is traced, `state.now.lines` holds the lines of nodes, by the numbers of the nodes; the nodes have no
+lines.  `freeze` passes the lines to the compiler's graph as origins (`codegen.ir.origin`), which every stage prints.
 
     y = ad.sin(x)              # the user's line, of the node sin
     ad.grad(f)                 # the rule of sin records cos and mul: `Derived`, of the node sin
@@ -26,24 +26,24 @@ from ..frames import UserLine, nearest_line, short_name, user_frames, user_lines
 from ..tensor import AbstractTensor, Tensor
 from .node import Node, Primitive
 
-#: Places kept at a time; a trace of as many nodes would be no program that somebody looks at.
+#: The most places that are kept at a time: nobody inspects the trace of a larger program.
 _MOST = 200_000
 
-#: Entries of a container that are looked at for a name.
+#: The number of entries of a container that are searched for a name.
 _ENTRIES = 64
 
-#: Lines kept of functions that call each other.
+#: The most lines that are kept for nested calls.
 _DEPTH = 8
 
-#: Operations that give a value another node.
+#: Operations that only give a value another node.
 _NO_WORK = ("identity", "same")
 
-#: The functions that a declaration makes rules of (`ops.primitive`), by the names that they have there.
+#: The variables by which rules that `ops.primitive` makes refer to the functions of a declaration.
 _GIVEN = ("rule", "transpose", "vjp", "pull", "jvp", "push")
 
 
 class Rule(NamedTuple):
-    """A rule ("backward", "jvp" or "batch"): of which function, for which types, where it stands."""
+    """A rule ("backward", "jvp" or "batch"): its function, the types of the operands, and its place in the source."""
 
     kind: str
     function: str
@@ -56,9 +56,8 @@ class Rule(NamedTuple):
 
 
 class Derived:
-    """The place of a node that a rule recorded: rule and kind, of which node (by number), at which user's lines.
-
-    is_users    the rule is the user's, whose lines count
+    """The place of a node that a rule recorded: the rule, its kind, the number of the node `of` which it is the rule,
+    and the user's lines.   is_users: True for a user's rule, in which lines are noted too
     """
 
     __slots__ = ("_rule", "is_users", "kind", "lines", "of")
@@ -75,7 +74,7 @@ class Derived:
 
     @property
     def rule(self) -> Rule | None:
-        """The rule that recorded it."""
+        """The rule that recorded the node; None if it has no Python code."""
         if type(self._rule) is tuple:
             op, operands = self._rule
             code = rule_code(op, self.kind)
@@ -85,19 +84,19 @@ class Derived:
         return found
 
     def at(self, own: tuple[UserLine, ...]) -> Derived:
-        """A copy at a line of the rule's."""
+        """A copy with further lines, inside of the rule."""
         return Derived(self.kind, self._rule, self.of, (*own, *self.lines), True)
 
 
 class Lines:
-    """Places by the number of a node, while a function is traced: a line, several, or `Derived`.
+    """The places of nodes, by number, while a function is traced: each is a line, several lines, or a `Derived`.
 
-    is_whole  all is told: rules run also where what they record is known, and functions that call each other are named
-    is_lasting  of all that a thread records, not of one trace: no node is held, and nobody ends it
-    labels    the user's names of nodes;  origins: of the graph that was made last
-    trace     the trace, if it `is_whole`: the bodies of its loops are its own, as they were recorded in it
-    at        where what is recorded now belongs; None: to the present line
-    stop      the frame at which the user's program ends, as far as it is traced
+    is_whole  True: rules run even if their programs are known, and the lines of all nested calls are kept
+    is_lasting  True for the lines of all that a thread records, not of one trace: they hold no node, and do not end
+    labels    the user's names of nodes;  origins: those of the latest graph
+    trace     an object for the trace, if `is_whole`: the bodies of its loops are recorded for this trace alone
+    at        the place of nodes that are recorded now; None: the present line
+    stop      the frame at which the traced part of the user's program ends
     """
 
     __slots__ = ("at", "is_lasting", "is_whole", "labels", "origins", "places", "stop", "trace")
@@ -127,15 +126,15 @@ class Lines:
             self.places[node.number] = at
 
     def name(self, arguments: Sequence[Node], names: Iterable[str], f: Any) -> None:
-        """Tell the names of the arguments of f; their line is its definition."""
-        while hasattr(f, "__wrapped__"):  # a gradient of the user's function is a function of ours
+        """Set the names of the arguments of f; their place is the definition of f."""
+        while hasattr(f, "__wrapped__"):  # `ad.grad(f)`, say, wraps the user's function
             f = f.__wrapped__
         code = getattr(f, "__code__", None)
         self.labels.update(zip([n.number for n in arguments], names, strict=True))
         self.places.update(dict.fromkeys([n.number for n in arguments], UserLine(code, -1) if code else ()))
 
     def of(self, nodes: Iterable[Node]) -> Lines:
-        """The places of some nodes alone, to be kept with them."""
+        """A copy with the places of some nodes only, to be kept with these nodes."""
         found = Lines(is_whole=self.is_whole)
         found.end()
         for node in nodes:
@@ -144,7 +143,7 @@ class Lines:
         return found
 
     def _look_for_names(self, node: Node) -> None:
-        """Name what a node reads from outside after the variables that hold it."""
+        """Label the inputs of a node that come from outside of the trace by the variables that hold them."""
         unknown = [i for i in node.inputs if not i.inputs and i.value is not None and i.number not in self.labels]
         for frame in user_frames(sys._getframe(2), self.stop) if unknown else ():
             self.labels.update({i.number: label for i in unknown if (label := variable_of(i, frame))})
@@ -153,11 +152,11 @@ class Lines:
                 break
 
     def end(self) -> None:
-        """Let go of the frame when the trace has ended."""
+        """Drop the reference to the frame, after the end of the trace."""
         self.stop = None
 
     def copy(self, new: Node, node: Node) -> None:
-        """Give a node the lines and the name of the one that it stands for."""
+        """Give a new node the place and the label of the node that it stands for."""
         if (place := self.places.get(node.number)) is not None:
             self.places.setdefault(new.number, place)
         if (label := self.labels.get(node.number)) is not None:
@@ -177,16 +176,16 @@ def place_of(lines: Lines | None, node: Node) -> Any:
         return node.line
     found = lines.places.get(node.number)
     while found is None and node.line is None and node.inputs and node.kind.op.name in _NO_WORK:
-        node = node.inputs[0]  # what gradients are taken with respect to stands for an argument
+        node = node.inputs[0]  # a node that gradients are taken with respect to stands for an argument
         found = lines.places.get(node.number)
     return node.line if found is None else found
 
 
 class belonging:
-    """Give what is recorded inside the place of a node, but for the lines of the user's that are run inside.
+    """A context in which recorded nodes get the place of a given node; lines of a user's rule inside it are added.
 
-    lines   of the trace that is going on
-    known   the lines of the trace in which the node was recorded, if that was another one
+    lines   those of the present trace
+    known   the lines of the trace in which the node was recorded, if it was another trace
     """
 
     __slots__ = ("_at", "_before", "_lines")
@@ -209,9 +208,9 @@ class belonging:
 def told_by_rules(
     lines: Lines, order: Sequence[Node], places: Iterable[int], visit: Callable[[int], Any], kind: str = "backward"
 ) -> None:
-    """Visit nodes, by their places; what is recorded meanwhile belongs to the rule of each."""
+    """Call `visit` with places of nodes in `order`; nodes that it records belong to the rule of the visited node."""
     before, stop = lines.at, lines.stop
-    is_inside = type(before) is Derived and before.kind == "jvp"  # of what that rule belongs to
+    is_inside = type(before) is Derived and before.kind == "jvp"  # then the place is that of the jvp's node
     try:
         for at in places:
             if not is_inside:
@@ -235,13 +234,13 @@ def _rule_of_call(call: Any, kind: str) -> Rule | None:
 
 
 def rule_code(op: Primitive, kind: str = "backward") -> CodeType | None:
-    """The code in which the derivative of an operation is written; None where there is none."""
+    """The code object of the Python function that has an operation's derivative; None if there is none."""
     function = rule_function(op, kind)
     return None if function is None else function.__code__
 
 
 def rule_function(op: Primitive, kind: str = "backward") -> FunctionType | None:
-    """The function in which the derivative of an operation is written; None where there is none."""
+    """The Python function in which the derivative of an operation is written; None if there is none."""
     function: Any = op.push if kind == "jvp" and op.push is not None else op.batch if kind == "batch" else op.pull
     return _written(function)
 
@@ -255,7 +254,7 @@ def _written(function: Any) -> FunctionType | None:
     for name in _GIVEN:
         try:
             inner = held[name].cell_contents if name in held else None
-        except ValueError:  # not filled
+        except ValueError:  # an empty cell
             continue
         if inner is not None and (written := _written(inner)) is not None:
             return written
@@ -268,10 +267,10 @@ def _written(function: Any) -> FunctionType | None:
 def give_origins(
     lines: Lines | None, made: Mapping[Node, ir.Node], arguments: Sequence[Node], seeds: Sequence[Node], graph: ir.Graph
 ) -> None:
-    """Tell the nodes of a new graph where they come from.
+    """Set the origins of the nodes of a new graph.
 
-    made        what became of each recorded node
-    arguments   the recorded nodes that are arguments;  seeds: those of them and of other inputs that are cotangents
+    made        the graph's node for each recorded node
+    arguments   the recorded nodes that are arguments;  seeds: the inputs, arguments or not, that are cotangents
     """
     first = set(arguments)
     by_number: dict[float, Origin] = {}
@@ -282,10 +281,10 @@ def give_origins(
         if not found.origins:
             found.origins = (_origin(lines, node, found, node in first, node in seeds, by_number),)
         by_number[node.number] = found.origins[0]
-    for reader in reversed(graph.nodes):  # where one operation is several to the compiler
+    for reader in reversed(graph.nodes):  # if an operation is several nodes, all get the origin of the last one
         for i in reader.inputs:
             i.origins = i.origins or reader.origins
-    for reader in graph.nodes:  # where a number stands is where it is read first
+    for reader in graph.nodes:  # a number gets the line of its first reader
         told = reader.origins[0]
         for i in reader.inputs:
             if not (origin := i.origins[0]).lines and not i.inputs:
@@ -317,9 +316,9 @@ def _origin(
 
 
 def variable_of(node: Node, frame: FrameType) -> str:
-    """The name under which the program has what a node holds, in the frame that reads it; "" for none.
+    """The name of a variable that has the value of a node, in the frame that reads the value; "" if there is none.
 
-    A number is known by a variable only where none like it is written in the function.
+    A number gets the name of a variable only if the function has no literal of the same value.
     """
     value = node.value
     if not isinstance(value, np.ndarray) and any([_is_same(node, c) for c in frame.f_code.co_consts]):

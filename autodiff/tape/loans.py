@@ -1,14 +1,14 @@
 """NumPy memory that pending graphs still need: lent by its owner, locked, and given back at the next ask.
 
-    held(a, kind, now)     a leaf with the values of `a`: with its memory, which is read-only while there is one
-    give_back(now.lent)    what still needs memory gets a copy, and every lock of this recording is gone
+    held(a, kind, now)     a leaf with the values of `a`; if it uses the memory of `a`, then `a` is read-only meanwhile
+    give_back(now.lent)    nodes that still use lent memory get copies, and all locks of this recording end
 
-An array is copied when it is recorded: the user may write to its memory through a view of which NumPy cannot tell.
-Where a function is called whose results are computed before the user's program goes on (`Recording.lends`), a large
-array that owns its memory is lent; one that nobody can write to is simply held.
+An array is usually copied when it is recorded, as the user may write to it through a view that NumPy does not report.
+In functions whose results are computed before the user's program goes on (`Recording.lends`), a large array that owns
+its memory is lent instead; an array that nothing can write to is used as it is.
 
-A node holds a *view*; a weak reference to that is a *loan*, and calls the *lender* when the view is gone.  Locks are
-counted: the last one restores the flag that the array had.
+A node holds a *view*.  A weak reference to the view is a *loan*, and calls the *lender* when the view is freed.  The
+lender counts its loans: the end of the last one restores the flag that the array had.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from codegen.forks import renewed_in_child
 
 from .node import Kind, Node, data_node, rich_node
 
-#: Arrays of so few elements are copied in any case: that takes no longer than to lock them (of 1, 256, 1,024 and 2,048
-#: doubles 210, 290, 540 and 770 ns; a lock takes 600; one core of a Zen 4, 2026-11).
+#: Arrays of at most this many elements are always copied: a copy takes no longer than a lock (copies of 1, 256, 1,024
+#: and 2,048 doubles take 210, 290, 540 and 770 ns, a lock 600; one core of a Zen 4, 2026-11).
 FEW = 1024
 
 # Re-entrant: a loan may end, by its weak reference, while another one is made.
@@ -31,7 +31,7 @@ _lock = renewed_in_child(globals(), "_lock")
 
 
 class Lender:
-    """An array that is lent, its loans by their addresses, and whether it could be written to before."""
+    """An array that is lent, its loans by their addresses, and its flag `writeable` from before."""
 
     __slots__ = ("array", "loans", "was_writeable")
 
@@ -41,26 +41,26 @@ class Lender:
         self.loans: dict[int, weakref.ref] = {}
 
     def __call__(self, loan: weakref.ref) -> None:
-        """The view of this loan is gone: unlock the array if it was the last."""
+        """End a loan whose view was freed; the end of the last loan unlocks the array."""
         with _lock:
             _end(self, loan)
 
 
-#: Lenders by the addresses of their arrays, which are kept alive while they are here.
+#: Lenders by the addresses of their arrays; an entry keeps its array alive.
 LENT: dict[int, Lender] = {}
-#: The nodes that are to get copies, by the addresses of their loans.
+#: The nodes of lent arrays, weakly, by the addresses of their loans: `give_back` gives them copies.
 _nodes: dict[int, weakref.ref] = {}
 
 
 def held(array: np.ndarray, kind: Kind, now: Any) -> Node:
-    """A leaf with the values of an array.  If that is lent, which the recording `now` notes, it is read-only now."""
+    """A leaf with the values of an array.  A lent array is read-only from now on, and its loan noted in `now.lent`."""
     flags = array.flags
     if not now.lends or array.size <= FEW or not (flags.owndata and flags.c_contiguous):
         copy = array.copy()
         copy.flags.writeable = False
         return data_node(kind, copy)
     with _lock:
-        # Another thread may have ended the last loan meanwhile; flags are those of when they were asked for.
+        # Another thread may have ended the last loan meanwhile, so the flag is read again.
         if not array.flags.writeable and id(array) not in LENT:
             return data_node(kind, array)
         return _lent(array, kind, now.lent)
@@ -77,7 +77,7 @@ def _lent(array: np.ndarray, kind: Kind, loans: list[weakref.ref]) -> Node:
     lender.loans[id(loan)] = loan
     _nodes[id(loan)] = weakref.ref(node)
     loans.append(loan)
-    if len(loans) & 0xFF == 0:  # leave out what has ended
+    if len(loans) & 0xFF == 0:  # remove the loans that have ended
         loans[:] = [x for x in loans if x() is not None]
     return node
 
@@ -92,7 +92,7 @@ def _end(lender: Lender, loan: weakref.ref) -> None:
 
 
 def give_back(loans: list[weakref.ref]) -> None:
-    """End all loans: what is still alive gets memory of its own."""
+    """End all loans: nodes that are still alive get copies of the memory."""
     while loans:
         loan = loans.pop()
         view, lender = loan(), loan.__callback__
@@ -101,5 +101,5 @@ def give_back(loans: list[weakref.ref]) -> None:
             if node is not None and node.value is view:
                 node.value = view.copy()
             with _lock:
-                _end(lender, loan)  # and the weak reference goes before the view, which then has nobody to tell
+                _end(lender, loan)  # the weak reference is freed before the view, so it is not called
         del loan, view

@@ -1,14 +1,14 @@
-"""Words about what is recorded or compiled anew: why, by `ad.explain()`, and how long it takes.
+"""Reports about programs that are recorded or compiled anew: the reasons (`ad.explain()`), logs, and a progress line.
 
-Every miss of a cache is noted with the user's line and a reason: the first difference to the most similar key of the
-same purpose that was seen before.
+Each cache miss is noted with the user's line and a reason: the first difference to the most similar key of the same
+purpose that was seen before.
 
     3 times  train.py:14, in step: backward
         an input is f64[32,6], before it was f64[64,6]
 
-The loggers `autodiff.compile` (INFO) and `autodiff.trace` (DEBUG) of the standard library are told of what was
-compiled, and of what was only recorded.  If stderr is a terminal, a line there counts the seconds of a long compile,
-and is wiped at its end; a line about a loop that was unrolled stays.
+The loggers `autodiff.compile` (INFO) and `autodiff.trace` (DEBUG) of the standard library get a message for each
+program that is compiled, and for each that is only recorded.  If stderr is a terminal, a line there counts the seconds
+of a long compile, and is wiped at its end; a line about an unrolled loop stays.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from ..frames import UserLine, user_line
 from ..session import owned
 from .node import Kind, Out
 
-#: Misses remembered: the latest ones.
+#: The number of latest misses that are kept.
 LIMIT = 256
-#: Keys that a new one is compared with: so many of each of so many kinds of program, and no larger ones.
+#: A new key of `LARGEST` parts at most is compared with the latest `RECENT` keys of its program, one of `KINDS`.
 RECENT, KINDS, LARGEST = 4, 64, 2000
 
 
 class Miss(NamedTuple):
-    """One place in the user's program where something was made anew, and why.
+    """A place in the user's program where a program was recorded or compiled anew, and the reason.
 
     what      "value", "backward" or "jit f"; "jit f, as it is recorded": without a trace
-    line      where it was asked for
-    reason    why no earlier work could be used
-    times     how often this happened here, for this reason
-    compiles  how many graphs were compiled for it
+    line      the user's line that asked for the program
+    reason    the reason why no earlier program could be used
+    times     the number of misses at this line for this reason
+    compiles  the number of graphs that were compiled for them
     """
 
     what: str
@@ -64,7 +64,7 @@ class Miss(NamedTuple):
 
 
 class Explanation(list):
-    """The latest misses, oldest first, as a list of `Miss`; as text, one after the other."""
+    """The latest misses, oldest first, as a list of `Miss`; its text has one after the other."""
 
     def __repr__(self) -> str:
         if not self:
@@ -78,7 +78,7 @@ _lock = renewed_in_child(globals(), "_lock")
 
 
 class _Notes:
-    """The notes of each place, the latest keys of each program, and the number of graphs compiled until then."""
+    """The notes of each place, the latest keys of each program, and the count of compiled graphs at the last note."""
 
     def __init__(self) -> None:
         self.found: OrderedDict[tuple, tuple[UserLine | None, int, int]] = OrderedDict()
@@ -90,14 +90,14 @@ _notes: _Notes = owned(_Notes)
 
 
 def note(what: str, why: str | tuple) -> None:
-    """Remember that something was made anew at the user's present line (and whatever was compiled meanwhile).
+    """Note that something was made anew at the user's present line, and the graphs compiled since the last note.
 
-    why    the reason; or the exact key of what was made, which is compared with those seen before
+    why    the reason; or the exact key of the recording, which is compared with earlier keys
     """
     line = user_line()
     with Paused(), _lock:
         reason = _compared(why) if type(why) is tuple else str(why)
-        # The hash of a code object goes over all of it.
+        # The code object itself would be a slow key: its hash reads all of its contents.
         place = line and (line.code.co_filename, line.code.co_firstlineno, line.offset)
         key = (what, place, reason)
         found = _notes.found
@@ -108,7 +108,7 @@ def note(what: str, why: str | tuple) -> None:
         if len(found) > LIMIT:
             found.popitem(last=False)
     logging = sys.modules.get("logging")
-    if logging is not None:  # else nobody listens, and to import it takes as long as to compile
+    if logging is not None:  # else nobody listens, and importing it takes as long as compiling
         level, name = (logging.INFO, "autodiff.compile") if made else (logging.DEBUG, "autodiff.trace")
         logger = logging.getLogger(name)
         if logger.isEnabledFor(level):
@@ -119,12 +119,12 @@ def note(what: str, why: str | tuple) -> None:
 def explain(*given: Never, **named: Never) -> Explanation:
     """The reasons why programs were recorded or compiled anew: the latest ones, oldest first.
 
-    Each has `what`, `line`, `reason`, `times` and `compiles`; printed, one reads after the other.  A line of a
-    loop with about as many `times` as the loop has turns is compiled or recorded anew each turn; the reason says why.
-    A program that is known is not listed: `ad.cache_info().hits` counts those that run.  A step may run several,
-    since a live result of more than 64 elements is not computed along with another, but by the line that uses it.
+    Each entry has `what`, `line`, `reason`, `times` and `compiles`.  If a line in a loop has about as many `times` as
+    the loop has turns, its program is recorded or compiled anew in each turn, for the reason that the entry gives.
+    Cached programs are not listed: `ad.cache_info().hits` counts their runs.  One step may run several programs, since
+    a live result of more than 64 elements is not computed together with another one, but by the line that uses it.
 
-    Raises DispatchError for an argument: there are none.
+    Raises DispatchError if it is called with an argument.
 
     >>> import autodiff as ad
     >>> for n in (3, 4):
@@ -144,11 +144,11 @@ def explain(*given: Never, **named: Never) -> Explanation:
 
 
 def _compared(key: tuple) -> str:
-    """The difference of an exact key, (purpose, parts, ...), from the most similar one seen before, which it joins."""
+    """Words for the difference of an exact key, (purpose, parts, ...), from the most similar one; the key is noted."""
     purpose, parts, *rest = key
     if len(parts) > LARGEST:
         return f"a recording of {len(parts)} nodes that was not seen before"
-    # The operation that it ends in says which program it is: another one is no useful comparison.
+    # The last operation identifies the program: a comparison with another program would not be useful.
     program = (purpose, next((_name(p) for p in reversed(parts) if isinstance(p, tuple)), None))
     recent = _notes.recent
     seen = recent.pop(program, None) or deque(maxlen=RECENT)
@@ -161,7 +161,7 @@ def _compared(key: tuple) -> str:
 
 
 def _distance(a: Sequence, b: Sequence) -> int:
-    """Number of parts that differ; another number of parts is further than anything."""
+    """The number of parts that differ; keys of different lengths are further apart than any others."""
     if len(a) != len(b):
         return 1_000_000 + abs(len(a) - len(b))
     return sum([x != y for x, y in zip(a, b, strict=True)])
@@ -179,7 +179,7 @@ def _difference(parts: Sequence, rest: Sequence, old: Sequence, old_rest: Sequen
 
 
 def _part(new: Any, was: Any) -> str:
-    """One node's difference.  A part is an Out (a known value), or (kind, or Out of a leaf; pending; ...; wiring)."""
+    """Words for the difference of a node.   new, was: an Out (a known value), or (kind or Out; pending; ...; wiring)"""
     kind, old = _kind(new), _kind(was)
     if kind is None and old is None:
         if _out(new) is not _out(was):
@@ -204,7 +204,7 @@ def _part(new: Any, was: Any) -> str:
 
 
 def changed_axes(shape: Sequence[int], before: Sequence[int]) -> str:
-    """Words for the axes whose extents changed; none where another number of axes did."""
+    """Words for the axes whose extents changed; none if the number of axes changed."""
     if len(shape) != len(before):
         return ""
     told = [f"axis {k} has {n}, before {m}" for k, (n, m) in enumerate(zip(shape, before, strict=True)) if n != m]
@@ -230,7 +230,7 @@ def _text(params: tuple) -> str:
 
 
 def forget() -> None:
-    """Begin anew: nothing was noted, no key was seen."""
+    """Drop all notes, and all keys that were seen."""
     with Paused(), _lock:
         _notes.found.clear()
         _notes.recent.clear()
@@ -239,15 +239,15 @@ def forget() -> None:
 
 # ---------------------------------------------------------------- progress
 
-#: Seconds after which a compile is shown, and between two words about it.
+#: Seconds after which a compile is shown, and between two updates of the line.
 AFTER_S = 1.0
 
-#: Operations that one line records at least, and of all at least one in so many, to count as an unrolled loop.
+#: A line counts as an unrolled loop if it records `MANY` operations, and 1 in `PART` of half the graph's, at least.
 MANY, PART = 100, 4
 
 
 def compiled_in_sight(graph: Graph, compile_graph: Callable[[Graph], Any]) -> Any:
-    """The executable of a graph; a terminal is told where it takes long."""
+    """The executable of a graph; a terminal shows a line if compiling takes long."""
     stream = sys.stderr
     if stream is None or not stream.isatty():
         return compile_graph(graph)
@@ -278,7 +278,7 @@ def _show(stream: Any, text: str, told: str, ended: threading.Event) -> None:
 
 
 def unrolled(graph: Graph) -> str:
-    """Words about the line that recorded many of the operations of a graph, whose trace noted lines; else nothing."""
+    """Words about a line that recorded many operations of a graph, if the trace noted lines; "" if there is none."""
     graph.tell()
     counts = Counter([str(o.lines[0]) for n in graph.nodes for o in n.origins if o.lines and o.half == "forward"])
     for line, count in counts.most_common(1):

@@ -1,10 +1,10 @@
-"""The modes that a thread records in, as contexts: with gradients or without, and without values.
+"""Contexts in which a thread records in another mode: with gradients or without, and without values.
 
     no_grad, enable_grad, tracking    results track gradients, or do not
     tracing, looking                  a function is recorded on arguments without values: loops, `vmap`, `inspect`
-    told                              the lines of all that is recorded are kept
+    told                              the lines of all recorded nodes are kept
 
-They are part of the mode of a context: threads and asyncio tasks do not see each other's.
+The mode is a context variable: threads and asyncio tasks do not see each other's modes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .record import state
 
 
 class ModeBlock:
-    """A context manager, re-entrant, of a block that records in another mode."""
+    """A re-entrant context manager of a block that records in another mode."""
 
     def __init__(self) -> None:
         self._before: list[Mode] = []
@@ -42,7 +42,7 @@ class ModeBlock:
             raise
 
     def __exit__(self, *_: object) -> None:
-        # At the very start of this an interrupt leaves the mode on: only a C function begins without looking for one.
+        # An interrupt at the very start leaves the mode on: only C functions begin without a check for interrupts.
         try:
             set_in_context(MODE, self._before[-1])
         except BaseException:
@@ -81,9 +81,9 @@ class _GradMode(ModeBlock):
 class no_grad(_GradMode):
     """Record operations without gradients inside the block; leaves may be updated in place.
 
-    Gradients flow on through values that were computed before the block.  Of `x[i] = v` inside it, the elements that
-    are set become constants; gradients flow through the others.
-    It means the same inside functions of `grad`, `jit`, `vmap` and loops.
+    Gradients still flow through values that were computed before the block.  After `x[i] = v` in the block, elements
+    that were set are constants, and gradients flow through the other elements.
+    The block has the same meaning in functions under `grad`, `jit`, `vmap` and in loops.
 
     >>> import autodiff as ad
     >>> w = ad.tensor(1.0, requires_grad=True)
@@ -114,7 +114,7 @@ _UNCHANGED: AbstractContextManager[None] = nullcontext()
 
 
 def tracking() -> AbstractContextManager[None]:
-    """`enable_grad()`, which costs nothing where gradients are on."""
+    """`enable_grad()`, which costs nothing if gradients are on already."""
     return _UNCHANGED if MODE.get().tracks else enable_grad()
 
 
@@ -147,7 +147,7 @@ def within(mode: Mode, **fields: Any) -> Iterator[None]:
             for name, value in held:
                 setattr(now, name, value)
             set_in_context(MODE, before)
-        finally:  # an interrupt may come amid that
+        finally:  # an interrupt may have come in between
             for name, value in held:
                 setattr(now, name, value)
             MODE.set(before)
@@ -155,7 +155,7 @@ def within(mode: Mode, **fields: Any) -> Iterator[None]:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Keep the lines of all that this thread records inside, by the rules too: for looking, not for speed."""
+    """Keep the lines of all nodes that this thread records in the block, by rules too; slow, so for inspection only."""
     lines = Lines(sys._getframe(2), is_whole=True)
     try:
         with within(MODE.get().others["closely", True], lines=lines):
@@ -166,7 +166,7 @@ def told() -> Iterator[None]:
 
 @contextmanager
 def looking(since: float) -> Iterator[Lines]:
-    """Trace as inside `jit`, where evaluating an argument raises; gives the lines, which every node keeps.
+    """Trace as `jit` does, where evaluating an argument raises an error; gives the `Lines` of all recorded nodes.
 
     since    a number: nodes that were made after it belong to the function
     """
@@ -178,14 +178,14 @@ def looking(since: float) -> Iterator[Lines]:
 
 
 def tracing(since: float, flag: str = "lightly", **fields: Any) -> AbstractContextManager[None]:
-    """Values of arguments cannot be asked for, and nothing is evaluated.
+    """Record a function whose arguments have no values: asking for one raises an error, and nothing is evaluated.
 
-    Unlike in `jit` nobody has to be told what is met: operations are recorded as outside of it, natively if possible.
-    Numbers are no constants, also where a rule of the library traces.
+    Unlike in `jit`, hidden inputs are not noted: operations are recorded as outside of a trace, natively if possible.
+    Numbers are not constants, even if a rule of the library traces.
 
     since    a number: nodes that were made after it belong to the function
-    flag, fields    of the mode, "closely" in `jit`; further ones of the recording
+    flag, fields    the flag to set in the mode, "closely" in `jit`; further fields of the recording
     """
     depth, mode = state.now.tracing + 1, MODE.get().others[flag, True]
-    # `small` is among them, as a tensor that a trace left behind has no value to compute along.
+    # `small` is set too: a later ask could not compute the value of a tensor that a trace has left behind.
     return within(mode, inside=since, start=0, small=[], tracing=depth, literal=False, **fields)

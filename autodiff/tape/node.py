@@ -3,12 +3,12 @@
 A tape is a graph under construction: the nodes reachable from live handles.  Nothing else holds
 it, so dropping the handles frees it.  A node links only to its inputs.
 
-    Out      what a reader of a value must know to infer its own kind: aval, requires_grad    interned
-    Kind     operation, parameters, Out                                                       interned
+    Out      aval, requires_grad: the part of a kind from which the kinds of its readers follow    interned
+    Kind     operation, parameters, Out                                                            interned
     Node     kind, inputs, value, number     value None: pending;  inputs and value: computed, with history
     Leaf     grad, hooks: the identity of a leaf, shared by all versions of its handle
 
-Numbers count creation, so sorting by number is a topological order.
+Nodes are numbered in the order of creation, so sorting by number is a topological order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
-from weakref import _remove_dead_weakref, ref  # type: ignore[attr-defined]  # what its own tables do it by
+from weakref import _remove_dead_weakref, ref  # type: ignore[attr-defined]  # weakref's own dictionaries use it
 
 import numpy as np
 
@@ -29,27 +29,27 @@ from ..stand_ins import number_class
 from ..tensor import CLASSES, Tensor
 from . import machine
 
-#: Live pending results of at most this many elements are computed along with what is asked for:
-#: a loss or a metric costs nothing beside the work it summarises.
+#: Live pending results of at most this many elements are computed together with any value that is asked for:
+#: a loss or a metric costs nothing beside the work that it summarises.
 SMALL = 64
 
-#: Interning tables, one for each operation, are emptied at this size: ten thousand batch sizes through a perceptron
-#: kept 250 MB of kinds with eight times this size, now 20.
+#: Each operation has an interning table, which is emptied at this size: ten thousand batch sizes through a perceptron
+#: keep 20 MB of kinds; with eight times this size they kept 250 MB.
 TABLE_LIMIT = 1 << 11
 
-#: Numbers of nodes, by creation; the native recorder takes them from here, too.
+#: The counter that numbers nodes in the order of creation; the native recorder uses it, too.
 NUMBERS = itertools.count(1)
 new_number: Callable[[], int] = NUMBERS.__next__
 _new = object.__new__
 
 
 class Out:
-    """Aval, and whether gradients are tracked.  Interned: compare with `is`.
+    """The aval of a value, and a flag for tracked gradients.  Interned: compare with `is`.
 
-    as_leaf the kind of an update of a leaf of this aval, once there was one; None, too, where gradients are tracked
-    gradient the kind of a gradient of a leaf of this aval, once there was one
-    weak    a number that was an argument of a traced function, or what Python's operators made of such: it takes the
-            dtype of what it meets
+    as_leaf   the kind of an updated leaf of this aval, once a leaf was updated; None if gradients are tracked
+    gradient  the kind of a gradient of a leaf of this aval, once there was one
+    weak      True for a number argument of a traced function, and for results of Python's operators on such numbers:
+              the number takes the dtype of the tensor that it is combined with
     """
 
     __slots__ = (
@@ -63,8 +63,8 @@ class Out:
         self.weak = weak
         self.as_leaf: Kind | None = None
         self.gradient: Kind | None = None
-        self.small = int(aval.size) <= SMALL  # a symbol's example decides: it is no condition
-        self.flows = aval.dtype.kind in "fc"  # a bool or integer decides, but nothing flows from it
+        self.small = int(aval.size) <= SMALL  # int() takes a symbol's example and notes no condition
+        self.flows = aval.dtype.kind in "fc"  # no gradient flows through a bool or an integer
         is_number = (weak or number) and not aval.shape
         self.cls = number_class(aval, weak) if is_number else CLASSES[Tensor, aval.dtype.type, aval.ndim]
 
@@ -76,9 +76,9 @@ _Value = TypeVar("_Value")
 
 
 class Alive(dict[Any, "ref[Any]"]):
-    """Values by key, held weakly, so that there is one object of each as long as anything else has it.
+    """Values by key, held weakly: a key has one object as long as something else refers to that object.
 
-    Entries of values that are gone are dropped when the table has doubled: in a callback an interrupt would be lost.
+    Dead entries are removed when the table has doubled, not by weakref callbacks, which would swallow an interrupt.
     """
 
     __slots__ = ("limit",)
@@ -87,14 +87,14 @@ class Alive(dict[Any, "ref[Any]"]):
         self.limit = 256
 
     def known(self, key: Hashable) -> Any:
-        """The object under a key; None where nothing has it any more."""
+        """The object of a key; None if there is none, or nothing else refers to it any more."""
         known = self.get(key)
         return None if known is None else known()
 
     def the_one(self, key: Hashable, value: _Value) -> _Value:
-        """The one object under a key: this one, where nothing has another any more.
+        """The object of a key: `value`, unless the table has a live object for the key already.
 
-        No lock is held: making one may run code that records, and of two that threads make one is taken.
+        There is no lock, as making a value may run code that records: two threads that make one each get the same.
         """
         found: _Value | None
         made = ref(value)
@@ -107,19 +107,19 @@ class Alive(dict[Any, "ref[Any]"]):
         return found
 
 
-#: Held weakly: tables that know an Out are emptied one by one, and what is in two of them is one object.
+#: All live Outs, held weakly: tables that refer to Outs are emptied one by one, and an Out must stay one object.
 _OUTS = Alive()
 
 
 def kept(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
-    """Put a value into a table and return it; the table is emptied before, if it is full."""
+    """Put a value into a table and return it; a full table is emptied first."""
     if len(table) >= TABLE_LIMIT:
         table.clear()
     return table.setdefault(key, value)
 
 
 def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: bool = False) -> Out:
-    """The one Out of this aval and flags.  `number`: a strong one that dispatches as a NumPy scalar."""
+    """The interned Out of an aval and flags.   number: a 0-d value of fixed dtype that dispatches as a NumPy scalar"""
     flags = (requires_grad, weak, number)
     key = aval.shape, aval.dtype, flags
     found: Out | None = _OUTS.known(key)
@@ -129,17 +129,17 @@ def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: 
 class Primitive(Op):
     """An operation that the tape records: an `Op` of the compiler, with its derivative.
 
-    pull      pull(y_bar, y, xs, params, masked) -> cotangents of xs (None: zero), or None when the
-              operation has no derivative.  All are Tensors; what it computes is recorded.
-    push      push(dxs, y, xs, params) -> tangent of y (dxs may hold None: zero), or None
-    heavy     a reduction, product or scatter: worth storing when something live may read it again
-    masks     its cotangents are masked (where, maximum, clip: see "strong zero" in `transforms.reverse`)
-    keeps_mask  a masked cotangent stays masked through it (elementwise, moves, reductions)
-    discrete  integer or bool result, or a step function: nothing flows, and that is no error
+    pull      pull(y_bar, y, xs, params, masked) -> cotangents of xs (None: zero).  All are Tensors, and the operations
+              of the rule are recorded.  The attribute is None if the operation has no derivative.
+    push      push(dxs, y, xs, params) -> tangent of y (dxs may hold None: zero); the attribute may be None
+    heavy     True for a reduction, product or scatter: its value is stored if something live may read it again
+    masks     True if its cotangents are masked (where, maximum, clip: see "strong zero" in `transforms.reverse`)
+    keeps_mask  True if a masked cotangent stays masked through it (elementwise, moves, reductions)
+    discrete  True for an integer or bool result, or a step function: no gradient flows through it, which is no error
     batch     batch(op, size, xs, mapped, **params) -> the results for many examples at once: see `ops.batching`
-    written   written(operands, params, aval) -> the node of the compiler's graph that has its value, where the compiler
-              says it with several; None: it is one of the compiler's own
-    memo      kinds by (Outs of the inputs, params), one table without and one with grad mode
+    written   written(operands, params, aval) -> the node with its value in the compiler's graph, for an operation that
+              the compiler expresses by several nodes; None: the compiler has the operation itself
+    memo      kinds by (Outs of the inputs, params): a table without gradients, and one with gradients
     """
 
     __slots__ = ("batch", "discrete", "heavy", "keeps_mask", "masks", "memo", "pull", "push", "written")
@@ -173,10 +173,10 @@ class Primitive(Op):
 class Kind:
     """Everything about a node but its wiring and value.  Interned: compare with `is`.
 
-    rules    what rules record for it (`transforms.rule_programs`)
-    runs     how NumPy computes it, as machine code knows it
-    told     the one object of all kinds that compute the same, whether gradients are tracked or not
-    work     the number of elements; infinite for loops and branches
+    rules    the programs that its derivative and batching rules recorded (`transforms.rule_programs`)
+    runs     NumPy's loops that compute it, in the form that machine code reads; None until machine code needs them
+    told     one object for all kinds that compute the same value, with gradients tracked or not
+    work     the number of elements of the result; infinite for loops and branches
     """
 
     __slots__ = (
@@ -185,13 +185,13 @@ class Kind:
 
     def __init__(self, op: Primitive, params: tuple, out: Out, released: bool = False) -> None:
         self.op = op
-        self.heavy = op.heavy  # this and `tracks` of the kind itself: machine code reads them there
+        self.heavy = op.heavy  # copied, as `tracks` is, because machine code reads both from the kind
         self.tracks = out.requires_grad
         self.params = params
         self.out = out
         self.work = math.inf if op.has_regions else out.aval.size
         self.released = released
-        self.freed: Kind | None = None  # the same kind, marked: history was given up by a backward
+        self.freed: Kind | None = None  # the kind of such nodes after a backward released their history
         self.rules: Any = None
         self.runs: Any = None
         exactly = repr(params) if op is CONSTANT else params  # -0.0 is not 0.0, and nan is nan
@@ -199,19 +199,19 @@ class Kind:
         self.told: Told = _TOLD.known(key) or _TOLD.the_one(key, Told())
 
     def run_as(self) -> None:
-        """Set `runs`, for which machine code asks."""
+        """Set `runs`; machine code calls this method when it needs the loops."""
         aval = self.out.aval
         self.runs = machine.asks.runs(aval.dtype, aval.shape, *self._loops(aval.dtype))
 
     def _loops(self, dtype: np.dtype) -> Runs:
         reference: Any = self.op.reference
-        if self.op is CONSTANT:  # one row, which copies its value
+        if self.op is CONSTANT:  # one loop, which copies the value
             return 0, [(OWN["copy"], (-1,))], [reference(**self.op.keywords(self.params))]
         is_sum_of_all = "adds" in self.op.traits and self.out.aval.size == 1
         if is_sum_of_all and (added := loops_of(np.add)):
             return 1, [(added, (None, 0))], ()
         if self.params and not hasattr(reference, "loop"):
-            return 0, (), ()  # parameters go to Python's function
+            return 0, (), ()  # only the Python function takes parameters
         if hasattr(reference, "in_ufuncs"):
             found: Runs = reference.in_ufuncs(dtype)
             return found
@@ -223,7 +223,7 @@ class Kind:
 
 
 class Told:
-    """An operation with its parameters and aval: all that its value depends on.  Interned: compare with `is`."""
+    """The identity of a computation: operation, parameters and aval.  Interned: compare with `is`."""
 
     __slots__ = ("__weakref__",)
 
@@ -231,17 +231,17 @@ class Told:
 _TOLD = Alive()
 
 
-#: All that are alive, held weakly: several tables know one, each is emptied by itself, and keys of plans compare them.
+#: All live kinds, held weakly: tables that refer to kinds are emptied one by one; keys of plans compare kinds by `is`.
 _ALIVE = Alive()
 
 
 def one_kind(key: tuple, op: Primitive, params: tuple, out: Out) -> Kind:
-    """The one kind under a key, which says what it is of."""
+    """The interned kind of a key; a new one is made of the other arguments."""
     return _ALIVE.known(key) or _ALIVE.the_one(key, Kind(op, params, out))
 
 
 def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], tracking: bool, aval: Aval) -> Kind:
-    """Intern the kind of `op(*outs, **params)`, whose shape rule says `aval`."""
+    """Intern the kind of `op(*outs, **params)`, for which the shape rule gave `aval`."""
     tracks = tracking and not op.discrete and aval.dtype.kind in "fc" and any(o.requires_grad for o in outs)
     key, out = (op, tracking, outs, params), out_of(aval, tracks)
     kind = _ALIVE.known(key) or _ALIVE.the_one(key, Kind(op, params, out))
@@ -249,13 +249,13 @@ def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], tracking: bool,
 
 
 def released(kind: Kind) -> Kind:
-    """A kind like this one, for a node whose history was given up by a backward."""
+    """The same kind for nodes whose history a backward has released."""
     if kind.freed is None:
         kind.freed = Kind(kind.op, kind.params, kind.out, released=True)
     return kind.freed
 
 
-#: The operation that a leaf's kind names.
+#: The operation of every leaf's kind.
 LEAF = Primitive("leaf", infer=lambda: None, reference=None, discrete=True)
 #: A 0-d number that is part of the graph: the compiler may compute with it.
 CONSTANT = Primitive(
@@ -275,7 +275,7 @@ def leaf_kind(out: Out) -> Kind:
 
 
 class Leaf:
-    """The identity of a leaf that wants gradients: survives in-place updates of its handle."""
+    """The identity of a leaf that requires grad; it survives in-place updates of the leaf's handle."""
 
     __slots__ = ("__weakref__", "after", "grad", "hooks", "owner")
 
@@ -283,14 +283,14 @@ class Leaf:
         self.grad: Any = None  # Tensor | None
         self.hooks: dict[object, Callable] = {}
         self.after: dict[object, Callable] = {}  # post-accumulate hooks
-        self.owner: Any = None  # weak references to the handle they are given, and to its node
+        self.owner: Any = None  # weak references to the handle that `after` hooks get, and to its node
 
 
 class Node:
     """One operation applied to nodes, or a leaf.
 
     value    None (pending), an ndarray, or, for a recorded Python number, that number
-    first, second, mark    for machine code, which keeps up to two inputs there (`codegen.runtime.recorder_nodes`)
+    first, second, mark    fields of machine code, which keeps up to two inputs there (`codegen.runtime.recorder_nodes`)
     """
 
     __slots__ = ("first", "inputs", "kind", "mark", "number", "second", "value")
@@ -315,16 +315,16 @@ class Node:
 
 
 class RichNode(Node):
-    """The rare ones: leaves that want gradients, boundaries, nodes with hooks or a known line.
+    """A node with further fields: a leaf that requires grad, a boundary, a node with hooks or a known line.
 
     leaf    the identity under which gradients of this node are accumulated
-    retained  the same for a node that is no leaf, if asked for (retain_grad)
+    retained  the identity of a node that is no leaf, after `retain_grad`
     call    of a boundary: the call of a custom function, whose rule is its derivative
-    body    number of the input that has this node's value (a boundary passes it on); None: all
-    flow    which inputs cotangents go to; None: all
-    slot    which output of a call this is, when the call (its first input) has several
+    body    of a boundary: the number of the input whose value it passes on; None: the value depends on all inputs
+    flow    the slice of inputs that cotangents go to; None: all inputs
+    slot    of an output of a call with several outputs: its number (the call is the node's first input)
     hooks   functions of the cotangent, in order of registration
-    line    where it was recorded, when that is known
+    line    the user's line that recorded it; None if unknown
     """
 
     __slots__ = ("__weakref__", "body", "call", "flow", "hooks", "leaf", "line", "retained", "slot")
@@ -351,7 +351,7 @@ def rich_node(
 
 
 def data_node(kind: Kind, value: Any, inputs: tuple[Node, ...] = ()) -> Node:
-    """A node that holds a value, or stands for one (None)."""
+    """A node that holds a value; None for a value that is given later."""
     node = _new(Node)
     node.kind = kind
     node.inputs = inputs

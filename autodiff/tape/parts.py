@@ -1,12 +1,12 @@
-"""Recordings in parts: a long one of a loop whose length changes is run segment by segment (`cut`).
+"""Recordings in parts: the long recording of a loop whose length varies runs segment by segment (`cut`).
 
-A loop of fixed length makes the same graph each time: it is compiled whole, and found again by its hash.  So of each
-kind of node that recordings end in it is known whether all had the same size.  Once they had not, new ones are run in
-parts: forward from the beginning, where each part keeps its values, and back from the end, where gradients are asked
-for.  Where that did not succeed several times in a row, it is tried now and then.
+A loop of fixed length makes the same graph each time: the graph is compiled as a whole, and found again by its hash.
+So sizes of recordings are compared for each kind of node that recordings end in.  Once they differ, new recordings run
+in parts: forward from the beginning, where each part stores its values, and back from the end if gradients are asked
+for.  After several recordings in a row that could not be cut, only some of the following ones are tried.
 
-A part costs a call and a walk; one graph would be compiled for this length alone, and then cost less.  When parts have
-taken as long as compiling the whole is expected to take, or the same recording comes in a loop, the whole is compiled.
+Each part costs a call and a walk; a graph of the whole has to be compiled for this length alone, and then costs less.
+The whole is compiled when its parts have taken as long as that is expected to take, or the recording comes in a loop.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from .segment import Rules, Segment, Unfit, machine_code
 from .tier import Account, lately, prices
 from .walk import reached
 
-#: Of fewer parts it is one graph: what is asked at each step, say.
+#: A recording of fewer parts runs as one graph (if a value is asked for at each step, say).
 FEWEST = 3
-#: Inputs of an operation from which on it puts a list together.
+#: An operation with this many inputs or more is taken to put a list together.
 _MANY_INPUTS = 12
-#: Failures in a row after which one recording in so many is tried.
+#: After `PATIENT` failures in a row, one recording in `TRIED` is tried.
 PATIENT, TRIED = 3, 32
 
 
 class Ending:
-    """Recordings that end in one kind of node: the operations of the first, and whether another had another size."""
+    """Recordings that end in one kind of node: the size of the first; `varies` is True once another size came."""
 
     __slots__ = ("_failures", "size", "varies")
 
@@ -52,7 +52,7 @@ class Ending:
         self._failures = 0
 
     def is_to_be_tried(self, roots: Sequence[Node], tracks: bool) -> bool:
-        """True if a recording after the first is to be cut."""
+        """True if a recording after the first should be cut."""
         if self._failures >= PATIENT and self._failures % TRIED:
             self._failures += 1
             return False
@@ -60,35 +60,35 @@ class Ending:
         return self.varies
 
     def note(self, is_cut: bool) -> None:
-        """A recording falls into segments, or does not."""
+        """Note if a recording could be cut."""
         self._failures = 0 if is_cut else self._failures + 1
 
 
-#: By the kind of node, of one of many inputs the operation, and whether gradients went through.
+#: Endings by (the kind of the last node, or its operation if it has many inputs; True if gradients go through).
 _endings = namespace("ending")
 
 
 def ending_of(roots: Sequence[Node], tracks: bool, length: float) -> Ending | None:
-    """The recordings like one that is to be cut; None: it is not.
+    """The ending of a recording that should be cut; None for one that should not.
 
-    roots     what is wanted of it: recordings are told apart by the first
-    tracks    whether gradients go through it;  length: see `run_in_parts`
+    roots     the nodes that are wanted: the first is the end of the recording
+    tracks    True if gradients go through;  length: see `run_in_parts`
     """
     if not config.patience_now or config.eager:
         return None
-    # The operation that puts a list of every length together is of another kind each time.
+    # An operation that puts a list of varying length together has another kind each time.
     key = (roots[0].kind if len(roots[0].inputs) < _MANY_INPUTS else roots[0].kind.op, tracks)
     ending: Ending | None = _endings.get(key)
     if ending is None:
         _endings.put(key, Ending(_size_of(roots, tracks)))
         return None
-    if length > LARGEST:  # it is machine code that finds parts, and Python is slow with long ones
+    if length > LARGEST:  # only machine code finds parts, and Python is slow with long recordings
         machine.note_repeated()
     return ending if machine.asks is not None and ending.is_to_be_tried(roots, tracks) else None
 
 
 def _size_of(roots: Sequence[Node], tracks: bool, largest: float = math.inf) -> int:
-    """The number of nodes to be computed, or gone through: up to leaves; of a larger one any size above."""
+    """The number of nodes to compute or to differentiate, without leaves; a number above `largest` may be too small."""
 
     def followed(node: Node) -> list[Node]:
         inside = [i for i in node.inputs if i.leaf is None]
@@ -98,13 +98,13 @@ def _size_of(roots: Sequence[Node], tracks: bool, largest: float = math.inf) -> 
 
 
 def values_in_parts(roots: Sequence[Node], start: float) -> bool:
-    """Compute pending nodes, if their recording falls into segments; False: it does not, or is not to.
+    """Compute pending nodes part by part; False if their recording has no segments, or should not be cut.
 
-    roots     what is asked for, then others that are wanted with it
-    start     the number that the recording began with
+    roots     the node that is asked for, then nodes that are wanted with it
+    start     the node number at which the recording began
     """
     measured, length = roots[:1], roots[0].number - start
-    if 0 <= length < SHORTEST:  # of a list of values the first is asked for before the others
+    if 0 <= length < SHORTEST:  # of a list of values, the first one may be asked for first
         measured, length = roots, max([root.number for root in roots]) - start
     if 0 <= length < SHORTEST or roots[0].leaf is not None:
         return False
@@ -115,13 +115,13 @@ def run_in_parts(
     roots: Sequence[Node], measured: Sequence[Node], length: float, targets: AbstractSet[Node] = frozenset(),
     rules: Rules | None = None,
 ) -> dict[Node, Any] | None:  # fmt: skip
-    """Compute what is pending in a recording, part by part, and give the cotangents of its leaves and targets.
+    """Compute the pending nodes of a recording part by part, and return the cotangents of its leaves and targets.
 
-    roots     a result, then nodes whose values are wanted in the same run;   measured: those that tell how long it is
-    length    how many nodes were made since it began, enough of them; negative: it is an earlier one
-    targets   where gradients end, beside leaves;   rules: those of segments, where gradients go through
+    roots     a result, then nodes whose values are wanted in the same run;   measured: the roots that give its size
+    length    the number of nodes since the recording began, at least `SHORTEST`; negative for an earlier recording
+    targets   the nodes at which gradients end, beside leaves;   rules: runs those of a segment; None: no gradients
 
-    None where the recording does not fall into segments, or is not to.
+    Returns None if the recording has no segments, or should not be cut.
     """
     ending = ending_of(measured, rules is not None, length)
     if ending is None:
@@ -149,9 +149,9 @@ def run_in_parts(
 
 
 def _zeros(leaf: Node) -> np.ndarray:
-    """The cotangent of a leaf that no part has reached yet.
+    """Zeros, as the cotangent of a leaf that no part has reached yet.
 
-    So the first part that reaches a leaf is gone through by the code of all others.
+    So the first part that reaches the leaf has the same pattern of cotangents, and the same code, as all others.
     """
     aval = leaf.kind.out.aval
     return np.zeros(aval.shape, aval.dtype)
@@ -168,7 +168,7 @@ def _note_run(cut: Cut, goes_back: bool) -> None:
 
 
 def _compute(cut: Cut) -> None:
-    """Compute what is pending in each part, and keep it."""
+    """Compute the pending nodes of each part, and store their values."""
     for node in cut.pending:
         origin = source(node)
         if origin is not node and origin.value is not None:
@@ -184,7 +184,7 @@ def _compute(cut: Cut) -> None:
 
 
 def _whole_of(purpose: tuple, parts: Sequence[Part]) -> Account | None:
-    """The account of a recording; None where the whole is to be compiled, or is.  Raises Unfit for too few parts."""
+    """The account of a recording in parts; None if it should run as a whole.  Raises Unfit for too few parts."""
     if len(parts) < FEWEST:
         raise Unfit
     key = ("in parts", *purpose, *[segment.serial for segment, _ in parts])
@@ -193,7 +193,7 @@ def _whole_of(purpose: tuple, parts: Sequence[Part]) -> Account | None:
         whole = Account(int(sum([segment.operations for segment, _ in parts])))
         tiers.put(key, whole, len(parts))
     if whole.runs > 1 and whole.why_now(lately.ran_in_parts):
-        whole.seconds = math.inf  # from now on
+        whole.seconds = math.inf  # so that it runs as a whole from now on
         return None
     lately.ran_in_parts.append(whole)
     whole.runs += 1

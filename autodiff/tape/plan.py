@@ -1,10 +1,10 @@
-"""Plans: how a known recording is answered.
+"""Plans: the cached ways to compute recordings that were seen before.
 
-    exact key  ->  Plan        which executable, how to gather its inputs, what to store
-    graph key  ->  Executable  (`codegen.compiler`); knows nothing of leaves, rules or numbers
+    exact key  ->  Plan        an executable, how to gather its inputs, which results to store
+    graph key  ->  Executable  (`codegen.compiler`), which has no leaves, rules or numbers
 
 A plan refers to nodes only by their canonical numbers (`walk.structure`), so it serves every
-recording with an equal key.  What a rule did with watched numbers (`watched`) it does again: see `Formulas`.
+recording with an equal key.  It repeats the arithmetic of rules with watched numbers (`watched`): see `Formulas`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Counts:
-    """Counts of this session, which `ad.cache_info` tells."""
+    """Counts of the session, for `ad.cache_info`."""
 
     __slots__ = ("asks", "hits", "misses", "rules", "runs")
 
@@ -50,9 +50,9 @@ COUNTS: Counts = owned(Counts)
 
 
 def count(plan: Plan | None) -> None:
-    """A plan was found by its key; None: one has to be made.
+    """Count a recording whose plan was found; None: a plan has to be made.
 
-    Machine code for recordings is worth it where found ones are compiled, or many new ones come.
+    Machine code for recordings pays off once a found plan is compiled, or many recordings were new.
     """
     if plan is None:
         COUNTS.misses += 1
@@ -63,24 +63,24 @@ def count(plan: Plan | None) -> None:
         note_repeated()
 
 
-#: Held while `.grad` of several leaves is compared and written, by Python also while what is there is added.
+#: Held while the `.grad` of several leaves is compared and written; in Python also while gradients are added to it.
 commit_lock = held_over_fork(threading.RLock())
 
 
 class Misfit(Exception):
-    """A number that a rule computed before cannot be computed from the present ones: the rule itself has to run."""
+    """Raised if a number of a rule cannot be computed from the present numbers: the rule itself has to run."""
 
 
 class Formulas:
-    """The inputs of a plan (`places`) that are computed from the numbers of its calls, as their rules did it.
+    """Formulas for the inputs of a plan (`places`) that rules computed from the numbers of their custom calls.
 
-    What a rule computed and did not use is computed as well: it may raise.   calls: canonical numbers of their nodes
+    Numbers that a rule computed but did not use are computed too, as this may raise.   calls: numbers of the call nodes
     """
 
     __slots__ = ("_work", "calls", "places")
 
     def __init__(self, gathered: Sequence[Any], watches: Mapping[int, Watch]) -> None:
-        """`gathered`: the plan's inputs, some of them leaves of `watches`, which are given by the calls' numbers."""
+        """`gathered`: the plan's inputs, some of which are leaves of a watch;  `watches`: by the numbers of calls."""
         inputs = {x: i for i, x in enumerate(gathered) if isinstance(x, Node)}
         self._work: list[tuple] = []
         calls, places = [], list[int]()
@@ -116,17 +116,17 @@ class Formulas:
 
 
 class Plan:
-    """executable(*gathered) -> results, and where they go.
+    """An executable, the sources of its inputs, and the destinations of its results.
 
     executable  None when nothing has to be computed
     gather      one entry per input: a canonical number, or a node that the rules made (a constant of the plan)
-    store       (canonical number, position among the results): values to keep in nodes
-    copies      (canonical number, source): nodes that name the value of another
-    grads       where each gradient is found, None for one that is not reached;  leaves: the place of its leaf, or -1
-    computed    for each of them, whether it is among the results (else it is the value of a node)
-    choices     of dispatch that the rules relied on; when one changes, the plan is not `valid` any more
-    relied      methods of users that the rules ran without naming them;  read: what these read then
-    keys        by which it is found;  parts: the exact one, which keeps the kinds that it names
+    store       (canonical number, position among the results): results that become values of nodes
+    copies      (canonical number, source): nodes that get the value of another node
+    grads       the place of each gradient: a position, a node, or None if not reached;  leaves: of its leaf, or -1
+    computed    for each gradient, True if it is among the results (else it is the value of a node)
+    choices     the dispatch choices that the rules relied on; when one of them changes, the plan is no longer `valid`
+    relied      users' methods that the rules called and that no key names;  read: the values that these methods read
+    keys        the keys that the plan is cached under;  parts: the exact key, which keeps the kinds in it alive
     """
 
     __slots__ = (
@@ -147,20 +147,20 @@ class Plan:
         self.formulas: Formulas | None = None
 
     def use(self, executable: Any) -> None:
-        """Call this from now on."""
+        """Set the executable; a tier notes that the plan uses it."""
         self.executable = executable
         if isinstance(executable, Tier):
             executable.users.add(ref(self, executable.users.discard))
 
     def exchange(self, tier: Tier, compiled: Any) -> None:
-        """There is an executable in the place of a tier, which this may have run."""
+        """Replace a tier by its compiled executable, if the plan still uses the tier."""
         if self.executable is tier:
             self.executable = compiled
 
     def run(self, order: Sequence[Node]) -> tuple:
-        """Call the executable on the values of a recording in canonical order.  Changes no node.
+        """Call the executable on the values of a recording, its nodes in canonical order.  No node changes.
 
-        Raises Misfit when there are numbers from which the inputs cannot be computed.
+        Raises Misfit if an input cannot be computed from the present numbers.
         """
         formulas = self.formulas
         computed: tuple = ()
@@ -179,9 +179,9 @@ class Plan:
             raise located_at(error, [order[number] for number, _ in self.store]) from None
 
     def gradients(self, results: tuple, ranks: Sequence[int], order: Sequence[Node] = ()) -> list[np.ndarray | None]:
-        """The gradients among the results of a run on a recording, each in memory of its own.
+        """The gradients of a run on a recording, none of which shares memory with another array.
 
-        ranks    which group each is of: they are given in the order of the groups
+        ranks    for each gradient of the plan, the number of its group, which is its place in the list
         """
         taken = set[int]()
         found: list[np.ndarray | None] = [None] * len(ranks)
@@ -194,7 +194,7 @@ class Plan:
         return found
 
     def commit(self, order: Sequence[Node], results: tuple) -> None:
-        """Keep the values that belong to nodes."""
+        """Store the results of a run in the nodes whose values they are."""
         for number, position in self.store:
             settle(order[number], results[position])
         for number, origin in self.copies:
@@ -202,9 +202,9 @@ class Plan:
 
 
 def located(error: OutOfRange, graph: ir.Graph | None = None, arrays: Sequence[Any] = (), name: str = "") -> IndexError:
-    """An index that was found to be outside, with the user's line that asked for the value.
+    """The IndexError for an index that is out of range, with the user's line that asked for the value.
 
-    graph, arrays   the program and what it was called with: of native code its references say which index it is
+    graph, arrays   the program and its arguments: for native code, the NumPy references find out which index it is
     """
     which = error.which or ("" if graph is None else _outside(graph, arrays))
     which = which and f"  {which}\n"
@@ -216,13 +216,13 @@ def located(error: OutOfRange, graph: ir.Graph | None = None, arrays: Sequence[A
 
 
 def located_at(error: OutOfRange, nodes: Sequence[Node]) -> IndexError:
-    """Locate nodes as above, where pending ones should have got their values."""
+    """The IndexError of `located` for a run that should have computed the pending ones of these nodes."""
     graph, inputs = freeze([n for n in nodes if n.value is None])
     return located(error, graph, [data(n) for n in inputs])
 
 
 def _outside(graph: ir.Graph, arrays: Sequence[Any]) -> str:
-    """The operation, the index and the extent."""
+    """Words for the operation, the index and the extent; empty if no index is out of range."""
     try:
         ir.evaluate(graph, *arrays)
     except OutOfRange as error:
@@ -231,9 +231,9 @@ def _outside(graph: ir.Graph, arrays: Sequence[Any]) -> str:
 
 
 def settle(node: Node, value: Any) -> None:
-    """Give a pending node its value; what leads to it is dropped unless gradients may need it.
+    """Give a pending node its value, and drop its inputs unless gradients may need them.
 
-    The value first, then the inputs: see `walk`.  What another thread has given it meanwhile stays.
+    The value is set first, and the inputs are dropped second: see `walk`.  A value from another thread stays.
     """
     if node.value is None:
         node.value = value
@@ -242,12 +242,12 @@ def settle(node: Node, value: Any) -> None:
 
 
 def drops_inputs(node: Node) -> bool:
-    """True if a node that has its value needs what leads to it no more: no gradient will go there."""
+    """True if an evaluated node may drop its inputs, because no gradient will flow to them."""
     return node.leaf is not None or not node.kind.out.requires_grad or node.kind.released
 
 
 def source(node: Node) -> Node:
-    """The node whose value this one has: identities, detached values and boundaries name another's."""
+    """The node that computes the value of a node: identities, detached nodes and boundaries only pass a value on."""
     while node.kind.op in ALIASES or node.body is not None:
         inputs = value_inputs(node)
         if node.value is not None:
@@ -257,7 +257,7 @@ def source(node: Node) -> Node:
 
 
 class Answer(NamedTuple):
-    """An answer to a recording: its program, and how that is used (see `Plan`)."""
+    """The program for a recording, and the fields of a `Plan` that runs this program."""
 
     program: Program
     gather: tuple
@@ -267,7 +267,7 @@ class Answer(NamedTuple):
     computed: tuple
 
     def plan(self, run: Any = None) -> Plan:
-        """The plan that runs this, by the program's executable, or by what stands for it (`run`)."""
+        """The plan that runs the program: by `run` if given, else by the program's executable or tier."""
         return Plan((run or executable_of(self.program)) if self.program.kinds else None, self)
 
 
@@ -275,16 +275,16 @@ def draw(
     outputs: Sequence[Node], number: Mapping[Node, Any], gradients: Sequence[Node | None] = (),
     own: Container[int] = (),
 ) -> Answer:  # fmt: skip
-    """The answer that computes `outputs`: every one that has a number is to be stored, but for these `own` ones.
+    """The answer that computes `outputs`: each output with a number is stored, unless the number is in `own`.
 
-    gradients    those that are asked for, which are among the outputs, or None
+    gradients    the gradients that are asked for, which are among the outputs; None for one that is not reached
 
     Raises ConcretizationError when an output depends on an argument of a trace.
     """
     sources = {o: source(o) for o in outputs}
     wanted = list(dict.fromkeys([s for s in sources.values() if s.value is None]))
     program, inputs = _told(wanted, (), (), state.now.lines, ())
-    # Without an operation nothing is run: another thread has evaluated all since they were looked at.
+    # A program without operations is not run: another thread has evaluated all outputs meanwhile.
     position = {node: i for i, node in enumerate(wanted if program.kinds else ())}
     gather = tuple(number.get(node, node) for node in inputs)
     store, copies, places = [], [], {}
@@ -300,7 +300,7 @@ def draw(
 
 
 def run_once(outputs: Sequence[Node]) -> None:
-    """Compute pending nodes, all or none, by a program that nobody keeps."""
+    """Compute pending nodes, all or none, by a program that is not cached."""
     program, gather, store, copies, *_ = draw(outputs, {o: o for o in outputs})
     results: Sequence[Any] = ()
     if store:
@@ -322,8 +322,8 @@ def freeze(
 ) -> tuple[ir.Graph, list[Node]]:
     """The compiler's graph of pending nodes, and the computed nodes that are its inputs: see `program_of`.
 
-    `lines` say where nodes come from: by default those of the trace that is going on; `seeds` are cotangents among the
-    inputs.
+    `lines` are the places where nodes were recorded, by default those of the present trace; `seeds` are cotangents
+    among the inputs.
     """
     program, inputs = _told(outputs, arguments, fixed, lines or state.now.lines, seeds)
     return program.graph, inputs
@@ -333,7 +333,7 @@ def _told(
     outputs: Sequence[Node], arguments: Sequence[Node], fixed: Container[Node], lines: Lines | None,
     seeds: Sequence[Node],
 ) -> tuple[Program, list[Node]]:  # fmt: skip
-    """The program of pending nodes, which knows where they come from if there is somebody to tell."""
+    """The program of pending nodes; if there are lines, its graph gets the origins of the nodes."""
     if lines is None:
         return program_of(outputs, arguments, fixed)
     program, inputs, place = placed(outputs, arguments, fixed)
@@ -342,10 +342,10 @@ def _told(
     made = {node: nodes[at] for node, at in place.items()}
     graph.late = partial(give_origins, lines, made, arguments, seeds, graph)
     if lines.is_lasting:
-        graph.tell()  # and let the nodes go
+        graph.tell()  # at once, so that the graph does not keep the nodes alive
     return program, inputs
 
 
 def is_number(node: Node) -> bool:
-    """True if a node holds a Python number."""
+    """True if a computed node holds a Python number."""
     return node.value is not None and type(node.value) is not np.ndarray

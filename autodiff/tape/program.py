@@ -1,13 +1,13 @@
-"""Programs: recordings without their nodes, from some values to others.
+"""Programs: recordings without their nodes, as functions from input values to output values.
 
-    equations    a kind, and where its inputs stand: an earlier equation, or an input of the program
-    outputs      where they stand
+    equations    of each: its kind, and the places of its inputs (earlier equations, or inputs of the program)
+    outputs      their places
 
-A recording is put down as a program when it is new (`program_of`), and the nodes can go.  It is evaluated as it is, by
-the NumPy reference of each operation; what comes again is lowered to the compiler's graph.  Both are the same
-computation, to the bits that evaluating the graph gives.
+A new recording is translated to a program (`program_of`), so that its nodes can be freed.  NumPy evaluates the program
+by the reference of each operation; a program that repeats is lowered to the compiler's graph.  Evaluating a program and
+evaluating its graph are the same computation, and give the same bits.
 
-Where derivatives are wanted the nodes of a trace, or of the body of a loop, are put down again: `replay`.
+Where derivatives are wanted, the nodes of a trace, or of a loop's body, are recorded once more: `replay`.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from .node import CONSTANT, Kind, Node, RichNode, rich_node
 from .record import ALIASES, ARGUMENT, identity_of, record, state
 from .walk import needed, value_inputs
 
-#: Elements of all values together from which on the graph is evaluated, which drops a value after its last reader.
+#: If all values have more elements than this, the graph is evaluated instead: it frees a value after its last reader.
 _MANY = 1 << 20
 
 _work = attrgetter("work")
 
 
 class Program:
-    """Equations, in an order in which each follows what it reads.
+    """Equations, each of which follows the equations that it reads.
 
-    inputs      avals
-    kinds       of each equation
-    wires       words: for each equation, and for the outputs, how many places it reads, and these.  An earlier equation
-                stands at its number, the inputs behind the last one
-    lowered     the nodes of its graph, once there is one, by equation
-    size        the number of elements of all that is computed; infinite with loops or branches among the operations
+    inputs      the aval of each input
+    kinds       the kind of each equation
+    wires       words: for each equation, and then for the outputs, the number of places that are read, and the places.
+                The place of an equation is its number; the inputs follow the last equation
+    lowered     for each equation the node in the compiler's graph, once there is a graph
+    size        the number of elements of all computed values; infinite with loops or branches among the operations
     """
 
     __slots__ = ("_graph", "_key", "_needs_python", "inputs", "kinds", "lowered", "size", "wires")
@@ -56,7 +56,7 @@ class Program:
         self.inputs, self.kinds, self.wires = inputs, kinds, wires
         self._key: tuple | None = None
         self._graph: ir.Graph | None = None
-        self._needs_python = False  # not known to
+        self._needs_python = False  # not known yet
         self.lowered: list[ir.Node] = []
         self.size: float = sum(map(_work, kinds))
 
@@ -72,7 +72,7 @@ class Program:
 
     @property
     def key(self) -> tuple:
-        """Equal for programs that compute the same in the same order."""
+        """A key that is equal for programs that compute the same equations in the same order."""
         if self._key is None:
             avals = tuple([(aval.shape, aval.dtype) for aval in self.inputs])
             self._key = (avals, tuple([kind.told for kind in self.kinds]), self.wires)
@@ -80,7 +80,7 @@ class Program:
 
     @property
     def graph(self) -> ir.Graph:
-        """The compiler's graph of it."""
+        """The compiler's graph of the program, which is made at the first use."""
         if self._graph is None:
             self._graph = self._made()
         return self._graph
@@ -101,7 +101,7 @@ class Program:
         return ir.Graph.of(inputs, [made[p] for p in outputs])
 
     def evaluate(self, *values: Any) -> tuple[np.ndarray, ...]:
-        """The outputs for these inputs, by the reference of each operation, in memory of their own.
+        """The outputs for these inputs, by the reference of each operation; they share no memory with other arrays.
 
         Raises what evaluating the graph raises.
         """
@@ -110,17 +110,17 @@ class Program:
         try:
             found = self._by_references(arrays) if native is None else self._by_loops(native, arrays)
         except Exception:
-            found = None  # all over again: the graph says where
+            found = None  # the graph is evaluated instead, and its error names the place
         if found is None:
             return ir.evaluate(self.graph, *arrays)
         taken = set(map(id, arrays))
         return tuple([ir.unshared(value, taken) for value in found])
 
-    #: As an executable is run.
+    #: The name of the method by which an executable runs.
     call = evaluate
 
     def _by_references(self, arrays: Sequence[np.ndarray]) -> list[Any] | None:
-        """The outputs; None where all values want much memory."""
+        """The outputs; None if all values together need much memory."""
         if self.size > _MANY:
             return None
         *reads, outputs = self.places
@@ -131,9 +131,9 @@ class Program:
         return [values[p] for p in outputs]
 
     def _by_loops(self, native: Any, arrays: list[np.ndarray]) -> Sequence[Any]:
-        """The outputs: machine code calls NumPy's loops, and the rest is done here."""
+        """The outputs: machine code calls NumPy's loops, and Python for operations without a loop."""
         found: Sequence[Any] | None = None
-        if not self._needs_python:  # loops of plain numbers raise nothing
+        if not self._needs_python:  # loops of plain numbers raise nothing, so no error state is set
             found = native.interpreted(self.kinds, self.wires, arrays, None)
         if found is None:
             self._needs_python = True
@@ -142,13 +142,13 @@ class Program:
         return found
 
     def _value_at(self, place: int, *given: np.ndarray) -> np.ndarray:
-        """The value of an equation that NumPy has no loop for, its elements one after the other."""
+        """The contiguous value of an equation for which NumPy has no loop."""
         kind = self.kinds[place]
         return _packed(_value(kind, given), kind.out.aval.dtype)
 
 
 def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
-    """The value of an operation on these."""
+    """The value of an operation on these operands, by its reference."""
     op, aval = kind.op, kind.out.aval
     assert op.reference is not None, f"{op.name} has no reference"
     if ir.ANY_LAYOUT.isdisjoint(op.traits):
@@ -162,7 +162,7 @@ def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _packed(given: Any, dtype: np.dtype) -> np.ndarray:
-    """The array with its elements one after the other, at addresses that loops take, and of this very dtype."""
+    """A contiguous, aligned array of these values, whose dtype is this very dtype object."""
     found = np.asarray(given, dtype, order="C")
     if not found.flags.aligned:
         found = found.copy()
@@ -174,8 +174,8 @@ def program_of(
 ) -> tuple[Program, list[Node]]:
     """The program of pending nodes, and the computed nodes that are its inputs.
 
-    With `arguments` (of a trace) these come first among the inputs, in order, used or not.  Numbers in `fixed` are the
-    same whenever the program runs: equal ones are one input.
+    The `arguments` of a trace come first among the inputs, in order, used or not.  Numbers in `fixed` have the same
+    value at each run of the program: equal numbers become one input.
 
     Raises ConcretizationError when an output depends on another argument of a trace.
     """
@@ -191,7 +191,7 @@ def program_of(
 def placed(
     outputs: Sequence[Node], arguments: Sequence[Node], fixed: Container[Node]
 ) -> tuple[Program, list[Node], dict[Node, int]]:
-    """`program_of`, and where in the program each node stands: input k at -1 - k."""
+    """The results of `program_of`, and the place of each node in the program: input k has the place -1 - k."""
     order = needed(outputs)
     first = _first_of_equals([n for n in order if n in fixed]) if fixed else {}
     inputs: list[Node] = []
@@ -200,7 +200,7 @@ def placed(
     reads: list[list[int]] = []
 
     def stands(node: Node) -> int:
-        """The place of a node: one that is met first here is an input."""
+        """The place of a node; a node that has none becomes an input."""
         found = place.get(node)
         if found is None:
             inputs.append(node)
@@ -215,7 +215,7 @@ def placed(
             continue
         operands = node.inputs if type(node) is Node else value_inputs(node)
         if node.value is not None:
-            continue  # an input, from its first reader on
+            continue  # its first reader makes it an input
         if first:
             operands = tuple([first.get(i, i) for i in operands])
         kind = node.kind
@@ -243,7 +243,7 @@ def is_tracing() -> bool:
 def without_value(
     what: str = "", instead: str = "use ad.where or ad.cond instead of `if`, ad.exp and the like instead of math.exp"
 ) -> ConcretizationError:
-    """An error for whoever asks for the value of an argument of a trace, in it or after it.   what: was asked for"""
+    """The error for code that asks for the value of a traced argument, in the trace or later.   what: was asked for"""
     when = ": inside jit, vmap, checkpoint and loops there are no values yet"
     mend = f"{instead};\n  or mark the argument static (static_argnums), in vmap give it in_axes=None"
     if not is_tracing():
@@ -261,20 +261,20 @@ def data(node: Node) -> np.ndarray:
 
 
 def _first_of_equals(numbers: Iterable[Node]) -> dict[Node, Node]:
-    """For each number the first that equals it."""
+    """For each node of a number, the first node of an equal number."""
     seen: dict[tuple[Aval, bytes], Node] = {}
-    # By its bytes: -0.0 is not 0.0, and a nan is itself.
+    # Bytes are compared: -0.0 differs from 0.0, and a nan equals itself.
     return {n: seen.setdefault((n.kind.out.aval, data(n).tobytes()), n) for n in numbers}
 
 
-# ---------------------------------------------------------------- nodes put down again
+# ---------------------------------------------------------------- nodes recorded again
 
 
 def replay(order: Iterable[Node], stands: dict[Node, Node], of: Lines | None) -> None:
-    """Put nodes down again.
+    """Record nodes again.
 
-    stands    the other node for each of some nodes, those that are read first; gets that of all
-    of        the lines of the trace in which they were recorded
+    stands    node -> its replacement, for the nodes that are read from outside; the new nodes are added to it
+    of        the lines of the trace in which the nodes were recorded
     """
     lines = state.now.lines
     for node in order:
@@ -283,7 +283,7 @@ def replay(order: Iterable[Node], stands: dict[Node, Node], of: Lines | None) ->
 
 
 def again(node: Node, inputs: Sequence[Node]) -> Node:
-    """A node on other inputs: recorded anew, so that it tracks exactly if they do and it is not cut."""
+    """A node recorded again on other inputs: it tracks if one of these does, unless the node is cut (`is_cut`)."""
     if node.call is None and node.body is None and node.inputs:
         mode, op, params = MODE.get(), node.kind.op, node.kind.params
         tensors = tuple([handle(i) for i in inputs])
@@ -300,7 +300,7 @@ def again(node: Node, inputs: Sequence[Node]) -> Node:
     if node.body is not None and node.kind.out.requires_grad:
         flow = inputs if node.flow is None else inputs[node.flow]
         if not MODE.get().tracks or not any([i.kind.out.requires_grad for i in flow]):
-            return inputs[node.body]  # no gradient comes to the rule
+            return inputs[node.body]  # no gradient would reach the rule
     return clone(node, tuple(inputs))
 
 
@@ -316,7 +316,7 @@ def is_cut(node: Node) -> bool:
 
 
 def clone(node: Node, inputs: tuple[Node, ...]) -> RichNode:
-    """A node of the same kind on other inputs, as it stands."""
+    """A copy of a node on other inputs, with its kind, call, hooks and line."""
     new = rich_node(node.kind, inputs, call=node.call)
     new.body, new.flow, new.slot, new.line, new.hooks = node.body, node.flow, node.slot, node.line, node.hooks
     if state.now.lines is not None:
@@ -325,7 +325,7 @@ def clone(node: Node, inputs: tuple[Node, ...]) -> RichNode:
 
 
 def hooked_like(node: Node, made: Node) -> Node:
-    """The replacement of a node, with the hooks of that node: they see the gradients of each use."""
+    """The replacement `made` of a node, with the hooks of the node: they run for the gradients of each replay."""
     if not node.hooks or made.hooks is node.hooks or not made.kind.out.requires_grad:
         return made
     seen = identity_of(made)

@@ -1,6 +1,6 @@
 """Recording: one node per primitive.  Nothing is computed here.
 
-`record` is the hot path of the engine: it looks the kind up (one dictionary), makes the node last
+`record` is the hot path of the engine: it looks the kind up in one dictionary, makes the node last
 (so that an exception leaves nothing behind) and returns a handle of the kind's class.
 """
 
@@ -36,9 +36,9 @@ from .node import (
 )
 from .walk import reached, value_inputs
 
-#: After so many operations without an ask a pending graph that is too large to be one executable is evaluated.
+#: After this many operations without an ask, a pending graph of as many nodes is evaluated, to be one executable.
 PENDING_LIMIT = 4000
-#: Candidates of small live results after which those that are gone are left out.
+#: The number of candidates for small live results at which the dead ones are removed.
 SMALL_LIMIT = 256
 
 _new = object.__new__
@@ -46,33 +46,33 @@ _ref = weakref.ref
 
 
 class NeedsTrace(BaseException):
-    """A function of `jit` that runs as it is recorded has to be traced."""
+    """Raised where a `jit` function that runs without a trace needs a trace."""
 
 
 class Recording:
     """The recording of one thread.
 
-    start     number after the last ask: older pending values are evaluated when used.  0 in traces and while rules
-              record: then nothing is evaluated.   began: number after the last gradient
+    start     the node number at the last ask: older pending values are evaluated when an operation uses them.  0 in
+              traces and while rules record, where nothing is evaluated.   began: the node number at the last gradient
     small, updated  weak references to handles of small pending results, and of leaves with a pending update, by id
-    asked     how many values have been asked for (a rule that asks is found out by this)
-    looked    how many of them were real or complex: what is made of those has a history that nobody knows
-    seen      while a custom forward is being recorded: (`asked`, node) of what was looked at and tracks
-    bounded   how many of these by the forward of a custom call, whose rule is the derivative of what it made
-    look_at   number of the node from which on the size of the pending graph is looked at again
-    body      depth of custom forwards being recorded: handles of their inputs are masked
-    lent      arrays of the user's that are locked until the next ask;  lends: they may be (see `loans`)
-    literal   numbers met are constants of the graph (in the library's own rules), not arguments
-    tracing   depth of jit traces: asking does not end the recording
-    transforming  depth of functions being differentiated: what they call gets tensors, never arrays
-    differentiated, since  the nodes of their arguments, and the largest number of these (0: none); the handle of an
-              older node is not their own
-    captures  while tracing: computed nodes that were met, and what they are the present contents of
-    fixed     while tracing: those of them whose values decided what was recorded, as the number of places in a mask
-    narrowed  while tracing: arguments that stand for ints of Python's and met arrays of int32, which they have to fit
-    outside, inside  while tracing: the first numbers of nodes of the outermost trace, and of the innermost one
-    lines     while tracing: where nodes are recorded (`tape.lines.Lines`); None: nobody keeps it
-    unseen    while a function of `jit` runs as it is recorded (`once`): nobody sees values of nodes from this number on
+    asked     the count of values that were asked for (by which a rule that asks for a value is detected)
+    looked    the count of real or complex values among them: Python code may compute with these outside of the tape
+    seen      while a custom forward runs: (`asked`, node) for each tracking value that the forward asked for
+    bounded   the part of `looked` that custom forwards asked for, whose rules are the derivatives of their results
+    look_at   the node number at which the size of the pending graph is checked again
+    body      nesting depth of custom forwards that are being recorded: handles of their inputs are masked
+    lent      loans of the user's arrays, locked until the next ask;  lends: True if arrays may be lent (see `loans`)
+    literal   True in the library's own rules: numbers are constants of the graph, not arguments
+    tracing   nesting depth of jit traces: an ask does not end the recording
+    transforming  nesting depth of functions that are being differentiated: functions that they call get tensors only
+    differentiated, since  the nodes of their arguments, and the largest number of these (0: none); a handle with an
+              older node was not made by the function
+    captures  while tracing: computed nodes that the function used -> the tensor or array of which they are the contents
+    fixed     while tracing: the captured nodes whose values decided what was recorded (by the count of True in a mask)
+    narrowed  while tracing: arguments for Python ints that are combined with int32 arrays, so they have to fit int32
+    outside, inside  while tracing: the first node number of the outermost trace, and of the innermost trace
+    lines     the places where nodes are recorded (`tape.lines.Lines`), for traces above all; None: they are not kept
+    unseen    while a `jit` function runs without a trace (`run_unseen`): the first node whose value it may not see
     """
 
     __slots__ = (
@@ -109,7 +109,7 @@ class Recording:
         self.most_updated = 256
 
     def meet(self, t: Tensor) -> None:
-        """While tracing: what t holds is a hidden input, also where it is still pending; its contents count."""
+        """Note the value of t as a hidden input of the trace, whose contents count; a pending one is evaluated."""
         node = t.node
         if node.value is None and node.number < self.outside:
             force(node)
@@ -117,29 +117,29 @@ class Recording:
             self.captures.setdefault(node, t)
 
     def is_traced(self) -> bool:
-        """True in a trace.  A function that runs in the place of one is left: what is asked for differs there."""
+        """True in a trace.  A function that runs without its trace is left here, as it may depend on the answer."""
         if self.unseen:
             self.see()
         return self.tracing > 0
 
     def see(self) -> NoReturn:
-        """Leave the function that runs as it is recorded; it may catch this, so that it is noted as well."""
+        """Raise NeedsTrace, and note it in `unseen`, as the function may catch the exception."""
         self.unseen = math.inf
         raise NeedsTrace
 
     def note_small(self, t: Tensor) -> None:
-        """Remember the handle of a small pending result, weakly: it is computed with what is asked for."""
+        """Remember the handle of a small pending result, weakly: the next ask computes the result too."""
         self.small.append(_ref(t))
         if len(self.small) > self.limit:
             self.prune_small()
 
     def prune_small(self) -> None:
-        """Leave out the handles that are gone, and those that have a value."""
+        """Remove the handles that are gone, and those that have a value."""
         self.small = [r for r in self.small if (h := r()) is not None and h.node.value is None]
         self.limit = 2 * len(self.small) + SMALL_LIMIT
 
     def note_updated(self, t: Tensor) -> None:
-        """Remember a leaf that was updated and is pending: all of them are evaluated when one is."""
+        """Remember a leaf with a pending update: all of these leaves are evaluated when one of them is."""
         self.updated[id(t)] = _ref(t)  # once, however often it is updated
         if len(self.updated) > self.most_updated:
             self.updated = {id(h): r for r in self.updated.values() if (h := r()) is not None and h.node.value is None}
@@ -166,19 +166,19 @@ state = State()
 
 
 class _Asking:
-    """The function that computes values, which is set by `ask`."""
+    """Holds the function that computes values; `ask` sets it, as this module cannot import `ask`."""
 
     evaluate: Callable[..., None]
 
 
 asking = _Asking()
 
-#: Called when this thread begins to record elsewhere.
+#: Functions to call when this thread begins to use another Recording.
 WHEN_MOVED: list[Callable[[], None]] = []
 
 
 def use(recording: Recording) -> None:
-    """Record here from now on, in this thread."""
+    """Make this the recording of this thread from now on."""
     state.now = recording
     for tell in WHEN_MOVED:
         tell()
@@ -223,7 +223,7 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
 
 
 def noted(node: Node, masked: bool = False) -> Tensor:
-    """A handle on what somebody gets beside what is recorded: a small value is computed with what is asked for."""
+    """A new handle on a node; a small pending value is computed at the next ask, as that of a recorded result."""
     out = node.kind.out
     t: Tensor = _new(out.cls)
     t.node = node
@@ -234,9 +234,9 @@ def noted(node: Node, masked: bool = False) -> Tensor:
 
 
 def is_masked(tensors: Sequence[Tensor]) -> bool:
-    """In a custom forward: True of a result whose gradients, if any, flow to inputs of the call alone.
+    """True if gradients of a result in a custom forward flow only to inputs of the call.
 
-    What is not, and tracks, was made of a value that the forward closes over.
+    A tracking result that is not masked depends on a value that the forward closes over.
     """
     found = False
     for t in tensors:
@@ -248,12 +248,12 @@ def is_masked(tensors: Sequence[Tensor]) -> bool:
 
 
 def _looked_closer(mode: Mode, now: Recording, tensors: tuple[Tensor, ...], node: Node) -> Node:
-    """Do the part of recording that belongs to eager mode, to tracing, or to lines that are kept."""
+    """The node after the extra work of recording for eager mode, anomaly detection, traces, and lines that are kept."""
     if mode.anomalies:
         rich = rich_node(node.kind, node.inputs)
         rich.line = user_line()
         node = rich
-    if now.lines is None or (now.lines.is_lasting and not mode.keeps_lines):  # which was set, or taken back
+    if now.lines is None or (now.lines.is_lasting and not mode.keeps_lines):  # the setting may have changed
         now.lines = Lines(is_lasting=True) if mode.keeps_lines else None
     if now.lines is not None:
         now.lines.note(node)
@@ -268,18 +268,18 @@ def _looked_closer(mode: Mode, now: Recording, tensors: tuple[Tensor, ...], node
 def force(node: Node) -> None:
     """Evaluate a pending value of an earlier recording, without ending the present one.
 
-    A constant stays one: a trace that is replayed is the same graph each time.
+    A constant stays pending, so that it stays a constant of the graph: each replay of a trace gives the same graph.
     """
     if node.kind.op is not CONSTANT:
-        # The parameters of a model are updated together, and will be needed together.
+        # The parameters of a model are updated together, and used together: one run evaluates all of them.
         beside = state.now.waiting() if node.leaf is not None else ()
         asking.evaluate((node,), ends_recording=False, live=beside)
 
 
 def look_at_size(now: Recording, nodes: tuple[Node, ...]) -> None:
-    """Evaluate what a very long recording hangs on (many small dead graphs are left alone).
+    """Evaluate each operand that depends on `PENDING_LIMIT` pending nodes or more (many small graphs stay pending).
 
-    Not in a trace, nor while rules record: what they made would enter the plan as constants.
+    Nothing is evaluated in a trace, nor while rules record: the values would enter the plan as constants.
     """
     now.look_at = new_number() + PENDING_LIMIT
     for n in nodes if now.start else ():
@@ -299,7 +299,7 @@ def _of_each(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[boo
 
 
 def _alias(name: str) -> Primitive:
-    """A new node with the value of another, through which gradients flow."""
+    """An operation that gives the value of its operand a new node, through which gradients flow."""
     return Primitive(
         name,
         infer=lambda x: x,
@@ -312,34 +312,34 @@ def _alias(name: str) -> Primitive:
 
 #: The kind of a node that a transformation differentiates with respect to, and of a leaf after its update.
 IDENTITY = _alias("identity")
-#: A result of its own: of an operation that has nothing to do.
+#: A new result with the operand's value, for an operation that has nothing to do.
 SAME = _alias("same")
 #: The same value, through which no gradient flows.
 DETACH = Primitive("detach", infer=lambda x: x, reference=lambda x: x, discrete=True, batch=_of_each)
 
-#: An argument of a function being traced: it has no value, and none may be asked for.
+#: An argument of a function that is being traced: it has no value, and asking for its value raises an error.
 ARGUMENT = Primitive("argument", infer=lambda: None, reference=None, discrete=True)
 
 
 def argument(aval: Aval, *, weak: bool = False, requires_grad: bool = False, number: bool = False) -> Tensor:
-    """A handle on a value that will be known only when the traced function is called."""
+    """A handle on an argument of a trace, whose value is known only when the traced function is called."""
     out = out_of(aval, requires_grad, weak, number)
     kind = Kind(ARGUMENT, (), out)
-    return handle(rich_node(kind, ()) if requires_grad else data_node(kind, None))  # one that tracks may get hooks
+    return handle(rich_node(kind, ()) if requires_grad else data_node(kind, None))  # a tracking node may get hooks
 
 
-#: Operations without work: the compiler never sees them.
+#: Operations that compute nothing: the compiler's graph does not have them.
 ALIASES = frozenset((IDENTITY, SAME, DETACH))
 
 
 def another(t: Tensor) -> Tensor:
-    """A result of its own with a tensor's value.
+    """A new result with the value of a tensor.
 
-    What changes it in place leaves that one as it is; its hooks, and gradients with respect to it, are of what flows
-    through it.
+    An in-place update of the result leaves the tensor as it is.  Hooks on the result, and gradients with respect to it,
+    see only the gradient that flows through the result.
     """
     now = state.now
-    if t.node.kind.out.requires_grad or now.tracing or now.since:  # a node tells what a function made itself
+    if t.node.kind.out.requires_grad or now.tracing or now.since:  # a new node shows that the function made it
         return record(SAME, (t,))
     if MODE.get().careful:
         now.meet(t)
@@ -347,7 +347,7 @@ def another(t: Tensor) -> Tensor:
 
 
 def of_its_own(y: Tensor, x: Tensor) -> Tensor:
-    """The result of an operation on x: where it has nothing to do, a result of its own."""
+    """The result y of an operation on x; a new result if y is x itself, since the operation had nothing to do."""
     return another(x) if y is x else y
 
 
@@ -355,16 +355,16 @@ _IDENTITY_KINDS: dict[tuple[Out, bool], Kind] = {}
 
 
 def identity_of(node: Node, *, requires_grad: bool = True, leaf: Leaf | None = None) -> RichNode:
-    """A node of its own with the value of another: what gradients are taken with respect to."""
+    """A new node with the value of another node, for gradients to be taken with respect to it."""
     key = node.kind.out, requires_grad
     kind = _IDENTITY_KINDS.get(key)
     if kind is None:
-        # One object for both ways to it: a result that tracks, and one that does not.
+        # An operand that tracks and an operand that does not give the same kind, so it has to be one object.
         out = out_of(node.kind.out.aval, requires_grad)
         kind = kept(_IDENTITY_KINDS, key, one_kind((IDENTITY, out), IDENTITY, (), out))
     return rich_node(kind, (node,), leaf=leaf)
 
 
 def is_tracking(*tensors: Tensor) -> bool:
-    """True if recording an operation on these now would give a result that requires grad."""
+    """True if an operation on these tensors, recorded now, would give a result that requires grad."""
     return MODE.get().tracks and any(t.node.kind.out.requires_grad for t in tensors)

@@ -1,18 +1,18 @@
-"""Segments: a piece of a recording that is met again and again, with code of its own.
+"""Segments: pieces of recordings that repeat, with machine code for each.
 
-An episode of 50 steps and one of 51 are different graphs, but every step of either looks like the others.  A *segment*
-is such a piece: nodes that are read later or asked for (roots), and all between them and what it reads (outside).
+An episode of 50 steps and one of 51 are different graphs, but all their steps look alike.  A *segment* is such a piece:
+it ends in nodes that are read later or asked for (roots), and begins behind the nodes that it reads (outside).
 
-    forward    computes what is pending in it and wanted: its roots, reductions and products, what `pulls` read
-    pulls      from cotangents of its roots to those of what it reads, by pattern
+    forward    computes its pending nodes that are wanted: roots, reductions and products, nodes that `pulls` read
+    pulls      by pattern: code that computes the cotangents of the nodes outside from those of the roots
     pattern    per root, then per tracked node outside:  0 no cotangent   1 a cotangent   2 a masked one
 
-Its code is made from a *model*: a copy of the nodes in which what has a value holds `GIVEN` instead.  Code reads the
-values of nodes, which have *places*: the order in which they are met from the roots.
+The code is made from a *model*: a copy of the nodes, in which nodes that have values hold `GIVEN` instead.  The code
+finds the values of nodes by *place*: the number of a node in a walk from the roots.
 
-A piece looks like another one if its own nodes are of the same kinds, wired in the same way, and the same of them have
-values; and if what they read has the same Outs, and the same of it is pending.  Machine code says that by a hash
-(`codegen.runtime.recording_piece`); without it recordings are not cut.
+Two pieces look alike if their nodes have the same kinds, the same wiring, and values at the same places, and if the
+nodes outside have the same Outs, and are pending at the same places.  Machine code compares pieces by a hash
+(`codegen.runtime.recording_piece`); without machine code recordings are not cut.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from .program import program_of
 from .tier import Tier, tier_of
 from .walk import reached
 
-#: Patterns that are kept of one segment.
+#: The most patterns that one segment has code for.
 PATTERNS = 16
-#: Stands for a value that is known when the code is called.
+#: Stands in a model for a value that is known when the code is called.
 GIVEN: Any = object()
 
 
 class Unfit(Exception):
-    """A recording holds what segments are not made for: it takes the road of any other."""
+    """Raised for a recording that cannot be cut into segments: it is then evaluated like any other."""
 
 
 def machine_code() -> Any:
-    """The machine code that reads recordings.  Raises Unfit where there is none any more."""
+    """The machine code that reads recordings.  Raises Unfit if there is none any more."""
     if machine.asks is None:
         raise Unfit
     return machine.asks
 
 
 class Ruled(NamedTuple):
-    """The record of a segment's rules for one pattern: cotangents of roots and of what is tracked outside (None: none);
-    those found for what is tracked outside, and whether they are masked (1 or 2); the methods that were chosen."""
+    """The record of a segment's rules for one pattern: the given cotangents of roots and of tracked nodes outside (or
+    None); for tracked nodes outside the resulting (cotangent, 1, or 2 if masked); the choices of methods."""
 
     given: list[Node | None]
     found: dict[Node, tuple[Node, int]]
@@ -64,10 +64,10 @@ Rules = Callable[["Segment", Sequence[int]], Ruled]
 
 
 def _met(roots: Sequence[Node], inside: AbstractSet[Node]) -> dict[Node, int]:
-    """The nodes that are reached from the roots through those inside, and their places."""
+    """The nodes that are reached from the roots through the nodes inside, with their places."""
     order = list(dict.fromkeys(roots))
     seen = set(order)
-    for node in order:  # which grows meanwhile
+    for node in order:  # the list grows during the loop
         for i in node.inputs if node in inside else ():
             if i not in seen:
                 seen.add(i)
@@ -76,29 +76,29 @@ def _met(roots: Sequence[Node], inside: AbstractSet[Node]) -> dict[Node, int]:
 
 
 class _Callee:
-    """A program of a model, and what is called for it: its tier, or machine code once that is there."""
+    """A program of a model, and the executable that runs it: its tier, or machine code once there is some."""
 
     __slots__ = ("__weakref__", "executable", "tier")
 
     def __init__(self, tier: Tier) -> None:
         self.tier = tier
-        # A piece of a recording is no run by itself.
+        # The run of a piece is not counted in the latest runs, so it has no `ran`.
         self.executable: Any = tier.compiled or SimpleNamespace(call=lambda *values: tier.run(values))
         tier.users.add(ref(self, tier.users.discard))
 
     def exchange(self, _: Tier, compiled: Any) -> None:
-        """There is machine code."""
+        """Run the machine code from now on."""
         self.executable = compiled
 
 
 class Segment:
-    """A piece of a recording, as whatever looks like it is answered.
+    """The code for all pieces of recordings that look alike.
 
-    block       of machine code: it is recognised by it, and run
-    nodes, roots, tracked   of the model: all; what is read later, the latest first; what gradients go to, outside
-    pulls       code by pattern, for machine code: `choices` has the methods that rules chose
-    serial      a number that tells it from all others
-    operations  of all its code
+    block       data of machine code, by which it recognises pieces, and runs them
+    nodes, roots, tracked   of the model: all nodes; the roots, the latest first; tracked nodes outside
+    pulls       the code for each pattern, for machine code; its `choices` are the methods that rules chose
+    serial      the unique number of the segment
+    operations  the number of operations in all its code
     """
 
     __slots__ = ("block", "nodes", "operations", "own", "places", "pulls", "roots", "rules", "serial", "tracked")
@@ -106,9 +106,9 @@ class Segment:
     def __init__(
         self, nodes: Sequence[Node], roots: Sequence[Node], rules: Rules | None, wanted: AbstractSet[Node]
     ) -> None:
-        """The segment of some nodes.  Raises Unfit where another thread evaluates some of them meanwhile.
+        """The segment of some nodes.  Raises Unfit if another thread evaluates some of them meanwhile.
 
-        rules    those of gradients; None: none go through it;   wanted: what is stored in any case, if it lies within
+        rules    runs the rules of gradients; None: no gradients go through;   wanted: nodes to store if they are inside
         """
         self.serial = new_number()
         self.own, self.operations = len(nodes), 0.0
@@ -124,7 +124,7 @@ class Segment:
         model = _model(outside, nodes, pending)
         self.nodes = list(model.values())
         self.roots, self.tracked = [model[n] for n in roots], [model[n] for n in tracked]
-        #: Of the nodes of the model that have values when code is called.
+        #: The places of the model's nodes that have values when code is called.
         self.places = {model[n]: k for n, k in place.items() if n not in inside or n not in pending}
 
         pattern = (*[int(n.kind.out.requires_grad) for n in roots], *[int(n.leaf is not None) for n in tracked])
@@ -147,7 +147,7 @@ class Segment:
             self._put(pattern, ruled)
 
     def pull(self, pattern: Sequence[int]) -> None:
-        """Make the pull of a pattern."""
+        """Make the code for a pattern of cotangents."""
         assert self.rules is not None
         self._put(pattern, self.rules(self, pattern))
 
@@ -157,7 +157,7 @@ class Segment:
     ) -> Any:  # fmt: skip
         """Code for pending nodes of the model.
 
-        given    the cotangents that it is called with, by number
+        given    the cotangents that the code is called with, and their numbers
         results, flags    see `codegen.runtime.recording_piece.CodeBlock`
         """
         running, arguments = None, []
@@ -167,7 +167,7 @@ class Segment:
             self.operations += running.tier.operations
             for node in inputs:
                 word = _word(node, self.places, given)
-                arguments.append((-1, node.value) if word is None else word)  # else a rule has made it
+                arguments.append((-1, node.value) if word is None else word)  # else a rule made the node
         return machine_code().code(running, arguments, results, flags)
 
     def _read(self, ruled: Ruled) -> Iterable[Node]:
@@ -200,20 +200,20 @@ class Segment:
 
 
 def _drop(pulls: list[Any], pull: Any) -> None:
-    """A method was registered that changes what the rules behind this pull would record."""
+    """Remove a pull, as a newly registered method changes what its rules would record."""
     if pull in pulls:
         pulls.remove(pull)
 
 
 def _word(node: Node, places: dict[Node, int], given: dict[Node, int]) -> tuple[int, int] | None:
-    """Two words for the value of a node, as `codegen.runtime.recording_parts.word_at` has it; None: it has none."""
+    """The two words by which `codegen.runtime.recording_parts.word_at` finds a node's value; None if there are none."""
     if node in given:
         return -2, given[node]
     return (places[node], 0) if node in places else None
 
 
 def _model(outside: Sequence[Node], nodes: Sequence[Node], pending: AbstractSet[Node]) -> dict[Node, Node]:
-    """A copy of each node, in order; what is outside reads nothing."""
+    """A copy of each node for the model, in order; the copies of nodes outside have no inputs."""
     model = {n: data_node(n.kind, GIVEN) for n in outside}
     for n in nodes:
         model[n] = data_node(n.kind, None if n in pending else GIVEN, tuple([model[i] for i in n.inputs]))

@@ -1,17 +1,17 @@
-"""Plans for any extents: a recording that is a known one at another size needs no rule and no graph of its own.
+"""Plans for any extents: a known recording at another size needs neither its rules nor a graph for this size.
 
-What is left of a key without its numbers is its *form* (`families`).  When a form comes with other numbers, what has
-changed is unknown from then on (`codegen.families`): the recording is put down once more with symbols for extents, the
-rules run on that, and what they emit is a graph with formulas for numbers.
+A key without its numbers is the *form* of a recording (`families`).  When a form comes with other numbers, those that
+changed become unknowns (`codegen.families`): the recording is made once more with symbols for extents, the rules run on
+it, and the result is a graph with formulas in the place of numbers.
 
     forms of keys  ->  Form           numbers seen so far
                          -> AnyPlans  plans for any numbers that fit: gathering and storing are the same for all
 
-All small sizes share one tier and one machine code, all large ones others.
+All small sizes share one tier and its machine code; all large sizes share another tier.
 
-It is sound because rules of this library alone are run like this, whose every comparison of a symbol is kept as a
-condition that a size must fulfil (`codegen.symbols`); because what took the number itself differs between two
-examples, which must agree; and because the size at hand must come out as it did without symbols.
+This is sound for three reasons.  Only rules of this library run with symbols, and each comparison of a symbol becomes a
+condition that a size must fulfil (`codegen.symbols`).  If a rule uses the number itself, the graphs for two examples
+differ, and no plan is made.  At the size at hand, the graph must be the one that was made without symbols.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from .plan import Answer
 from .record import ALIASES, state
 from .tier import SizedTier, Tier
 
-#: The times that rules are run with symbols for one form.
+#: The number of times that rules run with symbols for one form, at most.
 _TRIES = 3
 
-#: Operations of the tape's own.
+#: Operations that only the tape has.
 _PLAIN = frozenset((CONSTANT, LEAF, *ALIASES))
 
 _serial = itertools.count()
@@ -48,13 +48,13 @@ def learn(
     form: Form, numbers: tuple[int, ...], key: tuple, order: Sequence[Node], answer: Answer,
     again: Callable[[dict[Node, Node]], Answer], choices: Any = None,
 ) -> Callable[[], None]:  # fmt: skip
-    """Remember a recording that was answered by a plan of its own; if it came in another size before, for any.
+    """Note a recording that got a plan of its own; if its form came in another size before, make plans for any size.
 
-    form, numbers, key    of the recording;  order: its nodes, canonically
-    again     what answers the recording in which others stand for these nodes
-    choices   of dispatch that the answer relies on
+    form, numbers, key    of the recording;  order: its nodes in canonical order
+    again     a function that gives the answer to the same recording of other nodes, from a dict of these nodes
+    choices   the dispatch choices that the answer relies on
 
-    Returns what is to be called when one of the choices changes.
+    Returns a function to be called when one of the choices changes.
     """
     samples, known = form.samples, form.any
     is_decided_otherwise = known is not None and known.expected(*known.unknown(numbers)) == numbers
@@ -71,7 +71,7 @@ def learn(
 
 
 def _answer_all(form: Form, found: AnyPlans) -> None:
-    """Plans for any numbers are known: those that NumPy evaluates are run by what runs any size."""
+    """Set the plans for any numbers; cached plans of the form that NumPy evaluates run by them from now on."""
     if form.any is None:
         form.room = Room()
     form.any = found
@@ -86,12 +86,12 @@ def _answer_all(form: Form, found: AnyPlans) -> None:
 
 
 def nothing() -> None:
-    """Nothing has been learnt that a choice could change."""
+    """Do nothing when a choice changes: no plans for any size were made."""
 
 
 def _drop(form: Form | None, found: AnyPlans | None) -> None:
     if form is not None and form.any is found:
-        form.any = None  # before the drop: a plan that another thread makes meanwhile is seen to be late
+        form.any = None  # before the drop, so that a thread that makes a plan meanwhile notices it
         form.answer = None, None
     if found is not None:
         found.drop()
@@ -101,7 +101,7 @@ def _drop(form: Form | None, found: AnyPlans | None) -> None:
 
 
 def _is_plain(order: Sequence[Node]) -> bool:
-    """True if all is of this library's operations: their rules look at avals and parameters alone."""
+    """True if all operations are this library's, whose rules look only at avals and parameters."""
     for node in order:
         op = node.kind.op
         if op.has_regions or (op not in _PLAIN and OPS.get(op.name) is not op):
@@ -115,20 +115,20 @@ def _for_any(
     samples: dict[tuple[int, ...], Any], numbers: tuple[int, ...], parts: Sequence[Any], order: Sequence[Node],
     answer: Answer, again: Callable, choices: Any,
 ) -> AnyPlans | None:  # fmt: skip
-    """Plans for any size; None where no formula says what they are."""
+    """The plans for any size; None if no formulas fit the samples, or the graph depends on the numbers themselves."""
     unknowns = imported("codegen.families").fitted([*samples], range(len(numbers)), f"n{next(_serial)}_")
     if unknowns is None or any([type(n) is not int for n in answer.gather]):
         return None
     examples = _examples(unknowns, numbers)
     if examples is None:
-        del samples[numbers]  # the next one may do
+        del samples[numbers]  # the next sample may have examples
         return None
     sized = imported("codegen.numbers")
     asked = state.now.asked
     drafts = []
     try:
         for example in examples:
-            # As where the real ones ran: recording takes no shortcuts, and learns none.
+            # As in the run of the rules without symbols, recording takes no shortcuts, and learns none.
             with watched(closely=True) as conditions, observed():
                 new = _with_symbols(parts, order, iter(unknowns.example(example)))
                 found = again(new)
@@ -136,7 +136,7 @@ def _for_any(
             if found._replace(program=answer.program) != answer:
                 return None
             drafts.append((graph, conditions))
-    except Exception:  # whatever wants the very number
+    except Exception:  # code that needs the number itself fails with a symbol
         return None
     (graph, conditions), (other, others) = drafts
     if graph.text != other.text or conditions != others or state.now.asked != asked:
@@ -151,9 +151,9 @@ def _for_any(
 
 
 def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[int]] | None:
-    """Values for unknowns: those in the recording, and numbers far below, where roots and logarithms differ, too.
+    """Two examples of the unknowns' values: the recording's, and far smaller ones, whose roots and logarithms differ.
 
-    None where one of them is the same as a number that is known: the recording may be right for it alone.
+    None if a value equals a known number of the recording: the recording may be right for this value alone.
     """
     known = {n for n in unknowns.numbers if type(n) is int}
     here = [numbers[p] for p in unknowns.positions]
@@ -168,7 +168,7 @@ def _examples(unknowns: Any, numbers: Sequence[int]) -> tuple[list[int], list[in
 
 
 def _with_symbols(parts: Sequence[Any], order: Sequence[Node], numbers: Iterator[int]) -> dict[Node, Node]:
-    """For each node of a recording one that has the next of these numbers for its own."""
+    """A copy of each node of a recording, in which the next of these numbers replace the node's numbers."""
     new: dict[Node, Node] = {}
     for part, node in zip(parts, order, strict=True):
         kind = part[0] if type(part) is tuple else part
@@ -180,7 +180,7 @@ def _with_symbols(parts: Sequence[Any], order: Sequence[Node], numbers: Iterator
             kind = made if _has_symbols(shape) else node.kind
         else:
             kind = _kind_with(kind, inputs, numbers)
-        # A value stands for one: whatever looks at it is found out.
+        # The copy keeps the value; code that asks for it is noticed by `state.now.asked`.
         is_plain = type(node) is Node
         new[node] = (
             data_node(kind, node.value, inputs) if is_plain else rich_node(kind, inputs, node.value, leaf=node.leaf)
@@ -189,7 +189,7 @@ def _with_symbols(parts: Sequence[Any], order: Sequence[Node], numbers: Iterator
 
 
 def _kind_with(kind: Kind, inputs: Sequence[Node], numbers: Iterator[int]) -> Kind:
-    """The kind of an operation with other numbers, on these inputs."""
+    """The kind of an operation on these inputs, with the next numbers in the place of its own."""
     op, out = kind.op, kind.out
     if op is CONSTANT:
         value, dtype = kind.params

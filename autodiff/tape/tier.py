@@ -1,16 +1,16 @@
-"""The decision when machine code is made for a recorded program: not before that pays.
+"""The decision when a recorded program is compiled: not before compiling pays off.
 
-Compiling costs more than running a program a hundred times, and many come only once.  So a new one is evaluated
-operation by operation with NumPy, until that has taken as long as compiling it is expected to take: whatever comes, at
-most twice the cost of the better choice.
+Compiling costs more than running a program a hundred times, and many programs come only once.  So NumPy evaluates a new
+program operation by operation, until this has taken as long as compiling is expected to take: the total is at most
+twice the cost of the better choice.
 
-A program that is run in a loop is expected to go on: for the second time in a row, or the third at the same distance,
-of at most `config.patience` programs, what it has taken is counted for `EXPECTED` runs.  A part of a recording comes
-twice in a row by chance: it has to come for the third time.  Loops of the library, and arrays so large that evaluating
-once is expected to take as long, are compiled at once.
+A program in a loop is expected to go on.  At its second run in a row, or its third at the same distance of at most
+`config.patience` programs, its time per run is multiplied by `EXPECTED` runs.  A part of a recording may come twice in
+a row by chance, so it has to come a third time.  Loops of the library are compiled at once, and so are programs on
+arrays so large that one evaluation is expected to take as long as compiling.
 
-All of these are decided here, by the numbers of one class (`_Prices`) and `config.patience`, at every run: a plan calls
-its tier as it calls an executable, which takes the place of the tier once it is made.
+These decisions are made in this file, at every run, by the numbers of the class `_Prices` and by `config.patience`.  A
+plan calls its tier as it calls an executable, and the executable replaces the tier once it is made.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ if TYPE_CHECKING:
 
 
 class _Prices:
-    """The numbers that decide, the price of compiling as it is learnt here, and the clock it is measured by.
+    """The numbers that decide: constants, the price of compiling, which is learnt, and the clock that measures it.
 
-    The price grows with the number of operations, and of every program as if it had some more.  Of 84 programs of 14 to
-    19,505 operations (chains, random ones, steps of a loop, second derivatives, products) half took between 1 / 1.45
-    and 1.45 times that, nine in ten between 1 / 2.9 and 2.9 times; by the root of the number it is 1.7 and 4.9.
+    The price is proportional to the number of operations plus `OWN`.  Of 84 programs of 14 to 19,505 operations
+    (chains, random ones, loop steps, second derivatives, products) half took between 1 / 1.45 and 1.45 times their
+    price, nine in ten between 1 / 2.9 and 2.9 times; with the root of the number of operations it is 1.7 and 4.9.
     """
 
-    #: As many operations as a program costs by itself.
+    #: The part of the price that is the same for each program, in operations.
     OWN = 100
-    #: A loop that has been seen is expected to come so often in all: steps of training come by thousands, and
-    #: where evaluating takes microseconds, ten milliseconds of compiling do not pay in fewer.
+    #: The runs that a detected loop is expected to have in all: training takes thousands of steps, and where an
+    #: evaluation takes microseconds, ten milliseconds of compiling do not pay off in fewer runs.
     EXPECTED = 3_000
     #: Seconds that NumPy takes for an element of an operation (a mix of sin, tanh, products and sums of 1,000; 2 cores,
     #: 2026-11): arrays are large where one evaluation takes as long as compiling.
     ELEMENT_S = 1.5e-9
 
     def __init__(self) -> None:
-        #: Of this thread: how busy the machine is otherwise is no reason to compile, or not to.
+        #: The processor time of this thread, so that other load of the machine does not change a decision.
         self.now: Callable[[], float] = time.thread_time
-        #: Seconds for an operation, to start with: half of what LLVM takes, and twice of what machine code takes that
-        #: is found on disk (2 cores, 2026-11).
+        #: Seconds per operation: at the start, half the time of LLVM, and twice the time to load machine code from disk
+        #: (2 cores, 2026-11).
         self.each = 1e-4
 
     def compiled(self, graph: Graph) -> Any:
-        """Compile a graph, and learn what that costs."""
+        """Compile a graph, and adapt the price to the time that this took."""
         start = self.now()
         executable = compiled_in_sight(graph, compile_graph)
         if graph.nodes:
@@ -73,7 +73,7 @@ class _Prices:
         return executable
 
     def of(self, operations: float) -> float:
-        """The seconds that compiling so many operations is expected to take."""
+        """The seconds that compiling this number of operations is expected to take."""
         return self.each * (self.OWN + operations)
 
 
@@ -81,30 +81,30 @@ prices: _Prices = owned(_Prices)
 
 
 class Late:
-    """The number of graphs compiled in a block that were met before it: they are none of its own."""
+    """A count of graphs that are compiled in a block, but whose programs were met before it (`ad.max_compiles`)."""
 
     def __init__(self) -> None:
         self._since = new_number()
         self.count = 0
 
     def note(self, number: float, count: int) -> None:
-        """Count what was compiled for a program that was met at this number."""
+        """Count graphs that were compiled for a program, if it was met before the block.   number: when it was met"""
         if number < self._since:
             self.count += count
 
 
-#: Of the blocks that are open.
+#: The counts of the blocks that are open.
 LATE: list[Late] = []
 
 
 def _patience() -> int:
-    """The patience as configured; 0 in a function of `jit` that runs as it is recorded (`once`)."""
+    """The configured patience; 0 in a `jit` function that runs without a trace (`entry.run_unseen`)."""
     return 0 if state.now.unseen else config.patience_now
 
 
 class Account:
-    """The runs of a program or of parts without machine code of their own: how many, of how many operations, and their
-    seconds."""
+    """The runs of a program, or of a recording in parts, without machine code: their count, their seconds, and the
+    number of operations of one run."""
 
     __slots__ = ("__weakref__", "operations", "runs", "seconds")
 
@@ -114,7 +114,7 @@ class Account:
         self.seconds = 0.0
 
     def why_now(self, ran: Sequence[Any]) -> str:
-        """Why compiling pays by now; empty where it does not.   ran: what was run last"""
+        """The reason why compiling pays off now; empty if it does not.   ran: the latest runs, the last at the end"""
         price = prices.of(self.operations)
         if not _patience():
             return "jit compiles at once" if config.patience else "patience was set to 0"
@@ -124,22 +124,22 @@ class Account:
         return "it is run in a loop" if pays_in_loop and self.is_in_loop(ran) else ""
 
     def is_in_loop(self, ran: Sequence[Any]) -> bool:
-        """True if this has run twice, one distance and twice that distance ago."""
+        """True if this ran p runs ago, and also 2 p runs ago, for a distance p up to the patience."""
         distances = range(1, min(_patience(), len(ran) // 2) + 1)
         return any([ran[-p] is self and ran[-2 * p] is self for p in distances])
 
 
 class Tier(Account):
-    """Stands for the machine code of a program, which NumPy evaluates until it is made (`compiled`).
+    """Stands for the machine code of a program (`compiled`); until that is made, NumPy evaluates the program.
 
-    It decides at every run, and tells the plans that run it (`users`) of the code, which they run in its place.
+    A tier decides at every run if it compiles; the plans that run it (`users`) then get the executable in its place.
 
-    made(*values)    the executable, at the first run with it;   evaluate(*values): the results
+    made(*values)    compiles the program, and returns the executable;   evaluate(*values): the results by NumPy
     """
 
     __slots__ = ("_number", "compiled", "evaluate", "made", "users")
 
-    #: Words for a program of any size.
+    #: Words in a message, for programs of any size.
     which = ""
 
     def __init__(self, operations: int, made: Callable[..., Any], evaluate: Callable[..., tuple]) -> None:
@@ -150,22 +150,22 @@ class Tier(Account):
         self._number = new_number()
 
     def is_in_loop(self, ran: Sequence[Any]) -> bool:
-        """True if this has just run, or as above."""
+        """True if this was the latest run, or is in a loop as an `Account` is."""
         return (len(ran) > 0 and ran[-1] is self) or super().is_in_loop(ran)
 
     def call(self, *values: Any) -> tuple:
-        """Run it as `Executable.call` does."""
+        """The results for these values, as `Executable.call` gives them."""
         return self.run(values, lately.ran)
 
     def run(self, values: Sequence[Any], ran: deque[Any] | None = None) -> tuple:
-        """The results; `ran` is what ran last, None for a piece of a recording, which is no run by itself."""
+        """The results.   ran: the latest runs; None for a piece of a recording, which is no run by itself"""
         if not self.is_ready(values, ran):
             return self.evaluated(values)
         found: tuple = self.compiled.call(*values)
         return found
 
     def is_ready(self, values: Sequence[Any], ran: deque[Any] | None) -> bool:
-        """True if there is machine code by now: this run is the latest."""
+        """True if there is machine code, which this call makes if that pays off; the run is added to `ran`."""
         if self.compiled is None:
             why = self.why_now(ran or ())
             if ran is not None:
@@ -175,7 +175,7 @@ class Tier(Account):
         return self.compiled is not None
 
     def evaluated(self, values: Sequence[Any]) -> tuple:
-        """The results by NumPy."""
+        """The results by NumPy; their time is added to the account."""
         since = prices.now()
         results = self.evaluate(*values)
         self.seconds += prices.now() - since
@@ -185,7 +185,7 @@ class Tier(Account):
     def _compile(self, values: Sequence[Any], why: str) -> None:
         before = counts().compiles
         note_repeated()
-        native.is_native()  # it goes on: the launcher is needed, too
+        native.is_native()  # the program is expected to go on, so the launcher is built too
         compiled = self.made(*values)
         self.compiled = compiled
         for where in list(self.users):
@@ -200,9 +200,9 @@ class Tier(Account):
 
 
 class SizedTier(Tier):
-    """The tier of a program of any size, at small extents or at large ones: it is run by `AtSize`.
+    """The tier of a program of any size, for small extents or for large ones: `AtSize` runs it.
 
-    graph      of unknown extents;   compiled: False where no formula says what machine code does
+    graph      the graph with unknown extents;   compiled: False if there is no machine code for unknown extents
     """
 
     __slots__ = ("graph",)
@@ -213,7 +213,7 @@ class SizedTier(Tier):
         self.graph = graph
 
     def fits(self, extents: tuple[int, ...]) -> bool:
-        """True if there is machine code for these."""
+        """True if there is machine code for these extents."""
         return bool(self.compiled) and self.compiled.is_fit(*extents)
 
     def call(self, extents: tuple[int, ...], *inputs: Any) -> tuple:
@@ -224,20 +224,20 @@ class SizedTier(Tier):
         return self.compiled.call(*values) if self.fits(extents) else self.graph.evaluate(*values)
 
     def take_over(self, other: Tier) -> None:
-        """The runs of this one were runs of this program, at a size."""
+        """Add the runs of another tier to the account: it ran this program at one size."""
         self.runs += other.runs
         self.seconds += other.seconds
         self._number = min(self._number, other._number)
         ran = lately.ran
-        for place, one in enumerate(tuple(ran)):  # other threads add to it meanwhile
+        for place, one in enumerate(tuple(ran)):  # of a copy, as other threads may append meanwhile
             if one is other:
                 ran[place] = self
 
 
 class AtSize:
-    """A program of any size at some extents.
+    """A program of any size at given extents.
 
-    call    as that of an executable: of the tier while there is no machine code
+    call    as that of an executable; while there is no machine code, the tier's
     """
 
     __slots__ = ("__weakref__", "_extents", "call", "tier")
@@ -253,7 +253,7 @@ class AtSize:
             self.exchange(tier, tier.compiled)
 
     def exchange(self, tier: SizedTier, compiled: Any) -> None:
-        """There is machine code; where it is not for these extents, their program has a tier of its own."""
+        """Run the machine code of the tier; if it does not fit these extents, run a new tier for them alone."""
         graph, extents = tier.graph, self._extents
         if tier.fits(extents):
             self.call = lambda *inputs: compiled.call(extents, inputs)
@@ -268,11 +268,11 @@ class AtSize:
 class _LatestRuns:
     """The latest runs without machine code, of programs and of recordings in parts; and which programs were new.
 
-    Twice as many runs as the longest patience.
+    The queues hold twice as many runs as the longest patience.
 
-    met     some bits of the hash without numbers of each program that came, at a place that others tell: of a fixed
-            size, in which a new one takes the place of an old one
-    new     how many were new of late;  known   recordings that were answered by what was known, at the last new one
+    met     a table of fixed size: bits of the hash (without numbers) of programs that came; other bits of it give the
+            place in the table, where a later program overwrites an earlier one
+    new     the number of recent new programs;  known: the count of recordings with a known plan at the last new program
     """
 
     def __init__(self) -> None:
@@ -282,17 +282,17 @@ class _LatestRuns:
         self.new = self.known = 0
 
 
-#: The number of new programs after which the next one is let pass, where fewer than one in `RARE` was known: it runs,
-#: and is kept when it comes again.
+#: After `MANY` new programs, among which fewer than one recording in `RARE` was known, the next new program is let
+#: pass: it runs, and is cached only when it comes again.
 MANY, RARE = 64, 8
-#: The number of programs that are remembered as having come.
+#: The number of programs in the table of those that came.
 _MET = 1 << 12
 
 
 def is_let_pass(program: bytes, known: int) -> bool:
-    """True for a program that comes for the first time, as nearly all have of late: it is not kept.
+    """True for a program that comes for the first time while nearly all programs are new: it should not be cached.
 
-    program   its hash without numbers;   known   how many recordings were answered so far by what was known
+    program   its hash without numbers;   known: the count of recordings so far whose plan was known
     """
     found = lately
     since, found.known = max(0, known - found.known), known
@@ -308,7 +308,7 @@ lately: _LatestRuns = owned(_LatestRuns, _LatestRuns.__init__)
 
 
 def tier_of(program: Program) -> Tier:
-    """The tier of a program."""
+    """The tier of a program, which is cached by what the program computes."""
     key, count = program.key, len(program.kinds)
     found: Tier | None = tiers.get(key)
     if found is None:
@@ -323,7 +323,7 @@ def is_evaluated(program: Program) -> bool:
 
 
 def executable_of(program: Program) -> Any:
-    """The executable of a program, or what stands for it while compiling does not pay."""
+    """The executable of a program, or its tier while compiling does not pay off."""
     if is_evaluated(program):
         tier = tier_of(program)
         return tier if tier.compiled is None else tier.compiled

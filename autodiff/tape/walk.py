@@ -1,10 +1,10 @@
 """Walks over the tape, and the numbering that makes two recordings comparable.
 
-Two walks, never one.  The *value closure* of a node is what must be computed for its value; it
-stops at values.  The *history* of a node is what gradients flow through; it goes on past values,
-never past a leaf.  Neither recurses.
+There are two walks.  The *value closure* of a node: all nodes to compute for its value; this walk
+stops at nodes that have values.  The *history* of a node: all nodes that its gradients flow through;
+this walk goes on past values, and stops at leaves.  Neither recurses.
 
-Worked example.  `y = (x * w).sum()` with `x` data and `w` a leaf that wants gradients:
+Worked example.  `y = (x * w).sum()` with `x` data and `w` a leaf that requires grad:
 
     order       x  w  mul  sum          by creation
     canonical   x  w  mul  sum          inputs where first used, the rest by creation
@@ -13,9 +13,9 @@ Worked example.  `y = (x * w).sum()` with `x` data and `w` a leaf that wants gra
 A key names nodes only by these numbers and never mentions a value, so the next iteration of a
 loop, with other data in other nodes, has an equal key.
 
-Another thread may evaluate the same pending nodes meanwhile.  A node gets its value once, and lets go of its
-inputs afterwards; so whoever reads the inputs first and then looks for the value sees one of its two states,
-and a key is true of each node.  What was made for a key later is kept only if that is so still (`ask.still_true`).
+Another thread may evaluate pending nodes during a walk.  A node gets its value once, and drops its inputs afterwards;
+code that reads the inputs before the value sees one of these two states, so a key describes each node correctly.  A
+plan is cached only if its key still describes the nodes when the plan is ready (`ask.still_true`).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _size = attrgetter("kind.out.aval.size")
 
 
 def value_inputs(node: Node) -> tuple[Node, ...]:
-    """The nodes that the value of a pending node is computed from: a boundary only passes its body's output on."""
+    """The nodes from which the value of a pending node is computed: of a boundary, its body's output alone."""
     inputs = node.inputs
     return inputs if type(node) is Node or node.body is None or not inputs else (inputs[node.body],)
 
 
 def gradient_inputs(node: Node) -> tuple[Node, ...]:
-    """The nodes that the cotangent of a node goes to: the inputs of the call for a boundary, none for a leaf."""
+    """The nodes to which the cotangent of a node flows: of a boundary, the inputs of its call; of a leaf, none."""
     if type(node) is Node:
         return node.inputs
     if node.leaf is not None:
@@ -49,9 +49,9 @@ def gradient_inputs(node: Node) -> tuple[Node, ...]:
 
 
 def reached(starts: Iterable[Node], inputs: Callable[[Node], Iterable[Node]], most: float = math.inf) -> set[Node]:
-    """These nodes, and all that their inputs lead to; about so many of them at most.
+    """The start nodes, and all nodes that are reached from them; the walk ends soon after `most` nodes.
 
-    inputs    which inputs of a node are followed
+    inputs    a function that gives the inputs of a node that the walk follows
     """
     seen = set(starts)
     stack = list(seen)
@@ -64,32 +64,32 @@ def reached(starts: Iterable[Node], inputs: Callable[[Node], Iterable[Node]], mo
 
 
 def recorded_between(wanted: Iterable[Node], known: Collection[Node]) -> list[Node]:
-    """The nodes between known ones and those that are wanted, by creation."""
+    """The wanted nodes, and the nodes on which they depend back to known ones, in the order of creation."""
     new = [n for n in wanted if n not in known]
     return sorted(reached(new, lambda n: [i for i in n.inputs if i not in known]), key=by_number)
 
 
 def is_repeatable(node: Node, since: float) -> bool:
-    """True if a node that was recorded from a number on can be put down again."""
+    """True if a node can be recorded once more: it was recorded at number `since` or later, and not evaluated."""
     if node.number < since and node.kind.op is not CONSTANT:
-        return False  # there before
-    return node.value is None or (not node.inputs and node.kind.op is LEAF)  # else somebody asked for it
+        return False  # recorded before
+    return node.value is None or (not node.inputs and node.kind.op is LEAF)  # else its value was asked for
 
 
 def history(roots: Iterable[Node]) -> list[Node]:
-    """The nodes through which gradients of `roots` flow, by creation."""
+    """The nodes through which gradients of `roots` flow, in the order of creation."""
     return _gone_through(roots, 0, gradient_inputs, lambda n: n.kind.out.requires_grad)
 
 
 def recorded_since(number: int, roots: Iterable[Node]) -> list[Node]:
-    """The nodes that were recorded after a number on the way to `roots`, by creation."""
+    """The nodes after a number, among `roots` and all nodes on which these depend, in the order of creation."""
     return _gone_through(roots, number, lambda n: n.inputs, lambda n: n.number > number)
 
 
 def _gone_through(
     roots: Iterable[Node], number: int, inputs: Callable[[Node], Iterable[Node]], belongs: Callable[[Node], bool]
 ) -> list[Node]:
-    """The nodes that belong to one of these walks; machine code knows by the number which one it is."""
+    """The nodes of one of the two walks above; for machine code, number 0 means the history."""
     starts, native = tuple(roots), machine.asks
     found: list[Node] | None = None if native is None else native.history_of(starts, number)
     if found is None:
@@ -98,8 +98,8 @@ def _gone_through(
 
 
 def uncommon(past: list[Node]) -> list[Node]:
-    """The nodes of a history with room for more (leaves, calls, those with hooks), released ones, and sources."""
-    # Nobody asks a plain node for its inputs: it would get a tuple of them.
+    """The nodes of a history that are not plain: leaves, calls, nodes with hooks; released nodes; given data."""
+    # This does not read `inputs` of a plain node, which would make machine code build a tuple of them.
     return [n for n in past if type(n) is not Node or (kind := n.kind).released or kind.op is LEAF]
 
 
@@ -109,9 +109,9 @@ def largest(nodes: list[Node]) -> int:
 
 
 def needed(roots: Iterable[Node], past: AbstractSet[Node] = frozenset()) -> list[Node]:
-    """The value closure of `roots` by creation, with all inputs of the history nodes `past`.
+    """The value closure of `roots`, with all inputs of the history nodes `past`, in the order of creation.
 
-    An input of a history node may be what its rule reads.
+    The rule of a history node may read any of its inputs.
     """
     return sorted(reached({*roots, *past}, lambda n: _followed(n, past)), key=by_number)
 
@@ -124,9 +124,9 @@ def _followed(node: Node, past: AbstractSet[Node]) -> tuple[Node, ...]:
 
 
 def _own_references() -> int:
-    """References to a node while `stored_along` looks at it: the list, the loop variable, the argument of the count.
+    """References to a node that `stored_along` itself adds: by the list, the loop variable, getrefcount's argument.
 
-    Since Python 3.14 an argument borrows what a variable holds, and is none.
+    Since Python 3.14 the argument borrows the reference of the variable, and is not counted.
     """
     return max([sys.getrefcount(thing) for thing in [object()]])
 
@@ -142,8 +142,8 @@ def stored_along(
     Stored are the heavy nodes that are live (something outside of this graph refers to them) or in the history of
     gradients, live elementwise nodes over heavy ones that are not stored, and pending leaves (an updated parameter).
 
-    tracks   whether gradients may be asked for later
-    past     the history that gradients are asked of; the caller holds it in a list and in this set
+    tracks   True if gradients may be asked for later
+    past     the history of gradients that are asked for now; the caller refers to it by a list and by this set
     """
     links = _links(order)
     asked = set(roots)
@@ -153,7 +153,7 @@ def stored_along(
         if node.value is not None or node in asked:
             cheap.add(node)
         elif type(node) is RichNode and node.call is not None and node.body is None:
-            continue  # a call of several results, which have the values
+            continue  # a call with several outputs: the nodes of its outputs have the values
         else:
             kind = node.kind
             inputs = node.inputs if type(node) is Node else value_inputs(node)
@@ -173,9 +173,9 @@ def stored_along(
 
 
 def _links(order: Sequence[Node]) -> dict[Node, int]:
-    """The number of times that each node is an input of a pending one.
+    """The number of times that each node is an input of a pending node.
 
-    A function of its own: a loop variable left behind in `stored_along` would count as a holder.
+    This is a separate function because a loop variable that stays in `stored_along` would count as a reference.
     """
     links = dict[Node, int]()
     for node in order:
@@ -187,10 +187,10 @@ def _links(order: Sequence[Node]) -> dict[Node, int]:
 def structure(
     order: Sequence[Node], roots: Sequence[Node], past: AbstractSet[Node] = frozenset()
 ) -> tuple[list, dict[Node, int], list[Node]]:  # fmt: skip
-    """The nodes that `needed` found for `roots`, made comparable: (key parts, numbers of nodes, canonical order).
+    """A description of the nodes that `needed` found for `roots`: (key parts, numbers of nodes, canonical order).
 
-    Pending and history nodes are numbered by creation, other inputs, leaves and roots by first use: in which order a
-    loop made its buffers is an accident; in which it uses them is the program.
+    Pending and history nodes are numbered by creation; other inputs, leaves and roots by first use, since the order in
+    which a loop makes its buffers is accidental, and the order in which it uses them belongs to the program.
     """
     number: dict[Node, int] = {}
     for node in order:
@@ -201,7 +201,7 @@ def structure(
             number.setdefault(node, len(number))
     for node in roots:
         number.setdefault(node, len(number))
-    for node in order:  # others where another thread has evaluated some meanwhile
+    for node in order:  # the nodes that are left if another thread has evaluated some meanwhile
         number.setdefault(node, len(number))
     leaves: dict[Leaf, int] = {}
     parts: list = []
@@ -218,7 +218,7 @@ def structure(
 
 
 def part_of(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: dict[Leaf, int]) -> tuple:
-    """The part of a key for a node with room for more.   leaves: the first node of each"""
+    """The part of a key for a RichNode.   leaves: for each leaf, the number of its first node"""
     identity = leaves.setdefault(n.leaf, number[n]) if n.leaf is not None else None
     call = n.call.key() if n.call is not None and n in past else None
     kind = n.kind.out if is_given(n) else n.kind
@@ -226,24 +226,24 @@ def part_of(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: d
     return (kind, n.value is None, identity, call, bool(n.hooks), *wiring)
 
 
-#: A recording as `structure` says it (parts, numbers, nodes in canonical order), and the nodes that are to be stored.
+#: The description by `structure` (parts, numbers, nodes in canonical order), and the nodes whose values are stored.
 Said = tuple[list, dict[Node, int], list[Node], list[Node]]
 
 
 def said(asked: Sequence[Node], tracks: bool, past: Collection[Node] = (), given: Sequence[Node] = ()) -> Said:
-    """The recording of what is asked for.
+    """The description of the recording of some nodes.
 
-    tracks    whether gradients may be asked for later;  past: the history that they are asked of now
-    given     cotangents among what is asked
+    tracks    True if gradients may be asked for later;  past: the history of gradients that are asked for now
+    given     cotangents among the nodes, whose values are not stored
     """
     inside = frozenset(past)
     roots = list(dict.fromkeys(asked))
     order = needed(roots, inside)
-    along = stored_along(order, roots, tracks, inside)  # a node that is held counts as one that may be asked for
+    along = stored_along(order, roots, tracks, inside)  # a node that something refers to may be asked for later
     parts, number, ordered = structure(order, asked, inside)
     return parts, number, ordered, [n for n in roots if n.value is None and n not in given] + along
 
 
 def is_given(node: Node) -> bool:
-    """True for a node of a history that is the same whatever it was computed by: a leaf, an argument of `grad`."""
+    """True for a history node that is data for a key, however it was computed: a leaf, or an argument of `grad`."""
     return node.value is not None and (node.leaf is not None or node.kind.op is LEAF)

@@ -1,12 +1,12 @@
-"""Watched numbers: what a rule is given for a number, to find out whether it looks at its value.
+"""Watched numbers: stand-ins for the numbers that a rule reads, which note if the rule looks at their values.
 
 A rule that only does arithmetic with a number, and combines it with tensors, records the same graph for
-any number: the number is an argument of the graph.  A rule that looks (`if c > 0`, `math.cos(c)`, an axis,
-text) may record another graph for another number: its value belongs to the rule's key.  Of an array that a rule reads
-a tensor takes the values as an argument of the graph; all else is a look at its contents, which no key can hold.
+any number: the number is an argument of the graph.  A rule that looks at it (`if c > 0`, `math.cos(c)`, an axis,
+text) may record another graph for another number: the value belongs to the rule's key.  An array that a rule combines
+with a tensor is an argument of the graph; any other use looks at its contents, which no key can hold.
 
-A watched number is no subclass of float, since native code would read such a one unseen; it says that its
-class is float, so `isinstance` holds.  Arithmetic is Python's own, also when it is done again (`plan.Formulas`).
+A watched number is no instance of a subclass of float, since native code would read its value unnoticed; its
+`__class__` is float, for `isinstance`.  Its arithmetic is Python's, also when a plan repeats it (`plan.Formulas`).
 
     w = c * 2 + 1          steps   t0 = number 3    t1 = t0 * 2    t2 = t1 + 1
     g * w                  a leaf of the graph, which takes float(t2)
@@ -31,11 +31,11 @@ from .node import Node
 
 
 class WatchedStep(NamedTuple):
-    """A step by which something watched is computed.
+    """A step in the computation of a watched number or array.
 
-    function   of the operands; None: it is the number of that place
-    operands   (an earlier step, None), or (-1, a constant)
-    sources    the numbers that it depends on
+    function   a function of the operands; None: the step is a number of the rule, and the constant operand its place
+    operands   for each: (an earlier step, None), or (-1, a constant)
+    sources    the places of the rule's numbers that the step depends on
     """
 
     function: Callable | None
@@ -46,8 +46,8 @@ class WatchedStep(NamedTuple):
 class Watch:
     """The numbers and arrays that one run of a rule may read, while it `is_open`.
 
-    looked    places of those whose value the rule has seen;   steps: how everything watched is computed
-    leaves    nodes that hold what was made of them -> (step, what converts it to a node's value)
+    looked    the places of numbers that the rule has looked at;   steps: the computation of all watched values
+    leaves    node of a watched value -> (its step, the function that converts the step's value for the node)
     """
 
     __slots__ = ("is_open", "leaves", "looked", "numbers", "steps")
@@ -60,11 +60,11 @@ class Watch:
         self.steps: list[WatchedStep] = []
 
     def number(self, i: int) -> Any:
-        """Number i, watched."""
+        """The watched number at place i."""
         return self._put(WatchedStep(None, ((-1, i),), frozenset((i,))), self.numbers[i])
 
     def made(self, function: Callable, given: Sequence[Any], value: Any) -> Any:
-        """The number that one more step makes of watched numbers, also of other watches; `value` is its value now."""
+        """The watched number that one more step computes from the given numbers;  `value`: its present value."""
         operands = tuple([(x._step, None) if type(x) in WATCHED else (-1, x) for x in given])
         sources = frozenset().union(*[self.steps[step].sources for step, _ in operands if step >= 0])
         return self._put(WatchedStep(function, operands, sources), value)
@@ -76,7 +76,7 @@ class Watch:
         return w
 
     def see(self, step: int) -> None:
-        """The value of a step was looked at."""
+        """Note that the rule looked at the value of a step."""
         self.looked |= self.steps[step].sources
 
 
@@ -84,7 +84,7 @@ _new = object.__new__
 
 
 class _Seen:
-    """A watched value, which counts only if it is looked at."""
+    """A watched value, which enters the rule's key only if the rule looks at it."""
 
     __slots__ = ("_step", "_value", "_watch")
 
@@ -93,7 +93,7 @@ class _Seen:
     _value: Any
 
     def _seen(self) -> Any:
-        """The value itself, which counts from now on."""
+        """The value itself; the call counts as a look."""
         if self._watch.is_open:
             self._watch.see(self._step)
         return self._value
@@ -106,7 +106,7 @@ class _Seen:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         if any(isinstance(x, AbstractTensor) for x in inputs):
-            return NotImplemented  # a tensor's own business
+            return NotImplemented  # the tensor records it
         return getattr(ufunc, method)(*seen_within(inputs), **seen_within(keywords))
 
     def __array_function__(self, function: Callable, types: Iterable[type], args: tuple, keywords: dict) -> Any:
@@ -119,7 +119,7 @@ class _Seen:
 
 
 class Watched(_Seen):
-    """A watched number: arithmetic with other numbers stays unseen."""
+    """A watched number; arithmetic with other numbers is no look at its value."""
 
     __slots__ = ()
 
@@ -141,7 +141,7 @@ class Watched(_Seen):
 
 
 def plain(x: Any) -> Any:
-    """The value that a watched number stands for, which is thereby looked at; anything else as it is."""
+    """The value of a watched number, which counts as a look; any other object is returned as it is."""
     return x._seen() if type(x) in ALL_WATCHED else x
 
 
@@ -161,16 +161,16 @@ def seen_within(x: Any) -> Any:
     return x
 
 
-# ---------------------------------------------------------------- arithmetic stays unseen
+# ---------------------------------------------------------------- arithmetic, which is no look
 
 
 def _computed(function: Callable, operands: tuple, me: Watched) -> Any:
-    """The number that a function makes of numbers, one of which is `me`."""
+    """The watched result of a function of numbers, one of which is `me`."""
     if not me._watch.is_open:
         return function(*map(plain, operands))
     try:
         value = function(*[x._value if type(x) in WATCHED else x for x in operands])
-    except ArithmeticError:  # a rule that goes on after it has learnt something of the values
+    except ArithmeticError:  # a rule that catches the error learns something about the values
         for x in operands:
             plain(x)
         raise
@@ -213,11 +213,11 @@ for _function in (operator.pos, operator.neg, operator.abs):
     _attach(Watched, f"__{_function.__name__}__", lambda self, of=_function: _computed(of, (self,), self))
 
 
-# ---------------------------------------------------------------- everything else is a look
+# ---------------------------------------------------------------- all other uses, which are looks
 
 
 def _looking(function: Callable) -> Callable:
-    """`function` as a method: of the number, the other arguments plain."""
+    """`function` as a method that looks at the number, and at watched arguments."""
 
     def method(self, *args):
         if args and isinstance(args[0], AbstractTensor):
@@ -228,12 +228,12 @@ def _looking(function: Callable) -> Callable:
 
 
 def _turned(function: Callable) -> Callable:
-    """The operation with the number as the second operand."""
+    """The operation as a method that looks, with the number as the second operand."""
     return _looking(lambda x, other: function(other, x))
 
 
 def _attach_looks(cls: type, looks: dict[str, Callable], operators: Iterable[str] = ()) -> None:
-    """Methods that look, by their names without underscores; operators, with the value on either side."""
+    """Attach methods that look, by their names without underscores, and operators with the value on either side."""
     for name, function in looks.items():
         _attach(cls, f"__{name}__", _looking(function))
     for name in operators:
@@ -257,7 +257,7 @@ _OF_ARRAYS: dict[str, Callable] = {
     "deepcopy": lambda x, _memo: x.copy(),
 }  # fmt: skip
 
-# Bits of a float: the TypeError that Python gives.
+# For a float, the operators on bits raise Python's TypeError.
 _attach_looks(Watched, _OF_ALL | {"hash": hash, "rdivmod": lambda x, other: divmod(other, x)}, _BITS)
 
 
@@ -289,7 +289,7 @@ _NUMBERS = frozenset((bool, int, float, complex))
 
 
 class WatchedArray(_Seen):
-    """A watched array: dtype and shape are known, the contents count if anything but a tensor meets them."""
+    """A watched array: dtype and shape are free to read; any use of the contents but with tensors is a look."""
 
     __slots__ = ()
 
