@@ -11,16 +11,17 @@ from typing import NoReturn
 from codegen.lazily import imported
 
 _CPU = "tensors are on the CPU: leave it out"
+_KEYS = "random numbers are drawn with keys: ad.random.normal(ad.random.key(seed), shape)"
 _WINDOWS = "a few lines of slices do it, see docs/howto/windows; rows: ad.convolve, ad.correlate"
 
 #: Functions and modules of PyTorch, JAX and NumPy, and their names here.
 _CALLED = {
     "array": "tensor", "as_tensor": "asarray", "bmm": "matmul", "cat": "concatenate", "chunk": "array_split",
     "clamp": "clip", "compile": "jit", "flatten": "ravel", "gather": "take_along_axis", "index_select": "take",
-    "inverse": "linalg.inv", "jacfwd": "jacobian", "jacrev": "jacobian", "logdet": "linalg.slogdet",
+    "inverse": "linalg.inv", "jacfwd": "jacobian", "jacrev": "jacobian", "loggamma": "special.gammaln",
     "make_jaxpr": "inspect", "mm": "matmul", "mv": "matmul", "ndarray": "Tensor", "permute": "permute_dims",
-    "PRNGKey": "random.key", "trapz": "trapezoid", "tree_map": "tree.map", "tree_util": "tree",
-    "unsqueeze": "expand_dims", "vectorize": "vmap", "view": "reshape",
+    "PRNGKey": "random.key", "psi": "special.digamma", "trapz": "trapezoid", "tree_map": "tree.map",
+    "tree_util": "tree", "unsqueeze": "expand_dims", "vectorize": "vmap", "view": "reshape",
 }  # fmt: skip
 
 #: Such functions that have no counterpart of one name, with advice.
@@ -31,6 +32,9 @@ OF_FUNCTIONS = {
         "unfold",
     ), _WINDOWS),
     **dict.fromkeys(("cuda", "device", "device_put"), _CPU),
+    **dict.fromkeys(("default_rng", "Generator", "manual_seed", "RandomState", "seed"), _KEYS),
+    **dict.fromkeys(("eig", "eigvals", "schur"), "there are ad.linalg.eigh and ad.linalg.svd"),
+    **dict.fromkeys(("cho_factor", "cho_solve"), "ad.Cholesky(a) is a factor that ad.linalg.solve takes"),
     "bfloat16": "dtypes of floats are ad.float32 and ad.float64",
     "block": "rows of blocks are ad.vstack([ad.hstack([a, b]), ad.hstack([c, d])])",
     "block_until_ready": "a value is computed when it is read: float(t), t.numpy()",
@@ -46,8 +50,10 @@ OF_FUNCTIONS = {
     "lax": "loops are ad.scan, ad.fori_loop, ad.while_loop and ad.cond",
     "linearize": "ad.jvp gives a value and its tangent",
     "load": "values are written and read by NumPy: np.load",
-    "manual_seed": "random numbers are drawn with keys: ad.random.key(seed)",
+    "logdet": "write ad.linalg.slogdet(a)[1]",
+    "lognormal": "write ad.exp(ad.random.normal(key, shape))",
     "masked_select": "write x[mask]",
+    "multivariate_normal": "write mean + ad.linalg.cholesky(cov) @ ad.random.normal(key, mean.shape)",
     "nn": "there are no layers; docs/gallery has a convolutional network and a transformer",
     "numel": "write t.size",
     "numpy": "NumPy's functions are here by their names: ad.sin, ad.sum",
@@ -58,37 +64,9 @@ OF_FUNCTIONS = {
     "rand": "it is called ad.random.uniform here, and takes a key",
     "randn": "it is called ad.random.normal here, and takes a key",
     "save": "values are written and read by NumPy: np.save",
-    "seed": "random numbers are drawn with keys: ad.random.key(seed)",
+    "shuffle": "it is called ad.random.permutation here, and gives a new array",
     "set_default_dtype": "give dtype=ad.float32 where data are made",
     "topk": "write ad.argsort(x, descending=True)[:k]",
-}  # fmt: skip
-
-_KEYS = "random numbers are drawn with keys: ad.random.normal(ad.random.key(seed), shape)"
-_NO_SPECTRA = "there are spectra of symmetric matrices: ad.linalg.eigh, eigvalsh; singular values: ad.linalg.svd"
-
-#: Names in modules of NumPy, SciPy, JAX and PyTorch, with advice, by the module here.
-OF_MODULES = {
-    "autodiff.fft": {},
-    "autodiff.linalg": {
-        **dict.fromkeys(("eig", "eigvals", "schur"), _NO_SPECTRA),
-        **dict.fromkeys(("cho_factor", "cho_solve"), "ad.Cholesky(a) is a factor that ad.linalg.solve takes"),
-        **dict.fromkeys(("lu", "lu_factor", "lu_solve"), "ad.linalg.solve(a, b): gradients and det use its factor"),
-        "inverse": "it is called ad.linalg.inv here",
-        "logdet": "write ad.linalg.slogdet(a)[1]",
-    },
-    "autodiff.random": {
-        **dict.fromkeys(("default_rng", "Generator", "manual_seed", "RandomState", "seed"), _KEYS),
-        **dict.fromkeys(("rand", "random", "random_sample"), "it is called ad.random.uniform here, and takes a key"),
-        **dict.fromkeys(("randn", "standard_normal"), "it is called ad.random.normal here, and takes a key"),
-        "lognormal": "write ad.exp(ad.random.normal(key, shape))",
-        "multivariate_normal": "write mean + ad.linalg.cholesky(cov) @ ad.random.normal(key, mean.shape)",
-        "PRNGKey": "it is called ad.random.key here",
-        "shuffle": "it is called ad.random.permutation here, which gives a new array",
-    },
-    "autodiff.special": {
-        "loggamma": "it is called ad.special.gammaln here",
-        "psi": "it is called ad.special.digamma here",
-    },
 }  # fmt: skip
 
 #: Methods of tensors of PyTorch that are functions here.
@@ -141,13 +119,12 @@ def hint(names: dict[str, str], name: str) -> str:
 
 
 def hint_of_module(module: str, name: str) -> str:
-    """The same for a name that one of our modules lacks: another may have it."""
-    told = hint(OF_MODULES.get(module, OF_FUNCTIONS), name)
-    if told or name.startswith("_"):
-        return told
-    ours = "autodiff", *OF_MODULES
-    homes = [home.replace("autodiff", "ad") for home in ours if name in imported(home).__all__]
-    return "".join([f": it is called {home}.{name} here" for home in homes[:1]])
+    """The end of a message about a name that a module of ours lacks; a module below or above it may have the name."""
+    if name in OF_FUNCTIONS or name.startswith("_"):
+        return hint(OF_FUNCTIONS, name)
+    others = ("fft", "linalg", "random", "special") if module == "autodiff" else ("",)
+    homes = [home for other in others if name in imported(home := f"autodiff.{other}".strip(".")).__all__]
+    return "".join([f": it is called {home.replace('autodiff', 'ad')}.{name} here" for home in homes])
 
 
 class Missing:

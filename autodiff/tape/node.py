@@ -249,7 +249,7 @@ def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], tracking: bool,
 
 
 def released(kind: Kind) -> Kind:
-    """The same kind for nodes whose history a backward has released."""
+    """The kind that replaces this one in nodes whose history a backward has released."""
     if kind.freed is None:
         kind.freed = Kind(kind.op, kind.params, kind.out, released=True)
     return kind.freed

@@ -203,27 +203,21 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
             raise
 
     if a.plain:
-        evaluate([t.node for t in results])
-        out = plain_results(results)
-        extra = plain_results(extra)
+        evaluate([x.node for x in (*results, *extra) if isinstance(x, Tensor)])
+        out = plain_results([*results, *extra])
         for t in a.leaves:  # the pullback reads them later, but the caller's arrays were shared for this call only
             t.node.value = t.node.value.copy()
     else:
-        out = [t if outside else record(DETACH, (t,)) for t in results]
-        extra = _without_own_history(extra, a.leaves)
-    out = tree.unflatten(structure, out)
-    return (out, pullback, tree.unflatten(nesting, extra)) if has_aux else (out, pullback)
+        out = [t if outside else record(DETACH, (t,)) for t in results] + _without_own_history(extra, a.leaves)
+    value, extra = tree.unflatten(structure, out[: len(results)]), out[len(results) :]
+    return (value, pullback, tree.unflatten(nesting, extra)) if has_aux else (value, pullback)
 
 
 def _without_own_history(aux: Sequence[Any], leaves: Sequence[Tensor]) -> list[Any]:
-    """The leaves of an aux value; a tensor is detached if gradients flow from it to the arguments of f alone."""
+    """The leaves of an aux value, detached where gradients flow to the arguments of f alone."""
     mine = {t.node for t in leaves}
-    return [
-        record(DETACH, (x,))
-        if isinstance(x, Tensor) and x.node.kind.out.requires_grad and not tracks_outside(history([x.node]), mine)
-        else x
-        for x in aux
-    ]
+    tracks = [isinstance(x, Tensor) and x.requires_grad and tracks_outside(history([x.node]), mine) for x in aux]
+    return [record(DETACH, (x,)) if isinstance(x, Tensor) and not t else x for x, t in zip(aux, tracks, strict=True)]
 
 
 def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:

@@ -280,5 +280,5 @@ def recording_now(tracks: ptr[ptr]) -> ptr[RawRecording]:
 
 @native(inline=True)
 def recording_operations(tracks: ptr[ptr]) -> ptr[RawRecording]:
-    """The same as `recording_now`, for code that only makes nodes: it changes no handle and asks for no value."""
+    """`recording_now` for code that only makes nodes: it changes no handle and asks for no value."""
     return recording_in_mode(tracks, True)

@@ -223,6 +223,8 @@ def test_has_aux_of_vjp_is_that_of_value_and_grad():
     close(pullback(np.ones_like(X))[0], 2 * X)
     assert aux["name"] == "f" and type(aux["double"]) is np.ndarray
     close(aux["double"], 2 * X)
+    value, _, aux = ad.vjp(lambda x: (x,) * 2, X, has_aux=True)
+    assert not np.shares_memory(value, aux)
     for wrong, got in ((X, "an ndarray"), ((X, X, X), "a tuple of 3"), ([X, X], "a list")):
         with pytest.raises(ad.GradientError, match=rf"must return \(value, aux\) under has_aux=True, not {got}"):
             ad.vjp(lambda x, wrong=wrong: wrong, X, has_aux=True)
