@@ -185,7 +185,7 @@ class ExportWriter:
     def joined(self, entrances: str, names: Sequence[str]) -> tuple[bytes, str, tuple[str, ...]]:
         """The object file of these functions, its text, and what it calls.  Raises NotExportable."""
         module = Translation()
-        module.beside(self.data.text() + entrances)
+        module.add_text(self.data.text() + entrances)
         main = module.text([c_calls.call_program, run_steps])
         data, text, calls = engine.joined([*self.modules(), (main, {})], names)
         missing = [call for call in calls if call not in C_FUNCTIONS]

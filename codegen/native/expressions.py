@@ -16,10 +16,10 @@ from .structs import (
     Field,
     FunctionPointer,
     Reference,
+    borrowed_type,
     is_owned,
     is_pointer,
     is_struct,
-    looked_at,
     ptr,
     size_of,
 )  # fmt: skip
@@ -69,13 +69,13 @@ class ExpressionWriter(TextWriter):
         found: Computed = method(e, want)
         return found
 
-    def taken(self, e: ast.expr, want: Any) -> Computed:
+    def owned_value(self, e: ast.expr, want: Any) -> Computed:
         """The value with its reference, which is moved out of an `own` local or is a new one."""
-        return self.claimed(self.expr(e, want), e)
+        return self.take_reference(self.expr(e, want), e)
 
-    def claimed(self, value: Computed, e: ast.AST) -> Computed:
+    def take_reference(self, value: Computed, e: ast.AST) -> Computed:
         """Take the reference of a value; null and numbers have none.  Raises NotNative for a borrowed value."""
-        if self.new.pop(value.text, None):
+        if self.new_references.pop(value.text, None):
             return value
         if value.text in self.owners:
             self.move(self.owners[value.text], e)
@@ -152,7 +152,7 @@ class ExpressionWriter(TextWriter):
             text = self.values.get(e.id) or self.let(f"load {spelled(kind)}, ptr {at}")
             if e.id in self.owned:
                 self.owners[text] = e.id
-            return Computed(text, looked_at(kind), length=self.lengths.get(e.id, 0))
+            return Computed(text, borrowed_type(kind), length=self.lengths.get(e.id, 0))
         found = self.known(e.id, e)
         if isinstance(found, Routine):
             kind = FunctionPointer(found.result, tuple([k for _, k in found.params]))
@@ -298,7 +298,7 @@ class ExpressionWriter(TextWriter):
         yes, no, out = self.labels("then", "else", "end")
         self.branch(self.truth(e.test), yes, no)
         self.begin(yes)
-        part = self.taken if is_owned(want) else self.expr
+        part = self.owned_value if is_owned(want) else self.expr
         a = part(e.body, want)
         if a.kind in _LITERALS:
             raise self.refuse(e, "which type? say i64(...)")
@@ -312,8 +312,8 @@ class ExpressionWriter(TextWriter):
         self.begin(out)
         found = self.let(f"load {spelled(a.kind)}, ptr {cell}")
         if is_owned(want):
-            self.new[found] = e
-        return Computed(found, looked_at(a.kind))
+            self.new_references[found] = e
+        return Computed(found, borrowed_type(a.kind))
 
     # ------------------------------------------------------------ places in memory
 
@@ -349,7 +349,7 @@ class ExpressionWriter(TextWriter):
             return Computed(at, ptr[kind.item], length=kind.length)
         if is_struct(kind):
             return Computed(at, ptr[kind])
-        return Computed(self.loaded(at, kind), looked_at(kind))
+        return Computed(self.loaded(at, kind), borrowed_type(kind))
 
     def on_Attribute(self, e: ast.Attribute, want: Any) -> Computed:
         if not self.is_in_memory(e):
