@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import DTYPES
-from codegen.runtime.host_steps import Decided
+from codegen.runtime.host_steps import WithFallback
 
 from .. import tree
 from ..api import asarray
@@ -177,7 +177,7 @@ def _entered(entry: Any) -> tuple:
 
     Empty where it needs Python, or may refuse numbers: Python decides what is raised then.
     """
-    if not can_enter(entry.executable) or entry.executable.hosts or isinstance(entry.executable.call, Decided):
+    if not can_enter(code := entry.executable) or code.python_operations or isinstance(code.call, WithFallback):
         return ()
     found = c_entry(entry)
     if not _entries:  # they have one handler

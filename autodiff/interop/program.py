@@ -288,7 +288,7 @@ def entry(f: Callable, *args: Any) -> Entry:
 
 def can_enter(executable: Any) -> bool:
     """True if a program runs nothing of the user's in Python."""
-    return executable is not None and executable.plan is not None and "host" not in executable.hosts
+    return executable is not None and executable.plan is not None and "host" not in executable.python_operations
 
 
 def c_entry(found: Any) -> CEntry:
@@ -300,4 +300,4 @@ def _in_python(found: Any) -> str:
     """The part, in words, for which a program that cannot be entered needs Python."""
     if not found.graph.outputs:
         return "nothing: it returns no array"
-    return "a host function" if "host" in found.executable.hosts else "all of it"
+    return "a host function" if "host" in found.executable.python_operations else "all of it"

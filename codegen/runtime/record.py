@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ..lazily import later
 from . import engine, objects
 from .launcher import builtin
-from .native import NEW_COPY, NEW_FROM_DESCR, SET_HANDLER, Self, native, numpy_function
+from .native import NEW_COPY, NEW_FROM_DESCR, SET_HANDLER, OwnedAddress, native, numpy_function
 from .record_table import COUNTS, FIRST, RECORDER, SITE_WORDS, RecordedProgram, RecordTable
 from .recording_asks import VIEW, Asks, RecordLayout, is_as_known
 from .slots import attribute, life_of, method, wrapper
@@ -113,13 +113,13 @@ class Recorder(Asks):
         address = self.site("method", table, slow, unknown, operands)
         return address and method(cls, name, address, takes_arguments=True, doc=vars(cls)[name].__doc__)
 
-    def function_site(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int) -> Self:
+    def function_site(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int) -> OwnedAddress:
         """The object that a function stores in its slot so that its calls record from a table.
 
         operands   the arguments that are operands, as bits (see `recorder_sites`); all others are static
         """
         words = (ctypes.c_int64 * SITE_WORDS)(table.address, id(slow), id(unknown), operands)
-        made = Self(struct.pack("P", ctypes.addressof(words)))
+        made = OwnedAddress(struct.pack("P", ctypes.addressof(words)))
         made.owned = (words, table, slow, unknown)
         return made
 

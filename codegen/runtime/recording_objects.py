@@ -33,7 +33,7 @@ class RawTuple(Struct):
 
 
 class RawSelf(Struct):
-    """The object of a builtin (`native.Self`): the address of a block."""
+    """The object of a builtin (`native.OwnedAddress`): the address of a block."""
 
     head: RawObject
     size: i64

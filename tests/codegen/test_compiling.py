@@ -10,7 +10,7 @@ import pytest
 from codegen.program import Gemm
 from codegen.runtime import engine, executable, objects, orders, products
 from codegen.runtime.disk import DiskCache
-from codegen.runtime.engine import deeply
+from codegen.runtime.engine import with_deep_stack
 
 
 def text_of(number):
@@ -104,12 +104,12 @@ def test_what_is_made_deeply_is_made_in_the_main_thread_or_in_one_with_a_deep_st
         return 1 / x
 
     def in_another_thread():
-        results.append(deeply(lambda: deeply(look, 2)))
+        results.append(with_deep_stack(lambda: with_deep_stack(look, 2)))
         with pytest.raises(ZeroDivisionError):
-            deeply(look, 0)
+            with_deep_stack(look, 0)
 
     seen = []
-    results = [deeply(look, 4)]
+    results = [with_deep_stack(look, 4)]
     other = threading.Thread(target=in_another_thread)
     other.start()
     other.join()
