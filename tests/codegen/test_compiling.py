@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 
+import llvmlite.binding as llvm
 import pytest
 
 from codegen.program import Gemm
@@ -116,6 +117,30 @@ def test_what_is_made_deeply_is_made_in_the_main_thread_or_in_one_with_a_deep_st
     assert results == [0.25, 0.5]
     assert seen[0] is threading.main_thread()
     assert other not in seen and all(thread.name == "autodiff compiles" for thread in seen[1:])
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_thread_that_is_interrupted_in_the_lock_of_llvm_leaves_it_to_others(monkeypatch, starts):
+    def interrupted():
+        lock.__enter__()
+        raise KeyboardInterrupt
+
+    def in_another_thread():
+        with pytest.raises(KeyboardInterrupt):
+            with_deep_stack(interrupted)
+
+    def refused(self):
+        raise RuntimeError("can't start new thread")
+
+    engine.object_of(text_of(1))  # LLVM is loaded
+    lock = llvm.ffi.lib._lock
+    if not starts:
+        monkeypatch.setattr(engine._Deep, "start", refused)
+    other = threading.Thread(target=in_another_thread)
+    other.start()
+    other.join()
+    assert lock._lock.acquire(timeout=10)
+    lock._lock.release()
 
 
 #: From 3.14 on Python's own compiler refuses a line of some brackets where there is less.
