@@ -45,8 +45,8 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
         return None
     form = _LeavesForm(signed, bool(given))
     if any([x.node.kind.out.requires_grad for x in given]):
-        form.then = _recording(entry, [x.value for x in signed.leaves])
-        if form.then is None:
+        form.python_function = _recording(entry, [x.value for x in signed.leaves])
+        if form.python_function is None:
             return None
     elif entry.executable is None or entry.executable.plan is None or (given and entry.tracks):
         return None
@@ -65,14 +65,14 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
     if any([sum([n.kind.op is ARGUMENT for n in made_of]) > 1 for made_of in entry.narrow.values()]):
         return None
     form.check_leaves(signed, entry)
-    if form.then is None:
+    if form.python_function is None:
         for h in entry.hidden:  # hidden inputs, whose present contents each call uses
             constant = form.constant(h.value if isinstance(h, Node) else h)
             form.inputs.append(form.check("value", constant, None, 1) if isinstance(h, Tensor) else constant)
         form.put_together(entry.structure, list(zip(entry.outputs, entry.results, strict=True)))
     if form.registers + len(form.inputs) + len(form.result) > MOST:
         return None
-    return EnteredCall(None if form.then else entry.executable.plan, form)
+    return EnteredCall(None if form.python_function else entry.executable.plan, form)
 
 
 def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Tensor | None] | None:
@@ -152,7 +152,7 @@ class _LeavesForm(CallForm):
                     self.check("parts", register, partial(_narrow, made_of, argument))
             if isinstance(x, Tensor):
                 self.check("handle", register, x.node.kind.out)
-                if self.then is None:
+                if self.python_function is None:
                     register = self.check("value", register, None, 1)
             self.inputs.append(register)
 

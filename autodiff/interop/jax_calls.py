@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import DTYPES
-from codegen.runtime.host_steps import Decided
+from codegen.runtime.host_steps import WithFallback
 
 from .. import tree
 from ..api import asarray
@@ -177,7 +177,7 @@ def _entered(entry: Any) -> tuple:
 
     Empty if the program needs Python, or may refuse numbers: then Python runs it and raises the error.
     """
-    if not can_enter(entry.executable) or entry.executable.hosts or isinstance(entry.executable.call, Decided):
+    if not can_enter(code := entry.executable) or code.python_operations or isinstance(code.call, WithFallback):
         return ()
     found = c_entry(entry)
     if not _entries:  # all entries have the same handler

@@ -252,10 +252,11 @@ def entry(f: Callable, *args: Any) -> Entry:
     `arguments` and `results` point to the memory of the leaves of arguments and results, in the order of `ad.tree`,
     packed in C's order.  Results must overlap no other memory.  The workspace has `workspace_bytes` and begins at a
     multiple of 64; each thread needs one.  A call returns 0, or step << 32 | status: 1 an index is out of range, 2
-    there is no memory, 3 interrupted (the exception is set), 4 a matrix is singular or not positive definite.
+    there is no memory, 3 a signal handler raised or NumPy refuses the numbers (the exception is dropped), 4 a
+    matrix is singular or not positive definite, or a Fourier transform has nan or inf.
 
-    Arrays that f reads from outside are copied when the entry is made.  Raises DispatchError for a program that needs
-    Python, because it has host functions or operations that NumPy computes.
+    Arrays that f reads from outside are copied when the entry is made.  Raises DispatchError for a program with
+    host functions.
 
     >>> import autodiff as ad, ctypes, numpy as np
     >>> x, y = np.array([3.0, 4.0]), np.empty(())
@@ -288,7 +289,7 @@ def entry(f: Callable, *args: Any) -> Entry:
 
 def can_enter(executable: Any) -> bool:
     """True if a program is compiled, and runs no Python function of the user's."""
-    return executable is not None and executable.plan is not None and "host" not in executable.hosts
+    return executable is not None and executable.plan is not None and "host" not in executable.python_operations
 
 
 def c_entry(found: Any) -> CEntry:
@@ -300,4 +301,4 @@ def _in_python(found: Any) -> str:
     """The name, for an error, of the part of a program that needs Python."""
     if not found.graph.outputs:
         return "nothing: it returns no array"
-    return "a host function" if "host" in found.executable.hosts else "all of it"
+    return "a host function" if "host" in found.executable.python_operations else "all of it"

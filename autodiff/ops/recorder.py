@@ -138,8 +138,8 @@ class Front:
             if not isinstance(function, Function) or not _learns(function):
                 continue
             table, wanted = self._table(function), _wanted(function)
-            if canonical is not None:  # the function takes other arguments than the method: another table
-                table = table.another()
+            if canonical is not None:  # the function takes other arguments than the method: dependent_table table
+                table = table.dependent_table()
             learner = self._learner(function, table, vars(AbstractTensor)[name], wanted, canonical)
             made = self.recorder.method(table, learner.slow, learner.unknown, wanted, AbstractTensor, name)
             if made:

@@ -17,7 +17,7 @@ from ..records import NamedTuple
 from ..runtime import c_calls, engine, orders, product_steps, products
 from ..runtime import share as shares
 from ..runtime.executable import SlotLayout
-from ..runtime.loops import outside, whole
+from ..runtime.loops import nest_text, outside_steps
 from ..runtime.run_steps import run_steps
 from ..symbols import NotSymbolic, Symbol, SymbolicFloat
 from . import stand_ins
@@ -127,9 +127,9 @@ class ExportWriter:
 
     def nest(self, work: Loop | Branch | While, slots: tuple[int, ...]) -> list[StepWords]:
         """The step of a loop or branch."""
-        found = whole(work, len(slots))
+        found = nest_text(work, len(slots))
         words = {}
-        for k, step in outside(work, found).items():
+        for k, step in outside_steps(work, found).items():
             pieces = self.pieces(step, tuple(range(len(step.buffers))))
             words[k] = self.data.steps(pieces), len(pieces)
         addresses = {"account": self.data.function("account_nothing"), "run_steps": Label("@run_steps")}
@@ -185,7 +185,7 @@ class ExportWriter:
     def joined(self, entrances: str, names: Sequence[str]) -> tuple[bytes, str, tuple[str, ...]]:
         """The object file of these entry functions, its LLVM IR text, and its calls of C.  Raises NotExportable."""
         module = Translation()
-        module.beside(self.data.text() + entrances)
+        module.add_text(self.data.text() + entrances)
         main = module.text([c_calls.call_program, run_steps])
         data, text, calls = engine.joined([*self.modules(), (main, {})], names)
         missing = [call for call in calls if call not in C_FUNCTIONS]

@@ -81,5 +81,5 @@ _FUNCTIONS = (
 
 def text(module: Translation) -> str:
     """The LLVM IR text of all replacements."""
-    module.beside(f"@{FLUSHING} = global {{ i64, ptr }} zeroinitializer\n")
+    module.add_text(f"@{FLUSHING} = global {{ i64, ptr }} zeroinitializer\n")
     return module.text(_FUNCTIONS)

@@ -6,10 +6,10 @@ import ast
 import os
 from typing import Any
 
-from .expressions import ExpressionWriter
+from .expressions import ExpressionWriter, type_name
 from .numbers import Float, Integer, Vector, i64, is_integer, vector
 from .routines import FAILS, INTRINSICS, Routine, void
-from .structs import Field, FunctionPointer, Reference, is_owned, is_pointer, looked_at, own, ptr, size_of
+from .structs import Field, FunctionPointer, Reference, borrowed_type, is_owned, is_pointer, own, ptr, size_of
 from .translation import Computed, spelled
 
 _ORDERINGS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
@@ -49,7 +49,7 @@ class CallWriter(ExpressionWriter):
         if len(e.args) != len(kinds):
             raise self.refuse(e, f"{len(kinds)} arguments are asked, {len(e.args)} are given")
         arguments = [
-            self.fit(self.taken(part, kind) if is_owned(kind) else self.expr(part, kind), kind, part)
+            self.fit(self.owned_value(part, kind) if is_owned(kind) else self.expr(part, kind), kind, part)
             for part, kind in zip(e.args, kinds, strict=True)
         ]
         self.line = e.lineno
@@ -65,8 +65,8 @@ class CallWriter(ExpressionWriter):
             found = self.let(spelling)
         self.called = found
         if is_owned(function.result):
-            self.new[found] = e
-        return Computed(found, looked_at(function.result))
+            self.new_references[found] = e
+        return Computed(found, borrowed_type(function.result))
 
     def _or_fault(self, function: Any, spelling: str, given: list[str]) -> str:
         """A call in a build with faults, which fails unmade if its turn has come.   given: references to release"""
@@ -83,7 +83,7 @@ class CallWriter(ExpressionWriter):
             set_error = self.module.declared("PyErr_SetString", "void", "ptr", "ptr")
             self.emit(f"call void {set_error}(ptr {error}, ptr {said})")
         for text in given:
-            self.give_back(text)
+            self.release(text)
         self.emit(f"store {kind} {'null' if kind == 'ptr' else '-1'}, ptr {cell}")
         self.jump(out)
         self.begin(go)
@@ -109,14 +109,14 @@ class CallWriter(ExpressionWriter):
             return Computed(f"inttoptr (i64 {value.text} to ptr)", kind)
         if is_pointer(a) and is_pointer(kind):
             if is_owned(kind):
-                self.new.setdefault(value.text, e)
-            return Computed(value.text, looked_at(kind))
+                self.new_references.setdefault(value.text, e)
+            return Computed(value.text, borrowed_type(kind))
         if is_pointer(a) or is_pointer(kind):
             word = "ptrtoint" if is_pointer(a) else "inttoptr"
             text = self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}")
             if is_owned(kind):
-                self.new[text] = e
-            return Computed(text, looked_at(kind))
+                self.new_references[text] = e
+            return Computed(text, borrowed_type(kind))
         if issubclass(kind, Vector) and getattr(a, "lanes", 0) == kind.lanes:
             word = _conversion(a.item, kind.item)
             text = self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}") if word else value.text
@@ -159,7 +159,7 @@ class CallWriter(ExpressionWriter):
         a, b, places = self.expr(e.args[0]), self.expr(e.args[1]), tuple(self.evaluated(e.args[2]))
         lanes = getattr(a.kind, "lanes", 0)
         if not lanes or a.kind is not b.kind or not all(0 <= place < 2 * lanes for place in places):
-            raise self.refuse(e, f"{_named(a.kind)} and {_named(b.kind)} have no lanes {places}")
+            raise self.refuse(e, f"{type_name(a.kind)} and {type_name(b.kind)} have no lanes {places}")
         kind, listed = spelled(a.kind), ", ".join([f"i32 {place}" for place in places])
         text = self.let(f"shufflevector {kind} {a.text}, {kind} {b.text}, <{len(places)} x i32> <{listed}>")
         return Computed(text, vector[a.kind.item, len(places)])
@@ -167,21 +167,21 @@ class CallWriter(ExpressionWriter):
     def word_moved(self, e: ast.Call) -> Computed:
         (part,) = e.args
         if isinstance(part, ast.Name) and part.id in self.owned:
-            value = self.taken(part, None)
+            value = self.owned_value(part, None)
         else:
             at, field = self.place(part) if isinstance(part, (ast.Attribute, ast.Subscript)) else ("", None)
             if field is None or not is_owned(field.kind):
                 raise self.refuse(e, "an `own` local or place is asked")
             value = self.read(at, field)
-            self.kept("null", ptr, at)
-        self.new[value.text] = e
+            self.store_to("null", ptr, at)
+        self.new_references[value.text] = e
         return value
 
     def word_held(self, e: ast.Call) -> Computed:
         (part,) = e.args
         value = self.expr(part, ptr)
         self.emit(f"call void {self.module.declared('Py_IncRef', 'void', 'ptr')}(ptr {value.text})")
-        self.new[value.text] = e
+        self.new_references[value.text] = e
         return value
 
     def word_bit_cast(self, e: ast.Call) -> Computed:
@@ -202,7 +202,7 @@ class CallWriter(ExpressionWriter):
         if is_known:
             length = int(self.evaluated(e.args[1]))
             size = size_of(kind) * length
-            self.heads.append(f"  {name} = alloca [{size} x i8], align {64 if size >= 64 else 16}")
+            self.entry_lines.append(f"  {name} = alloca [{size} x i8], align {64 if size >= 64 else 16}")
             number = str(length)
         else:
             length, number = 0, self.convert(self.expr(e.args[1], i64), i64, e).text
@@ -215,14 +215,14 @@ class CallWriter(ExpressionWriter):
     def word_row(self, e: ast.Call) -> Computed:
         """Pointers side by side on the stack; if one of them is a new reference, all places are `own`."""
         name = self.fresh("%local")
-        self.heads.append(f"  {name} = alloca [{8 * len(e.args)} x i8], align 16")
+        self.entry_lines.append(f"  {name} = alloca [{8 * len(e.args)} x i8], align 16")
         values = [self.fit(self.expr(part, ptr), ptr, part) for part in e.args]
-        owns = any(value.text in self.new for value in values)
+        owns = any(value.text in self.new_references for value in values)
         if owns:
             self.own_all(name, str(len(values)), e)
         for i, (part, value) in enumerate(zip(e.args, values, strict=True)):
-            text = self.claimed(value, part).text if owns else value.text
-            self.kept(text, ptr, self.element(name, ptr, str(i)))
+            text = self.take_reference(value, part).text if owns else value.text
+            self.store_to(text, ptr, self.element(name, ptr, str(i)))
         return Computed(name, ptr[own if owns else ptr], length=len(values))
 
     # ------------------------------------------------------------ atomic operations
@@ -256,10 +256,6 @@ class CallWriter(ExpressionWriter):
         if change == "max" and not field.kind.signed:
             change = "umax"
         return Computed(self.let(f"atomicrmw {change} ptr {at}, {kind} {values[0]} {ordering}"), field.kind)
-
-
-def _named(kind: Any) -> str:
-    return str(kind.__name__)
 
 
 def _conversion(a: Any, b: Any) -> str:

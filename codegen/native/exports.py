@@ -52,7 +52,7 @@ class Translation(ModuleText):
 
     def text(self, exports: Iterable[Routine], builtins: Sequence[Routine] = ()) -> str:
         """The whole module.  Raises NotNative for source that is not in the language."""
-        return self.whole([*exports, *map(builtin, builtins)])
+        return self.module_text([*exports, *map(builtin, builtins)])
 
     def written(self, routine: Routine) -> str:
         return RoutineWriter(self, routine).text()
@@ -64,7 +64,7 @@ def builtin(routine: Routine) -> Routine:
     lines = ["def builtin(self: ptr, arguments: ptr[ptr], count: i64) -> own:"]
     lines += _refused(f"count != {count}", "TypeError", f"{routine.name}() takes {count} arguments")
     scope = {**_PYTHON, **vars(structs), **vars(numbers), "call": routine}
-    given = [_taken(routine, place, name, kind, lines, scope) for place, (name, kind) in enumerate(routine.params)]
+    given = [_argument(routine, place, name, kind, lines, scope) for place, (name, kind) in enumerate(routine.params)]
     lines += _result(routine, f"call({', '.join(given)})")
     found = from_source("\n    ".join(lines), scope, routine)
     found.name = f"{routine.name}.builtin"
@@ -76,7 +76,7 @@ def _refused(condition: str, error: str, said: str) -> list[str]:
     return [f"if {condition}:", f"    set_error({error}, {said!r})", "    return None"]
 
 
-def _taken(routine: Routine, place: int, name: str, kind: Any, lines: list[str], scope: dict[str, Any]) -> str:
+def _argument(routine: Routine, place: int, name: str, kind: Any, lines: list[str], scope: dict[str, Any]) -> str:
     """The source expression of a converted argument; appends the lines that convert and check it."""
     scope[f"T{place}"] = kind
     here, mine = f"arguments[{place}]", f"a{place}"

@@ -20,15 +20,15 @@ class RoutineWriter(CallWriter):
         """LLVM's definition of the function.  Raises NotNative."""
         routine, result = self.routine, self.routine.result
         if result is not void:
-            self.heads.append(f"  %.result = alloca {spelled(result)}")
+            self.entry_lines.append(f"  %.result = alloca {spelled(result)}")
         for name, kind in routine.params:
-            if not self.given[name] and not is_owned(kind):
+            if not self.assignments[name] and not is_owned(kind):
                 self.variables[name], self.values[name] = ("", kind), f"%{name}"
                 continue
-            self.heads += [f"  %{name}.at = alloca {spelled(kind)}", f"  store {spelled(kind)} %{name}, ptr %{name}.at"]
-            self.variables[name] = (f"%{name}.at", kind)
+            at, _ = self.slot(name, kind)
+            self.entry_lines.append(f"  store {spelled(kind)} %{name}, ptr {at}")
             if is_owned(kind):
-                self.owned[name] = f"%{name}.at"
+                self.owned[name] = at
         self.block(self.tree.body)
         if not self.is_closed and result is not void:
             raise self.refuse(self.tree.body[-1], "the end of the function without a result")
@@ -36,17 +36,17 @@ class RoutineWriter(CallWriter):
         self.line = self.tree.end_lineno or self.line
         self.begin("leave")
         for place in reversed(self.owned.values()):
-            self.give_back(self.let(f"load ptr, ptr {place}"))
+            self.release(self.let(f"load ptr, ptr {place}"))
         for place, number in self.arrays:
             at, count = self.let(f"load ptr, ptr {place}"), self.let(f"load i64, ptr {number}")
-            self.emit(f"call void {self.module.giving_back('give_back_all')}(ptr {at}, i64 {count})")
+            self.emit(f"call void {self.module.releasing('release_references')}(ptr {at}, i64 {count})")
         text = "" if result is void else self.let(f"load {spelled(result)}, ptr %.result")
         self.emit("ret void" if result is void else f"ret {spelled(result)} {text}")
         attributes = {True: " alwaysinline", False: " noinline", None: ""}[routine.inline]
         linkage = "" if routine in self.module.exported else "internal "
         params = ", ".join(f"{spelled(kind)} %{name}" for name, kind in routine.params)
         head = f"define {linkage}{spelled(result)} {self.module.use(routine)}({params}){attributes}"
-        return "\n".join([f"{head} !dbg {self._subprogram} {{", ".entry:", *self.heads, *self.lines, "}"])
+        return "\n".join([f"{head} !dbg {self._subprogram} {{", ".entry:", *self.entry_lines, *self.lines, "}"])
 
     # ------------------------------------------------------------ statements
 
@@ -59,7 +59,7 @@ class RoutineWriter(CallWriter):
             if method is None:
                 raise self.refuse(statement, f"{type(statement).__name__} is not in the language")
             method(statement)
-            for call in self.new.values():
+            for call in self.new_references.values():
                 raise self.refuse(call, "the reference is lost: give it to an `own`")
 
     def on_Pass(self, s: ast.Pass) -> None:
@@ -68,7 +68,7 @@ class RoutineWriter(CallWriter):
     def on_Expr(self, s: ast.Expr) -> None:
         if not (isinstance(s.value, ast.Constant) and isinstance(s.value.value, str)):
             value = self.expr(s.value)
-            if value.kind is not void and value.text == self.called and value.text not in self.new:
+            if value.kind is not void and value.text == self.called and value.text not in self.new_references:
                 raise self.refuse(s, "nobody looks at the result")
 
     def on_Assign(self, s: ast.Assign) -> None:
@@ -76,13 +76,13 @@ class RoutineWriter(CallWriter):
             raise self.refuse(s, "one target at a time")
         target = s.targets[0]
         want = self.variables[target.id][1] if isinstance(target, ast.Name) and target.id in self.variables else None
-        self.store(target, self.taken(s.value, want) if is_owned(want) else self.expr(s.value, want), s)
+        self.store(target, self.owned_value(s.value, want) if is_owned(want) else self.expr(s.value, want), s)
 
     def on_AnnAssign(self, s: ast.AnnAssign) -> None:
         kind = self.evaluated(s.annotation)
         if not is_owned(kind) or not isinstance(s.target, ast.Name) or s.value is None or s.target.id in self.variables:
             raise self.refuse(s, "only a new local that is `own` says its type, and has a value")
-        value = self.fit(self.taken(s.value, kind), kind, s)
+        value = self.fit(self.owned_value(s.value, kind), kind, s)
         self.slot(s.target.id, kind)
         self.own(s.target.id)
         self.store(s.target, value, s)
@@ -104,19 +104,19 @@ class RoutineWriter(CallWriter):
             at, field = self.place(target)
             kind = field.kind
             if is_owned(kind):
-                value = self.claimed(value, s)
+                value = self.take_reference(value, s)
         else:
             raise self.refuse(s, f"{type(target).__name__} is no target")
         value = self.fit(value, kind, s)
         old = self.let(f"load ptr, ptr {at}") if is_owned(kind) else ""
         if not isinstance(target, ast.Name):
-            self.kept(value.text, kind, at)
+            self.store_to(value.text, kind, at)
         elif target.id not in self.values:
             self.emit(f"store {spelled(kind)} {value.text}, ptr {at}")
         if isinstance(target, ast.Name):
             self.are_set.add(target.id)
         if old:
-            self.give_back(old)
+            self.release(old)
 
     def _local(self, target: ast.Name, value: Computed, s: ast.stmt) -> tuple[str, Any]:
         """The place and type of a local; its first value sets the type."""
@@ -126,7 +126,7 @@ class RoutineWriter(CallWriter):
                 raise self.refuse(s, "which number? say i64(...)")
             if kind is void:
                 raise self.refuse(s, "no value")
-        if value.length and self.given[target.id] == 1:
+        if value.length and self.assignments[target.id] == 1:
             self.lengths[target.id] = value.length
             if value.text.startswith(("%local", "@")):
                 self.values[target.id] = value.text
@@ -252,7 +252,7 @@ class RoutineWriter(CallWriter):
             if e is not None or result is not void:
                 raise self.refuse(s, f"{self.routine.name} gives {result.__name__}")
         else:
-            value = self.taken(e, result) if is_owned(result) else self.expr(e, result)
+            value = self.owned_value(e, result) if is_owned(result) else self.expr(e, result)
             ends = (e.body, e.orelse) if isinstance(e, ast.IfExp) else (e,)
             if not is_owned(result) and self.owned.keys() & {getattr(end, "id", "") for end in ends}:
                 raise self.refuse(s, "the reference is given back here: the result is no `own`")

@@ -96,7 +96,7 @@ def is_owned(kind: Any) -> bool:
     return isinstance(kind, Reference) and kind.is_owned
 
 
-def looked_at(kind: Any) -> Any:
+def borrowed_type(kind: Any) -> Any:
     """The type of a borrowed value: `ptr[T]` for `own[T]`, any other type itself."""
     return Reference(kind.target) if is_owned(kind) else kind
 

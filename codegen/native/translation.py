@@ -61,7 +61,7 @@ def constant(value: Any, kind: Any) -> str:
 
 
 #: Functions that release the reference to one object, or to each of `count`; null and numbers below 256 are no objects.
-_GIVE_BACK = """define internal void @give_back(ptr %object) alwaysinline {
+_RELEASE = """define internal void @release_reference(ptr %object) alwaysinline {
   %is_there = icmp ugt ptr %object, inttoptr (i64 255 to ptr)
   br i1 %is_there, label %some, label %done
 some:
@@ -71,7 +71,7 @@ done:
   ret void
 }
 
-define internal void @give_back_all(ptr %at, i64 %count) alwaysinline {
+define internal void @release_references(ptr %at, i64 %count) alwaysinline {
 entry:
   %end = getelementptr ptr, ptr %at, i64 %count
   br label %head
@@ -81,7 +81,7 @@ head:
   br i1 %is_end, label %done, label %next
 next:
   %object = load ptr, ptr %place
-  call void @give_back(ptr %object)
+  call void @release_reference(ptr %object)
   %following = getelementptr ptr, ptr %place, i64 1
   br label %head
 done:
@@ -106,11 +106,11 @@ class ModuleText:
         self._waiting: list[Routine] = []
         self._written: set[int] = set()
 
-    def whole(self, exports: Iterable[Routine]) -> str:
+    def module_text(self, exports: Iterable[Routine]) -> str:
         """The text of these functions and of all functions that they call."""
         self.exported = list(exports)
         if self.faults:
-            self.beside("define ptr @faults() {\n  ret ptr @faults.left\n}")
+            self.add_text("define ptr @faults() {\n  ret ptr @faults.left\n}")
             self.texts.append("@faults.left = internal global [2 x i64] zeroinitializer")
         for routine in self.exported:
             self.use(routine)
@@ -120,7 +120,7 @@ class ModuleText:
         named = [f"!llvm.dbg.cu = !{{{units}}}", f"!llvm.module.flags = !{{{self._version}}}"]
         return "\n\n".join(self.texts) + "\n" + "\n".join([*named, *self._metadata]) + "\n"
 
-    def beside(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Add hand-written LLVM text to the module.  Native functions call its functions as `extern`."""
         self.texts.append(text)
         self._taken.update(re.findall(r"^(?:declare|define)[^@\n]*@([\w.]+)\(", text, re.MULTILINE))
@@ -167,10 +167,10 @@ class ModuleText:
         """Declare a variable of another library; return its name."""
         return self._once(name, f"@{name} = external global ptr")
 
-    def giving_back(self, name: str) -> str:
-        """The name of `give_back` or `give_back_all`, which are added to the module."""
+    def releasing(self, name: str) -> str:
+        """The name of `release_reference` or `release_references`, which are added to the module."""
         self.declared("Py_DecRef", "void", "ptr")
-        self._once("give_back", _GIVE_BACK)
+        self._once("release_reference", _RELEASE)
         return f"@{name}"
 
     def _once(self, name: str, text: str) -> str:

@@ -20,18 +20,18 @@ from .translation import ModuleText, NotNative, in_memory, spelled
 class TextWriter:
     """The text of a function while it is written.
 
-    variables   the address and type of each local and parameter
-    lengths     the lengths of arrays, by the local that points to one and is assigned only once
-    values      values of parameters that are never assigned, and of locals that are an array: they need no place
-    scope       names that are known while compiling; those of unrolled loops come first
-    given       the number of assignments to each local in the source
-    loops       the blocks that `continue` and `break` jump to, by loop; None for an unrolled loop
-    are_set     locals and parameters that have a value at the present instruction
-    set_at      by block, the locals that have a value on every way to it so far
-    owned       by name, the places of `own` locals and parameters, which hold a reference or null
-    owners      by value, the name of the `own` local it was read from;   moves: by local, the last move out of it
-    arrays      the cells that hold the address and count of `own` places on the stack
-    new         by value, the call that gave a new reference not yet stored;   called: the value of the latest call
+    variables       the address and type of each local and parameter
+    lengths         the lengths of arrays, by the local that points to one and is assigned only once
+    values          values of parameters that are never assigned, and of locals that are an array: they need no place
+    scope           names that are known while compiling; those of unrolled loops come first
+    assignments     the number of assignments to each local in the source
+    loops           the blocks that `continue` and `break` jump to, by loop; None for an unrolled loop
+    are_set         locals and parameters that have a value at the present instruction
+    set_at          by block, the locals that have a value on every way to it so far
+    owned           by name, the places of `own` locals and parameters, which hold a reference or null
+    owners          by value, the name of the `own` local it was read from;   moves: by local, the last move out of it
+    arrays          the cells that hold the address and count of `own` places on the stack
+    new_references  by value, the call that gave a new reference not yet stored;   called: the value of the latest call
     """
 
     def __init__(self, module: ModuleText, routine: Routine) -> None:
@@ -42,10 +42,10 @@ class TextWriter:
         self.turn: dict[str, Any] = {}
         self.scope: Mapping[str, Any] = ChainMap(self.turn, routine.scope)  # type: ignore[arg-type]  # read only
         names = [n for n in ast.walk(self.tree) if isinstance(n, ast.Name)]
-        self.given = Counter([n.id for n in names if isinstance(n.ctx, ast.Store)])
+        self.assignments = Counter([n.id for n in names if isinstance(n.ctx, ast.Store)])
         self.loops: list[tuple[str, str] | None] = []
         self.lines: list[str] = []
-        self.heads: list[str] = []
+        self.entry_lines: list[str] = []
         self.line = self.tree.lineno
         self.is_closed = False
         self.are_set = {name for name, _ in routine.params}
@@ -54,7 +54,7 @@ class TextWriter:
         self.owners: dict[str, str] = {}
         self.moves: dict[str, ast.AST] = {}
         self.arrays: list[tuple[str, str]] = []
-        self.new: dict[str, ast.AST] = {}
+        self.new_references: dict[str, ast.AST] = {}
         self.called = ""
         self._begun: set[str] = set()
         self._count = 0
@@ -82,7 +82,7 @@ class TextWriter:
     def cell(self, kind: Any) -> str:
         """Room for a value on the stack."""
         name = self.fresh("%cell")
-        self.heads.append(f"  {name} = alloca {spelled(kind)}")
+        self.entry_lines.append(f"  {name} = alloca {spelled(kind)}")
         return name
 
     def labels(self, *words: str) -> list[str]:
@@ -137,7 +137,7 @@ class TextWriter:
     def slot(self, name: str, kind: Any) -> tuple[str, Any]:
         """The place and type of a local, which is made at its first use."""
         if name not in self.variables:
-            self.heads.append(f"  %{name}.at = alloca {spelled(kind)}")
+            self.entry_lines.append(f"  %{name}.at = alloca {spelled(kind)}")
             self.variables[name] = (f"%{name}.at", kind)
         return self.variables[name]
 
@@ -150,23 +150,23 @@ class TextWriter:
     def own(self, name: str) -> None:
         """Have the reference of a local released on every way out of the function; the local starts as null."""
         self.owned[name] = self.variables[name][0]
-        self.heads.append(f"  store ptr null, ptr {self.owned[name]}")
+        self.entry_lines.append(f"  store ptr null, ptr {self.owned[name]}")
 
     def own_all(self, name: str, number: str, e: ast.AST) -> None:
         """Have the references in `number` places on the stack released on every way out; the places start as null."""
         if self.loops:
             raise self.refuse(e, "`own` places: not in loops")
         at, count = self.cell(ptr), self.cell(i64)
-        self.heads += [f"  store ptr null, ptr {at}", f"  store i64 0, ptr {count}"]
+        self.entry_lines += [f"  store ptr null, ptr {at}", f"  store i64 0, ptr {count}"]
         self.arrays.append((at, count))
         fill = self.module.declared("llvm.memset.p0.i64", "void", "ptr", "i8", "i64", "i1")
         self.emit(f"call void {fill}(ptr {name}, i8 0, i64 {self.let(f'mul i64 8, {number}')}, i1 false)")
         self.emit(f"store ptr {name}, ptr {at}")
         self.emit(f"store i64 {number}, ptr {count}")
 
-    def give_back(self, text: str) -> None:
+    def release(self, text: str) -> None:
         """Append the release of a reference, unless it is null or a small number."""
-        self.emit(f"call void {self.module.giving_back('give_back')}(ptr {text})")
+        self.emit(f"call void {self.module.releasing('release_reference')}(ptr {text})")
 
     def move(self, name: str, e: ast.AST) -> None:
         """Take the reference out of a local whose value has been read; the local then has no value."""
@@ -174,7 +174,7 @@ class TextWriter:
         self.emit(f"store ptr null, ptr {self.owned[name]}")
         self.are_set.discard(name)
 
-    def kept(self, text: str, kind: Any, at: str) -> None:
+    def store_to(self, text: str, kind: Any, at: str) -> None:
         """Append a store of a value to memory."""
         if kind is bool:
             text = self.let(f"zext i1 {text} to i8")

@@ -7,7 +7,7 @@ does both.  A `MachineCode` owns the loaded code: every caller of one of its add
 because a call of unloaded code crashes the process.
 
 LLVM is loaded at its first use, and compiles one module at a time (`_Compiler`), on a thread whose stack is deep enough
-(`deeply`).
+(`with_deep_stack`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..lazily import imported
 from ..modes import modes
 from . import elf, machine
 from .disk import FORMAT, blake2b, default
-from .llvm import give_back, is_loaded, library, library_file, version
+from .llvm import is_loaded, library, library_file, release_lock, version
 
 #: True if a module lies in one piece of memory, so that code addresses its constants relative to the instruction: two
 #: instructions fewer for each constant in a loop.  LLVM's linker that guarantees this is too new on Windows.
@@ -94,7 +94,7 @@ def compile(text: str, imports: Mapping[str, int] | None = None) -> MachineCode:
 
 def object_of(text: str) -> tuple[bytes, tuple[str, ...]]:
     """The object file of a module, and the names of the functions that it exports."""
-    return deeply(_object_of, text)
+    return with_deep_stack(_object_of, text)
 
 
 def _object_of(text: str) -> tuple[bytes, tuple[str, ...]]:
@@ -118,7 +118,7 @@ def link(
     else:
         loaded = elf.linked(object_bytes, imports or {}, exports)
     if loaded is None:
-        loaded = deeply(_linked_by_llvm, text, object_bytes, imports or {}, exports)
+        loaded = with_deep_stack(_linked_by_llvm, text, object_bytes, imports or {}, exports)
     return MachineCode(len(object_bytes), loaded)
 
 
@@ -139,19 +139,18 @@ def joined(modules: Sequence[tuple[str, Mapping[str, str]]], exports: Sequence[s
     modules   (text, new names of functions) of each module
     exports   the functions that keep external linkage
     """
-    found: tuple[bytes, str, list[str]] = deeply(library().joined, modules, _PASSES, target_features(), exports)
-    return found
+    return with_deep_stack(library().joined, modules, _PASSES, target_features(), exports)
 
 
 def optimized_text(text: str) -> str:
     """A module's LLVM text after the passes."""
-    found: str = deeply(_compiler.finished, text, lambda module: library().text(module))
+    found: str = with_deep_stack(_compiler.finished, text, lambda module: library().text(module))
     return found
 
 
 def assembly_text(text: str) -> str:
     """A module's assembly for this machine."""
-    found: bytes = deeply(
+    found: bytes = with_deep_stack(
         _compiler.finished, text, lambda module: library().emitted(_compiler.machine, module, is_object=False)
     )
     return found.decode()
@@ -170,7 +169,7 @@ def target_features() -> str:
     return _compiler.target[-1]
 
 
-def _asked() -> tuple[str, ...]:
+def _llvm_target() -> tuple[str, ...]:
     llvm = library()
     return (f"llvmlite {version()}", f"LLVM {llvm.llvm_version}", llvm.triple(), llvm.cpu(), llvm.features())
 
@@ -200,12 +199,12 @@ class _Compiler:
         """
         disk, said = default(), machine.identity()
         if disk is None or said is None or is_loaded():
-            return deeply(_asked)
+            return with_deep_stack(_llvm_target)
         parts = (b"target", str(FORMAT).encode(), version().encode(), machine.file_identity(library_file()), said)
         key = blake2b(b"\0".join(parts), digest_size=16).hexdigest()
         entry = disk.load(key)
         if entry is None:
-            found = deeply(_asked)
+            found = with_deep_stack(_llvm_target)
             disk.store([key], "\n".join(found).encode(), [])
             return found
         return tuple(entry.object_bytes.decode().split("\n"))
@@ -278,33 +277,34 @@ class _Deep(threading.Thread):
                 threading.stack_size(before)
 
 
-def deeply(make: Callable[..., _Made], *arguments: Any) -> _Made:
+def with_deep_stack(make: Callable[..., _Made], *arguments: Any) -> _Made:
     """Return `make(*arguments)`, called in a thread with a deep stack if the stack of this thread may be small.
 
     Every use of LLVM goes through this function, which releases LLVM's lock after an interrupt.
     """
     me = threading.current_thread()
-    if isinstance(me, _Deep) or me is threading.main_thread():
-        try:
-            return make(*arguments)
-        finally:
-            if is_loaded():
-                give_back()
     made: list[_Made] = []
     raised: list[BaseException] = []
 
     def work() -> None:
         try:
-            made.append(make(*arguments))
+            made.append(with_deep_stack(make, *arguments))
         except BaseException as error:
             raised.append(error)
 
-    thread = _Deep(target=work, name="autodiff compiles")
+    if not isinstance(me, _Deep) and me is not threading.main_thread():
+        thread = _Deep(target=work, name="autodiff compiles")
+        try:
+            thread.start()
+        except RuntimeError:
+            pass  # the system starts no more threads
+        else:
+            thread.join()
+            if raised:
+                raise raised.pop()
+            return made[0]
     try:
-        thread.start()
-    except RuntimeError:  # the system starts no more threads
         return make(*arguments)
-    thread.join()
-    if raised:
-        raise raised.pop()
-    return made[0]
+    finally:
+        if is_loaded():
+            release_lock()

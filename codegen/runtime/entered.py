@@ -15,7 +15,7 @@ import numpy as np
 
 from .launcher import LaunchPlan, PlanBlock, StepTable, raise_status
 from .memory import words
-from .native import Self, is_native, native
+from .native import OwnedAddress, is_native, native
 from .slots import offset_of, wrapper
 
 #: The addresses of NumPy's two bool objects: a 0-d bool result is one of them, so that `is` works on it.
@@ -34,7 +34,7 @@ class CallForm:
         self.inputs: list[int] = []  # the registers of the plan's inputs
         self.arrays: list[int] = []  # the inputs that take arrays only, no Python numbers
         self.result: list[tuple[str, Any]] = []  # (name, operand) of each instruction
-        self.then: Callable | None = None  # the Python function that gets the inputs if there is no plan
+        self.python_function: Callable | None = None  # the Python function that gets the inputs if there is no plan
 
     def check(self, name: str, register: int, thing: Any, count: int = 0) -> int:
         """Add an instruction; return the first register of its parts."""
@@ -49,7 +49,7 @@ class CallForm:
 
 
 class EnteredCall:
-    """One known call, of a plan or of the form's function `then`, in memory as `enter` reads it."""
+    """One known call, of a plan or of the form's function `python_function`, in memory as `enter` reads it."""
 
     __slots__ = ("_block", "_owned")
 
@@ -74,7 +74,7 @@ class EnteredCall:
             check_count=len(call.checks), checks=ctypes.addressof(tables[0]),
             input_count=len(call.inputs), inputs=ctypes.addressof(tables[1]),
             plan=0 if block is None else block.address,
-            then=id(call.then), depth=len(call.result) + 1, result=ctypes.addressof(tables[2]),
+            python_function=id(call.python_function), depth=len(call.result) + 1, result=ctypes.addressof(tables[2]),
         )  # fmt: skip
         self._block = words([values[name] for name in facts["entry"]])
         self._owned = (block, call, tables)
@@ -84,9 +84,9 @@ class EnteredCall:
         return ctypes.addressof(self._block)
 
 
-def site(entries: Sequence[EnteredCall]) -> Self:
+def site(entries: Sequence[EnteredCall]) -> OwnedAddress:
     """The content of an object's slot: the addresses of these entries, which it keeps alive."""
-    made = Self(struct.pack(f"{len(entries)}P", *[entry.address for entry in entries]))
+    made = OwnedAddress(struct.pack(f"{len(entries)}P", *[entry.address for entry in entries]))
     made.owned = tuple(entries)
     return made
 
@@ -112,12 +112,12 @@ def install(
     names = ("node_at", "value_at", "kind_at", "out_at")
     fields |= {name: offset_of(*place) for name, place in zip(names, handles, strict=True)}
     objects = dict(
-        mode=variable, false=False, site_type=Self, slow=slow, none=None, dict_type=dict, str_type=str,
+        mode=variable, false=False, site_type=OwnedAddress, slow=slow, none=None, dict_type=dict, str_type=str,
         error_type=Exception,
     )  # fmt: skip
     # Machine code holds the addresses of these objects to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(objects))
-    native().remember(fields | {name: id(thing) for name, thing in objects.items()})
+    native().write_entering(fields | {name: id(thing) for name, thing in objects.items()})
     name = "__call__"
     setattr(cls, name, wrapper(cls, vars(type)[name], name, native().code.address("enter")))
     return True

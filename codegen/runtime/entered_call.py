@@ -18,8 +18,8 @@ from .call_objects import PACKED, items_of
 from .launch import run_plan
 from .plan_words import MISS, Check, EntryWords, entering
 from .recording_objects import (
+    RawAddress,
     RawArray,
-    RawSelf,
     RawTuple,
     call,
     class_of,
@@ -41,7 +41,7 @@ from .recording_objects import (
 TAKE_APART = ("class", "object", "tuple", "list", "dict", "handle", "value", "empty", "constant", "parts")
 CLASS, OBJECT, TUPLE, LIST, DICT, HANDLE, VALUE, EMPTY, CONSTANT, PARTS = range(len(TAKE_APART))
 #: The bytes of a site before its addresses.
-PAYLOAD = RawSelf.fields()["payload"].offset
+PAYLOAD = RawAddress.fields()["payload"].offset
 #: Py_EQ.
 EQUAL = 2
 
@@ -169,7 +169,7 @@ def run_packed(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> own:
 
 
 @native(inline=True)
-def passes(entry: ptr[EntryWords], registers: ptr[ptr]) -> bool:
+def passes_checks(entry: ptr[EntryWords], registers: ptr[ptr]) -> bool:
     """True if the arguments pass all checks of an entry."""
     checks = entry.checks
     for c in range(entry.check_count):
@@ -180,9 +180,9 @@ def passes(entry: ptr[EntryWords], registers: ptr[ptr]) -> bool:
 
 
 @native(inline=False)
-def run_then(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> own:
+def run_python_function(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> own:
     """The result of the Python function that an entry has in place of a plan; MISS for None."""
-    found: own = call(entry.then, inputs, u64(count), None)
+    found: own = call(entry.python_function, inputs, u64(count), None)
     return moved(found) if found is not entering.none else ptr(MISS)
 
 
@@ -194,13 +194,13 @@ def run_inputs(entry: ptr[EntryWords], registers: ptr[ptr], inputs: ptr[ptr]) ->
     for i in range(count):
         inputs[i] = registers[places[i]]
     if entry.plan is None:
-        return run_then(entry, inputs, count)
+        return run_python_function(entry, inputs, count)
     result: own = run_plan(entry.plan, inputs, entry)
     return run_packed(entry, inputs, count) if result is ptr(MISS) else moved(result)
 
 
 @native(inline=False)
-def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> own:
+def run_entry(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> own:
     """The result of an entry for these arguments; MISS if they do not fit."""
     registers = local(ptr, entry.registers + entry.input_count)
     given = entry.given
@@ -213,7 +213,7 @@ def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> own:
     for r in range(n_parts):
         registers[given + r] = None
     result: own = ptr(MISS)
-    if passes(entry, registers):
+    if passes_checks(entry, registers):
         result = run_inputs(entry, registers, registers + entry.registers)
     elif occurred() is not None:
         result = None
@@ -222,7 +222,7 @@ def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> own:
 
 
 @native(inline=True)
-def is_careless() -> bool:
+def may_answer() -> bool:
     """True if the mode of this context is not careful, so that entries may answer a call."""
     mode = local(own, 1)
     if context_value(entering.mode, None, mode) < 0:
@@ -234,17 +234,17 @@ def is_careless() -> bool:
 @native
 def enter(self: ptr, args: ptr, keywords: ptr) -> own:
     site = ptr[ptr](self + entering.site_at)[0]
-    if is_careless() and site is not None and class_of(site) is entering.site_type:
+    if may_answer() and site is not None and class_of(site) is entering.site_type:
         is_named = i64(0)
         if keywords is not None and dict_size(keywords) != 0:
             is_named = 1
         holder: own = held(site)
         entries = ptr[ptr[EntryWords]](holder + PAYLOAD)
         count = ptr[RawTuple](args).size
-        for e in range(ptr[RawSelf](site).size >> 3):
+        for e in range(ptr[RawAddress](site).size >> 3):
             entry = entries[e]
             if entry.given == count and entry.has_keywords == is_named:
-                result: own = tried(entry, items_of(args), keywords)
+                result: own = run_entry(entry, items_of(args), keywords)
                 if result is not ptr(MISS):
                     return result
     return call(entering.slow, row(self, args, entering.none if keywords is None else keywords), 3, None)

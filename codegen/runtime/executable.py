@@ -65,10 +65,10 @@ class Executable:
                 call: the launcher may replace it
     name, inputs, outputs   as in the program, which is not stored: it is many times as large
     plan        the steps and what the launcher needs to run them; None if NumPy evaluates the graph
-    hosts       the names of the operations that Python computes
+    python_operations       the names of the operations that Python computes
     """
 
-    __slots__ = ("__weakref__", "call", "hosts", "inputs", "name", "outputs", "plan")
+    __slots__ = ("__weakref__", "call", "inputs", "name", "outputs", "plan", "python_operations")
 
     call: Callable[..., tuple[np.ndarray, ...]]
     plan: LaunchPlan | None
@@ -96,26 +96,26 @@ class Executable:
             operations >= cost.LONG, owns, operations,
         )  # fmt: skip
         called = [work.node for step, _, _ in every_step(program) if isinstance(work := step.work, HostCall)]
-        self.hosts = tuple([node.op.name for node in called if not _is_native(node)])
+        self.python_operations = tuple([node.op.name for node in called if not _is_native(node)])
         refuses = may_refuse(program)
-        self._run(plan, program.graph if refuses else None)
+        self._set_plan(plan, program.graph if refuses else None)
         if keep and not refuses and all(isinstance(step.work, Kernel | Gemm) for step in program.steps):
             keep(plan, [piece.owners[0] for piece in pieces])
 
     @classmethod
-    def of(cls, plan: LaunchPlan, decides: Graph | None = None) -> Executable:
-        """The executable of a plan of machine code.  `decides`: the graph that NumPy evaluates if a kernel refuses."""
+    def of(cls, plan: LaunchPlan, fallback: Graph | None = None) -> Executable:
+        """The executable of a plan of machine code.  `fallback`: the graph that NumPy evaluates if a kernel refuses."""
         self = cls.__new__(cls)
-        self.hosts = ()
-        self._run(plan, decides)
+        self.python_operations = ()
+        self._set_plan(plan, fallback)
         return self
 
-    def _run(self, plan: LaunchPlan, decides: Graph | None) -> None:
+    def _set_plan(self, plan: LaunchPlan, fallback: Graph | None) -> None:
         """Set the attributes from a plan, and make the function that runs the plan."""
         self.plan = plan
         self.name, self.inputs, self.outputs = plan.name, plan.inputs, plan.outputs
-        owner: Any = self if decides is None else host_steps.Decided(decides)
-        owner.call = launcher(plan) if self.hosts else call_of(plan, weakref.ref(owner))
+        owner: Any = self if fallback is None else host_steps.WithFallback(fallback)
+        owner.call = launcher(plan) if self.python_operations else call_of(plan, weakref.ref(owner))
         if owner is not self:
             self.call = owner
 
@@ -124,7 +124,7 @@ class Executable:
         """An executable that NumPy evaluates, without any machine code."""
         self = cls.__new__(cls)
         self.name, self.plan, self.call = graph.name, None, partial(evaluate, graph)
-        self.hosts = tuple([node.op.name for node in graph.nodes])
+        self.python_operations = tuple([node.op.name for node in graph.nodes])
         self.inputs, self.outputs = (tuple([node.aval for node in nodes]) for nodes in (graph.inputs, graph.outputs))
         return self
 
@@ -180,9 +180,9 @@ def coded(program: BufferProgram, place_of: PlaceOf | None) -> Iterator[tuple[St
         if isinstance(step.work, Kernel):
             yield step, None
         elif isinstance(step.work, Loop | Branch | While):
-            nest = loops.whole(step.work, len(step.buffers), place_of)
+            nest = loops.nest_text(step.work, len(step.buffers), place_of)
             yield step, nest
-            yield from [(s, None) for s in loops.outside(step.work, nest).values() if isinstance(s.work, Kernel)]
+            yield from [(s, None) for s in loops.outside_steps(step.work, nest).values() if isinstance(s.work, Kernel)]
 
 
 class Pieces(NamedTuple):
@@ -198,8 +198,8 @@ class Pieces(NamedTuple):
     def of(cls, program: BufferProgram) -> Pieces:
         """The pieces of a program, not yet compiled."""
         found = cls({}, {}, {})
-        told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
-        for step, nest in coded(program, told):
+        place_of = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
+        for step, nest in coded(program, place_of):
             if nest is not None:
                 found.nests[id(step.work)] = nest
             elif isinstance(work := step.work, Kernel):
@@ -262,7 +262,7 @@ def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: Piec
     nest, kernel = code.nests[id(work)], code.native[id(work)]
     owners: list[object] = [kernel]
     words = {}
-    for k, step in loops.outside(work, nest).items():
+    for k, step in loops.outside_steps(work, nest).items():
         pieces = _pieces(step, tuple(range(len(step.buffers))), code)
         table = StepTable([piece.step for piece in pieces])
         words[k] = table.address, len(pieces)

@@ -1,7 +1,7 @@
 """Steps in Python: the references of operations that have no machine code, among them the user's functions.
 
     step = host_step(node, slots)         a native step that calls Python (`run_steps.call_host`)
-    Decided(graph)                        a callable that falls back to the references if a kernel refuses its numbers
+    WithFallback(graph)                   a callable that falls back to the references if a kernel refuses its numbers
 
 The references raise an error that names the singular matrix, and its place; or they round differently and succeed.
 """
@@ -23,7 +23,7 @@ from .launcher import NativeStep, Refused, Specs, checked_arguments
 from .native import pooled
 
 
-class Decided:
+class WithFallback:
     """`f(*arguments)`: `call` on machine code, and if that refuses the numbers, NumPy's evaluation of the graph."""
 
     __slots__ = ("__weakref__", "_graph", "call")
@@ -63,7 +63,7 @@ def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Cal
                     except Exception:
                         pass  # an exception's frames hold the arrays: called again on copies, it may outlive the memory
                 return value(*_copies(arrays))
-        except Exception as error:  # as in `Decided`
+        except Exception as error:  # as in `WithFallback`
             for tell in failing:
                 tell(error)
             raise

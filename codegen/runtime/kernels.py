@@ -59,7 +59,7 @@ class KernelTable:
         A function that is given as text (`Emitted`) has the name `kernel`.
         """
         features = engine.target_features()
-        told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
+        place_of = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
         keys: dict[int, str] = {}
         wanted: dict[str, Emitted] = {}
         of_form: dict[Hashable, str] = {}
@@ -67,28 +67,28 @@ class KernelTable:
             form: Hashable = id(function)  # with debug lines no two functions are equal
             if isinstance(function, emit.Emitted):
                 form = function.text
-            elif told is None:
+            elif place_of is None:
                 form = form_of(function)
             if form not in of_form:
                 if isinstance(function, emit.Emitted):
                     emitted = function
-                elif told is None:
+                elif place_of is None:
                     emitted = emit.emit_function(emit.nameless(function), features)
                 else:
-                    emitted = emit.emit_function(emit.nameless(function, function.name), features, told)
+                    emitted = emit.emit_function(emit.nameless(function, function.name), features, place_of)
                 key = of_form[form] = objects.key_of(emit.module_of([emitted], features))
                 wanted.setdefault(key, emitted)
             keys[id(function)] = of_form[form]
         disk = functools.cache(self.disk)
         found = self.kept(wanted, disk)
         missing = {
-            key: e.named(f"{_PREFIX}{key}" if told is None else f"{e.name}.{key}")
+            key: e.named(f"{_PREFIX}{key}" if place_of is None else f"{e.name}.{key}")
             for key, e in wanted.items()
             if key not in found
         }
         if missing:
             text = emit.module_of(list(missing.values()), features)
-            self._keep(objects.made(list(missing), text, disk(), None), found)
+            self._keep(objects.new_code(list(missing), text, disk(), None), found)
             self.compiled_modules += 1
         return {number: found[key] for number, key in keys.items()}
 

@@ -30,7 +30,7 @@ from ..kernel.nest import Status
 from ..modes import modes
 from ..records import record
 from . import memory
-from .native import NO_ROOM, Self, is_made, is_native, native
+from .native import NO_ROOM, OwnedAddress, is_made, is_native, native
 from .slots import MethodDefinition
 from .threads import sharing
 
@@ -152,7 +152,7 @@ def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str
 
 
 class Refused(ArithmeticError):
-    """A kernel has no result for these numbers: NumPy's references are run instead (`host_steps.Decided`)."""
+    """A kernel has no result for these numbers: NumPy's references are run instead (`host_steps.WithFallback`)."""
 
 
 def raise_status(code: int, size: int = 0) -> None:
@@ -164,7 +164,7 @@ def raise_status(code: int, size: int = 0) -> None:
     if status == Status.INDEX_OUT_OF_RANGE:
         raise OutOfRange("an index is out of range")
     if status == Status.REFUSED:
-        raise Refused("a matrix is singular, or not positive definite")
+        raise Refused("a matrix is singular or not positive definite, or a Fourier transform has nan or inf")
     if status == Status.NO_MEMORY:
         what = "the states of a loop, or what a thread keeps"
         if size:
@@ -246,7 +246,7 @@ def builtin(name: str, address: int, payload: int, *owned: Any) -> Callable[...,
     owned      objects that must live as long as the function
     """
     definition = MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
-    self = Self(struct.pack("P", payload))
+    self = OwnedAddress(struct.pack("P", payload))
     self.owned = (definition, *owned)
     return _new_builtin(ctypes.addressof(definition), self, None)
 

@@ -62,7 +62,7 @@ def is_loaded() -> bool:
     return bool(_loaded)
 
 
-def give_back() -> None:
+def release_lock() -> None:
     """Release llvmlite's lock if this thread still holds it after an interrupt in its `__enter__` or `__exit__`;
     otherwise all other threads that need LLVM would wait for ever."""
     lock = getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None)
@@ -128,14 +128,14 @@ class Library:
         for name in passes:
             getattr(manager, _ADDED[name])()
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
-        run = _beside_others(llvm.ffi.lib.LLVMPY_RunNewModulePassManager)
+        run = _without_lock(llvm.ffi.lib.LLVMPY_RunNewModulePassManager)
         return lambda module: run(manager, module, builder)
 
     def emitted(self, machine: Any, module: Any, *, is_object: bool = True) -> bytes:
         """The object file of a module, or its assembly."""
         library = llvm.ffi.lib
         with llvm.ffi.OutputString() as error:
-            emit = _beside_others(library.LLVMPY_TargetMachineEmitToMemory)
+            emit = _without_lock(library.LLVMPY_TargetMachineEmitToMemory)
             buffer = emit(machine, module, int(is_object), error)
             if not buffer:
                 raise RuntimeError(str(error))
@@ -193,6 +193,6 @@ class Library:
         return tracker
 
 
-def _beside_others(function: Any) -> Callable[..., Any]:
+def _without_lock(function: Any) -> Callable[..., Any]:
     """A function of llvmlite without its global lock, or the locked function if llvmlite's internals have changed."""
     return getattr(function, "_cfn", function)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..native import Translation
 
 
-class Self(bytes):
+class OwnedAddress(bytes):
     """The `self` of a launcher: eight bytes with the address of the plan block; `owned` keeps its objects alive."""
 
     owned: tuple[Any, ...]
@@ -57,18 +57,18 @@ class Native:
     """The launcher's machine code and its entry points."""
 
     def __init__(self) -> None:
-        is_known = _is_known()
+        is_usable = _is_usable()
         functions = {"new_array": NEW_FROM_DESCR, "new_copy": NEW_COPY}
-        imports = {name: numpy_function(number) for name, number in functions.items()} if is_known else {}
+        imports = {name: numpy_function(number) for name, number in functions.items()} if is_usable else {}
         imports[FLUSHING] = modes.flushing_at
         # The code stays loaded to the end of the process, because arrays call its `free`.
-        self.code = objects.typed("launch" if is_known else "run_program", _text, imports=imports)
+        self.code = objects.native_code("launch" if is_usable else "run_program", _text, imports=imports)
         self.facts = objects.facts("launch", _facts)
-        self.launch = self.code.address("launch") if is_known else 0
-        self.allocator = self._allocator() if is_known else None
-        if is_known:
+        self.launch = self.code.address("launch") if is_usable else 0
+        self.allocator = self._allocator() if is_usable else None
+        if is_usable:
             self.call("pool_set_limit", memory.POOL_BYTES)
-            self.remember(dict(
+            self.write_entering(dict(
                 items_at=OFFSETS["ITEMS"], array_type=id(np.ndarray), float_type=id(float), int_type=id(int),
                 bool_type=id(bool), complex_type=id(complex), allocator=id(self.allocator),
             ))  # fmt: skip
@@ -87,7 +87,7 @@ class Native:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_CAPSULE_NAME))
         return new_capsule(handler, _CAPSULE_NAME, None)
 
-    def remember(self, words: Mapping[str, Any]) -> None:
+    def write_entering(self, words: Mapping[str, Any]) -> None:
         """Write fields of `plan_words.Entering`, by name."""
         address = self.call("entering_words")
         for name, word in words.items():
@@ -125,7 +125,7 @@ def _text(module: Translation) -> str:
     """The text of the module; without a launcher, only the functions that run steps."""
     from .run_steps import run_program, run_program_unlocked  # not needed if the code is on disk
 
-    if not _is_known():
+    if not _is_usable():
         return module.text([run_program, run_program_unlocked])
     from .entered_call import enter, entering_words
     from .launch import launch
@@ -179,7 +179,7 @@ def pooled() -> Iterator[None]:
             set_handler(usual)
 
 
-#: The offsets in objects that the launcher's structs read: equal in every Python that `_is_tried` accepts.
+#: The offsets in objects that the launcher's structs read: equal in every Python that `_is_supported_python` accepts.
 _HEAD = object.__basicsize__
 OFFSETS = dict(
     TYPE=_HEAD - 8, DATA=_HEAD, ND=_HEAD + 8, DIMS=_HEAD + 16, BASE=_HEAD + 32, DESCR=_HEAD + 40, FLAGS=_HEAD + 48,
@@ -188,19 +188,19 @@ OFFSETS = dict(
 )  # fmt: skip
 
 
-def _is_known() -> bool:
+def _is_usable() -> bool:
     """True if the launcher is switched on and its structs describe the objects of this Python and NumPy."""
-    return os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" and _is_tried() and _is_confirmed()
+    return os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" and _is_supported_python() and _matches_live_objects()
 
 
-#: The warning of `_is_tried`, removed when it is given: once, even if a filter turns it into an error.
+#: The warning of `_is_supported_python`, removed when it is given: once, even if a filter turns it into an error.
 _unsaid = [
     "autodiff was not tried on this Python ({}): programs are called by ctypes and recorded in Python, with the same "
     "results, but slower; AUTODIFF_LAUNCHER=0 says that this is known"
 ]
 
 
-def _is_tried() -> bool:
+def _is_supported_python() -> bool:
     """True if this Python's object layout is known.  Otherwise warn, once."""
     from .slots import is_known_python  # only needed at the second call of a program
 
@@ -219,7 +219,7 @@ def _is_copy(array: np.ndarray) -> bool:
     return type(made) is np.ndarray and made.flags.c_contiguous and made.flags.owndata and bool((made == array).all())
 
 
-def _is_confirmed() -> bool:
+def _matches_live_objects() -> bool:
     """True if the fields of live objects at `OFFSETS` are equal to the attributes that Python shows."""
 
     def word(thing: object, field: str) -> int:
@@ -230,7 +230,7 @@ def _is_confirmed() -> bool:
 
     array = np.zeros((3, 5, 7), np.float32)[::2, 1:, ::3]
     packed = np.zeros((2, 3))
-    token = Self(b"12345678")
+    token = OwnedAddress(b"12345678")
     pair = (array, packed)
     allocator = ctypes.PYFUNCTYPE(ctypes.py_object)(numpy_function(_GET_HANDLER))()
     scalars: tuple[np.generic, ...] = (np.float64(1.5), np.float32(-2.5), np.int64(-(2**40)), np.int32(77))

@@ -114,7 +114,7 @@ class EntryWords(Struct):
 
     registers    the number of registers: arguments, then the dict of keywords, then parts of these and constants
     inputs       the registers of the plan's inputs
-    plan         the plan to run; null if a Python function, `then`, gets the inputs, which returns None for a miss
+    plan         the plan to run; null if `python_function` gets the inputs, which returns None for a miss
     depth        the size of the stack that the instructions of the result need
     """
 
@@ -126,7 +126,7 @@ class EntryWords(Struct):
     input_count: i64
     inputs: ptr[i64]
     plan: ptr[PlanWords]
-    then: ptr
+    python_function: ptr
     depth: i64
     result: ptr[InstructionWords]
 

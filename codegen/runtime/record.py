@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ..lazily import later
 from . import engine, objects
 from .launcher import builtin
-from .native import NEW_COPY, NEW_FROM_DESCR, SET_HANDLER, Self, native, numpy_function
+from .native import NEW_COPY, NEW_FROM_DESCR, SET_HANDLER, OwnedAddress, native, numpy_function
 from .record_table import COUNTS, FIRST, RECORDER, SITE_WORDS, RecordedProgram, RecordTable
 from .recording_asks import VIEW, Asks, RecordLayout, is_as_known
 from .slots import attribute, life_of, method, wrapper
@@ -39,7 +39,7 @@ class Recorder(Asks):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._held: list[Any] = []
         self._recording: Any = None
-        self._here = (ctypes.c_int64 * 2).from_address(self._numbers(RECORDER))
+        self._attached = (ctypes.c_int64 * 2).from_address(self._numbers(RECORDER))
         words = SITE_WORDS * sum(COUNTS.values())
         self._sites = (ctypes.c_int64 * words).from_address(self._numbers("recorder_sites"))
         self.begin_sites()
@@ -66,14 +66,14 @@ class Recorder(Asks):
 
     def attach(self, recording: Any) -> None:
         """Record the operations of this thread in `recording` from now on."""
-        self._here[0] = -1
-        self._here[1] = id(recording)
+        self._attached[0] = -1
+        self._attached[1] = id(recording)
         self._recording = recording
-        self._here[0] = _thread_id(_thread_state())
+        self._attached[0] = _thread_id(_thread_state())
 
     def detach(self) -> None:
         """Stop recording for the attached thread."""
-        self._here[0] = -1
+        self._attached[0] = -1
 
     # ------------------------------------------------------------ sites
 
@@ -113,13 +113,13 @@ class Recorder(Asks):
         address = self.site("method", table, slow, unknown, operands)
         return address and method(cls, name, address, takes_arguments=True, doc=vars(cls)[name].__doc__)
 
-    def function_site(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int) -> Self:
+    def function_site(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int) -> OwnedAddress:
         """The object that a function stores in its slot so that its calls record from a table.
 
         operands   the arguments that are operands, as bits (see `recorder_sites`); all others are static
         """
         words = (ctypes.c_int64 * SITE_WORDS)(table.address, id(slow), id(unknown), operands)
-        made = Self(struct.pack("P", ctypes.addressof(words)))
+        made = OwnedAddress(struct.pack("P", ctypes.addressof(words)))
         made.owned = (words, table, slow, unknown)
         return made
 
@@ -140,7 +140,7 @@ def _made() -> engine.MachineCode | None:
     functions = {"new_view": VIEW, "new_copy": NEW_COPY, "new_array": NEW_FROM_DESCR, "set_handler": SET_HANDLER}
     imports = {name: numpy_function(number) for name, number in functions.items()}
     imports |= {name: launcher.code.address(name) for name in ("from_pool", "to_pool")}
-    return objects.typed(RECORDER, lambda module: recorder_code.text(module), imports)
+    return objects.native_code(RECORDER, lambda module: recorder_code.text(module), imports)
 
 
 def set_up(layout: RecordLayout) -> Recorder | None:

@@ -24,7 +24,7 @@ from ..ending import write_files_at_the_end
 from ..records import record
 from . import engine
 from .launcher import builtin
-from .native import OFFSETS, SET_HANDLER, Self, native, numpy_function
+from .native import OFFSETS, SET_HANDLER, OwnedAddress, native, numpy_function
 from .slots import life_of, offset_of
 from .ufunc_loops import MOST, loops_of, use_loops
 
@@ -48,7 +48,7 @@ class RecordLayout:
 Group = tuple[int, int]
 
 
-class NativeAnswer(Self):
+class NativeAnswer(OwnedAddress):
     """An answer, the way a plan serves an ask: bytes with the address of a `recording_run.AnswerBlock`.
 
     plan     the plan that is run
@@ -61,7 +61,7 @@ class NativeAnswer(Self):
     calls: Sequence[int]
 
 
-class NativeSteps(Self):
+class NativeSteps(OwnedAddress):
     """Nodes to record again, for example the program of a rule: the address of a `recording_program.StepsBlock`.
 
     entry    the Python object that these nodes were made from
@@ -70,7 +70,7 @@ class NativeSteps(Self):
     entry: Any
 
 
-class NativeCode(Self):
+class NativeCode(OwnedAddress):
     """Code that is run on a piece of a recording: the address of a `recording_piece.CodeBlock`.
 
     runs       the object whose `executable` is called; None: nothing is called
@@ -81,7 +81,7 @@ class NativeCode(Self):
     choices: Any
 
 
-class NativeRules(Self):
+class NativeRules(OwnedAddress):
     """The rules of a kind that are programs: the address of a table of their number and their `StepsBlock` addresses.
 
     programs    all rules of the kind that were met
@@ -167,8 +167,8 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "none": None, "true": True, "false": False, "empty": (), "zero": 0, "ellipsis": Ellipsis,
         "not_implemented": NotImplemented, "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float,
         "str_type": str, "list_type": list, "slice_type": slice, "array_type": np.ndarray, "float64_type": np.float64,
-        "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64), "self_type": Self,
-        "answer_type": NativeAnswer, "rules_type": NativeRules, "run_errors": Exception,
+        "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64),
+        "address_type": OwnedAddress, "answer_type": NativeAnswer, "rules_type": NativeRules, "run_errors": Exception,
         "call_name": "call", "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as",
         "item_name": "item", "allocator": native().allocator, "add_loops": loops_of(np.add) or bytes(8),
         "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
@@ -264,7 +264,7 @@ class Asks:
     def runs(
         self, dtype: np.dtype, shape: Sequence[int], given: int, rows: Sequence[tuple[bytes, Sequence[int | None]]],
         constants: Sequence[np.ndarray],
-    ) -> Self:  # fmt: skip
+    ) -> OwnedAddress:  # fmt: skip
         """Make the words of a kind of `given` inputs that NumPy's loops compute: see `ufunc_loops.Runs`."""
         latest = {place: number for number, (_, places) in enumerate(rows) for place in places if (place or 0) >= given}
         after = len(constants)
@@ -276,7 +276,7 @@ class Asks:
             words += [id(loops) + OFFSETS["PAYLOAD"], len(at), *at, *none, sum(dying)]
         values = [word for c in constants for word in (c.ctypes.data, id(dtype), 1, 0, 0)]
         return _made(
-            Self, self._words["RunWords"], {"extents": shape, "row_table": words, "constant_table": values},
+            OwnedAddress, self._words["RunWords"], {"extents": shape, "row_table": words, "constant_table": values},
             rows, constants, dtype=id(dtype), rank=len(shape), count=math.prod(shape),
             rows=len(rows) if math.prod(shape) else 0, constants=len(constants),
         )  # fmt: skip
@@ -315,7 +315,7 @@ class Asks:
     def piece(
         self, roots: Sequence[Any], bounds: Sequence[bool], reads: Sequence[int], tracked: Sequence[int],
         forward: NativeCode | None, pulls: list[NativeCode],
-    ) -> Self | None:  # fmt: skip
+    ) -> OwnedAddress | None:  # fmt: skip
         """Make a piece of a recording, learnt from its roots; None if the recording has changed meanwhile.
 
         bounds    for each node, in the order of the walk: True if the node belongs to the piece
@@ -323,8 +323,8 @@ class Asks:
         """
         words = (ctypes.c_uint32 * len(bounds))(*bounds)
         made = _made(
-            Self, self._words["PieceBlock"], {"read_table": reads, "tracked_table": tracked}, words, forward, pulls,
-            low=0, high=0, roots=len(roots), count=len(bounds), words=ctypes.addressof(words), reads=len(reads),
+            OwnedAddress, self._words["PieceBlock"], {"read_table": reads, "tracked_table": tracked}, words, forward,
+            pulls, low=0, high=0, roots=len(roots), count=len(bounds), words=ctypes.addressof(words), reads=len(reads),
             tracked=len(tracked), forward=0 if forward is None else ctypes.addressof(forward.owned[0]), pulls=id(pulls),
         )  # fmt: skip
         return made if self.learn_piece(made, list(reversed(roots))) else None

@@ -32,8 +32,8 @@ class RawTuple(Struct):
     size: i64
 
 
-class RawSelf(Struct):
-    """The object of a builtin (`native.Self`): the address of a block."""
+class RawAddress(Struct):
+    """The object of a builtin (`native.OwnedAddress`): the address of a block."""
 
     head: RawObject
     size: i64

@@ -38,8 +38,8 @@ from ..records import record, replace
 from ..symbols import typical
 from .cost import operations_of_block
 
-#: A loop of this many scalar operations or more is shared.  Waking a thread takes 13-17 us (FACTS 8), so a loop of
-#: 30 us and more gains; vectorised, an operation takes some 0.1 ns.
+#: A loop of this many scalar operations or more is shared.  Waking a sleeping thread takes 13-17 us (a small
+#: pool of pthreads on two cores), so a loop of 30 us and more gains; vectorised, an operation takes some 0.1 ns.
 SHARED = 300_000
 
 #: A chunk has at least this many operations (some 5 us; taking a chunk costs 0.1 us).  A loop has at most `CHUNKS`

@@ -5,12 +5,13 @@ import subprocess
 import sys
 import threading
 
+import llvmlite.binding as llvm
 import pytest
 
 from codegen.program import Gemm
 from codegen.runtime import engine, executable, objects, orders, products
 from codegen.runtime.disk import DiskCache
-from codegen.runtime.engine import deeply
+from codegen.runtime.engine import with_deep_stack
 
 
 def text_of(number):
@@ -65,11 +66,11 @@ def test_threads_compile_the_same_objects_as_one_alone():
 def test_functions_are_made_once_in_a_process_and_found_on_disk_by_the_next(monkeypatch, tmp_path):
     monkeypatch.setattr(objects, "default", lambda: DiskCache(tmp_path / "objects"))
     monkeypatch.setattr(objects, "package_identity", lambda name: name)
-    monkeypatch.setattr(objects, "_named", {})
-    first = objects.named({"f7": "seven"}, lambda names: text_of(7))["f7"]
-    assert objects.named({"f7": "seven"}, lambda names: pytest.fail("it is there"))["f7"] is first
-    objects._named.clear()  # as in another process
-    again = objects.named({"f7": "seven"}, lambda names: pytest.fail("it is on disk"))["f7"]
+    monkeypatch.setattr(objects, "_codes", {})
+    first = objects.codes_of({"f7": "seven"}, lambda names: text_of(7))["f7"]
+    assert objects.codes_of({"f7": "seven"}, lambda names: pytest.fail("it is there"))["f7"] is first
+    objects._codes.clear()  # as in another process
+    again = objects.codes_of({"f7": "seven"}, lambda names: pytest.fail("it is on disk"))["f7"]
     assert first.names == again.names == ("f7",)
     assert first.size == again.size
 
@@ -80,12 +81,12 @@ def test_text_that_llvm_refuses_is_told_from_another_thread_too():
 
 
 def test_products_of_a_tile_share_their_functions_and_no_thread_stays(monkeypatch):
-    monkeypatch.setattr(objects, "_named", {})
+    monkeypatch.setattr(objects, "_codes", {})
     monkeypatch.setattr(products, "_loaded", {})
     before = threading.active_count()
     gemms = [Gemm("f64", 8, 2, 8), Gemm("f64", 8, 1, 8)]  # two columns: one vector on any machine
     codes = [products.product_step(gemm).codes[1:] for gemm in gemms]
-    functions = {name: code for (name, *_), code in objects._named.items() if name != "product"}
+    functions = {name: code for (name, *_), code in objects._codes.items() if name != "product"}
     assert sorted(functions) == ["dots", "narrow", "pack", "put"]
     assert {id(code) for found in codes for code in found} == {id(code) for code in functions.values()}
     assert [len(set(map(id, found))) for found in codes] == [1, 1]  # one module for what was missing
@@ -104,18 +105,42 @@ def test_what_is_made_deeply_is_made_in_the_main_thread_or_in_one_with_a_deep_st
         return 1 / x
 
     def in_another_thread():
-        results.append(deeply(lambda: deeply(look, 2)))
+        results.append(with_deep_stack(lambda: with_deep_stack(look, 2)))
         with pytest.raises(ZeroDivisionError):
-            deeply(look, 0)
+            with_deep_stack(look, 0)
 
     seen = []
-    results = [deeply(look, 4)]
+    results = [with_deep_stack(look, 4)]
     other = threading.Thread(target=in_another_thread)
     other.start()
     other.join()
     assert results == [0.25, 0.5]
     assert seen[0] is threading.main_thread()
     assert other not in seen and all(thread.name == "autodiff compiles" for thread in seen[1:])
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_a_thread_that_is_interrupted_in_the_lock_of_llvm_leaves_it_to_others(monkeypatch, starts):
+    def interrupted():
+        lock.__enter__()
+        raise KeyboardInterrupt
+
+    def in_another_thread():
+        with pytest.raises(KeyboardInterrupt):
+            with_deep_stack(interrupted)
+
+    def refused(self):
+        raise RuntimeError("can't start new thread")
+
+    engine.object_of(text_of(1))  # LLVM is loaded
+    lock = llvm.ffi.lib._lock
+    if not starts:
+        monkeypatch.setattr(engine._Deep, "start", refused)
+    other = threading.Thread(target=in_another_thread)
+    other.start()
+    other.join()
+    assert lock._lock.acquire(timeout=10)
+    lock._lock.release()
 
 
 #: From 3.14 on Python's own compiler refuses a line of some brackets where there is less.

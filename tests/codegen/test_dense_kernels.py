@@ -11,7 +11,7 @@ from codegen.compiler import compile_graph, make_program
 from codegen.ir import OPS, Aval, Graph, apply, evaluate, input_node
 from codegen.lowering import DENSE_ROWS
 from codegen.program import HostCall, Kernel, Loop, every_step
-from codegen.runtime.host_steps import Decided
+from codegen.runtime.host_steps import WithFallback
 from codegen.runtime.launcher import Refused
 from codegen.runtime.share import shared
 
@@ -100,7 +100,7 @@ def test_what_a_kernel_refuses_and_the_reference_does_not_has_a_value(rng):
     def refuses(*_):
         raise Refused("as it rounds")
 
-    decided = Decided(graph)
+    decided = WithFallback(graph)
     decided.call = refuses
     np.testing.assert_array_equal(decided(*arrays)[0], np.linalg.inv(arrays[0]))
 

@@ -63,12 +63,12 @@ def test_what_a_module_lacks_is_said(linkers, capfd):
 
 
 def test_without_the_binding_s_inner_name_its_lock_is_taken():
-    from codegen.runtime.llvm import _beside_others
+    from codegen.runtime.llvm import _without_lock
 
     def function():
         return 3
 
-    assert _beside_others(function) is function
+    assert _without_lock(function) is function
 
 
 START = "import sys\n{FIRST}\nimport numpy as np, autodiff as ad\nfrom codegen.runtime import llvm\n"

@@ -171,7 +171,7 @@ def test_native_steps_and_host_calls_take_turns(table, rng):
     executable = Executable(host_program(), table)
     x, y = rng.standard_normal((2, 8))
     np.testing.assert_allclose(executable.call(x, y[::-1])[0], 2 * x + 1 + y[::-1] + 1)
-    assert len(executable.hosts) == 1
+    assert len(executable.python_operations) == 1
 
 
 def test_host_calls_alone_make_a_program(table):

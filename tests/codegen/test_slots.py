@@ -27,13 +27,13 @@ def test_in_a_python_that_is_not_known_no_address_is_followed(other, monkeypatch
         raise AssertionError("an address was followed")
 
     monkeypatch.setattr(slots, "sys", types.SimpleNamespace(**HERE | other))
-    monkeypatch.setattr(native, "_is_confirmed", followed)
+    monkeypatch.setattr(native, "_matches_live_objects", followed)
     monkeypatch.setattr(native, "_unsaid", ["not tried: {}"])
     monkeypatch.setattr(native.ctypes, "string_at", followed)
     assert not slots.is_known_python()
     with pytest.warns(RuntimeWarning, match="not tried: cpython 3"):
-        assert not native._is_known()
-    assert not native._is_known()  # said once
+        assert not native._is_usable()
+    assert not native._is_usable()  # said once
 
 
 def test_a_build_without_the_interpreters_lock_is_refused(monkeypatch):

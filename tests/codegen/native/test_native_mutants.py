@@ -39,13 +39,13 @@ VALUES = {
 }
 
 
-#: Faults in references: what is written where a local gives its own back, moves it, or begins.
+#: Faults in references: what is written where a local releases its reference, moves it, or begins.
 REFERENCES = {
-    "an object is not given back": (r"call void @give_back\(ptr %v\S+\)", "fence seq_cst"),
+    "a reference is not released": (r"call void @release_reference\(ptr %v\S+\)", "fence seq_cst"),
     "a moved local keeps its reference": (r"store ptr null, ptr %(\w+)\.at", "fence seq_cst"),
-    "the last value of a local is not given back": (r"load ptr, ptr %more\.at$", "load ptr, ptr @box"),
+    "the last value of a local is not released": (r"load ptr, ptr %more\.at$", "load ptr, ptr @box"),
     "an object is not held": (r"call void @Py_IncRef\(ptr %\S+\)", "fence seq_cst"),
-    "places on the stack are not given back": (r"call void @give_back_all\(.*\)", "fence seq_cst"),
+    "places on the stack are not released": (r"call void @release_references\(.*\)", "fence seq_cst"),
     "a place that an object was moved from keeps it": (r"store ptr null, ptr %v\S+$", "fence seq_cst"),
 }
 
