@@ -38,6 +38,7 @@ with _Lasting():
         ShapeError,
         WorkerError,
     )
+    from .errors import hint_in as _hint
     from .jit import jit
     from .named_types import Matrix, Number, Scalar, Vector
     from .ops import *  # every public operation, under its own name
@@ -78,13 +79,6 @@ if _TYPE_CHECKING:  # editors find here the documentation of names that are impo
     from .testing import check_gradients
     from .transforms import hessian, hvp, jacobian, jvp, vmap
     from .workers import shards, sum_over
-
-
-def _hint(name: str) -> str:
-    from .elsewhere import OF_FUNCTIONS, hint  # for this message only
-
-    return hint(OF_FUNCTIONS, name)
-
 
 # Names that many programs never use are imported when they are first accessed.
 __getattr__, __dir__ = _lazily(

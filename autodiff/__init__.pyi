@@ -337,7 +337,7 @@ class Tensor(AbstractTensor):
     def exp(self, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:
         """e to the power x.   f[...]  →  f[...]"""
     def expand_dims(self, axis: _Axes) -> Tensor:
-        """x with new axes of extent 1 at these places of the result."""
+        """x with new axes of extent 1 at these positions of the result."""
     def flatten(self, order: _Order = "C") -> Tensor:
         """x in one dimension, in row-major order (order="F": column-major).   T[...]  →  T[n]"""
     def log(self, *, dtype: DTypeLike | None = None, casting: _Casting = "same_kind") -> Tensor:

@@ -1,23 +1,26 @@
 """Names that other libraries have for things, and the words for a message that say how they are called here.
 
     ad.cat         AttributeError: module 'autodiff' has no attribute 'cat': it is called ad.concatenate here
+    ad.solve       AttributeError: module 'autodiff' has no attribute 'solve': it is called ad.linalg.solve here
 """
 
 from __future__ import annotations
 
 from typing import NoReturn
 
+from codegen.lazily import imported
+
 _CPU = "tensors are on the CPU: leave it out"
 _WINDOWS = "a few lines of slices do it, see docs/howto/windows; rows: ad.convolve, ad.correlate"
 
 #: Functions and modules of PyTorch, JAX and NumPy, and their names here.
 _CALLED = {
-    "array": "tensor", "as_tensor": "asarray", "bmm": "matmul", "cat": "concatenate", "cholesky": "linalg.cholesky",
-    "chunk": "array_split", "clamp": "clip", "compile": "jit", "flatten": "ravel", "gather": "take_along_axis",
-    "index_select": "take", "inv": "linalg.inv", "inverse": "linalg.inv", "jacfwd": "jacobian", "jacrev": "jacobian",
-    "logdet": "linalg.slogdet", "make_jaxpr": "inspect", "mm": "matmul", "mv": "matmul", "ndarray": "Tensor",
-    "permute": "permute_dims", "PRNGKey": "random.key", "svd": "linalg.svd", "trapz": "trapezoid",
-    "tree_map": "tree.map", "tree_util": "tree", "unsqueeze": "expand_dims", "vectorize": "vmap", "view": "reshape",
+    "array": "tensor", "as_tensor": "asarray", "bmm": "matmul", "cat": "concatenate", "chunk": "array_split",
+    "clamp": "clip", "compile": "jit", "flatten": "ravel", "gather": "take_along_axis", "index_select": "take",
+    "inverse": "linalg.inv", "jacfwd": "jacobian", "jacrev": "jacobian", "logdet": "linalg.slogdet",
+    "make_jaxpr": "inspect", "mm": "matmul", "mv": "matmul", "ndarray": "Tensor", "permute": "permute_dims",
+    "PRNGKey": "random.key", "trapz": "trapezoid", "tree_map": "tree.map", "tree_util": "tree",
+    "unsqueeze": "expand_dims", "vectorize": "vmap", "view": "reshape",
 }  # fmt: skip
 
 #: Such functions that have no counterpart of one name, with advice.
@@ -58,6 +61,34 @@ OF_FUNCTIONS = {
     "seed": "random numbers are drawn with keys: ad.random.key(seed)",
     "set_default_dtype": "give dtype=ad.float32 where data are made",
     "topk": "write ad.argsort(x, descending=True)[:k]",
+}  # fmt: skip
+
+_KEYS = "random numbers are drawn with keys: ad.random.normal(ad.random.key(seed), shape)"
+_NO_SPECTRA = "there are spectra of symmetric matrices: ad.linalg.eigh, eigvalsh; singular values: ad.linalg.svd"
+
+#: Names in modules of NumPy, SciPy, JAX and PyTorch, with advice, by the module here.
+OF_MODULES = {
+    "autodiff.fft": {},
+    "autodiff.linalg": {
+        **dict.fromkeys(("eig", "eigvals", "schur"), _NO_SPECTRA),
+        **dict.fromkeys(("cho_factor", "cho_solve"), "ad.Cholesky(a) is a factor that ad.linalg.solve takes"),
+        **dict.fromkeys(("lu", "lu_factor", "lu_solve"), "ad.linalg.solve(a, b): gradients and det use its factor"),
+        "inverse": "it is called ad.linalg.inv here",
+        "logdet": "write ad.linalg.slogdet(a)[1]",
+    },
+    "autodiff.random": {
+        **dict.fromkeys(("default_rng", "Generator", "manual_seed", "RandomState", "seed"), _KEYS),
+        **dict.fromkeys(("rand", "random", "random_sample"), "it is called ad.random.uniform here, and takes a key"),
+        **dict.fromkeys(("randn", "standard_normal"), "it is called ad.random.normal here, and takes a key"),
+        "lognormal": "write ad.exp(ad.random.normal(key, shape))",
+        "multivariate_normal": "write mean + ad.linalg.cholesky(cov) @ ad.random.normal(key, mean.shape)",
+        "PRNGKey": "it is called ad.random.key here",
+        "shuffle": "it is called ad.random.permutation here, which gives a new array",
+    },
+    "autodiff.special": {
+        "loggamma": "it is called ad.special.gammaln here",
+        "psi": "it is called ad.special.digamma here",
+    },
 }  # fmt: skip
 
 #: Methods of tensors of PyTorch that are functions here.
@@ -107,6 +138,16 @@ def hint(names: dict[str, str], name: str) -> str:
     """The end of a message about a missing name: nothing where no library has it."""
     told = names.get(name)
     return "" if told is None else f": {told}"
+
+
+def hint_of_module(module: str, name: str) -> str:
+    """The same for a name that one of our modules lacks: another may have it."""
+    told = hint(OF_MODULES.get(module, OF_FUNCTIONS), name)
+    if told or name.startswith("_"):
+        return told
+    ours = "autodiff", *OF_MODULES
+    homes = [home.replace("autodiff", "ad") for home in ours if name in imported(home).__all__]
+    return "".join([f": it is called {home}.{name} here" for home in homes[:1]])
 
 
 class Missing:

@@ -22,7 +22,7 @@ from .frames import outside, user_line
 __all__ = [
     "AmbiguityError", "ConcretizationError", "DTypeError", "DispatchError", "Error", "GradientError", "LinAlgError",
     "LostGradientWarning", "ShapeError", "WorkerError", "amount", "caller", "check_callable", "check_not_masked",
-    "check_nothing", "check_numbers", "check_path", "in_short", "located", "warn", "with_article", "writing",
+    "check_nothing", "check_numbers", "check_path", "hint_in", "in_short", "located", "warn", "with_article", "writing",
 ]  # fmt: skip
 
 
@@ -294,3 +294,10 @@ def check_not_masked(x: object) -> None:
             "a masked array is no tensor: its mask would be lost",
             "a.filled(value) says what stands where it is masked; ad.where chooses",
         ))
+
+
+def hint_in(module: str, name: str) -> str:
+    """The end of the message about a name that a module of the library lacks."""
+    from .elsewhere import hint_of_module  # for this message only
+
+    return hint_of_module(module, name)

@@ -15,13 +15,13 @@ from . import tensordot as tensordot
 from . import vecdot as vecdot
 
 class _EighResult(NamedTuple):
-    """a @ eigenvectors = eigenvectors * eigenvalues."""
+    """The result of `eigh`: a @ eigenvectors = eigenvectors * eigenvalues."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 class _LstsqResult(NamedTuple):
-    """The result of `lstsq` as in NumPy; the residuals are there whatever the rank is."""
+    """The result of `lstsq`, as in NumPy, but with residuals for every rank."""
 
     x: Tensor
     residuals: Tensor
@@ -29,19 +29,19 @@ class _LstsqResult(NamedTuple):
     singular_values: Tensor
 
 class _QRResult(NamedTuple):
-    """Q @ R = a."""
+    """The result of `qr`: Q @ R = a."""
 
     Q: Tensor
     R: Tensor
 
 class _SlogdetResult(NamedTuple):
-    """sign · exp(logabsdet) is the determinant."""
+    """Signs and logarithms of determinants: sign · exp(logabsdet) is the determinant."""
 
     sign: Tensor
     logabsdet: Tensor
 
 class _SVDResult(NamedTuple):
-    """(U * S) @ Vh = a."""
+    """The result of `svd`: (U * S) @ Vh = a."""
 
     U: Tensor
     S: Tensor

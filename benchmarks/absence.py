@@ -1,7 +1,7 @@
-"""Why a peer takes no part."""
+"""The error of a peer that cannot take part in a measurement."""
 
 __all__ = ["Absent"]
 
 
 class Absent(Exception):
-    """The peer cannot run here, or not this work; the message says why, in a few words."""
+    """Raised for a peer that cannot run on this machine, or cannot do this work; the message is a short reason."""

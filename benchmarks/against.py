@@ -1,10 +1,10 @@
-"""`make against OTHER=folder`: our programs here and in another checkout, say of the commit before, in turns.
+"""`make against OTHER=folder`: compare our programs with those of another checkout, say of the previous commit.
 
     python benchmarks/against.py FOLDER ROW ... [--rounds N] [--threads N]
 
-A line says how many times longer a call takes here: the ratio of the minima of all turns.  Beside it stands what the
-same code shows against itself in the same run, which is the noise: a row is slower only where its ratio lies outside.
-Leave the machine alone meanwhile.
+The programs run in turns.  Each line gives the time of a call here relative to the other checkout, as the ratio of the
+minima of all turns, and the noise: the ratio of two processes of this checkout in the same run.  A row is slower
+only if its ratio exceeds the noise.  Keep the machine idle during the run.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ sys.path[0:0] = [str(HERE), str(HERE.parent)]
 
 from measure import measure  # noqa: E402  the folders above come first
 
-#: Ours here, here once more, and in the other checkout.
+#: The names of two peers of this checkout, which show the noise.
 NEW, TWIN = "ours", "ours again"
 
 
 def compared(row: str, case: str, folder: Path, rounds: int, threads: int) -> str:
-    """The line of one case."""
+    """The line of output for one case."""
     other = f"ours of {folder}"
     found = measure(row, case, [NEW, TWIN, other], threads=threads, rounds=rounds, statistic=min)
     if found.absent:

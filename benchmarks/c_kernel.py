@@ -1,10 +1,10 @@
-"""A C function built with gcc, as somebody would write it by hand who knows the machine, and callable from Python
-at the price of a C extension: the limit that we are compared with.
+"""C functions that gcc builds from the hand-written sources of `c_limits`, called from Python as C extensions.
+They are the limit with which the library is compared.
 
-    sources of `c_limits`, with all that gcc has: vectors of full width, libmvec's functions, OpenMP threads
+    gcc's options: vectors of full width, libmvec's elementary functions, OpenMP threads
 
-A source holds `double run(long n, const T *a0, ..., T *g0, ...)`: the length of the first array, the inputs, the
-outputs.  The wrapper allocates the outputs, and gives the number and them.
+A source defines `double run(long n, const T *a0, ..., T *g0, ...)`, which takes the length of the first array, the
+inputs and the outputs.  The wrapper allocates the outputs, and returns the number and the outputs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from c_limits import FLAGS, LIMITS
 
 __all__ = ["PLAIN", "build", "limit", "vector_functions"]
 
-#: The flags that one gets without thinking: scalar functions, exact arithmetic, one thread.
+#: Common compiler flags: scalar elementary functions, exact arithmetic, one thread.
 PLAIN = ("-O3", "-march=native")
 
 _WRAPPER = r"""
@@ -64,7 +64,7 @@ PyMODINIT_FUNC PyInit_{name}(void) {{
 
 
 def limit(name: str, arrays: Sequence[np.ndarray], *, plain: bool = False) -> Callable[[], Any]:
-    """A row's program in C: (value, gradients).  Raises Absent where it cannot be built."""
+    """The C program of a row, which returns (value, *gradients).  Raises Absent if it cannot be built."""
     source, like = LIMITS[name]
     real, macro = ("float", "name##f") if arrays[0].dtype == np.float32 else ("double", "name")
     head = f"#include <math.h>\ntypedef {real} real;\n#define F(name) {macro}\n"
@@ -75,12 +75,12 @@ def limit(name: str, arrays: Sequence[np.ndarray], *, plain: bool = False) -> Ca
 def build(
     source: str, inputs: int, outputs: Sequence[int], *, flags: Sequence[str] = FLAGS, vectors: bool = True
 ) -> tuple[Callable[..., tuple[Any, ...]], Path]:
-    """`call(*arrays) -> (number, *outputs)`, and the library that it is in.
+    """The function `call(*arrays) -> (number, *outputs)`, and the path of the library that contains it.
 
-    inputs    how many arrays go in      outputs   for each array that comes out, the input that has its shape and dtype
-    vectors   the source is only honest with vector functions: where gcc found none, there is no such peer
+    inputs    the number of input arrays      outputs   for each output, the number of the input of its shape and dtype
+    vectors   True if the comparison is fair only with vector functions: without them the peer is absent
 
-    Raises Absent where there is no gcc, no header of Python's, or no vector functions.
+    Raises Absent if gcc, Python.h, or the vector functions are missing.
     """
     headers = sysconfig.get_paths()["include"]
     if not (Path(headers) / "Python.h").exists():
@@ -97,7 +97,7 @@ def build(
     (folder / "kernel.c").write_text(source)
     (folder / "wrapper.c").write_text(wrapper)
     library = folder / f"{name}.so"
-    # Linked apart: with -ffast-math gcc adds code that flushes subnormal numbers of the whole process to zero.
+    # Linking is a separate command: with -ffast-math gcc links code that makes the whole process flush subnormals.
     compiled = ["gcc", *flags, "-w", "-fPIC", f"-I{headers}", f"-I{np.get_include()}", "-c", "kernel.c", "wrapper.c"]
     linked = ["gcc", "-shared", "-fopenmp", "kernel.o", "wrapper.o", "-o", str(library), "-lmvec", "-lm"]
     for command in (compiled, linked):
@@ -117,6 +117,6 @@ def build(
 
 
 def vector_functions(library: Path) -> set[str]:
-    """The functions of libmvec that a library uses: `_ZGVeN8v_sin` is sin of eight doubles."""
+    """The names of the libmvec functions that a library uses: `_ZGVeN8v_sin` is sin of eight doubles."""
     listed = subprocess.run(["nm", "-D", library], capture_output=True, text=True, check=True).stdout
     return {word.split("@")[0] for word in listed.split() if word.startswith("_ZGV")}

@@ -1,7 +1,7 @@
-"""The hand-written limit of each row: what a C programmer who knows the machine gets from gcc.
+"""Hand-written C programs for some rows, as an expert in the machine would write them: the limits for our times.
 
-Full vectors, fast mathematics, libmvec for elementary functions, OpenMP for threads, one sweep over memory.
-`python benchmarks/c_limits.py [ROW ...]` prints how many times as long as that we take.
+They use full vectors, fast mathematics, libmvec for elementary functions, OpenMP threads, and one sweep over memory.
+`python benchmarks/c_limits.py [ROW ...]` prints the ratio of our time to that of each program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from peers import GENERIC  # noqa: E402  the folders above come first
 
 __all__ = ["LIMITS", "build", "limit"]
 
-#: Without the last four gcc 12 joins sin and cos to `sincos`, which has no vector form.
+#: The flags for gcc.  Without the last four gcc 12 combines sin and cos into `sincos`, which has no vector form.
 FLAGS = (
     "-O3", "-march=native", "-mprefer-vector-width=512", "-ffast-math", "-fopenmp", "-shared", "-fPIC",
     "-fno-builtin-sin", "-fno-builtin-cos", "-fno-builtin-sinf", "-fno-builtin-cosf",
@@ -182,7 +182,7 @@ double run(long n, const real *restrict x, const real *restrict w, const real *r
   return total * b[0];
 }"""
 
-#: Row of `rows`: its source, and which arguments the gradients have the shapes of.
+#: For each row of `rows`: the C source, and the numbers of the arguments for which it computes gradients.
 LIMITS: dict[str, tuple[str, tuple[int, ...]]] = {
     "chain": (CHAIN, (0,)),
     "black_scholes": (BLACK_SCHOLES, (0, 1, 2, 3)),
@@ -195,9 +195,9 @@ LIMITS: dict[str, tuple[str, tuple[int, ...]]] = {
 
 
 def build(name: str, dtype: np.dtype) -> Callable[..., float]:
-    """The function `double run(long n, pointers ...)` of a row, as one that takes n and addresses.
+    """The function `double run(long n, pointers ...)` of a row, which takes n and addresses.
 
-    Raises FileNotFoundError where there is no gcc.
+    Raises FileNotFoundError if gcc is missing.
     """
     real, macro = ("float", "name##f") if dtype == np.float32 else ("double", "name")
     head = f"#include <math.h>\ntypedef {real} real;\n#define F(name) {macro}\n"
@@ -211,7 +211,7 @@ def build(name: str, dtype: np.dtype) -> Callable[..., float]:
 
 
 def limit(name: str, arrays: Sequence[np.ndarray]) -> Callable[[], tuple[float, list[np.ndarray]]]:
-    """A row's program in C.  Its results lie in the same memory each time: nobody pays for pages."""
+    """The C program of a row.  Each call writes its results to the same memory, so no call pays for new pages."""
     run = build(name, arrays[0].dtype)
     results = [np.empty_like(arrays[j]) for j in LIMITS[name][1]]
     given = [ctypes.c_void_p(a.ctypes.data) for a in (*arrays, *results)]
@@ -220,7 +220,7 @@ def limit(name: str, arrays: Sequence[np.ndarray]) -> Callable[[], tuple[float, 
 
 
 def cases() -> list[tuple[str, str, str]]:
-    """(limit, row, case) of everything that has a limit."""
+    """(limit, row, case) for each case that has a limit."""
     found = []
     for name in LIMITS:
         row = "rows_of_a_matrix" if name.startswith("row ") else name
@@ -230,7 +230,7 @@ def cases() -> list[tuple[str, str, str]]:
 
 
 def seconds(program: Callable[[], object], calls: int) -> float:
-    """Of one call, of so many."""
+    """The mean seconds of a call, over `calls` calls."""
     start = time.perf_counter()
     for _ in range(calls):
         program()
@@ -238,7 +238,7 @@ def seconds(program: Callable[[], object], calls: int) -> float:
 
 
 def compare(name: str, row: str, case: str, rounds: int = 15) -> tuple[float, float]:
-    """The least seconds of a call, ours and the limit's, taking turns; checks that both give the same."""
+    """The least seconds of a call of our program and of the limit, which run in turns; checks that both agree."""
     module = importlib.import_module(f"rows.{row}")
     arrays = module.inputs(case)
     ours = module.ours(*arrays) if hasattr(module, "ours") else GENERIC["ours"](module.program, module.ARGNUMS, arrays)
@@ -256,7 +256,7 @@ def compare(name: str, row: str, case: str, rounds: int = 15) -> tuple[float, fl
 
 
 def main() -> None:
-    """The table, of one thread or of those in AUTODIFF_THREADS."""
+    """Print the table, for the number of threads in AUTODIFF_THREADS (by default 1)."""
     threads = os.environ.get("AUTODIFF_THREADS", "1")
     os.environ.update(AUTODIFF_THREADS=threads, OMP_NUM_THREADS=threads)
     print(f"| {threads} threads | ours | C | ours / C |\n|---|---|---|---|")

@@ -1,7 +1,7 @@
-"""Other inputs of the same kind, in the arrays that programs hold: the error at one point is half chance.
+"""Random draws of inputs for the measurement of errors, since the error at a single point is half chance.
 
-Each number moves by some thousandths of itself, so that all roundings fall anew and nothing else changes: signs, zeros,
-sizes and what is well-conditioned stay.  Only what keeps copies of its inputs is built again.
+Each draw changes every number of the input arrays in place by about a thousandth, so that all roundings change, and
+signs, zeros, sizes and conditioning do not.  Only programs that copy their inputs are built again for a draw.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 
 __all__ = ["MOST", "redrawn", "results"]
 
-#: Results that errors are taken from, where they cost little: which of two peers errs more is to be told from luck.
+#: The most draws: enough to tell which of two peers has the larger errors.
 MOST = 99
-#: Numbers in all draws together; a long array is many draws by itself.
+#: The most numbers in all draws together; a long array counts as many draws by itself.
 NUMBERS = 20_000_000
-#: Seconds of all draws together: of a peer, of one whose program is built anew for each (JAX compiles it again), and of
-#: a row's reference, which is slow and has no turns to wait for.
+#: The most seconds for all draws: of a peer, of a peer whose program is built again for each draw (JAX compiles again),
+#: and of a row's reference, which is slow and is not timed afterwards.
 LONGEST_S, LONGEST_COPIES_S, LONGEST_REFERENCE_S = 2.0, 10.0, 15.0
-#: Relative width of the moves.
+#: The standard deviation of the relative changes.
 WIDTH = 1e-3
 
 
@@ -32,11 +32,11 @@ def results(
     leaves: Callable[[Any], list[np.ndarray]],
     longest_s: float = LONGEST_S,
 ) -> list[list[np.ndarray]]:
-    """The results of the program by each draw, `found` by the first; then the arrays are as they were.
+    """The results of the program for each draw; `found` is that of the first.  The arrays are restored at the end.
 
-    once    seconds of a call
+    once    the seconds of a call
 
-    All peers make the same ones, a slow one fewer.
+    All peers get the same draws; a slow peer gets fewer of them.
     """
     moved = [a for a in arrays if _can_move(a)]
     before = [a.copy() for a in moved]
@@ -53,11 +53,11 @@ def results(
 
 
 def redrawn(arrays: list[np.ndarray], draw: int) -> list[np.ndarray]:
-    """The arrays of draw 1, 2, ...: the same from the same for every peer."""
+    """The arrays of draw 1, 2, ...: equal arrays give equal draws in every peer's process."""
     rng = np.random.default_rng(draw)
     return [(a * (1 + WIDTH * rng.standard_normal(a.shape))).astype(a.dtype) for a in arrays]
 
 
 def _can_move(array: np.ndarray) -> bool:
-    """True if it holds measured numbers: labels, masks, counts and what is all ones and zeros stay what they are."""
+    """True if an array holds fractional floats: labels, masks, counts and arrays of whole numbers are not changed."""
     return array.dtype.kind == "f" and array.flags.writeable and bool((array != np.rint(array)).any())

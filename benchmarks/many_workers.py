@@ -1,11 +1,11 @@
-"""Simulation of one step of a sum over shards on many workers: the plan on paper, with its arithmetic run.
+"""Simulation of one step of a sum over shards on many workers.
 
     python benchmarks/many_workers.py
 
-A step sends the parameters to all workers, waits for the gradients, and adds them: flat, where one process sends and
-receives everything, as `ad.sum_over` does; or in a tree of workers, in which each node adds its children's results.
-A link carries LINK bytes in a second, a task costs TASK seconds where it is started, a shard takes COMPUTE seconds,
-times a factor that differs from worker to worker.  Nothing is measured here: put in the numbers of your cluster.
+A step sends the parameters to all workers, waits for the gradients, and adds them: either flat, with one process that
+sends and receives everything, as `ad.sum_over` does, or in a tree of workers, each of which adds its children's
+results.  A link carries LINK bytes in a second, starting a task takes TASK seconds, and a shard takes COMPUTE seconds,
+times a factor that differs between workers.  Nothing is measured here: replace the constants by those of your cluster.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ TASK, COMPUTE, SPREAD = 1e-3, 0.5, 0.1  # seconds; seconds; deviation of the log
 
 
 def flat(workers: int, size: float, compute: np.ndarray) -> float:
-    """Seconds of a step where one process sends and receives all."""
+    """The seconds of a step in which one process sends and receives everything."""
     transfer = size / LINK
     ready = [TASK * (k + 1) + transfer * (k + 1) + LATENCY + compute[k] for k in range(workers)]
     end = 0.0
-    for at in sorted(ready):  # one after the other through the root's link
+    for at in sorted(ready):  # the results pass through the root's link one after the other
         end = max(end, at + LATENCY) + transfer
     return end
 
 
 def tree(workers: int, size: float, compute: np.ndarray, fan: int) -> float:
-    """Seconds of a step in a tree of workers in which each node has `fan` children."""
+    """The seconds of a step in a tree of workers in which each node has `fan` children."""
     transfer = size / LINK
     arrived = np.zeros(workers)
     for k in range(1, workers):
@@ -49,7 +49,7 @@ def tree(workers: int, size: float, compute: np.ndarray, fan: int) -> float:
 
 
 def main() -> None:
-    """Print a table of steps."""
+    """Print the seconds of a step for several numbers of workers and parameters."""
     rng = np.random.default_rng(0)
     print("workers   parameters        flat   tree of 2   tree of 8   the slowest alone")
     for workers in (10, 100, 1000):

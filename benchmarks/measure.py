@@ -1,7 +1,7 @@
-"""Measuring side by side.  Peers live in processes of their own and take turns; medians and ratios count.
+"""Measurement of peers side by side: each is a separate process, and the medians of many turns are compared.
 
-Machines are shared and noisy, so an absolute time says little; programs that take turns within tenths of a
-second meet the same noise.  While one runs, the others wait for a line on their stdin.
+Machines are shared and noisy, so an absolute time says little; programs that alternate within tenths of a second meet
+equal noise, so ratios are reliable.  While one process runs, the others wait for a line on their stdin.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ __all__ = ["Found", "count", "measure"]
 
 WORKER = Path(__file__).parent / "worker.py"
 
-#: A peer that has run for so many seconds, this often at least, has been heard.
+#: A peer gets no more turns once it has run for ENOUGH_S seconds in at least FEWEST turns.
 ENOUGH_S, FEWEST = 1.0, 3
-#: The same under load, in longer turns: who runs changes every few thousandths of a second.
+#: The limits under load.  Turns are longer there, since the system switches processes every few milliseconds.
 ENOUGH_LOADED_S, FEWEST_LOADED, LOADED_TURN = 1.5, 1, 10
-#: Figures that are no times do not mind another process beside them.
+#: The number of processes that run at once for figures other than times, which other processes do not disturb.
 COUNTED_TOGETHER = 2
-#: Between two turns: threads of the one before may still look for work.
+#: The pause in seconds between two turns: threads of the previous peer may still be looking for work.
 REST_S = 0.003
 
 
 @dataclass
 class Found:
-    """One case of a row.
+    """The results of one case of a row, by peer.
 
-    values    for each peer the median seconds of a call, or another figure; `unit` says which
-    loaded    seconds of a call with one core kept busy by another process
-    errors    the largest difference from the reference, by each draw of the inputs
-    absent    why there is no such peer
+    values    the median seconds of a call, or another figure, in the unit `unit`
+    loaded    the seconds of a call while another process keeps one core busy
+    errors    the largest difference from the reference, for each draw of the inputs
+    absent    the reason why a peer is absent
     """
 
     work: str
@@ -54,15 +54,15 @@ class Found:
 
     @property
     def error(self) -> dict[str, float]:
-        """The median of all draws."""
+        """The median error over all draws, by peer."""
         return {peer: statistics.median(each) for peer, each in self.errors.items()}
 
 
 class _Peer:
     """One worker process.
 
-    peer   also "ours without NAME": a mechanism is switched off, see mechanisms.py; "ours again": a second one of
-           the same; "ours of FOLDER": of another checkout, see against.py
+    peer   the name of the peer; also "ours without NAME" with a mechanism switched off (see mechanisms.py), "ours
+           again" for a second process, "ours of FOLDER" for another checkout (see against.py)
     """
 
     def __init__(self, row: str, case: str, peer: str, threads: int, result: Path):
@@ -75,27 +75,27 @@ class _Peer:
             worker, environment["PYTHONPATH"] = Path(folder) / "benchmarks" / "worker.py", folder
         if folder != peer or peer == "ours again":
             peer = "ours"
-        self.seconds = 0.0  # of a call, when it was ready
+        self.seconds = 0.0  # seconds of a call, as measured when the worker got ready
         self._process = subprocess.Popen(
             [sys.executable, worker, row, case, peer, result], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if not peer.startswith("ours") else None, text=True, env=environment,
         )  # fmt: skip
 
     def answer(self) -> dict:
-        """The next line that it says."""
+        """The next answer of the worker."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         return json.loads(line) if line else {"absent": f"ended with code {self._process.wait()}"}
 
     def run(self, seconds: float) -> float:
-        """Have it call its program for about so long; the seconds of one call."""
+        """Let the worker call its program for about `seconds`; returns the seconds of one call."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
         return self.answer()["seconds"]
 
     def draws(self) -> list[list[np.ndarray]]:
-        """The results of its program, by each draw of the inputs."""
+        """The results of the worker's program, for each draw of the inputs."""
         each: dict[str, list[np.ndarray]] = {}
         with np.load(self._result) as saved:
             for name in saved.files:
@@ -103,7 +103,7 @@ class _Peer:
         return [*each.values()]
 
     def end(self) -> None:
-        """Let it go."""
+        """End the process."""
         self._process.communicate()
 
 
@@ -111,19 +111,19 @@ def measure(
     row: str, case: str, peers: list[str], *, threads: int, rounds: int = 9, seconds: float = 0.05, loaded: int = 0,
     statistic: Callable[[list[float]], float] = statistics.median,
 ) -> Found:  # fmt: skip
-    """Median seconds per call of each peer, taking turns; and the error against the row's reference.
+    """The median seconds of a call of each peer, measured in turns, and the errors against the row's reference.
 
-    loaded      so many rounds more, with one core kept busy
-    statistic   what is taken of all turns in place of the median
+    loaded      the number of additional rounds while another process keeps one core busy
+    statistic   the function of the times of all turns, instead of the median
 
-    A peer that is not installed, or fails, is said to be absent and why.
+    A peer that is not installed, or fails, is listed in `absent` with the reason.
     """
     found = Found(case)
     with tempfile.TemporaryDirectory() as folder:
         started = {p: _Peer(row, case, p, threads, Path(folder) / f"{i}.npz") for i, p in enumerate(peers)}
         running: dict[str, _Peer] = {}
         for peer, worker in started.items():
-            said = worker.answer()  # it is ready, or absent; they get ready together, and nobody is measured yet
+            said = worker.answer()  # ready or absent; all workers get ready at once, before any is measured
             if "absent" in said:
                 found.absent[peer] = said["absent"]
                 worker.end()
@@ -132,7 +132,7 @@ def measure(
         timed = {peer: worker for peer, worker in running.items() if peer != "reference"}
         for worker in timed.values():
             if worker.seconds < ENOUGH_LOADED_S:
-                worker.run(seconds)  # now it knows how long a call takes, and third calls may make what later ones use
+                worker.run(seconds)  # measures a call's length, and lets early calls compile what later calls use
         found.values = _take_turns(timed, rounds, seconds, ENOUGH_S, FEWEST, statistic)
         if loaded:
             with _busy_core():
@@ -152,7 +152,7 @@ def _take_turns(
     running: dict[str, _Peer], rounds: int, seconds: float, enough_s: float, fewest: int,
     statistic: Callable[[list[float]], float] = statistics.median,
 ) -> dict[str, float]:  # fmt: skip
-    """The median seconds of a call of each, or another statistic of them."""
+    """The median (or another statistic) of the seconds of a call of each peer, over the rounds."""
     times: dict[str, list[float]] = {peer: [] for peer in running}
     spent = dict.fromkeys(running, 0.0)
     for _ in range(rounds):
@@ -167,7 +167,7 @@ def _take_turns(
 
 @contextmanager
 def _busy_core() -> Iterator[None]:
-    """Another process computes without end."""
+    """A context in which another process keeps one core busy."""
     other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         yield
@@ -177,9 +177,9 @@ def _busy_core() -> Iterator[None]:
 
 
 def count(row: str, case: str, peers: list[str], figures: dict[str, str], *, threads: int) -> list[Found]:
-    """Figures that are no times, each peer's in one fresh process: one Found for each figure of the row.
+    """Figures other than times, from one fresh process for each peer: one Found for each figure of the row.
 
-    figures   what is counted -> its unit
+    figures   the unit of each figure, by the figure's name
     """
     found = {name: Found(", ".join(filter(None, (case, name))), unit) for name, unit in figures.items()}
 
@@ -201,11 +201,11 @@ def count(row: str, case: str, peers: list[str], figures: dict[str, str], *, thr
 
 
 def _largest(got: list[np.ndarray], expected: list[np.ndarray]) -> float:
-    """The largest difference in any array of a result."""
+    """The largest relative difference in any array of a result."""
     return max(map(_difference, got, expected), default=0.0)
 
 
 def _difference(got: np.ndarray, expected: np.ndarray) -> float:
-    """The largest difference, relative to the largest value."""
+    """The largest difference of two arrays, relative to the largest expected value."""
     size = float(np.max(np.abs(expected), initial=0.0))
     return float(np.max(np.abs(got.astype(np.float64) - expected), initial=0.0)) / (size or 1.0)

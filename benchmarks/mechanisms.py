@@ -1,8 +1,8 @@
-"""`make ab`: each mechanism switched off and on, and what it buys where.
+"""`make ab`: measure the benefit of each mechanism of the library, by rows with the mechanism on and off.
 
     python benchmarks/mechanisms.py [MECHANISM ...] [--rounds N]
 
-Prints the table; all mechanisms go to MECHANISMS.md.  Both run in processes of their own and take turns, as peers do.
+Prints the table; a run of all mechanisms writes MECHANISMS.md.  The two variants are processes that take turns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from measure import Found, count, measure  # noqa: E402  the folders above come 
 from report import machine  # noqa: E402  the folders above come first
 from switches import SWITCHES  # noqa: E402  the folders above come first
 
-#: For each mechanism rows where it should matter, and one where it might cost.
+#: For each mechanism the (row, case) where it should matter, and one where it might cost time.
 WORK: dict[str, list[tuple[str, str]]] = {
     "native launcher": [("call", ""), ("tiny", ""), ("many_arrays", "")],
     "output pool": [("chain", "n = 10,000,000 f64"), ("chain", "n = 100,000 f64"), ("call", "")],
@@ -65,7 +65,7 @@ WORK: dict[str, list[tuple[str, str]]] = {
 
 
 def compared(mechanism: str, row: str, case: str, threads: int, rounds: int) -> list[Found]:
-    """With ("ours") and without the mechanism."""
+    """The results with the mechanism (peer "ours") and without it."""
     module = importlib.import_module(f"rows.{row}")
     peers = ["ours", f"ours without {mechanism}"]
     case = case if case in module.CASES else module.CASES[-1]
@@ -75,7 +75,7 @@ def compared(mechanism: str, row: str, case: str, threads: int, rounds: int) -> 
 
 
 def line(mechanism: str, row: str, found: Found) -> str:
-    """One line of the table."""
+    """The line of the table for one result."""
     title = importlib.import_module(f"rows.{row}").TITLE
     with_it, without = found.values["ours"], found.values[f"ours without {mechanism}"]
     work = ", ".join(filter(None, (title, found.work)))

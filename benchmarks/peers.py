@@ -1,6 +1,6 @@
-"""Value and gradient of `program(lib, *arrays)` by each library: NumPy arrays in, NumPy arrays out.
+"""Value and gradient of `program(lib, *arrays)` by each library, from NumPy arrays to NumPy arrays.
 
-`lib` is the library's own namespace of array functions.  An ImportError says that it is not installed.
+`lib` is the library's namespace of array functions.  An ImportError means that the library is not installed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["GENERIC", "LABELS", "drjit"]
 
 Program = Callable[..., Any]
 
-#: All peers that a table may show, in its order, and how it calls them.
+#: All peers that a table may show, in the order of its columns, with the labels of the columns.
 LABELS = {
     "numpy": "numpy", "numba": "numba", "c": "c", "plain_c": "plain c", "dense": "dense", "jax": "jax",
     "torch": "torch", "torch_compile": "torch.compile", "drjit": "Dr.Jit", "autograd": "autograd",
@@ -83,7 +83,7 @@ def autograd(program: Program, argnums: Sequence[int], arrays: Sequence[Any]) ->
 
 
 def drjit(program: Program, argnums: Sequence[int], arrays: Sequence[np.ndarray]) -> Callable[[], Any]:
-    """For programs on vectors: Dr.Jit has no matrices.  The function is frozen: known calls are not traced."""
+    """The peer Dr.Jit, for programs on vectors (it has no matrices).  The function is frozen, so only traced once."""
     if "DRJIT_LIBLLVM_PATH" not in os.environ:
         os.environ["DRJIT_LIBLLVM_PATH"] = _libllvm()
     import drjit as dr
@@ -112,7 +112,7 @@ def drjit(program: Program, argnums: Sequence[int], arrays: Sequence[np.ndarray]
 
 
 def _libllvm() -> str:
-    """The shared library of LLVM, the newest that this machine has."""
+    """The newest shared library of LLVM on this machine."""
     found = [f for place in ("/usr/lib/*/", "/usr/lib/llvm-*/lib/") for f in glob.glob(f"{place}libLLVM*.so*")]
     if name := ctypes.util.find_library("LLVM"):
         found.append(name)
@@ -122,10 +122,10 @@ def _libllvm() -> str:
 
 
 def _version(library: str) -> int:
-    """Of a file: 19 of libLLVM-19.so and of libLLVM.so.19.1; 0 where the name has none."""
+    """The version in a file's name: 19 for libLLVM-19.so and libLLVM.so.19.1; 0 if the name has none."""
     number = re.search(r"LLVM\D*(\d+)", Path(library).name)
     return int(number[1]) if number else 0
 
 
-#: Peers that need nothing but the program.
+#: The peers that can run a row's `program` without code written for them.
 GENERIC = {"ours": ours, "jax": jax, "torch": torch, "torch_compile": torch_compile, "autograd": autograd}

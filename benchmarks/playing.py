@@ -1,4 +1,4 @@
-"""Episodes, as rows play them: ten of them at each call, and gradients that are taken away from parameters."""
+"""Helpers for rows that play episodes: ten episodes at each call, and gradients removed from parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["taken", "ten"]
 
 
 def ten(play: Callable[[int, np.random.Generator], Sequence[Any]], longest: int) -> Callable[[], list[Any]]:
-    """Ten more episodes of 5 to `longest` steps at each call: `play(length, chances) -> gradients`, added up."""
+    """A function that plays ten more episodes of 5 to `longest` steps per call, and adds up the gradients of `play`."""
     rng = np.random.default_rng(1)
 
     def run():
@@ -25,7 +25,7 @@ def ten(play: Callable[[int, np.random.Generator], Sequence[Any]], longest: int)
 
 
 def taken(parameters: Sequence[Any]) -> list[Any]:
-    """The gradients of parameters, which have none then."""
+    """The gradients of the parameters as arrays; sets their `.grad` to None."""
     found = [p.grad.numpy() for p in parameters]
     for p in parameters:
         p.grad = None

@@ -1,8 +1,8 @@
-"""Draw RESULTS.md as RESULTS.svg: for each kind of work, how many times longer each peer takes than we do.
+"""Draw RESULTS.md as RESULTS.svg: for each kind of work, the ratio of each peer's time to ours.
 
     python benchmarks/plot.py
 
-Nothing but Python is needed.  The scale is logarithmic; the line at 1 is us.
+It needs only Python.  The scale is logarithmic; the line at 1 is our time.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ COLOURS = {
     "torch": "#c44e52", "torch.compile": "#da8bc3", "Dr.Jit": "#64b5cd", "autograd": "#8172b3",
 }  # fmt: skip
 WIDTH, LABEL, LINE, TOP = 900, 380, 20, 70
-#: Names in a line of the legend.
+#: The number of names in a line of the legend.
 NAMES = 5
 
 
 def read(text: str) -> list[tuple[str, dict[str, float]]]:
-    """(work, peer -> ratio) for each row of the first table.
+    """The pairs (work, ratios by peer) of the rows of the first table.
 
     >>> read("| work | ours | error | numpy | error |\\n|---|---|---|---|---|\\n| a | 1 µs | 0e+00 | 2.50 x | 0e+00 |")
     [('a', {'numpy': 2.5})]
@@ -42,7 +42,7 @@ _RATIO = re.compile(r"([\d.]+) x")
 
 
 def draw(rows: list[tuple[str, dict[str, float]]]) -> str:
-    """The picture, as SVG."""
+    """The picture as SVG text."""
     values = [v for _, ratios in rows for v in ratios.values() if v > 0]
     low = math.floor(math.log10(min([1.0, *values])))
     high = math.ceil(math.log10(max([10.0, *values])))

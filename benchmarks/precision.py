@@ -1,4 +1,4 @@
-"""The reference that errors are measured against: the same in wider numbers, by hand or by HIPS autograd."""
+"""References for the measurement of errors: a row's program in wider numbers, by hand or by HIPS autograd."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 __all__ = ["by_autograd", "solved", "wider"]
 
-#: Elements beyond which x87 numbers would take longer than all that is measured.
+#: The most elements for which x87 numbers are used: larger references would take longer than the whole measurement.
 LONG = 1_000_000
 
 
 def wider(array: np.ndarray) -> np.ndarray:
-    """f64 for f32; for f64 the widest that NumPy has, where the array is not too large for that."""
+    """The array in wider numbers: f64 for f32; NumPy's widest floats for f64, unless the array is too large."""
     if array.dtype == np.float32:
         return array.astype(np.float64)
     return array.astype(np.longdouble) if array.size <= LONG else array
 
 
 def by_autograd(program: Callable[..., Any], argnums: Sequence[int], arrays: Sequence[Any]) -> Callable[[], Any]:
-    """Value and gradients of `program(lib, *arrays)` in wider numbers, where nobody has written them by hand."""
+    """Value and gradients of `program(lib, *arrays)` in wider numbers, for rows without a hand-written reference."""
     import peers
 
     return peers.autograd(program, argnums, list(map(wider, arrays)))
@@ -30,7 +30,7 @@ def by_autograd(program: Callable[..., Any], argnums: Sequence[int], arrays: Seq
 def solved(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The solutions x of a @ x = b, f[..., n, n], f[..., n, k] -> f[..., n, k], in numbers of any width.
 
-    Gauss's elimination by rows of largest pivots, which NumPy's own has for doubles alone.
+    Gaussian elimination with partial pivoting; NumPy's `solve` has no numbers wider than f64.
     """
     n, shape = a.shape[-1], b.shape
     rows = np.concatenate([a, b], -1).reshape(-1, n, n + shape[-1])

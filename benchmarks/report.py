@@ -1,4 +1,4 @@
-"""The measurements, as Markdown or JSON.  Enters: title -> cases found, and what each was asked."""
+"""The report of the measurements as Markdown or JSON, from rows of results and their targets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Row", "as_json", "machine", "text"]
 
 @dataclasses.dataclass
 class Row:
-    """One line of a table."""
+    """One line of a table: the title of a row of benchmarks, the results of one case, and its targets."""
 
     title: str
     found: Found
@@ -32,7 +32,7 @@ class Row:
 
 
 def text(rows: Sequence[Row]) -> str:
-    """All tables: times, other figures, targets, under load, errors; and who was left out."""
+    """All tables: times, other figures, targets, times under load, errors; and the absent peers with reasons."""
     times = [r for r in rows if r.found.unit == "s"]
     others = [r for r in rows if r.found.unit != "s"]
     parts = [
@@ -53,9 +53,9 @@ def text(rows: Sequence[Row]) -> str:
 
 
 def _table(rows: Sequence[Row], ours: str, cell: Callable[[Found, str], str]) -> str:
-    """A line for each row, a column for each peer that has a cell in any.
+    """A table with a line for each row, and a column for each peer that has a cell in some row.
 
-    ours    the heading of a column with our own figure and unit, if there is to be one
+    ours    the heading of a first column with our figure and its unit; "" for no such column
     """
     names = [p for p in ("ours", *LABELS) if not (ours and p == "ours") and any(cell(r.found, p) for r in rows)]
     if not rows:
@@ -106,7 +106,7 @@ def _targets(rows: Sequence[Row]) -> str:
 
 
 def _absent(rows: Sequence[Row]) -> str:
-    """The peer that is absent, the reason, and, if it is not absent everywhere, the rows."""
+    """A list of the absent peers, each with the reason and the titles of the rows."""
     why: dict[tuple[str, str], list[str]] = {}
     for r in rows:
         for peer, reason in r.found.absent.items():
@@ -116,7 +116,7 @@ def _absent(rows: Sequence[Row]) -> str:
 
 
 def as_json(machine: str, rows: Sequence[Row]) -> str:
-    """The same as JSON."""
+    """The report as JSON text."""
 
     def one(r: Row) -> Mapping[str, object]:
         asked = [{"asked": repr(t), "measured": t.seen(r.found), "met": t.is_met(r.found)} for t in r.targets]
@@ -128,7 +128,7 @@ def as_json(machine: str, rows: Sequence[Row]) -> str:
 
 
 def machine(threads: int) -> str:
-    """The machine of the measurements, and the versions."""
+    """A description of this machine, the number of threads, and the versions of the libraries."""
     versions = []
     for name in ("autodiff", "numpy", "llvmlite", "torch", "jax", "numba", "drjit", "autograd"):
         try:

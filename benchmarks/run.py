@@ -1,9 +1,9 @@
-"""`make bench`: every row, or those that are named.  Prints the tables; all rows go to RESULTS.md and RESULTS.svg too.
+"""`make bench`: measure all rows, or the named ones.  Prints the tables; all rows go to RESULTS.md and RESULTS.svg too.
 
     python benchmarks/run.py [ROW ...] [--threads N] [--rounds N] [--peers NAME ...] [--full] [--quiet] [--json]
 
-A ratio says how many times longer a peer takes than we do.  A peer that is not installed is left out, and said so.
-Leave the machine alone meanwhile.
+A ratio is the time of a peer divided by ours.  A peer that is not installed is listed as left out.
+Keep the machine idle during the run.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ def rows() -> list[str]:
 
 
 def peers_of(row: str, wanted: Collection[str] = LABELS) -> list[str]:
-    """The participants of a row: ours, its reference, and those of the wanted that it has a program for."""
+    """The peers of a row: ours, its reference, and those of the wanted peers for which it has a program."""
     module = importlib.import_module(f"rows.{row}")
     known = {*(GENERIC if hasattr(module, "program") else ()), *vars(module)} - {*getattr(module, "WITHOUT", ())}
     return ["ours", *[p for p in ("reference", *LABELS) if p in known and (p in wanted or p == "reference")]]
 
 
 def measured(row: str, given: argparse.Namespace) -> list[Row]:
-    """Every case of a row."""
+    """The results of every case of a row."""
     module = importlib.import_module(f"rows.{row}")
     peers, found = peers_of(row, given.peers), []
     for case in module.CASES:

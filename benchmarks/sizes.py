@@ -1,4 +1,4 @@
-"""The number of repetitions: the usual one, or all of them with `--full`; and the memory that the process holds."""
+"""The number of repetitions, which depends on `--full`, and measures of the process's memory."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from absence import Absent
 
 __all__ = ["FULL", "TABLES_FULL", "begin_peak_mb", "often", "peak_mb", "resident_mb"]
 
-#: The environment variable that workers read.
+#: The environment variable by which workers learn of `--full`.
 FULL = "AUTODIFF_BENCH_FULL"
 
-#: After so many new graphs the tables of executables hold what they ever will.
+#: The number of new graphs after which the tables of executables are full, so that memory should no longer grow.
 TABLES_FULL = 520
 
 
 def often(usual: int, full: int) -> int:
-    """`full` where the full benchmarks are run."""
+    """`full` if the benchmarks run with `--full`, else `usual`."""
     return full if os.environ.get(FULL) == "1" else usual
 
 
@@ -27,12 +27,12 @@ def _status_mb(name: str) -> float:
 
 
 def resident_mb() -> float:
-    """The memory that this process holds now."""
+    """The resident memory of this process, in MB."""
     return _status_mb("VmRSS:")
 
 
 def begin_peak_mb() -> float:
-    """The memory that this process holds now, and `peak_mb` counts from here on."""
+    """The resident memory of this process, in MB; resets the peak of `peak_mb`.  Raises Absent without /proc."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError as error:
@@ -41,5 +41,5 @@ def begin_peak_mb() -> float:
 
 
 def peak_mb() -> float:
-    """The most that it has held since."""
+    """The peak of the resident memory since `begin_peak_mb`, in MB."""
     return _status_mb("VmHWM:")

@@ -1,7 +1,7 @@
-"""Mechanisms switched off, one at a time, in a process of its own: what mechanisms.py and the worker use.
+"""Switches that turn off one mechanism of the library in a worker process, for mechanisms.py.
 
-The product has no flags for these: a switch replaces the function that does it, before anything is compiled.  Results
-stay right, which tests/test_benchmarks.py sees to.
+The library has no flags for most mechanisms: a switch replaces the function that implements one, before anything is
+compiled.  Results stay right, which tests/test_benchmarks.py checks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SWITCHES: dict[str, Callable[[], None]] = {}
 
 
 def switch_off(name: str) -> None:
-    """Work without the mechanism from now on.  Raises KeyError for a name that there is not."""
+    """Turn off a mechanism in this process.  Raises KeyError for an unknown name."""
     SWITCHES[name]()
 
 
@@ -32,7 +32,7 @@ def _switch(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 
 def _replace(owner: Any, name: str, value: Any) -> Any:
-    """Put another value under a name of a module or class; gives what was there.  There must be something."""
+    """Replace an existing attribute of a module or class; returns the old value."""
     found = importlib.import_module(owner) if isinstance(owner, str) else owner
     old = getattr(found, name)
     setattr(found, name, value)
@@ -44,7 +44,7 @@ def _replace(owner: Any, name: str, value: Any) -> Any:
 
 @_switch("native launcher")
 def _launcher() -> None:
-    """Calls go by ctypes, and there is no pool of outputs."""
+    """Calls go through ctypes, and there is no pool of outputs."""
     os.environ["AUTODIFF_LAUNCHER"] = "0"
 
 
@@ -61,20 +61,20 @@ def _answers() -> None:
 
 @_switch("templates")
 def _templates() -> None:
-    """A function of the library is recorded by its body each time."""
+    """Each call of a composite function of the library runs its body again to record it."""
     template = importlib.import_module("autodiff.ops.template").Template
     _replace(template, "program", lambda self, *args, **keywords: None)
 
 
 @_switch("native recorder")
 def _recorder() -> None:
-    """A program that was recorded before is recorded by Python again."""
+    """All operations are recorded by Python, also those of programs that were recorded before."""
     _replace("codegen.runtime.record", "set_up", lambda layout: None)
 
 
 @_switch("updates in machine code")
 def _updates() -> None:
-    """`t += x` is recorded by Python, as its operator alone is not."""
+    """`t += x` is recorded by Python; other operators are still recorded by machine code."""
     recorder = importlib.import_module("codegen.runtime.record").Recorder
     site = recorder.site
     _replace(recorder, "site", lambda self, sort, *given: 0 if sort == "in_place" else site(self, sort, *given))
@@ -82,25 +82,25 @@ def _updates() -> None:
 
 @_switch("recordings in parts")
 def _recordings_in_parts() -> None:
-    """A loop of any length is one graph."""
+    """A long recording is one graph, whatever its length, and is not cut into parts."""
     _replace("autodiff.tape.parts", "ending_of", lambda *given: None)
 
 
 @_switch("known sizes")
 def _sizes() -> None:
-    """The rules run, and a graph is made, for each new size of what is recorded."""
+    """Each new size of a recording runs the rules again and makes a new graph."""
     _replace("autodiff.tape.ask", "form_of", lambda *given: (None, ()))
 
 
 @_switch("patience")
 def _patience() -> None:
-    """Every new shape is compiled at once."""
+    """Every new program is compiled at its first evaluation."""
     importlib.import_module("autodiff").config.patience = 0
 
 
 @_switch("disk cache")
 def _disk() -> None:
-    """Started programs find nothing that earlier ones kept."""
+    """New processes find no code that earlier processes cached on disk."""
     ours = _replace("rows.start", "ours", lambda program, kept: ours(program, "nothing kept"))
 
 
@@ -114,7 +114,7 @@ def _threads() -> None:
 
 @_switch("fusion of any kind")
 def _fusion() -> None:
-    """Each operation is a kernel of its own, and stores its result."""
+    """Each operation is a separate kernel, and stores its result."""
     demand = importlib.import_module("codegen.passes.demand")
     ir = importlib.import_module("codegen.ir.op")
 
@@ -135,7 +135,7 @@ def _outputs() -> None:
 
 @_switch("row-local chains")
 def _rows() -> None:
-    """A loop that reads a reduction waits for all of it."""
+    """A loop that reads a reduction is a later kernel than the reduction, also for reductions of rows."""
 
     def fit(group: Any, unit: Any, root: Any, reaches: Any) -> Any:
         read = reaches.of(root.node).leaves & unit.made
@@ -147,7 +147,7 @@ def _rows() -> None:
 
 @_switch("reductions in a shared sweep")
 def _reductions() -> None:
-    """A reduction has a sweep of its own, over what it reduces."""
+    """Each reduction is a separate kernel, which sweeps over its operand."""
 
     def fit(group: Any, unit: Any, root: Any, reaches: Any) -> Any:
         shares = root.is_reduction and unit.roots
@@ -171,7 +171,7 @@ def _joins() -> None:
 
 @_switch("small products as loops")
 def _products() -> None:
-    """All matrix products are steps of their own."""
+    """All matrix products are separate steps; small ones are no longer loops of a kernel."""
     _replace("codegen.kernel.operands", "_LOOP_LIMIT", 0)
 
 
@@ -192,7 +192,7 @@ def _extents() -> None:
 
 @_switch("vector math")
 def _math() -> None:
-    """Functions of one number are libm's, lane by lane."""
+    """Elementary functions of one argument call libm for each lane of a vector."""
     written = importlib.import_module("codegen.emit.math")
     two = written._OF_TWO
     functions = {n: f if n in two else lambda k, x: x for n, f in written.FUNCTIONS.items()}
@@ -204,13 +204,13 @@ def _math() -> None:
 
 @_switch("explicit vectors")
 def _vectors() -> None:
-    """Loops are written for single elements, and LLVM makes vectors of them if it can."""
-    llvm = importlib.import_module("llvmlite.binding")  # the first to be asked: so the compiler uses it too
+    """Loops are emitted for single elements, and LLVM vectorises them if it can."""
+    llvm = importlib.import_module("llvmlite.binding")  # imported first, so that the compiler uses this library, too
     importlib.import_module("codegen.runtime.llvm")._loaded.clear()
     engine = importlib.import_module("codegen.runtime.engine")
 
     def usual_passes(machine: Any, module: Any) -> None:
-        """LLVM's own passes; each module needs new ones."""
+        """Run LLVM's standard passes; each module needs a new pass manager."""
         tuning = llvm.create_pipeline_tuning_options(speed_level=2)
         tuning.loop_vectorization, tuning.slp_vectorization = True, False
         builder = llvm.create_pass_builder(machine, tuning)
@@ -222,17 +222,17 @@ def _vectors() -> None:
 
 @_switch("native transforms")
 def _transforms() -> None:
-    """NumPy computes Fourier transforms."""
+    """Fourier transforms are computed by NumPy."""
     _replace("codegen.runtime.fourier", "is_native", lambda node: False)
 
 
 @_switch("native orders")
 def _orders() -> None:
-    """NumPy sorts."""
+    """Sorting is done by NumPy."""
     _replace("codegen.runtime.orders", "is_native", lambda node: False)
 
 
 @_switch("blocks of elements")
 def _blocks() -> None:
-    """Each step of a loop goes over all elements."""
+    """Each step of a loop runs over all elements, not over one block of them at a time."""
     _replace("codegen.runtime.loops", "blocks_of", lambda loop: None)

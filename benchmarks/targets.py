@@ -1,4 +1,4 @@
-"""Targets: the figures that rows are asked to reach, and the verdict on each."""
+"""Targets: the figures that rows should reach, and the verdict on each."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 __all__ = ["AsExact", "Target", "asked", "at_most", "faster", "within"]
 
 
-#: Fewer draws do not tell a difference from luck.
+#: The fewest draws that can tell a difference from luck.
 FEW = 9
 
 
 @dataclass(frozen=True)
 class Target:
-    """Without a peer: our figure is at most `bound`.  With one: its figure is at least `bound` times ours.
+    """A bound on a figure.  Without a peer: ours is at most `bound`.  With one: the peer's is at least `bound` x ours.
 
     >>> faster(15, "jax"), within(1.25, "c"), at_most(3)
     (jax ≥ 15 x ours, ours ≤ 1.25 x c, ours ≤ 3)
@@ -27,7 +27,7 @@ class Target:
     bound: float
 
     def reached(self, found: Found) -> float | None:
-        """The figure to compare; None where the peer was absent."""
+        """The measured figure to compare with the bound; None if the peer was absent."""
         ours = found.values["ours"]
         if self.peer is None:
             return ours
@@ -40,7 +40,7 @@ class Target:
         return reached <= self.bound if self.peer is None else reached >= self.bound
 
     def seen(self, found: Found) -> str:
-        """The measurement, in the words of the target."""
+        """The measured figure as text, in the form of the target."""
         reached = self.reached(found)
         if reached is None:
             return f"no {self.peer}"
@@ -58,11 +58,11 @@ class Target:
 
 @dataclass(frozen=True)
 class AsExact:
-    """Our largest error is no worse than a peer's.
+    """The target that our error is no larger than a peer's.
 
-    Of few draws their medians say so, to one digit.  Of two programs that err alike either has the larger median, so
-    many draws may say so too: of those that differ, ours is the larger in no more than tossed coins allow, by two
-    standard deviations.
+    It is met if the median of our errors, to one digit, is not larger.  The medians of two equally exact programs
+    differ by chance, so with many draws it is also met if, among the draws with different errors, ours is the larger
+    one no more often than the number of heads in coin tosses, plus two standard deviations.
 
     >>> AsExact("jax")
     error of ours ≤ jax's
@@ -80,7 +80,7 @@ class AsExact:
         return float(f"{ours:.0e}") <= float(f"{theirs:.0e}") or as_coins
 
     def seen(self, found: Found) -> str:
-        """Both errors; of many draws also in how many ours is the larger."""
+        """Both errors as text; for many draws, also the numbers of draws in which ours is larger or smaller."""
         both = ", ".join(f"{found.error[name]:.0e}" for name in ("ours", self.peer))
         larger, smaller, draws = self._compared(found)
         return f"{both}; larger in {larger}, smaller in {smaller} of {draws} draws" if draws >= FEW else both
@@ -94,22 +94,22 @@ class AsExact:
 
 
 def faster(times: float, peer: str) -> Target:
-    """A peer takes at least so many times as long as we do."""
+    """The target that a peer takes at least `times` as long as we do."""
     return Target(peer, times)
 
 
 def within(times: float, peer: str) -> Target:
-    """We take at most so many times as long as a peer."""
+    """The target that we take at most `times` as long as a peer."""
     return Target(peer, 1 / times)
 
 
 def at_most(figure: float) -> Target:
-    """Our own figure is at most so much."""
+    """The target that our figure is at most `figure`."""
     return Target(None, figure)
 
 
 def asked(module: Any, case: str, figure: str = "") -> list[Target]:
-    """The targets of a case: TARGETS of a row is a list for all its cases, or a dict by parts of case or figure."""
+    """The targets of a case.  TARGETS of a row is a list for all cases, or a dict by parts of case or figure names."""
     targets = getattr(module, "TARGETS", [])
     if isinstance(targets, dict):
         return [t for part, some in targets.items() if part in f"{case}, {figure}" for t in some]

@@ -1,8 +1,8 @@
-"""One peer in a process of its own: `worker.py ROW CASE PEER RESULT`.  Started by measure.py.
+"""The process of one peer, started by measure.py: `worker.py ROW CASE PEER RESULT`.
 
-It builds the program, calls it by several draws of its inputs, saves what it returned, says that it is ready; then for
-each number of seconds that it reads it calls the program for about so long, and says how long one call took.  A row
-with FIGURES is called once, and what it counted is said.
+The worker builds the program, calls it with several draws of its inputs, saves the results, and prints that it is
+ready.  For each number of seconds that it reads from stdin, it calls the program for about that time, and prints the
+seconds of one call.  The program of a row with FIGURES is called once, and its figures are printed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from peers import GENERIC  # noqa: E402  the folders above come first
 
 __all__ = ["leaves", "program_of", "timed"]
 
-#: Of malloc.h.
+#: Constants of malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
@@ -44,9 +44,9 @@ def leaves(value: object) -> list[np.ndarray]:
 
 
 def program_of(row: str, peer: str, arrays: Sequence[Any]) -> Callable[[], Any]:
-    """The measured call, on these inputs.  Raises Absent, or ImportError, where the peer cannot take part.
+    """The function to measure, on these inputs.  Raises Absent or ImportError if the peer cannot take part.
 
-    "ours without NAME" is ours, with a mechanism switched off.
+    The peer "ours without NAME" is our program with a mechanism switched off.
     """
     if peer.startswith("ours without "):
         importlib.import_module("switches").switch_off(peer.removeprefix("ours without "))
@@ -64,7 +64,7 @@ def arrays_in(value: object) -> list[np.ndarray]:
 
 
 def keep_freed_memory() -> None:
-    """Let malloc use freed memory again, without page faults: what somebody who writes C would see to."""
+    """Let malloc reuse freed memory without page faults, as a careful C programmer would."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt:
         mallopt(_M_MMAP_MAX, 0)
@@ -72,7 +72,7 @@ def keep_freed_memory() -> None:
 
 
 def timed(program: Callable[[], Any], seconds: float, once: float) -> float:
-    """Seconds of a call, from as many calls as take half of `seconds` at least; `once` is what one took before."""
+    """The mean seconds of a call, over calls that take at least half of `seconds`; `once` is an estimate of them."""
     while True:
         calls = max(1, int(seconds / max(once, 1e-8)))
         start = time.perf_counter()
@@ -105,12 +105,12 @@ def main(row: str, case: str, peer: str, result: str) -> None:
         return say(figures=first)
     once = time.perf_counter() - start
     drawn = [leaves(first)]
-    if not getattr(module, "IS_COLD", False):  # where each call begins anew, the first is like all others
+    if not getattr(module, "IS_COLD", False):  # in a cold row each call begins anew, so no warm-up is needed
         start = time.perf_counter()
         first = program()
         once = time.perf_counter() - start
         again, spent, longest_s = program, once, draws.LONGEST_S
-        if peer == "reference" or getattr(module, "COPIES", False):  # it holds copies, or wider numbers
+        if peer == "reference" or getattr(module, "COPIES", False):  # the program copies its inputs, or widens them
 
             def again() -> Any:
                 return program_of(row, peer, inputs)()

@@ -1,15 +1,15 @@
-"""The compiler: from a frozen graph of array operations to native code.
+"""The compiler: from an immutable graph of array operations to native code.
 
-What enters: a `codegen.ir.Graph`.  What leaves: a `codegen.runtime.Executable`.
-The road, one room each; imports go down only:
+The input is a `codegen.ir.Graph`, the output a `codegen.runtime.Executable`.
+The packages and modules, each of which imports only those below it:
 
-    compiler   the pipeline on one page
+    compiler   the entry points, and an overview of the stages
     runtime    machine code: engine, launcher, matrix products, memory, caches
     emit       kernel -> LLVM IR text; elementary functions inline
     kernel     loop nests in MLIR's dialects (func, scf, memref, arith, math); builds and prints them
     passes     Graph -> Graph, then Graph -> Program (fusion groups, buffers)
-    lowering   how an operation says what its loops compute
+    lowering   the descriptions by which operations declare what their loops compute
     ir         avals, operations, graphs; text, verifier, NumPy evaluator
 
-This package has never heard of a derivative.
+This package knows nothing of derivatives.
 """

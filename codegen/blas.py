@@ -1,11 +1,11 @@
-"""NumPy's BLAS on one thread: then what it computes has the same bits for any number of threads.
+"""NumPy's BLAS on one thread, so that its results have the same bits on machines with any number of threads.
 
-    with one_thread():          what NumPy does in here, if `modes.deterministic`
+    with one_thread():          sets BLAS to one thread for the block, if `modes.deterministic`
         np.linalg.svd(a)
 
-NumPy's products and decompositions are another library's, OpenBLAS in its wheels.  How that shares a sum among
-threads decides in which order it is added up.  The number of its threads belongs to the process: while one is
-meant, other threads of the program have one too, which costs them time and changes nothing else.
+NumPy calls a BLAS library (OpenBLAS in its wheels) for products and decompositions.  That library divides a sum among
+its threads, and so their number decides the order of the additions.  The number is a setting of the process: during
+such a block other Python threads also get BLAS with one thread, which only costs them time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .forks import held_over_fork
 from .modes import modes
 from .records import NamedTuple
 
-#: The names of its functions: as NumPy's wheels have them, as others do.
+#: The names of the functions that get and set the number of threads, in NumPy's wheels and in other builds.
 _NAMES = (
     ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
     ("scipy_openblas_get_num_threads", "scipy_openblas_set_num_threads"),
@@ -56,8 +56,8 @@ def _found() -> tuple[_Blas, ...]:
 
 
 def _files() -> list[str]:
-    """Libraries that may be one, of those that NumPy came with and those that are loaded."""
-    from pathlib import Path  # 3 ms, where somebody wants to know
+    """The files of candidate libraries: those in NumPy's wheel, and those that the process has loaded."""
+    from pathlib import Path  # its import takes 3 ms
 
     numpy = sys.modules.get("numpy")
     found: list[str] = []
@@ -82,17 +82,17 @@ def is_settable() -> bool:
 
 
 def threads_of_blas() -> list[int]:
-    """The present number of threads of each library."""
+    """The current number of threads of each library."""
     return [blas.get() for blas in _found()]
 
 
 _lock = held_over_fork(threading.RLock())
-#: For each block of `one_thread` that runs: the threads of each library to go back to.
+#: For each open block of `one_thread`, the numbers of threads to restore.
 _inside: list[list[int]] = []
 
 
 def one_thread() -> AbstractContextManager[None]:
-    """NumPy's BLAS has one thread inside, if results are to be deterministic."""
+    """A context in which NumPy's BLAS has one thread, if `modes.deterministic`; otherwise a context without effect."""
     return _one_thread() if modes.deterministic else nullcontext()
 
 

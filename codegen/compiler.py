@@ -1,15 +1,15 @@
-"""The compiler on one page.
+"""The compiler's entry points, and an overview of its stages.
 
-    graph     codegen.ir          what was recorded, frozen
+    graph     codegen.ir          a recorded program, immutable
       -> optimize                 codegen.passes          graph to graph: fold, simplify, share, drop
       -> plan                     codegen.passes.plan     fusion groups, loop nests, buffers: a program
       -> emit                     codegen.emit            loop nests to LLVM IR text
-      -> compile, link            codegen.runtime         text to machine code, kept per text
+      -> compile, link            codegen.runtime         text to machine code, cached by text
     executable                    codegen.runtime         called with arrays
 
-`compile_graph` does all of it and keeps the result per graph shape (`Graph.key`).  `stages` shows each
-step of it as text.  State: a `Store` of executables by graph shape and of families of graphs that differ in extents
-alone; kernels by text.
+`compile_graph` runs all stages and caches the executable by graph shape (`Graph.key`).  `stages` shows each stage as
+text.  State: a `Store`, which holds executables by graph shape and families of graphs that differ only in extents; and
+a table of kernels by text.
 """
 
 from __future__ import annotations
@@ -43,42 +43,42 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """The executables of graphs that were compiled, and what is known of graphs that differ in extents alone.
+    """The cache of executables, and the families of graphs that differ only in extents.
 
-    executables    by the shape of a graph
-    families       of graphs, from the second one on: see `codegen.families`
-    first          the first graph that was planned: most programs have one at their start, and importing families
-                   takes 2 ms, so its family is looked at when there is another graph
-    compiles       how many graphs were compiled so far
+    executables    executables by graph shape
+    families       the families of graphs (see `codegen.families`); None until a second graph is planned
+    first          the first graph that was planned, until families exist: many programs plan only one graph, and
+                   importing `families` takes 2 ms, so the graph's family is made when a second graph comes
+    compiles       the number of graphs compiled so far
     """
 
     __slots__ = ("compiles", "executables", "families", "first")
 
     def __init__(self) -> None:
-        # A small executable takes some 80 KB, most of it its module of machine code, which has pages of its own: this
-        # table and that of kernels hold some twenty MB.  What somebody holds lives on when they forget it.  The key of
-        # a graph takes 110 bytes an operation (1,300 and 5,300 of them, by tracemalloc), a `jit` function of 2,600 with
-        # all that is kept of it 750 (resident memory): of large graphs fewer are kept.
+        # A small executable takes about 80 KB, mostly the memory pages of its machine code, so this table and the one
+        # of kernels hold about 20 MB.  An executable that a caller holds survives its eviction.  A graph's key takes
+        # 110 bytes per operation (graphs of 1,300 and 5,300, by tracemalloc), a `jit` function of 2,600 operations
+        # with all its cached data 750 (resident memory): hence the second limit, 100,000 operations in all graphs.
         self.executables = LRU(256, most=100_000)
         self.families: Families | None = None
         self.first: list[Graph] = []
         self.compiles = 0
 
     def clear(self) -> None:
-        """Forget all graphs.  Counters go on."""
+        """Drop all graphs and executables.  Counters are not reset."""
         self.executables.clear()
         self.first.clear()
         if self.families is not None:
             self.families.clear()
 
 
-#: The executables of the current session, which exchanges the contents.  All sessions share kernels, by their text.
+#: The store of the current session; a change of session exchanges its contents.  All sessions share kernels by text.
 store = Store()
 _kernels = KernelTable(256, disk.default)
 
 
 def _families() -> Families:
-    """The table of families of graphs."""
+    """The table of families of graphs, created at the first call."""
     if store.families is None:
         with Lasting():
             made: Families = _making("families").Families(_kernels)
@@ -94,15 +94,15 @@ def _has_families() -> bool:
     return bool(store.first) or store.families is not None
 
 
-#: Held while compiling: two threads that ask for the same graph compile it once.
+#: The lock held during compilation, so that two threads that need the same graph compile it once.
 lock = held_over_fork(threading.RLock())
 _recordings: list[list[Graph]] = []
 
 
 def compile_graph(graph: Graph) -> Executable:
-    """The executable of a graph; the same one for every graph of its shape.
+    """The executable of a graph, cached by graph shape.
 
-    Where there is no memory to compile it NumPy evaluates it, for this once.
+    If memory runs out during compilation, the result evaluates the graph by NumPy and is not cached.
     """
     found = store.executables.get(_key_of(graph))
     if found is not None:
@@ -114,7 +114,7 @@ def compile_graph(graph: Graph) -> Executable:
         start = perf_counter()
         try:
             executable = _made(graph)
-        except native.NO_ROOM:  # NumPy may do with less
+        except native.NO_ROOM:  # NumPy may need less memory
             evaluated: Executable = _making("runtime.executable").Executable.by_numpy(graph)
             return evaluated
         graph.seconds = perf_counter() - start
@@ -126,9 +126,9 @@ def compile_graph(graph: Graph) -> Executable:
 
 
 def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
-    """The machine code of a graph for any extents, as it is planned for small or large ones; None where there is none.
+    """The machine code of a graph for any extents, planned for small or for large ones; None if it cannot be made.
     """
-    if modes.debug_info or not native.is_native():  # it has no lines; or nothing runs it
+    if modes.debug_info or not native.is_native():  # the code has no line numbers, and needs the native launcher
         return None
     with lock, Paused():
         made: SizedCode | None = _making("sized_code").sized_code(graph, _kernels, is_small)
@@ -137,24 +137,24 @@ def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
 
 
 def _key_of(graph: Graph) -> Any:
-    """The key of an executable: the graph's shape, and the modes that it is compiled in; its lines if code has them."""
+    """The key of an executable: the graph's shape, fast math if on, and source lines if code has debug info."""
     key = ("fast math", graph.key) if modes.fast_math else graph.key
     return (key, lines_of(graph.tell())) if modes.debug_info else key
 
 
 def set_mode(name: str, flag: bool) -> None:
-    """Compile like this from now on; what is compiled at this moment is finished first."""
+    """Set a mode of the compiler and drop all executables; waits for a compilation that is running."""
     with lock:
         setattr(modes, name, flag)
         clear()
 
 
 def _made(graph: Graph) -> Executable:
-    """The executable of a graph: by its family, from disk, or from a program that is made now.
+    """The executable of a graph: from its family, from disk, or from a new program.
 
-    Its bits may depend on the sizes that its family came with before; not if results are to be deterministic.
+    The bits of results from a family may depend on the sizes it was used with before, so mode `deterministic` skips it.
     """
-    is_told = bool(observers) or modes.debug_info  # its lines count, of which no other graph and no file knows
+    is_told = bool(observers) or modes.debug_info  # source lines are needed: families and files on disk have none
     folder, key = None if is_told else _kernels.disk(), None
     is_first = not _has_families()
     executable = _making("runtime.executable").Executable
@@ -175,30 +175,30 @@ def _made(graph: Graph) -> Executable:
 
 
 def _making(name: str) -> Any:
-    """A module of those that make programs: imported when the first is made."""
+    """A module of `codegen` that makes programs, imported at its first use."""
     return imported(f"codegen.{name}")
 
 
 def is_known(graph: Graph) -> bool:
-    """True if the executable of a graph of this shape is kept."""
+    """True if the executable of a graph of this shape is cached."""
     return _key_of(graph) in store.executables
 
 
 def make_program(graph: Graph) -> BufferProgram:
-    """The program of a graph, as data: the passes, then fusion and storage."""
+    """The program of a graph, as data: runs the passes, then fusion and storage."""
     made: BufferProgram = _making("passes.plan").plan(_making("passes").optimize(graph))
     return made
 
 
 def stages(graph: Graph) -> Stages:
-    """Every stage of this graph as text.  Runs nothing and keeps nothing."""
-    from .runtime.stages import Stages  # the printers of MLIR: most programs never look
+    """Every stage of compiling this graph, as text.  Nothing is run or cached."""
+    from .runtime.stages import Stages  # imports the MLIR printers, which most processes never use
 
     return Stages(graph, make_program)
 
 
 def executable(program: BufferProgram) -> Executable:
-    """An executable of a program, which nobody keeps."""
+    """An executable of a program; it is not cached."""
     made: Executable = _making("runtime.executable").Executable(program, _kernels)
     return made
 
@@ -206,11 +206,11 @@ def executable(program: BufferProgram) -> Executable:
 class CompilerCounts(NamedTuple):
     """Counts of the compiler's work in this process.
 
-    compiles        graphs compiled, for their size or for any
-    hits, misses    of the table of executables
-    entries         executables kept                kernels     kernels kept
-    modules         modules given to LLVM           bytes       their object files
-    disk_objects    objects that were found on disk instead
+    compiles        graphs compiled, for their own extents or for any
+    hits, misses    lookups in the cache of executables
+    entries         executables in the cache        kernels     kernels in the cache
+    modules         modules compiled by LLVM        bytes       size of their object files
+    disk_objects    object files loaded from disk instead
     """
 
     compiles: int
@@ -238,9 +238,9 @@ def counts() -> CompilerCounts:
 
 
 def clear() -> None:
-    """Forget all executables and kernels, and what the pool keeps.
+    """Drop all executables and kernels, and the free memory of the pool.
 
-    Counters go on; what somebody still holds goes on working.
+    Counters are not reset; an executable that a caller still holds keeps working.
     """
     store.clear()
     _kernels.clear()
@@ -249,7 +249,7 @@ def clear() -> None:
 
 @contextmanager
 def recorded(into: list[Any] | None = None) -> Iterator[list[Any]]:
-    """The graphs that are compiled inside, in order; `into` is the list to append them to."""
+    """A context that records the graphs compiled inside it, in order; `into` is the list to append them to."""
     graphs: list[Any] = [] if into is None else into
     _recordings.append(graphs)
     try:
@@ -259,7 +259,7 @@ def recorded(into: list[Any] | None = None) -> Iterator[list[Any]]:
 
 
 def facts() -> dict[str, str]:
-    """Facts about this machine and installation, in words."""
+    """Facts about this machine and installation, by name, as text for display."""
     from .emit.target import Target
 
     llvmlite, llvm, triple, cpu, *_ = engine.target_key()

@@ -1,4 +1,4 @@
-"""The end of a process: what it holds outside of Python is left to the system; open files are written."""
+"""The end of the process: `has_ended` tells that memory outside Python need not be freed; open files are flushed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import gc
 import io
 from contextlib import suppress
 
-#: True once this process ends.
+#: [True] from the time when the process begins to end.
 has_ended = [False]
 
 
@@ -17,10 +17,10 @@ def _end() -> None:
 
 
 def write_files_at_the_end() -> None:
-    """Have files that are still open when this process ends write their buffers then.
+    """Flush, at the end of the process, the buffers of files that are still open then.
 
-    Objects that machine code holds never go.  A rule that it calls holds the names of the script that has it, and these
-    a file that was left open: Python would forget it, with its last lines.
+    Python never finalises objects that machine code holds.  A user's rule that it calls holds the globals of its
+    script, and so a file left open there: without this function its last lines would be lost.
     """
     atexit.register(_write_files)
 
@@ -28,5 +28,5 @@ def write_files_at_the_end() -> None:
 def _write_files() -> None:
     for found in gc.get_objects():
         if issubclass(type(found), io.TextIOWrapper | io.BufferedWriter | io.BufferedRandom):
-            with suppress(Exception):  # closed, or on a full disk: nobody is there to be told
+            with suppress(Exception):  # the file is closed, or the disk is full: nothing can handle an error now
                 found.flush()

@@ -1,14 +1,14 @@
-"""Families: graphs that differ in extents alone, as those of one training step at many batch sizes do.
+"""Families: graphs that differ only in extents, such as those of one training step at many batch sizes.
 
-    the first size      planned and compiled for itself: its extents are constants
-    the second          planned for any (`sized_code`): what has changed is unknown from now on
-    every other         the same kernels with other numbers: no planning, no LLVM
+    the first size      a program with constant extents
+    the second          a program for any extents (`sized_code`): the numbers that differ become unknowns
+    every other         the program of the second size, with other numbers: no planning, no LLVM
 
-What changed is seen by comparing: graphs are of one family if they are equal but for the numbers in their shapes
-and parameters, and a number that differs between two of them is an unknown, if it is the extent of an input, or
-follows from one (2 n, n - 1). That it does is checked each time; so are the conditions that planning relied on.
-A graph for which either fails is planned for itself, as is one that steps through Python.  How many steps a loop has
-is a number like any extent.
+Two graphs are of one family if they are equal except for the numbers in their shapes and parameters.  A number that
+differs between two graphs of a family is an unknown if it is the extent of an input, or follows from one (2 n, n - 1).
+That it follows is checked for each graph, and so are the conditions on which planning relied.  A graph that fails
+either check gets a program with constant extents, and so does a graph that calls Python between steps.  The number of
+steps of a loop is treated like an extent.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from .symbols import LEAST, NotSymbolic, Symbol, checked, evaluated, symbol
 
 if TYPE_CHECKING:
     from . import sized_code as codes
-else:  # most graphs are planned for themselves, by who finds no family
+else:  # imported at the first use: most graphs get programs with constant extents
     codes = later("codegen.sized_code")
 
-#: The number of rows of unknown length that take longer than to compile them for theirs saves, if they run often: a sum
-#: of 100,000 rows of 4 takes 320 us, and 110 where 4 is known; of 50,000 rows of 8 166 and 57.
+#: From this number of short rows on, code for their known length repays its compilation if it runs often: the sums of
+#: 100,000 rows of 4 take 320 us, and 110 if the length 4 is known; of 50,000 rows of 8 166 and 57.
 _MANY_ROWS = 1000
 
-#: The times that planning for any size is tried for one family.
+#: The most attempts to plan one family for any size.
 _TRIES = 3
 
 
 class Families:
-    """The families of graphs that were used last."""
+    """The cache of families, the last used ones."""
 
     def __init__(self, kernels: KernelTable) -> None:
         self._kernels = kernels
@@ -65,7 +65,7 @@ class Families:
         return family.find(graph, found, self._kernels)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Drop all families."""
         self._table.clear()
 
 
@@ -75,7 +75,7 @@ class _Family:
         self.general: _General | None = None
 
     def find(self, graph: Graph, taken: Apart, kernels: KernelTable) -> Executable | None:
-        """The executable of a graph that was taken apart."""
+        """The executable of a graph, which `taken` holds separated into numbers and digest; None if there is none."""
         numbers = taken.numbers
         if self.general is not None:
             if _has_short_rows(graph, self.general.unknowns):
@@ -85,7 +85,7 @@ class _Family:
                 return found
         if numbers in self.samples or len(self.samples) > _TRIES:
             return None
-        extents = range(sum(len(i.aval.shape) for i in graph.inputs))  # of inputs: they come first among the numbers
+        extents = range(sum(len(i.aval.shape) for i in graph.inputs))  # positions: extents of inputs come first
         unknowns = fitted([*self.samples, numbers], [*extents, *taken.lengths])
         is_known = self.general is not None and self.general.unknowns == unknowns
         if is_known or (unknowns is not None and _has_short_rows(graph, unknowns)):
@@ -95,14 +95,14 @@ class _Family:
             return None
         general = _general(graph, unknowns, kernels)
         if general is None:
-            self.samples += [numbers] * _TRIES  # it will not do better next time
+            self.samples += [numbers] * _TRIES  # another attempt would fail likewise
             return None
         self.general = general
         return general.at(numbers, graph)
 
 
 def _has_short_rows(graph: Graph, unknowns: Unknowns) -> bool:
-    """True if the length of many short rows is unknown: of a known length they are straight code."""
+    """True if an input has many short rows of unknown length: with a known length their loop is unrolled."""
     end = 0
     for shape in (i.aval.shape for i in graph.inputs):
         end += len(shape)
@@ -113,7 +113,7 @@ def _has_short_rows(graph: Graph, unknowns: Unknowns) -> bool:
 
 
 def _sums_little(loop: Node) -> bool:
-    """True if each step of a loop reduces an unknown number of elements, of which there are few: like short rows."""
+    """True if each step of a loop reduces an unknown but small number of elements, which is slow like short rows."""
     bodies = [p.graph for p in loop.params if isinstance(p, Region)]
     for node in [node for body in bodies for node in body.nodes]:
         if isinstance(node.op.lower, Reduce):
@@ -130,9 +130,9 @@ def _sums_little(loop: Node) -> bool:
 
 
 class _General:
-    """A program for any extents.
+    """The program of a family for any extents.
 
-    unknowns    which numbers of a graph they are
+    unknowns    the numbers of a graph that are unknown, and the formulas of the others
     """
 
     def __init__(self, unknowns: Unknowns, found: codes.SizedProgram, kernels: KernelTable) -> None:
@@ -140,10 +140,10 @@ class _General:
         self._found, self._kernels = found, kernels
         self._expected = evaluated(unknowns.example([LEAST] * len(unknowns.names)), unknowns.names)
         self._is_fit = checked({**found.conditions, **found.limits}, unknowns.names)
-        self._code: codes.SizedCode | None = None  # made for the first graph that it is right for
+        self._code: codes.SizedCode | None = None  # made for the first graph that fits
 
     def at(self, numbers: tuple[int, ...], graph: Graph) -> Executable | None:
-        """The executable of a graph with these numbers; None where the program would be wrong."""
+        """The executable of a graph with these numbers; None if the program is not valid for them."""
         values = [numbers[p] for p in self.unknowns.positions]
         if min(values) < LEAST or self._expected(*values) != numbers or not self._is_fit(*values):
             return None
@@ -153,7 +153,7 @@ class _General:
 
 
 def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General | None:
-    """The program of a graph's family; None where it depends on the numbers in ways that no formula says."""
+    """The program of a graph's family; None if it depends on the unknowns in a way that no formula expresses."""
 
     def example(values: Sequence[int]) -> Graph:
         made = with_numbers(graph, iter(unknowns.example(values)))
@@ -165,26 +165,26 @@ def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General
     return None if found is None else _General(unknowns, found, kernels)
 
 
-# ---------------------------------------------------------------- which numbers change, and how others follow
+# ---------------------------------------------------------------- the unknowns of a family, and formulas of them
 #
-#     (8, 3, 8, 24) and (9, 3, 9, 27)      n0 = the first;  n0, 3, n0, 3 n0
+#     (8, 3, 8, 24) and (9, 3, 9, 27)      n0 is the first number; the four numbers are n0, 3, n0, 3 n0
 #
-# The rule is guessed from samples and checked wherever it is used (`Unknowns.numbers`).
+# The formulas are guessed from samples, and checked for each graph (`_General.at`).
 
 
-#: Of a program with more unknowns nothing is said.
+#: The most unknowns of a program for any extents.
 MOST = 4
 
-#: The most that a number which follows from an extent may be away from a multiple of it: windows, differences.
+#: The largest constant r in a formula c n + r for a number that follows from an extent n: windows, differences.
 _NEAR = 4
 
-#: A number may follow from a product of so many unknowns.
+#: The most unknowns in a product from which a number may follow.
 _MOST_FACTORS = 3
 
 
 class Unknowns(NamedTuple):
-    """names, and the positions of the numbers that they are; for every number (names, factor, rest), or itself:
-    factor times their product, and the rest.
+    """The names of the unknowns, the position of each among the numbers, and for every number its value if it is known,
+    or (names, factor, rest) for factor times the product of these unknowns, plus rest.
     """
 
     names: list[str]
@@ -192,7 +192,7 @@ class Unknowns(NamedTuple):
     numbers: list[tuple[tuple[str, ...], int, int] | int]
 
     def example(self, values: Sequence[int]) -> list[int]:
-        """The numbers for an example, which has a value for each of at most `MOST` unknowns."""
+        """All numbers, as formulas of symbols whose examples are these values, one for each unknown."""
         symbols = {name: symbol(name, value) for name, value in zip(self.names, values, strict=False)}
         return [
             n if isinstance(n, int) else math.prod([symbols[name] for name in n[0]]) * n[1] + n[2] for n in self.numbers
@@ -200,9 +200,9 @@ class Unknowns(NamedTuple):
 
 
 def fitted(samples: Sequence[tuple[int, ...]], places: Iterable[int], name: str = "n") -> Unknowns | None:
-    """The unknowns that changed between samples, by the numbers at these places; None if something else changed.
+    """The unknowns among the numbers at these places, which explain all differences between samples; None if none do.
 
-    name    what the names of unknowns begin with
+    name    the beginning of the names of the unknowns
     """
     columns = list(zip(*samples, strict=True))
     found = Unknowns([], [], [])
@@ -224,7 +224,7 @@ def fitted(samples: Sequence[tuple[int, ...]], places: Iterable[int], name: str 
 
 
 def _from(column: tuple[int, ...], bases: dict[str, tuple[int, ...]]) -> tuple[tuple[str, ...], int, int] | None:
-    """The formula of a number in an unknown, or in a product of some."""
+    """The formula of a number in an unknown or in a product of unknowns; None if there is none."""
     for count in range(1, _MOST_FACTORS + 1):
         for names in combinations_with_replacement(bases, count):
             fit = _follows(column, tuple(map(math.prod, zip(*[bases[name] for name in names], strict=True))))
@@ -234,10 +234,10 @@ def _from(column: tuple[int, ...], bases: dict[str, tuple[int, ...]]) -> tuple[t
 
 
 def _follows(column: tuple[int, ...], base: tuple[int, ...]) -> tuple[int, int] | None:
-    """(factor, rest) such that column = factor * base + rest in every sample."""
+    """(factor, rest) such that column = factor * base + rest in every sample; None if there are none."""
     low, high = (base.index(extreme(base)) for extreme in (min, max))
     if low == high:
-        return None  # a product of unknowns that is the same in all samples
+        return None  # a product of unknowns that is equal in all samples
     factor, remainder = divmod(column[high] - column[low], base[high] - base[low])
     rest = column[0] - factor * base[0]
     if remainder or factor < 1 or abs(rest) > _NEAR:

@@ -1,11 +1,11 @@
-"""Locks over a fork.
+"""Locks that are safe over a fork.
 
-A forked child has none of the other threads of its parent.  A lock that one of them held stays taken for ever in
-the child, with what it guards half done.  So the thread that forks takes these locks first: it waits
-until others are done, and the child finds everything whole.  Where it is whole at any time the child
-makes itself another lock.
+A forked child has none of the other threads of its parent.  A lock that one of these threads held would stay locked
+in the child for ever, and the data that it guards half changed.  So the forking thread first acquires the locks of
+`held_over_fork`: it waits until the other threads have released them, and the child finds consistent data.  For data
+that is always consistent, the child makes a new lock instead (`renewed_in_child`).
 
-A module that another thread imports has such a lock too, which is Python's: the fork waits until it is there.
+Python has such a lock for each module that a thread is importing: the fork waits until no import is running.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ class _Lock(Protocol):
 _L = TypeVar("_L", bound=_Lock)
 _F = TypeVar("_F", bound=Callable[[], object])
 
-#: The time that a fork waits for one lock while it holds others, whose owner may wait for these, in seconds.
+#: The time in seconds that a fork waits for one lock while holding others, for which the lock's owner may be waiting.
 _PATIENCE = 0.02
 
-#: The time that it waits for imports.  One that waits for a lock that is held here never ends.
+#: The most seconds that a fork waits for imports: an import that waits for a lock held by the fork never ends.
 _IMPORTS = 5.0
 
 _held: list[_Lock] = []
 
-#: The locks that a fork has taken.
+#: The locks that the running fork has acquired.
 _taken: list[_Lock] = []
 
 
 def held_over_fork(lock: _L) -> _L:
-    """The lock itself, which every fork waits for from now on, for as long as the process lives."""
+    """Register a lock that every fork acquires from now on; returns the lock."""
     _held.append(lock)
     return lock
 
 
 def _take_all() -> None:
-    """Take every lock.  In no order: what cannot be had soon is waited for with empty hands."""
+    """Acquire every lock, in any order.  To wait for a lock that stays locked, all others are first released."""
     late: _Lock | None = None
     while True:
         if late is not None:
@@ -68,14 +68,14 @@ def _release() -> None:
 
 
 def _wait_for_imports() -> None:
-    """Wait until no other thread imports anything."""
+    """Wait until no other thread is importing a module, at most `_IMPORTS` seconds."""
     me, until = threading.get_ident(), time.monotonic() + _IMPORTS
     while _importing(me) and time.monotonic() < until:
         time.sleep(0.001)
 
 
 def _importing(me: int) -> bool:
-    """True if another thread holds the lock of a module.  They are private to importlib: without them nobody does."""
+    """True if another thread holds the lock of a module; False if importlib has no such (private) table of locks."""
     locks = getattr(getattr(importlib, "_bootstrap", None), "_module_locks", {})
     found = [reference() for reference in list(locks.values())]
     return any(getattr(lock, "owner", None) not in (None, me) for lock in found)
@@ -92,14 +92,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def in_child(renew: _F) -> _F:
-    """The function itself, which every forked child calls first."""
+    """Register a function that every forked child calls first; returns the function."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=renew)
     return renew
 
 
 def renewed_in_child(module: dict[str, Any], name: str) -> AbstractContextManager:
-    """A re-entrant lock that a module has by this name; a forked child gets another one."""
+    """A new re-entrant lock, to be assigned to this name of a module, where a forked child puts a new one."""
 
     @in_child
     def lock() -> AbstractContextManager:

@@ -1,7 +1,7 @@
-"""The collector of cycles, while much is made that stays.
+"""Pauses of Python's garbage collector while many lasting objects are made.
 
-It looks at what is new again and again; while a graph is planned nearly all of that is still in use, so looking
-takes half of the time of a large one and finds nothing.
+The collector examines new objects again and again.  While a graph is planned nearly all new objects stay in use: for a
+large graph, the collector would take half of the time of planning and free nothing.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from .forks import in_child
 
 
 class Paused:
-    """No collection in any thread inside of `with`, also where pauses are nested or overlap.
+    """A context without garbage collections in any thread; pauses may be nested or overlap.
 
         with Paused(), _lock:
 
-    A finaliser that a collection runs may ask for any lock.  Where one is held meanwhile that the owner of the other
-    waits for, both wait for ever.
+    A collection may run a finaliser that acquires any lock.  If the thread holds another lock meanwhile, for which
+    the owner of the first one waits, both threads wait for ever: so a pause begins before a lock is acquired.
 
-    The thresholds are changed, not `gc.disable`: that belongs to the user, whose rules, hooks and other threads may
-    turn the collector on or off, or keep `gc.isenabled()` for later, in the midst of a pause.  Thresholds that are
-    set meanwhile hold from then on.
+    A pause sets the thresholds and does not call `gc.disable`, which belongs to the user: rules, hooks and other
+    threads may turn the collector on or off, or save `gc.isenabled()`, during a pause.  Thresholds that a user sets
+    during a pause take effect at once and stay.
     """
 
     __slots__ = ("__weakref__",)
@@ -35,13 +35,13 @@ class Paused:
         global _usual
         _inside.add(ref(self))
         found = gc.get_threshold()
-        if found[0] != _NEVER:  # never ours, so that no order of threads or interrupts makes a pause the usual
+        if found[0] != _NEVER:  # never save the thresholds of a pause, in any order of threads or interrupts
             _usual = found
             gc.set_threshold(_NEVER, *found[1:])
 
     def __exit__(self, *_: object) -> None:
         _inside.discard(ref(self))
-        # Of a pause that an interrupt kept from ending only a reference without its object stays.
+        # A pause that an interrupt kept from ending has left a dead reference, which does not count.
         if not _inside or not any([pause() for pause in tuple(_inside)]):
             _resume()
 
@@ -53,25 +53,25 @@ def _resume() -> None:
 
 @in_child
 def _resume_in_child() -> None:
-    """End the pauses of the parent's other threads, which a fork does not take along."""
+    """End the pauses of the parent's other threads, which do not exist in the child."""
     _inside.clear()
     _resume()
 
 
 class Lasting(Paused):
-    """The same, where all that is made stays to the end: it counts as old at once.
+    """A pause in which all new objects last to the end of the process: its end moves them to the oldest generation.
 
-    The next collection would look at each object of it (30,000 after the import of this library, 5 ms), to find that
-    it is old now.  What others made a moment ago grows old with it, and goes with the next collection of all.
+    Otherwise the next collection would examine each new object (30,000 after the import of this library, 5 ms).
+    Objects that other code made a moment ago are moved, too; the next full collection can free them.
 
-    Left frozen, nothing that a script's globals hold would ever go.
+    The objects are not left frozen: objects that a script's globals hold would then never be freed.
     """
 
     __slots__ = ()
 
     def __exit__(self, *_: object) -> None:
-        # Freezing moves the objects of all ages to a list of its own, and thawing all of that list to the oldest:
-        # no object is looked at.  What somebody has frozen stays as it is.
+        # Freezing moves all objects to a separate list, and unfreezing moves that list to the oldest generation,
+        # both without examining an object.  If the user has frozen objects, they are left as they are.
         if not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()
@@ -82,12 +82,12 @@ _T = TypeVar("_T")
 
 
 def set_in_context(variable: ContextVar[_T], value: _T) -> Token[_T]:
-    """`variable.set(value)`, where a finaliser may set a variable amid it.
+    """`variable.set(value)`, safe against a finaliser that sets a context variable meanwhile.
 
-    Before Python 3.12 a collection may come while the table of variables is being copied, and with it such a finaliser:
-    the table would go, and the process crash.  A copy of the context, which shares the table, holds it.
+    Before Python 3.12 a collection may run while the table of variables is copied.  A finaliser that sets a variable
+    then frees the table, and the process crashes.  A copy of the context, which shares the table, keeps it alive.
 
-    It is tried twice: a mode that stayed on because there was no memory to end it would change all that follows.
+    The call is repeated after a MemoryError: a mode that could not be ended would change all later results.
     """
     try:
         _held = copy_context()
@@ -97,7 +97,7 @@ def set_in_context(variable: ContextVar[_T], value: _T) -> Token[_T]:
 
 
 class ignoring(np.errstate):
-    """`np.errstate(...)`, which is such a variable, set in the same way."""
+    """`np.errstate(...)`, which sets a context variable, with the protection of `set_in_context`."""
 
     __slots__ = ()
 
@@ -108,12 +108,12 @@ class ignoring(np.errstate):
     def __exit__(self, *raised: Any) -> None:
         try:
             _held = copy_context()
-        finally:  # where there is no memory, too
+        finally:  # also after a MemoryError
             super().__exit__(*raised)
 
 
-#: A first threshold that nothing reaches.
+#: A threshold for the youngest generation that is never reached.
 _NEVER = 2**31 - 1
-#: The thresholds outside of pauses.
+#: The thresholds that the end of the last pause restores.
 _usual = gc.get_threshold()
 _inside: set[ref[Paused]] = set()

@@ -29,20 +29,20 @@ from .garbage import Paused
 
 
 def lazily(
-    package: dict[str, Any], homes: Mapping[str, str], hint: Callable[[str], str] = lambda name: ""
+    package: dict[str, Any], homes: Mapping[str, str], hint: Callable[[str, str], str] = lambda package, name: ""
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The functions `__getattr__` and `__dir__` of a package.
 
     package     its globals(), which then hold what was asked for
     homes       for each name the module in the package that defines it, or that it is
-    hint        the end of the message about a name that is not there
+    hint        the end of the message about a name that is not there, by the name of the package and that
     """
 
     def find(name: str) -> Any:
-        home = homes.get(name)
+        home, itself = homes.get(name), package["__name__"]
         if home is None:
-            raise AttributeError(f"module {package['__name__']!r} has no attribute {name!r}{hint(name)}")
-        module = imported(f"{package['__name__']}.{home}")
+            raise AttributeError(f"module {itself!r} has no attribute {name!r}{hint(itself, name)}")
+        module = imported(f"{itself}.{home}")
         value = package[name] = module if name == home else getattr(module, name)
         return value
 

@@ -1,20 +1,20 @@
-"""The words by which an operation says what its loops compute: the whole contract with fusion.
+"""Lowerings: the descriptions by which an operation declares what its loops compute.  Fusion uses nothing else.
 
-Every function here is called with a scalar builder `k` (`codegen.kernel.scalar.Scalar`), whose
+Every function in a lowering is called with a scalar builder `k` (`codegen.kernel.scalar.Scalar`), whose
 methods append scalar operations (arith, math) to the loop being built and return their result.
 Indices are values of type `index`, one per dimension, made with the same builder.
 
     Map       out[i] depends on the inputs at i (after broadcasting): exp, add, where
-    Move      out[i] is found by indexing: transpose, slice, flip, concatenate, pad, gather, iota
+    Move      out[i] is an input element at a computed index: transpose, slice, flip, concatenate, pad, gather, iota
     Reduce    a monoid over some axes: sum, max, argmax, any
     Scan      a running monoid along one axis: cumsum
     Contract  a batched matrix product of inputs[..., m, k] and inputs[..., k, n]
-    Scatter   zeros, then out[where(j)] += updates[j] for all j, in index order
-    Call      the NumPy reference is called: fuses with nothing (host rules, eigh, qr, svd)
-    Dense     linear algebra, matrix by matrix: natively where that is as fast, else the reference is called
-    Order     the numbers of elements in order along one axis, or the elements: argsort
+    Scatter   zeros, then out[target(j)] += updates[j] for all j, in index order
+    Call      a call of the NumPy reference, which fuses with nothing (host rules, eigh, qr, svd)
+    Dense     linear algebra, matrix by matrix: machine code if that is as fast, else a call of the reference
+    Order     the positions of elements in sorted order along one axis, or the elements: argsort
     Fourier   a Fourier transform along one axis
-    Nest      graphs of its own run: loops and branches, natively where all of them can
+    Nest      loops and branches, which run graphs: machine code if all graphs allow it
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Move:
 
     `readers[j].shape` is the shape of input j.
     A 0-d input (the start of a slice) is read by `readers[j]()`.  Reading outside an input is
-    undefined: an element that lies outside clamps its index and selects.  `k.check(condition,
-    status)` makes the kernel fail for a bad index.  `free`: it only re-indexes (one read,
+    undefined, so a move with elements outside its input must clamp the index and select.  `k.check(condition,
+    status)` makes the kernel fail for a bad index.  `free` is True for a move that only re-indexes (one read,
     no select, no division), so that fusing it into a consumer always pays.
-    `is_reshape`: the row-major order of elements stays; a stored input is then simply read in
-    the other shape, and `element` (division and remainder) is used only for computed ones.
+    `is_reshape` is True for a move that keeps the row-major order of elements: a stored input is then read
+    in the other shape, and `element` (division and remainder) is used only for computed inputs.
     """
 
     element: Callable[..., Any]
@@ -56,11 +56,11 @@ class Move:
 
 @record(frozen=True)
 class Reduce:
-    """monoid in add, mul, max, min, any, all, argmax, argmin, over the parameter `axis`
-    (a sorted tuple of non-negative ints), the reduced axes dropped.
+    """A monoid (add, mul, max, min, any, all, argmax, argmin) over the axes in the parameter `axis`
+    (a sorted tuple of non-negative ints), which are dropped.
 
-    max and min give nan when any element is nan; argmax and argmin give the first place of the
-    extreme (of the first nan, as NumPy does), as an i64 in the row-major order of the reduced axes.
+    max and min give nan when any element is nan; argmax and argmin give the first position of the
+    extreme (or of the first nan, as NumPy does), as an i64 in the row-major order of the reduced axes.
     """
 
     monoid: str
@@ -70,8 +70,8 @@ class Reduce:
 class Scan:
     """A running monoid (`add`, `mul`, `max`, `min`) along the parameter `axis` (one non-negative int).
 
-    Or `affine`, of two inputs b and a: each result is b + a * the one before, of which a zero is strong.  With the
-    parameter `reverse` it runs from the end.
+    The monoid `affine` has two inputs b and a, and y[t] = b[t] + a[t] * y[t-1], where y[t-1] = 0 makes the product
+    zero for any a[t].  With the parameter `reverse` the scan runs from the end.
     """
 
     monoid: str
@@ -79,7 +79,7 @@ class Scan:
 
 @record(frozen=True)
 class Contract:
-    """matmul of inputs of at least two dimensions, the leading ones broadcast as in NumPy."""
+    """A matrix product of inputs of at least two dimensions, whose leading dimensions broadcast as in NumPy."""
 
 
 @record(frozen=True)
@@ -87,8 +87,8 @@ class Scatter:
     """The output starts at zero; then, for every index j of `updates` (the last input), in
     row-major order:  out[target(k, j, *readers, **params)] += updates[j].
 
-    `target` returns the tuple of output indices; it checks them with `k.check`.
-    With `replaces` the output starts as the first input, and the update takes the element's place.
+    `target` returns the tuple of output indices, which it checks with `k.check`.
+    With `replaces` the output starts as a copy of the first input, and each update replaces an element.
     """
 
     target: Callable[..., Any]
@@ -97,48 +97,48 @@ class Scatter:
 
 @record(frozen=True)
 class Call:
-    """The operation's NumPy reference is called by Python (`runtime.host_steps`)."""
+    """A call of the operation's NumPy reference in Python (`runtime.host_steps`)."""
 
 
 @record(frozen=True)
 class Dense(Call):
     """A program of `kernel.dense` (cholesky, triangular, solve, inverse, ...), for each matrix of a batch.
 
-    Where it refuses a matrix (a singular one), the reference decides: it raises, or it gives the value.
+    If the program refuses a matrix (a singular one), the reference is called, which raises or gives the value.
     """
 
     program: str
 
 
-#: Rows of a matrix up to which `Dense` programs are the faster ones.  Beside LAPACK's (OpenBLAS on two threads) a
-#: system of 300, 500, 1,000 rows takes .59, .64, .86 of its time in f64, .34, .31, .45 in f32 (Zen 4).
+#: The most rows of a matrix for which `Dense` programs run.  Solving a system of 300, 500, 1,000 rows takes .59, .64,
+#: .86 of LAPACK's time (OpenBLAS on two threads) in f64, and .34, .31, .45 in f32 (Zen 4).
 DENSE_ROWS = 1024
 
 
 def apart_in_cache(columns: int) -> int:
-    """The distance, in numbers, of the rows of a matrix that is factorised.
+    """The stride, in elements, between the rows of a matrix that is factorised.
 
-    Of a multiple of 64 its columns would lie in a few sets of the first cache: 256 rows take longer than 300 then.
+    With a multiple of 64 each column would map to a few sets of the first cache: 256 rows would take longer than 300.
     """
     return columns if columns % 64 else columns + 8
 
 
 @record(frozen=True)
 class Order(Call):
-    """The numbers of the elements along the parameter `axis` in rising order, or falling where `descending` is true,
-    equal ones as they stand; nan is above all.  Machine code does it."""
+    """A stable sort along the parameter `axis` by machine code, in rising order, or falling if `descending` is true;
+    nan is larger than all numbers.  The result holds the positions of the elements, or the elements."""
 
 
-#: The rows of a Fourier transform that are done side by side.
+#: The number of rows of a Fourier transform that machine code handles in parallel, in one vector.
 LANES = 8
 
 
 @record(frozen=True)
 class Fourier(Call):
-    """The transform along the parameter `axis`, undivided: `runtime.fourier` does it, or else the reference is called.
+    """An unscaled transform along the parameter `axis`, by `runtime.fourier`, or else by a call of the reference.
 
-    kind   "complex" to complex numbers (the parameter `inverse` says in which direction), real ones to the "half" of
-           their spectrum, or that of a spectrum to the "whole" of the real numbers (as many as the parameter `n`)
+    kind   "complex" from complex to complex numbers (the parameter `inverse` gives the direction), "half" from real
+           numbers to half of their spectrum, "whole" from half a spectrum to the parameter `n` real numbers
     """
 
     kind: str
@@ -146,10 +146,10 @@ class Fourier(Call):
 
 @record(frozen=True)
 class Nest(Call):
-    """control(**params) -> Recurrence, NestedBranch, ...: graphs of its own run, natively where all of them can.
+    """control(**params) -> Recurrence, NestedBranch, ...: the graphs to run, by machine code if all of them allow it.
 
-    An operation has one result: all results of its dtype, one after the other.  What takes one out of there is a
-    `Move` with the trait "part" and the parameters `number`, `start` and `shape`.
+    An operation has one result: a vector of all results of its dtype, one after the other.  Each is taken out by an
+    operation with a `Move` lowering, the trait "part", and the parameters `number`, `start` and `shape`.
     """
 
     control: Callable[..., Nested]

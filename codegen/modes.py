@@ -1,11 +1,11 @@
-"""Choices of the user's about numbers: what compiled arithmetic may loosen, and that BLAS gives the same bits.
+"""Modes that the user chooses: relaxed arithmetic, deterministic BLAS, and debug info.
 
-    modes.fast_math            read where kernels are written, and part of every key under which code is found again
+    modes.fast_math            read when kernels are emitted; part of every key of cached code
     modes.flush_subnormals     read by machine code, once per call
-    modes.deterministic        read where NumPy is called
-    modes.debug_info           read where kernels are written and loaded: they name the user's lines, for gdb and perf
+    modes.deterministic        read when NumPy is called
+    modes.debug_info           read when kernels are emitted and loaded: code has the user's lines, for gdb and perf
 
-The compiler sets `fast_math` and `debug_info` (`compiler.set_mode`), under its lock: nothing is half compiled.
+`compiler.set_mode` sets `fast_math` and `debug_info` under the compiler's lock, so no compilation sees a change.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from __future__ import annotations
 import ctypes
 import os
 
-#: By this name machine code imports the words at `Modes.flushing_at`.
+#: The symbol by which machine code refers to the words at `Modes.flushing_at`.
 FLUSHING = "autodiff_flushing"
 
-#: Processors by all their names, those whose control register is known.
+#: The processors whose control register is known, by the names that systems give them.
 _PROCESSORS = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
 class Modes(ctypes.Structure):
-    """Modes of a process, in part as words that machine code reads.
+    """The modes of the process.  Machine code reads some of them as words in memory.
 
-    fast_math      sums and products of a function in another order, division by what a loop does not change as
-                      multiplication by its reciprocal, the sign of zero free (AUTODIFF_FAST_MATH=1)
-    flush_subnormals  numbers below the smallest normal one are zero to compiled code, as operands and as results
+    fast_math         compiled code may reorder sums and products, multiply by the reciprocal of a divisor that a loop
+                      does not change, and ignore the sign of zero (AUTODIFF_FAST_MATH=1)
+    flush_subnormals  compiled code treats subnormal numbers as zero, as operands and as results
                       (AUTODIFF_FLUSH_SUBNORMALS=1)
     deterministic     NumPy's products and decompositions run on one thread (AUTODIFF_DETERMINISTIC=1)
     debug_info        kernels are shared libraries with the user's lines (AUTODIFF_DEBUG_INFO=1)
@@ -57,31 +57,31 @@ class Modes(ctypes.Structure):
 
     @property
     def flushing_at(self) -> int:
-        """The address where machine code reads it: that word, then Python's key of what a thread keeps meanwhile."""
+        """The address of two words for machine code: the flag, and the key of a thread's saved control register."""
         return ctypes.addressof(self)
 
     def of_code(self) -> str:
-        """The modes that code depends on, in words: part of its key."""
+        """The modes on which emitted code depends, as text for its key."""
         return "fast math" if self.fast_math else ""
 
 
 def is_set(variable: str) -> bool:
-    """True if an environment variable switches something on."""
+    """True if the environment variable is set to anything but "" and "0"."""
     return os.environ.get(variable, "0") not in ("", "0")
 
 
 def processor() -> str:
-    """"x86_64" or "aarch64", by which code knows the control register of a thread; "" of others."""
+    """The processor, "x86_64" or "aarch64", if its control register is known; "" for any other."""
     return _PROCESSORS.get(_machine().lower(), "") if ctypes.sizeof(ctypes.c_void_p) == 8 else ""
 
 
 def _machine() -> str:
-    """The system's name of the processor.  (`platform.machine` says the same, and takes milliseconds to import.)"""
+    """The system's name of the processor, as by `platform.machine`, whose import takes milliseconds."""
     return os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
 
 
 def _new_key() -> int:
-    """A key under which threads keep a pointer each: the address of a Py_tss_t, good to the end of the process."""
+    """A key for one pointer per thread (Python's thread-specific storage): the address of a Py_tss_t, never freed."""
     alloc = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThread_tss_alloc", ctypes.pythonapi))
     create = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(("PyThread_tss_create", ctypes.pythonapi))
     key = alloc()

@@ -1,12 +1,12 @@
-"""Control flow: operations that run graphs of their own.
+"""Control flow: descriptions of operations that run graphs.
 
-    Recurrence    a number of steps
-    Repetition    steps while a condition holds, and then back over their states, if it has a way back
+    Recurrence    a given number of steps
+    Repetition    steps while a condition holds, and optionally a second loop over their states in reverse order
     NestedBranch  one of two graphs
 
-Each says which graphs enter it, and what the results are; recorded, it holds bodies (`ir.Region`) in place of graphs.
-Inputs are `own` ones, each for one purpose, then what all graphs read.  An operation has one result, so it gives all of
-one dtype in one vector, one after the other: `starts` says where each begins.
+Each holds its graphs and gives the avals of its results; as recorded, it holds bodies (`ir.Region`) in place of graphs.
+The first `own` inputs have one purpose each; the others, the hidden inputs, are read by all graphs.  An operation has
+one result, a vector of all results of one dtype: `starts` gives the position of each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .records import NamedTuple
 class Recurrence(NamedTuple):
     """`length` steps `*states, *y[t] = body(*states, *x[t], *hidden)`, from the last t to the first if `is_reversed`.
 
-    body      its inputs are `carried` states, an element of each of `scanned` arrays, and what every step reads
+    body      a graph of `carried` states, one element of each of `scanned` arrays, and the hidden inputs of all steps
     """
 
     body: Any
@@ -32,7 +32,7 @@ class Recurrence(NamedTuple):
 
     @property
     def results(self) -> list[Aval]:
-        """Last states; what steps gave, stacked."""
+        """The avals of the last states, then of the other outputs of the steps, stacked."""
         outputs = _outputs(self.body)
         stacked = [a.with_shape((self.length, *a.shape)) for a in outputs[self.carried :]]
         return outputs[: self.carried] + stacked
@@ -43,14 +43,14 @@ class Recurrence(NamedTuple):
 
 
 class NestedBranch(NamedTuple):
-    """`yes(*hidden)` or `no(*hidden)`.   Inputs are the bool to choose by, then what either reads."""
+    """`yes(*hidden)` or `no(*hidden)`.   The inputs are the bool that chooses, then the hidden inputs of both."""
 
     yes: Any
     no: Any
 
     @property
     def results(self) -> list[Aval]:
-        """Of either graph."""
+        """The avals of the results, which both graphs share."""
         return _outputs(self.yes)
 
     @property
@@ -59,10 +59,10 @@ class NestedBranch(NamedTuple):
 
 
 class Repetition(NamedTuple):
-    """`while condition(*states, *hidden): states = step(*states, *hidden)`.   Inputs are the first states, hidden.
+    """`while condition(*states, *hidden): states = step(*states, *hidden)`.   Inputs: first states, hidden inputs.
 
-    back    then `*values = back(*values, *states, *hidden)` for the states before each step, the last first.  The
-            results are these values; the inputs begin with the first ones
+    back    a graph, or None; `*values = back(*values, *states, *hidden)` then runs for the states before each step,
+            the last first.  The results are the last values, and the first values come first among the inputs
     """
 
     condition: Any
@@ -75,7 +75,7 @@ class Repetition(NamedTuple):
 
     @property
     def results(self) -> list[Aval]:
-        """The last states, or values."""
+        """The avals of the last states, or of the last values if there is a `back`."""
         return _outputs(self.step if self.back is None else self.back)
 
     @property
@@ -87,12 +87,12 @@ Nested = Recurrence | NestedBranch | Repetition
 
 
 def graphs(nested: Nested) -> dict[str, Graph]:
-    """Its graphs, by what they are to it."""
+    """The graphs of a loop or branch, by field name."""
     return {name: x for name, x in nested._asdict().items() if isinstance(x, Graph)}
 
 
 def of_graphs(nested: Any) -> Any:
-    """An operation that was recorded with bodies, with their graphs."""
+    """The description with the graph of each body in place of the body."""
     return type(nested)(*[x.graph if isinstance(x, Region) else x for x in nested])
 
 

@@ -1,9 +1,9 @@
-"""A graph without its numbers, which are extents and the like, or symbols; and a graph with others in their place.
+"""Separation of a graph into its numbers (extents and similar numbers, or symbols) and the rest; and the reverse.
 
     f(x: f64[9,4]) { a = exp(x)  b = reshape(a, (36,)) }         9, 4; 9, 4; 36; 36
 
-Graphs inside of a graph, the bodies of loops, are taken apart likewise.  What follows from the rest is left out: how
-long the vector of all results of a loop is, and where each of them lies in it.
+Graphs inside a graph, such as the bodies of loops, are separated in the same way.  Numbers that follow from others are
+left out: the length of the vector of all results of a loop, and the position of each result in it.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from .nested import starts
 from .runtime.disk import blake2b
 from .symbols import NotSymbolic, Symbol, SymbolicFloat, as_float, evaluated, formula
 
-#: Stand-ins for numbers: of no class that a parameter is of.
+#: Placeholders for numbers.  No parameter is a class, so they are equal to no parameter.
 _INT, _FLOAT = int, float
 
-#: Parameters that are no numbers: axis 0 of 2 rows, then 1 of 3, does not follow from the rows.
+#: Parameters that are not separated: if axis 0 goes with 2 rows and axis 1 with 3, the axis does not follow from rows.
 _AXES = frozenset(("axis", "axes"))
-#: Classes of numbers.
+#: The classes of numbers.
 _NUMBERS = frozenset((int, Symbol))
-#: Classes of parameters whose text says all.
+#: The classes of parameters that are determined by their text.
 _PLAIN = frozenset((bool, float, str, type(None)))
 
 
 def _changed(node: Node, change: Callable[[Any], Any]) -> tuple:
-    """The parameters of a node, all that are no axes changed."""
+    """The parameters of a node, with `change` applied to all but axes."""
     return tuple([p if n in _AXES else change(p) for n, p in zip(node.op.params, node.params, strict=True)])
 
 
 class Apart(NamedTuple):
-    """digest    of all that is no number       numbers   in a fixed order, extents of inputs first
-    lengths   which of them say how many steps a loop has
+    """A separated graph: `digest`, a hash of the graph without its numbers; `numbers`, in a fixed order, extents of
+    inputs first; and `lengths`, the positions of those numbers that are lengths of loops.
     """
 
     digest: bytes
@@ -48,19 +48,19 @@ class Apart(NamedTuple):
 
     @property
     def text(self) -> tuple:
-        """A text that is equal for graphs whose numbers follow from symbols by the same formulas."""
+        """A key that is equal for graphs whose numbers follow from symbols by the same formulas."""
         return self.digest, tuple(map(formula, self.numbers))
 
 
 def apart(graph: Graph) -> Apart:
-    """A graph taken apart.  Raises NotSymbolic where a parameter says more than its text."""
+    """Separate the numbers from a graph.  Raises NotSymbolic for a parameter that its text does not determine."""
     found = _Separated()
     text = repr(found.graph(graph))
-    # The text takes 50 to 65 bytes a node (a chain of functions, a perceptron), and is only compared.
+    # Only a hash is kept: the text takes 50 to 65 bytes a node (a chain of functions, a perceptron).
     return Apart(blake2b(text.encode(), digest_size=16).digest(), tuple(found.numbers), tuple(found.lengths))
 
 
-#: Bodies of loops are the same objects in many graphs.
+#: A cache by body, since many graphs share the bodies of their loops.
 _regions: dict[ref[Region], Apart] = {}
 
 
@@ -78,7 +78,7 @@ class _Separated:
         return tuple(inputs), tuple(nodes), tuple([place_of[o] for o in graph.outputs])
 
     def node(self, node: Node, regions: dict[Region, int]) -> tuple[Hashable, ...]:
-        """The operation without its numbers, its inputs and dtype apart."""
+        """The operation and parameters of a node, without numbers."""
         if isinstance(node.op.lower, Nest):
             return node.op.name, *[self.parameter(*p, regions) for p in node.keywords.items()]
         if _is_part(node):
@@ -87,7 +87,7 @@ class _Separated:
         return node.op.name, left, self.without(node.aval.shape)
 
     def parameter(self, name: str, value: Any, regions: dict[Region, int]) -> Hashable:
-        """A loop's parameter without its numbers."""
+        """A parameter of a loop or branch, without numbers; a body that occurs again is replaced by its position."""
         if name == "length":
             self.lengths.append(len(self.numbers))
         if not isinstance(value, Region):
@@ -103,7 +103,7 @@ class _Separated:
         return found.digest
 
     def without(self, value: Any) -> Hashable:
-        """A value of any kind without its numbers."""
+        """A parameter with placeholders for its numbers, which are appended to `self.numbers`."""
         kind = type(value)
         if kind in _NUMBERS:
             self.numbers.append(value)
@@ -115,14 +115,14 @@ class _Separated:
         return value
 
     def constant(self, params: tuple) -> Hashable:
-        """A constant without its number: a float that is a whole number may be the count of a mean."""
+        """A constant without its number.  A whole float is separated, too, since it may be the count of a mean."""
         value, dtype = params
         if _is_count(value):
             self.numbers.append(value.count if type(value) is SymbolicFloat else int(value))
             return _FLOAT, dtype
         if type(value) is Symbol:
             return self.without(value), dtype
-        return repr(value), dtype  # -0.0 is another constant than 0.0
+        return repr(value), dtype  # by text, as -0.0 and 0.0 are different constants
 
 
 def _is_count(value: Any) -> bool:
@@ -130,15 +130,15 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_part(node: Node) -> bool:
-    """True if the node takes one result out of the vector that a loop gives."""
+    """True if the node takes one result out of the vector of results of a loop."""
     return "part" in node.op.traits and isinstance(node.inputs[0].op.lower, Nest)
 
 
-# ---------------------------------------------------------------- with other numbers
+# ---------------------------------------------------------------- graphs with other numbers
 
 
 def with_numbers(graph: Graph, numbers: Iterator[int]) -> Graph:
-    """The graph with other numbers."""
+    """The graph with these numbers in place of its own, in the order of `apart`."""
     new: dict[Node, Node] = {}
     regions: dict[Region, Region] = {}
     for i in graph.inputs:
@@ -165,7 +165,7 @@ def _node(node: Node, inputs: list[Node], numbers: Iterator[int], regions: dict[
 
 
 def _region(region: Region, numbers: Iterator[int], regions: dict[Region, Region]) -> Region:
-    """A body with other numbers; the very one where they are the same."""
+    """A body with other numbers; the same object if the numbers are equal."""
     if region not in regions:
         old = _regions[ref(region)].numbers
         given = [next(numbers) for _ in old]
@@ -193,12 +193,12 @@ def _constant(params: tuple, numbers: Iterator[int]) -> tuple:
 
 
 class SizedGraph:
-    """A graph in whose avals and parameters symbols stand: it is evaluated, or written out, for any values of them.
+    """A graph whose avals and parameters contain symbols; it can be evaluated, or made, for any values of these.
 
         f(x: f64[n0,4]) { a = sum(x, axis=(0,))  b = broadcast_to(a, shape=(n0, 4)) }
 
-    names   of its symbols, in the order in which their values are given
-    text    equal for graphs whose numbers follow from the symbols by the same formulas
+    names   the names of the symbols, in the order in which values are given
+    text    a key that is equal for graphs whose numbers follow from the symbols by the same formulas
     """
 
     __slots__ = ("_numbers", "graph", "names", "operations", "text")
@@ -212,10 +212,10 @@ class SizedGraph:
         self._numbers = evaluated(found.numbers, names)
 
     def at(self, values: Sequence[int]) -> Graph:
-        """The graph for these values."""
+        """The graph for these values of the symbols."""
         return with_numbers(self.graph, iter(self._numbers(*values)))
 
     def evaluate(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
-        """Evaluate the graph for these values."""
+        """Evaluate the graph for these values of the symbols, on these arrays."""
         graph = self.at(values)
         return evaluate(graph, *[np.asarray(a, i.aval.dtype) for a, i in zip(arrays, graph.inputs, strict=True)])

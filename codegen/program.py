@@ -1,8 +1,8 @@
-"""A program: what runs, as data.  Only kernels are code.
+"""Programs: the steps that an executable runs, as data.  Only kernels are code.
 
-`passes` turn a graph into fusion groups, `kernel` turns groups into functions, `storage` gives
-every stored value a buffer; the result is this.  `runtime` makes an executable of it.
-Its kernels print as MLIR.
+`passes` turn a graph into fusion groups, `kernel` turns groups into functions, and `storage` gives every
+stored value a buffer; the result is a `BufferProgram`, from which `runtime` makes an executable.
+The kernels of a program print as MLIR.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from .kernel.nest import NestFunction
 from .records import field, record
 from .symbols import most
 
-#: observer(program) -> exchange(step, piece) -> the piece to run instead: so a profile puts itself between a program
-#: and the steps that it runs.
+#: observer(program) -> exchange(step, piece) -> the piece to run instead: this is how a profile measures the steps of
+#: a program.
 Observer = Callable[[Any], Callable[[Any, Any], Any]]
 
-#: They see programs that become executable while they are there; those are not looked for on disk, nor kept there.
+#: The active observers.  They see each program that becomes executable meanwhile; such programs bypass the disk cache.
 observers: list[Observer] = []
 
 
 @record(frozen=True)
 class Buffer:
-    """A place in memory.
+    """A region of memory for one array.
 
-    role     "input" (number `place` of the graph's inputs; read only), "output" (number `place`
-             of its outputs), "temporary" (at byte `place` of the workspace, 64-byte aligned)
+    role     "input" (read only; `place` is its number among the graph's inputs), "output" (`place` is its
+             number among the outputs), "temporary" (at byte `place` of the workspace, 64-byte aligned)
     """
 
     aval: Aval
@@ -38,10 +38,10 @@ class Buffer:
 
 @record(frozen=True)
 class Kernel:
-    """Generated loops.  `extents` are the values of the function's index arguments.
+    """A step of generated loops.  `extents` are the values of the function's index arguments.
 
     `updates` are the numbers of the memref arguments that are read and then written in place.  `members` are the nodes
-    that it computes, also those that another kernel computes again.
+    that the kernel computes, including those that other kernels compute again.
     """
 
     function: NestFunction
@@ -52,11 +52,11 @@ class Kernel:
 
 @record(frozen=True)
 class Gemm:
-    """c[b] = op(a[b]) @ op(b[b]) for `batch` products; buffers (a, b, c).
+    """A step that computes c[b] = op(a[b]) @ op(b[b]) for `batch` products; buffers (a, b, c).
 
-    All packed row-major.  op(a) is m x k, op(b) is k x n; `transpose_a` says that a is stored
+    All matrices are packed by rows.  op(a) is m x k, op(b) is k x n; with `transpose_a` a is stored
     k x m.  `strides` are the distances in elements between the matrices of consecutive products
-    (0: the same matrix each time); more than one batch dimension is flattened before, or looped over
+    (0: every product reads one matrix); several batch dimensions are flattened before, or looped over
     by several steps.
     """
 
@@ -72,30 +72,30 @@ class Gemm:
 
 @record(frozen=True)
 class HostCall:
-    """The NumPy reference of `node`, called by Python; buffers (*inputs, output).  The step names
-    them in the order of `node.inputs`.  For what is lowered by `Order` or `Fourier` machine code may stand ready
+    """A step that calls the NumPy reference of `node` in Python; buffers (*inputs, output), the inputs in
+    the order of `node.inputs`.  For operations lowered by `Order` or `Fourier` the runtime may call machine code
     instead."""
 
     node: Node
 
 
-#: A buffer, by its place among those of the step, and the element of it where a value begins.
+#: The place of a value: the number of a buffer among those of the step, and the element at which the value begins.
 Place = tuple[int, int]
 
 
 @record(frozen=True)
 class Loop:
-    """`length` runs of `body`; buffers (*inputs, *written, workspace), the first `reads` inputs.
+    """A step of `length` runs of `body`; buffers (*inputs, *written, workspace), of which the first `reads` are inputs.
 
-    The body's inputs are states, elements (from the last to the first if `is_reversed`), and what every run gets as
-    it is; its outputs the next states, and what is stacked.  Where they lie:
+    The inputs of the body are the states, one element of each scanned array (from the last to the first if
+    `is_reversed`), and the hidden inputs; its outputs are the next states and the values to stack.  Their places:
 
     firsts    the states before the first run
-    scanned   arrays that each run gets one element of
-    hidden    what every run gets
-    lasts     the states after the last run; None where nobody wants them
-    stacks    the other outputs of the runs, in the order of the elements
-    befores   the states before each run, likewise, or None
+    scanned   the arrays of which each run gets one element
+    hidden    the inputs that every run gets unchanged
+    lasts     the states after the last run; None for a state that nothing reads
+    stacks    the other outputs of all runs, stacked in the order of the elements
+    befores   the states before each run, stacked in that order; None for a state of which they are not kept
     """
 
     reads: int
@@ -115,22 +115,22 @@ class Loop:
 
     @property
     def elements(self) -> tuple[Aval, ...]:
-        """Of the elements that one run gets."""
+        """The avals of the elements that one run gets."""
         return self.body.inputs[self.carried : self.carried + len(self.scanned)]
 
     @property
     def states(self) -> tuple[Aval, ...]:
-        """Of the states."""
+        """The avals of the states."""
         return self.body.outputs[: self.carried]
 
     @property
     def stacked(self) -> tuple[Aval, ...]:
-        """Of what one run stacks."""
+        """The avals of the outputs of one run that are stacked."""
         return self.body.outputs[self.carried :]
 
     def room(self) -> tuple[list[tuple[int, int]], int]:
-        """The workspace after that of the body: for each state, the bytes where runs put it in turn (twice its size,
-        if its values before each run are not kept) and where the last run does (if nobody wants it); and its size.
+        """The layout of the workspace after that of the body, and the size of the whole.  For each state: the byte of
+        the two copies between which runs alternate (none if all its values are kept), and that of an unread last state.
         """
         size = self.body.workspace_bytes
         found = []
@@ -144,7 +144,7 @@ class Loop:
 
 @record(frozen=True)
 class Run:
-    """One run of a body: where its inputs and its outputs lie."""
+    """One run of a body, with the places of its inputs and outputs."""
 
     body: BufferProgram
     inputs: tuple[Place, ...]
@@ -153,7 +153,7 @@ class Run:
 
 @record(frozen=True)
 class Branch:
-    """One of two bodies, by the bool at `chosen`; buffers (*inputs, *written, workspace), the first `reads` inputs."""
+    """A step that runs one of two bodies, by the bool at `chosen`; buffers as those of a `Loop`."""
 
     reads: int
     chosen: Place
@@ -161,18 +161,18 @@ class Branch:
     no: Run
 
     def room(self) -> int:
-        """Bytes of the workspace: that of either body."""
+        """The bytes of the workspace, which is large enough for either body."""
         return most(self.yes.body.workspace_bytes, self.no.body.workspace_bytes)
 
 
 @record(frozen=True)
 class While:
-    """Runs of `step` as long as `condition` holds; buffers (*inputs, *written, workspace), the first `reads` inputs.
+    """A step that runs `step` as long as `condition` holds; buffers as those of a `Loop`.
 
-    Both get the states first, then what every run gets as it is: `hidden`.  The condition is asked
-    before the first run only: a step gives the next states, and whether the condition holds for them.  Where nobody
-    wants a last state, `lasts` has None.  With `back`, the states before each run are kept, and that loop goes over
-    them afterwards, last first: they are its elements, and its length and `scanned` are known only then.
+    Both programs get the states, then the `hidden` inputs.  The program `condition` runs only before the first run of
+    `step`, whose outputs are the next states and the condition on them.  `lasts` has None for a last state
+    that nothing reads.  With `back`, the states before each run are kept, and the loop `back` runs over them
+    afterwards, last first: they are its elements, and its length and `scanned` are known only at run time.
     """
 
     reads: int
@@ -185,11 +185,11 @@ class While:
 
     @property
     def states(self) -> tuple[Aval, ...]:
-        """Of the states."""
+        """The avals of the states."""
         return self.step.outputs[:-1]
 
     def record(self) -> tuple[list[int], int]:
-        """All states as they lie together: the byte where each begins, and the size."""
+        """The layout of a record of all states: the byte at which each begins, and the size."""
         offsets, size = [], 0
         for aval in self.states:
             offsets.append(size)
@@ -197,8 +197,8 @@ class While:
         return offsets, size
 
     def room(self) -> tuple[int, int, int]:
-        """The workspace after that of the bodies: where the condition's answer lies, where two records that are
-        used in turn begin (none if they are kept), and its size.
+        """The layout of the workspace after that of the bodies: the byte of the condition's result, the byte at which
+        two alternating records of states begin (none if all states are kept), and the size of the whole.
         """
         answer = most(self.condition.workspace_bytes, self.step.workspace_bytes)
         records = answer + aligned(1)
@@ -207,12 +207,12 @@ class While:
         return answer, records, most(records, self.back.room()[1])
 
 
-#: The times that a loop is taken to run whose trips are counted only when it does.
+#: The assumed number of runs of a loop whose length is known only at run time.
 UNKNOWN_TRIPS = 16
 
 
 def aligned(size: int) -> int:
-    """Bytes up to the next cache line."""
+    """The size in bytes, rounded up to whole cache lines."""
     return -(-size // 64) * 64
 
 
@@ -220,7 +220,7 @@ def aligned(size: int) -> int:
 class Step:
     """Run `work` on the buffers with these numbers (each buffer at most once for a Kernel).
 
-    values   what they hold: nodes, and temporaries of the step
+    values   the contents of the buffers: nodes, and temporaries of the step
     """
 
     work: Kernel | Gemm | HostCall | Loop | Branch | While
@@ -230,11 +230,11 @@ class Step:
 
 @record()
 class BufferProgram:
-    """Buffers, steps in order.  `inputs` and `outputs` are the graph's avals.
+    """The buffers, and the steps in order.  `inputs` and `outputs` are the avals of the graph.
 
-    Every output has its own buffer, written by some step (an output that is an input, or that
-    stands twice, is copied).  To be looked at: `graph` is the optimised graph, `drawn` the one that was fused, and
-    `shares` says which values lie in the memory of another, whose name steps have for them.
+    Every output has a separate buffer that some step writes (an output that is an input, or is listed
+    twice, is copied).  For inspection: `graph` is the optimised graph, `drawn` the prepared graph that was fused, and
+    `shares` maps each value that shares memory to the value by which the steps refer to that memory.
     """
 
     name: str
@@ -250,7 +250,7 @@ class BufferProgram:
 
 
 def bodies(work: object) -> list[tuple[str, BufferProgram, int]]:
-    """The programs that a step runs inside: what each is for, and how often it runs (at most, or roughly)."""
+    """The programs that a step runs: a word for the use of each, and the number of its runs (at most, or assumed)."""
     match work:
         case Loop(body=body, length=length):
             return [("", body, length)]
@@ -263,9 +263,9 @@ def bodies(work: object) -> list[tuple[str, BufferProgram, int]]:
 
 
 def every_step(program: BufferProgram, with_nests: bool = False) -> Iterator[tuple[Step, BufferProgram, int]]:
-    """All steps, those of loops and branches in place of them; the program that each stands in; how often it runs.
+    """All steps, including those inside loops and branches; each with its program and the number of its runs.
 
-    with_nests   loops and branches too
+    with_nests   True to include the loops and branches themselves
     """
     for step in program.steps:
         inside = bodies(step.work)
@@ -277,7 +277,7 @@ def every_step(program: BufferProgram, with_nests: bool = False) -> Iterator[tup
 
 
 def bytes_moved(program: BufferProgram) -> int:
-    """The bytes that the steps read and write, each array once; one that a step writes in place, twice."""
+    """The bytes that the steps read and write: each array once per step, and twice if it is updated in place."""
     total = 0
     for step, where, times in every_step(program):
         for j, number in enumerate(step.buffers):

@@ -1,22 +1,22 @@
-"""Records: classes that hold named fields, made in microseconds.
+"""Records: classes of named fields whose definition takes microseconds.
 
     @record(frozen=True)
     class Extent:
         position: int
 
-They are what `dataclasses.dataclass` makes, for what this library uses of it: construction by place and by
-name, defaults, equality, hashing and printing by fields, `match` patterns.  A dataclass costs a third of a
-millisecond where it stands, because its methods are written as text and compiled; there are dozens, and every
-program that imports the library would pay for all of them.  Here the one method that has to be written, the
-constructor, is written once for all records of as many fields.  It stands where the class does, to tracebacks and
-profilers.
+`record` provides those features of `dataclasses.dataclass` that this library uses: construction by position and by
+name, defaults, equality, hashing and printing by fields, `match` patterns.  The definition of a dataclass takes a
+third of a millisecond, because its methods are generated as text and compiled; the library has dozens, and each
+program that imports it would pay for them.  A record needs one generated method, the constructor, whose code is
+compiled once for all records with as many fields.  Tracebacks and profilers show the constructor in the file of the
+class.
 
-`frozen` is a promise, which type checkers hold; instances have no guards.
+`frozen` is a promise that type checkers enforce; instances have no guards.
 
     class Miss(NamedTuple):
         what: str
 
-is what `typing.NamedTuple` makes, in a third of its 110 us, for the same reason: its names are not compiled one by one.
+makes the class that `typing.NamedTuple` makes, in a third of its 110 us: its methods are not compiled for each class.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _C = TypeVar("_C", bound=type)
 
 
 class _Factory:
-    """A default that each instance has its own of."""
+    """A default value that is made anew for each instance."""
 
     __slots__ = ("make",)
 
@@ -46,17 +46,17 @@ class _Factory:
 
 
 def field(*, default_factory: Callable[[], Any]) -> Any:
-    """A field whose default is made for each instance."""
+    """A field whose default is made by a call for each instance."""
     return _Factory(default_factory)
 
 
 @dataclass_transform(field_specifiers=(field,))
 def record(*, frozen: bool = False, eq: bool = True, slots: bool = False) -> Callable[[_C], _C]:
-    """Make a class of its annotated names.
+    """Decorator that makes a class a record of its annotated names.
 
-    frozen   instances do not change, and can be keys
-    eq       compared by their fields; otherwise each is itself
-    slots    instances have room for the fields and nothing else
+    frozen   instances do not change, and are hashable by their fields
+    eq       instances are compared by their fields; otherwise by identity
+    slots    instances have slots for the fields, and no other attributes
     """
 
     def made(cls: Any) -> Any:
@@ -101,13 +101,13 @@ def _shown(self: Any) -> str:
 
 
 def _written(cls: Any, names: tuple[str, ...], defaults: Mapping[str, Any]) -> Any:
-    """A constructor in straight lines."""
+    """The constructor of a record."""
     assert names[len(names) - len(defaults) :] == tuple(defaults), f"{cls.__name__}: a default before a field without"
     made = {name: default.make for name, default in defaults.items() if isinstance(default, _Factory)}
     values = tuple([_Factory if name in made else default for name, default in defaults.items()])
     if not made:
         return _renamed(_constructor(len(names)), names, values, cls)
-    # Each of these for itself: they are few.
+    # The few records with such defaults get a separately compiled constructor each.
     lines = [f"self.{n} = make_{n}() if {n} is OMITTED else {n}" if n in made else f"self.{n} = {n}" for n in names]
     env = {"__name__": cls.__module__, "OMITTED": _Factory} | {f"make_{name}": make for name, make in made.items()}
     init = defined("__init__", f"def __init__(self, {', '.join(names)}):\n    " + "\n    ".join(lines), env)
@@ -116,26 +116,26 @@ def _written(cls: Any, names: tuple[str, ...], defaults: Mapping[str, Any]) -> A
 
 
 def _constructor(count: int) -> CodeType:
-    """The constructor of a record with so many fields, whatever they are called."""
+    """The code of a constructor for `count` fields, with placeholders for their names."""
     names = [f"field{place}" for place in range(count)]
     lines = [f"self.{name} = {name}" for name in names] or ["pass"]
     return _compiled(f"def __init__({', '.join(['self', *names])}):\n    " + "\n    ".join(lines))
 
 
 def _maker(count: int) -> CodeType:
-    """The function that makes named tuples of so many fields."""
+    """The code of the function `__new__` of named tuples with `count` fields, with placeholders for their names."""
     commas = "".join([f"field{place}, " for place in range(count)])
     return _compiled(f"def __new__(_cls, {commas}):\n    return _new(_cls, ({commas}))")
 
 
 @cache
 def _compiled(text: str) -> CodeType:
-    """The code of the function that a text defines, which takes 30 to 100 us."""
+    """The code of the function that a text defines.  Compiling it takes 30 to 100 us."""
     return next(x for x in compile(text, __file__, "exec").co_consts if isinstance(x, CodeType))
 
 
 def _renamed(code: CodeType, names: tuple[str, ...], defaults: tuple, home: type, **env: Any) -> FunctionType:
-    """The function of this code with these names for its fields, and defaults for the last of them, in a class."""
+    """A function of this code for the class `home`, with these names of fields and these defaults for the last ones."""
     named = {f"field{place}": name for place, name in enumerate(names)}
     code = code.replace(
         co_varnames=tuple([named.get(n, n) for n in code.co_varnames]),
@@ -150,7 +150,7 @@ def _renamed(code: CodeType, names: tuple[str, ...], defaults: tuple, home: type
 
 
 class _Named(type):
-    """Makes of a class's annotated names a tuple with these names; what it makes is a plain class."""
+    """The metaclass of `NamedTuple`: makes a subclass of tuple from a class's annotated names."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> Any:
         if not bases:
@@ -167,7 +167,7 @@ class _Named(type):
 
 
 def _from(cls: Any, values: Iterable[Any]) -> Any:
-    """A tuple of these values."""
+    """Make an instance from an iterable of the values."""
     return cls(*values)
 
 
@@ -201,4 +201,4 @@ if TYPE_CHECKING:
 else:
 
     class NamedTuple(metaclass=_Named):
-        """The base that a class of named places in a tuple is declared with."""
+        """The base class in declarations of named tuples."""

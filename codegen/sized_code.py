@@ -1,22 +1,22 @@
-"""A graph of unknown extents in machine code: one program, whose numbers are written in for each size.
+"""Machine code for a graph of unknown extents: one program, into which the numbers of each size are written.
 
     planned for n = 10007       Buffer(f64[n], ...), Kernel(..., extents=(8 * n,)), Loop(length=n, body=..., ...)
 
-A program is planned for an example in which symbols stand for the unknown numbers (`symbols`), and once more for
-another: whatever took the number itself, where no formula follows it, differs then.
+A program is planned for an example, with symbols for the unknown numbers (`symbols`), and again for a second
+example: code that used an example's value without a formula gives two different programs, which are rejected.
 
-What a launcher reads of a program are words in memory (`runtime.launcher`).  Of a graph of unknown extents most are
-the same for all; the others follow from the unknowns, and straight code that was written once writes them:
+The launcher reads a program as words in memory (`runtime.launcher`).  Most words are equal for all sizes; the others
+follow from the unknowns, and a generated Python function of straight-line code writes them:
 
     def fill(n0):
-        shape0[0] = n0                  the extents of an input
-        w += -(-(8 * n0) // 64) * 64    where a temporary begins
-        numbers0_2[0] = n0              what a kernel is called with
+        shape0[0] = n0                  an extent of an input
+        w += -(-(8 * n0) // 64) * 64    the place of a temporary
+        numbers0_2[0] = n0              an argument of a kernel
 
-So another size costs neither planning nor making what runs it: some ten us.  Which step does a product is asked for
-each size, and takes 16 us; so for sizes that are cut alike formulas say it.
-Temporaries that do not live at the same step share a place, which is as large as the largest; which they are does not
-depend on the sizes.
+So a new size needs no planning and no new executable, only about ten us.  The choice of the code for a matrix product
+takes 16 us for a size; formulas give it for all sizes that divide into tiles in the same way (`sized_products`).
+Temporaries that are never live at one step share a place, as large as the largest; the sharing does not depend on
+sizes.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ from .written import defined
 
 # ---------------------------------------------------------------- planning with symbols
 
-#: Primes that are no extents of anybody's: what unknowns are in the two examples.
+#: The values of the unknowns in the two examples: primes, so that they hardly equal an extent of the user's.
 _EXAMPLES = ((10007, 12011, 14009, 16033), (11003, 13007, 15013, 17011))
 _FEW = ((103, 107, 109, 113), (107, 109, 113, 127))
 
-#: Fields that are only looked at, or that pieces say.
+#: Fields that serve inspection only, or that the text of `Pieces` covers.
 _LOOKED_AT = frozenset(("graph", "notes", "name", "function", "members", "values", "drawn", "shares"))
 
-#: Records that numbers may be in, with the names of the fields where they are.
+#: The records of a program that may contain numbers, with their fields.
 _FIELDS: dict[type, list[str]] = {
     kind: [name for name in kind.__match_args__ if name not in _LOOKED_AT]
     for kind in (Loop, While, Branch, Run, BufferProgram, Buffer, Step, Kernel, Gemm)
 }
 
-#: Classes of values whose text says all.
+#: The classes of values that are compared as they are.
 _PLAIN = frozenset((int, bool, str, type(None), frozenset))
 
 
 class SizedProgram(NamedTuple):
-    """A program for any numbers, which its nests read as formulas, too.
+    """A program for any values of the unknowns.
 
-    program      has symbols for numbers           pieces   what is compiled of it
-    conditions   on the sizes that planning would treat alike
+    program      the program, with symbols for numbers      pieces   the functions of it that are compiled
+    conditions   the conditions on sizes for which planning would have made the same program
     """
 
     program: BufferProgram
@@ -77,8 +77,8 @@ class SizedProgram(NamedTuple):
 
     @property
     def limits(self) -> Conditions:
-        """Conditions on the sizes for which no other program is faster: no kernel goes past the caches, and none that
-        is a part of a loop's function is worth sharing.
+        """The conditions on sizes for which this program is fast enough: no kernel's data exceed the caches, and no
+        kernel inside the function of a loop is large enough to be shared among threads.
         """
         program, nests = self.program, self.pieces.nests
         found: list[int] = []
@@ -94,23 +94,23 @@ class SizedProgram(NamedTuple):
 
 
 def sized_program(graph: Callable[[Sequence[int]], Graph], is_small: bool = False) -> SizedProgram | None:
-    """The program for any values of unknowns; None where no formula says it.
+    """The program for any values of the unknowns; None if formulas cannot express it.
 
-    graph      a graph in which these values, which are symbols' examples, stand for the unknowns
-    is_small   the examples are some hundred: where planning decides by size, as for few
+    graph      a function from values of the unknowns to the graph with symbols of these examples
+    is_small   True for examples of about a hundred instead of ten thousand, for choices that depend on size
     """
     examples = _FEW if is_small else _EXAMPLES
     try:
         with watched() as conditions:
             first, text = _planned(graph(examples[0]))
         _, other = _planned(graph(examples[1]))
-    except Exception:  # whatever wants the very number: each graph is planned for itself then
+    except Exception:  # some code needs a concrete number: each graph is then planned with constant extents
         return None
     return SizedProgram(*first, conditions) if text == other else None
 
 
 def _planned(example: Graph) -> tuple[tuple[BufferProgram, Pieces], list[Hashable]]:
-    """Plan a graph for an example; its text is all that is no number.  Raises NotSymbolic where no text says it."""
+    """The program of an example, and its text, with formulas for symbols.  Raises NotSymbolic if there is no text."""
     program = plan.plan(optimize(example))
     pieces = Pieces.of(program)
     text: list[Hashable] = []
@@ -124,7 +124,7 @@ def _planned(example: Graph) -> tuple[tuple[BufferProgram, Pieces], list[Hashabl
 
 
 def _tell(value: Any, text: list[Hashable]) -> None:
-    """Add the text of a value, in which formulas stand for symbols."""
+    """Append the text of a value, with formulas for symbols."""
     kind = type(value)
     if kind is Symbol:
         text.append(formula(value))
@@ -145,16 +145,16 @@ def _tell(value: Any, text: list[Hashable]) -> None:
         raise NotSymbolic(f"no text says what {value!r} is")
 
 
-# ---------------------------------------------------------------- a program whose numbers are written in
+# ---------------------------------------------------------------- a program whose numbers are written for each size
 
-#: The word of a spec that says how many bytes an array has, and how many words a spec has.
+#: In the spec of an array, the position of the word with its bytes; and the number of words of a spec.
 _BYTES, _SPEC = 5, 6
 
 _WORKSPACE, _IS_LONG = PLAN.index("workspace_bytes"), PLAN.index("is_long")
 
 
 class _Missed(Exception):
-    """An argument is not as machine code takes it."""
+    """Raised if an argument is not an array that machine code accepts."""
 
 
 def _missed(*_: Any) -> Any:
@@ -162,9 +162,9 @@ def _missed(*_: Any) -> Any:
 
 
 class SizedCode:
-    """A program with zeros for numbers that depend on the unknowns, and the function that writes those.
+    """A program with zeros for the numbers that depend on the unknowns, and the function that writes these numbers.
 
-    is_fit    is_fit(*values): True if planning would have decided the same for these
+    is_fit    is_fit(*values): True if planning would have made the same program for these values
     """
 
     def __init__(self, found: SizedProgram, names: Sequence[str], kernels: KernelTable) -> None:
@@ -175,9 +175,9 @@ class SizedCode:
             "share": _put_shared, "addressof": ctypes.addressof, "LONG": LONG, "SHARED": SHARED, "__name__": __name__,
         }  # fmt: skip
         self._lines: list[str] = []
-        self._places: list[str] = []  # run once for each program in memory
+        self._places: list[str] = []  # generated lines that run once for each copy of the program in memory
         self._owns: dict[Any, None] = {}
-        self._tables: list[list[NativeStep]] = []  # the program's steps; then those that loops run by `run_steps`
+        self._tables: list[list[NativeStep]] = []  # the program's steps, then tables of steps inside loops
         inputs, outputs = program.inputs, program.outputs
         layout = SlotLayout(program)
         arrays = ["words", "specs", "offsets"]
@@ -198,11 +198,11 @@ class SizedCode:
         text = f"def bind({', '.join(arrays)}):\n{places} def fill({', '.join(names)}):\n  {lines}\n return fill"
         #: bind(*arrays) -> fill(*values) -> scalar operations
         self._bind = defined("bind", text, self._env)
-        #: Programs in memory that nobody runs now: one is enough but for threads.
+        #: Copies of the program in memory that are idle.  More than one is needed only if several threads call.
         self._frames: list[tuple[Callable, Callable]] = []
 
     def call(self, values: Sequence[int], arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
-        """The results for these values, which fit."""
+        """The results for these values of the unknowns, which must satisfy `is_fit`."""
         frames = self._frames
         try:
             frame = frames.pop()
@@ -221,7 +221,7 @@ class SizedCode:
             frames.append(frame)
 
     def _frame(self) -> tuple[Callable, Callable]:
-        """A program in memory: what writes its numbers, and what runs it."""
+        """A new copy of the program in memory: the function that writes its numbers, and the one that runs it."""
         tables = [StepTable(table) for table in self._tables]
         plan = replace(self._template, owns=(*self._template.owns, *tables[1:]))
         block = PlanBlock(plan, tables[0], _missed)
@@ -230,7 +230,7 @@ class SizedCode:
         return fill, builtin_of(plan.name, block)
 
     def plan(self, values: Sequence[int], graph: Graph) -> LaunchPlan:
-        """The plan of this graph, which is the program's for these values."""
+        """The launch plan of this graph, which the program gives for these values."""
         template, tables = self._template, [StepTable(table) for table in self._tables]
         inputs, outputs = (tuple([node.aval for node in nodes]) for nodes in (graph.inputs, graph.outputs))
         words, specs, offsets = [0] * len(PLAN), [0] * (_SPEC * len(outputs)), [0] * len(template.offsets)
@@ -240,15 +240,15 @@ class SizedCode:
         owns = *template.owns, *tables[1:]
         return LaunchPlan(graph.name, inputs, outputs, tuple(offsets), size, steps, is_long, owns, operations)
 
-    # ------------------------------------------------------------ what is written
+    # ------------------------------------------------------------ generated lines
 
     def _plain(self, array: str, numbers: Sequence[int], first: int = 0) -> tuple[int, ...]:
-        """Numbers with zeros for those that are formulas, which are written into an array."""
+        """The numbers with zeros for symbols; generates the lines that write the symbols' values into an array."""
         self._lines += [f"{array}[{k}] = {formula(n)}" for k, n in enumerate(numbers, first) if type(n) is Symbol]
         return tuple([0 if type(n) is Symbol else n for n in numbers])
 
     def _place(self, offsets: Sequence[int], size: int) -> None:
-        """Write where temporaries begin, each place after the one before, and how large the workspace is."""
+        """Generate the lines that write the offset of each temporary, in order, and the size of the workspace."""
         self._lines.append("w = 0")
         end = 0
         for offset in sorted(dict.fromkeys(offsets), key=typical):
@@ -262,7 +262,7 @@ class SizedCode:
         ]
 
     def _table(self, steps: Iterable[tuple[Step, tuple[int, ...]]]) -> int:
-        """Add a table of steps on these slots; its number."""
+        """Add a table of steps on these slots; return its number."""
         number, made = len(self._tables), list[NativeStep]()
         self._tables.append(made)
         for step, slots in steps:
@@ -314,9 +314,9 @@ class SizedCode:
 
 
 def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> SizedCode | None:
-    """The machine code of a graph; None where no formula says what runs, or something that is not kernels does.
+    """The machine code of a graph; None if formulas cannot express its program, or if a step may refuse its input.
 
-    is_small   it is planned for extents of some hundred, else of some thousands
+    is_small   True to plan for extents of about a hundred, False for about ten thousand
     """
     names = graph.names
     found = sized_program(
@@ -329,22 +329,22 @@ def _without_symbols(avals: Iterable[Aval]) -> tuple[Aval, ...]:
     return tuple([Aval(tuple([0 if type(n) is Symbol else n for n in a.shape]), a.dtype) for a in avals])
 
 
-# ---------------------------------------------------------------- steps in memory
+# ---------------------------------------------------------------- steps as words in memory
 
 
 def _arrays_of(tables: Sequence[StepTable]) -> list[ctypes.Array]:
-    """The arrays that are written into, in the order in which `bind` takes them."""
+    """The arrays of the tables that `fill` writes, in the order of the parameters of `bind`."""
     return [array for table in tables for array in (table.table, *table.numbers)]
 
 
 def _put_shared(table: ctypes.Array, at: int, extents: int, piece: KernelPiece, total: int, weight: int) -> None:
-    """Write how a piece of a kernel is shared."""
+    """Write the words that say how threads share a piece of a kernel."""
     chunk = chunk_of(total, weight, is_tiled=piece.is_tiled)
     put_share(table, at, extents, Share(total, chunk) if chunk < total else None)
 
 
 def _steps_of(table: StepTable) -> tuple[NativeStep, ...]:
-    """The steps that stand in memory."""
+    """The steps that a table in memory holds."""
     found = []
     for k, (slots, numbers) in enumerate(zip(table.numbers[::2], table.numbers[1::2], strict=True)):
         address, *_, extents, _, chunk, total = table.table[k * STEP_WORDS : (k + 1) * STEP_WORDS]

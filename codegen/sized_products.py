@@ -1,8 +1,8 @@
-"""Products of unknown extents: which step does one is asked for a size, which takes 16 us, and holds for all sizes of
-which its comparisons say the same; formulas write the extents of these.
+"""Matrix products of unknown extents.  The choice of a product's step takes 16 us for a size, and holds for all sizes
+with the same outcomes of its comparisons; formulas then give the numbers of the step.
 
-    put = SizedProduct(gemm, ["n0"]).placed(table, at, slots, numbers, (5, 7, 9))       where a step in memory is
-    put(n0)                                                                             all of it, for this size
+    put = SizedProduct(gemm, ["n0"]).placed(table, at, slots, numbers, (5, 7, 9))       the memory of a step
+    put(n0)                                                                             writes the step for a size
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .runtime.threads import sharing
 from .symbols import Symbol, evaluated, formula, holding, symbol, watched
 from .written import defined
 
-#: The words of a step that say what it calls, and from which on they say how it is shared.
+#: The positions, among the words of a step, of the function's address and of the first word about sharing.
 _ADDRESS, SHARE = 0, 4
 
-#: Cuts that are kept of one product: columns alone, as they fill vectors or do not, make three.
+#: The most cuts (divisions into tiles) cached for one product: by columns filling vectors or not, there are three.
 _CUTS = 12
 
 
 class SizedProduct:
-    """See the file's head; `names` are those of the unknowns, whose symbols the product has for numbers."""
+    """A product whose sizes contain symbols; `names` are the names of these.  See the head of the file."""
 
     def __init__(self, gemm: Gemm, names: Sequence[str]) -> None:
         self._gemm, self._names = gemm, names
@@ -38,14 +38,14 @@ class SizedProduct:
     def placed(
         self, table: ctypes.Array, at: int, slots: ctypes.Array, numbers: ctypes.Array, places: tuple[int, ...]
     ) -> Callable[..., None]:
-        """A function of the unknowns that writes the step of the product of what lies at these places."""
+        """A function put(*values) that writes the step of the product on the buffers at these slots."""
         a, b, c = places
         write = _never
 
         def put(*values: int) -> None:
             nonlocal write
             if write(numbers, *values):
-                return  # cut like the last one
+                return  # the previous step is right for this size, too
             product, write = self._found(numbers, values)
             count = len(product.extents)
             table[at + _ADDRESS] = product.address
@@ -58,7 +58,7 @@ class SizedProduct:
         return put
 
     def _found(self, numbers: ctypes.Array, values: Sequence[int]) -> tuple[ProductStep, Callable[..., bool]]:
-        """The step for these values, and what writes the extents for others that are cut alike."""
+        """The step for these values, and the function that writes the numbers for all sizes with the same step."""
         for cut in list(self._cuts):
             if cut[1](numbers, *values):
                 return cut
@@ -73,12 +73,12 @@ class SizedProduct:
         return product_step(replace(self._gemm, m=m, n=n, k=k, batch=batch, strides=tuple(strides)))
 
     def _writer(self, values: Sequence[int], product: ProductStep) -> Callable[..., bool]:
-        """A function write(numbers, *values): False for sizes that are cut in another way than these."""
+        """A function write(numbers, *values), which returns False for sizes that need another step than `values`."""
         try:
-            # The part that is treated by itself, a row or so many columns, is compared with.
+            # closely: the choice of a step also compares sizes by ==, with a single row or a number of columns.
             with watched(closely=True) as conditions:
                 general = self._step([symbol(*pair) for pair in zip(self._names, values, strict=True)])
-        except Exception:  # whatever wants the very number
+        except Exception:  # some code needs a concrete number
             return _never
         if general.address != product.address or general.is_swapped != product.is_swapped or general.share is not None:
             return _never
@@ -89,7 +89,7 @@ class SizedProduct:
         write: Callable[..., bool] = defined("write", text, {"__name__": __name__})
         made = [0 if type(n) is Symbol else n for n in general.extents]
         is_right = write(made, *values) and tuple(made) == product.extents
-        return write if is_right else _never  # else what was compared does not hold for these
+        return write if is_right else _never  # not right if a recorded condition fails for these very values
 
 
 def _never(*_: Any) -> bool:
@@ -97,6 +97,6 @@ def _never(*_: Any) -> bool:
 
 
 def put_share(table: ctypes.Array, at: int, extents: int, share: Share | None) -> None:
-    """Write how the step whose words begin there is shared, which is called with so many extents."""
+    """Write the sharing words of the step whose words begin at `at`; `extents` is the number of its extents."""
     words = [sharing(), extents, share.blocks, share.chunk, share.total] if share else [0] * (STEP_WORDS - SHARE)
     table[at + SHARE : at + STEP_WORDS] = words

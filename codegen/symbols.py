@@ -1,18 +1,18 @@
-"""Numbers that stand for any: a program planned once serves every size of a batch.
+"""Symbolic integers: with these as extents, a program planned once serves every size of a batch.
 
 A `Symbol` is an int, so the passes and the builder of kernels compute with it as with any extent; beside its value,
-which is an example, it knows the polynomial that made it. What comes out of planning is then numbers for the example
-and formulas for the rest.
+which is an example, it holds the polynomial of unknowns that gave the value. The result of planning then holds numbers
+for the example and formulas for all other sizes.
 
     n = symbol("n", 10007)         -(-(17 * n) // 64)   is 2658, and ceil(17 n / 64)
 
-Every comparison must hold for the rest too. One that holds for all n >= 2 is known to (17 n > 17); of any other the
-outcome is kept as a condition (`watched`), which whoever uses the formulas checks. Where planning only chooses
-what is likely to be faster, it compares `typical(n)`, and nothing is kept; where it simplifies what it can
-prove, it asks `is_sure`.
+A comparison must have an equal outcome for all sizes in use. If the outcome is certain for all n >= 2 (17 n > 17),
+nothing is recorded; any other outcome is recorded as a condition (`watched`), which the user of the formulas must
+check. Code that only chooses the likely faster of two right ways compares `typical(n)`, which records nothing; code
+that simplifies an expression if it can prove a bound calls `is_sure`.
 
-Different formulas count as different numbers, also where an example makes them equal: a symbol is in no dictionary
-the same key as a plain number.
+Different formulas are different numbers, even if the example makes their values equal: no dictionary takes a symbol
+for a plain number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEAST = 2
 
 
 class _Factor(str):
-    """A quotient or a maximum as its text, which decides what it never is below: `least`."""
+    """A quotient or a maximum, represented by its text; `least` is its lower bound, which follows from the text."""
 
     least: float
 
@@ -41,31 +41,31 @@ class _Factor(str):
         return self
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """The arguments that a copy is made of."""
+        """The arguments for a copy, by `copy` or `pickle`."""
         return str(self), self.least
 
 
 def _least(factor: str) -> float:
-    """The least value of a factor: of a symbol, whose name it is, that of all."""
+    """The least value of a factor; for a factor that is the name of a symbol, that is `LEAST`."""
     return factor.least if isinstance(factor, _Factor) else LEAST
 
 
-#: A product of symbols and quotients, each as often as it is a factor.
+#: The factors of a product of symbols and quotients, repeated for powers, in sorted order.
 Monomial = tuple[str, ...]
-#: Coefficients by monomial; the empty one is the constant.  No coefficient is zero.
+#: A polynomial: coefficients by monomial.  The empty monomial is the constant term.  No coefficient is zero.
 Terms = dict[Monomial, int]
 
 
 class NotSymbolic(Exception):
-    """Something needs the very number."""
+    """Raised by code that needs a concrete number, for which no formula can stand."""
 
 
-#: The facts that comparisons relied on: formula, comparison with zero, outcome.
+#: The comparisons that code relied on: (formula, comparison with zero, outcome).
 Conditions = dict[tuple[str, str, bool], None]
 
 
 class _WatchedHere(threading.local):
-    """Conditions of every `watched` that is going on in this thread; in how many of them equality is one, too."""
+    """The conditions of every open `watched` block of this thread, and the number of blocks with `closely`."""
 
     def __init__(self) -> None:
         self.open: list[Conditions] = []
@@ -77,10 +77,10 @@ _watching = _WatchedHere()
 
 @contextmanager
 def watched(closely: bool = False) -> Iterator[Conditions]:
-    """Collect the conditions that comparisons rely on.
+    """Collect the conditions on which comparisons in the block rely.
 
-    closely   equality with other numbers is one, too: where the code that compares is not the compiler's, which
-              treats no number of at least `LEAST` apart
+    closely   record comparisons by == and !=, too: for code outside the compiler, which may treat a particular number
+              of at least `LEAST` specially, as the compiler never does
     """
     found: Conditions = {}
     before = _watching.open, _watching.closely
@@ -97,23 +97,23 @@ def is_watched() -> bool:
 
 
 def _of_integers(compute: Callable[[Any, Any], Any]) -> Any:
-    """The method of an operator whose other operand is an integer."""
+    """A method for an operator, which returns NotImplemented if the other operand is not an integer."""
     return lambda self, other: compute(self, other) if isinstance(other, int) else NotImplemented
 
 
 def _ordering(comparison: str) -> Any:
-    """The method of a comparison."""
+    """The method for an order comparison such as "<"."""
     return lambda self, other: _ordered(self, other, comparison)
 
 
 class Symbol(int):
-    """See the file's head.  Made by `symbol`, and by arithmetic."""
+    """A symbolic integer; see the head of the file.  Made by `symbol`, and by arithmetic."""
 
     terms: Terms
 
-    # int has no room for more, and equal values are not equal symbols.
+    # Symbols of equal value and different formulas are unequal, so the hash includes the formula.
     def __hash__(self) -> int:
-        return hash((int(self), frozenset(self.terms.items())))  # no dictionary compares it with plain numbers
+        return hash((int(self), frozenset(self.terms.items())))  # differs from the hash of the plain number
 
     def __eq__(self, other: object) -> bool:
         is_same = type(other) is Symbol and int(other) == int(self) and other.terms == self.terms
@@ -156,7 +156,7 @@ class Symbol(int):
         return self.__str__() if not spec else self._refuse()
 
     def __str__(self) -> str:
-        return formula(self) if _watching.closely else self._refuse()  # for messages about what a program does
+        return formula(self) if _watching.closely else self._refuse()  # code outside the compiler prints messages
 
     bit_length = bit_count = _refuse
     __index__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _refuse
@@ -165,7 +165,7 @@ class Symbol(int):
 
 
 class SymbolicFloat(float):
-    """A float that a symbol became: the count of a mean.  Arithmetic on it gives plain floats."""
+    """A symbol converted to a float, such as the count of a mean.  Arithmetic on it gives plain floats."""
 
     count: Symbol
 
@@ -174,7 +174,7 @@ class SymbolicFloat(float):
 
 
 def as_float(x: int) -> float:
-    """The float that a number becomes."""
+    """The number as a float; a `SymbolicFloat` for a symbol."""
     if type(x) is not Symbol:
         return float(x)
     found = SymbolicFloat(x)
@@ -183,12 +183,12 @@ def as_float(x: int) -> float:
 
 
 def as_index(x: Any) -> int:
-    """`operator.index`, which leaves a symbol as it is."""
+    """`operator.index(x)`, or x itself if it is a symbol."""
     return x if type(x) is Symbol else operator.index(x)
 
 
 def symbol(name: str, example: int) -> Symbol:
-    """An unknown of at least `LEAST`."""
+    """A symbol that stands for any number of at least `LEAST`; its value is the example."""
     return _made(example, {(name,): 1})
 
 
@@ -225,7 +225,7 @@ def _product(a: int, b: int) -> Any:
 
 
 def _quotient(a: int, b: int) -> Any:
-    """a // b: exact where every term is a multiple; else a factor of its own."""
+    """a // b: a polynomial if b divides every term of a; else a new factor that holds the quotient as text."""
     value, above, below = int(a) // int(b), _terms(a), _terms(b)
     if len(below) == 1:
         ((monomial, factor),) = below.items()
@@ -237,7 +237,7 @@ def _quotient(a: int, b: int) -> Any:
             terms[rest] = c // factor
         else:
             return _made(value, terms)
-    if all(c < 0 for c in above.values()):  # as in -(-a // b), which rounds up
+    if all(c < 0 for c in above.values()):  # as in -(-a // b), the quotient rounded up
         a = _product(a, -1)
         return _factor(value, f"-(-({_written(a)}) // ({_written(b)}))", -1, 1 if _is_above(a, 0) else 0, b)
     least = _bound(above) // b if type(b) is int else 0
@@ -249,7 +249,7 @@ def _is_above(x: int, least: int) -> bool:
 
 
 def _factor(value: int, text: str, sign: int, least: float, below: int) -> Any:
-    """A quotient, as a factor that is at least `least` where the divisor is positive."""
+    """A quotient as a factor, with the lower bound `least` if the divisor `below` is surely positive."""
     return _made(value, {(_Factor(text, least if _is_above(below, 0) else -math.inf),): sign})
 
 
@@ -268,15 +268,15 @@ def _written(x: int) -> str:
 
 
 def formula(x: int) -> str:
-    """A number as an expression of Python in the names of its symbols."""
+    """The number as a Python expression in the names of its symbols."""
     return _written(x) if type(x) is Symbol else repr(int(x))
 
 
 def _bound(terms: Terms) -> float:
-    """A number that the sum is never below, for any symbols."""
+    """A lower bound of the polynomial, for any values of the symbols."""
     shared = set.intersection(*map(set, terms)) if len(terms) > 1 else ()
     for common in shared:
-        # n m - n is n times m - 1.
+        # n m - n is bounded as n (m - 1).
         least = _least(common)
         rest = _bound({n: c for m, c in terms.items() if (n := _without(m, (common,))) is not None})
         return rest * least if rest >= 0 and least >= 0 else -math.inf
@@ -290,7 +290,7 @@ def _bound(terms: Terms) -> float:
 
 
 def _differs(a: Symbol, b: Any) -> None:
-    """Note as a condition that a is not b, if they are numbers."""
+    """Record the condition that a is not b, if b is a whole number."""
     if hasattr(b, "__int__") and b == b // 1:
         difference = _sum(a, _product(b if type(b) is Symbol else int(b), -1))
         if type(difference) is Symbol:
@@ -307,10 +307,10 @@ _HOLDS: dict[str, Callable[[float], bool]] = {
 
 
 def _compared(difference: Symbol, comparison: str, outcome: bool) -> bool:
-    """Keep the outcome of comparing with 0 as a condition, unless it is certain."""
+    """Return the outcome of a comparison with 0, after recording it as a condition unless it is certain."""
     low, high = _bound(difference.terms), -_bound({m: -c for m, c in difference.terms.items()})
     holds = _HOLDS[comparison]
-    # Of an interval that does not hold 0 inside, either end tells.
+    # If 0 is not inside the interval [low, high], its two ends decide the comparison.
     is_certain = (low >= 0 or high <= 0) and holds(low) == holds(high)
     if not is_certain:
         for found in _watching.open:
@@ -331,12 +331,12 @@ def _ordered(a: Symbol, b: Any, comparison: str) -> bool:
 
 
 def typical(x: int) -> int:
-    """The number, or the example of a symbol: for choices that are right either way."""
+    """The number, or the example of a symbol: for choices where every outcome is right, so no condition is needed."""
     return int(x) if type(x) is Symbol else x
 
 
 def is_sure(a: int, b: int) -> bool:
-    """True if a <= b for any symbols; False where that depends."""
+    """True if a <= b for all values of the symbols; False if that depends on them.  Records no condition."""
     if type(a) is not Symbol and type(b) is not Symbol:
         return a <= b
     terms = _terms(_sum(b, _product(a, -1)))
@@ -344,17 +344,17 @@ def is_sure(a: int, b: int) -> bool:
 
 
 def larger(a: int, b: int) -> int:
-    """The larger of two bounds that hold both; of symbols either will do."""
+    """The larger of two valid lower bounds, by the examples of symbols: since both are valid, either is right."""
     return a if typical(a) >= typical(b) else b
 
 
 def smaller(a: int, b: int) -> int:
-    """The smaller of two bounds that hold both; of symbols either will do."""
+    """The smaller of two valid upper bounds, by the examples of symbols: since both are valid, either is right."""
     return a if typical(a) <= typical(b) else b
 
 
 def most(*numbers: int) -> int:
-    """The largest: a factor of its own where that depends."""
+    """The largest number; a new factor with the text `max(...)` if the symbols decide which one that is."""
     first, *others = numbers
     for x in others:
         if is_sure(first, x):
@@ -367,22 +367,22 @@ def most(*numbers: int) -> int:
 
 
 def whole(x: float) -> int:
-    """The number that a float is."""
+    """The float as an integer: the symbol of a `SymbolicFloat`, else int(x)."""
     return x.count if type(x) is SymbolicFloat else int(x)
 
 
 def evaluated(numbers: Sequence[int], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
-    """A function of these symbols that gives all the numbers at once."""
+    """A function from values of the symbols with these names to the values of all the numbers."""
     return _function(f"({', '.join([*map(formula, numbers), ''])})" if numbers else "()", names)
 
 
 def checked(conditions: Conditions, names: Sequence[str]) -> Callable[..., bool]:
-    """A function of these symbols that tells whether all conditions hold."""
+    """A function from values of the symbols with these names to True if all conditions hold."""
     return _function(holding(conditions), names)
 
 
 def holding(conditions: Conditions) -> str:
-    """An expression of Python that is true where all conditions hold."""
+    """A Python expression that is true if all conditions hold."""
     parts = [f"(({text}) {comparison} 0) is {outcome}" for text, comparison, outcome in conditions]
     return " and ".join(parts) or "True"
 

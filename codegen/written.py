@@ -1,10 +1,10 @@
-"""Functions that are written as text by this library: the one place where text becomes a function.
+"""Generated Python functions: this module has the library's only call of `exec`.
 
     call = defined("call", "def call(x):\\n return x + y", {"y": 2})
 
-Text is written where the shape of a call decides what is done (arguments, fields of a record, formulas of sizes), and a
-loop that interprets that shape at each call was measured to cost more.  Nothing of a user's is ever in it: objects
-are in the environment, under names of ours.
+Text is generated where the form of a call (its arguments, the fields of a record, formulas of sizes) decides the work,
+and a loop over that form at each call was measured to be slower.  The text never contains anything from the user:
+the user's objects are values of the environment, under names that the library chooses.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ from typing import Any
 
 
 def defined(name: str, text: str, env: dict[str, Any]) -> Any:
-    """The function of this name that the text defines.  It sees `env`, but does not stay there, which were a cycle."""
+    """The function of this name that the text defines.  Its globals are `env`, without its own name (a cycle)."""
     exec(text, env)
     return env.pop(name)

@@ -1,6 +1,7 @@
 """Names of other libraries: the error about a missing name says the word here."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,29 @@ def test_a_function_of_another_library_is_answered_with_its_name_here(name):
     assert str(error.value).endswith(elsewhere.OF_FUNCTIONS[name])
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "told"), [(m, *item) for m, names in elsewhere.OF_MODULES.items() for item in names.items()]
+)
+def test_a_function_of_a_module_of_another_library_is_answered_alike(module, name, told):
+    with pytest.raises(AttributeError) as error:
+        getattr(import_module(module), name)
+    assert str(error.value) == f"module {module!r} has no attribute {name!r}: {told}"
+
+
+@pytest.mark.parametrize("home", elsewhere.OF_MODULES)
+def test_a_function_that_is_in_another_of_our_modules_is_found_there(home):
+    module = import_module(home)
+    for name in module.__all__:
+        if not hasattr(ad, name):
+            with pytest.raises(AttributeError, match=rf"attribute '{name}': it is called ad\.\w+\.{name} here$"):
+                getattr(ad, name)
+    with pytest.raises(AttributeError, match=r"no attribute 'arctan2': it is called ad\.arctan2 here$"):
+        _ = module.arctan2
+    for nothing in ("nothing_such", "__wrapped__"):
+        with pytest.raises(AttributeError, match=f"module '{home}' has no attribute '{nothing}'$"):
+            getattr(module, nothing)
+
+
 @pytest.mark.parametrize("name", elsewhere.OF_TENSORS)
 def test_a_method_of_another_library_is_answered_with_its_name_here(name):
     with pytest.raises(AttributeError, match=rf"'Tensor\[float64, 1\]' object has no attribute '{name}': "):
@@ -25,7 +49,8 @@ def test_a_method_of_another_library_is_answered_with_its_name_here(name):
 
 
 def test_what_is_advised_is_there():
-    told = " ".join([*elsewhere.OF_FUNCTIONS.values(), *elsewhere.OF_TENSORS.values()])
+    tables = elsewhere.OF_FUNCTIONS, elsewhere.OF_TENSORS, *elsewhere.OF_MODULES.values()
+    told = " ".join([words for table in tables for words in table.values()])
     for path in re.findall(r"\bad\.([\w.]*\w)", told):
         found = ad
         for part in path.split("."):

@@ -1,12 +1,12 @@
-"""Make the polynomials of the elementary functions: writes codegen/emit/math/coefficients.py.
+"""Make the polynomials of the elementary functions, the file codegen/emit/math/coefficients.py.
 
-    python tools/fit_elementary.py            prints the file, with the error of each fit beside it
-    python tools/fit_elementary.py --write    writes it
+    python tools/fit_elementary.py            prints the file, and the error of each fit to stderr
+    python tools/fit_elementary.py --write    writes the file
 
-Each polynomial is the weighted least-squares fit of its function at Chebyshev nodes, which is
-within a factor of two of the best there is.  Coefficients are rounded to their type one by one
-from the lowest, and the others fitted again each time, so that the rounding of one is made good
-by those after it.  Needs mpmath; takes some ten seconds.
+Each polynomial is the weighted least-squares fit of its function at Chebyshev nodes, whose error is
+within a factor of two of the smallest possible.  Coefficients are rounded to their type one by one
+from the lowest, and the others are fitted again each time, so that later coefficients compensate for
+the rounding of earlier ones.  Needs mpmath; takes about ten seconds.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Real = Callable[[mpf], mpf]
 
 @dataclass(frozen=True)
 class Fit:
-    """target(x) ~ sum c[k] x**k on [low, high], the error times weight(x) being small.
+    """A fit target(x) ~ sum c[k] x**k on [low, high], which minimises the error times weight(x).
 
-    The weights make errors relative to the value of the whole function.
+    The weights make errors relative to the value of the function that the polynomial is a part of.
     """
 
     name: str
@@ -61,32 +61,32 @@ def coefficients(fit: Fit) -> tuple[list[float], float]:
 
 
 def told(fit: Fit) -> list[str]:
-    """The lines of a polynomial in the file."""
+    """The lines of a polynomial in the generated file; prints its error to stderr."""
     values, error = coefficients(fit)
     print(f"{fit.name:12} degree {fit.degree:2}  2^{error:.1f}", file=sys.stderr)
     return ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = ({', '.join(map(repr, values))})"]
 
 
 def written(text: str, target: Path) -> None:
-    """Write the file with `--write`, else print it."""
+    """Write the file if `--write` is given, else print it."""
     if "--write" in sys.argv[1:]:
         target.write_text(text, encoding="utf-8")
     else:
         print(text)
 
 
-# ---- what is fitted -------------------------------------------------------------------------------
+# ---- the fits -------------------------------------------------------------------------------------
 
 LN2 = mp.log(2)
 SQRT_HALF = mp.sqrt(mpf(1) / 2)
-#: Reduced arguments overstep their bound by the rounding of the quotient.
+#: A factor for bounds, since reduced arguments can exceed their bound by the rounding of the quotient.
 SLACK = mpf("1.002")
 EXP_BOUND = LN2 / 2 * SLACK
 LOG_BOUND = (3 - 2 * mp.sqrt(2)) ** 2 * SLACK  # of s*s, where s = (m - 1) / (m + 1)
-# Far from 0 the quotient by pi/2, and so the choice of the quarter, is less exact.
+# For large arguments the quotient by pi/2 is less exact, so the reduced argument can exceed pi/4 by more.
 QUARTER = (mp.pi / 4 * mpf("1.02")) ** 2
 ATAN_BOUND = (mp.sqrt(2) - 1) ** 2 * SLACK
-TINY = mpf("1e-20")  # where a quotient has a removable singularity
+TINY = mpf("1e-20")  # the bound in place of 0 for quotients with a removable singularity there
 
 
 def exp_rest(r: mpf) -> mpf:
@@ -134,11 +134,11 @@ def atan_rest(z: mpf) -> mpf:
     return (mp.atan(t) / t - 1) / z
 
 
-BELL_BOUND = mpf(12) / 128 * mpf("1.002")  # what erf has beyond a point, times the sum of both
+BELL_BOUND = mpf(12) / 128 * mpf("1.002")  # u = (x - c) (x + c), where |x - c| <= 1/128, x + c <= 12
 
 
 def fits() -> list[Fit]:
-    """All of them, in the order of the file."""
+    """All fits, in the order of the generated file."""
     found: list[Fit] = []
 
     def both(name: str, says: str, target: Real, weight: Real, low, high, degree: int, degree_single: int) -> None:

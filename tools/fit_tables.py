@@ -1,10 +1,10 @@
-"""Make the tables of the elementary functions for machines that look up in registers: codegen/emit/math/tables.py.
+"""Make the tables of elementary functions for machines with table lookup in registers: codegen/emit/math/tables.py.
 
-    python tools/fit_tables.py            prints the file, with the largest error of each beside it
-    python tools/fit_tables.py --write    writes it
+    python tools/fit_tables.py            prints the file, and the error of each fit to stderr
+    python tools/fit_tables.py --write    writes the file
 
-A table holds one coefficient of each of 16 (f64) or 32 (f32) polynomials, which together cover a range.
-They are fitted as those of `fit_elementary`.
+A table holds one coefficient for each of 16 (f64) or 32 (f32) parts of a function's range.
+Polynomials are fitted as in `fit_elementary`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ def rounded(x: mpf, single: bool) -> float:
     return float(np.float32(float(x))) if single else float(x)
 
 
-#: Entries, the degree, and for each base the last bit of the first part: that of log_b(2) in `math.log`, so that
-#: whole multiples of that and the entries add up exactly.
+#: For logarithms: the number of entries, the degree, and for each base the last bit of an entry's first part.  It is
+#: the last bit of log_b(2) in `math.log`, so that whole multiples of log_b(2) and the first parts add up exactly.
 LOG = {"F64": (16, 10, {"E": 42, "2": 42, "10": 42}), "F32": (32, 3, {"E": 17, "2": 16, "10": 14})}
-#: Entries on either side of 1 that are 1: their logarithm is all series, and the others' has no cancellation.
+#: The number of entries on each side of 1 that are 1: there the series gives the whole logarithm, without cancellation.
 NEAR = {"F64": 2, "F32": 2}
 BASES = {"E": mp.e, "2": mpf(2), "10": mpf(10)}
 
 
 def inverse(suffix: str, number: int) -> float:
-    """1 / the centre of the mantissas, from 3/4 to 3/2, whose first bits are this number; 1 next to 1 on both sides."""
+    """1 / the centre of the mantissas, from 3/4 to 3/2, whose first bits are this number; 1 for entries next to 1."""
     count = LOG[suffix][0]
     if number < NEAR[suffix] or number >= count - NEAR[suffix]:
         return 1.0
@@ -41,7 +41,7 @@ def inverse(suffix: str, number: int) -> float:
 
 
 def logarithm(suffix: str, base: str, number: int) -> tuple[float, float]:
-    """-log(inverse) to a base, in two parts."""
+    """-log(inverse) to a base, as the sum of two floats."""
     bits = LOG[suffix][2][base]
     exact = -mp.log(mpf(inverse(suffix, number)), BASES[base])
     first = float(mp.nint(mp.ldexp(exact, bits)) / mpf(2) ** bits)
@@ -69,15 +69,15 @@ def logarithms() -> list[str]:
     return lines
 
 
-#: For pow: entries; the degrees of the logarithm's tail and of the power of two; as LOG the last bit of the first part.
+#: For pow: number of entries; degrees of the logarithm's tail and of the power of two; last bit of an entry as in LOG.
 POW = {"F64": (16, 10, 5, 42), "F32": (32, 2, 2, 16)}
 MANTISSA = {"F64": 52, "F32": 23}
 
 
 def factor(suffix: str, number: int) -> float:
-    """The short number next to count / number for which m * it - 1 is a float, for all m that round to number / count.
+    """A number f of few bits near count / number for which m * f - 1 is exact for all m that round to number / count.
 
-    Of those the one that gives the smallest.  Mantissas are in [3/4, 3/2).
+    The one with the smallest abs(m * f - 1) is chosen.  Mantissas m are in [3/4, 3/2).
     """
     count = POW[suffix][0]
     low, high = max(number - 0.5, 0.75 * count) / count, min(number + 0.5, 1.5 * count) / count
@@ -92,7 +92,7 @@ def factor(suffix: str, number: int) -> float:
 
 
 def factors(suffix: str) -> list[float]:
-    """By the last bits of the number."""
+    """The factors of all numbers, at the position that the last bits of each number give."""
     count = POW[suffix][0]
     found = [1.0] * count
     for number in range(3 * count // 4, 3 * count // 2 + 1):
@@ -101,14 +101,14 @@ def factors(suffix: str) -> list[float]:
 
 
 def log2_parts(suffix: str, inverse: float) -> tuple[float, float]:
-    """-log2(inverse) in two parts, the first as short as POW says."""
+    """-log2(inverse) as the sum of two floats, the first with the last bit that `POW` gives."""
     exact, bits = -mp.log(mpf(inverse), 2), POW[suffix][3]
     first = float(mp.nint(mp.ldexp(exact, bits)) / mpf(2) ** bits)
     return first, rounded(exact - mpf(first), suffix == "F32")
 
 
 def root_parts(suffix: str, number: int) -> tuple[float, float]:
-    """2**(number / count), and what it lacks for that, relative to it."""
+    """2**(number / count) rounded to a float, and the relative error of that float."""
     exact = mpf(2) ** (mpf(number) / POW[suffix][0])
     first = rounded(exact, suffix == "F32")
     return first, rounded(exact / mpf(first) - 1, suffix == "F32")
@@ -142,7 +142,7 @@ def powers() -> list[str]:
     return lines
 
 
-#: For exp: the degree of what follows 1 + r, where the powers of two are those of `POW`.
+#: For exp: the degree of the polynomial after 1 + r.  The powers of two come from the tables of `POW`.
 EXP = {"F64": 4, "F32": 1}
 
 

@@ -1,9 +1,9 @@
-"""Measures of one call: how many roads it takes, how deep it goes, how much of the library it enters.
+"""Measures of one call: the number of its roads, the depth of its call stack, the functions and files it enters.
 
     python tools/roads.py        print each measure as JSON (tools/scoreboard.py shows it beside the committed one)
 
-A road is the set of functions of the library that a call enters; a call that is made again and again should soon enter
-the same ones each time.  Native code is not seen: the road is what Python does around it.
+A road is the set of the library's Python functions that a call enters.  A repeated call should soon enter the same
+functions each time, so a small number of roads is good.  Native code is not seen by these measures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import FrameType
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
-os.environ["AUTODIFF_CACHE"] = "0"  # all is new, in each process
+os.environ["AUTODIFF_CACHE"] = "0"  # no code comes from disk, so each process compiles its programs anew
 
 import numpy as np  # noqa: E402  the settings above come first
 
@@ -26,12 +26,12 @@ import autodiff as ad  # noqa: E402  the settings above come first
 
 OURS = (f"{ROOT}/autodiff/", f"{ROOT}/codegen/", "<string>")
 TIMES = 40
-#: After these calls there is a rest: code that is compiled in the background becomes ready.
+#: The calls after which the measurement pauses, so that code compiled in the background becomes ready.
 RESTS, REST_S = (8, 16, 24), 0.6
 
 
 class Entered:
-    """The functions of the library that a call entered, up to one of the name `until`."""
+    """The library's functions that a call enters, up to the first one of the name `until`."""
 
     def __init__(self, call: Callable[[], object], until: str = "") -> None:
         self.functions: set[tuple[str, str]] = set()
@@ -63,7 +63,7 @@ class Entered:
 
 
 def roads(call: Callable[[], object]) -> int:
-    """The number of different roads that the same call takes in a row."""
+    """The number of different roads of a call that is repeated `TIMES` times."""
     seen = set()
     for i in range(TIMES):
         seen.add(frozenset(Entered(call).functions))
@@ -78,7 +78,7 @@ V = np.arange(6.0)
 
 
 def of_tensor(loss: Callable) -> Callable[[], None]:
-    """A backward of `loss` at a tensor, whose gradient is dropped."""
+    """A call that runs backward of `loss` at a tensor, then drops the gradient."""
     x = ad.tensor(np.arange(5.0), requires_grad=True)
 
     def call() -> None:
@@ -107,7 +107,7 @@ def second_order(x):
 
 
 def lengths() -> Callable[[], None]:
-    """A recording of another length at each call, of five."""
+    """A call that makes recordings of five different lengths in turn."""
     count = iter(range(10**9))
 
     def loss(x):
@@ -119,7 +119,7 @@ def lengths() -> Callable[[], None]:
 
 
 def sizes() -> Callable[[], None]:
-    """Data of another size at each call, of seven."""
+    """A call with data of seven different sizes in turn."""
     count, data, w = iter(range(10**9)), np.arange(100.0), ad.tensor(1.5, requires_grad=True)
 
     def call() -> None:
@@ -130,7 +130,7 @@ def sizes() -> Callable[[], None]:
 
 
 def custom() -> Callable[[], None]:
-    """A chain of two calls of a user's function with a rule."""
+    """A call with a chain of two calls of a user's function that has a custom rule."""
 
     @ad.function
     def square(y): ...
@@ -153,9 +153,9 @@ def applied(f: Callable, *args: object) -> Callable[[], object]:
 
 
 def figures() -> dict[str, int]:
-    """The measures by name, less being better in each.
+    """The measures by name; smaller is better for each.
 
-    Names of operations differ between the calls, so that each program is new in its turn.
+    The calls use different operations, so that the program of each call is new.
     """
     tensor = ad.tensor(V, requires_grad=True)
     before = Entered(of_tensor(lambda x: (ad.exp(x) * x).sum()), until="compile_graph")

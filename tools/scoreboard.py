@@ -1,11 +1,11 @@
-"""Measures of the source: how much there is, and how much of what makes it hard to work in; and of calls (roads.py).
+"""Measures of the source: its size, and counts of patterns that make it hard to work in; and of calls (roads.py).
 
     python tools/scoreboard.py            print each measure beside the committed one
-    python tools/scoreboard.py --check    the same; exit code 1 if one of them got worse (`make lint` runs this)
-    python tools/scoreboard.py --write    commit to the present figures: write tools/scoreboard.json
+    python tools/scoreboard.py --check    print them; exit code 1 if a measure got worse (`make lint` runs this)
+    python tools/scoreboard.py --write    write the present figures to tools/scoreboard.json, to be committed
 
-Less is better in each.  A change that makes a figure worse has to take something else away, or to say in its commit
-message why the new figure is right, and write it.
+Smaller is better for each.  A change that makes a figure worse has to remove something else, or to explain in its
+commit message why the new figure is right, and write it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ COMMITTED = Path(__file__).with_suffix(".json")
 ROADS = Path(__file__).with_name("roads.py")
 PACKAGES = ("autodiff", "codegen")
 
-#: The files between a user's call and the compiler, which the house is rebuilt around.
+#: The files between a user's call and the compiler: the core of the library.
 SPINE = re.compile(
     r"autodiff/(tape|transforms|custom|control|dispatch)/|autodiff/(jit|entry|entering)\.py"
     r"|codegen/runtime/(record|check|answer|commit|launch|native|entered|template)\w*\.py"
 )
-#: The two rooms whose business it is to write LLVM's text.
+#: The two packages whose task is to write LLVM IR text.
 EMITTERS = ("codegen/emit/", "codegen/native/")
 LLVM_LINE = re.compile(r'\s*(%[\w.$"]+ = |br (i1|label)|store |ret |call |define |declare |@[\w.]+ = |[\w.]+:$)')
 TABLE = re.compile(r"\bLRU\(|@cache\b|@lru_cache|@functools\.(lru_)?cache\b")
@@ -64,7 +64,7 @@ class Source:
 
     @property
     def llvm_lines(self) -> int:
-        """Lines of LLVM's text in strings; a string with fewer than three is something else."""
+        """The number of lines of LLVM IR in strings; a string with fewer than three such lines does not count."""
         texts = [n.value for n in self.nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
         found = [sum(bool(LLVM_LINE.match(line)) for line in text.splitlines()) for text in texts]
         return sum(n for n in found if n >= 3)
@@ -75,7 +75,7 @@ class Source:
 
     @property
     def walks(self) -> int:
-        """Functions that walk a graph by a stack of their own."""
+        """The number of functions that walk a graph with an explicit stack."""
         lines = self.text.splitlines()
         functions = [n for n in self.nodes if isinstance(n, ast.FunctionDef)]
         return sum(bool(WALK.search("\n".join(lines[f.lineno - 1 : f.end_lineno]))) for f in functions)
@@ -86,12 +86,12 @@ class Source:
 
     @property
     def clauses(self) -> int:
-        """Docstrings whose first words are no noun and no imperative."""
+        """The number of docstrings that begin with a subordinate clause."""
         documented = [n for n in self.nodes if isinstance(n, (ast.FunctionDef, ast.ClassDef, ast.Module))]
         return sum(bool(CLAUSE.match(ast.get_docstring(n) or "")) for n in documented)
 
     def imports(self, known: set[str]) -> Iterator[str]:
-        """The files of ours that this one imports anywhere in it, but for type checkers only."""
+        """The library's modules that this file imports, at any place but under TYPE_CHECKING."""
         package = self.module if self.path.endswith("__init__.py") else self.module.rpartition(".")[0]
         skipped = {
             id(inner)
@@ -115,14 +115,14 @@ class Source:
 
 
 def _named_modules(n: ast.AST) -> list[ast.Constant]:
-    """The module in `later("codegen.runtime.entered")` or `imported("...")`: an import that is put off."""
+    """The module named in a delayed import: `later("codegen.runtime.entered")` or `imported("...")`."""
     if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ("later", "imported"):
         return [a for a in n.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
     return []
 
 
 def cycles(edges: dict[str, set[str]]) -> int:
-    """Sets of more than one file that import each other, directly or by others (Tarjan's components)."""
+    """The number of sets of several files that import each other, directly or indirectly (Tarjan's components)."""
     number: dict[str, int] = {}
     low: dict[str, int] = {}
     path: list[str] = []
@@ -150,14 +150,14 @@ def cycles(edges: dict[str, set[str]]) -> int:
 
 
 class Board:
-    """All measures."""
+    """The measures of the source."""
 
     @cached_property
     def sources(self) -> list[Source]:
         return [Source(p) for package in PACKAGES for p in sorted((ROOT / package).rglob("*.py"))]
 
     def figures(self) -> dict[str, int]:
-        """The measures by name, less being better in each."""
+        """The measures by name; smaller is better for each."""
         sources = self.sources
         named = Counter(name for s in sources for name in s.classes)
         known = {s.module for s in sources}
@@ -182,7 +182,7 @@ class Board:
         }
 
     def _inside(self) -> int:
-        """Test functions in files that import more than the public names, of each thousand."""
+        """The number, per thousand tests, of tests in files that import more than the public names."""
         inside = total = 0
         for path in sorted((ROOT / "tests").rglob("test_*.py")):
             nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
@@ -195,7 +195,7 @@ class Board:
 
 
 def of_calls(committed: dict[str, int]) -> dict[str, int]:
-    """The measures of roads.py.  A busy machine may add a road: what seems worse is looked at again."""
+    """The measures of roads.py.  A busy machine may add a road, so up to three runs are made while one seems worse."""
     found: dict[str, int] = {}
     for _ in range(3):
         told = subprocess.run([sys.executable, ROADS], stdout=subprocess.PIPE, check=True, text=True).stdout

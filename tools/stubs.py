@@ -1,17 +1,17 @@
-"""Stubs for type checkers and editors, made from the declarations of the operations.
+"""Make stubs for type checkers and editors from the declarations of the operations.
 
     python tools/stubs.py            write autodiff/*.pyi
-    python tools/stubs.py --check    say which of them differ from what would be written (exit code 1)
+    python tools/stubs.py --check    write nothing; name the stubs that would change (exit code 1)
 
     autodiff/__init__.pyi     tools/face.pyi.in, which is written by hand, and the operations, methods and operators
     autodiff/linalg.pyi ...   the operations of linalg (with tools/linalg.pyi.in), fft, special and random
 
-An operation's parameters, their order and their defaults are those of its signature (`inspect.signature`).  Types come
-from annotations of its declaration; a parameter without one has the type that its name has everywhere (`_NAMES`), or
-that follows from its default; a result without one is a Tensor.  `tests/test_type_checkers.py` runs this again.
+An operation's parameters, their order and their defaults come from its signature (`inspect.signature`).  Types come
+from the annotations of its declaration.  The type of a parameter without annotation follows from its name (`_NAMES`) or
+its default; a result without annotation is a Tensor.  `tests/test_type_checkers.py` runs this tool.
 
-Editors show the documentation that stands in the source under the same name.  What no `def` of the source names, such
-as `exp = unary(...)` and the methods of tensors, has its first line here.
+Editors show the docstring of the `def` of the same name in the source.  Functions without such a `def`, for example
+`exp = unary(...)` and the methods of tensors, get the first line of their docstring in the stub.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from autodiff.ops.operators import BINARY, COMPARISONS, METHODS, PREFIX  # noqa:
 
 INDEX, INDICES, OPERAND, DTYPE = "SupportsIndex", "_Axes", "_ArrayLike", "DTypeLike"
 
-#: The names of parameters by what they stand for everywhere; `| None` is added where that is a default.
+#: The names of parameters by their type, which is equal in all functions; `| None` is added if None is the default.
 _NAMES = {
     OPERAND: "A a append atol aweights b bins condition data default dx element f fill_value fp fweights g indices "
     "initial key left like logits lower m max maxval mean min minval nan neginf p period posinf prepend q "
@@ -60,14 +60,14 @@ _NAMES = {
     "Any": "constant_values end_values operands pad_width stat_length",
 }
 BY_NAME = {name: what for what, names in _NAMES.items() for name in names.split()}
-#: Functions that go along several axes at once; others go along one.
+#: The functions whose `axis` may be several axes; for all other functions it is one axis.
 _SEVERAL = (
     "all amax amin any average count_nonzero expand_dims flip gradient log_softmax logsumexp max mean median min "
     "nanmax nanmean nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar norm percentile prod ptp "
     "quantile roll softmax squeeze std sum var vector_norm"
 )
 ALONG_SEVERAL = frozenset(_SEVERAL.split())
-#: Parameters whose name means something else than elsewhere, by function.
+#: The types of parameters whose name has another meaning in this function than elsewhere.
 BY_FUNCTION = {
     ("add_at", "key"): "Any",
     ("broadcast_arrays", "tensors"): OPERAND,
@@ -91,11 +91,11 @@ _NOTE = "# Made by tools/stubs.py from tools/{} and the declarations in autodiff
 
 
 def type_of(function: str, p: inspect.Parameter) -> str:
-    """The type of a parameter, as it stands in a stub."""
+    """The type of a parameter, as text for a stub."""
     written = p.annotation if isinstance(p.annotation, str) else ""
     if written and written != "Any":
         return _outside(written)
-    if p.name == "like" and p.default is None:  # NumPy's: the library that makes the array
+    if p.name == "like" and p.default is None:  # NumPy's parameter for the library that makes the array
         return "None"
     if isinstance(p.default, bool) and p.name != "where":
         found = "bool"
@@ -113,7 +113,7 @@ def type_of(function: str, p: inspect.Parameter) -> str:
 
 
 def _outside(annotation: str) -> str:
-    """An annotation of a declaration by the names of a stub."""
+    """An annotation of a declaration, in the names that stubs use."""
     return annotation.replace("np.ndarray", "NDArray[Any]")
 
 
@@ -126,7 +126,7 @@ def _default(value: Any) -> str:
 
 
 def parameters(function: str, given: list[inspect.Parameter], first: str = "") -> str:
-    """The parameters between parentheses."""
+    """The text of a parameter list, without the parentheses."""
     parts = [first] if first else []
     has_star = False
     for p in given:
@@ -140,14 +140,14 @@ def parameters(function: str, given: list[inspect.Parameter], first: str = "") -
 
 
 def result_of(function: Callable[..., Any]) -> str:
-    """The type of the result: Tensor, unless the declaration says another."""
+    """The type of the result: Tensor, unless the declaration has another annotation."""
     declared = getattr(function, "__wrapped__", function)
     written = declared.__annotations__.get("return", "Tensor")
     return f"_{written}" if written.endswith("Result") else _outside(written)
 
 
 def named_tuples(space: ModuleType) -> Iterator[str]:
-    """The named tuples that functions of a module return."""
+    """The lines of the named tuples that functions of a module return."""
     for name in space.__all__:
         module = sys.modules[getattr(getattr(space, name), "__module__", "")]
         for result, cls in vars(module).items():
@@ -160,12 +160,12 @@ def named_tuples(space: ModuleType) -> Iterator[str]:
 
 
 def summary(function: Callable[..., Any]) -> str:
-    """The first line of the documentation."""
+    """The first line of a function's docstring."""
     return (inspect.getdoc(function) or "").partition("\n")[0].replace("\\", "\\\\").rstrip()
 
 
 def _definition(head: str, doc: str, indent: str = "") -> list[str]:
-    """The lines of a `def` with its documentation; wrapped where it is longer than a line may be."""
+    """The lines of a `def` with its documentation, wrapped if it is longer than a line may be."""
     if len(f"{indent}{head} ...") > 120:
         start, _, rest = head.partition("(")
         inner, _, end = rest.rpartition(")")
@@ -175,14 +175,14 @@ def _definition(head: str, doc: str, indent: str = "") -> list[str]:
         lines = [f"{indent}{start}(", *body, f"{indent}){end}"]
     else:
         lines = [indent + head]
-    while len(f'{indent}    """{doc}"""') > 120:  # what stands behind: shapes, and what is to be known of them
+    while len(f'{indent}    """{doc}"""') > 120:  # drop the parts after three spaces: shapes and notes on them
         doc = doc.rpartition("   ")[0].rstrip()
     lines[-1] += "" if doc else " ..."
     return [*lines, f'{indent}    """{doc}"""'] if doc else lines
 
 
 def _split(parameters: str) -> list[str]:
-    """Parameters taken apart at the commas between them."""
+    """The parameters in a list, split at the commas between them."""
     parts, depth, start = [], 0, 0
     for i, letter in enumerate(parameters):
         depth += (letter in "([") - (letter in ")]")
@@ -193,11 +193,11 @@ def _split(parameters: str) -> list[str]:
 
 
 def operation(name: str, function: Callable[..., Any]) -> list[str]:
-    """A public function as a stub: of a generic one, with its methods."""
+    """The stub of a public function; a generic one is marked, since it has methods."""
     given = list(inspect.signature(function).parameters.values())
     head = f"def {name}({parameters(function.__name__.rstrip('_'), given)}) -> {result_of(function)}:"
     marks = ["@_operation"] if isinstance(function, Function) else []
-    # Others are documented where they are written, and editors look there.
+    # Functions of other modules have docstrings in the source, which editors find.
     return [*marks, *_definition(head, summary(function) if function.__module__ == "autodiff" else "")]
 
 
@@ -205,7 +205,7 @@ def operation(name: str, function: Callable[..., Any]) -> list[str]:
 
 
 def operations(names: list[str], space: ModuleType) -> Iterator[str]:
-    """All functions of a module; a second name of one is an assignment."""
+    """The stubs of all functions of a module; a second name of a function is an assignment."""
     found: dict[int, str] = {}
     for name in sorted(names, key=lambda n: (getattr(getattr(space, n), "__name__", n).rstrip("_") != n, n)):
         function = getattr(space, name)
@@ -217,7 +217,7 @@ def operations(names: list[str], space: ModuleType) -> Iterator[str]:
 
 
 def methods() -> Iterator[str]:
-    """The methods of tensors, apart from those that Python calls."""
+    """The stubs of the methods and properties of tensors, without double-underscore methods."""
     for name, (function, gathers) in sorted(METHODS.items()):
         if name.startswith("__"):
             continue
@@ -235,7 +235,7 @@ def methods() -> Iterator[str]:
 
 
 def operators(result: str = "Tensor", other: str = "_Other") -> Iterator[str]:
-    """Python's operators on tensors."""
+    """The stubs of Python's operators on tensors."""
     for name in BINARY:
         for mark in ("", "r", *(("i",) if result == "Tensor" else ())):
             yield f"    def __{mark}{name}__(self, other: {other}, /) -> {result}: ..."
@@ -247,7 +247,7 @@ def operators(result: str = "Tensor", other: str = "_Other") -> Iterator[str]:
 
 
 def abstract() -> Iterator[str]:
-    """Attributes of all tensors, a user's own among them: nothing is known of the results."""
+    """The attributes that all tensors have, also tensor classes of a user, with results of type Any."""
     for name in sorted({"T", "imag", "mT", "real", *METHODS}):
         if not name.startswith("__"):
             yield f"    {name}: Any"
@@ -258,7 +258,7 @@ def abstract() -> Iterator[str]:
 
 
 def filled(template: Path, made: dict[str, Iterator[str]]) -> str:
-    """A template with the lines that stand for its marks, and without its own first comment."""
+    """The text of a template, with each mark replaced by the generated lines, and without its first comment."""
     lines: list[str] = []
     for line in template.read_text(encoding="utf-8").splitlines():
         lines += made.get(line, [line])
@@ -267,14 +267,14 @@ def filled(template: Path, made: dict[str, Iterator[str]]) -> str:
 
 
 def names_in(template: Path) -> set[str]:
-    """The names that a template itself defines or imports."""
+    """The names that a template defines or imports."""
     text = template.read_text(encoding="utf-8")
     found = re.findall(r"^(?:def|class) (\w+)|^(\w+)(?:: | = )|^(?:from .*)?import .* as (\w+)$", text, re.M)
     return {name for group in found for name in group if name}
 
 
 def face() -> str:
-    """autodiff/__init__.pyi."""
+    """The text of autodiff/__init__.pyi."""
     names = [name for name in ad.__all__ if name not in names_in(_FACE)]
     return filled(_FACE, {
         "#: operations": operations(names, ad),
@@ -285,7 +285,7 @@ def face() -> str:
 
 
 def space(name: str) -> str:
-    """autodiff/<name>.pyi."""
+    """The text of autodiff/<name>.pyi."""
     module = SPACES[name]
     template = ROOT / "tools" / f"{name}.pyi.in"
     template = template if template.exists() else _SPACE
@@ -301,7 +301,7 @@ def space(name: str) -> str:
 
 
 def imports(text: str) -> Iterator[str]:
-    """The imports that a stub needs."""
+    """The lines that import the names which a stub uses."""
     sources: dict[str, tuple[str, ...]] = {
         "collections.abc": ("Sequence",),
         "typing": ("SupportsIndex",),
@@ -325,7 +325,7 @@ def files() -> dict[Path, str]:
 
 
 def main() -> int:
-    """Write the stubs, or compare them."""
+    """Write the stubs, or compare them with the files."""
     options = argparse.ArgumentParser(description="stubs for type checkers, from the declarations of operations")
     options.add_argument("--check", action="store_true", help="write nothing; exit code 1 if a stub would change")
     check = options.parse_args().check

@@ -1,7 +1,7 @@
 """The command line: `autodiff`, also `python -m autodiff`.
 
-Every command takes --json.  Text goes to stdout and is the same in every run; what is wrong goes to stderr as one
-message, with an exit code that is not zero (2 for a command line that makes no sense).
+Every command takes --json.  Text goes to stdout and is the same in every run.  An error goes to stderr as one message,
+with an exit code that is not zero (2 for a wrong command line).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .running import bench, cache, demo, doctor
 
 __all__ = ["app", "main"]
 
-# The order in which help lists them.
+# `--help` lists the commands in this order.
 for _command in (demo, inspect_, explain, profile, export, rules, check, cache, bench, doctor):
     app.command(_command.__name__.rstrip("_"))(reported(_command))
 
 
 def main() -> None:
-    """Entry of the console command: what nobody has foreseen is one message, too."""
+    """The entry of the console command.  It reports unexpected exceptions as one message, too."""
     if sys.stdout is None:
         sys.exit("Error: standard output is closed")
     try:
@@ -38,13 +38,13 @@ def main() -> None:
         if config.full_tracebacks:
             raise
         _tell(error)
-        with suppress(OSError):  # else Python writes what is left in the buffer when it ends, and says that it cannot
+        with suppress(OSError):  # or Python writes the rest of its buffer when it exits, and reports that this fails
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
 
 
 def _tell(error: Exception) -> None:
-    """Say on stderr what went wrong.  Nothing of a reader that has gone, as in `autodiff rules exp | head -1`."""
+    """Report an error on stderr.  A closed pipe, as in `autodiff rules exp | head -1`, is not reported."""
     if isinstance(error, OSError):
         if error.errno == errno.EPIPE:
             return

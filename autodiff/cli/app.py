@@ -1,4 +1,4 @@
-"""The application that commands are added to, and how they speak: text or JSON, errors as one message."""
+"""The application that commands are added to, and its output: text or JSON, errors as one message."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _options(
 def say(data: Any, text: str, as_json: bool, output: str = "", kind: str = "") -> None:
     """Print the data as JSON, or the text; or write it to a file.
 
-    kind   the language of the text, which is coloured where a person looks
+    kind   the language of the text, which is coloured on a terminal
     """
     told = json.dumps(data, indent=2) if as_json else text
     if output:
@@ -67,7 +67,7 @@ def reported(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except Error as error:
-            # The caller is the command line, which is no place in a program.
+            # The command line made the call, so there is no line of a program to name.
             text = str(error).replace("\n  called at an unknown place", "")
             typer.echo(f"{type(error).__name__}: {text}", err=True)
             raise typer.Exit(1) from None
@@ -77,9 +77,9 @@ def reported(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def user_errors(file: str) -> Iterator[None]:
-    """Turn an exception of the user's own code into an Error that says its line in the file.
+    """Turn an exception of the user's code into an Error that names its line in the file.
 
-    What it prints goes to stderr.
+    The output of that code goes to stderr.
     """
     try:
         with redirect_stdout(sys.stderr):

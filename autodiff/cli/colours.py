@@ -1,4 +1,4 @@
-"""Texts of stages in colour, for a terminal."""
+"""Coloured texts of stages, for a terminal."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rich.syntax import Syntax
 from rich.text import Text
 from rich.theme import Theme
 
-#: Stages that are in a language which the highlighter knows.
+#: The stages in a language that the highlighter knows, with its name there.
 _LANGUAGES = {"llvm": "llvm", "llvm-opt": "llvm", "asm": "gas", "diff": "diff"}
 
 
 class _ColouredGraph(RegexHighlighter):
-    """Graphs, tapes, fused programs and MLIR."""
+    """The highlighter of graphs, tapes, fused programs and MLIR."""
 
     base_style = "stage."
     highlights = [  # noqa: RUF012  as the base class has it

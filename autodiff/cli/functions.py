@@ -1,7 +1,7 @@
 """Commands on functions and scripts.
 
-    check, export      the derivatives of one function, tried or written out
-    explain, profile   a script is run, and what the library did for it is said
+    check, export      check the derivatives of one function; write its value and gradient as files for C
+    explain, profile   run a script, and report why programs were compiled anew; report where its time went
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def check(
 
 
 def _random(x: Any, rng: np.random.Generator, low: float, high: float) -> Any:
-    """An array for an aval (or for the zeros that stand for one in a structured value)."""
+    """A random array in place of an aval, or of the zeros that stand for one in a structured value."""
     if not isinstance(x, (Aval, np.ndarray)):
         return x
     if x.dtype.kind == "c":
@@ -109,7 +109,7 @@ _ARGUMENTS = typer.Argument(None, help="What the script finds in sys.argv.", sho
 
 
 def explain(file: str = _SCRIPT, arguments: list[str] = _ARGUMENTS, as_json: bool = AsJson) -> None:
-    """Run a script, and say why each of its programs was recorded or compiled anew, with its line."""
+    """Run a script, and report why each of its programs was recorded or compiled anew, with its line."""
     clear_cache()
     forget()
     before = cache_info()
@@ -129,7 +129,7 @@ def profile(
     top: int = typer.Option(12, min=1, help="Rows of each table."),
     as_json: bool = AsJson,
 ) -> None:
-    """Run a script, and say where its time went: by phase, kernel, line and rule, beside this machine's limits."""
+    """Run a script, and report where its time went: by phase, kernel, line and rule, beside this machine's limits."""
     is_file(file)
     for path in filter(None, (trace, roofline)):
         if not Path(path).absolute().parent.is_dir():

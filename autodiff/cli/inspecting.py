@@ -1,4 +1,4 @@
-"""`autodiff inspect`: every stage of a function, or of the graphs that a script compiled."""
+"""`autodiff inspect`: each stage of a function, or of a graph that a script compiled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .targets import called, parse_argnums, run_script
 
 _DIFF = typer.Option(("", ""), metavar="STAGE STAGE", help="Two stages to compare.", show_default=False)
 
-#: As many avals as a line of the list of graphs shows.
+#: The most avals that a line of the list of graphs shows.
 _SHOWN = 6
 
 
@@ -51,7 +51,7 @@ def inspect_(
     code: str = typer.Option("", "--object", metavar="FILE", help="Write the object file with your lines, for gdb."),
     dot: bool = typer.Option(False, "--dot", help="Print the graph in Graphviz's language."),
 ) -> None:
-    """Show one stage of a function or method, from tape to assembly.  Nothing is run but the tracing."""
+    """Show one stage of a function or method, from tape to assembly.  The function is traced, not run on values."""
     path, _, name = target.partition(":")
     if time and not page:
         raise typer.BadParameter("--time is for --html: the times stand on its page")
@@ -94,7 +94,7 @@ def inspect_(
 
 
 def _check_stage(name: str) -> None:
-    """Raise BadParameter for what cannot be a stage, before the user's file is run."""
+    """Raise BadParameter for a name that cannot be a stage, before the user's file is run."""
     rewrites = [*dict(imported("codegen.passes.plan").REWRITES), "prepare"]
     if name not in (*STAGES, "passes", *rewrites) and not re.fullmatch(r"[a-z]+\.\d+", name):
         raise typer.BadParameter(
@@ -104,7 +104,7 @@ def _check_stage(name: str) -> None:
 
 
 def _draw(seen: Inspection, page: str, time: bool, svg: str, dot: bool, code: str) -> None:
-    """Write the page, the drawing, its text, and the machine code, as far as they are asked for."""
+    """Write the page, the drawing and the object file, and print the drawing's text, as far as options ask for them."""
     if page:
         seen.save_html(page, time=time)
     for path, of in ((svg, lambda: explorer.svg(seen.dot).encode()), (code, lambda: seen.stages.object_file)):
@@ -147,7 +147,7 @@ def _short(avals: Any) -> str:
 
 
 def _graph_of_script(path: str, number: int | None) -> tuple[int, Inspection]:
-    """A graph that a script compiled, and its number, which need not be said where there is but one."""
+    """(number, graph) of a graph that a script compiled; `number` may be None if there is only one."""
     graphs = _compiled_by(path)
     if number is None and len(graphs) == 1:
         number = 0
@@ -160,7 +160,7 @@ def _graph_of_script(path: str, number: int | None) -> tuple[int, Inspection]:
 
 
 class _FoundGraph(NamedTuple):
-    """A graph that a script compiled, the user's line and reason that had it compiled, and the times of its steps."""
+    """A graph that a script compiled, the user's line that caused this, the reason, and the times of its steps."""
 
     graph: Any
     place: str
@@ -169,7 +169,7 @@ class _FoundGraph(NamedTuple):
 
 
 class _Graphs(list):
-    """The graphs.  `explain` notes the reason after a graph, `steps` is told of a program before it."""
+    """The compiled graphs.  The steps of a graph are known before it is appended, its reason (`explain`) after it."""
 
     def __init__(self, steps: Steps) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class _Graphs(list):
         super().append(_FoundGraph(graph, caller(), "", own))
 
     def give_reasons(self) -> None:
-        """Say of the latest graphs what was noted since they were compiled."""
+        """Give the latest graphs the reason that was noted since they were compiled."""
         before, self._compiles = self._compiles, {miss[:3]: miss.compiles for miss in explain()}
         told = [f"{key[0]}: {key[2]}" for key, n in self._compiles.items() if n > before.get(key, 0)]
         self[self._known :] = [g._replace(reason=told[-1]) if told else g for g in self[self._known :]]
@@ -191,13 +191,13 @@ class _Graphs(list):
 
 
 class _Runs(Steps):
-    """Observes the programs of a script, which may take a profile of its own meanwhile."""
+    """An observer of a script's programs.  Not of class `Steps` itself, so that the script may take a profile too."""
 
 
 def _compiled_by(path: str) -> Sequence[_FoundGraph]:
-    """Run a script as `__main__`: the graphs that it compiled, as if it were the first."""
+    """Run a script as `__main__`, with empty caches, and return the graphs that it compiled."""
     clear_cache()
-    patience, config.patience = config.patience, 0  # also what is run once is compiled, and listed
+    patience, config.patience = config.patience, 0  # so that programs that run once are compiled and listed too
     steps = _Runs(Clock())
     graphs = _Graphs(steps)
     observers.append(steps)

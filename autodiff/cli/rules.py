@@ -1,7 +1,7 @@
-"""`autodiff rules`: the methods of a generic function, its rules, and what they leave open.
+"""`autodiff rules`: the methods of a generic function, its rules, and the calls without a method or rule.
 
-Places of methods are written in full, the same on every machine: of this library or another package from the package
-on, inside the present folder relative to it, else the file's name alone.
+The place of a method is printed so that it is the same on every machine: for a file of this library or another package
+the path from the package on, for a file in the current folder the path relative to it, else the file's name alone.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ def rules(
 
 
 def _methods(function: Any) -> list[Any]:
-    """Everything that was registered with a function."""
+    """All methods and rules that were registered with a function."""
     found = [*function.table, *[rule for table in function.rules.values() for rule in table]]
     return found + [rule for method in found for rule in method.rules.values()]
 
 
 def _generic(name: str) -> tuple[str, Any, dict[str, Any]]:
-    """(file, function, the names that --args may call)."""
+    """(file, function, names that --args may use).  Raises Error if `name` is no generic function."""
     import autodiff
 
     path, _, attribute = name.rpartition(":")
@@ -87,7 +87,7 @@ def _generic(name: str) -> tuple[str, Any, dict[str, Any]]:
 
 
 def _of_library() -> dict[str, Any]:
-    """This library's generic functions, as they are called: "matmul", "linalg.solve"."""
+    """The generic functions of this library, by their public names: "matmul", "linalg.solve"."""
     import autodiff
 
     inside = ("linalg", "special", "random", "fft")
@@ -97,15 +97,15 @@ def _of_library() -> dict[str, Any]:
 
 
 def _closest(name: str) -> str:
-    """The function of this library whose name is most like this one, in whatever namespace."""
-    from difflib import get_close_matches  # for this message only
+    """The function of this library, in any namespace, whose name is most similar."""
+    from difflib import get_close_matches  # imported late: only this message needs it
 
     known = {called.rpartition(".")[2]: called for called in reversed(_of_library())}
     return known[next(iter(get_close_matches(name.rpartition(".")[2], known, n=1)), "matmul")]
 
 
 def _derivative(function: Any) -> list[str]:
-    """In which modes a built-in operation has its own, and where that is written."""
+    """The derivative rules of a function's operation, by mode, with the lines where they are written."""
     primitive = getattr(function, "primitive", None)
     if primitive is None:
         return []
@@ -115,7 +115,7 @@ def _derivative(function: Any) -> list[str]:
 
 
 def _chosen(function: Any, given: tuple) -> tuple[Any, Any]:
-    """The method and the rule for these arguments, whose avals stand for their types."""
+    """The method and the backward rule for these arguments; zeros stand for avals."""
     standing = tree.map(lambda x: asarray(np.zeros(x.shape, x.dtype)) if isinstance(x, Aval) else x, given)
     return which(function, *standing), which_backward(function, *standing)
 
@@ -124,7 +124,7 @@ def _chosen(function: Any, given: tuple) -> tuple[Any, Any]:
 
 
 def located(text: str, methods: Iterable[Any]) -> str:
-    """A text in which the places of these methods are written with their folders."""
+    """The text with the places of these methods written with their folders."""
     written = [(m.place, inspect.unwrap(m.implementation)) for m in methods]
     found = [(p, placed(getattr(f, "__code__", None), getattr(f, "__module__", None))) for p, f in written]
     places = {place: full for place, full in found if full is not None}
@@ -135,7 +135,7 @@ def located(text: str, methods: Iterable[Any]) -> str:
 
 
 def placed(code: CodeType | None, module: str | None = None) -> str | None:
-    """`folder/file.py:12` of a function's code; None where it is not known."""
+    """`folder/file.py:12` for a function's code; None if the folder is not known."""
     if code is None:
         return None
     file = Path(code.co_filename).absolute()

@@ -1,4 +1,4 @@
-"""`autodiff demo`, `cache`, `bench`, `doctor`: this installation, what it can do and what it keeps."""
+"""`autodiff demo`, `cache`, `bench`, `doctor`: a demonstration, the cache on disk, benchmarks, a self-check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..errors import Error
 from .app import AsJson, say
 from .targets import load
 
-#: An installed package has no benchmarks: they are programs of the repository.
+#: The benchmarks of a checkout: an installed package has none.
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "run.py"
 
 _ROWS = typer.Argument(None, metavar="ROW", help="The rows to measure; all by default, which takes minutes.")
@@ -43,9 +43,9 @@ def example_file(name: str) -> Path:
 
 
 def run_demo(quiet: bool = False) -> dict[str, Any]:
-    """Train the classifier of examples/digits.py; its report.
+    """Train the classifier of examples/digits.py, and return its report.
 
-    quiet   print nothing
+    quiet   True: print nothing
 
     Raises Error when scikit-learn, which ships the data, is not installed.
     """
@@ -68,7 +68,7 @@ def cache(
     clear: bool = typer.Option(False, "--clear", help="Remove all machine code that is kept."),
     as_json: bool = AsJson,
 ) -> None:
-    """Say where machine code is kept on disk, and how much.  AUTODIFF_CACHE=0 turns it off."""
+    """Report where machine code is kept on disk, and how much.  AUTODIFF_CACHE=0 turns this cache off."""
     kept = disk.default()
     if kept is None:
         say({"folder": None, "objects": 0, "bytes": 0}, "off", as_json)
@@ -124,13 +124,13 @@ def _facts() -> dict[str, str]:
     for name, look in (("compiler", compiler.facts), ("a gradient", _gradient), ("native code", _native)):
         try:
             facts.update(look())
-        except Exception as error:  # whatever it is: a doctor reports it
+        except Exception as error:  # any error is a finding, which `doctor` reports
             facts[name] = f"FAILS: {type(error).__name__}: {error}"
     return facts
 
 
 def _gradient() -> dict[str, str]:
-    """A gradient through the whole road."""
+    """A check of one gradient, by all parts of the library together."""
     from .. import value_and_grad
 
     value, gradient = value_and_grad(lambda x: (x * x).sum())(np.array([1.0, 2.0, 3.0]))
@@ -139,7 +139,7 @@ def _gradient() -> dict[str, str]:
 
 
 def _native() -> dict[str, str]:
-    """One graph through the evaluator and through LLVM."""
+    """A check of one compiled gradient against NumPy."""
     import autodiff as ad
 
     def f(x):

@@ -1,6 +1,6 @@
-"""`FILE.py:FUNCTION --args 'f64[256,10], {"w": f32[3]}, 0.5'`: a command's function, and the arguments of its call.
+"""The function of a command and the arguments of its call: `FILE.py:FUNCTION --args 'f64[256,10], {"w": f32[3]}, 0.5'`.
 
-The file is imported: its `__main__` block does not run.
+The file is imported, so its `__main__` block does not run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .app import user_errors
 
 
 def called(target: str, args: str, *, sized: bool = False) -> tuple[str, Any, tuple]:
-    """(file, function, arguments) of FILE.py:FUNCTION and --args.  Raises Error where it does not take as many."""
+    """(file, function, arguments) of FILE.py:FUNCTION and --args.  Raises Error if the function does not take them."""
     path, _, name = target.partition(":")
     if not name:
         raise typer.BadParameter("give FILE.py:FUNCTION")
     module, function = find(path, name)
     with user_errors(path):
         given = parse_arguments(args, names_for(module), sized=sized)
-    with suppress(TypeError, ValueError):  # of some built-in functions nobody knows the signature
+    with suppress(TypeError, ValueError):  # some built-in functions have no known signature
         parameters = signature(function)
         try:
             parameters.bind(*given)
@@ -48,7 +48,7 @@ def called(target: str, args: str, *, sized: bool = False) -> tuple[str, Any, tu
 
 
 def run_script(path: str, arguments: Sequence[str] | None = None) -> None:
-    """Run a file as `python FILE.py ARGUMENTS` would; its errors are Errors: see `user_errors`."""
+    """Run a file as `python FILE.py ARGUMENTS` would.  Raises Error for its exceptions: see `user_errors`."""
     is_file(path)
     before, sys.argv = sys.argv, [path, *(arguments or ())]
     try:
@@ -59,9 +59,9 @@ def run_script(path: str, arguments: Sequence[str] | None = None) -> None:
 
 
 def find(path: str, name: str) -> tuple[Any, Any]:
-    """(module, function) of FILE.py or a module's name, and the dotted name of something callable in it.
+    """(module, function) for FILE.py or the name of a module, and the dotted name of a callable in it.
 
-    Raises Error that lists what there is.
+    Raises Error, which lists the functions of the module.
     """
     if not path:
         raise typer.BadParameter(f"give FILE.py:{name}, or the name of a module")
@@ -79,7 +79,7 @@ def find(path: str, name: str) -> tuple[Any, Any]:
 
 
 def _bound(cls: type, name: str, path: str) -> Any:
-    """A method of an instance, which is made without arguments."""
+    """A method of a class, bound to an instance that is made without arguments."""
     with user_errors(path):
         try:
             signature(cls).bind()
@@ -92,7 +92,7 @@ def _bound(cls: type, name: str, path: str) -> Any:
 
 
 def names_for(module: Any) -> dict[str, Any]:
-    """Names that an argument on the command line may have: this library's, then the module's own."""
+    """The names that --args may use: those of this library, and those of the module, which come first."""
     library = importlib.import_module(__package__.partition(".")[0])
     return {**{name: getattr(library, name) for name in dir(library)}, **vars(module)}
 
@@ -137,7 +137,7 @@ def is_file(path: str) -> None:
 
 @contextmanager
 def _beside(file: Path) -> Iterator[None]:
-    """Imports find what stands beside the file first."""
+    """While this is open, imports look in the file's folder first."""
     folder = str(file.parent.resolve())
     sys.path.insert(0, folder)
     try:
@@ -149,7 +149,7 @@ def _beside(file: Path) -> Iterator[None]:
 
 # ---------------------------------------------------------------- arguments
 
-#: The ways to write arguments, for messages.
+#: The ways to write arguments, as errors show them.
 GRAMMAR = """\
   write, with commas between arguments:
     f64[3,4]  i64[8]  bool[]              an array of a dtype and shape
@@ -165,10 +165,10 @@ _EMPTY = re.compile(rf"\b({'|'.join(DTYPES)})\[\s*\]")
 def parse_arguments(text: str, names: Mapping[str, Any] | None = None, *, sized: bool = False) -> tuple:
     """Read `f64[256,10], {"w": f32[3]}, 0.5`: avals and Python literals, in any nesting.
 
-    names   what may be called or given, such as `Diagonal(f64[10])`, `Diagonal[10]`, `data`: by default nothing
-    sized   arrays may be of any size: `f64[batch,3]` stays a text
+    names   names that the text may use, as in `Diagonal(f64[10])`, `Diagonal[10]`, `data`; None: no names
+    sized   True: arrays may be of any size, and `f64[batch,3]` stays a text
 
-    Raises typer.BadParameter saying what cannot be read.
+    Raises typer.BadParameter, which names the part that cannot be read.
 
     >>> parse_arguments("f64[2,3], (1, f32[])")
     (f64[2,3], (1, f32[]))
@@ -233,7 +233,7 @@ def _value(node: ast.expr, names: Mapping[str, Any], sized: bool = False) -> Any
             raise ValueError(f"{name!r} is neither a literal nor one of {', '.join(DTYPES)}")
     try:
         return ast.literal_eval(node)
-    except ValueError:  # its message has an address in it
+    except ValueError:  # whose message contains an address
         raise ValueError(f"{ast.unparse(node)!r} is no literal") from None
 
 
@@ -265,7 +265,7 @@ def _aval(dtype: str, extents: Any) -> Aval:
 
 
 def _made(name: str, call: ast.Call, names: Mapping[str, Any]) -> Any:
-    """A structured value: its constructor is called with arrays of zeros, which stand for their avals."""
+    """The result of a call in --args, such as a structured value; arrays of zeros stand for avals in its arguments."""
     if not callable(names.get(name)):
         raise ValueError(f"there is no {name!r} to call, in the file or in autodiff")
     given = [_value(part, names) for part in call.args]

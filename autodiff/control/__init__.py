@@ -1,8 +1,8 @@
-"""Control flow that stays in the graph: loops, branches, and what is computed again.
+"""Control flow that stays in the graph: loops, branches, and parts that a backward pass computes again.
 
-    body         a body, to be run again and again
-    trace        from functions to their bodies; bodies made of bodies: pullbacks, pushforwards, those of many examples
-    regions      operations that run bodies, and what they have in common
+    body         a function recorded once, to be run many times
+    trace        from functions to their bodies; bodies derived from bodies: pullbacks, pushforwards, batched bodies
+    regions      the common part of operations that run bodies
     choices      cond, checkpoint: bodies that run once
     loops        scan, fori_loop
     repeats      while_loop

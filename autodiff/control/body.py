@@ -1,10 +1,10 @@
-"""Bodies: a function recorded once on arguments without values, to be run again and again.
+"""Bodies: a function recorded once on arguments without values, to be run many times.
 
-    body = Body(arguments, hidden, ...)   see `trace`: what f met on the way are hidden inputs
-    body.graph                            frozen, for the compiler: inputs are arguments, then hidden ones
-    body.apply(carry, x, hidden)          recorded again on tensors, for derivatives
+    body = Body(arguments, hidden, ...)   see `trace`: tensors from elsewhere that f reads are hidden inputs
+    body.graph                            frozen, for the compiler: inputs are arguments, then hidden inputs
+    body.apply(carry, x, hidden)          replays the recording on tensors, for derivatives
 
-Bodies with the same nodes are one object, so that a loop in a program that repeats is the same graph each time.
+Bodies with equal nodes are one object, so that a loop in a program that repeats is the same graph each time.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from ..tree import exchanged
 
 _bodies = namespace("body")
 
-#: Their rules read no value of theirs, so a sum stands for its terms.
+#: Operations whose rules read none of their values, so that a sum of products can be kept in place of its terms.
 _SUMS = frozenset(("add", "sub", "neg", "reshape"))
 
-#: Functions whose calls are computed again in a backward pass: nothing in them is kept.
+#: Functions whose calls a backward pass computes again: nothing inside them is kept.
 RECOMPUTED: set[Any] = set()
 
 
 class Body(ir.Region):
     """Recorded nodes from arguments and hidden inputs to results.  Compared by identity, interned by structure.
 
-    arguments, hidden, results   nodes of the recording it was first met in
-    order                        all nodes on the way
-    graph                        the same for the compiler
-    lines                        of the trace in which it was met
-    made                         of it, by purpose: see `once`
+    arguments, hidden, results   nodes of the recording that first had this structure
+    order                        all nodes from the inputs to the results, by creation
+    graph                        the nodes as a graph for the compiler
+    lines                        lines of the trace that first had this structure
+    made                         objects derived from this body: see `once`
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Body(ir.Region):
         self._calls: list[Any] | None = None
 
     def once(self, make: Callable[..., Any], *of: Any) -> Any:
-        """make(body, *of), which is made once."""
+        """make(body, *of), computed once and cached."""
         key = make, *of
         if key not in self.made:
             self.made[key] = make(self, *of)
@@ -84,11 +84,11 @@ class Body(ir.Region):
         return f"{{{len(self.graph.nodes)} operations, {len(self.arguments)} arguments, {len(self.hidden)} hidden}}"
 
     def tracking(self, flags: Sequence[bool]) -> list[bool]:
-        """The results through which gradients flow, where they do through the inputs of which the flag is set."""
+        """For each result, True if gradients flow through it, if they flow through the inputs whose flag is set."""
         return self._reached(flags, lambda node: _sources(node) if node.kind.out.requires_grad else ())
 
     def differing(self, flags: Sequence[bool]) -> list[bool]:
-        """The results that are computed from inputs of which the flag is set."""
+        """For each result, True if it is computed from an input whose flag is set."""
         return self._reached(flags, lambda node: node.inputs)
 
     def _reached(self, flags: Sequence[bool], reads: Callable[[Node], Sequence[Node]]) -> list[bool]:
@@ -99,7 +99,7 @@ class Body(ir.Region):
         return [n in found for n in self.results]
 
     def read(self) -> list[bool]:
-        """For each input, whether a gradient may come to it from a float result."""
+        """For each input, True if a float result may pass a gradient to it."""
         found = {n for n in self.results if is_float(n.kind.out.aval)}
         for node in reversed(self.order):
             if node in found:
@@ -108,29 +108,29 @@ class Body(ir.Region):
 
     @property
     def has_hooks(self) -> bool:
-        """True if a step calls hooks on the way back, also in the bodies inside it."""
+        """True if a backward pass of a step calls hooks, those in the bodies inside it included."""
         return any([n.hooks for n in (*self.arguments, *self.order)]) or any([b.has_hooks for b in self.inside()])
 
     def inside(self) -> list[Body]:
-        """The bodies of the loops and branches in it."""
+        """The bodies of the loops and branches in this body."""
         given = [x for node in self.order for x in (*node.kind.params, *(node.call.statics if node.call else ()))]
         return list(dict.fromkeys([x for x in given if isinstance(x, Body)]))
 
     def has_rules_of(self, order: Sequence[Node], rules: Sequence[Any]) -> bool:
-        """True if its calls, which may be of other functions, have these rules still."""
+        """True if the calls among these nodes still have the rules that this body was recorded with."""
         calls = [(old.call, new.call, rule) for old, new, rule in zip(self.order, order, rules, strict=True)
                  if new.call is not None]
         return all([old.site is new.site or old.rules_key() == rule for old, new, rule in calls])
 
     def calls(self) -> list[Any]:
-        """The calls of custom functions in it, also in the bodies inside it."""
+        """The calls of custom functions in this body and the bodies inside it."""
         if self._calls is None:
             calls = [n.call for n in self.order if n.call is not None]
             self._calls = [*calls, *[c for body in self.inside() for c in body.calls()]]
         return self._calls
 
     def apply(self, given: Sequence[Tensor], stands: dict[Node, Node] | None = None) -> list[Tensor]:
-        """Record the body on tensors: the arguments, then the hidden inputs.   stands: gets what is recorded of each"""
+        """Record the body on tensors: the arguments, then the hidden inputs.   stands: gets each node's new node"""
         stands = {} if stands is None else stands
         for n, t in zip([*self.arguments, *self.hidden], given, strict=True):
             stands[n] = hooked_like(n, t.node) if n.hooks else t.node
@@ -141,7 +141,7 @@ class Body(ir.Region):
         self, given: Sequence[Tensor], bars: Sequence[Tensor | None], places: Sequence[int],
         stands: dict[Node, Node] | None = None,
     ) -> list[Any]:
-        """The cotangents of the inputs at `places` (None for the others), from those of results (None: none comes)."""
+        """The cotangents of the inputs at `places` (None for others), from those of the results (None: zero)."""
         there = [k for k, bar in enumerate(bars) if bar is not None]
 
         def reached_by_bars(values: Sequence[Tensor]) -> list[Tensor]:
@@ -156,7 +156,7 @@ class Body(ir.Region):
         self, given: Sequence[Tensor], dots: Sequence[Tensor], places: Sequence[int],
         stands: dict[Node, Node] | None = None,
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """The results and their tangents, from those of the inputs at `places`; the others stay."""
+        """The results and their tangents, from the tangents of the inputs at `places`; others are constant."""
         have_rules = [has_rule(n) for n in self.results]
 
         def applied(values: Sequence[Tensor]) -> list[Tensor]:
@@ -165,13 +165,13 @@ class Body(ir.Region):
         return jvp(applied, ([given[k] for k in places],), (list(dots),))
 
     def unchanging(self, changing: int) -> tuple[Body, Body] | None:
-        """The part of a loop's body that no step changes, which is computed before the loop, and the rest of it.
+        """The part of a loop's body that no step changes, to compute before the loop, and the rest of the body.
 
-        That part, a function of weights alone say, reads hidden inputs, as which the rest gets its results.  None where
-        all changes.   changing: so many arguments differ between steps
+        That part, such as a function of weights alone, reads hidden inputs; its results are further hidden inputs of
+        the rest.  None if there is no such part.   changing: this many arguments differ between steps
 
-        What stays in a step: moves, which are free there; what is larger than all that it is computed from, as reading
-        it may cost more; the inside of a call, which goes nowhere without it; hooks, calls of the host, and what a
+        These nodes stay in the step: moves, which are free there; a result larger than all its inputs, as reading it
+        may cost more; the inside of a call, which has no use without the call; hooks; host calls; and nodes that a
         backward pass computes again.
         """
         differ = {*self.arguments[:changing], *recomputed(self.order)}
@@ -199,7 +199,7 @@ class Body(ir.Region):
 
 
 def until_stable(states: Sequence[bool], rest: Sequence[bool], step: Callable[[list[bool]], list[bool]]) -> list[bool]:
-    """The flags of a loop's inputs that are set at some step: at first, and what a step sets of the states."""
+    """The flags of a loop's inputs that are set at some step: at the first, or by a step, through the states."""
     found = list(states)
     while True:
         after = [a or b for a, b in zip(found, step([*found, *rest]), strict=False)]
@@ -209,17 +209,17 @@ def until_stable(states: Sequence[bool], rest: Sequence[bool], step: Callable[[l
 
 
 def filled(values: Sequence[Tensor | None], like: Sequence[Tensor]) -> list[Tensor]:
-    """The values, zeros in place of None."""
+    """The values, with zeros in place of None."""
     return [zeros_like(x) if value is None else value for value, x in zip(values, like, strict=True)]
 
 
 def tracks_of(tensors: Sequence[Tensor]) -> list[bool]:
-    """For each tensor whether gradients flow through it."""
+    """For each tensor, True if gradients flow through it."""
     return [t.node.kind.out.requires_grad for t in tensors]
 
 
 def cut(found: Sequence[Tensor], tracking: Sequence[bool]) -> list[Tensor]:
-    """Results of a rule, of which those that depend on nothing by a gradient have no history."""
+    """The results of a rule; a result is detached unless its flag says that a gradient depends on it."""
     return [
         record(DETACH, (t,)) if t.node.kind.out.requires_grad and not tracks else t
         for t, tracks in zip(found, tracking, strict=True)
@@ -227,7 +227,7 @@ def cut(found: Sequence[Tensor], tracking: Sequence[bool]) -> list[Tensor]:
 
 
 def mode_of(*bodies: Body) -> AbstractContextManager[None]:
-    """The grad mode that a use of bodies is recorded in: on, also under no_grad, if one computed under enable_grad."""
+    """The grad mode to record a use of bodies in: on, even under no_grad, if a body computed under enable_grad."""
     computed = [n for body in bodies for n in body.results if n.inputs]
     return enable_grad() if any([n.kind.out.requires_grad for n in computed]) else nullcontext()
 
@@ -238,17 +238,17 @@ def is_float(x: Any) -> bool:
 
 
 def float_places(xs: Sequence[Any]) -> list[int]:
-    """The numbers of those that may have a derivative."""
+    """The places of the tensors or avals that may have a derivative."""
     return [k for k, x in enumerate(xs) if is_float(x)]
 
 
 def placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
-    """A list of `count` with these values at these places, None elsewhere."""
+    """A list of length `count`, with these values at these places, and None elsewhere."""
     return exchanged([None] * count, places, values)
 
 
 def interned(arguments: Sequence[Node], hidden: Sequence[Node], results: Sequence[Node], order: Sequence[Node]) -> Body:
-    """The body of this structure that was met before, or a new one."""
+    """The cached body of this structure, or a new one."""
     number = {n: i for i, n in enumerate([*arguments, *hidden, *order])}
     parts: list[Any] = [n.kind.out for n in (*arguments, *hidden)]
     rules = [None if n.call is None else n.call.rules_key() for n in order]
@@ -268,24 +268,24 @@ def interned(arguments: Sequence[Node], hidden: Sequence[Node], results: Sequenc
 
 
 def has_rule(node: Node) -> bool:
-    """False for a loop or branch, its results, a call of the host: the custom calls that they are in have the rules."""
+    """False for loops, branches, parts of their results, and host calls: custom calls around them have the rules."""
     return node.kind.op.traits.isdisjoint(("regions", "part", "host"))
 
 
 def _sources(node: Node) -> Sequence[Node]:
-    """The inputs to which gradients flow."""
+    """The inputs that gradients flow to."""
     return gradient_inputs(node) if has_rule(node) else ()
 
 
 def _hooks_of(argument: Node) -> dict[Any, Callable] | None:
-    """The hooks that a step registers on an argument.  A computed value that became one leaves its own behind."""
+    """The hooks that a step registers on an argument; None for a computed node in its place, whose hooks stay there."""
     return None if argument.inputs else argument.hooks
 
 
 def _bare(node: Node, hooks: dict[Any, Callable] | None = None) -> Node:
-    """A node without value or history that stands for an argument: a body holds nobody's data.
+    """A node without value or history that stands for an argument, so that a body holds no data.
 
-    hooks   those that a step registers on an argument; on a hidden input they stay outside
+    hooks   those that a step registers on an argument; the hooks of a hidden input stay outside
     """
     made = argument(node.kind.out.aval, requires_grad=node.kind.out.requires_grad).node
     if hooks:
@@ -296,9 +296,9 @@ def _bare(node: Node, hooks: dict[Any, Callable] | None = None) -> Node:
 
 
 def _kept(body: Body, carried: int) -> list[Node]:
-    """Products, solves, loops and calls of the host, but for the next states; of sums of products the sum.
+    """The nodes to keep for a backward pass: products, solves, loops and host calls; a sum in place of its products.
 
-    Reductions are not: they are computed again along with what is elementwise.
+    Next states are left out, as they are kept anyway.  Reductions and elementwise operations are computed again.
     """
     fresh: set[Node] = {*body.results[:carried], *recomputed(body.order)}
     readers = Counter([i for node in body.order for i in node.inputs] + body.results[:carried])
@@ -311,7 +311,7 @@ def _kept(body: Body, carried: int) -> list[Node]:
         elif node in fresh:
             continue
         elif "part" in op.traits or (op.heavy and not op.has_regions and (op.pull is None or not op.keeps_mask)):
-            kept.add(node)  # of a loop its results, not the vector that they lie in
+            kept.add(node)  # for a loop the parts of its result, not the vector that holds them
         elif op.name in _SUMS:
             terms = kept.intersection(node.inputs)
             size = sum([t.kind.out.aval.nbytes for t in terms])
@@ -322,27 +322,27 @@ def _kept(body: Body, carried: int) -> list[Node]:
 
 
 def keeping(body: Body, carried: int) -> Body:
-    """A body whose further results are all that a gradient of a loop finds computed: its states, and `known`."""
+    """The body with further results: the states, and the nodes that a gradient of the loop reads (see `known`)."""
     more = [n for n in (*body.arguments[:carried], *_kept(body, carried)) if n not in body.results[carried:]]
     return interned(body.arguments, body.hidden, [*body.results, *more], body.order)
 
 
 def known(body: Body, carried: int) -> list[Node]:
-    """Products and the like among the results of a body, which need not be computed again.
+    """The results of a body that a backward pass does not compute again: products and the like.
 
-    So are states with hooks, which are called where all that comes to the state is there: in the loop that gave it.
+    States with hooks are among them: their hooks run in the loop that made the state, where its whole cotangent is.
     """
     hooked = [n for n in body.arguments[:carried] if n.hooks]
     return [*hooked, *[n for n in _kept(body, carried) if n in body.results[carried:]]]
 
 
 def recomputed(order: Sequence[Node]) -> set[Node]:
-    """The nodes between the inputs and the outputs of such calls: a backward pass computes them again."""
+    """The nodes between the inputs and the outputs of calls in `RECOMPUTED`: a backward pass computes them again."""
     return inside_calls(order, lambda call: call.function in RECOMPUTED)
 
 
 def inside_calls(order: Sequence[Node], is_one: Callable[[Any], bool]) -> set[Node]:
-    """The nodes between the inputs and the outputs of calls."""
+    """The nodes between the inputs and the outputs of calls for which `is_one` is true."""
     found: set[Node] = set()
     for node in order:
         if isinstance(node, RichNode) and node.call is not None and is_one(node.call):
@@ -351,7 +351,7 @@ def inside_calls(order: Sequence[Node], is_one: Callable[[Any], bool]) -> set[No
 
 
 def inside(results: Sequence[Node], starts: set[Node]) -> set[Node]:
-    """The nodes that results are computed from, after `starts`."""
+    """The nodes that results are computed from, without `starts` and the nodes before them."""
     return reached(results, lambda node: () if node in starts else node.inputs) - starts
 
 

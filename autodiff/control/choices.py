@@ -1,13 +1,13 @@
-"""Bodies that are run once: `cond`, one of two functions, and `checkpoint`, one that is computed again.
+"""Bodies that are run once: `cond`, which runs one of two functions, and `checkpoint`, which keeps no intermediates.
 
     cond          bodies (yes, no), inputs (chosen, *operands): only one of them is run
-    checkpoint    bodies (f,), inputs operands: what f computed is computed again in the backward pass instead of kept
+    checkpoint    bodies (f,), inputs operands: the backward pass computes the intermediate values of f again
 
-Their derivatives are of their kind again, with the pullbacks or pushforwards of the bodies, so derivatives of any order
-follow.
+Their derivatives are operations of the same kind, whose bodies are pullbacks or pushforwards; thus derivatives of any
+order exist.
 
-Forward and backward of a checkpoint are one graph, in which equal work is shared.  Here it must not be: the arguments
-that the backward pass starts from stand behind a barrier, which nothing is moved or shared across.
+Forward and backward of a checkpoint are one graph, in which equal operations are merged.  Here they must not be: the
+arguments that the backward pass starts from go through a barrier, across which nothing is moved or merged.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .body import RECOMPUTED, Body, float_places, mode_of, placed
 from .regions import Regions, called, run_of
 from .trace import Traced, as_written, choose, derived, taken_apart, trace, valued, where_differing
 
-#: Classes whose values become tensors in a result.
+#: Classes of leaves that become tensors in a result.
 VALUES = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex)
 
 _barrier = primitive(
@@ -67,7 +67,7 @@ RECOMPUTED.add(_checkpointed)
 
 
 def _once(lead: Sequence[Tensor], bodies: tuple[Body, ...], inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The results of the body, or of that one of two which `lead` chooses."""
+    """The results of the only body, or of the one of two bodies that `lead` chooses."""
 
     def tracking(flags: list[bool]) -> list[bool]:
         return [any(of_one) for of_one in zip(*[body.tracking(flags[len(lead) :]) for body in bodies], strict=True)]
@@ -80,20 +80,20 @@ def _derived_once(
     lead: Sequence[Tensor], bodies: tuple[Body, ...], purpose: tuple, f: Callable[..., Sequence[Tensor]],
     given: Sequence[Tensor],
 ) -> Sequence[Tensor]:
-    """The results of f(values, body) of one of the bodies, as an operation of this kind: see `derived`."""
+    """The results of f(values, body) for one of the bodies, as an operation of this kind: see `derived`."""
     if lead and runs_as_written():
         return f(list(given), bodies[0 if lead[0] else 1])
     made = derived(bodies, purpose, [(partial(f, body=body), (), ()) for body in bodies], given)
     return _once(lead, made.bodies, made.hidden)
 
 
-# ---------------------------------------------------------------- rules of both
+# ---------------------------------------------------------------- rules of cond and checkpoint
 
 
 def _of_all(
     size: int, bodies: tuple[Body, ...], inputs: Sequence[Tensor], mapped: Sequence[bool], first: int
 ) -> Sequence[Tensor]:
-    """One choice where all examples share it; else both branches, of which each example takes its own."""
+    """One choice if all examples share it; else the results of both branches, of which each example takes its own."""
     lead, operands, flags = inputs[:first], inputs[first:], list(mapped[first:])
 
     def of_one(values: list[Tensor], body: Body) -> list[Tensor]:
@@ -107,7 +107,7 @@ def _of_all(
 
 _cond = Regions(
     "cond", NestedBranch,
-    # Compiled, it is native where both branches are.
+    # Compiled code uses a native branch if both bodies can be native.
     lambda choice, chosen, *arrays: run_of(choice.yes if chosen else choice.no)(*arrays),
     lambda size, branches, inputs, mapped: _of_all(size, tuple(branches), inputs, mapped, 1),
 )
@@ -129,7 +129,7 @@ def _(ctx, bodies, inputs):
 
 
 def _pulled(ctx, *bars):
-    """The cotangents of what is wanted, from one body: zero for what the other one reads."""
+    """The cotangents of the operands that need them, from one body; zeros for operands that only the other reads."""
     bodies, inputs = ctx.inputs
     first = len(bodies) - 1
     lead, operands = inputs[:first], inputs[first:]
@@ -151,7 +151,7 @@ def _pulled(ctx, *bars):
 
 
 def _pushed(ctx, _bodies, dots):
-    """The tangents of the float results of one body."""
+    """The tangents of the float results, from one body."""
     bodies, inputs = ctx.inputs
     first = len(bodies) - 1
     operands, results = inputs[first:], [n.aval for n in bodies[0].graph.outputs]
@@ -171,19 +171,19 @@ for _call in (_branched, _checkpointed):
     _call.jvp(_pushed)
 
 
-# ---------------------------------------------------------------- as users call them
+# ---------------------------------------------------------------- public functions
 
 
 @border
 def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> Any:
-    """`if_true(*operands)` if `chosen`, else `if_false(*operands)`; only that one is run.
+    """`if_true(*operands)` if `chosen`, else `if_false(*operands)`; only the chosen function is run.
 
     chosen     bool[], known when the program runs; a Python bool is decided at once
     operands   any nestings of tensors, arrays, numbers;  both functions return the same nesting,
                shapes and dtypes
 
-    Differentiable to any order, in both modes.  Raises DTypeError where `chosen` is no bool[], ShapeError where the
-    two results differ.
+    Differentiable to any order, in both modes.  Raises DTypeError if `chosen` is no bool[], ShapeError or DTypeError if
+    the two results differ.
 
     >>> import autodiff as ad
     >>> f = ad.jit(lambda x: ad.cond(x.sum() > 0, lambda x: x * 2.0, lambda x: -x, x))
@@ -217,10 +217,10 @@ def _check(traced: Traced) -> None:
 
 
 def checkpoint(f: Callable) -> Callable:
-    """A function like `f`, whose intermediate values are computed again in the backward pass instead of kept.
+    """A function like `f`, whose intermediate values the backward pass computes again instead of keeping them.
 
     f   a function of any nestings of tensors, arrays and numbers, also by keyword; other arguments are static, and
-        other leaves of its result come back as they are.  It may not evaluate
+        other leaves of its result are returned unchanged.  It must not evaluate tensors
 
     >>> import autodiff as ad, numpy as np
     >>> ad.grad(lambda x: ad.checkpoint(lambda x: ad.sin(x) * ad.exp(x))(x).sum())(np.array([0.0]))

@@ -1,16 +1,16 @@
-"""Loops that stay in the graph: `scan`, `fori_loop`, as users call them, their operation, and its derivatives.
+"""Loops that stay in the graph: `scan` and `fori_loop`, their operation, and its derivatives.
 
-A loop is one operation whose body was recorded once and is compiled once, so a recurrence of a thousand steps compiles
-as fast as one of ten.  Its derivatives are loops again.
+A loop is one operation whose body is recorded once and compiled once, so a recurrence of a thousand steps compiles
+as fast as one of ten.  Its derivatives are loops too.
 
     scan      c[t+1], y[t] = body(c[t], x[t], h)
     backwards c_bar[t], x_bar[t], h_bar += pullback of body at (c[t], x[t], h)  of (c_bar[t+1], y_bar[t])
 
-The states c[t] are kept, and the products of each step; what is elementwise or a reduction is computed again.
-Both are results of the loop: its body gives them too (`Body.keeping`).  The step that goes back gets them as elements,
-and what it computed them from is cut off; a derivative of that step comes to them, and by them to the loop.
+The states c[t], and the products of each step, are kept as further results of the loop (`body.keeping`); elementwise
+operations and reductions are computed again.  The step of the backward loop gets the kept values as elements, without
+the nodes that they were computed from; a derivative of that step gives them cotangents, and so reaches the loop.
 
-The rule is a custom function that records loops itself, so derivatives of any order follow.
+The rule is a custom function that records loops itself, so derivatives of any order exist.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from .trace import (
     where_differing,
 )  # fmt: skip
 
-#: Tensors of one purpose each.
+#: Groups of tensors, each with one purpose.
 Groups = Sequence[Sequence[Tensor]]
 
 
@@ -71,11 +71,11 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
 
     f         (carry, x) -> (carry, y), recorded once; the carry keeps its shapes and dtypes
     init      the first carry;  xs: leaves T[length, ...];  each any nesting of tensors, arrays, numbers
-    length    number of steps, where there are no xs
-    reverse   from the last element to the first; ys are in the order of xs all the same
+    length    the number of steps, if there are no xs
+    reverse   go from the last element to the first; ys keep the order of xs
 
     Differentiable to any order, in both modes.  For a gradient the carries and products of all steps are kept;
-    with `checkpoint(f)` only the carries.  Raises ShapeError or DTypeError where a carry changes its
+    with `checkpoint(f)` only the carries.  Raises ShapeError or DTypeError if a carry changes its
     shape or dtype, or leaves of xs differ in length.
 
     >>> import autodiff as ad
@@ -87,13 +87,13 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
 
 
 def _scanned(f: Callable, init: Any, xs: Any, length: int | None, reverse: bool, name: str) -> tuple[Any, Any]:
-    """The loop, called by the name that the user knows it by."""
+    """The loop of `scan` or `fori_loop`.   name: that of the public function, for messages"""
     elements, nesting = Nesting.of(xs)
     tensors = [as_tensor(x, "scan", "xs") for x in elements]
     length = _length_of(tensors, length)
     start, carry = Nesting.of(init)
     states = [as_tensor(s, name, "init") for s in start]
-    if length and runs_as_written():  # what no step gives has a shape in a trace only
+    if length and runs_as_written():  # without steps, only a trace knows the shapes of the results
         check_parts("scan", length)
         order = range(length)[:: -1 if reverse else 1]
         first = valued(carry.filled(list(map(Like, states, start))))
@@ -119,7 +119,7 @@ def _length_of(tensors: Sequence[Tensor], length: int | None) -> int:
 
 
 def _whole(number: Any, what: str) -> int:
-    """A number that says how many steps there are: an int, one of NumPy's, a 0-d integer tensor with a value."""
+    """A number of steps as an int; it may be an int, a NumPy integer, or a 0-d integer tensor with a value."""
     try:
         return as_index(number)
     except ConcretizationError:
@@ -135,10 +135,10 @@ def _whole(number: Any, what: str) -> int:
 def _fitting(
     f: Callable, states: list[Tensor], carry: Nesting, element: Any, numbers: list[Any], name: str
 ) -> tuple[Traced, list[Tensor]]:
-    """The recorded body, and the first carry in the dtypes that it keeps: numbers take those of what they meet.
+    """The recorded body, and the first carry in the dtypes that the body keeps: numbers take those of the new carry.
 
-    element, numbers   what an element is like, and the Python numbers in the carry, None elsewhere
-    name               of what the user called
+    element, numbers   the example of an element, and the Python numbers in the carry (None for other states)
+    name               that of the public function, for messages
     """
     traced = trace((f, (carry.filled(list(map(Like, states, numbers))), element)))
     (result,), (body,) = traced.results, traced.bodies
@@ -149,7 +149,7 @@ def _fitting(
     outs = [n.aval for n in body.graph.outputs[: len(states)]]
     fitting = [cast_beside(s, a.dtype) if x is not None and s.aval != a and s.shape == a.shape else s
                for s, x, a in zip(states, numbers, outs, strict=False)]
-    first = int(name == "fori_loop")  # of its states the first is the number of the step, which is a number always
+    first = int(name == "fori_loop")  # its first state is the step's number, which always counts as a Python number
     if after == carry and any([a is not b for a, b in zip(fitting, states, strict=True)]):
         return _fitting(f, fitting, carry, element, [*numbers[:first], *[None] * (len(states) - first)], name)
     before, after = (n.parts()[1] if first else n for n in (carry, after))
@@ -161,10 +161,10 @@ def _fitting(
 def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """`for i in range(lower, upper): value = body(i, value)`, as one operation; returns the last value.
 
-    lower, upper   ints;  i is an i64[] inside, and a number to what it meets: float32 stays float32
+    lower, upper   ints;  i is an i64[] in the body, but counts as a Python number: float32 stays float32
     init           any nesting of tensors, arrays, numbers;  the value keeps its shapes and dtypes
 
-    Differentiable to any order, in both modes.  Raises ShapeError or DTypeError where a
+    Differentiable to any order, in both modes.  Raises ShapeError or DTypeError if the
     value changes its shape or dtype.
 
     >>> import autodiff as ad
@@ -173,7 +173,7 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """
     check_callable(body, "fori_loop")
     lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
-    if runs_as_written():  # without a list of what the steps give
+    if runs_as_written():  # not through `by_hand`, which would collect a result of each step
         first, nesting = Nesting.of(init)
         states = [as_tensor(s) for s in first]
         if lower >= upper:
@@ -195,7 +195,7 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
 
 
 def _run(loop: Recurrence, *arrays: np.ndarray) -> Sequence[Any]:
-    """Run the loop: each step is one call of its body.  (Compiled, it is a native loop where it can be.)"""
+    """Run the loop in Python, with one call of the body for each step.  Compiled code has a native loop if possible."""
     step = run_of(loop.body)
     states, scanned, hidden = _groups(arrays, (loop.carried, loop.scanned))
     stacks = [memory.new(a) for a in loop.results[loop.carried :]]
@@ -208,7 +208,7 @@ def _run(loop: Recurrence, *arrays: np.ndarray) -> Sequence[Any]:
 
 
 def _of_all(size: int, loop: Recurrence, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
-    """One loop whose body does a step of every example."""
+    """One loop for all examples, whose body does a step of each."""
     carried, split = loop.carried, loop.carried + loop.scanned
     flags = until_stable(mapped[:carried], mapped[carried:], lambda flags: loop.body.differing(flags)[:carried])
     states = flags[:carried]
@@ -229,7 +229,7 @@ def _of_all(size: int, loop: Recurrence, inputs: Sequence[Tensor], mapped: Seque
     ]
 
 
-# ---------------------------------------------------------------- its rule
+# ---------------------------------------------------------------- its derivatives
 
 
 @function
@@ -242,7 +242,7 @@ CALLS[_loop] = lambda size, values, differ: tuple(_of_all(size, values["loop"], 
 
 
 def _recorded(loop: Recurrence, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The results of a loop, and behind them what a gradient finds computed, where one may be asked for."""
+    """The results of a loop, followed by the values that a gradient reads, if one may be needed."""
     body, carried = loop.body, loop.carried
 
     def tracking(flags: list[bool]) -> list[bool]:
@@ -268,9 +268,9 @@ def _(ctx, loop, inputs):
 
 @_loop.backward
 def _(ctx, *bars):
-    """The loop of pullbacks, from the last step to the first."""
+    """The backward loop: pullbacks of the body, from the last step to the first."""
     loop, inputs = ctx.inputs
-    loop = seen_within(loop)  # its numbers are extents and parameters
+    loop = seen_within(loop)  # the watched numbers in it are extents and parameters, which count by value
     body, carried, split = loop.body, loop.carried, loop.carried + loop.scanned
     of_inputs = list(wanted(ctx, "inputs"))
     moving = until_stable(of_inputs[:carried], of_inputs[carried:], body.differing)
@@ -299,9 +299,9 @@ def _(ctx, *bars):
 
 @_loop.jvp
 def _(ctx, _loop, dots):
-    """The loop of tangents: each step at the states that were kept."""
+    """The loop of tangents: each step is linearised at the kept states."""
     loop, inputs = ctx.inputs
-    loop = seen_within(loop)  # its numbers are extents and parameters
+    loop = seen_within(loop)  # the watched numbers in it are extents and parameters, which count by value
     body, carried, split = loop.body, loop.carried, loop.carried + loop.scanned
     floats = float_places(inputs[:carried])
 
@@ -330,11 +330,11 @@ def _derived_loop(
     ctx: Any, loop: Recurrence, purpose: tuple, step: Callable, states: Groups, elements: Groups, hidden: Groups,
     turned: bool,
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """The last states and what steps gave, by a loop whose step is made of the body's.
+    """The last states and the results of all steps, of a loop whose step is derived from the body of another.
 
-    step     (gets what is recorded of each node, the groups of states, the states before a step of this loop, the
-             groups of elements, those of hidden inputs)
-    turned   it goes the other way
+    step     (dict that gets the new node of each recorded node, groups of states, states of the other loop before the
+             step, groups of elements, groups of hidden inputs) -> results
+    turned   True if it goes in the opposite direction
     """
     before, products = _groups(ctx.saved_variables, (loop.carried,))
     nodes, stands = loop.body.once(known, loop.carried), dict[Node, Node]()
@@ -360,16 +360,16 @@ def _derived_loop(
 
 
 def by_hand(f: Callable, carry: Any, element: Callable[[int], Any], order: range) -> tuple[Any, Any]:
-    """The loop as a Python loop, to step through: the last carry, and what the steps gave."""
+    """The loop as a Python loop, for debugging: the last carry, and the stacked results of the steps."""
     given = {}
     for t in order:
         carry, y = as_written(f, carry, element(t))
-        given[t] = tree.map(own, y)  # the next step may update what is also in its carry
+        given[t] = tree.map(own, y)  # new handles: the next step may update a tensor that is also in its carry
     return carry, tree.map(lambda *ys: None if ys[0] is None else stack(ys), *[given[t] for t in sorted(given)])
 
 
 def _groups(values: Sequence[Any], counts: Sequence[int]) -> list[list[Any]]:
-    """Groups of so many values, one after the other, and the rest of them."""
+    """The values split into groups of these lengths, and the rest."""
     given = iter(values)
     return [*[list(islice(given, n)) for n in counts], list(given)]
 
@@ -378,7 +378,7 @@ def looped(
     body: Body, states: Sequence[Tensor], scanned: Sequence[Tensor], hidden: Sequence[Tensor], length: int,
     reverse: bool,
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-    """The last states and what steps gave.  What no step changes is computed before."""
+    """The last states and the results of the steps.  Values that no step changes are computed before the loop."""
     carried = len(states)
     parts: tuple[Body, Body] | None = body.once(Body.unchanging, carried + len(scanned)) if length > 1 else None
     with mode_of(body):
@@ -386,6 +386,6 @@ def looped(
             once, body = parts
             hidden = [*hidden, *once.apply(hidden)]
         loop = Recurrence(body, carried, len(scanned), length, reverse)
-        # A loop without results has no effect, so it is left out.
+        # A loop without results has no effect, so it is not recorded.
         found = _recorded(loop, [*states, *scanned, *hidden]) if body.results else ()
     return found[:carried], found[carried : len(body.results)]

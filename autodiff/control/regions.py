@@ -1,12 +1,12 @@
-"""Operations that have regions: bodies that they run.  Loops are such, declared in files of their own, and `cond`.
+"""Operations with regions, which are bodies that they run: `cond`, and loops, which have files of their own.
 
-An operation has one result.  A loop or a branch has several, so it gives them packed: all elements of a
-dtype, one result after the other, in one vector; parts of it are taken out again, which fuses with whatever
-reads them.  The compiler gives the results of a native loop buffers of their own, and makes no vector.
+An operation has one result.  A loop or a branch has several, so it packs them: one vector for each dtype has all
+elements, one result after the other.  Each result is taken out of its vector by another operation, which fuses with its
+readers.  For a native loop, the compiler gives each result a buffer, and makes no vector.
 
     call(static, inputs) -> results          a custom function around the operation, which has the derivative
 
-The operation has none of its own: where nothing tracked when it was recorded, no gradient is wanted of it.
+The operation itself has no derivative: outside such a call it is recorded only where no gradient is needed.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .body import cut, tracks_of
 class Regions:
     """An operation whose static part holds bodies.
 
-    static   its class (see `codegen.nested`), which the compiler has with graphs in place of bodies
-    run      (that with graphs, arrays) -> arrays: by Python, with one call for each body
-    of_all   (size, static, inputs, whether each differs between examples) -> the results of all examples, along axis 0
+    static   the class of that part (see `codegen.nested`); for the compiler it holds graphs in place of bodies
+    run      a function (static with graphs, arrays) -> arrays, in Python, with one call for each run of a body
+    of_all   (size, static, inputs, True for each that differs between examples) -> results for all, along axis 0
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Regions:
         )
 
     def record(self, static: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The results, taken out of vectors: one for each dtype there is."""
+        """The results, taken out of the vectors: there is one vector for each dtype."""
         given, results = tuple(inputs), static.results
         vectors = {dtype: record(self.primitive, given, (dtype_name(dtype), *static))
                    for dtype in dict.fromkeys([a.dtype for a in results])}
@@ -63,16 +63,16 @@ def called(
     call: Callable[..., Sequence[Tensor]], static: Any, inputs: Sequence[Tensor],
     tracking: Callable[[list[bool]], list[bool]],
 ) -> list[Tensor]:
-    """The results of a call of an operation, those without a history that depend on nothing by a gradient.
+    """The results of a call of an operation; a result is detached if no gradient can flow through it.
 
-    tracking   from whether each input tracks to whether gradients flow through each result
+    tracking   a function from one flag per input, True if it tracks, to one per result, True if gradients flow
     """
     found = call(static, tuple(inputs))
     return cut(found, tracking(tracks_of(inputs))) if any(tracks_of(found)) else list(found)
 
 
 def run_of(graph: Graph) -> Callable[..., tuple[np.ndarray, ...]]:
-    """The call of a body; where an index is out of range its references say which."""
+    """The function that calls a body's compiled code; if an index is out of range, NumPy's code finds which one."""
     call = compile_graph(graph).call
 
     def run(*arrays: Any) -> tuple[np.ndarray, ...]:
@@ -90,7 +90,7 @@ def _packed_aval(avals: Sequence[Aval], dtype: np.dtype) -> Aval:
 
 
 def _pack(values: Sequence[Any], dtype: str) -> np.ndarray:
-    """All elements of the arrays of one dtype, one array after the other."""
+    """All elements of the arrays of one dtype, in one vector, array after array."""
     kind = DTYPES[dtype]
     return np.concatenate([np.empty(0, kind), *[np.ravel(a) for a in map(np.asarray, values) if a.dtype == kind]])
 
@@ -102,7 +102,7 @@ def _part_of(k: Any, index: Sequence[Any], vector: Any, *, number: int, start: i
     return vector(k.add(place, k.index(start)))
 
 
-#: One result out of the vector, by its number among all; where it starts.  No derivative goes through it.
+#: One result taken out of its vector: its number among all results, and where it starts.  It has no derivative.
 _unpack = primitive(
     "unpack",
     lambda vector, *, number, start, shape: vector[start : start + math.prod(shape)].reshape(shape),

@@ -1,12 +1,12 @@
 """`while_loop`: steps until a condition fails, as one operation.
 
-How many steps there are is known only when it runs, so the states before each step cannot be kept in an
-array of static shape.  Its reverse derivative is therefore an operation of its own: it runs the loop again,
-keeps the states meanwhile, and goes back over them.  Its derivative in turn follows from the loop's tangent:
+The number of steps is known only when the loop runs, so the states before each step cannot be kept in an
+array of static shape.  Its reverse derivative is therefore another operation, which runs the loop again,
+keeps the states meanwhile, and goes back over them.  The derivative of that operation follows from the loop's tangent:
 
     bars -> J^T bars          <J^T bars, d> = <bars, J d>
 
-so derivatives of any order are loops like these.
+so derivatives of any order are loops of these two kinds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .trace import Like, Nesting, as_written, check_kept, choose, derived, trace
 
 
 def _run(loop: Repetition, *arrays: np.ndarray) -> list[Any]:
-    """Run the loop, and back where it has to.  (Compiled, it is native where condition and step are.)"""
+    """Run the loop, and back over its states if it has a way back.  Compiled code is native if the bodies can be."""
     first = len(arrays) - len(loop.step.inputs)
     split = first + loop.carried
     values, states, hidden, before = list(arrays[:first]), list(arrays[first:split]), arrays[split:], []
@@ -55,20 +55,20 @@ def _run(loop: Repetition, *arrays: np.ndarray) -> list[Any]:
 
 
 def _of_all(size: int, loop: Repetition, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
-    """Steps until no example wants another; those that are done keep their state, and on the way back their values."""
+    """Steps until no example needs another; a finished example keeps its state, and on the way back its cotangents."""
     first, count, asks = len(inputs) - len(loop.step.graph.inputs), len(loop.step.results), False
     split = first + count
 
     def after(flags: list[bool]) -> list[bool]:
         nonlocal asks
-        asks = loop.condition.differing(flags)[0]  # so that some are done before others
+        asks = loop.condition.differing(flags)[0]  # True: some examples may be finished before others
         return [True] * count if asks else loop.step.differing(flags)
 
     flags = [*[True] * first, *until_stable(mapped[first:split], mapped[split:], after)]
     start, hidden = where_differing(zip(inputs, mapped, strict=True), flags[:split], size), inputs[split:]
 
     def going_on(values: Sequence[Tensor]) -> Tensor:
-        """The examples that want another step (one answer where they agree)."""
+        """True for the examples that need another step (one value if all agree)."""
         ((chosen, _),) = of_each(loop.condition.apply, values, flags[first:], size)
         return chosen
 
@@ -77,7 +77,7 @@ def _of_all(size: int, loop: Repetition, inputs: Sequence[Tensor], mapped: Seque
         return [any_(chosen) if asks else chosen]
 
     def stepped(body: Body, begin: int, values: list[Tensor]) -> list[Tensor]:
-        """The step of a body whose inputs are those of the loop from `begin` on, for the examples that want one."""
+        """The step of a body whose inputs are those of the loop from `begin` on, for the examples that need one."""
         found = where_differing(of_each(body.apply, values, flags[begin:], size), flags[begin:], size)
         if not asks:
             return found
@@ -95,9 +95,9 @@ def _of_all(size: int, loop: Repetition, inputs: Sequence[Tensor], mapped: Seque
 
 
 def _bodies(loop: Repetition) -> tuple[Body, ...]:
-    """Condition and step; of a way back the pullback of a step, too.
+    """The condition and the step; if the loop has a way back, also its body.
 
-    It takes cotangents of the float states, sums of those of the float hidden inputs, states, and what all read.
+    Inputs of the latter: cotangents of float states, sums of those of float hidden inputs, the states, hidden inputs.
     """
     return tuple([body for body in loop if body is not None])
 
@@ -121,7 +121,7 @@ def _(ctx, repeat, inputs):
 @_repeated.backward
 def _(ctx, *bars):
     repeat, inputs = ctx.inputs
-    repeat = seen_within(repeat)  # its numbers are parameters
+    repeat = seen_within(repeat)  # the watched numbers in it are parameters, which count by value
     count, read = len(bars), repeat.step.read()
     floats = float_places(inputs[:count])
     places = [k for k, is_wanted in enumerate(wanted_of(ctx, "inputs")) if is_wanted and read[k] and k >= count]
@@ -141,9 +141,9 @@ def _(ctx, _repeat, dots):
 def _moving(
     repeat: Repetition, inputs: Sequence[Tensor], dots: Sequence[Tensor | None]
 ) -> tuple[Repetition, tuple[Tensor, ...]]:
-    """The loop of states and their tangents, where None is zero, and its inputs.
+    """The loop of states and their tangents (None: zero), and its inputs.
 
-    These are the states, tangents of the float ones, the hidden inputs, tangents of those.
+    The inputs are the states, tangents of the float states, the hidden inputs, and tangents of these.
     """
     count = len(repeat.step.results)
     floats = float_places(inputs[:count])
@@ -166,7 +166,7 @@ def _moving(
 
 
 def _looped(repeat: Repetition, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The last states, those without a history that depend on nothing by a gradient."""
+    """The last states; a state is detached if no gradient can flow through it."""
     step, count = repeat.step, len(repeat.step.results)
 
     def tracking(flags: list[bool]) -> list[bool]:
@@ -203,9 +203,9 @@ def _(ctx, repeat, wanted, inputs, bars):
 
 @_gone_back.backward
 def _(ctx, *directions):
-    """<J^T bars, d> = <bars, J d>: its derivative is that of the loop's tangent along d."""
+    """<J^T bars, d> = <bars, J d>: the derivative along d is that of the loop's tangent."""
     repeat, wanted, inputs, bars = ctx.inputs
-    repeat, wanted = seen_within((repeat, wanted))  # numbers are parameters
+    repeat, wanted = seen_within((repeat, wanted))  # watched numbers are parameters, which count by value
     _refuse_hooks(repeat)
     count = len(repeat.step.results)
     floats = float_places(inputs[:count])
@@ -219,12 +219,12 @@ def _(ctx, *directions):
 
 @_gone_back.jvp
 def _(ctx, _repeat, _wanted, dots, bar_dots):
-    """The way back of the loop of states and tangents, given the tangents of the bars, and the bars.
+    """The way back of the loop of states and tangents, from the tangents of the bars, and the bars.
 
     For all d: <h, d> = <bars, J d>, so <h', d> = <bars', J d> + <bars, (J d)'>; and (J d)' = (J v)' in direction d.
     """
     repeat, wanted, inputs, bars = ctx.inputs
-    repeat, wanted = seen_within((repeat, wanted))  # numbers are parameters
+    repeat, wanted = seen_within((repeat, wanted))  # watched numbers are parameters, which count by value
     _refuse_hooks(repeat)
     bar_dots = filled(bar_dots or [None] * len(bars), bars)
     found = _back_over_tangents(repeat, inputs, dots or [None] * len(inputs), wanted, [*bar_dots, *bars])
@@ -236,9 +236,9 @@ def _back_over_tangents(
     bars: list[Tensor],
 ) -> Sequence[Tensor]:
     """The way back of the loop of states and tangents: cotangents of both, then of the hidden inputs `wanted`."""
-    with enable_grad():  # its step is differentiated
+    with enable_grad():  # because the step of this loop is differentiated
         moving, given = _moving(repeat, inputs, dots)
-    before = len(moving.step.results) - len(repeat.step.results)  # hidden inputs stand after the tangents
+    before = len(moving.step.results) - len(repeat.step.results)  # hidden inputs come after the tangents
     found: Sequence[Tensor] = _gone_back(moving, tuple([before + k for k in wanted]), given, tuple(bars))
     return found
 
@@ -259,9 +259,9 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     condition   value -> bool[];  body: value -> value of the same shapes and dtypes;  both recorded once
     init        any nesting of tensors, arrays, numbers
 
-    Differentiable to any order, in both modes.  Reverse mode runs the loop once more and keeps its states; where the
-    number of steps is known, `fori_loop` and `scan` do not.  Raises ShapeError or DTypeError where a value changes
-    its shape or dtype, or the condition is no bool.
+    Differentiable to any order, in both modes.  Reverse mode runs the loop once more and keeps its states; if the
+    number of steps is known, `fori_loop` and `scan` avoid the second run.  Raises ShapeError or DTypeError if the value
+    changes its shape or dtype, or the condition is no bool.
 
     >>> import autodiff as ad
     >>> ad.while_loop(lambda x: x < 100.0, lambda x: x * 3.0, ad.tensor(1.0))

@@ -1,13 +1,13 @@
-"""Recording a function as a body, on arguments without values that dispatch as what was given; and bodies of bodies.
+"""Record a function as a body, on arguments without values that dispatch as the given ones; derive bodies from bodies.
 
     traced = trace((f, examples), (g, examples))
     made = derived(traced.bodies, ("pull", places), ((pulled, states, elements), ...), hidden inputs)
-    made.bodies, made.hidden                    what a loop or branch is recorded with: all bodies read the same
+    made.bodies, made.hidden                    parameters of a loop or branch: all bodies read these hidden inputs
 
-So a body has its pullback, its pushforward, the body of many examples.  A body is recorded on arguments that all track,
-so what its rules record depends on avals, grad mode and the purpose alone: the derivative of a loop that is met again
-runs no rule of what is inside of it, at any depth.  Not so where rules read what no key can name, evaluate, or call
-methods of the user's: these run each time.
+A body thus has a pullback, a pushforward, and a body for many examples.  A body is recorded on arguments that all
+track, so the recording of its rules depends only on avals, grad mode and the purpose: the derivative of a loop that
+is seen again calls no rule of the operations inside, at any depth.  Exceptions are rules that read values which no key
+can name, that evaluate, or that call users' methods: these run each time.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from .body import Body, interned, is_float
 
 
 class Like:
-    """Stands among the examples of `trace` for a tensor, or each of its elements: an argument of f is made like it.
+    """An example for `trace`: the argument of f is made like a tensor, or like each element of one.
 
-    given   what became the tensor: an argument dispatches as that does, and a Python number takes the dtype of what it
-            meets
+    given   the value that became the tensor: the argument dispatches as that value does, and a Python number takes the
+            dtype of the tensors that it is combined with
     """
 
     __slots__ = ("aval", "given", "is_element", "number", "tensor", "weak")
@@ -64,19 +64,19 @@ class Like:
         self.number = issubclass(cls, np.generic)
 
     def argument(self) -> Tensor:
-        """An argument of a trace."""
+        """The argument without a value, for a trace."""
         t = argument(self.aval, weak=self.weak, requires_grad=is_float(self.aval), number=self.number)
         return standing(t, self.given)
 
     def value(self) -> Tensor:
-        """The tensor, or its first element, as an argument outside of a trace."""
+        """The tensor, or its first element, as an argument for a run outside a trace."""
         if isinstance(self.given, Tensor) or not (self.weak or self.number):
             return standing(own(self.tensor[0] if self.is_element else self.tensor), self.given)
         return number_like_traced(self.given, self.aval.dtype, self.weak)
 
 
 def valued(examples: Any) -> Any:
-    """A nesting of examples as arguments for a run outside of a trace: of the same types as in one."""
+    """A nesting of examples as arguments for a run outside a trace, with the types that a trace gives them."""
     return tree.map(lambda x: x.value() if isinstance(x, Like) else x, examples)
 
 
@@ -89,9 +89,9 @@ _HERE = object()
 
 
 class Nesting(NamedTuple):
-    """A nesting of tensors, taken apart, and put together again with other tensors.
+    """A nesting of tensors, taken apart, and put together with other tensors.
 
-    others   of each leaf `_HERE` for a tensor, or what it is: None, or what is no value
+    others   for each leaf: `_HERE` if it is a tensor, else the leaf itself (None, or a static value)
     """
 
     structure: tree.Structure
@@ -99,13 +99,13 @@ class Nesting(NamedTuple):
 
     @classmethod
     def of(cls, value: Any, taken: Any = object) -> tuple[list[Any], Nesting]:
-        """The leaves of the classes `taken`, but for None, and the nesting."""
+        """The leaves of the classes `taken`, without None, and the nesting."""
         leaves, structure = tree.flatten(value)
         others = tuple([_HERE if x is not None and isinstance(x, taken) else x for x in leaves])
         return [x for x, other in zip(leaves, others, strict=True) if other is _HERE], cls(structure, others)
 
     def filled(self, values: Sequence[Any]) -> Any:
-        """The nesting with these in place of its tensors."""
+        """The nesting with these values in place of its tensors."""
         given = iter(values)
         return tree.unflatten(self.structure, [next(given) if x is _HERE else x for x in self.others])
 
@@ -114,7 +114,7 @@ class Nesting(NamedTuple):
         return [n for n, x in zip(tree.names(self.structure, root), self.others, strict=True) if x is _HERE]
 
     def parts(self) -> list[Nesting]:
-        """The nestings of the children."""
+        """The nestings of its children."""
         found, start = [], 0
         for child in self.structure.children:
             found.append(Nesting(child, self.others[start : start + child.size]))
@@ -122,25 +122,25 @@ class Nesting(NamedTuple):
         return found
 
     def __repr__(self) -> str:
-        """The structure's own text, with None where nothing is."""
+        """The text of the structure, with None for each leaf that is no tensor."""
         others = iter(self.others)
         return "".join([c if c != "*" or next(others) is _HERE else "None" for c in repr(self.structure)])
 
 
 def taken_apart(arguments: Any, taken: tuple[type, ...]) -> tuple[list[Tensor], Any]:
-    """The tensors that what is in `taken` becomes, of arguments of any nesting, and these as examples for `trace`."""
+    """The leaves of the classes `taken` as tensors, and the arguments with examples for `trace` in their places."""
     given, nesting = Nesting.of(arguments, taken)
     like = [Like(as_tensor(x), x) for x in given]
     return [x.tensor for x in like], nesting.filled(like)
 
 
 def as_written(f: Any, *args: Any) -> Any:
-    """f of these arguments as plain Python; its results are tensors, as those of a trace are."""
+    """f of these arguments as plain Python; its results become tensors, as those of a trace are."""
     return tree.map(lambda x: x if x is None else as_tensor(x), f(*args))
 
 
 class Traced(NamedTuple):
-    """Functions that were recorded together: their bodies, the hidden inputs of all, the nestings of their results."""
+    """Functions that were recorded together: their bodies, common hidden inputs, and the nestings of their results."""
 
     bodies: tuple[Body, ...]
     hidden: list[Tensor]
@@ -151,14 +151,14 @@ def trace(
     *calls: tuple[Callable, Sequence[Any]], hidden: Sequence[Tensor] = (), known: Callable[[], list[Node]] = list,
     taken: Any = object,
 ) -> Traced:
-    """Record functions, each on arguments like its examples: nestings in which Like ones are; the rest is passed on.
+    """Record functions, each on its examples: a Like becomes an argument without a value, other leaves stay.
 
-    Where a rule has to be known by its values first, a function is run once on those of its examples.
+    If a host rule has to learn its outputs first, the function is run once on the values of its examples.
 
-    calls    of each the function and its examples
-    hidden   what its last arguments stand for, in every use of this one
-    known    values that it met, which become arguments, behind the others
-    taken    classes of what becomes a tensor in a result
+    calls    (function, its examples) for each
+    hidden   the tensors that the last arguments of each function stand for, in every use of it
+    known    a function that returns nodes recorded by f, which become arguments, after the others
+    taken    classes of leaves that become tensors in a result
     """
     found = []
     for f, examples in calls:
@@ -167,7 +167,7 @@ def trace(
         except Unlearnt:
             likes = [x for x in tree.leaves(tuple(examples)) if isinstance(x, Like)]
             if state.now.tracing or any([x.is_element and not x.tensor.shape[0] for x in likes]):
-                raise  # the outermost trace has values
+                raise  # only the outermost trace has values
             called_with(f, valued(tuple(examples)), {})
             recorded = _recorded(f, examples, taken)
         since, arguments, results, nesting = recorded
@@ -182,7 +182,7 @@ def trace(
 
 
 def _recorded(f: Callable, examples: Sequence[Any], taken: Any) -> tuple[int, list[Node], list[Node], Nesting]:
-    """A recording: when it was begun, the arguments, the results and their nesting."""
+    """A recording of f: the number it began with, the arguments, the results and their nesting."""
     leaves, structure = tree.flatten(tuple(examples))
     since = new_number()
     made = [x.argument() if isinstance(x, Like) else x for x in leaves]
@@ -195,7 +195,7 @@ def _recorded(f: Callable, examples: Sequence[Any], taken: Any) -> tuple[int, li
 def check_kept(
     called: str, what: str, before: Nesting, after: Nesting, old: Sequence[Aval], new: Sequence[Aval]
 ) -> None:
-    """Raise ShapeError or DTypeError where a step gives another value than it was given, saying how to mend it."""
+    """Raise ShapeError or DTypeError, with advice, if a step changes the nesting, shape or dtype of its value."""
     if after != before:
         told = f"{called}: the {what} changes from {before} to {after}, where * is a tensor"
         raise ShapeError(located(told, "a step returns the nesting that it was given"))
@@ -209,7 +209,7 @@ def check_kept(
 
 
 def _walk(results: Sequence[Node], known: set[Node], since: int) -> tuple[list[Node], set[Node]]:
-    """The nodes that were recorded on the way to the results, by creation; and where they began but at arguments."""
+    """The nodes that f recorded on the way to the results, by creation; and the nodes from outside that these read."""
 
     def is_outside(node: Node) -> bool:
         return node.number < since or node.value is not None or node.leaf is not None
@@ -219,9 +219,9 @@ def _walk(results: Sequence[Node], known: set[Node], since: int) -> tuple[list[N
     return sorted(found - outside, key=by_number), outside
 
 
-# ---------------------------------------------------------------- bodies of a body, made once, and kept
+# ---------------------------------------------------------------- bodies derived from bodies, made once and cached
 
-#: By the bodies and the key of what is wanted of them: bodies, the nodes of numbers that rules state, which are hidden
+#: By bodies and a key of the derivation: the derived bodies, the nodes of constant numbers in rules, which are hidden
 #: inputs, and the choices of dispatch that they rely on.
 _made_of = namespace("derived body")
 
@@ -233,12 +233,12 @@ def derived(
     hidden: Sequence[Tensor],
     known: Callable[[], list[Node]] = list,
 ) -> Traced:
-    """The bodies of functions f(arguments and hidden inputs), which apply `bases`: made once for a purpose.
+    """The bodies of functions f(arguments and hidden inputs) that apply `bases`; cached by `purpose`.
 
-    Their hidden inputs are these, and tensors that rules met elsewhere.
+    Their hidden inputs are `hidden`, and tensors from elsewhere that rules read.
 
     purpose   all that the functions depend on beside `bases` and avals
-    calls     of each f, what it has arguments like, and what it has arguments like elements of
+    calls     for each: f, tensors that its first arguments resemble, tensors whose elements its next ones resemble
     known     see `trace`
     """
     examples = [
@@ -263,7 +263,7 @@ def derived(
 
 
 def _key(bases: tuple[Body, ...], purpose: tuple, avals: tuple) -> tuple | None:
-    """The key of all that decides what is recorded; None where no key says it."""
+    """The key of all that decides the recording; None if no key can say it."""
     lines = state.now.lines
     is_known = all([base.is_interned_itself for base in bases])
     if not is_known or is_watched() or (lines is not None and lines.is_whole):
@@ -273,19 +273,19 @@ def _key(bases: tuple[Body, ...], purpose: tuple, avals: tuple) -> tuple | None:
 
 
 def _is_users(call: CustomCall) -> bool:
-    """True if a rule of a call may read what a program changes."""
+    """True if a rule of a call may read values that a program changes."""
     rules = [rule.implementation for rule in map(call.rule, RULES) if rule is not None]
     return not all([is_fixed(f.__module__) for f in (call.function, call.method.implementation, *rules)])
 
 
-# ---------------------------------------------------------------- of many examples (`vmap`)
+# ---------------------------------------------------------------- for many examples (`vmap`)
 
 
 def where_differing(pairs: Iterable[tuple[Tensor, bool]], states: Iterable[bool], size: int) -> list[Tensor]:
-    """The states of a loop, those that differ at some step with the examples along axis 0."""
+    """The states of a loop; those that differ between examples at some step have the examples along axis 0."""
     return [with_examples(size, (t,), (m,))[0] if s else t for (t, m), s in zip(pairs, states, strict=False)]
 
 
 def choose(chosen: Tensor, yes: Tensor, no: Tensor) -> Tensor:
-    """For each example one of two results."""
+    """One of two results for each example."""
     return where(reshape(chosen, (*chosen.shape, *(1,) * (yes.ndim - 1))), yes, no)

@@ -1,26 +1,25 @@
 """Boundaries: one node per call of a forward/backward pair, which carries the rule.
 
-Forward runs once per recorded call (once more where `Entered.closed` finds that it takes that to know what it read),
-and what it computes is recorded like anything else.  The boundary is the identity in value and the user's rule in
-derivative:
+Forward runs once per recorded call (twice if `Entered.closed` needs a second run to know what forward read), and its
+operations are recorded like any.  The boundary is the identity in value, and has the user's rule as its derivative:
 
     one output        boundary(*call's inputs, *extras, body output)
     several outputs   call(*call's inputs, *extras, *body outputs)
                       pick(call, body output)  for each of them
 
-Extras are saved intermediates, and outputs that carry no gradient.  Cotangents flow to the call's inputs
-only; the body is never differentiated past.  What a forward closes over and tracks is one of them, behind the
-arguments, to which no rule gives a gradient (`reads`).  (A method with a `jvp` and no backward is the exception:
-its boundary is transparent to reverse mode, cotangents flow to the body.)  Inside forward, handles of
-inputs are masked (they report requires_grad False), but body nodes keep their history, so a saved
-intermediate can be differentiated through: second order is right.
+Extras are saved intermediates, and outputs that carry no gradient.  Cotangents flow to the call's inputs only;
+reverse mode never enters the body.  A tracking tensor that forward closes over is an input too, after the
+arguments; no rule gives it a gradient (`reads`).  (A method with a `jvp` and no backward is the exception: its
+boundary is transparent to reverse mode, and cotangents flow to the body.)  Inside forward, handles of inputs are
+masked (they report requires_grad False), but body nodes keep their history, so a derivative can go through a saved
+intermediate: second order is right.
 
-A value that was made outside of the library from values inside has no derivative that anybody could tell: an array
-that a host rule computes, and whatever is made of a value that a rule has asked for.  It gets a node that passes it on,
-too, and lists what it may depend on (`without_history`); to differentiate through that node is an error, never a silent
-zero.  Not to is fine: the first derivative of a host rule never meets it.
+A value that Python made outside of the tape from values inside has an unknown derivative: an array that a host rule
+computes, and any result that a rule made after it evaluated a tensor.  Such a value also gets a node that passes it on
+and lists the nodes that it may depend on (`without_history`).  A derivative through that node is an error, never a
+silent zero.  A first derivative of a host rule does not go through such a node.
 
-A host call is one operation of a graph that Python computes each time:
+A host call is one operation of a graph that Python computes at each run:
 
     host(inputs)  ->  one array, or all of them packed into words of 64 bits
     host_part(packed)  ->  each of them
@@ -49,7 +48,7 @@ from .call import CustomCall
 
 _BOUNDARY = Primitive("boundary", infer=lambda x: x, reference=lambda x: x)
 _CALL = Primitive("call", infer=lambda: None, reference=None)
-_CALL_KIND = Kind(_CALL, (), out_of(Aval((), np.float64), True))  # a value nobody asks for
+_CALL_KIND = Kind(_CALL, (), out_of(Aval((), np.float64), True))  # the value of a call node is never read
 _TOKEN_KIND = leaf_kind(out_of(Aval((), np.int64)))
 
 _next_token = itertools.count(1).__next__
@@ -57,7 +56,7 @@ _calls: dict[int, ref[CustomCall]] = {}
 
 
 class _Kinds(dict[Out, Kind]):
-    """The kind of a boundary of one output, and of what picks one of several, by the Out of the body."""
+    """The kind of a boundary with one output, and of a node that picks one of several, by the Out of the body."""
 
     def __missing__(self, out: Out) -> Kind:
         tracking = out_of(out.aval, True)
@@ -77,12 +76,12 @@ def boundary_node(call: CustomCall, inputs: Sequence[Node], flow: slice) -> Rich
 
 
 def call_of(token: int) -> CustomCall:
-    """The call that a token stands for, as long as its boundary is alive."""
+    """The call of a token, which exists as long as its boundary is alive."""
     return _calls[token]()  # type: ignore[return-value]  # alive, as its boundary is
 
 
 def outputs_of(call: CustomCall, inputs: Sequence[Node], flow: slice, masked: bool) -> list[Tensor]:
-    """The tracked outputs of a call behind its boundary.   inputs: all that it reads, nodes of these outputs last"""
+    """The tracked outputs of a call, behind its boundary.   inputs: those of the boundary, the body's outputs last"""
     node = boundary_node(call, inputs, flow)
     if call.is_one:
         return [noted(node, masked)]
@@ -91,7 +90,7 @@ def outputs_of(call: CustomCall, inputs: Sequence[Node], flow: slice, masked: bo
 
 
 def token_of(call: CustomCall) -> Node:
-    """A number that finds the call again, as an input of the graph: not part of any key."""
+    """A number that identifies the call, as an input of the graph: it is part of no key."""
     number = _next_token()
     _calls[number] = ref(call, partial(_calls.pop, number))
     return rich_node(_TOKEN_KIND, (), np.asarray(number), call=call)
@@ -112,11 +111,11 @@ def output_of(node: Node, slot: int) -> Tensor:
     return handle(_pick(node, slot, body))
 
 
-# ---------------------------------------------------------------- values whose history nobody knows
+# ---------------------------------------------------------------- values without a known history
 
 
 class HistorylessError(GradientError):
-    """A derivative was asked for through a value whose history nobody knows."""
+    """A derivative was needed through a value whose derivative is unknown."""
 
 
 def _refuse(_: Any, y: Tensor, *_others: Any) -> NoReturn:
@@ -134,9 +133,9 @@ _HISTORYLESS = Primitive(
 
 
 def without_history(t: Tensor, sources: Iterable[Node], what: str, line: UserLine | None) -> Tensor:
-    """The value of `t`; a derivative through it to any of `sources` is refused, naming `what` and `line`.
+    """The value of `t`; a derivative through it to any of `sources` raises an error with `what` and `line`.
 
-    Where no gradients are recorded or none of the sources tracks, nothing can be lost, and it is `t` itself.
+    If gradients are off or no source tracks, no derivative can be lost, and the result is `t` itself.
     """
     if not MODE.get().tracks or t.dtype.kind not in "fc":
         return t
@@ -155,7 +154,7 @@ _WORD = 8
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """A view of an array that nobody can write to."""
+    """A read-only view of an array."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -187,10 +186,10 @@ def _packed_aval(*_: Aval, run: Callable, avals: tuple[Aval, ...]) -> Aval:
 
 
 class _OfEach(NamedTuple):
-    """A host call for every example in turn: equal ones are the same graph shape.
+    """A host call for each example in turn.  Equal objects make equal graphs.
 
-    reference    of an operation on one example, and its parameters;  aval: of what it gives
-    mapped       which inputs differ between examples
+    reference    the function for one example, and its parameters;  aval: that of its result
+    mapped       for each input, True if it differs between examples
     """
 
     reference: Callable
@@ -208,14 +207,14 @@ class _OfEach(NamedTuple):
 
 
 def _batch(op: Primitive, size: int, xs: tuple[Tensor, ...], mapped: tuple[bool, ...], **params: Any) -> Tensor:
-    """Python is called once for each example, inside of one host call."""
+    """The batching rule: Python is called once for each example, inside one host call."""
     aval = op.infer(*[x.aval.with_shape(x.shape[m:]) for x, m in zip(xs, mapped, strict=True)], **params)
     assert op.reference is not None
     run = _OfEach(op.reference, tuple(params.items()), aval, size, tuple(mapped))
     return record(_HOST, xs, (run, (aval.with_shape((size, *aval.shape)),)))
 
 
-#: run(*arrays) -> arrays of `avals`: called by Python each time (`codegen.runtime.host_steps`).
+#: run(*arrays) -> arrays of `avals`: Python calls it at each run of the graph (`codegen.runtime.host_steps`).
 _HOST = Primitive(
     "host", infer=_packed_aval, reference=_packed_reference, params=("run", "avals"), lower=HostLowering(),
     discrete=True, heavy=True, batch=_batch, traits=("host",),
@@ -227,7 +226,7 @@ _PART = Primitive(
 
 
 def host_call(run: Callable, inputs: Sequence[Tensor], avals: Sequence[Aval]) -> list[Tensor]:
-    """Record a call of `run(*arrays) -> arrays` of these avals.  Equal `run`s are the same graph shape."""
+    """Record a call of `run(*arrays) -> arrays` of these avals.  Equal `run`s make equal graphs."""
     if not avals:
         return []
     packed = record(_HOST, tuple(inputs), (run, tuple(avals)))

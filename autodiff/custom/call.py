@@ -1,13 +1,13 @@
-"""`CustomCall`: what a boundary knows of the call that it stands for.  Data: it holds no node and no tensor.
+"""`CustomCall`: the data of one call of a custom function, held by its boundary.  It holds no node and no tensor.
 
-Most of it is the same for every call in a loop, so it is kept once and shared:
+Most of this data is equal for every call in a loop, so it is kept once and shared:
 
-    Site    which function was called, by which method, for which types
-    Shape   where each tensor comes from, and the containers around: interned, so equal ones are one object
+    Site    the called function, its method, and the types of the arguments
+    Shape   the place that each tensor comes from, and the containers around: interned, so equal ones are one object
     Call    a site, a shape, the values that are no tensors, the user's line
 
-A value with tensors in it is taken apart (`pack`), so that what is kept of a call makes no reference cycle, and can be
-part of a key.  Where a tensor comes from is a number: the place among the boundary's inputs, or -1 - k for tracked
+A value that holds tensors is taken apart (`pack`), so that a call makes no reference cycle, and its data can be part of
+a key.  The place that a tensor comes from is a number: its place among the boundary's inputs, or -1 - k for tracked
 output k, read back behind its boundary.
 """
 
@@ -40,7 +40,7 @@ def as_it_is(value: Any) -> Any:
 
 
 def own_copy(leaf: Any) -> Any:
-    """A leaf that is no tensor, as a call keeps it: of an array a copy, which no later write changes."""
+    """A leaf that is no tensor, as a call keeps it: an array is copied, so that no later write changes it."""
     return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
 
 
@@ -52,7 +52,7 @@ HOLDS_NONE = frozenset(
 
 
 class Packed(NamedTuple):
-    """A structure, places of tensors, and everything else by value.
+    """A value taken apart: its containers, the places of its tensors, and its other leaves.
 
     structure  the containers; None for a tensor by itself
     places     for each leaf: the place of a tensor (int), or None
@@ -64,7 +64,7 @@ class Packed(NamedTuple):
     statics: tuple[Any, ...]
 
     def unpack(self, tensor_at: Callable[[int], Any], static: Callable[[Any], Any] = as_it_is) -> Any:
-        """The value again: `tensor_at(place)` where a tensor was, `static(leaf)` for the rest."""
+        """The value put together: `tensor_at(place)` for each tensor, `static(leaf)` for each other leaf."""
         if self.structure is None and (place := self.places[0]) is not None:
             return tensor_at(place)
         statics = iter(self.statics)
@@ -73,7 +73,7 @@ class Packed(NamedTuple):
 
 
 def pack(value: Any, place_of: Callable[[Tensor], int], tensor_of: Callable[[Any], Tensor | None]) -> Packed:
-    """A value taken apart.   tensor_of: the tensor that a leaf stands for, None for any other"""
+    """A value taken apart.   tensor_of: the tensor that a leaf stands for, None if it stands for none"""
     if isinstance(value, Tensor):
         return Packed(None, (place_of(value),), ())
     if type(value) in HOLDS_NONE and tensor_of(value) is None:
@@ -87,11 +87,11 @@ def pack(value: Any, place_of: Callable[[Tensor], int], tensor_of: Callable[[Any
 class Site:
     """The function, method and types of a call.
 
-    function   the generic function;  method  its forward method;  types  of the call's arguments
-    has_context  the method takes `ctx` first
-    transparent  reverse mode differentiates the body: there is a jvp, but no backward
-    has_token    its backward is a host rule, which finds the call by a token
-    separates  forward gets nodes of its own for inputs that it also reads, or may read, by other names
+    function   the generic function;  method  its forward method;  types  those of the call's arguments
+    has_context  True if the method takes `ctx` first
+    transparent  True if reverse mode differentiates the body: there is a jvp, but no backward
+    has_token    True if the backward is a host rule, which finds the call by a token
+    separates  True if forward gets new nodes for inputs that it also reads, or may read, by other names
     """
 
     __slots__ = ("function", "has_context", "has_token", "method", "separates", "transparent", "types")
@@ -114,18 +114,18 @@ class Site:
         return self.method.implementation(*given, **rest)
 
 
-#: A part of a call: its name, and structure and places as `Packed` has them.
+#: A part of a call: its name, then structure and places as in `Packed`.
 Part = tuple[str | None, Any, tuple[int | None, ...]]
 
 
 class CallShape:
-    """Everything about a call but its site, its avals and the values that are no tensors.
+    """All data of a call except its site, its avals and the values that are no tensors.
 
-    parts                  arguments by name, saved, attributes by name, the outputs, in order: each a Packed that
-                           lacks its values, and how many they are
-    materialize            whether the cotangent of an unused output is zeros
-    classes                of the program's own that are among the containers: a rule may call their methods
-    closed, closed_at      what forward closes over and tracks, by name, and the place of the first: see `reads`
+    parts                  arguments by name, saved values, attributes by name, the outputs, in order: each a Packed
+                           without statics, and the number of these
+    materialize            True if the cotangent of an unused output is zeros
+    classes                the program's own classes among the containers: a rule may call their methods
+    closed, closed_at      names of tracking values that forward closes over, and the place of the first: see `reads`
     """
 
     __slots__ = (
@@ -153,11 +153,11 @@ def classes_of(structure: tree.Structure | None) -> Iterator[type]:
 
 
 class MappedCall(NamedTuple):
-    """The call of one example, in that for many (`vmap`): its rules are applied to each.
+    """A call for one example, inside a call for many (`vmap`): its rules are applied to each example.
 
-    inner    the call of one example;  size: how many there are
-    mapped   which inputs of the boundary differ between examples: these have them along axis 0
-    pull, push   apply the rules: see `transforms.batch.walk`
+    inner    the call for one example;  size: the number of examples
+    mapped   for each input of the boundary, True if it differs between examples, which lie along axis 0
+    pull, push   functions that apply the rules: see `transforms.batch.walk`
     """
 
     inner: CustomCall
@@ -167,12 +167,12 @@ class MappedCall(NamedTuple):
     push: Callable[..., list[Tensor | None]]
 
 
-#: All that are alive: keys of plans compare them.
+#: All shapes that are alive: keys of plans compare them by identity.
 _ALIVE = Alive()
 
 
 def shape_of(*key: Any) -> CallShape:
-    """The one shape of a call of these parts: what `CallShape` takes."""
+    """The interned shape of a call with these parts.   key: the arguments of `CallShape`"""
     found: CallShape | None = _ALIVE.known(key)
     return found or _ALIVE.the_one(key, CallShape(*key))
 
@@ -180,16 +180,16 @@ def shape_of(*key: Any) -> CallShape:
 class CustomCall:
     """The call of a custom function that a boundary stands for.
 
-    site, shape  what it shares with others: see above
+    site, shape  data shared with other calls: see above
     statics    the values that are no tensors: of arguments, saved, attributes, result
-    avals      of the tracked outputs
-    opaque     forward asked for values: what it made may have a history that nobody knows
+    avals      those of the tracked outputs
+    opaque     True if forward evaluated tensors: the derivative of its saved values may then be unknown
     token      place of the number by which a host rule finds this call when it runs; None: no host rule
     line       the user's line
-    reads      values of a trace that its rules close over: by which names -> their places
-    numbers    Python's numbers, and arrays, that its rule may read, as `key` found them last
-    structure  everything else of its key
-    each       of a call for many examples the one of an example
+    reads      tensors of a trace that its rules close over: path of names -> place among the boundary's inputs
+    numbers    numbers and arrays that its rule may read, as `key` found them last
+    structure  everything else in its key
+    each       for a call for many examples: the call for one; else None
     """
 
     __slots__ = (
@@ -244,7 +244,7 @@ class CustomCall:
 
     @property
     def attributes(self) -> dict[str, Packed]:
-        """Packed by name: what forward set on its context."""
+        """The values that forward set as attributes of its context, by name."""
         return dict(self._named(self.shape.n_arguments + self.shape.n_saved, -1))
 
     @property
@@ -256,7 +256,7 @@ class CustomCall:
         return list(zip(self.shape.names[start:stop], self.packed()[start:stop], strict=True))
 
     def packed(self) -> list[Packed]:
-        """Everything that a rule may read: arguments, saved, attributes, result."""
+        """All values that a rule may read: arguments, saved, attributes, result."""
         statics = iter(self.statics)
         parts = self.shape.parts
         return [Packed(p.structure, p.places, tuple(islice(statics, n))) if n else p for p, n in parts]
@@ -264,25 +264,25 @@ class CustomCall:
     # ------------------------------------------------------------ rule and key
 
     def rule(self, kind: str = "backward") -> Any:
-        """The rule that serves this call now; None when there is none."""
+        """The rule that is registered for this call now; None if there is none."""
         site = self.site
         return site.method.rules.get(kind) or site.function.rule_for(kind, site.method, site.types)
 
     def _is_by_token(self, rule: Any) -> bool:
-        """True of a host rule that finds this call, and reads everything else, when it runs."""
+        """True for a host rule that finds this call by its token when it runs, and reads everything then."""
         return rule is not None and rule.host and self.token is not None
 
     def key(self, met: dict[int, tuple] | None = None) -> Any:
-        """The part of the rule key that this call makes.  `is_pure`: it says everything, apart from `numbers`.
+        """This call's part of the rule key.  Sets `is_pure`: True if the key and `numbers` are all that the rule reads.
 
-        Of numbers it says the kind, and the value of those that the rule was seen to look at.
+        A number counts by its type, and also by its value if the rule was seen to look at the number.
 
-        met   what was found of the rules of other calls just now, by site: many calls are of few
+        met   rules of other calls in this recording, with their keys, by site: many calls have few sites
         """
         if self.each is not None:
             inner, size, mapped, *_ = self.each
             key, self.is_pure, self.numbers = inner.rules_key("backward"), inner.is_pure, _NONE
-            return (key, size, mapped)  # the rule of one example gets numbers as they are
+            return (key, size, mapped)  # the rule of one example gets plain numbers
         found = None if met is None else met.get(id(self.site))
         if found is None:
             rule, walk = self.rule(), ReadsWalk([])
@@ -308,7 +308,7 @@ class CustomCall:
         return key_of(structure, numbers, looked)
 
     def rules_key(self, *kinds: str) -> Any:
-        """A key for callers that record its rules of these kinds, by default both, with the present numbers."""
+        """A key for recording the rules of these kinds (default: both), in which the current numbers count by value."""
         walk, (first, *others) = ReadsWalk(), [self.rule(kind) for kind in kinds or ("backward", "jvp")]
         by_token = self._is_by_token(first)
         keys = [first if by_token else self._key_of(first, walk), *[self._key_of(rule, walk) for rule in others]]
@@ -317,9 +317,9 @@ class CustomCall:
         return (self.shape, *keys, parts)
 
     def recorded_key(self) -> Any:
-        """The key of what the rules of this call record, beside tensors, in both directions; None: no key says it.
+        """A key of all that decides, beside tensors, what both rules of this call record; None if no key can say it.
 
-        Numbers count by value.  Nothing is said of rules that get arrays, nor of a forward that asked for values.
+        Numbers count by value.  No key is made for host rules, nor if the forward evaluated tensors.
         """
         rules = [self.rule(), self.rule("jvp")]
         if self.opaque or self.token is not None or any([rule is not None and rule.host for rule in rules]):
@@ -328,7 +328,7 @@ class CustomCall:
         return (key, self.transparent) if self.is_pure else None
 
     def _key_of(self, rule: Any, walk: ReadsWalk) -> Any:
-        """The key of a rule; of what it reads of a trace, the places.  None where there is no rule."""
+        """The key of a rule; a tensor of a trace in it counts by its place.  None if there is no rule."""
         if rule is None:
             return None
         if not self.reads:
@@ -337,12 +337,12 @@ class CustomCall:
             return walk.key(rule.implementation)
 
     def _parts(self, walk: ReadsWalk) -> tuple:
-        """The keys of what its rules may read of the call."""
+        """The keys of the values that a rule may read from the call."""
         return (*[walk.key(x) for x in self.statics], *[walk.of_class(cls) for cls in self.shape.classes])
 
 
 class _NodePlace:
-    """Stands for the node of a place where a key is made: `ReadsWalk.key` asks for its number."""
+    """A stand-in for the node at a place, while a key is made: `ReadsWalk.key` reads its `number`."""
 
     __slots__ = ("number",)
 
@@ -353,12 +353,12 @@ class _NodePlace:
 _NONE: list[Any] = []
 _NO_READS: Mapping[Path, int] = {}
 
-#: Structure of a call, that is everything about it but numbers -> those that its rule was seen to look at
-#: (`watching`): these count by value in its key, all others are arguments of the graph.  A plan that was made before is
-#: not found again under the longer key, and never answers for a value that its own run has looked at.
+#: Structure of a call (its key without numbers) -> indices of the numbers that its rule was seen to look at
+#: (`watching`).  These count by value in the key; all others are arguments of the graph.  A plan that was made earlier
+#: is not found under the longer key, so it never answers for a value that its own run has looked at.
 LOOKS = namespace("looks")
 
 
 def key_of(structure: Any, numbers: Sequence[Any], looked: tuple[int, ...]) -> Any:
-    """The key of a call of this structure, some of whose numbers count by value."""
+    """The key of a call with this structure; the numbers with the indices `looked` count by value."""
     return (structure, looked, tuple([static_key(numbers[i])[0] for i in looked]))

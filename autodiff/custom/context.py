@@ -1,6 +1,6 @@
-"""`ctx`: what a forward method says, and what its backward method may read.
+"""`ctx`: the declarations of a forward method, and the values that its backward method may read.
 
-The names of torch for R: save_for_backward, saved_variables, needs_input_grad, mark_dirty,
+The names are those of torch for R: save_for_backward, saved_variables, needs_input_grad, mark_dirty,
 mark_non_differentiable, set_materialize_grads.  Attributes set on a context belong to the call.
 """
 
@@ -17,7 +17,7 @@ from ..tensor import Tensor
 class Fields(Sequence):
     """Values by name, by attribute and by position; read only.
 
-    Names win over anything a sequence has of its own, so a saved `index` or `count` is read as such.
+    A saved value named like a method of sequences, such as `index` or `count`, is found before that method.
     """
 
     __slots__ = ("__guard", "__names", "__values", "__what")
@@ -29,7 +29,7 @@ class Fields(Sequence):
         what: str,
         guard: Callable[[str], Any] | None = None,
     ) -> None:
-        """`guard(what)` is called before every reading, and may refuse it."""
+        """`guard(what)` is called before each read, and may raise an error."""
         object.__setattr__(self, "_Fields__names", tuple(names))
         object.__setattr__(self, "_Fields__values", tuple(values))
         object.__setattr__(self, "_Fields__what", what)
@@ -92,12 +92,12 @@ def _unknown(what: str, name: str, names: Sequence[str | None]) -> str:
 
 
 class Declared:
-    """Declarations that a forward method has made to its context.
+    """The declarations that a forward method made on its context.
 
     saved        (name or None, value) in order; None before save_for_backward
     constant     outputs through which no gradient flows
     dirty        inputs that were changed in place
-    materialize  whether the cotangent of an unused output is zeros
+    materialize  True if the cotangent of an unused output is zeros, not None
     """
 
     saved: tuple[tuple[str | None, Any], ...] | None = None
@@ -107,9 +107,9 @@ class Declared:
 
 
 class ForwardContext:
-    """The `ctx` of a forward method.  Any attribute that is set on it is kept for backward.
+    """The `ctx` of a forward method.  Each attribute that forward sets on it is kept for backward.
 
-    A type for annotations; made for each call, never by calling the class.
+    The class is for annotations only; the library makes the instances.
 
     >>> import autodiff as ad
     >>> @ad.function
@@ -125,7 +125,7 @@ class ForwardContext:
     np.float64(3.0)
     """
 
-    #: Its own, apart from the dictionary of what a forward sets on it.
+    #: The context's own attributes; `__dict__` holds only those that forward sets.
     __slots__ = ("__dict__", "__function", "__inputs", "__names", "__needs", "__said", "__weakref__")
 
     def __init__(self, function: str, names: Sequence[str], needs: Sequence[bool], inputs: Sequence[Any]) -> None:
@@ -137,7 +137,7 @@ class ForwardContext:
 
     @property
     def needs_input_grad(self) -> Fields:
-        """True for each declared parameter whose gradient may be asked for; by name and position.
+        """True for each declared parameter that may need a gradient; by name and position.
 
         >>> import autodiff as ad
         >>> @ad.function
@@ -160,7 +160,7 @@ class ForwardContext:
         return Fields(self.__names, self.__inputs, "inputs")
 
     def save_for_backward(self, /, *values: Any, **named: Any) -> None:
-        """Keep values for backward: inputs, outputs, intermediates, and things that are no tensors.
+        """Keep values for backward: inputs, outputs, intermediates, and values that are no tensors.
 
         Names and order are kept, and `None` keeps its place.  Raises GradientError when called twice.
 
@@ -192,7 +192,7 @@ class ForwardContext:
         """Declare inputs that this forward changes in place; each of them must also be returned.
 
         The caller's handle then carries the new value and this function's history.
-        Raises GradientError (when forward returns) for what is no input or is not returned.
+        Raises GradientError (when forward returns) for a value that is no input, or is not returned.
 
         >>> import autodiff as ad
         >>> @ad.function
@@ -215,7 +215,7 @@ class ForwardContext:
     def mark_non_differentiable(self, *outputs: Any) -> None:
         """Declare outputs through which no gradient flows.
 
-        Raises GradientError (when forward returns) for what forward does not return.
+        Raises GradientError (when forward returns) for a value that forward does not return.
 
         >>> import autodiff as ad
         >>> @ad.function
@@ -255,13 +255,13 @@ class ForwardContext:
         self.__said.materialize = bool(flag)
 
 
-#: The declarations of a forward so far.
+#: The declarations made on a context so far.
 said: Callable[[ForwardContext], Declared] = attrgetter("_ForwardContext__said")
 _function_of = attrgetter("_ForwardContext__function")
 
 
 def attributes(ctx: ForwardContext) -> dict[str, Any]:
-    """The attributes that forward has set on its context.  Raises GradientError for names that backward has itself."""
+    """The attributes that forward set on its context.  Raises GradientError for a name that contexts use themselves."""
     found = dict(ctx.__dict__)
     taken = [name for name in found if hasattr(BackwardContext, name) or hasattr(ForwardContext, name)]
     if taken:
@@ -272,14 +272,14 @@ def attributes(ctx: ForwardContext) -> dict[str, Any]:
     return found
 
 
-#: Methods of a forward's context alone.
+#: Methods that only a forward's context has.
 _OF_FORWARD = frozenset(("mark_dirty", "mark_non_differentiable", "save_for_backward", "set_materialize_grads"))
 
 
 class BackwardContext:
     """The `ctx` of a backward method or a jvp rule, made anew for each run, so that it keeps no graph alive.
 
-    A type for annotations, never called.  Values are read when they are asked for: an error once the graph is released.
+    The class is for annotations only.  Each read fetches the value, and raises an error once the graph is released.
 
     >>> import autodiff as ad
     >>> @ad.function
@@ -296,12 +296,12 @@ class BackwardContext:
         self, call: Any, tensor_at: Callable[[int], Any], static: Callable[[Any], Any],
         is_released: Callable[[], bool], is_wanted: Callable[[int], bool], needs: dict[str, bool],
     ) -> None:  # fmt: skip
-        """`transforms.rule_values` says what these are."""
+        """For the parameters see `transforms.rule_values`."""
         self.__call, self.__tensor_at, self.__static, self.__is_released = call, tensor_at, static, is_released
         self.__is_wanted, self.__needs = is_wanted, needs
 
     def __guard(self, what: str) -> None:
-        """Raise GradientError once a backward gave the graph up."""
+        """Raise GradientError once a backward has released the graph."""
         if self.__is_released():
             call = self.__call
             raise GradientError(
@@ -331,7 +331,7 @@ class BackwardContext:
 
     @property
     def needs_input_grad(self) -> Fields:
-        """True for each declared parameter whose gradient is wanted now; by name and position."""
+        """True for each declared parameter that needs a gradient now; by name and position."""
         return Fields(list(self.__needs), list(self.__needs.values()), "needs_input_grad")
 
     @property
@@ -378,6 +378,6 @@ _wanted_in = attrgetter("_BackwardContext__call", "_BackwardContext__is_wanted")
 
 
 def wanted(ctx: BackwardContext, name: str) -> Any:
-    """For every tensor in an argument, whether its gradient is wanted now; in the argument's own container."""
+    """True for each tensor in an argument that needs a gradient now; in the argument's own container."""
     call, is_wanted = _wanted_in(ctx)
     return call.arguments[name].unpack(is_wanted)

@@ -1,8 +1,8 @@
-"""Calls of a forward method: what it is given, and what becomes of what it says and returns.
+"""Calls of a forward method: its arguments, its declarations, and the results behind the boundary.
 
-The user's function runs each time; the bookkeeping around it is nearly none in the usual case: tensors, and values that
-hold none, are the arguments; forward returns float tensors; what it saves, and sets on its context, are tensors and
-values that hold none.  Whatever turns out otherwise, before or after the function has run, is for `completed`.
+The user's function runs at each call, so the usual call has next to no bookkeeping: its arguments are tensors, and
+values that hold none; forward returns float tensors; it saves, and sets on its context, tensors and values that hold
+none.  A call that turns out otherwise, before or after the function has run, is finished by `completed`.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _NOTHING = Declared()  # the declarations of a method that has no context
 
 
 class Entered(NamedTuple):
-    """The arguments of a call that was entered."""
+    """The arguments of a call, and the state of the recording when it began."""
 
     site: Site  # the function that was called
-    again: Callable[[], Any]  # calls it once more
+    again: Callable[[], Any]  # makes the same call once more
     line: UserLine | None
     names: Sequence[str]  # of the parameters
     structures: Sequence[tree.Structure]  # of each argument
-    needs: list[bool]  # for each, whether it needs a gradient
+    needs: list[bool]  # for each argument, True if it needs a gradient
     leaves: Sequence[Any]  # of the arguments
-    at: Sequence[int]  # where there are tensors among them
-    inner: list[Any]  # the leaves that forward gets: handles of its own on these
-    named: list[Node]  # their nodes
-    inputs: list[Node]  # the same, each once
-    place: dict[Node, int]  # numbers of these
-    also_held: set[Node]  # inputs that forward may read by other names, too: it is given nodes of their own for these
+    at: Sequence[int]  # the places of tensors among the leaves
+    inner: list[Any]  # the leaves that forward gets: its own handles on the tensors
+    named: list[Node]  # the nodes of these handles
+    inputs: list[Node]  # the same nodes, without repetition
+    place: dict[Node, int]  # the number of each input
+    also_held: set[Node]  # inputs that forward may also read by other names: it gets new nodes for these arguments
     asked: int
-    looked: int  # what the recording had counted before
+    looked: int  # the counters of the recording before the call
     covered: int
-    since: float  # the number of what forward records first
+    since: float  # a node that forward records has a larger number
 
     @property
     def given(self) -> list[Tensor]:
@@ -60,7 +60,7 @@ class Entered(NamedTuple):
         return [self.leaves[k] for k in self.at]
 
     def enter(self) -> None:
-        """Tell the trace around it, and see to it that forward's handles are what its code can tell apart."""
+        """Tell a surrounding trace of the arguments; give forward new nodes for inputs that it reads by other names."""
         if state.now.captures is not None:
             for t in self.given:
                 state.now.meet(t)
@@ -74,7 +74,7 @@ class Entered(NamedTuple):
             self.inner[k] = standing(self.inner[k], self.leaves[k])
 
     def parts(self) -> list[Part]:
-        """The parts of the arguments that a rule may read: see `CallShape`."""
+        """The arguments as parts that a rule may read: see `CallShape`."""
         places: list[int | None] = [None] * len(self.leaves)
         for k, node in zip(self.at, self.named, strict=True):
             places[k] = self.place[node]
@@ -90,22 +90,22 @@ class Entered(NamedTuple):
         return [own_copy(x) for x in self.leaves if not isinstance(x, Tensor)]
 
     def held(self) -> set[Node]:
-        """The inputs that track gradients and that forward can read by other names, too."""
+        """The inputs that track gradients and that forward can also read by other names."""
         names = {t.node for _, t in held_by(self.site.method.implementation)}
         return {n for n in self.inputs if n in names and n.kind.out.requires_grad}
 
     def closed(self, outputs: Outputs) -> list[Node] | None:
-        """The nodes that forward read, that track gradients, and that are none of the inputs.
+        """The tracking nodes that forward read and that are no inputs of the call.
 
-        None where an input may be one of them: a result was made of something else than arguments, and forward can
-        read that input by another name.  It takes a run in which inputs have nodes of their own to know.
+        None if an input may be one of them: some result depends on more than the arguments, and forward can read that
+        input by another name.  Only a second run, in which inputs have new nodes, can tell.
         """
         now, site = state.now, self.site
         asked = [node for count, node in now.seen if count > self.asked] if now.seen else []
         if not now.body:
             now.seen.clear()
         if not (asked or now.body) and all([t.masked or not t.node.kind.out.requires_grad for t in outputs.tracked]):
-            return []  # outside of other forwards, what is masked was made of inputs alone
+            return []  # outside other forwards, a masked result depends on inputs alone
         if not site.separates and any(self.needs) and self.held():
             site.separates = True
             return None
@@ -113,7 +113,7 @@ class Entered(NamedTuple):
         return closed_over([*[t.node for t in outputs.tracked], *asked], mine, self.since)
 
     def visit(self) -> Visit:
-        """Visit a host forward."""
+        """The description of this call of a host forward."""
         statics, packed = iter(self.statics()), dict[Any, Packed]()
         for name, structure, places in self.parts():
             packed[name] = Packed(structure, places, tuple([next(statics) for p in places if p is None]))
@@ -127,7 +127,7 @@ def _note_on(error: Exception, site: Site, line: UserLine | None) -> None:
 
 
 def _are_leaves(site: Site) -> bool:
-    """True if each argument of a call is a tensor or a value that holds none, as its class says."""
+    """True if the classes say that each argument of a call is a tensor or a value that holds none."""
     declaration = site.function.declaration
     if declaration.variadic is not None or declaration.keywords or declaration.open:
         return False
@@ -136,17 +136,17 @@ def _are_leaves(site: Site) -> bool:
 
 
 def _is_plain(t: Tensor, tracks: bool) -> bool:
-    """True of a result that may carry a gradient, and has none but by inputs of the call, as far as is known."""
+    """True for a result that can carry a gradient, and does so only through the call's inputs, as far as is known."""
     out = t.node.kind.out
     return out.flows and (not out.requires_grad or (tracks and t.masked))
 
 
 def calling(site: Site) -> Callable:
-    """The function that runs a forward method and puts a boundary around what it recorded.
+    """The function that runs a forward method and puts a boundary around the recorded nodes.
 
-    It gets every declared parameter that dispatches by position, keyword-only ones by name.  Returns forward's outputs
-    in their container, tracking if any argument tracks.  Raises GradientError when arguments track and nothing that is
-    returned can.
+    By position it takes the declared parameters that dispatch, by name the keyword-only ones.  It returns forward's
+    outputs in their container, which track if any argument tracks.  Raises GradientError if arguments track and no
+    output can.
     """
     declaration, are_leaves, method = site.function.declaration, _are_leaves(site), site.method
     name, run, has_context = site.function.__name__, method.implementation, site.has_context
@@ -219,7 +219,7 @@ def calling(site: Site) -> Callable:
             now.asked == asked and not told.constant and not told.dirty
             and len(place) == count and [inner[k].node for k in at] == named
         )  # fmt: skip
-        if is_plain and isinstance(y, Tensor):  # apart from several: most calls give one
+        if is_plain and isinstance(y, Tensor):  # a branch for one output, because most calls have one
             body = y.node
             is_plain = _is_plain(y, tracks) and not (now.body and closed_over((body,), named, since))
         elif is_plain:
@@ -267,7 +267,7 @@ def calling(site: Site) -> Callable:
         entered = Entered(site, again, line, names, structures, needs, leaves, at, inner, named, [*place], place,
                           set(), *before)  # fmt: skip
         result = completed(entered, ctx or ForwardContext(name, names, needs, inner), y)
-        if is_plain and not site.separates:  # for calls that keep the same
+        if is_plain and not site.separates:  # later calls that save the same kinds of values find this shape
             (node, *_) = [t.node for t in tree.leaves(result)]
             kept(shapes, key, (node if node.slot is None else node.inputs[0]).call.shape)
         return result
@@ -276,7 +276,7 @@ def calling(site: Site) -> Callable:
 
 
 def completed(entered: Entered, ctx: ForwardContext, result: Any) -> Any:
-    """The results of a call, given what its forward has declared and returned."""
+    """The results of a call, from its forward's declarations and result."""
     now, site, name = state.now, entered.site, entered.site.function.__name__
     told = said(ctx)
     if result is None:
@@ -304,14 +304,14 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any) -> Any:
     else:
         leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
         if looked and not closed and not any([n.kind.out.requires_grad for n in entered.inputs]):
-            now.bounded = entered.covered + looked  # of constants: there is no history to lose
+            now.bounded = entered.covered + looked  # forward evaluated constants: there is no history to lose
     if dirty:
         leaves = rebind_callers(dirty, entered.given, outputs, leaves)
     return outputs.rebuilt(leaves)
 
 
 def _run(entered: Entered, ctx: ForwardContext, values: dict[str, Any]) -> Any:
-    """Forward's result: on tensors; on arrays for a host forward; as a host call in a trace where it needs values."""
+    """Run forward: on tensors; on arrays if it is a host forward; in a trace, if it needs values, as a host call."""
     now, is_host = state.now, entered.site.method.host
     if is_host:
         return (run_traced if now.tracing else run_on_arrays)(entered.visit(), ctx, values)
@@ -321,7 +321,7 @@ def _run(entered: Entered, ctx: ForwardContext, values: dict[str, Any]) -> Any:
     try:
         return entered.site.run(ctx, values)
     except ConcretizationError as error:
-        if now.asked == asked or isinstance(error, Unlearnt):  # refused for something else than asking
+        if now.asked == asked or isinstance(error, Unlearnt):  # the error is not about a missing value
             raise
         return run_traced(entered.visit(), ctx, values, error)
 
@@ -334,7 +334,7 @@ def _bounded(
 ) -> list[Any]:
     """The leaves of the result of a call that tracks, behind its boundary.
 
-    closed    what it closes over and tracks;  opaque: forward asked for values
+    closed    the tracking nodes that forward closes over;  opaque: True if forward evaluated tensors
     """
     site, told, body = entered.site, said(ctx), [t.node for t in outputs.tracked]
     leaves, slots = outputs.leaves, outputs.slots
@@ -379,7 +379,7 @@ def _bounded(
 
 
 def _traced_reads(call: CustomCall, place_of: Callable[[Tensor], int]) -> dict[Path, int]:
-    """The values of this trace, and of those around it, that the rules of a call close over: where they are now."""
+    """The tensors of traces that a call's rules close over: path of names -> place among the boundary's inputs."""
     outside = state.now.outside
     rules = [rule for rule in (call.rule(), call.rule("jvp")) if rule is not None]
     held = [((rule.kind, *path), t) for rule in rules for path, t in held_by(rule.implementation)]
@@ -387,7 +387,7 @@ def _traced_reads(call: CustomCall, place_of: Callable[[Tensor], int]) -> dict[P
 
 
 def _detached(t: Any, masked: bool) -> Any:
-    """A tensor without its history; anything else as it is."""
+    """A tensor without its history; any other value unchanged."""
     if not isinstance(t, Tensor):
         return t
     return handle(record(DETACH, (t,)).node if t.node.kind.out.requires_grad else t.node, masked)

@@ -1,11 +1,10 @@
-"""`Function`: a generic function that the tape knows.
+"""`Function`: a generic function whose methods may have derivative rules of their own.
 
-A `forward` method runs inside a boundary; so does an ordinary method for whose types a `backward` is
-registered: its rule replaces the derivative of its program.  Arrays dispatch as, and arrive as, the
-constant tensor of their dtype and rank, unless a method names np.ndarray; an array argument of a traced
-function does, too, which is a tensor there (`stand_ins.standing`).  Where no method takes
-a number but one takes a 0-d tensor, the number is converted; where none takes a structured value,
-`ad.dense` writes it out.
+A `forward` method runs inside a boundary.  So does an ordinary method for whose types a `backward` is registered: the
+rule replaces the derivative of the method's program.  For dispatch, an array counts as a constant tensor of its dtype
+and rank, and is passed as one, unless a method names np.ndarray; an array argument of a traced function, which is a
+tensor there, is treated in the same way (`stand_ins.standing`).  If no method accepts a number but one accepts a 0-d
+tensor, the number is converted; if none accepts a structured value, `ad.dense` converts that.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ from ..tensor import AbstractTensor, Tensor, handle
 if TYPE_CHECKING:
     from . import call as calls
     from . import forward as forwards
-else:  # for who has rules of their own
+else:  # imported on first use: only programs with custom rules need them
     calls = later("autodiff.custom.call")
     forwards = later("autodiff.custom.forward")
 
 _NUMBERS = {t: np.dtype(t) for t in (bool, int, float, complex)}
 
-#: Conversions that are tried where no method fits: structured value -> tensor.  Filled by `ops.conversion`.
+#: Conversions from a structured value to a tensor, for a call that fits no method.  Filled by `ops.conversion`.
 CONVERSIONS: list[Callable[[AbstractTensor], Tensor]] = []
 
-#: The package of operations, whose bodies write structured arguments out.
+#: The package of operations, whose bodies convert structured arguments by `ad.dense`.
 _OPERATIONS = "autodiff.ops."
 
 
@@ -53,15 +52,15 @@ class Function(GenericFunction):
     is_generic_function = True
     primitive: Any = None
     takes_watched = False
-    __call__ = GenericFunction.__call__  # of its own: machine code stands in front of it (`ops.recorder`)
+    __call__ = GenericFunction.__call__  # an attribute of this class, which machine code replaces (`ops.recorder`)
 
-    # ------------------------------------------------------------ what a call runs
+    # ------------------------------------------------------------ the function that a call runs
 
     def built_in_rule(self) -> Callable | None:
         return None if self.primitive is None else rule_function(self.primitive)
 
     def implementation(self, method: Method, classes: tuple[type, ...]) -> Callable:
-        """The method itself, or a boundary around it; of structured values only for one, not for many in one value."""
+        """The function to call for a method and types; it refuses a structured value that holds many (see `vmap`)."""
         run = self._boundary(method, classes)
         places = [k for k, cls in enumerate(classes) if hasattr(cls, "check_one")]
         if not places:
@@ -75,7 +74,7 @@ class Function(GenericFunction):
         return of_one
 
     def _boundary(self, method: Method, classes: tuple[type, ...]) -> Callable:
-        """The method itself, or a boundary around it where a rule replaces its derivative."""
+        """The method itself, or a boundary around it if a rule replaces its derivative."""
         run = method.implementation
         if not (self.takes_watched and run is self.__wrapped__) and not ALL_WATCHED.isdisjoint(classes):
             return self._call_seen
@@ -88,7 +87,7 @@ class Function(GenericFunction):
         return forwards.calling(calls.Site(self, method, classes, backward))
 
     def _call_seen(self, *args: Any, **keywords: Any) -> Any:
-        """A call with numbers that a rule is watched with: what knows nothing of them gets the numbers."""
+        """Call the function with plain numbers in place of watched ones, for a method that does not know these."""
         return self(*map(plain, args), **{name: plain(x) for name, x in keywords.items()})
 
     # ------------------------------------------------------------ arguments
@@ -96,7 +95,7 @@ class Function(GenericFunction):
     adopted = (np.ndarray, WatchedArray, StandsForArray)
 
     def adopt(self, argument: Any) -> Any:
-        """An array of one of our dtypes as a constant tensor (a copy: a tensor's value never changes)."""
+        """An array of a known dtype as a constant tensor (a copy: a tensor's value never changes)."""
         if isinstance(argument, Tensor):
             return handle(argument.node, argument.masked)
         if type(argument) is not np.ndarray:
@@ -105,13 +104,13 @@ class Function(GenericFunction):
         return taken(argument, dtype) if dtype in KNOWN_DTYPES else argument
 
     def give_back(self, given: Sequence[Any], adopted: Sequence[Any]) -> None:
-        """Give the caller, who has another handle, each update that a method made in place."""
+        """Pass each in-place update by a method on to the caller's handle, which is another one."""
         for old, new in zip(given, adopted, strict=True):
             if isinstance(old, StandsForArray) and isinstance(old, Tensor) and new.node is not old.node:
                 old.node, old.masked = new.node, new.masked
 
     def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
-        """Numbers as 0-d tensors; then structured values, and a user's own types, written out."""
+        """Numbers as 0-d tensors; else structured values, and values of a user's types, as dense tensors."""
         if any(c in _NUMBERS or issubclass(c, np.generic) for c in map(dispatched, map(type, arguments))):
             return [_as_scalar(a) for a in arguments]
         if any(_is_structured(type(a)) for a in arguments):
@@ -119,7 +118,7 @@ class Function(GenericFunction):
         return None
 
     def tell_converted(self, given: tuple, args: tuple) -> None:
-        """`ad.explain` says what was written out."""
+        """Let `ad.explain` report the arguments that were converted to dense tensors."""
         for old, new in zip(given, args, strict=True):
             if old is not new and _is_structured(type(old)):
                 told_dense(self.__name__, old)
@@ -129,7 +128,7 @@ class Function(GenericFunction):
         return " by ad.dense" if _is_structured(cls) else ""
 
     def converts_inside(self, method: Method, cls: type) -> str:
-        """The conversion of a structured argument by the body of one of the library's operations."""
+        """The words for the conversion of a structured argument inside the body of a library operation; else ""."""
         is_body = all(choice is ANY for choice in method.signature.choices)
         module = method.implementation.__module__ or ""
         is_ours = (module == "autodiff" or module.startswith(_OPERATIONS)) and self.__name__ != "dense"
@@ -141,7 +140,7 @@ class Function(GenericFunction):
         super()._changed(method)
 
     def choose_again(self) -> None:
-        """Also after a class was registered with an abstract base class: NumPy's may be the one."""
+        """Choose methods anew after a class was registered with an abstract base class, which np.ndarray may match."""
         if self.is_abstract:
             self._look_for_arrays()
         super().choose_again()
@@ -153,7 +152,7 @@ class Function(GenericFunction):
     # ------------------------------------------------------------ rules
 
     def explain_missing_rule(self, method: Method, classes: Sequence[type], line: UserLine | None) -> str:
-        """The message for a gradient that is asked for and has no rule."""
+        """The message for a call that needs a gradient and has no rule."""
         types = ", ".join(type_name(c) for c in classes)
         rules = [f"    {rule!r}" for rule in self.rules["backward"]]
         known = "\n  the rules there are:\n" + "\n".join(rules) if rules else ""
@@ -181,7 +180,7 @@ def _as_dense(a: Any) -> Any:
 
 
 def told_dense(function: str, x: AbstractTensor) -> None:
-    """Let `ad.explain` say that `ad.dense` writes x out for a function."""
+    """Let `ad.explain` report that a function got x as a dense tensor, made by `ad.dense`."""
     note("dense", f"{function} has no method for {type(x).__name__}: ad.dense writes it out")
 
 
@@ -192,11 +191,11 @@ def _is_structured(cls: type) -> bool:
 def function(declaration: Callable) -> Function:
     """Declare a generic function.
 
-    The declaration's parameters are those of every method.  A body (more than a docstring, `...` or `pass`)
+    Every method has the parameters of the declaration.  A body (more than a docstring, `...` or `pass`)
     is the least specific method.
 
     `f.method(*types)` adds a program in other operations; it needs no rule.  `f.forward(*types)` and
-    `f.backward(*types)` add a pair that replaces differentiation: forward gets a `ctx`, backward the
+    `f.backward(*types)` add a pair that replaces differentiation: forward gets a `ctx`; backward gets the
     `ctx` and the cotangents of the outputs, and returns those of the inputs.
 
     >>> import autodiff as ad

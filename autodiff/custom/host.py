@@ -1,10 +1,10 @@
-"""Host rules: forwards and backwards that need Python and values each time (SciPy, a C library, `float(g)`).
+"""Host rules: forwards and backwards that need Python and values at each run (SciPy, a C library, `float(g)`).
 
-Recorded, a host forward simply runs: on read-only arrays when it is declared so, on tensors when it asks
-by itself.  In a trace there are no values, so it becomes a host call (`boundary.host_call`).
+While operations are recorded, a host forward simply runs: on read-only arrays if it is declared a host rule, on tensors
+if it evaluates one itself.  A trace has no values, so there it becomes a host call (`boundary.host_call`).
 
-What a host forward returns and saves is learnt from its first run outside of a trace: `Unlearnt` tells
-`jit` to make one.  A host backward needs no learning: a gradient has its primal's aval.
+The outputs and saved values of a host forward are learnt from its first run outside a trace; `Unlearnt` tells `jit` to
+do such a run.  A host backward needs none: a gradient has its primal's aval.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from .reads import held_by
 
 
 class Unlearnt(ConcretizationError):
-    """A trace met a host forward whose outputs are not known yet: it has to run outside of a trace once."""
+    """A trace met a host forward whose outputs are not known yet: it has to run outside a trace once."""
 
 
 class Visit(NamedTuple):
     """One call of a forward method.
 
-    packed   the arguments;  needs: for each, whether it needs a gradient;  avals: of the tensors in them
+    packed   the arguments;  needs: for each, True if it needs a gradient;  avals: those of the tensors in them
     """
 
     site: Site
@@ -57,7 +57,7 @@ class Visit(NamedTuple):
         return self.site.function.__name__
 
     def run_on(self, held: Sequence[Any]) -> tuple[ForwardContext, Any]:
-        """One more run, on what stands for the tensors: the context that it spoke to, and its result."""
+        """Run forward once more, with `held` in the tensors' places; returns its context and its result."""
         values = {name: p.unpack(held.__getitem__) for name, p in self.packed.items()}
         ctx = ForwardContext(self.name, list(values), self.needs, list(values.values()))
         try:
@@ -67,7 +67,7 @@ class Visit(NamedTuple):
             raise
 
     def key(self) -> tuple:
-        """The key of all that the outputs' avals may depend on."""
+        """The key of all values that the outputs' avals may depend on."""
         packed = [(name, p[:2], *map(likeness, p.statics)) for name, p in self.packed.items()]
         return (tuple(packed), self.avals)
 
@@ -75,7 +75,7 @@ class Visit(NamedTuple):
 def run_on_arrays(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> Any:
     """Run a host forward now, on read-only arrays.
 
-    An array that it was given reads back as that input; other arrays that it saves become constant tensors.
+    An argument array that it returns or saves counts as that input; other arrays become constant tensors.
     """
     tensors = _inputs_in(visit, values)
     arrays = arrays_of(tensors)
@@ -93,27 +93,27 @@ def run_on_arrays(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> 
 
 
 def _tensors_in(visit: Visit, values: dict[str, Any]) -> list[tuple[int, Any]]:
-    """The places of what tensors there are in the arguments, and what stands there in these."""
+    """The place of each tensor in the arguments, and the value at that place in `values`."""
     pairs = zip(visit.packed.values(), values.values(), strict=True)
     found = [(p, x) for packed, value in pairs for p, x in zip(packed.places, tree.leaves(value), strict=True)]
     return [(p, x) for p, x in found if p is not None]
 
 
 def _inputs_in(visit: Visit, values: dict[str, Any]) -> list[Any]:
-    """The tensors in the arguments by their places: one for each input."""
+    """The tensors in the arguments, by their places: one for each input."""
     by_place = dict(_tensors_in(visit, values))
     return [by_place[p] for p in range(len(visit.avals))]
 
 
 class Recipe(NamedTuple):
-    """A description of all that a host forward gives and says.
+    """A description of a host forward's result, saved values and declarations.
 
-    parts     its result, what it saved, what it set on `ctx`: the places of inputs, or -1 - k of what is computed
-    avals     of what is computed;  numbers: those of Python's among what is returned, which could not track
+    parts     its result, saved values, and attributes of `ctx`; places: of inputs, or -1 - k for computed leaf k
+    avals     those of the computed leaves;  numbers: places of returned Python numbers, which cannot track
     saved, attributes   names
-    constant  places of what is marked non-differentiable
-    closed    names of tracking values that it read without being given them; None: not known
-    declared  True: by `out=`; else learnt from a run
+    constant  places of the outputs that are marked non-differentiable
+    closed    names of tracking values that it closes over; None: not known
+    declared  True if the description comes from `out=`; else it was learnt from a run
     """
 
     parts: tuple[Packed, ...]
@@ -132,7 +132,7 @@ _LEARNT_LIMIT = 1024
 
 
 def _is_value(x: Any) -> bool:
-    """True if a leaf is different in each run: arrays and numbers; not text, None, flags."""
+    """True for a leaf that may differ in each run: an array or number; not text, None or a bool."""
     if isinstance(x, (Tensor, int, float, complex)):
         return not isinstance(x, bool)
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.newbyteorder("=") in KNOWN_DTYPES
@@ -146,14 +146,14 @@ def _aval_of(x: Any) -> Aval:
 
 
 def _made(given: dict[int, int], ctx: ForwardContext, result: Any) -> tuple[Recipe, list[Any]]:
-    """The recipe of one run, and the leaves that are computed.   given: the place of what was given, by its id"""
+    """The recipe of one run, and the computed leaves.   given: the place of each input, by its id"""
     told, place = said(ctx), dict(given)
     parts, computed, numbers = list[Packed](), list[Any](), list[int]()
     for value in (result, *[v for _, v in told.saved or ()], *attributes(ctx).values()):
         leaves, structure = tree.flatten(value)
         places: list[int | None] = []
         for x in leaves:
-            known = place.get(id(x)) if parts or id(x) in given else None  # what is returned twice is two outputs
+            known = place.get(id(x)) if parts or id(x) in given else None  # a leaf returned twice is two outputs
             if known is None and _is_value(x):
                 known = -1 - len(computed)
                 computed.append(x)
@@ -173,14 +173,14 @@ def _made(given: dict[int, int], ctx: ForwardContext, result: Any) -> tuple[Reci
 
 
 def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str, ...]) -> None:
-    """Remember what a forward that needed values returned and saved, for traces to come."""
+    """Store the recipe of a forward that needed values, for later traces."""
     if said(ctx).dirty:
-        return  # an array has no handle whose value could be replaced
+        return  # in a trace forward gets arrays, which have no handle to give another value
     places = {id(x): p for p, x in _tensors_in(visit, dict(zip(visit.packed, ctx.inputs, strict=True)))}
     table, key = _learnt.setdefault(ref(visit.site.method, _learnt.pop), {}), visit.key()
     returned = outputs.rebuilt(outputs.returned)
     if visit.site.method.out is not None and key not in table:
-        # A number is an array to out= where it is an argument of jit.
+        # For out= a number counts as an array if it is an argument of jit.
         numbers = [_aval_of(x) for x in tree.leaves(tuple(ctx.inputs)) if _is_value(x)]
         avals = next((a for a in (visit.avals, numbers) if _takes(visit.site.method.out, a)), None)
         if avals is not None:
@@ -191,7 +191,7 @@ def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str
 
 
 def _check(visit: Visit, found: Recipe, known: Recipe) -> None:
-    """Raise GradientError for a run that gave something else than is declared, or than the runs before it gave."""
+    """Raise GradientError if a run does not give the declared outputs, or those of the runs before it."""
     trees = [[packed.structure for packed in recipe.parts[: len(known.parts)]] for recipe in (found, known)]
     if found.avals[: len(known.avals)] == known.avals and trees[0] == trees[1]:
         return
@@ -206,13 +206,13 @@ def _check(visit: Visit, found: Recipe, known: Recipe) -> None:
 
 
 def _host_forward(visit: Visit, recipe: Recipe) -> Callable[..., list[Any]]:
-    """A forward inside of a compiled graph: arrays of the inputs in, what the recipe computes out."""
+    """The function for a host call inside a compiled graph: arrays of the inputs  ->  the recipe's computed leaves."""
 
     def run(*arrays: np.ndarray) -> list[Any]:
         with in_own_recording():
             held: list[Any] = list(arrays) if visit.site.method.host else [leaf(np.array(a, order="C")) for a in arrays]
             ctx, result = visit.run_on(held)
-            used = {place for packed in recipe.parts for place in packed.places}  # others are results, given or not
+            used = {place for packed in recipe.parts for place in packed.places}  # inputs not in it count as computed
             found, computed = _made({id(x): i for i, x in enumerate(held) if i in used}, ctx, result)
             _check(visit, found, recipe)
             kept = computed[: len(recipe.avals)]
@@ -227,13 +227,13 @@ def _told(avals: Sequence[Aval]) -> str:
 
 
 def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause: Exception | None = None) -> Any:
-    """Record a host forward as a host call; what it saves is said to `ctx` in tensors.
+    """Record a host forward as a host call, and set its declarations on `ctx`, with tensors for saved values.
 
-    Raises Unlearnt when nothing is known about its outputs yet.
+    Raises Unlearnt if its outputs are not known yet.
     """
     method = visit.site.method
     recipe = _learnt.get(ref(method), {}).get(visit.key())
-    if recipe is None and method.out is not None and not any(visit.needs):  # no backward will read what it saved
+    if recipe is None and method.out is not None and not any(visit.needs):  # no backward will read saved values
         recipe = _declared(visit, visit.avals)
     if recipe is None:
         raise Unlearnt(located(
@@ -258,7 +258,7 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
 
 
 def _say(recipe: Recipe, ctx: ForwardContext, tensor_at: Callable[[int], Any]) -> Any:
-    """Rebuild from its leaves what forward returned, and tell `ctx` what it said."""
+    """Rebuild forward's result from its leaves, and set its declarations on `ctx`."""
     result, *others = [packed.unpack(tensor_at) for packed in recipe.parts]
     told = said(ctx)
     for name in attributes(ctx):
@@ -273,7 +273,7 @@ def _say(recipe: Recipe, ctx: ForwardContext, tensor_at: Callable[[int], Any]) -
 
 
 def _takes(out: Any, avals: Sequence[Aval]) -> bool:
-    """True if an `out=` is none that is called, or can be called with these."""
+    """True if an `out=` can be called with these avals, or is no function."""
     try:
         return not callable(out) or bool(signature(out).bind(*avals))
     except TypeError:
@@ -281,7 +281,7 @@ def _takes(out: Any, avals: Sequence[Aval]) -> bool:
 
 
 def _declared(visit: Visit, avals: Sequence[Aval]) -> Recipe:
-    """The recipe of a forward as its `out=` declares it for arrays like these."""
+    """The recipe that a forward's `out=` declares for arrays of these avals."""
     out, function, place = visit.site.method.out, visit.name, visit.site.method.place
     if not _takes(out, avals):
         given = ", ".join(map(str, avals))
@@ -303,7 +303,7 @@ def _declared(visit: Visit, avals: Sequence[Aval]) -> Recipe:
 
 @contextmanager
 def in_own_recording() -> Iterator[None]:
-    """Run a host rule inside of a run: what it records has nothing to do with what is being computed."""
+    """Run a host rule during another run, in a recording of its own, so that the outer one does not change."""
     now = state.now
     use(Recording())
     try:
@@ -315,12 +315,12 @@ def in_own_recording() -> Iterator[None]:
 
 
 def note_read_only(error: Exception) -> None:
-    """Say how to mend a write into an array that a host rule was given."""
+    """Add advice to the error of a write into a read-only argument of a host rule."""
     if isinstance(error, ValueError) and "read-only" in str(error):
         error.add_note("arrays that a host rule is given are read-only: write into a copy of its own, np.array(x)")
 
 
 def arrays_of(tensors: Sequence[Tensor]) -> list[np.ndarray]:
-    """The values of tensors as read-only arrays, computed now.  Counts as asking for them."""
+    """The values of tensors as read-only arrays, computed now.  Counts as evaluating them."""
     evaluate([t.node for t in tensors], ends_recording=False)
     return [read_only(value_of(t.node)) for t in tensors]

@@ -1,27 +1,27 @@
-"""Keys of all that a rule reads besides tensors: equal keys mean that the rule would record the same.
+"""Keys of all values that a rule reads besides tensors: with equal keys, the rule would record equal nodes.
 
-The names that a rule, and the functions that it calls, read are found once per code object (`reads`); the values
-that they hold are looked at whenever a backward asks for a key, so nothing that a rule reads can be stale.
+The names that a rule, and the functions that it calls, read are found once per code object (`reads`).  The values
+of these names are read whenever a backward needs a key, so no key is out of date.
 
-    number, str, None, bool, dtype, slice, range       by value (a number's kind counts, and the sign of zero)
+    number, str, None, bool, dtype, slice, range       by value (a number's type counts, and the sign of zero)
     tuple, frozenset; tensors                          by their parts; by node
     functions                                          by code, closure, defaults and globals, recursively
-    generic functions                                  by identity; those of the user by their methods besides
-    structured types, namedtuples and dataclasses      by identity, and what their methods read
-    objects of classes written in Python,              by identity, their attributes and what their methods read, from
-    members of an Enum                                 the second time on that they are met unchanged
-    what the library, NumPy and Python define        by identity
-    anything else                                      by nothing: the rule is run again each time
+    generic functions                                  by identity; those of the user also by their methods
+    structured types, namedtuples and dataclasses      by identity, and by the values that their methods read
+    objects of classes written in Python,              by identity, by their attributes, and by the values that their
+    members of an Enum                                 methods read; only if unchanged since they were last seen
+    definitions of the library, NumPy and Python       by identity
+    anything else                                      has no key: the rule runs each time
 
-Of the last sort are lists, arrays, objects that hold such, other classes and modules where they are not merely a way to
+Examples of values without a key: lists, arrays, objects that hold these, other classes, modules unless only the path to
 a value (`settings.alpha`), clocks, random numbers, files, attributes of functions.
 
-Where `numbers` is given, Python's numbers and arrays are not part of the key but put there, in order: the key
-then says of a number its kind, of an array its dtype and shape.  See `watching`.
+With `numbers`, numbers and arrays are appended to that list, in order, instead of counting by value: the key then
+has the type of a number, and the dtype and shape of an array.  See `watching`.
 
-A rule names the functions that it calls, and their methods are part of its key.  It names no operator, and nothing that
-the library's own functions call: `g * Half(g)` runs the user's method of `multiply`, and `ad.softmax(g)` the one of
-`exp`.  Which methods ran is known afterwards, from the choices that dispatch made (`users_methods`).
+A rule names the functions that it calls, so their methods are in its key.  It does not name operators, nor functions
+that the library's own functions call: `g * Half(g)` runs the user's method of `multiply`, and `ad.softmax(g)` that of
+`exp`.  These methods are known only afterwards, from the choices that dispatch made (`users_methods`).
 """
 
 from __future__ import annotations
@@ -47,30 +47,30 @@ from .reads import Read, is_fixed, is_library_function, reads_of
 
 _BY_VALUE = frozenset((str, bytes, bool, int, type(None), type(...), type(NotImplemented), range))
 _BY_IDENTITY = (np.ufunc, type(np.sum))
-#: Attributes of an object beyond which no key is made.
+#: An object with more attributes than this has no key.
 _MOST_ATTRIBUTES = 32
-#: Parts of a value that are looked at in each call of a forward that is given it.
+#: The most parts of a value that are read at each call of a forward with that argument.
 _MOST_PARTS = 1000
-#: In the flags of a class: it was made by a program, as a `class` statement makes it.
+#: The flag of a class that was made at run time, as a `class` statement makes it.
 _HEAP_TYPE = 1 << 9
 
-#: Built-in functions that read or change what no key can name.
+#: Built-in functions that read or change values which no key can name.
 _LOOSE = frozenset((breakpoint, delattr, dir, eval, exec, getattr, globals, hasattr, id, input, iter, locals, next,
                     open, print, setattr, vars, __import__))
 
 _BY_VALUE_CLASSES = (str, bytes, bool, int, float, complex)
-#: The keys that objects had the last time, by where they are.
+#: The key of each object when it was last seen, by its id.
 _last = namespace("object")
 
 
 def static_key(value: Any) -> tuple[Any, bool]:
-    """(key, whether the key says everything that can be read from the value)."""
+    """(key, True if the key covers everything that can be read from the value)."""
     walk = ReadsWalk()
     return walk.key(value), walk.is_whole
 
 
 def likeness(value: Any) -> Any:
-    """A key that is the same for values that hold the same: of objects their attributes, of arrays shape and dtype."""
+    """A key that is equal for values with equal contents: attributes of objects, shape and dtype of arrays."""
     return _Contents().key(value)
 
 
@@ -84,7 +84,7 @@ class Same:
     def __init__(self, value: Any) -> None:
         self.hash = id(value)
         try:
-            self.held = ref(value)  # one and the same for all keys of an object
+            self.held = ref(value)  # all keys of an object share this one reference
         except TypeError:  # its class takes no weak references
             self.held = value
 
@@ -99,11 +99,11 @@ class Same:
 
 
 class ReadsWalk:
-    """One walk over what a value holds, and what functions in it read, which makes keys.
+    """One walk that makes keys: over the parts of a value, and the values that functions in it read.
 
-    numbers    where numbers and arrays are put, instead of into the key; None: they count by value
-    is_whole   whether the keys so far say everything, apart from these
-    deepest    containers within containers beyond which no key is made
+    numbers    a list to append numbers and arrays to, instead of having them in the key; None: they count by value
+    is_whole   True if the keys so far cover everything that can be read, apart from `numbers`
+    deepest    the depth of nested containers below which no key is made
     """
 
     __slots__ = ("_within", "is_whole", "numbers")
@@ -113,7 +113,7 @@ class ReadsWalk:
     def __init__(self, numbers: list[Any] | None = None) -> None:
         self.numbers = numbers
         self.is_whole = True
-        self._within: list[Any] = []  # functions, classes, containers and objects that the walk is in
+        self._within: list[Any] = []  # functions, classes, containers and objects that enclose the current value
 
     def key(self, value: Any) -> Any:
         """The key of a value."""
@@ -160,7 +160,7 @@ class ReadsWalk:
         return key
 
     def _inside(self, value: Any, head: Any, reads: Sequence[Read], cls: type | None = None) -> Any:
-        """The key of something that has parts, and perhaps of what the methods of its class read."""
+        """The key of a value with parts; with `cls`, also of the values that the methods of that class read."""
         for depth, other in enumerate(self._within):
             if value is other:
                 return "itself", depth
@@ -170,7 +170,7 @@ class ReadsWalk:
         self._within.append(value)
         keys = [head]
         for where, part, is_certain in reads:
-            # An attribute of a module cannot be another object for this function alone.
+            # An attribute of a module cannot be replaced for this function alone, so a number there counts by value.
             self.numbers = numbers if len(where) == 2 else None
             keys.append(self.key(part))
             if not is_certain:
@@ -183,32 +183,32 @@ class ReadsWalk:
         return tuple(keys)
 
     def _function(self, function: FunctionType) -> Any:
-        """A function: its code and everything that it can read by name."""
+        """The key of a function: its code, and all values that it can read by name."""
         head = (function.__code__, *function.__kwdefaults__) if function.__kwdefaults__ else function.__code__
         return self._inside(function, head, reads_of(function))
 
     def _generic(self, function: Any) -> Any:
-        """A generic function of the user: what its methods read."""
-        chosen = get_cache_token() if function.is_abstract else None  # classes may be registered with a base of these
+        """The key of a user's generic function: the values that its methods read."""
+        chosen = get_cache_token() if function.is_abstract else None  # registering a class with an ABC may change it
         return self._inside(function, (function, chosen), parts_of([m.implementation for m in function.table]))
 
     def _class(self, cls: type) -> Any:
-        """A class: one of a library is what it is, one that puts values together is what its methods read besides."""
+        """The key of a class: its identity; for a user's class that only holds values, also what its methods read."""
         if is_fixed(cls.__module__):
             return cls
         is_known = _is_container(cls) or any([cls is other for other in self._within])
         return self.of_class(cls) if is_known else self._if_whole(cls, False)
 
     def of_class(self, cls: type) -> Any:
-        """The key of all that the methods of a class may run or read."""
+        """The key of all parts that the methods of a class may run or read."""
         parts = class_parts(cls)
         return self._inside(cls, cls, parts_of(parts)) if parts else cls
 
     def _object(self, value: Any) -> Any:
-        """An object of a class written in Python, by identity, its attributes and its class.
+        """The key of an object of a class written in Python: its identity, attributes and class.
 
-        No key tells of tensors in it, nor of one that is met for the first time or has changed since: an object that is
-        another each time is nothing to remember a recording by.
+        An object that holds tensors has no key, nor has one that is seen for the first time or has changed since: a
+        recording kept under the key of a constantly changing object would never be found again.
         """
         if not is_object(value):
             return self._if_whole(None, False)
@@ -225,9 +225,9 @@ class ReadsWalk:
 
 
 class _Contents(ReadsWalk):
-    """The walk for a value that is looked at anew in each call: of what may change its key has the present contents.
+    """The walk for a value that is read anew at each call: the key of a mutable value is that of its current contents.
 
-    An object or list that holds more than can be looked at in each call counts by identity.
+    An object or list with too many parts to read at each call counts by identity.
     """
 
     __slots__ = ("_left",)
@@ -256,7 +256,7 @@ class _Contents(ReadsWalk):
 
 
 def parts_of(values: Iterable[Any]) -> list[Read]:
-    """Reads of all of a container: numbers in it count by value."""
+    """The parts of a container, as reads; numbers in them count by value."""
     return [((), value, True) for value in values]
 
 
@@ -266,7 +266,7 @@ def is_object(value: Any) -> bool:
         return True
     cls = type(value)
     owners = [owner for owner in cls.__mro__ if owner is not object and owner.__module__ not in ("abc", "typing")]
-    return (  # then instances hold attributes and nothing else: they derive from no class of another language
+    return (  # the instances then have attributes only, and no state of a class written in another language
         not issubclass(cls, AbstractTensor)
         and type(cls).__module__ in ("abc", "builtins")
         and all([owner.__flags__ & _HEAP_TYPE and not is_fixed(owner.__module__) for owner in owners])
@@ -281,13 +281,13 @@ def _attributes(value: Any) -> dict[str, Any]:
             if type(slot) is MemberDescriptorType:
                 try:
                     held[f"{owner.__qualname__}.{name}"] = slot.__get__(value)
-                except AttributeError:  # it is not set
+                except AttributeError:  # the slot is not set
                     continue
     return held
 
 
 def can_be_watched(value: Any) -> bool:
-    """True if something is a number, or an array, that a rule can be watched with."""
+    """True for a number or array that a watched stand-in can replace."""
     kind = type(value)
     if kind is float or kind is int or kind is complex:
         return True
@@ -295,26 +295,26 @@ def can_be_watched(value: Any) -> bool:
 
 
 def class_parts(cls: type) -> list[Any]:
-    """The parts that methods of a class, and of those it derives from that are not fixed, may run or read."""
+    """The parts of a class, and of its bases that are not fixed, that their methods may run or read."""
     items = [item for owner in cls.__mro__ if not is_fixed(owner.__module__) for item in vars(owner).items()]
-    if issubclass(cls, Enum):  # it holds its members, too
+    if issubclass(cls, Enum):  # vars() of an Enum also has its members, which do not count
         items = [item for item in items if type(item[1]) in _RUN]
     return [part for item in items for part in _parts_of(*item)]
 
 
 def _is_container(cls: type) -> bool:
-    """True if making an instance puts values together, by functions that `_parts_of` finds."""
+    """True if making an instance only stores values, by functions that `_parts_of` finds."""
     if type(cls).__module__ not in ("abc", "builtins", AbstractTensor.__module__):
-        return False  # a class of classes makes instances as it likes
+        return False  # a metaclass may make instances in any way
     is_namedtuple = issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)
     return is_namedtuple or issubclass(cls, AbstractTensor) or hasattr(cls, "__dataclass_fields__")
 
 
 def _parts_of(name: str, value: Any) -> list[Any]:
-    """The parts of something in a class that may run or be read, beyond what Python itself puts there."""
+    """The parts of a class attribute that may run or be read, without those that Python itself adds."""
     kind = type(value)
     if kind is FunctionType:
-        # The `repr` of a dataclass keeps a set against cycles around the function that it runs.
+        # The `repr` of a dataclass wraps the generated function in one that keeps a set, to stop at cycles.
         value = getattr(value, "__wrapped__", value) if name == "__repr__" else value
         return [] if is_fixed(value.__module__) else [value]
     if kind is property:
@@ -327,18 +327,18 @@ def _parts_of(name: str, value: Any) -> list[Any]:
     return [] if is_pythons or (name.startswith("__") and name.endswith("__")) else [value]
 
 
-#: The class that reads a field of a namedtuple: its module is another one since Python 3.13.
+#: The class of the descriptor for a field of a namedtuple, whose module changed in Python 3.13.
 _FIELD = type(vars(namedtuple("_Point", "x"))["x"])
-#: The members of a class that may run.
+#: The types of class attributes that may run.
 _RUN = (FunctionType, property, classmethod, staticmethod)
 _DESCRIPTORS = (MemberDescriptorType, GetSetDescriptorType, _FIELD)
-#: Modules of the classes whose instances abstract classes and dataclasses put into themselves.
+#: The modules of helper objects that abstract classes and dataclasses store in themselves.
 _MACHINERY = frozenset(("_abc", "dataclasses"))
 _OF_NAMEDTUPLES = frozenset(("_fields", "_field_defaults"))
 
 
 def _is_plain(built_in: Any) -> bool:
-    """True if a built-in is of a fixed module, or makes instances of a fixed class: not of an object it may read."""
+    """True if a built-in belongs to a fixed module or class, and to no object whose state it may read."""
     owner = built_in.__self__
     if isinstance(owner, type):
         return is_fixed(owner.__module__)
@@ -353,7 +353,7 @@ def _is_plain(built_in: Any) -> bool:
 
 
 def users_methods(choices: Choices) -> tuple[Method, ...]:
-    """The methods of users, for functions of the library, that were run."""
+    """The users' methods, of library functions, that ran."""
     found: dict[Method, None] = {}
     for function, answers in choices.answers.items():
         if not is_fixed(function.__module__):
@@ -365,7 +365,7 @@ def users_methods(choices: Choices) -> tuple[Method, ...]:
 
 
 def reading(methods: tuple[Method, ...]) -> tuple[tuple[Any, ...], str]:
-    """The key of what these methods read now, and why no key says all of it; that is empty where one does."""
+    """The key of the values that methods read now, and the reason why it does not cover all of them ("" if it does)."""
     keys, why = [], ""
     for method in methods:
         key, is_whole = static_key(method.implementation)

@@ -1,15 +1,15 @@
 """The results of a forward method: their container, and which leaves carry gradients.
 
     float and complex tensors    tracked, unless marked non-differentiable; each in a slot of its own
-    integer and bool tensors     not tracked, by themselves
-    arrays, NumPy scalars        tensors
-    anything else                passes through
+    integer and bool tensors     not tracked; they need no mark
+    arrays, NumPy scalars        become tensors
+    anything else                is passed on unchanged
 
-A forward, or a rule, whose author forgot the `return` is refused: `refuse_forgotten`.
+A forward or a rule whose author forgot the `return` raises an error: `refuse_forgotten`.
 
-Inputs that a forward changes in place are declared and returned; then the caller's handle carries the result.  Forward
-gets handles of its own on the call's inputs, so a change in it rebinds those and is seen by comparing nodes.  Values
-never change: whatever was recorded with the old value keeps it.
+A forward declares and returns the inputs that it changes in place; then the caller's handle gets the result.  Forward
+has handles of its own on the call's inputs, so a change rebinds those, and is found by comparing nodes.  Values never
+change: nodes recorded with the old value keep it.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from ..tensor import Tensor
 class Outputs:
     """The result of a forward method.
 
-    returned    its leaves, arrays as they were;  leaves: the same, arrays made tensors
-    structure   its container (None: one leaf)
-    slots       for each leaf: which tracked output it is, or None
-    tracked     the tracked outputs, in order: the same tensor returned twice is two of them
+    returned    its leaves as returned;  leaves: the same leaves, with arrays turned into tensors
+    structure   its container (None: the result is one tensor)
+    slots       for each leaf, the number of the tracked output that it is, or None
+    tracked     the tracked outputs, in order; a tensor that is returned twice is two outputs
     """
 
     __slots__ = ("leaves", "returned", "slots", "structure", "tracked")
 
     def __init__(self, function: str, result: Any, constant: Sequence[Any]) -> None:
-        """`constant` holds outputs that are marked non-differentiable; GradientError for what is none."""
+        """`constant` holds the outputs marked non-differentiable.  Raises GradientError if one is not returned."""
         self.returned: list[Any] = [result]
         self.structure: tree.Structure | None = None
         if not isinstance(result, Tensor):
@@ -67,21 +67,21 @@ class Outputs:
                 self.tracked.append(t)
 
     def tensor_of(self, x: Any) -> Tensor | None:
-        """The tensor that something saved stands for: itself, or the output that an array became."""
+        """The tensor that a saved value stands for: itself, or the output that an array was turned into."""
         return x if isinstance(x, Tensor) else self._made_of(x)
 
     def _made_of(self, x: Any) -> Tensor | None:
-        """The tensor that something which forward returned became; None for anything else."""
+        """The output tensor that a returned value was turned into; None for any other value."""
         pairs = zip(self.returned, self.leaves, strict=True)
         return next((t for r, t in pairs if r is x and isinstance(t, Tensor)), None)
 
     def rebuilt(self, leaves: list[Any]) -> Any:
-        """Other leaves in the same container."""
+        """The result with new leaves, in the same container."""
         return leaves[0] if self.structure is None else tree.unflatten(self.structure, leaves)
 
 
 def no_gradient(function: str, line: UserLine | str | None, has_number: bool) -> GradientError:
-    """The error for a call that needs a gradient where nothing is returned that carries one: a number, perhaps."""
+    """The error for a call that needs a gradient, but no output carries one.   has_number: it returns a number"""
     return GradientError(
         f"{function}: an argument requires a gradient, but no output can carry one\n"
         f"  called at {line}\n"
@@ -105,9 +105,9 @@ def _as_output(function: str, x: Any) -> Any:
 
 
 def refuse_forgotten(method: Any, where: str, mend: str) -> None:
-    """Raise GradientError for a method or rule that gave None because its code ends without a `return`.
+    """Raise GradientError for a method or rule that returned None because its code ends without a `return`.
 
-    Who writes `return None` means it; Python itself cannot tell the two apart, so the code is looked at.
+    An explicit `return None` is accepted.  Python cannot tell the two apart, so this reads bytecode and source.
     """
     if method is not None and _ends_without_return(method.implementation):
         raise GradientError(f"{where} returned nothing: its code can end without `return`\n  {mend}")
@@ -122,7 +122,7 @@ _END = [(i.opname, i.argval) for i in dis.get_instructions(lambda: None)][1:]
 
 
 def _ends_without_return(function: Any) -> bool:
-    """True of a function that can come to its end, and says `return None` nowhere, as far as its source is known."""
+    """True if a function can reach its end without `return`, and its source, if known, has no `return None`."""
     code = getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", None)
     if code is None or code.co_name == "<lambda>":
         return False
@@ -137,13 +137,13 @@ def _ends_without_return(function: Any) -> bool:
 
 def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor], nodes: Sequence[Node],
                  declared: Sequence[Any], outputs: Outputs) -> dict[int, Tensor]:
-    """The arguments that were changed: number of the handle -> forward's own handle of it.
+    """The arguments that forward changed in place: index of the handle -> forward's own handle of it.
 
-    inner, given   handles in forward, and those of the caller, in order;  nodes: what they named before
-    declared       what was given to mark_dirty
+    inner, given   forward's handles and the caller's, in order;  nodes: the nodes of `inner` before forward ran
+    declared       the arguments of mark_dirty
 
     Raises GradientError for a change that is not declared, a declared input that is not returned or is
-    a leaf that requires grad, and for what is no input.
+    a leaf that requires grad, and a declared value that is no input.
     """
     found: dict[int, Tensor] = {}
     for x in declared:
@@ -176,14 +176,14 @@ def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor]
 
 
 def _names_another(now: Node, before: Node) -> bool:
-    """True if a handle was rebound to another value (a hook only puts an identity in between)."""
+    """True if a handle was rebound to another value.  A hook only inserts an identity, which does not count."""
     while now is not before and now.kind.op is IDENTITY and now.hooks:
         (now,) = now.inputs
     return now is not before
 
 
 def rebind_callers(found: dict[int, Tensor], given: Sequence[Tensor], outputs: Outputs, leaves: list[Any]) -> list[Any]:
-    """Let the caller's handles carry the results; returns `leaves` with those handles in their places."""
+    """Give the results to the caller's handles; returns `leaves` with those handles in their places."""
     for k, t in found.items():
         mine = given[k]
         places = [i for i, x in enumerate(outputs.leaves) if x is t]

@@ -1,17 +1,17 @@
-"""Reads of a user's function: values that it reads without being given them, from its closure, globals and defaults.
+"""The values that a user's function reads from its closure, globals and defaults, rather than as arguments.
 
-    facts_of(code)                      the names that its instructions read: found once, as a code object never changes
-    reads_of(function)                  what these hold now; `keys` makes keys of it, `watching` puts numbers into it
-    held_by(function)                   (path of names, tensor) for what it can read by name
+    facts_of(code)                      the names that its instructions read: cached, as a code object never changes
+    reads_of(function)                  the current values of these names, for `keys` and `watching`
+    held_by(function)                   (path of names, tensor) for each tensor that it can read by name
     closed_over(nodes, inputs, since)   the tracking nodes that a forward read and that are no inputs of its call
-    standing(...)                       while a rule runs, handles that it reads name the boundary's own inputs
+    standing(...)                       while a rule runs, handles that it reads stand for the boundary's own inputs
 
-A forward's rule says nothing of such a value.  Where it tracks gradients it becomes an input of the boundary behind
-those of the call, to which the rule gives no gradient: differentiating with respect to anything else is right, and a
-gradient that is wanted through it is an error that names it.
+The rule of a forward says nothing about such a value.  A value that tracks gradients becomes an input of the boundary
+after the inputs of the call, and the rule gives it no gradient: derivatives with respect to other tensors are right,
+and a gradient through the value is an error that names it.
 
-A rule may read anything.  A value of a trace, which has none of its own, is an input of the boundary too: the rule runs
-later, perhaps on other nodes (the body of a loop, all examples of `vmap`), where that value is another node.
+A rule may read any value.  A tensor of a trace becomes an input of the boundary too: the rule runs later, perhaps on
+other nodes (the body of a loop, all examples of `vmap`), among which another node has that value.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from ..tape.node import Node
 from ..tape.walk import by_number, gradient_inputs
 from ..tensor import Tensor
 
-#: Packages whose classes and modules are what they are: nothing in them is changed by a program that uses them.
+#: Packages whose classes and modules are fixed: a program that uses them does not change them.
 _FIXED = frozenset(("_operator", "autodiff", "builtins", "cmath", "codegen", "collections", "dataclasses", "enum",
                     "functools", "itertools", "math", "numpy", "operator", "scipy", "typing"))
-#: The instructions that read a global, and those that read an attribute, in any version of Python that was tried.
+#: The instructions that read a global, or an attribute, in all tested versions of Python.
 _GLOBAL_READS = frozenset(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"))
 _ATTRIBUTE_READS = frozenset(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"))
-#: Instructions by which a thing that was read may change while a rule runs, or which find names in other ways.
+#: Instructions that may change a value while a rule runs, or that find names in other ways.
 _UNWATCHABLE = frozenset(("STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_BUILD_CLASS", "IMPORT_NAME", "LOAD_NAME"))
 
 
 class CodeFacts(NamedTuple):
-    """The reads of a code object, and of the functions that it defines.
+    """The names that a code object, and the functions that it defines, read.
 
-    reads          globals and their attributes, `np.pi` being ("global", "np", "pi"), and ("import", a module)
-    attributes     that are read of anything, in order
-    is_watchable   they can be run with watched numbers
+    reads          globals and their attributes (`np.pi` is ("global", "np", "pi")), and ("import", a module)
+    attributes     names of attributes that are read from any value, in order
+    is_watchable   True if the code can run with watched numbers
     """
 
     reads: tuple[tuple[str, ...], ...]
@@ -94,29 +94,29 @@ def facts_of(code: CodeType) -> CodeFacts:
     return CodeFacts(tuple(reads), tuple(attributes), is_watchable)
 
 
-#: A read: where, the value, True if that is all there is to it.  `reads_of` says what of a function.
+#: A read: where it is, the value, True if the value covers all of the read.  See `reads_of`.
 Read = tuple[tuple, Any, bool]
 
 
 def is_fixed(module: str | None) -> bool:
-    """True if nothing in a module, of a package that is what it is, is changed by a program that uses it."""
+    """True if a module belongs to a package that programs use without changing it."""
     return (module or "").partition(".")[0] in _FIXED
 
 
 def is_library_function(function: FunctionType) -> bool:
-    """True if a function is the library's, or another's whose functions do not change, and reads nothing of a program.
+    """True if a function belongs to a fixed package and reads nothing from the user's program.
 
-    One that closes over something may have it from a program; over what it remembers of its own results, not.
+    A function with a closure may read the program's values there, unless the closure is its own cache.
     """
     is_closed = function.__closure__ is None or getattr(function, "is_remembered", False)
     return is_closed and is_fixed(function.__module__)
 
 
 def reads_of(function: FunctionType) -> list[Read]:
-    """The reads of a function by name: (where, the value, True if that is all there is to it).
+    """The values that a function reads by name: (where, value, True if the value covers all of the read).
 
     where   ("cell", number), ("default", number), ("keyword", name), ("global", name, attribute, ...),
-            ("import", a module), of which there is more to say if it may change
+            ("import", a module), of which the value does not cover all if the module may change
     """
     found: list[Read] = []
     for i, cell in enumerate(function.__closure__ or ()):
@@ -138,25 +138,25 @@ def _contents(cell: Any) -> Any:
 
 
 def _read(names: dict[str, Any], where: tuple[str, ...]) -> tuple[Any, bool]:
-    """The present value of `name.attribute.attribute` among globals, and True if that is all there is to it."""
+    """The value of `name.attribute.attribute` among globals now, and True if it covers all of the read."""
     if where[0] == "import":
         return None, is_fixed(where[1])
     value = names[where[1]] if where[1] in names else getattr(builtins, where[1], None)
     used = 2
     for attribute in where[2:]:
         if not isinstance(value, (ModuleType, type)):
-            break  # an attribute of something that `keys` judges as a whole
+            break  # an attribute of an object, for which `keys` makes one key
         value = getattr(value, attribute, None)
         used += 1
-    # An attribute of a function may be set by anybody.
+    # The attributes of a function are not covered: any code may set them.
     return value, used == len(where) or type(value) is not FunctionType
 
 
-# ---------------------------------------------------------------- tensors among them
+# ---------------------------------------------------------------- tensors that a function can read
 
-#: The names by which a value is reached from a function, outermost first.
+#: The names that lead from a function to a value, outermost first.
 Path = tuple[str, ...]
-#: Values that one function may hold before the rest is not looked at.
+#: The search of one function stops after this many values.
 _MOST = 2000
 _DEEPEST = 6
 
@@ -165,7 +165,7 @@ _BARE = frozenset((type(None), bool, int, float, complex, str, bytes, np.ndarray
 
 
 def _is_bare(value: Any) -> bool:
-    """True of what leads to no tensor: numbers, text, arrays, classes, functions of libraries."""
+    """True for a value that leads to no tensor: numbers, text, arrays, classes, library functions."""
     if type(value) in _BARE or isinstance(value, (type, np.generic)):
         return True
     if isinstance(value, FunctionType):
@@ -174,14 +174,14 @@ def _is_bare(value: Any) -> bool:
 
 
 def held_by(function: Any) -> list[tuple[Path, Tensor]]:
-    """(path, tensor) for every tensor that a function can read by name, the functions that it calls included.
+    """(path, tensor) for every tensor that a function, or a function that it calls, can read by name.
 
-    Of a container everything; of an object the attributes that these functions name.  Each handle once, the nearest
-    first.
+    A container is searched completely; an object only for attributes that these functions name.  Each handle is found
+    once, by its shortest path.
     """
     found: dict[int, tuple[Path, Tensor]] = {}
     seen: set[int] = set()
-    attributes: dict[str, None] = {}  # that the functions which were met read of objects
+    attributes: dict[str, None] = {}  # names of attributes that the functions found so far read
     objects: list[tuple[Path, Any]] = []
     asked: set[tuple[int, str]] = set()
     queue: deque[tuple[Path, Any]] = deque([(("",), function)])
@@ -196,11 +196,11 @@ def held_by(function: Any) -> list[tuple[Path, Tensor]]:
             parts = _parts(path[-1], value)
             if parts is None:
                 objects.append((path, value))
-                # The functions that a call of it runs: the one that `jit` wraps, and its `__call__`.
+                # A call of the object runs these functions: the one that `jit` wraps, and its `__call__`.
                 run = getattr(value, "__wrapped__", None), _attribute_of(value, "__call__")
                 parts = [(path[-1], function) for function in run]
             queue.extend([((*path, name), part) for name, part in parts])
-        if not queue:  # another function may have told of attributes since an object was met
+        if not queue:  # a function found after an object may read more of its attributes
             for path, value in objects:
                 new = [name for name in attributes if (id(value), name) not in asked]
                 asked.update([(id(value), name) for name in new])
@@ -209,7 +209,7 @@ def held_by(function: Any) -> list[tuple[Path, Tensor]]:
 
 
 def _parts(name: str, value: Any) -> list[tuple[str, Any]] | None:
-    """The parts of a function, or of a container of this name, with names of their own; None of an object."""
+    """The named parts of a function, or of the container called `name`; None for an object."""
     if isinstance(value, FunctionType):
         code, reads = value.__code__, reads_of(value)
         first = code.co_argcount - len(value.__defaults__ or ())
@@ -228,7 +228,7 @@ def _parts(name: str, value: Any) -> list[tuple[str, Any]] | None:
 
 
 def _attribute_of(value: Any, name: str) -> Any:
-    """The value that an object holds under a name, in its dictionary or a slot; else its class's function."""
+    """The value of an object's attribute in its dictionary or a slot; else the function that the class has for it."""
     own = getattr(value, "__dict__", {})
     if name in own:
         return own[name]
@@ -238,19 +238,19 @@ def _attribute_of(value: Any, name: str) -> Any:
     return getattr(found, "fget", None) or getattr(found, "__func__", None) or getattr(found, "func", None) or found
 
 
-# ---------------------------------------------------------------- what a forward read of them
+# ---------------------------------------------------------------- nodes that a forward read
 
 
 def closed_over(roots: Sequence[Node], inputs: Collection[Node], since: float) -> list[Node]:
-    """The nodes through which gradients leave a forward other than through its inputs, by creation.
+    """The tracking nodes that a forward read and that are no inputs of its call, by creation number.
 
-    roots    what the forward made, or asked the value of;  since: the number of its first node
+    roots    the nodes of its results, and those it evaluated;  since: the number of its first node
     """
     found: list[Node] = []
     seen = {*inputs}
     level: Sequence[Node] = roots
     stack: list[Node] = []
-    while True:  # a call is as fast as this loop: it is short for the few operations of a forward
+    while True:  # one loop without calls: it is part of the cost of each call of a forward
         for node in level:
             if node not in seen and node.kind.out.requires_grad:
                 seen.add(node)
@@ -265,7 +265,7 @@ def closed_over(roots: Sequence[Node], inputs: Collection[Node], since: float) -
 
 
 def names_of(nodes: Sequence[Node], function: Any) -> tuple[str, ...]:
-    """A function's names for the values of these nodes; shape and dtype where it has none."""
+    """A function's names for the values of nodes; shape and dtype for a node without a name."""
     if not nodes:
         return ()
     known: dict[Node, str] = {}
@@ -275,7 +275,7 @@ def names_of(nodes: Sequence[Node], function: Any) -> tuple[str, ...]:
 
 
 def refuse_closed(call: Any, rule: str, is_wanted: Callable[[int], bool]) -> None:
-    """Raise GradientError if a gradient is wanted through a value that a forward closes over."""
+    """Raise GradientError if a gradient is needed through a value that a forward closes over."""
     function = call.function.__name__
     for place, name in enumerate(call.shape.closed, call.shape.closed_at):
         if is_wanted(place):
@@ -293,9 +293,9 @@ def refuse_closed(call: Any, rule: str, is_wanted: Callable[[int], bool]) -> Non
 
 @contextmanager
 def standing(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], Any]) -> Iterator[None]:
-    """Let the handles that a rule reads name the inputs of its boundary.
+    """While the block runs, the handles that a rule reads have the nodes of its boundary's inputs.
 
-    reads    by which names a value of a trace is read -> its place among these inputs
+    reads    path of names to a tensor of a trace -> its place among these inputs
     """
     if not reads:
         yield
@@ -314,6 +314,6 @@ def standing(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], Any]
 
 
 def tracked_by(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], Node]) -> list[Node]:
-    """The nodes that a rule closes over and that track gradients: as `standing` has them."""
+    """The tracking nodes that a rule closes over, with the boundary's inputs in place (see `standing`)."""
     with standing(rule, reads, node_at):
         return [t.node for _, t in held_by(rule.implementation) if t.node.kind.out.requires_grad]

@@ -1,12 +1,12 @@
-"""Watching a rule: it is run on watched numbers, so that what it looks at is known and the rest is arithmetic.
+"""Watching a rule: it runs with watched numbers, which note whether it looks at them or only computes with them.
 
-What `CustomCall.key` finds to be numbers is put, watched, where the rule reads it: among what was saved, the
-arguments and attributes, and in a copy of the rule's function (of its cells, defaults and globals, and those
-of functions that it calls).  It is the same walk, so the numbers are met in one order.
+The numbers found by `CustomCall.key` are replaced by watched ones wherever the rule reads them: in saved values,
+arguments and attributes, and in a copy of the rule's function (its cells, defaults and globals, and those of functions
+that it calls).  The same walk finds and replaces them, so both meet the numbers in one order.
 
-Only code that cannot tell the difference is run so.  Others get plain numbers, which then count by value: code
-that asks for `type(x)`, writes to cells or globals, uses names with two underscores, defines classes, or calls
-what was not written with watched numbers in mind.
+Only code that cannot tell a watched number from a plain one is run with them.  Other code gets plain numbers, which
+then count by value: code that calls `type(x)`, writes to cells or globals, uses names with two underscores, defines
+classes, or calls functions that are not known to work with watched numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .reads import facts_of, is_library_function, reads_of
 class Watching(NamedTuple):
     """One run of a rule under watch.
 
-    watch   its numbers;  call: the call with watched numbers;  rule: the rule's function with watched numbers
+    watch   the numbers;  call: the call with watched numbers;  rule: the rule's function with watched numbers
     """
 
     watch: Watch
@@ -38,9 +38,9 @@ class Watching(NamedTuple):
 
 
 def watched(call: CustomCall) -> Watching | None:
-    """The rule of a call and what it reads, with watched numbers; None where it has to get plain ones.
+    """The rule of a call, and the call, with watched numbers; None if the rule has to get plain ones.
 
-    `call.numbers` holds what `call.key` found just now.
+    `call.numbers` must be the numbers that `call.key` has just found.
     """
     rule = call.rule()
     if not call.numbers or rule is None or rule.host or not call.is_pure:
@@ -57,11 +57,11 @@ def watched(call: CustomCall) -> Watching | None:
 
 
 class _Unwatchable(Exception):
-    """Something that must not meet a watched number."""
+    """A value that must not get a watched number."""
 
 
 class _Spread(ReadsWalk):
-    """The walk that makes keys, which gives what the rule will read instead: `numbers` are those met so far."""
+    """The walk that makes keys, but `key` returns the value for the rule to read; `numbers`: those found so far."""
 
     __slots__ = ("watch",)
 
@@ -70,18 +70,18 @@ class _Spread(ReadsWalk):
         self.watch = watch
 
     def is_done(self) -> bool:
-        """True if every number has found its place."""
+        """True if the walk has found every number."""
         return self.numbers is not None and len(self.numbers) == len(self.watch.numbers)
 
     def key(self, value: Any) -> Any:
-        """A value as the rule will read it: a watched number, or a function that reads some, in its place."""
+        """The value that the rule will read: a watched number, a function that reads some, or the value itself."""
         kind = type(value)
         if kind is FunctionType:
             return self._function(value)
         if self.numbers is not None and can_be_watched(value):
             i = len(self.numbers)
             if i == len(self.watch.numbers) or self.watch.numbers[i] is not value:
-                raise _Unwatchable  # it has changed meanwhile
+                raise _Unwatchable  # the number was replaced meanwhile
             self.numbers.append(value)
             return self.watch.number(i)
         if kind is tuple or kind is frozenset:
@@ -91,7 +91,7 @@ class _Spread(ReadsWalk):
         return value
 
     def _function(self, function: FunctionType) -> Any:
-        """A function that reads watched numbers: itself where it reads none."""
+        """A copy of a function that reads watched numbers; the function itself if it reads none."""
         if is_library_function(function):
             if function.__module__.partition(".")[0] != "autodiff":
                 raise _Unwatchable
@@ -115,7 +115,7 @@ _ITSELF = object()
 
 
 def _changed(function: FunctionType, changed: dict[tuple, Any]) -> FunctionType:
-    """A copy of a function that reads other things."""
+    """A copy of a function with other values in its cells, defaults and globals."""
     if all(value is _ITSELF for value in changed.values()):
         return function
     names = function.__globals__
@@ -138,21 +138,21 @@ def _changed(function: FunctionType, changed: dict[tuple, Any]) -> FunctionType:
     return own
 
 
-# ---------------------------------------------------------------- what may meet a watched number
+# ---------------------------------------------------------------- values that may get a watched number
 
-#: Built-in functions and classes that go by a number's protocol, or by isinstance.
+#: Built-in functions and classes that use only a number's protocol, or isinstance.
 _BUILTINS = frozenset((
     abs, all, any, ascii, bin, bool, callable, chr, complex, dict, divmod, enumerate, filter, float, format, frozenset,
     hash, hex, int, isinstance, issubclass, len, list, map, max, min, oct, ord, pow, range, repr, reversed, round, set,
     slice, sorted, str, tuple, zip,
 ))  # fmt: skip
 _MODULES = frozenset(("math", "cmath", "_operator", "numpy"))
-#: They compute with exact floats in a way of their own.
+#: Functions with a special way of computing with exact floats.
 _PARTICULAR = frozenset(("prod", "sumprod", "fsum"))
 
 
 def _is_innocent(value: Any) -> bool:
-    """True if something that a rule reads treats a watched number as the number it stands for."""
+    """True if a value that a rule reads treats a watched number as the number that it stands for."""
     kind = type(value)
     if isinstance(value, (np.ufunc, type(np.sum))) or getattr(kind, "is_generic_function", False):
         return True

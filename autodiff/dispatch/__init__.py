@@ -1,14 +1,14 @@
 """Generic functions, as in Julia: methods chosen by the types of the arguments.
 
-    signature      which types a method takes; when one is more specific than another; the most specific for a call
-    declaration    what a function calls its parameters; binding of calls
-    method         one implementation, with its file and line; the types that it names; why none serves a call
+    signature      the types that a method takes; the order of methods; the most specific method for a call
+    declaration    the parameters of a function; binding of calls to them
+    method         one implementation, with its file and line; reading types; the error when no method fits
     registry       the methods and rules of one function: adding, choosing
-    generic        the function: calling, with hooks for the floors above
-    reliance       which choices something kept was made with, and when to drop it
+    generic        the function: calling, with hooks for the packages above
+    reliance       the choices behind a cached result, and dropping the result when one of them changes
     introspection  methods, which, which_backward, ambiguities, coverage
 
-What enters: functions and types.  What leaves: for a call, the method that serves it.
+Input: functions and types.  Output: the method that runs a call.
 """
 
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ __all__ = [
     "is_observed", "is_own", "late", "methods", "not_found", "note", "observed", "type_name", "which", "which_backward",
 ]
 
-# For those who ask what would run.
+# Imported on first use: only questions about methods need them.
 __getattr__, __dir__ = lazily(
     globals(),
     dict.fromkeys(

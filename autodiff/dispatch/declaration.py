@@ -1,8 +1,8 @@
-"""Declarations: what a generic function calls its parameters, and how calls bind to them.
+"""Declarations: the parameters of a generic function, and how calls bind to them.
 
-Dispatch is on what may be given by position, however it was given; an omitted argument counts with
-its default.  Keyword-only parameters never dispatch and are passed on by name.  For errors that are found below it,
-`called` finds the call that the user's program made.
+A parameter that may be given by position dispatches, even if a call gives it by name; an omitted argument counts with
+its default.  Keyword-only parameters never dispatch and are passed on by name.  For messages of errors that are raised
+further down, `called` finds the call in the user's program.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from ..errors import DispatchError, caller, located
 from ..frames import is_ours, our_frames, written_at
 
 _Kind = inspect._ParameterKind
-#: Parameters of PyTorch, and how they are called here.
+#: Parameter names of PyTorch, and the names for them here.
 _AXES = {"dim": "axis", "dims": "axis", "keepdim": "keepdims"}
 _BY_POSITION = (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD)
 
-#: Ways to call one function that are remembered; only `**options` can make more.
+#: The most cached ways to call one function; only `**options` can cause more.
 _PLAN_LIMIT = 1024
 
 
 class Declaration:
     """The parameters of a generic function.
 
-    source     what has them: a function, or a signature
+    source     a function or signature that has the parameters
     fixed      names before `*`, in order: these dispatch
     variadic   the name of `*xs`, or None
     keywords   keyword-only names and their defaults (`Parameter.empty`: none)
-    defaults   of the last of `fixed`
+    defaults   those of the last parameters in `fixed`
     """
 
     def __init__(self, name: str, source: Callable | inspect.Signature, place: str) -> None:
         self.name = name
         self.place = place
-        #: The parameters as Python shows them.
+        #: The signature that Python's tools show.
         self.signature = source if isinstance(source, inspect.Signature) else inspect.signature(source)
         found = list(self.signature.parameters.values())
         positional = [p for p in found if p.kind in _BY_POSITION]
@@ -56,23 +56,23 @@ class Declaration:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters that dispatch; that of `*xs` is last."""
+        """The names of the parameters that dispatch; that of `*xs` is last."""
         return self.fixed if self.variadic is None else (*self.fixed, self.variadic)
 
     def names_of(self, count: int) -> list[str]:
-        """The names of so many arguments, or choices of a signature, with the star of `*xs`."""
+        """The names for `count` arguments, or choices of a signature; the star of `*xs` included."""
         return [*self.fixed, *[f"*{self.variadic}"] * (count - len(self.fixed))]
 
     def bind(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        """Every argument that dispatches, in order; and the keyword-only ones that were given.
+        """All arguments that dispatch, in order; and the keyword-only ones that were given.
 
-        Raises DispatchError (a TypeError) for what Python would refuse: a missing argument, an
+        Raises DispatchError (a TypeError) for a call that Python would refuse: a missing argument, an
         unknown keyword, a name given twice.
         """
         return self.bound(args, keywords) or self.refuse(args, keywords)
 
     def bound(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | None:
-        """The same; None for what Python would refuse."""
+        """The result of `bind`; None for a call that Python would refuse."""
         key = (len(args), *keywords)
         try:
             plan = self._plans[key]
@@ -87,7 +87,7 @@ class Declaration:
         return found, {name: keywords[name] for name in passed}
 
     def _plan(self, args: tuple, keywords: dict[str, Any]) -> tuple | None:
-        """The source of each argument that is not given by position: (given by name?, name, default)."""
+        """The source of each argument that is not given by position: (is given by name, name, default)."""
         try:
             self.signature.bind(*args, **keywords)
         except TypeError:
@@ -98,7 +98,7 @@ class Declaration:
         return sources, tuple(name for name in keywords if name not in named)
 
     def refuse(self, args: tuple, keywords: dict[str, Any], others: Iterable[str] = ()) -> NoReturn:
-        """Raise what is wrong with a call that does not bind.  `others`: further names that the function takes."""
+        """Raise the error for a call that does not bind.   others: further names that the function takes"""
         known = dict.fromkeys([*self.fixed, *self.keywords, *others])
         unknown = [name for name in keywords if name not in known and not self.open]
         meant = difflib.get_close_matches(_AXES.get(unknown[0], unknown[0]), known, 1) if unknown else []
@@ -113,14 +113,14 @@ class Declaration:
         ))
 
     def check(self, implementation: Callable, kind: str) -> list[inspect.Parameter]:
-        """The parameters of a method that dispatch (without `ctx`), after making sure that they agree.
+        """The parameters of a method that dispatch (without `ctx`), after a check against the declaration.
 
-        Raises DispatchError when names or order differ: arguments are passed by position, so a
-        method that swapped two names would silently compute something else.
+        Raises DispatchError if names or order differ: arguments are passed by position, so a method with two names
+        swapped would silently compute something else.
         """
         try:
             signature = inspect.signature(implementation)
-        except ValueError:  # some builtins do not tell theirs
+        except ValueError:  # some built-in functions have no signature
             return self.parameters
         parameters = list(signature.parameters.values())
         if kind == "forward" and parameters and parameters[0].kind in _BY_POSITION:
@@ -143,10 +143,10 @@ class Declaration:
 
 
 class Shown:
-    """The attribute `__signature__` of generic functions: made when somebody looks."""
+    """The attribute `__signature__` of generic functions, made on each read."""
 
     def __get__(self, instance: Any, _: type) -> inspect.Signature:
-        if instance is None:  # the class itself has its constructor's
+        if instance is None:  # for the class itself Python shows the signature of its constructor
             raise AttributeError("__signature__")
         return instance.declaration.signature if instance.form is None else instance.form.signature
 
@@ -159,18 +159,18 @@ def bare(signature: inspect.Signature) -> str:
 
 
 def place_of(implementation: Callable) -> str:
-    """The place of a function, `linear.py:12`; the user's line when it does not know."""
+    """The place where a function is written, `linear.py:12`; the user's current line if that is not known."""
     return written_at(inspect.unwrap(implementation)) or caller()
 
 
 def has_body(function: Callable) -> bool:
-    """True of a declaration that does something: more than a docstring, `...`, `pass` or `return None`."""
+    """True if the body of a declaration does something: more than a docstring, `...`, `pass` or `return None`."""
     code = getattr(function, "__code__", None)
     return code is None or not _steps(code) <= _IDLE
 
 
 def _steps(code: CodeType) -> set[tuple[int, Any]]:
-    """The instructions of a code object with their constants, but for the number of cells."""
+    """The instructions of a code object with their arguments or constants, whatever its number of cells."""
     pairs = zip(code.co_code[::2], code.co_code[1::2], strict=True)
     return {(op, code.co_consts[k] if op in hasconst else 0 if op == _CELLS else k) for op, k in pairs}
 
@@ -179,7 +179,7 @@ _CELLS = opmap["COPY_FREE_VARS"]
 
 
 def _idle(cell: Any = None) -> Callable:
-    """A function that does nothing, in each way of writing it, with a cell."""
+    """A function with a cell whose body uses all ways to do nothing."""
 
     def idle() -> None:
         """Nothing."""
@@ -196,10 +196,10 @@ _IDLE = _steps(_idle().__code__)
 
 # ---------------------------------------------------------------- the call of the user's program, for messages
 
-#: The modules in which the names of this library's functions stand.
+#: The modules that export the public functions of this library.
 _HOMES = ("autodiff", "autodiff.linalg", "autodiff.special", "autodiff.fft", "autodiff.random")
 _ARRAYS = "arrays stand in a list"
-#: Parameters that are a tuple or a list, and how a message says so.
+#: Parameters that take a tuple or a list, and the advice for each.
 _LISTS = {
     **dict.fromkeys(("shape", "s"), "a shape of several numbers is a tuple"),
     **dict.fromkeys(("axes", "axis"), "several axes are a tuple"),
@@ -210,9 +210,9 @@ _LISTS = {
 
 
 def called() -> tuple[Any, tuple, dict[str, Any]] | None:
-    """The outermost function of ours that is running, with its arguments by position and by name.
+    """The outermost running function of this library, with its arguments by position and by name.
 
-    None below `brackets`, which calls it again.
+    None during a call that `brackets` tries, so that this call does not try another.
     """
     found = None
     for frame in our_frames(sys._getframe(2)):
@@ -234,14 +234,14 @@ def called() -> tuple[Any, tuple, dict[str, Any]] | None:
 
 
 def is_below(*modules: str) -> bool:
-    """True if one of these modules of ours is running, between here and the user's program."""
+    """True if one of these modules of this library is running, called by the user's program."""
     return any(frame.f_globals.get("__name__") in modules for frame in our_frames(sys._getframe(1)))
 
 
 def brackets() -> str:
-    """The mend in a message for a call that gives the elements of a list one by one; "" for any other call.
+    """The advice for a call that gives the elements of a list one by one; "" for any other call.
 
-    A call with brackets around numbers is made, and offered only if it is taken.
+    The call is tried with brackets around the numbers; the advice is given only if that call succeeds.
     """
     function, given, keywords = called() or (None, (), {})
     if function is None or not is_ours(function.__module__):
@@ -252,7 +252,7 @@ def brackets() -> str:
     else:
         names, defaults = function.__code__.co_varnames[: function.__code__.co_argcount], function.__defaults__ or ()
     place = next((i for i, name in enumerate(names) if name in _LISTS), len(names))
-    needed = max(len(names) - len(defaults) - place - 1, 0)  # parameters behind the list that have no default
+    needed = max(len(names) - len(defaults) - place - 1, 0)  # the parameters after the list that have no default
     is_element = _is_array if place < len(names) and _LISTS[names[place]] == _ARRAYS else _is_number
     end = place
     while end < len(given) - needed and is_element(given[end]):
@@ -280,7 +280,7 @@ def _is_array(x: Any) -> bool:
 
 
 def public_name(function: Any) -> str:
-    """`ad.linalg.det`, where a function is one of the library's; else its own name."""
+    """`ad.linalg.det` for a function of the library; else the function's own name."""
     for home in _HOMES:
         named = getattr(sys.modules.get(home), function.__name__, None)
         if named is not None and inspect.unwrap(named) is inspect.unwrap(function):

@@ -1,16 +1,16 @@
 """Generic functions: a name, a declaration, and methods chosen by the types of the arguments.
 
-    call  →  bind to the declaration  →  classes of what dispatches  →  method  →  what runs it
+    call  →  bind to the declaration  →  classes of the arguments that dispatch  →  method  →  the function to run
 
-On the warm path that is one dictionary look-up from the types of the arguments to a callable, which serves the call,
-conversions included; beside them stands, by ("run", a given method if there is one, classes), what runs arguments of
-these classes, None where there is no method.
-Whatever needs more than the types is itself such a callable, so it slows nothing else down:
+On the warm path this is one dictionary look-up, from the types of the arguments to a callable that does the whole call,
+conversions included.  The same dictionary has, by ("run", a given method if there is one, classes), the function to run
+for arguments of these classes, or None if no method takes them.
+A call that needs more than the types of its arguments gets a callable that does more, so other calls stay fast:
 
-    adopt     before dispatch: an array is a constant tensor, unless a method names arrays
-    convert   after it found no method: as few arguments as some method needs, the least change first
+    adopt     before dispatch: an array becomes a constant tensor, unless a method names arrays
+    convert   if no method was found: convert as few arguments as some method needs, the smallest change first
 
-Floors above make this their own by overriding the hooks.
+Packages above this one override the hooks.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from .signature import dispatched, type_name
 
 if TYPE_CHECKING:
     from . import sent
-else:  # for who sends functions to other processes
+else:  # imported on first use: only programs that send functions to other processes need it
     sent = later("autodiff.dispatch.sent")
 
-#: Conversions of one call's arguments that are tried one after the other.
+#: The most conversions of one call's arguments, tried one after the other.
 _CONVERSIONS = 8
-#: Choices that one function remembers before it starts again: classes may be made without end.
+#: A function with this many cached choices drops them all: a program may make classes without end.
 _CACHE_LIMIT = 4096
 #: The value of a parameter that a call leaves out.
 OMITTED: Any = object()
@@ -50,8 +50,8 @@ PARTS["methods"] = (lambda cls: sent.taken_along(cls), lambda _, told: sent.regi
 class GenericFunction(Registry):
     """A function with methods.
 
-    It is made of a Python function with its parameters, those before `*` dispatch.  The body of that function, if it
-    has one, is the least specific method, which takes anything.  Not to be copied: a copy is the function itself.
+    It is made from a Python function with its parameters; those before `*` dispatch.  The body of that function, if it
+    has one, is the least specific method, which takes any arguments.  A copy is the function itself.
     """
 
     def __init__(self, declared: Callable) -> None:
@@ -69,20 +69,20 @@ class GenericFunction(Registry):
 
     __signature__ = Shown()
 
-    # ------------------------------------------------------------ hooks for the floors above
+    # ------------------------------------------------------------ hooks for the packages above
 
     def implementation(self, method: Method, classes: tuple[type, ...]) -> Callable:
-        """The function that a call with arguments of these classes runs: it takes all that dispatch, by position.
+        """The function that runs a method for these classes: it takes all arguments that dispatch, by position.
 
-        Asked once for each combination of classes.  Keyword-only arguments that a call leaves out have its defaults,
-        or those of the declaration.
+        Called once for each combination of classes.  Keyword-only arguments that a call leaves out get its defaults, or
+        those of the declaration.
         """
         if method.kind == "forward":
             raise DispatchError(f"{self.__name__}: a plain generic function has no ctx for {method}")
         return method.implementation
 
     def built_in_rule(self) -> Callable | None:
-        """The derivative of the function's own body, where the library states one; None: the body is differentiated."""
+        """The derivative that the library states for the function's own body; None: the body is differentiated."""
         return None
 
     #: Classes whose instances may dispatch as something else: see `adopt`.
@@ -91,36 +91,36 @@ class GenericFunction(Registry):
     def adopt(self, argument: Any) -> Any:
         """The stand-in for an argument of one of the classes `adopted`: a constant tensor for an array.
 
-        Dispatch is on the type of what is returned, which may be the argument itself.  Not asked
-        where a method names the argument's own class.
+        Dispatch uses the type of the result, which may be the argument itself.  Not called if a method names the
+        argument's own class.
         """
         return argument
 
     def give_back(self, given: Sequence[Any], adopted: Sequence[Any]) -> None:
-        """A method has run with the arguments `adopted` in the place of those given."""
+        """Called after a method has run with the arguments `adopted` in place of those `given`."""
 
     def convert(self, arguments: tuple, classes: tuple[type, ...]) -> Sequence | None:
-        """Other arguments to try where no method takes these; None when there is nothing to convert.
+        """Other arguments to try, after no method took these; None if nothing can be converted.
 
-        Asked again with what it returned, until a method fits: numbers first, say, then structures.
-        An argument is passed on converted only where the method that runs does not take it as it was.
+        Called again with its own result until a method fits, so it may convert numbers first, then structures.
+        The method gets an argument converted only if it does not take the original.
         """
         return None
 
     def tell_converted(self, given: tuple, args: tuple) -> None:
-        """A call is about to run with `args`, converted from what was given."""
+        """Called when a call is about to run with `args`, which were converted from `given`."""
 
     def by(self, cls: type) -> str:
-        """The name of the conversion of a class, in a sentence about it: ` by ad.dense`."""
+        """The end of a sentence that says how a class is converted: ` by ad.dense`."""
         return ""
 
     def converts_inside(self, method: Method, cls: type) -> str:
-        """The conversion, in words, that a method makes of arguments of a class before anything else; "" as a rule."""
+        """The words for a conversion that a method's body makes of arguments of a class; "" if it makes none."""
         return ""
 
-    #: Recordings by machine code for operands met before, as long as no choice changes: see `ops.recorder`.
+    #: Native code that records calls with operands seen before, until some choice changes: see `ops.recorder`.
     learned: Any = None
-    #: Serves calls that do not bind to the declaration, `form(args, keywords)`: see `ops.forms`.
+    #: A function `form(args, keywords)` for calls that do not bind to the declaration: see `ops.forms`.
     form: Any = None
 
     # ------------------------------------------------------------ calling
@@ -129,11 +129,11 @@ class GenericFunction(Registry):
         super()._forget()
         if self.learned is not None:
             self.learned.forget()
-        #: The registrations with abstract base classes (their token) when the choices were made.
+        #: The token of registrations with abstract base classes when the choices were made.
         self._registered = get_cache_token()
 
     def __call__(self, a: Any = OMITTED, b: Any = OMITTED, c: Any = OMITTED, /, *rest: Any, **keywords: Any) -> Any:
-        """Run the most specific method: up to three arguments, written out, are called in half of the time."""
+        """Run the most specific method.  Up to three arguments are spelled out, which halves the time of a call."""
         try:
             if not (keywords or COLLECTING):
                 if c is not OMITTED:
@@ -150,12 +150,12 @@ class GenericFunction(Registry):
             raise
 
     def _make_room(self) -> None:
-        """Forget all choices where there are too many."""
+        """Drop all cached choices if there are too many."""
         if len(self._cache) >= _CACHE_LIMIT:
             self._forget()
 
     def _call(self, args: tuple, keywords: dict[str, Any]) -> Any:
-        """A call off the warm path: with keywords, or with types not met before."""
+        """A call off the warm path: with keywords, or with types that are not in the cache."""
         if keywords:
             bound = self.declaration.bound(args, keywords)
             if bound is None:
@@ -177,11 +177,11 @@ class GenericFunction(Registry):
         return self.form(args, keywords) if self.form is not None else self.declaration.refuse(args, keywords)
 
     def binds(self, args: tuple, keywords: dict[str, Any]) -> bool:
-        """True if a call is one of the declaration."""
+        """True if a call binds to the declaration."""
         return (self.declaration.bound(args, keywords) if keywords else self._tail(len(args))) is not None
 
     def _tail(self, count: int) -> tuple | None:
-        """The defaults that complete a call with `count` arguments, all by position; None: it cannot be completed."""
+        """The defaults that complete a call of `count` positional arguments; None if it cannot be completed."""
         fixed, defaults = self.declaration.fixed, self.declaration.defaults
         missing = len(fixed) - count
         if missing > len(defaults) or (missing < 0 and self.declaration.variadic is None):
@@ -189,7 +189,7 @@ class GenericFunction(Registry):
         return defaults[len(defaults) - missing :] if missing > 0 else ()
 
     def _resolve(self, args: tuple, tail: tuple) -> Callable:
-        """The function that serves calls with arguments of these types from now on, which these defaults complete."""
+        """The function for all calls with arguments of these types, completed by the defaults `tail`; caches it."""
         cache, key = self._cache, _key(args)
         if tail:
             full = self._resolve(args + tail, ())
@@ -205,7 +205,7 @@ class GenericFunction(Registry):
         return run
 
     def _while_registered(self, run: Callable) -> Callable:
-        """The function for calls until a class is registered with an abstract base class: then choose again."""
+        """`run`, until a class is registered with an abstract base class: then the function chooses again."""
         registered = get_cache_token()
 
         def checked(*args: Any, **keywords: Any) -> Any:
@@ -222,16 +222,16 @@ class GenericFunction(Registry):
             self.choose_again()
 
     def served_by(self, args: tuple) -> tuple[Callable | None, tuple]:
-        """The function that was last found to serve a call with such arguments, and the arguments it gets."""
+        """The cached function for a call with such arguments, or None, and the arguments that the function gets."""
         full = args + (self._tail(len(args)) or ())
         return self._cache.get(_key(full)), full
 
     def is_served_by_body(self, *classes: type) -> bool:
-        """True if the body itself was last found to serve a call with arguments of these classes."""
+        """True if the cached function for arguments of these classes is the body itself."""
         return self._cache.get(classes if len(classes) > 1 else classes[0]) is self.__wrapped__
 
     def _run(self, classes: tuple[type, ...]) -> Callable | None:
-        """The function that runs arguments of exactly these classes."""
+        """The function that runs arguments of exactly these classes; None if no method takes them."""
         if COLLECTING:
             note(self, "method", classes)
         cache, key = self._cache, ("run", *classes)
@@ -245,15 +245,15 @@ class GenericFunction(Registry):
         return run
 
     def _with_defaults(self, run: Callable) -> Callable:
-        """A function to which the declared defaults of keyword-only arguments are given, where it has others."""
+        """A function with the declared defaults of keyword-only arguments, if its own differ."""
         own, defaults = getattr(run, "__kwdefaults__", None) or {}, self.declaration.keyword_defaults
         is_same = all([name in own and own[name] is value for name, value in defaults.items()])
         return run if is_same else functools.partial(run, **defaults)
 
     def adopt_all(self, args: tuple) -> tuple:
-        """All arguments, those of the classes `adopted` adopted.
+        """All arguments; those of the classes in `adopted` are replaced by their stand-ins.
 
-        One whose own class a method names at its place stays as it is, if that method then fits.
+        An argument whose own class a method names at its place is not replaced, if that method then fits.
         """
         stays = [isinstance(a, self.adopted) and self.ask("named", i, type(a)) for i, a in enumerate(args)]
         fresh = tuple([a if stay else self._adopted(a) for a, stay in zip(args, stays, strict=True)])
@@ -268,7 +268,7 @@ class GenericFunction(Registry):
         """A call with an argument that may dispatch as another class than its own."""
         given, args = args, self.adopt_all(args)
         if not keywords and not any([isinstance(a, self.adopted) for a in args]):
-            run: Callable = self  # as if it had been given these: what is recorded natively, is
+            run: Callable = self  # a normal call with the stand-ins, so that machine code can record it
         else:
             run = self._run(tuple(map(type, args))) or self._call_converted
         y = run(*args, **keywords)
@@ -276,7 +276,7 @@ class GenericFunction(Registry):
         return y
 
     def converted(self, args: tuple) -> tuple:
-        """All arguments, as few of them converted as some method needs.  Raises DispatchError when none fits."""
+        """All arguments, with as few conversions as some method needs.  Raises DispatchError if no method fits."""
         forms = [[a] for a in args]
         latest = args
         for _ in range(_CONVERSIONS):
@@ -294,7 +294,7 @@ class GenericFunction(Registry):
         raise not_found(self, self.table, tuple(map(type, args)), "method", classes)
 
     def _call_converted(self, *args: Any, **keywords: Any) -> Any:
-        """A call that no method takes as it is."""
+        """A call that no method takes without conversion."""
         given, args = args, self.converted(args)
         run = self._run(tuple(map(type, args)))
         assert run is not None, "converted arguments have a method"
@@ -304,8 +304,8 @@ class GenericFunction(Registry):
     def invoke(self, types: Sequence[type], /, *args: Any, **keywords: Any) -> Any:
         """Run the method that would be chosen for `types`, which the arguments must fit.
 
-        So a method can call a less specific one: `f.invoke((Tensor, Tensor), a, b)`.
-        Raises DispatchError when there is none or an argument does not fit.
+        A method can call a less specific one in this way: `f.invoke((Tensor, Tensor), a, b)`.
+        Raises DispatchError if there is no such method or an argument does not fit.
 
         >>> import autodiff as ad
         >>> @ad.function
@@ -365,19 +365,19 @@ class GenericFunction(Registry):
         run = self._cache.get(key)
         if run is None:
             self._make_room()
-            cache = self._cache  # a registration puts another in its place
+            cache = self._cache  # read before the next line: a registration there replaces the attribute
             run = cache[key] = self._with_defaults(self.implementation(method, classes))
         return run(*args, **keywords)
 
-    # ------------------------------------------------------------ being an object
+    # ------------------------------------------------------------ Python's object protocols
 
     def __repr__(self) -> str:
         count = len(self.table)
         return f"<{self.__name__}: generic function of {amount(count, 'method')}>"
 
     def _repr_html_(self) -> str:
-        """The page for a notebook: the first line of the documentation, the methods folded."""
-        from html import escape  # for notebooks only
+        """The HTML for a notebook: the first line of the documentation, the methods folded."""
+        from html import escape  # only notebooks need it
 
         head, *rest = map(escape, (repr(self)[1:-1], *(self.__doc__ or "").strip().splitlines()[:1]))
         lines = escape("\n".join(map(str, self.table)))
@@ -393,5 +393,5 @@ class GenericFunction(Registry):
 
 
 def _key(args: tuple) -> Any:
-    """The key that a call looks up: the type of one argument, or the tuple of types."""
+    """The key of a call in the cache: the type of the only argument, or the tuple of types."""
     return type(args[0]) if len(args) == 1 else tuple(map(type, args))

@@ -1,4 +1,4 @@
-"""Questions to a generic function: its methods, the one that a call runs, the ones that are missing."""
+"""Questions about a generic function: its methods, the method that a call runs, the methods that are missing."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Match(NamedTuple):
     """The method that a call runs.
 
     method     the method (or, from `which_backward`, the rule)
-    types      what it is called with, after conversion
-    converted  a sentence for each argument that is converted on the way
+    types      the types of its arguments, after conversion
+    converted  a sentence for each argument that is converted before the call or by the method
     """
 
     method: Method
@@ -36,7 +36,7 @@ class Match(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A forward whose derivative may not be what its author thinks."""
+    """A forward whose derivative may not be the intended one: its backward is missing, or is for larger types."""
 
     forward: Method
     backward: Method | None
@@ -56,7 +56,7 @@ def _generic(function: Any) -> GenericFunction:
 def methods(f: Any) -> list[Method]:
     """The methods of a generic function, most specific first; prints one to a line, with file and line.
 
-    Raises DispatchError for what is no generic function.
+    Raises DispatchError for an object that is no generic function.
 
     >>> import autodiff as ad
     >>> @ad.function
@@ -72,10 +72,10 @@ def methods(f: Any) -> list[Method]:
 
 
 def which(f: Any, /, *args: Any, **keywords: Any) -> Match:
-    """The method that a call runs.  Arguments are values, or classes that stand for values of them.
+    """The method that a call runs.  Arguments are values, or classes that stand for values of these classes.
 
-    Raises what the call would raise: DispatchError when nothing fits, AmbiguityError.  Conversions
-    are tried for values only; a class dispatches as it is.
+    Raises the errors of the call: DispatchError if no method fits, AmbiguityError.  Only values are
+    converted, not classes.
 
     >>> import autodiff as ad
     >>> @ad.function
@@ -127,11 +127,11 @@ def _written_out(f: GenericFunction, method: Method, classes: Sequence[type]) ->
 
 
 def which_backward(f: Any, /, *args: Any, **keywords: Any) -> Match | None:
-    """The backward rule of a call; None when the method's own program is differentiated.
+    """The backward rule of a call; None if the method's own program is differentiated.
 
-    Of a built-in operation it is where the library states the derivative.  Arguments are values or classes, as for
-    `which`.  Raises DispatchError when the call runs a
-    forward that no backward serves, and what `which` raises.
+    For a built-in operation it is the place where the library states the derivative.  Arguments are values or classes,
+    as for `which`.  Raises DispatchError if the call runs a forward that no backward serves, and the errors of
+    `which`.
 
     >>> import autodiff as ad
     >>> @ad.function
@@ -188,7 +188,7 @@ def ambiguities(function: Any = None) -> list[Ambiguity]:
 
 
 class Unreachable(NamedTuple):
-    """A method that no call runs: others are more specific for everything it takes."""
+    """A method that no call runs: for each call that fits it, another method is more specific."""
 
     method: Method
     instead: tuple[Method, ...]
@@ -200,9 +200,9 @@ class Unreachable(NamedTuple):
 def coverage(f: Any) -> list[Gap | Unreachable]:
     """The gaps in a function's methods: forwards without a backward of their own, methods that never run.
 
-    A forward without a backward, or with only one for larger types, is a `Gap`: such a backward may read values
-    that this forward does not save.  A method or rule is `Unreachable` when more specific ones take
-    every member of its unions.  Empty when there is neither.
+    A forward without a backward, or with only one for larger types, is a `Gap`: that backward may read values
+    which this forward does not save.  A method or rule is `Unreachable` if more specific ones take every
+    member of its unions.  The list is empty if there are no gaps.
 
     >>> import autodiff as ad
     >>> @ad.function
@@ -233,12 +233,12 @@ def coverage(f: Any) -> list[Gap | Unreachable]:
 
 
 def _serving(methods: Sequence[Method], method: Method) -> list[Method | None]:
-    """The first of some methods for the calls of another: of a union each member may have one of its own."""
+    """For each union-free signature of `method`, the first of `methods` that takes all its calls, or None."""
     return [next((m for m in methods if call <= m.signature), None) for call in method.signature.single()]
 
 
 def _unreachable(table: MethodTable) -> list[Unreachable]:
-    """The methods of a table that more specific ones replace in every call they would take."""
+    """The methods of a table for which each call that they take runs a more specific method."""
     found = []
     ordered = table.ordered()
     for method in ordered:

@@ -1,7 +1,7 @@
-"""Methods: one implementation, for arguments of certain types; the types that it names; why none serves a call.
+"""Methods: one implementation for arguments of certain types; reading types; the error when no method fits a call.
 
-Some stand in modules that are imported late (`late`): no call needs such a method before, since it takes values of
-types that its own module defines.  A list of methods needs all of them (`complete`).
+Some methods are in modules that are imported late (`late`).  No call needs such a method before the import, since it
+takes types that its own module defines.  A list of methods needs all of them (`complete`).
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from .signature import Choice, NamedUnion, NoneType, Signature, as_types, dispat
 if TYPE_CHECKING:
     from .registry import Registry
 
-#: The kinds of methods that are no programs but rules of one.
+#: The kinds of methods that are rules, not programs.
 RULES = ("backward", "jvp")
 #: The number of near misses that an error shows.
 _SHOWN = 3
 
 
 class Method:
-    """One implementation of a generic function, or one rule of it.
+    """One implementation of a generic function, or one of its rules.
 
     function        the generic function
-    implementation  what the user wrote
+    implementation  the user's function
     signature       the types it takes; for a rule, those of the call's *inputs*
-    kind            "method"    a program: differentiated by what it is made of
+    kind            "method"    a program, differentiated through its operations
                     "forward"   half of a pair, takes `ctx` first
                     "backward"  "jvp"   rules
-    host            whether it wants NumPy arrays and Python, each time
+    host            True if it needs NumPy arrays and Python at each run
     out             avals of a host forward's outputs, if given
     place           `linear.py:12`
-    rules           rules attached to it: they serve it and nothing else
+    rules           rules attached to this method: they serve no other
 
-    Calling it runs it, whatever dispatch would choose.
+    A call of it runs this method, not the one that dispatch would choose.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Method:
         return self.function._attach(self, "jvp", implementation, False)
 
     def delete(self) -> None:
-        """Take it out of its function; calls are resolved again.  Deleting twice does nothing."""
+        """Remove this method from its function; calls choose anew.  A second call does nothing."""
         self.function._remove(self)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -79,7 +79,7 @@ class Method:
 
     @property
     def source(self) -> tuple[str, str]:
-        """The file and module that it was written in."""
+        """The file and the module in which the implementation is written."""
         written = inspect.unwrap(self.implementation)
         code = getattr(written, "__code__", None)
         return (code.co_filename if code else "", getattr(written, "__module__", None) or "")
@@ -96,7 +96,7 @@ class Method:
         return f"{self.heading()}{kind}  {self.place}"
 
 
-# ---------------------------------------------------------------- methods that come late
+# ---------------------------------------------------------------- methods in modules that are imported late
 
 _LIBRARY = __name__.partition(".")[0] + "."
 
@@ -104,12 +104,12 @@ _modules: list[str] = []
 
 
 def late(module: str) -> None:
-    """A module registers methods when it is imported, which may be later."""
+    """Announce a module that registers methods when it is imported, which may be later."""
     _modules.append(module)
 
 
 def complete() -> None:
-    """Import what was announced."""
+    """Import the announced modules."""
     while _modules:
         name = _modules[0]
         imported(name)
@@ -127,7 +127,7 @@ def is_own(thing: Any) -> bool:
 def choice_of(spec: Any, where: str) -> Choice:
     """The choice that a type, a union, a tuple of types or None stands for.
 
-    Raises DispatchError, beginning with `where`, for what is no such thing: list[int], Literal, ...
+    Raises DispatchError, beginning with `where`, for anything else: list[int], Literal, ...
     """
     members: list[type] = []
     waiting: list[Any] = [spec]
@@ -157,12 +157,12 @@ def choice_of(spec: Any, where: str) -> Choice:
 
 
 def annotated_types(function: Callable, parameters: Sequence[inspect.Parameter], where: str) -> list[Choice]:
-    """The choices that the annotations of these parameters name; no annotation means `object`."""
+    """The choices that the annotations of parameters name; a missing annotation means `object`."""
     choices = []
     for parameter in parameters:
         spec = parameter.annotation
         place = f"{where}, parameter {parameter.name!r}"
-        # Twice: text under `from __future__ import annotations` is quoted text.
+        # Two rounds: under `from __future__ import annotations`, an annotation in quotes is text within text.
         for _ in range(2):
             spec = _evaluate(spec, inspect.unwrap(function), place) if isinstance(spec, str) else spec
         choices.append(choice_of(spec, place))
@@ -170,12 +170,12 @@ def annotated_types(function: Callable, parameters: Sequence[inspect.Parameter],
 
 
 def _evaluate(text: str, function: Callable, where: str) -> Any:
-    """The object that an annotation written as text means: in its module, its closure, or the frame around it."""
+    """The object that a textual annotation names: in its module, its closure, or the user's frame around it."""
     code = getattr(function, "__code__", None)
     frame = user_frame()
     names = dict(frame.f_locals) if frame is not None and code in frame.f_code.co_consts else {}
     for name, cell in zip(code.co_freevars if code else (), getattr(function, "__closure__", None) or (), strict=True):
-        # A cell is still empty when its name is bound further down.
+        # A cell is empty if its name is bound further down in the program.
         with contextlib.suppress(ValueError):
             names[name] = cell.cell_contents
     try:
@@ -186,7 +186,7 @@ def _evaluate(text: str, function: Callable, where: str) -> Any:
         ) from error
 
 
-# ---------------------------------------------------------------- no method for a call
+# ---------------------------------------------------------------- the error when no method fits
 
 
 def not_found(
@@ -196,9 +196,9 @@ def not_found(
     what: str,
     forms: Sequence[Sequence[type]] = (),
 ) -> DispatchError:
-    """The error for classes that no method (or rule) takes: the nearest ones, and the arguments that do not fit.
+    """The error for classes that no method (or rule) takes: it shows the nearest methods, and why they do not fit.
 
-    forms   for each argument all classes that it can be converted to, its own among them
+    forms   for each argument its own class and all classes that it can be converted to
     """
     complete()
     forms = forms or [(cls,) for cls in classes]
@@ -215,14 +215,14 @@ def not_found(
 
 
 def types_of_call(function: Registry, classes: Sequence[type]) -> str:
-    """The types to register a method with that takes a call: those of all `*xs` are one union."""
+    """The types to register a method with, so that it takes a call; the classes of all `*xs` become one union."""
     fixed = len(function.declaration.fixed)
     rest = [Choice(map(dispatched, classes[fixed:]))] if len(classes) > fixed else []
     return as_types([*[Choice((dispatched(c),)) for c in classes[:fixed]], *rest])
 
 
 def _misfits(method: Method, classes: Sequence[type], forms: Sequence[Sequence[type]]) -> list[str]:
-    """For each argument that does not fit, converted or not: `weight is str, not Matrix`."""
+    """A text for each argument that does not fit, converted or not: `weight is str, not Matrix`."""
     names = method.function.declaration.names_of(len(classes))
     return [
         f"{name} is {type_name(cls)}, not {choice}"

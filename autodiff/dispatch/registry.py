@@ -1,10 +1,10 @@
 """Registries: the methods and rules of one generic function, how they are added and how one is chosen.
 
-    methods and forwards   one table: the most specific runs
-    backwards, jvps        a table each, by the types of the call's inputs; besides, a method may
-                           have a rule attached, which serves it and nothing else
+    methods and forwards   one table: the most specific method runs
+    backwards, jvps        one table each, by the types of the call's inputs; besides, a method may
+                           have a rule attached, which serves no other method
 
-Choices are questions with answers, which are kept until a method comes or goes.
+A choice is the answer to a question.  Answers are cached until a method is added or removed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Registry:
     """The methods and rules of one generic function.
 
     table    methods and forwards
-    rules    a table for each kind of rule, made with the first of them
-    site     room for what the native recorder reads of a function that is called: see `ops.recorder`
+    rules    a table for each kind of rule, made when its first rule is added
+    site     a slot for the native recorder's data about a function that is called: see `ops.recorder`
     """
 
     __slots__ = ("__dict__", "__weakref__", "site")
@@ -48,21 +48,21 @@ class Registry:
         self.declaration = declaration
         self.table = MethodTable()
         self.rules: defaultdict[str, MethodTable] = defaultdict(MethodTable)
-        #: True if some type is an abstract base class: a class may be registered with it at any time.
+        #: True if some type is an abstract base class, with which a class may be registered at any time.
         self.is_abstract = False
-        #: True if some method names a class of arrays: an array and a tensor then are different calls.
+        #: True if some method names a class of arrays: calls with an array and with a tensor then differ.
         self.names_arrays = False
-        #: The things that rely on choices of this function (`reliance.Choices`), by id.
+        #: The records of choices (`reliance.Choices`) that hold an answer of this function, by id.
         self.watchers: dict[int, ref[Any]] = {}
-        #: The number of methods and rules that were added, replaced or deleted.
+        #: The number of changes: methods and rules added, replaced or deleted.
         self.changes = 0
 
     # ------------------------------------------------------------ registering
 
     def method(self, *types: Any) -> Any:
-        """Add a method: `@f.method(Matrix, Matrix)`, or bare, reading the annotations.
+        """Add a method: `@f.method(Matrix, Matrix)`, or `@f.method`, which reads the annotations.
 
-        Raises DispatchError when its parameters are not those of the declaration, and for what is no type.
+        Raises DispatchError if its parameters are not those of the declaration, or an argument is no type.
 
         >>> import autodiff as ad
         >>> @ad.function
@@ -81,9 +81,9 @@ class Registry:
     def forward(self, *types: Any, host: bool = False, out: Any = None) -> Any:
         """Add a method with a rule of its own: it takes `ctx`, computes, and saves values for its backward.
 
-        host   True: it is called with NumPy arrays and may return them, to call SciPy's functions, say
-        out    the shape and dtype of the result of a host forward, as "f64[3]", or a function of those of the
-               arguments: then a trace need not run it
+        host   True: forward gets NumPy arrays and may return them, for example to call functions of SciPy
+        out    shape and dtype of the result of a host forward, such as "f64[3]", or a function that gets those of the
+               arguments and returns them: a trace then need not run forward
 
         >>> import autodiff as ad
         >>> @ad.function
@@ -140,7 +140,7 @@ class Registry:
     def _add(self, implementation: Callable, kind: str, types: tuple, options: dict) -> Method:
         where = f"{self.__name__}.{kind}"
         if is_own(self) and not is_own(implementation):
-            complete()  # whoever adds to a function of the library adds to all of its methods
+            complete()  # all methods of a library function must be there before a user adds one
         if not callable(implementation):
             raise DispatchError(f"{where}: {implementation!r} cannot be called\n  registered at {caller()}")
         if len(types) > len(self.declaration.names):
@@ -171,13 +171,13 @@ class Registry:
         return method
 
     def _signature(self, choices: Sequence[Choice]) -> Signature:
-        """A full signature; what is not given takes anything."""
+        """The signature of all parameters; one without a choice takes any type."""
         names = self.declaration.names
         padding = [ANY] * (len(names) - len(choices))
         return Signature([*choices, *padding], variadic=self.declaration.variadic is not None)
 
     def _attach(self, method: Method, kind: str, implementation: Callable | None, host: bool) -> Any:
-        """Give a method its own rule."""
+        """Attach a rule to a method."""
         where = f"{self.__name__}: the {kind} of {method.implementation.__name__}"
         if implementation is None:
             return lambda given: self._attach(method, kind, given, host)
@@ -205,29 +205,29 @@ class Registry:
             self._changed(method)
 
     def _changed(self, method: Method) -> None:
-        """Make every choice again."""
+        """Count a change, and choose anew."""
         self.changes += 1
         self.choose_again()
 
     def choose_again(self) -> None:
-        """Drop every choice, and of what relies on them what another choice would change."""
+        """Drop all cached choices, and cached results for which the new choice differs."""
         self._forget()
-        for reference in list(self.watchers.values()):  # at once: other threads may add to them
+        for reference in list(self.watchers.values()):  # a copy: other threads may add to the dictionary
             choices = reference()
             if choices is not None:
                 choices.look_again(self)
 
     def tables(self) -> list[MethodTable]:
-        """The table of methods, and one of each kind of rule."""
+        """The table of methods, and the table of each kind of rule."""
         return [self.table, *[self.rules[kind] for kind in RULES]]
 
     # ------------------------------------------------------------ choosing
 
     def rule_for(self, kind: str, method: Method, classes: Sequence[type]) -> Method | None:
-        """The rule (`backward` or `jvp`) of a call that runs `method`; None when there is none.  Raises AmbiguityError.
+        """The rule (`backward` or `jvp`) of a call that runs `method`; None if there is none.  Raises AmbiguityError.
 
-        The one attached to the method; else the most specific for the call's inputs.  A plain method takes only a rule
-        that is at least as specific as itself: one for larger types knows nothing of this program.
+        A rule attached to the method comes first; then the most specific for the call's inputs.  A plain method takes
+        only a rule at least as specific as itself: a rule for larger types knows nothing about this method's program.
         """
         table = self.rules.get(kind)
         if kind in method.rules or not table:
@@ -241,15 +241,15 @@ class Registry:
         return found
 
     def ask(self, *question: Any) -> Any:
-        """The answer to a question, which is noted."""
+        """The answer to a question; notes it with observers."""
         note(self, *question)
         return self.answer(question)
 
     def answer(self, question: tuple) -> Any:
-        """The present answer of dispatch to a question that was noted: see `reliance`.
+        """The current answer to a question that was noted: see `reliance`.
 
-        ("method", classes) the method that runs, and its rules; ("run", method, classes) those of a given method,
-        ("rules", method, classes) of one that ran before; ("named", place, class), ("pick", forms) conversions.
+        ("method", classes): the method that runs, and its rules; ("run", method, classes) and ("rules", method,
+        classes): the same for a given method; ("named", place, class), ("pick", forms): about conversions.
         """
         cache = self._cache
         if question not in cache:
@@ -274,12 +274,12 @@ class Registry:
             return str(error)
 
     def _names(self, place: int, cls: type) -> bool:
-        """True if some method says more than `object` about this class at this place."""
+        """True if some method names this class, by a type other than `object`, at this place."""
         place = min(place, len(self.declaration.names) - 1)
         return any(m.signature.choices[place].names(cls) for m in self.table)
 
     def _pick(self, forms: tuple[tuple[type, ...], ...]) -> list[int] | None:
-        """The form of each argument for the method that needs the fewest conversions; None: no method."""
+        """The form of each argument for the method that needs the fewest conversions; None if no method fits."""
         fits = []
         for method in self.table.ordered():
             choices = method.signature.spread(len(forms))
@@ -289,17 +289,17 @@ class Registry:
             ]
             if all(taken):
                 fits.append([first for first, *_ in taken])
-        # Of equally many conversions, those for the most specific method: it comes first.
+        # Among methods that need equally many, min() takes the first, which is the most specific.
         return min(fits, key=sum) if fits else None
 
     def _forget(self) -> None:
-        """Drop every choice.  A new dictionary: a call resolved meanwhile must not write into it."""
-        #: Question → answer; (kind of rule, method, classes) → rule; and what calls look up: see `GenericFunction`.
+        """Drop every choice.  The dictionary is new, so that a call which is being resolved cannot write into it."""
+        #: Question → answer; (kind of rule, method, classes) → rule; and the keys of calls: see `GenericFunction`.
         self._cache: dict[Any, Any] = {}
 
 
 def _check_rule(implementation: Callable, where: str) -> None:
-    """Raise unless a rule takes `ctx` first."""
+    """Raise DispatchError unless a rule takes `ctx` first."""
     try:
         signature = inspect.signature(implementation)
     except ValueError:
@@ -310,9 +310,9 @@ def _check_rule(implementation: Callable, where: str) -> None:
 
 
 def _warn_replaced(old: Method, new: Method) -> None:
-    """Redefining is normal in a notebook; from another file it may be an accident."""
+    """Warn if a method of another file was replaced, perhaps by accident.  In a notebook redefining is normal."""
     (old_file, old_module), (new_file, new_module) = old.source, new.source
-    # Cells of a notebook are files of one module.
+    # Cells of a notebook are several files of one module.
     if old_file == new_file or old_module == new_module:
         return
     line = user_line()

@@ -1,13 +1,13 @@
-"""Reliance of kept things on the choices that dispatch made while they were made.
+"""Reliance of cached results on the choices that dispatch made while they were computed.
 
-A compiled trace, or a plan, has dispatch behind it.  It stays right until a method is registered or
-deleted that changes one of the choices it was made with; then it is dropped, and nothing else is.
+A compiled trace, or a plan, depends on choices of methods.  It stays valid until a method is registered or deleted
+that changes one of these choices; then it is dropped, and no other cached result is.
 
     with observed() as choices:
-        graph = trace(f)                     # every call of a generic function in here is noted
+        graph = trace(f)                     # each call of a generic function in this block is noted
     choices.on_change(lambda: entries.drop(key))
 
-Where somebody observes (`OBSERVERS`), no call is answered from the warm path, so every choice passes by.
+In a context with observers (`OBSERVERS`), no call takes the warm path, so that every choice is noted.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from codegen.garbage import Paused, set_in_context
 from ..mode import MODE
 
 _functions: set[ref[Any]] = set()
-#: The choices that are being collected in this context, innermost last, or were when a task copied it.
+#: The choices that this context collects, innermost last; a copy in a new task may hold some that are finished.
 OBSERVERS: ContextVar[tuple[Choices, ...]] = ContextVar("autodiff_observers", default=())
-#: Those that are, in any context.  Calls ask this first: a context variable that has no value is slow to look up.
+#: Choices collected in any context.  Calls test this set first: reading a context variable without a value is slow.
 COLLECTING: set[Choices] = set()
 
 
 class Choices:
-    """Choices of dispatch, by function and question; and what to do when one of them changes.
+    """Choices of dispatch, by function and question; and a function to call when one of them changes.
 
-    answers   function -> {question: answer}, as `GenericFunction.answer` gives them
+    answers   function -> {question: answer}, with the answers of `GenericFunction.answer`
     """
 
     __slots__ = ("__weakref__", "_drop", "_registered", "answers")
@@ -45,7 +45,7 @@ class Choices:
         self._registered = get_cache_token()
 
     def hold(self) -> bool:
-        """True if these are the choices still, after classes were registered with abstract base classes."""
+        """True if the choices are unchanged, even if classes were registered with abstract base classes since."""
         registered = get_cache_token()
         if self._registered != registered:
             for function in list(self.answers):
@@ -58,14 +58,14 @@ class Choices:
     def on_change(self, drop: Callable[[], Any]) -> None:
         """Call `drop` once, when a registration changes one of these choices.
 
-        The functions hold this object weakly: whoever relies on it keeps it.
+        The functions hold this object weakly: the code that relies on the choices must keep it.
         """
         self._drop = drop
         for function in self.answers:
             function.watchers[id(self)] = ref(self, partial(function.watchers.pop, id(self)))
 
     def look_again(self, function: Any) -> None:
-        """After a change of `function`: drop what relies on an answer that is another now."""
+        """Call `drop` if a change of `function` gave one of the questions another answer."""
         drop = self._drop
         if drop is None or all(function.answer(q) == a for q, a in self.answers.get(function, {}).items()):
             return
@@ -74,28 +74,28 @@ class Choices:
 
 
 def enter(function: Any) -> None:
-    """Count a new generic function among those that are alive."""
+    """Add a new generic function to those that are alive."""
     _functions.add(ref(function, _functions.discard))
 
 
 def functions() -> list[Any]:
-    """Every generic function that is alive."""
-    with Paused():  # a finaliser may drop one meanwhile
+    """All generic functions that are alive."""
+    with Paused():  # no garbage collection, in which a finaliser could remove one from the set
         return [function for r in list(_functions) if (function := r()) is not None]
 
 
 def _observers() -> tuple[Choices, ...]:
-    """The choices that are being collected here."""
+    """The choices that are being collected in this context."""
     return tuple([choices for choices in OBSERVERS.get() if choices in COLLECTING])
 
 
 def note(function: Any, *question: Any) -> None:
-    """Note a choice with everyone who observes here."""
+    """Note the answer to a question with all observers of this context."""
     observers = _observers()
     for choices in observers:
         known = choices.answers.setdefault(function, {})
         if question not in known:
-            set_in_context(OBSERVERS, ())  # answering makes choices of its own
+            set_in_context(OBSERVERS, ())  # finding the answer makes choices too, which are not noted
             try:
                 known[question] = function.answer(question)
             finally:
@@ -103,12 +103,12 @@ def note(function: Any, *question: Any) -> None:
 
 
 def is_observed() -> bool:
-    """True if somebody collects the choices that are made here."""
+    """True if an observer collects the choices made in this context."""
     return bool(OBSERVERS.get() and _observers())
 
 
 def include(choices: Choices) -> None:
-    """Note what something relies on that is used while somebody observes."""
+    """Note the choices behind a cached result that is being used: observers then rely on these choices too."""
     for outer in _observers():
         for function, answers in choices.answers.items():
             outer.answers.setdefault(function, {}).update(answers)
@@ -116,10 +116,10 @@ def include(choices: Choices) -> None:
 
 @contextmanager
 def observed(tracks: bool = True) -> Iterator[Choices]:
-    """Collect every choice that dispatch makes in this context inside; unless it `tracks`, gradients are off there."""
+    """Collect every choice that dispatch makes in this context in the block.   tracks: False turns gradients off"""
     choices, before, mode = Choices(), OBSERVERS.get(), MODE.get()
     try:  # an interrupt may come at any call from here on
-        closely = mode.others["closely", True]  # recording leaves its shortcuts
+        closely = mode.others["closely", True]  # recording then takes no shortcuts past dispatch
         set_in_context(MODE, closely if tracks else closely.off)
         COLLECTING.add(choices)
         set_in_context(OBSERVERS, (*before, choices))
@@ -129,6 +129,6 @@ def observed(tracks: bool = True) -> Iterator[Choices]:
             COLLECTING.discard(choices)
             set_in_context(OBSERVERS, before)
             set_in_context(MODE, mode)
-        finally:  # an interrupt may come at each of these
+        finally:  # an interrupt may come at each of these calls
             OBSERVERS.set(before)
             MODE.set(mode)

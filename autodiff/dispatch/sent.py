@@ -1,9 +1,9 @@
-"""Generic functions in pickles, and the methods of a class that go with it.
+"""Generic functions in pickles, and the methods of a class that are pickled with it.
 
     a function of the library     by its public name
-    in a module                   by its name
-    any other                     by its declaration and methods; what arrives again is the same function
-    a class without a module      takes along its methods on functions that go by name (cloudpickle alone sends such)
+    a function in a module        by its name
+    any other function            by its declaration and methods; a function that arrives again is the same object
+    a class without a module      with its methods on functions that go by name (only cloudpickle sends such classes)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def reduced(function: GenericFunction) -> Any:
-    """The value of `__reduce__` for a function."""
+    """The value of `__reduce__` for a generic function."""
     if is_own(function):
         home, _, name = public_name(function).rpartition(".")
         return (_of_library, (f"autodiff{home.removeprefix('ad')}", name)) if home else function.__qualname__
@@ -41,19 +41,19 @@ def _of_library(module: str, name: str) -> Any:
 
 
 def _methods(function: Registry) -> list[Method]:
-    """All methods and rules, but for the rules that are attached to one."""
+    """All methods and rules, without rules that are attached to a method."""
     return [method for table in function.tables() for method in table]
 
 
 def _told(method: Method) -> tuple:
-    """A method as it is sent: its types, and all that registering it takes."""
+    """A method as data to send: its types, and all arguments for registering it."""
     types = tuple([choice.members for choice in method.signature.choices])
     attached = [(rule.kind, rule.implementation, rule.host) for rule in method.rules.values()]
     return method.kind, types, method.implementation, method.host, method.out, attached
 
 
 def _arriving(cls: type[GenericFunction], key: str, declared: FunctionType) -> Any:
-    """The function that was sent with this key; before its first arrival one with no methods but its body."""
+    """The function that was sent with this key; on its first arrival, a new one with only its body as a method."""
     found = sending.keys.find(key)
     if found is None:
         found = sending.keys.keep(key, cls(declared))
@@ -62,7 +62,7 @@ def _arriving(cls: type[GenericFunction], key: str, declared: FunctionType) -> A
 
 
 def arrive(function: GenericFunction, state: tuple) -> None:
-    """Give a function that has arrived the methods that it was sent with; what was made here has its own."""
+    """Give an arrived function its methods.  A function that was made in this process keeps the methods it has."""
     changes, told = state
     known = function.__dict__.get("sent_changes", changes)
     if known == changes:
@@ -84,7 +84,7 @@ def _add(function: Any, kind: str, types: tuple, run: Any, host: bool, out: Any,
 
 
 def taken_along(cls: type) -> list[tuple]:
-    """The methods that name a class, on functions that go by name: (function, method as it is sent)."""
+    """The methods that name a class, on functions that go by name: (function, method as data)."""
     complete()
     return [
         (function, _told(method))
@@ -96,7 +96,7 @@ def taken_along(cls: type) -> list[tuple]:
 
 
 def registered(methods: list[tuple]) -> None:
-    """Register methods that arrived with a class, but for those that are there."""
+    """Register the methods that arrived with a class, unless equal ones are registered."""
     for function, told in methods:
         kind, types, run, *_ = told
         known = [m for m in _methods(function) if m.kind == kind and _told(m)[1] == types]

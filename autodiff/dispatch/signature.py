@@ -1,15 +1,15 @@
-"""Signatures: which types a method takes, when one is more specific than another, and the most specific for a call.
+"""Signatures: the types that a method takes, the order of methods, and the most specific method for a call.
 
     (Matrix, Matrix, Vector | None)
 
-A signature has one `Choice` for each parameter of the generic function's declaration that may be
-given by position, and for `*xs` a last one that holds for each of them.  All signatures of one
-function are therefore equally long, and everything is decided position by position.
+A signature has one `Choice` for each parameter of the generic function's declaration that may be given by
+position, and for `*xs` one last choice, for each of them.  All signatures of one function therefore have equal
+length, and are compared position by position.
 
-Methods by signature are ordered by multipledispatch; refusing an ambiguous call is ours, because
-multipledispatch picks one silently when two signatures meet only in a common subclass (a diamond).
+The package multipledispatch orders methods by signature.  This module refuses an ambiguous call itself, because
+multipledispatch silently picks a method if two signatures meet only in a common subclass (a diamond).
 
-    f(A, B) and f(B, A) called with two C, where C is below A and B: ambiguous, until f(C, C) is there.
+    f(A, B) and f(B, A) called with two C, where C is below A and B: ambiguous, unless there is an f(C, C).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ NoneType = type(None)
 
 
 def type_name(cls: type) -> str:
-    """The name of a type in messages: `Tensor[float32, 2]`, `None` for its type."""
+    """The name of a type in messages: `Tensor[float32, 2]`, `None` for the type of None."""
     cls = dispatched(cls)
     return "None" if cls is NoneType else cls.__name__
 
 
 def pasted(cls: type) -> str:
-    """A type as it can be pasted into a program that imports the library as `ad` and NumPy as `np`."""
+    """The text of a type to paste into a program that imports the library as `ad` and NumPy as `np`."""
     cls = dispatched(cls)
     name, home = type_name(cls), cls.__module__.partition(".")[0]
     if home == "autodiff":
@@ -48,20 +48,20 @@ def pasted(cls: type) -> str:
 
 
 def _with_bool(name: str) -> str:
-    """The name of a dtype or NumPy type, of which that of bool has two in different NumPys."""
+    """The name of a dtype or NumPy type.  That of bool is `bool_`, which all versions of NumPy have."""
     return "bool_" if name == "bool" else name
 
 
 def dispatched(cls: type) -> type:
-    """The class that instances of `cls` dispatch as: an argument that is a tensor in a trace may be a number still."""
+    """The class that instances of `cls` dispatch as: a tensor that stands for a number may dispatch as a number."""
     return getattr(cls, "__dispatches_as__", cls)
 
 
 class Choice:
-    """The types that one parameter takes: one class, or the members of a union, without those that others contain.
+    """The types that one parameter takes: a class, or the members of a union that no other member contains.
 
-    The empty choice, `typing.Never`, takes nothing: for `*xs` it means "no further arguments".  `issubclass` works
-    between choices, for multipledispatch's ordering.
+    The empty choice, `typing.Never`, takes no argument: for `*xs` it means "no further arguments".  `issubclass`
+    works between choices, as multipledispatch's ordering needs it.
     """
 
     __slots__ = ("_hash", "members")
@@ -76,19 +76,19 @@ class Choice:
         return any(issubclass(cls, member) for member in self.members)
 
     def names(self, cls: type) -> bool:
-        """True if an argument of this class fits a member that says more than `object`."""
+        """True if an argument of this class fits a member other than `object`."""
         cls = dispatched(cls)
         return any(member is not object and issubclass(cls, member) for member in self.members)
 
     def within(self, other: Choice) -> bool:
-        """True if the other takes whatever this takes."""
+        """True if the other choice takes every class that this one takes."""
         return all(map(other.takes, self.members))
 
     def __subclasscheck__(self, other: Choice) -> bool:
         return other.within(self)
 
     def meet(self, other: Choice) -> Choice:
-        """The choice of what both take: empty when nothing known does."""
+        """The choice of the classes that both take; empty if there is no such known class."""
         return Choice(m for a, b in product(self.members, other.members) for m in meets(a, b))
 
     def __eq__(self, other: object) -> bool:
@@ -101,24 +101,24 @@ class Choice:
         return _NAMES.get(self) or " | ".join(map(type_name, self.members)) or "Never"
 
     def pasted(self) -> str:
-        """The union as it can be pasted: see `pasted`."""
+        """The text of the union to paste into a program: see `pasted`."""
         name = _NAMES.get(self)
         return f"ad.{name}" if name else " | ".join(map(pasted, self.members)) or "typing.Never"
 
 
 def _largest(classes: Sequence[type]) -> tuple[type, ...]:
-    """The classes that are not strictly below another of them; some ABCs contain each other."""
+    """The classes that are not strictly below another of them.  Some ABCs contain each other: both stay."""
     return tuple(a for a in classes if not any(issubclass(a, b) and not issubclass(b, a) for b in classes))
 
 
-#: Unions that have a name of their own.
+#: The names of unions that have one.
 _NAMES: dict[Choice, str] = {}
 
 
 class NamedUnion(type):
     """The metaclass of a class that stands for several others, its `members`: `Number`.
 
-    In signatures it is the union of them, in messages its name; nothing is an instance of it alone.
+    Signatures treat the class as the union of its members, messages show its name; it has no instances of its own.
     """
 
     members: tuple[type, ...]
@@ -142,9 +142,9 @@ ANY = Choice((object,))
 
 
 def meets(a: type, b: type) -> tuple[type, ...]:
-    """The largest known classes below both: one of the two, one that a metaclass names, or those that exist.
+    """The largest known classes below both: one of the two, the result of a metaclass's hook, or common subclasses.
 
-    `__meet__(a, b) -> type | None` of a metaclass makes Tensor[float32, 2] of Tensor[float32] and Tensor[..., 2].
+    The hook `__meet__(a, b) -> type | None` makes Tensor[float32, 2] from Tensor[float32] and Tensor[..., 2].
     """
     if issubclass(a, b):
         return (a,)
@@ -159,7 +159,7 @@ def meets(a: type, b: type) -> tuple[type, ...]:
 
 
 def _subclasses(cls: type) -> dict[type, None]:
-    """All existing subclasses."""
+    """All existing subclasses of a class."""
     direct: list[type] = type.__subclasses__(cls)
     found = dict.fromkeys(direct)
     for sub in direct:
@@ -168,7 +168,7 @@ def _subclasses(cls: type) -> dict[type, None]:
 
 
 class Signature:
-    """A choice of types for each parameter that dispatches; `variadic` when the last is for `*xs`.
+    """A choice of types for each parameter that dispatches; `variadic` if the last is for `*xs`.
 
     Immutable and hashable.  `a <= b`: a is at least as specific as b.
     """
@@ -192,9 +192,9 @@ class Signature:
         return len(choices) == len(classes) and all(map(Choice.takes, choices, classes))
 
     def telling(self) -> list[tuple[int, type]]:
-        """A place, and the classes there of which an argument inherits where it fits; `_ANYWHERE` if no place has such.
+        """(position, class) for classes at one position, of which a fitting argument inherits one; else `_ANYWHERE`.
 
-        Abstract base classes, and those of tensors, say themselves who is one of them.
+        Abstract base classes and tensor classes do not count: their own `__subclasscheck__` decides, not inheritance.
         """
         for i, choice in enumerate(self.choices[: len(self.choices) - self.variadic]):
             if all([m is not object and type(m).__subclasscheck__ is type.__subclasscheck__ for m in choice.members]):
@@ -208,16 +208,16 @@ class Signature:
         return self <= other and not other <= self
 
     def meet(self, other: Signature) -> Signature | None:
-        """The signature of all calls that fit both; None when no known types do.
+        """The signature of all calls that fit both; None if no known types do.
 
-        No argument at all fits any `*xs`, so there an empty meet still has one call: that without.
+        An empty choice for `*xs` is allowed: the call without further arguments fits both.
         """
         choices = [*map(Choice.meet, self.choices, other.choices)]
         fixed = choices[:-1] if self.variadic else choices
         return Signature(choices, self.variadic) if all(c.members for c in fixed) else None
 
     def single(self) -> Iterator[Signature]:
-        """Signatures without unions for the same calls."""
+        """Signatures without unions that together take the same calls."""
         for members in product(*[choice.members or (None,) for choice in self.choices]):
             yield Signature([Choice(() if m is None else (m,)) for m in members], self.variadic)
 
@@ -237,9 +237,9 @@ class Signature:
 # ---------------------------------------------------------------- the most specific method for a call
 
 
-#: In the place of a place and a class: of methods that have to be asked whatever the arguments are.
+#: The key for methods that no class at one position can rule out: they are tried for all arguments.
 _ANYWHERE = -1, object
-#: The number of methods from which on a table of classes names those that may take a call.
+#: A table with this many methods looks up the candidates for a call by the classes of its arguments.
 _MANY = 12
 
 
@@ -248,12 +248,12 @@ class MethodTable:
 
     def __init__(self) -> None:
         self.methods: dict[Signature, Method] = {}
-        #: By a place and a class that says at it if a method may fit: methods, and when each was registered.
+        #: Methods by (position, class), see `Signature.telling`; each with the number of its registration.
         self._telling: defaultdict[tuple[int, type], dict[Method, int]] = defaultdict(dict)
         self._count = 0
 
     def add(self, method: Method) -> Method | None:
-        """Add a method; the one of the same signature that it replaces, if any."""
+        """Add a method; returns the method of the same signature that it replaces, if any."""
         old = self.methods.pop(method.signature, None)
         self.methods[method.signature] = method
         self._count += 1
@@ -270,7 +270,7 @@ class MethodTable:
             del self._telling[told][method]
 
     def find(self, classes: Sequence[type]) -> Method | None:
-        """The method for arguments of exactly these classes, all given, none converted.  Raises AmbiguityError."""
+        """The method for a call's arguments, by their exact classes, without conversion.  Raises AmbiguityError."""
         if len(self.methods) < _MANY:
             return most_specific(list(self.methods.values()), classes)
         met = self._telling[_ANYWHERE].copy()
@@ -280,11 +280,11 @@ class MethodTable:
         return most_specific(sorted(met, key=met.__getitem__), classes)
 
     def ordered(self) -> list[Method]:
-        """All methods, each before those that are less specific."""
+        """All methods, more specific ones first."""
         return _ordered(list(self.methods.values()))
 
     def ambiguities(self) -> list[Ambiguity]:
-        """All pairs that some call cannot choose between, with the signatures that would settle it."""
+        """All pairs of methods that some call cannot choose between, with signatures that would settle them."""
         methods = self.ordered()
         signatures = [m.signature for m in methods]
         found = []
@@ -297,7 +297,7 @@ class MethodTable:
             single = list(meet.single())
             unsettled = [call for call in single if not any(call <= s for s in below)]
             if unsettled:
-                # One signature of unions says it shorter, where it says no more.
+                # If all of them are unsettled, one signature with unions says so more briefly.
                 found.append(Ambiguity(a, b, (meet,) if unsettled == single else tuple(unsettled)))
         return found
 
@@ -309,7 +309,7 @@ class MethodTable:
 
 
 class Ambiguity(NamedTuple):
-    """Two methods that some calls cannot choose between, and the signatures of those calls."""
+    """Two methods that some calls cannot choose between, and the signatures of these calls."""
 
     first: Method
     second: Method
@@ -326,9 +326,9 @@ def _ordered(methods: Sequence[Method]) -> list[Method]:
 
 
 def most_specific(methods: Iterable[Method], classes: Sequence[type]) -> Method | None:
-    """The most specific of the methods that take these classes; None when none does.
+    """The most specific of the methods that take these classes; None if no method does.
 
-    Raises AmbiguityError when several fit and none is below all the others.
+    Raises AmbiguityError if several methods fit and none is below all others.
     """
     fits = [m for m in methods if m.signature.takes(classes)]
     if len(fits) < 2:
@@ -340,12 +340,12 @@ def most_specific(methods: Iterable[Method], classes: Sequence[type]) -> Method 
 
 
 def _ambiguity(lowest: Sequence[Method], classes: Sequence[type]) -> AmbiguityError:
-    """The error for methods of which none is the most specific."""
+    """The error for several methods of which none is the most specific."""
     function, kind = lowest[0].function, lowest[0].kind
     meet: Signature | None = lowest[0].signature
     for method in lowest[1:]:
         meet = meet and meet.meet(method.signature)
-    # The classes of the call itself settle it when the methods have no meet that we know of.
+    # If the methods have no known meet, a method for the classes of this call would settle it.
     settling = meet if meet is not None else Signature([Choice((c,)) for c in classes])
     what = "method" if kind in ("method", "forward") else kind
     return AmbiguityError(

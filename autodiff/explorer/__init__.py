@@ -1,7 +1,7 @@
 """The explorer: one HTML file with all stages of a function side by side, from the user's source to assembly.
 
-The page is `page.html` with the style, the scripts and the data put in; it fetches nothing.  A script is a file per
-pane or idea, read in the order of `SCRIPTS`; `vendored/` has the libraries of others, with their licences.
+The page is `page.html` with the style, the scripts and the data inserted; it loads nothing else.  Each pane or task has
+a script, read in the order of `SCRIPTS`; `vendored/` has third-party libraries, with their licences.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["SCRIPTS", "frame", "page", "svg", "timed"]
 
 _HERE = Path(__file__).parent
 
-#: In the order in which the page runs them.
+#: The scripts, in the order in which the page runs them.
 SCRIPTS = (
     "data", "selection", "rows", "texts", "kernels", "scene", "layout", "drawing", "box_list", "graph", "search",
     "columns", "details", "main",
@@ -38,8 +38,8 @@ SCRIPTS = (
 
 
 def page(data: Mapping[str, Any]) -> str:
-    """The explorer of an inspection's data, as one HTML file without references to others."""
-    # Without a time in it, so that equal data is an equal page; 9 is the most that gzip can do.
+    """The explorer for an inspection's data, as one HTML file without references to other files."""
+    # Without a time stamp, so that equal data gives an equal page; 9 is the strongest compression of gzip.
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
     scripts = "\n".join([_read(f"{name}.js") for name in SCRIPTS])
     parts = {
@@ -55,7 +55,7 @@ def page(data: Mapping[str, Any]) -> str:
 
 
 def frame(text: str) -> str:
-    """A page inside of another one: its scripts and style meet nothing of what is around it."""
+    """A page as an iframe of another page, so that its scripts and style do not affect the other, nor the reverse."""
     inside = html.escape(text, quote=True)
     style = "width: 100%; height: 720px; border: 1px solid #8888; resize: vertical"
     return f'<iframe title="autodiff explorer" sandbox="allow-scripts" style="{style}" srcdoc="{inside}"></iframe>'
@@ -65,15 +65,15 @@ def _read(name: str) -> str:
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-#: Seconds for which a program is measured.
+#: Seconds for which a program is run to measure it.
 _MEASURED_S = 0.5
 
-#: Seconds.  Graphs of some hundred operations take one.
+#: The most seconds that `dot` may take.  Graphs of some hundred operations take one second.
 _PATIENCE = 120
 
 
 def svg(dot: str) -> str:
-    """The drawing as SVG.  Raises Error where Graphviz's program `dot` is not installed, or gives up."""
+    """The drawing as SVG.  Raises Error if Graphviz's program `dot` is not installed, fails, or takes too long."""
     program = shutil.which("dot")
     if program is None:
         raise Error(
@@ -98,8 +98,8 @@ def _random(aval: Aval, rng: np.random.Generator) -> np.ndarray:
 
 
 def _least_times(program: BufferProgram, arguments: Sequence[Any]) -> list[float]:
-    """The seconds of each step, the least of three runs or of as many as half a second has."""
-    from ..profiling.steps import Clock, Steps  # for those who measure
+    """The seconds of each step: the least of as many runs as half a second allows, but three at least."""
+    from ..profiling.steps import Clock, Steps  # imported late: only measurements need it
 
     steps = Steps(Clock())
     observers.append(steps)
@@ -117,9 +117,9 @@ def _least_times(program: BufferProgram, arguments: Sequence[Any]) -> list[float
 
 
 def timed(data: Mapping[str, Any], stages: Any, values: Sequence[Any]) -> dict[str, Any]:
-    """An inspection's data in which each step of the program has its `time`, in seconds.  Runs the program.
+    """Run the program of an inspection, and return its data with the `time` of each step, in seconds.
 
-    values   those of the graph's inputs; a random array, of numbers from 0.5 to 1.5, in place of one that is None
+    values   the values of the graph's inputs; for None a random array, of numbers from 0.5 to 1.5 (integers: zeros)
     """
     rng = np.random.default_rng(0)
     avals = [i.aval for i in stages.recorded.inputs]

@@ -1,4 +1,4 @@
-"""The C header of an exported function: its declaration, and all that a caller must know."""
+"""The C header of an exported function: its declaration, and what a caller must know about arrays and memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from codegen.ir import Aval, dtype_name
 
 from .sizes import SizedAval
 
-#: Element types in C.  A complex number is two numbers beside each other, its real part first.
+#: Element types in C.  A complex number is two adjacent numbers, the real part first.
 TYPES = {
     "f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "bool": "uint8_t", "c64": "float",
     "c128": "double",
@@ -30,14 +30,14 @@ _RESERVED = frozenset(_WORDS.split()) | C_FUNCTIONS
 
 
 def is_reserved(name: str) -> bool:
-    """True for a word that C or C++ keeps for itself, or that the object calls."""
+    """True for a reserved word of C or C++, or the name of a C function that objects may call."""
     return name in _RESERVED or name.startswith("__")
 
 
 class CArray(NamedTuple):
     """An argument or result of the C function.
 
-    name    in C          label   in Python: params['w']          aval    shape and dtype
+    name    its name in C     label   its name in Python: params['w']     aval    shape and dtype
     """
 
     name: str
@@ -46,7 +46,7 @@ class CArray(NamedTuple):
 
 
 def _about(names: Sequence[str], tried: Sequence[tuple[int, ...]], found: Sequence[tuple[int, ...]]) -> str:
-    """The sizes that are right, in words: of those that were tried the ones that were found to be."""
+    """The sizes that there is code for, in words: `found` among those that were `tried`."""
     if len(found) == len(tried):
         return f"{', '.join(names)}: any number from 1 on."
     if len(names) == 1:
@@ -58,7 +58,7 @@ def _about(names: Sequence[str], tried: Sequence[tuple[int, ...]], found: Sequen
 
 
 def _spans(tried: Sequence[int], found: set[int]) -> str:
-    """The sizes that were found, as spans."""
+    """The sizes that were found, in words, as spans."""
     spans: list[list[int]] = []
     every = sorted(tried)
     for before, n in zip([0, *every], every, strict=False):
@@ -74,7 +74,7 @@ def _spans(tried: Sequence[int], found: set[int]) -> str:
     return ", ".join([*told[:_SPANS], *more])
 
 
-#: Spans of sizes that the header names.
+#: The most spans of sizes that the header names.
 _SPANS = 6
 
 
@@ -82,7 +82,7 @@ def header(
     name: str, place: str, arguments: Sequence[CArray], results: Sequence[CArray], made: Exported,
     sizes: Sequence[str],
 ) -> str:  # fmt: skip
-    """The text of the header; `sizes`: names of sizes that are arguments."""
+    """The text of the header; `sizes`: the names of sizes, which are the first arguments of the C function."""
     upper = name.upper()
     facts = compiler.facts()
     rows = [_row(v, "in ") for v in arguments] + [_row(v, "out") for v in results]
@@ -158,14 +158,14 @@ def _type(value: CArray) -> str:
 
 
 def _extents(value: CArray) -> list[str]:
-    """Extents in C."""
+    """The extents of an array, as expressions in C."""
     if isinstance(value.aval, SizedAval):
         return [text.replace("//", "/") for text in value.aval.extents]
     return [str(n) for n in value.aval.shape]
 
 
 def _size(value: CArray, names: Sequence[str]) -> str:
-    """The parameters and the text of the macro of an array's size."""
+    """The parameters and the body of the macro for the number of elements of an array."""
     known, others = _product(_extents(value))
     used = [name for name in names if any([re.search(rf"\b{name}\b", text) for text in others])]
     wide = [re.sub(rf"\b({'|'.join(used)})\b", r"(int64_t)(\1)", text) for text in others]
@@ -174,13 +174,13 @@ def _size(value: CArray, names: Sequence[str]) -> str:
 
 
 def _product(extents: Sequence[str]) -> tuple[int, list[str]]:
-    """The product of extents: a number, and the factors that sizes decide."""
+    """The product of extents: the product of the known ones, and the factors that depend on sizes."""
     known = math.prod([int(text) for text in extents if text.isdigit()])
     return known, [text if text.isidentifier() else f"({text})" for text in extents if not text.isdigit()]
 
 
 def _row(value: CArray, way: str) -> tuple[str, str, str, str]:
-    """Direction, name, shape and dtype, strides, and the name in Python where it is another."""
+    """(direction, name with shape and dtype, strides, name in Python if it differs) of an array."""
     extents = _extents(value)
     strides = []
     for axis in range(1, len(extents) + 1):

@@ -29,15 +29,15 @@ from .sizes import MOST_SIZES, SizedAval, parse_sized, plain_text, program, size
 
 
 class Export:
-    """Files of one exported function.
+    """The files of one exported function.
 
-    name             of the C function
+    name             the name of the C function
     files            the object file, `.ll`, `.mlir` and the header, in this order
-    sizes            names of sizes that are arguments of the C function, before all others
-    arguments        name, shape and dtype of each argument of the C function
-    results          of each result; one that f gives twice is there once
-    workspace_bytes  bytes of memory that a call needs, at a multiple of 64; None where the sizes decide
-    calls            functions of the C library that the object calls
+    sizes            the names of sizes: the first arguments of the C function
+    arguments        name, shape and dtype of each array argument of the C function
+    results          name, shape and dtype of each result; a value that f returns twice is one result
+    workspace_bytes  bytes of memory that a call needs, at an address that is a multiple of 64; None if sizes decide
+    calls            the functions of the C library that the object calls
     """
 
     __slots__ = ("arguments", "calls", "files", "name", "results", "sizes", "workspace_bytes")
@@ -73,19 +73,19 @@ def export(
     args       any nesting of arrays, numbers and descriptions such as "f64[256,10]"; only shapes and dtypes count.
                In "f64[batch,10]" or "f64[4 * batch]" batch is any number from 1 on, an argument of the C function;
                the same name is the same number everywhere
-    out        a folder, which is made where there is none
-    name       of the C function and of the files; f's own by default
+    out        a folder, which is made if it does not exist
+    name       the name of the C function and of the files; by default that of f
     argnums    arguments to differentiate
-    gradient   False: f's results alone, of any shape and number
+    gradient   False: the results of f alone, of any shape and number
 
     The files are NAME.o (an object file for this processor), NAME.h (shapes, strides, alignment, workspace), NAME.ll
     and NAME.mlir.  The object needs the C library and its mathematics (`-lm`), and no Python; its results have the bits
-    of `ad.jit` with `config.deterministic`.  Loops that threads would share run on one.  Arrays that f reads from
-    outside become constants of the object.
+    of `ad.jit` with `config.deterministic`.  Every loop runs on one thread.  Arrays that f reads from outside become
+    constants of the object.
 
     Raises DispatchError, with their names, for operations that need Python, NumPy or LAPACK, or tables that Python
-    makes; Error for a name that C cannot have, a folder that is none, and, with the line, for a program that is not
-    the same one for every size.
+    makes; Error for a name that is not possible in C, for a path that is no folder, and, with the line, for a program
+    that is not the same for every size.
 
     >>> import autodiff as ad, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +146,7 @@ def export(
 
 
 def _named_results(result: Any, roots: Sequence[str], argnums: Any) -> list[tuple[str, Any]]:
-    """The value and each gradient, with their names in Python, of a function whose arguments are called `roots`."""
+    """The value and the gradients of a function, with their names in Python; `roots`: names of its arguments."""
     value, gradients = result
     if not isinstance(argnums, (tuple, list)):
         argnums, gradients = [argnums], [gradients]
@@ -164,7 +164,7 @@ def _named(x: Any, root: str) -> list[tuple[str, Any]]:
 
 
 def _described(x: Any) -> Aval | SizedAval | None:
-    """The aval of an argument, of which a text may name sizes; None for no array, which stays as it is."""
+    """The aval of an argument, which a text may describe with names of sizes; None for an argument that is no array."""
     if not isinstance(x, str):
         return aval_of(x, "export")
     try:
@@ -178,7 +178,7 @@ def _described(x: Any) -> Aval | SizedAval | None:
 
 
 def _sizes_of(given: Sequence[Aval | SizedAval]) -> list[str]:
-    """The names of sizes, in the order in which they are met."""
+    """The names of sizes, in order of appearance.  Raises Error for too many, or one that is not possible in C."""
     names = list(dict.fromkeys([name for a in given if isinstance(a, SizedAval) for name in a.names]))
     if len(names) > MOST_SIZES:
         raise Error(located(f"export: {len(names)} sizes ({', '.join(names)}), and there are at most {MOST_SIZES}"))
@@ -192,7 +192,7 @@ def _sizes_of(given: Sequence[Aval | SizedAval]) -> list[str]:
 
 
 def _checked_name(f: Callable, name: str | None) -> str:
-    """The name of the C function.  Raises Error for one that C cannot have."""
+    """The name of the C function.  Raises Error for a name that is not possible in C."""
     found = getattr(f, "__name__", type(f).__name__) if name is None else name
     if not isinstance(found, str) or not re.fullmatch(r"[A-Za-z_][0-9A-Za-z_]*", found) or is_reserved(found):
         raise Error(located(
@@ -203,7 +203,7 @@ def _checked_name(f: Callable, name: str | None) -> str:
 
 
 def _checked_folder(out: Any) -> Path:
-    """The folder.  Raises Error for one that is a file, or no path."""
+    """The path of the folder.  Raises Error for a file, or an object that is no path."""
     if not isinstance(out, (str, os.PathLike)):
         raise Error(located(f"export: out is a folder's path, not {out!r}"))
     folder = Path(out)
@@ -213,12 +213,12 @@ def _checked_folder(out: Any) -> Path:
 
 
 def _c_name(label: str, taken: set[str]) -> str:
-    """A name in C for `params['w'][0]`: params_w_0."""
+    """A new name in C for a name in Python: params_w_0 for `params['w'][0]`."""
     name = re.sub(r"[^0-9A-Za-z]+", "_", label).strip("_") or "x"
     name = f"x{name}" if name[0].isdigit() else name
     name = f"{name}_" if is_reserved(name) else name
     found, number = name, 1
-    while {found, found.upper()} & taken:  # macros are of capitals
+    while {found, found.upper()} & taken:  # names of macros are in capitals
         number += 1
         found = f"{name}_{number}"
     taken.add(found.upper())

@@ -1,9 +1,9 @@
-"""Programs of known sizes and of any: `f64[batch,3]`, and what is exported for it.
+"""Programs to export, for known sizes and for any size, as in `f64[batch,3]`.
 
     parse_sized("f64[4 * batch,3]")      SizedAval, with the name batch
     sized_program(f, ...)                the object file, for sizes that symbols stand for (`codegen.symbols`)
 
-Errors are the user's: they name the line that needs the very size.
+Errors name the user's line whose operations are not the same for every size.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ..jit import jit
 from ..tape.modes import told
 from ..tape.node import Node as TapeNode
 
-#: Names of sizes in one program.
+#: The most names of sizes in one program.
 MOST_SIZES = 4
 
 
 class SizedAval:
     """The shape and dtype of an argument of any size.
 
-    extents   expressions of the names, or numbers      names   in them
+    extents   numbers, or expressions of names      names   the names in these
     """
 
     __slots__ = ("dtype", "extents", "names")
@@ -87,15 +87,15 @@ def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
 
 
 class BuiltProgram(NamedTuple):
-    """A program as it is exported."""
+    """A program to export."""
 
     made: Exported
-    outputs: Sequence[int | None]  # for each result of the function its place among the program's
-    avals: Sequence[Aval | SizedAval]  # of the program's results
+    outputs: Sequence[int | None]  # for each result of the function its place among the results of the program
+    avals: Sequence[Aval | SizedAval]  # those of the results of the program
 
 
 def program(f: Callable, name: str, avals: Sequence[Aval | SizedAval]) -> BuiltProgram:
-    """The program of a function of flat arguments.  Raises NotExportable, what f raises."""
+    """The program of a function of flat arguments.  Raises NotExportable, and the errors of f."""
     entry = _entry_at(f, avals, {})
     entry.graph.name = name
     stages = compiler.stages(entry.graph)
@@ -108,9 +108,9 @@ def sized_program(
 ) -> BuiltProgram:
     """The program of a function of flat arguments, for any sizes of these names.
 
-    results    names of its results, which f writes when it runs
+    results    a list into which f writes the names of its results when it is traced
 
-    Raises NotExportable, Error with the line that needs the very size, what f raises.
+    Raises NotExportable; Error, with the line, for a program that is not the same for every size; the errors of f.
     """
 
     def record(sizes: Sequence[int]) -> ExportedSizes:
@@ -137,14 +137,14 @@ def sized_program(
 
 
 def _entry_at(f: Callable, avals: Sequence[Aval | SizedAval], sizes: Mapping[str, int]) -> SignatureEntry:
-    """The trace of a function of flat arguments for these sizes."""
+    """The trace of a function of flat arguments, for these sizes."""
     given = [a.at(sizes) if isinstance(a, SizedAval) else a for a in avals]
     found: SignatureEntry = jit(f).traced.frozen(given)  # type: ignore[attr-defined]  # of Jitted, not of its protocol
     return found
 
 
 def _contents(hidden: Any) -> Any:
-    """The value of a hidden input: an array, or a number that sizes decide."""
+    """The value of a hidden input: an array, or a number computed from sizes."""
     value = hidden.value if isinstance(hidden, TapeNode) else hidden
     return value if type(value) in (Symbol, SymbolicFloat) else np.asarray(present(hidden))
 
@@ -153,14 +153,14 @@ def _contents(hidden: Any) -> Any:
 
 
 def plain_text(text: str, names: Sequence[str]) -> str:
-    """A text in which symbols have the names that the user gave them."""
+    """The text with symbols replaced by the user's names of sizes."""
     for name in names:
         text = re.sub(rf"(?<![\w.])(?:1 \* )?e\d+_{name}\b", name, text)
     return text
 
 
 def where(traceback: TracebackType | None) -> str:
-    """The user's line that an exception went through last."""
+    """The innermost line of the user's code in a traceback."""
     found = "an unknown line"
     while traceback is not None:
         frame = traceback.tb_frame
@@ -171,7 +171,7 @@ def where(traceback: TracebackType | None) -> str:
 
 
 def _told(error: Exception, names: Sequence[str]) -> Exception:
-    """An error of the program's, in the user's names."""
+    """An error that the program raised, with the user's names of sizes in it."""
     several = " and ".join(names)
     stand = "stands for any number" if len(names) == 1 else "stand for any numbers, and for different ones"
     text = plain_text(str(error), names)
@@ -191,7 +191,7 @@ def _asked(name: str, names: Sequence[str], what: str, line: str) -> Error:
 
 
 def _line_of_difference(f: Callable, avals: Sequence, names: Sequence[str], error: Disagreement) -> str:
-    """The user's line of the first node that is another: one that the program itself recorded, if there is one."""
+    """The user's line of the first node that differs between two sizes; preferably one of the forward half."""
     traces = []
     for sizes in (error.one, error.other):
         given = {name: symbol(f"e_{name}", n) for name, n in zip(names, sizes, strict=True)}

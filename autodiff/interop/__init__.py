@@ -1,14 +1,14 @@
-"""Programs of this library in PyTorch and JAX, and theirs in this one.  Nothing of them is imported before it is asked.
+"""Functions of this library in PyTorch and JAX, and theirs in this library.  PyTorch and JAX are imported on first use.
 
     ad.interop.torch.wrap(f)         a differentiable function of PyTorch tensors
-    ad.interop.torch.from_torch(f)   a function of PyTorch's as a custom function here
+    ad.interop.torch.from_torch(f)   a PyTorch function as a custom function here
     ad.interop.jax.wrap(f)           a differentiable function of JAX arrays
-    ad.interop.jax.from_jax(f)       a function of JAX's as a custom function here
+    ad.interop.jax.from_jax(f)       a JAX function as a custom function here
 
-    ad.interop.entry(f, *args)       a whole program as a C function
+    ad.interop.entry(f, *args)       a compiled program as a C function
 
-    program.py   a function of ours and all that is derived from it, compiled
-    foreign.py   a function of another library's and its derivatives of any order, as custom functions
+    program.py   a function of this library, its derivatives and its batches, compiled
+    foreign.py   a function of another library, and its derivatives of any order, as custom functions
 """
 
 from typing import TYPE_CHECKING

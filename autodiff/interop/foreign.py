@@ -1,23 +1,23 @@
-"""A function that another library, or other processes, compute as a custom function here.
+"""Custom functions whose values another library, or other processes, compute.
 
     f = wrapped(name, run)
 
     run(chain, structure, arrays) -> (layout of the results, arrays)
 
-runs the function whose arguments have this structure, or what `chain` makes of it, link by link:
+`run` computes the function for arguments of this structure.  With a chain it computes a derivative, link by link:
 
     ("pull", wanted, outs)   the gradient for the leaves `wanted` at cotangents of the results `outs`, which come after
                              the leaves
 
-and of functions of this library, `is_ours`, also
+and for functions of this library, `is_ours`, also
 
     ("push", moved, outs)    the tangents of the results `outs` in directions of `moved`, which come after the leaves
-    ("rows", wanted)         the results, and behind them the gradient of each for the leaves `wanted`, where all are
-                             real numbers: so one run gives value and gradient
+    ("rows", wanted)         the results; if all of them are real numbers, behind them the gradient of each for the
+                             leaves `wanted`: so one run gives value and gradient
 
-The rule of a function is the custom function with one more link, so there are derivatives of any order.  That of rows
-multiplies cotangents and gradients that are there; the gradients are results like the value, so where they are
-differentiated themselves (a Hessian-vector product) they have cotangents, and the rule adds a "pull".
+The rule of a custom function calls the custom function with one more link, so there are derivatives of any order.
+After "rows" the rule multiplies cotangents by the gradients it has.  These are results like the value, so if they are
+differentiated themselves (a Hessian-vector product) they have cotangents, and the rule adds a "pull" for those.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Chain = tuple[tuple[Any, ...], ...]
 
 
 class Layout:
-    """The results of a run: `count` values of this structure, then a gradient for each of `numbers` and each leaf."""
+    """The results of a run: `count` values, then for each place in `numbers` that value's gradient by each leaf."""
 
     __slots__ = ("count", "numbers", "structure")
 
@@ -49,9 +49,9 @@ class Layout:
 
 
 class _ForeignJob:
-    """One function of the chain.  Equal jobs are one object.
+    """A function with a chain, as an argument of the custom function.  Equal jobs are one object.
 
-    wanted   the leaves for which its own rule gives gradients
+    wanted   the leaves for which the job's rule gives gradients
     """
 
     is_interned = True
@@ -63,7 +63,7 @@ class _ForeignJob:
         self.wanted = wanted
 
     def gradients(self, leaves: Sequence[Any], outputs: Sequence[Any], bars: Sequence[Any]) -> list[Any]:
-        """A gradient for each leaf, None where none is wanted."""
+        """The gradient for each leaf; None for a leaf that wants none."""
         layout, *results = outputs
         found: list[Any] = [None] * len(leaves)
         for i, leaf, row in self._rows(layout, results):
@@ -75,7 +75,7 @@ class _ForeignJob:
         return found
 
     def tangents(self, leaves: Sequence[Any], outputs: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
-        """The tangent of each result, None where it is zero: those of numbers are products with their gradients."""
+        """The tangent of each result, None if it is zero.  That of a number with a gradient is a product with it."""
         layout, *results = outputs
         found: list[Any] = [None] * len(results)
         for i, leaf, row in self._rows(layout, results):
@@ -88,19 +88,19 @@ class _ForeignJob:
         return found
 
     def _rows(self, layout: Layout, results: Sequence[Any]) -> Iterator[tuple[int, int, Any]]:
-        """Each number among the results, each leaf, and the gradient."""
+        """(place of the number, leaf, gradient) for each gradient among the results."""
         pairs = [(i, leaf) for i in layout.numbers for leaf in self.wanted]
         return ((i, leaf, row) for (i, leaf), row in zip(pairs, results[layout.count :], strict=False))
 
     def _floats(self, layout: Layout, results: Sequence[Any]) -> list[int]:
-        """The results whose derivatives are another run's: those that have no gradient here."""
+        """The results whose derivatives need another run: those without a gradient among the results."""
         first = layout.count if layout.numbers else 0
         return [i for i in range(first, len(results)) if results[i].dtype.kind in "fc"]
 
     def _linked(
         self, link: str, places: Sequence[int], outs: Sequence[int], leaves: Sequence[Any], given: Sequence[Any]
     ) -> Iterator[tuple[int, Any]]:
-        """The values that the chain with one more link gives, each with its place."""
+        """The results of the chain with one more link: (leaf or result that the value belongs to, value)."""
         if not outs or not given:
             return iter(())
         chain = (*self.chain, (link, tuple(places), tuple(outs)))
@@ -113,7 +113,7 @@ def _added(a: Any, b: Any) -> Any:
 
 
 class _Foreign:
-    """The jobs of a function, and the custom function that runs them."""
+    """A function of another library: its jobs, and the custom function that runs them."""
 
     def __init__(self, name: str, run: Callable[..., tuple[Layout, Sequence[np.ndarray]]], is_ours: bool) -> None:
         self.jobs: dict[tuple, _ForeignJob] = {}
@@ -143,7 +143,7 @@ class _Foreign:
         self.foreign = foreign
 
     def call(self, structure: tree.Structure, chain: Chain, leaves: list[Any], is_first: bool = False) -> Sequence[Any]:
-        """The layout of the results and these, recorded."""
+        """Record a call of the custom function: the layout of the results, then the results."""
         wanted = tuple([i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.requires_grad])
         wanted = wanted if is_grad_enabled() else ()
         key = structure, (*chain, ("rows", wanted)) if is_first and self.is_ours and wanted else chain, wanted
@@ -152,7 +152,7 @@ class _Foreign:
 
 
 def wrapped(name: str, run: Callable[..., tuple[Layout, Sequence[np.ndarray]]], is_ours: bool = False) -> Callable:
-    """The custom function of arguments in any nesting."""
+    """The custom function as users call it: arguments and results may be nested."""
     foreign = _Foreign(name, run, is_ours)
 
     def call(*args: Any) -> Any:
@@ -178,9 +178,9 @@ def wrapped(name: str, run: Callable[..., tuple[Layout, Sequence[np.ndarray]]], 
 def chained(
     f: Callable, chain: Chain, structure: tree.Structure, **links: Callable[..., Callable]
 ) -> tuple[Callable[[Sequence[Any]], Sequence[Any]], list[tree.Structure]]:
-    """The function of a list of leaves that a chain makes of f; and where it leaves the structure of f's result.
+    """The function of a list of leaves that a chain makes of f, and the list where it puts the structure of f's result.
 
-    links   by name: (function, *arguments of the link) -> what it makes, by the library that f is written for
+    links   for each name a function (function, *arguments of the link) -> derived function, in the library of f
     """
     nesting: list[tree.Structure] = []
 
@@ -197,7 +197,7 @@ def chained(
 def restricted(
     run: Callable, leaves: Sequence[Any], moving: Sequence[int], outs: Sequence[int] | None = None
 ) -> Callable:
-    """The results of a function of a list of leaves, all or `outs`, as a function of some of its leaves."""
+    """A function of a list of leaves as a function of the leaves `moving` alone; it returns all results, or `outs`."""
 
     def of(*given: Any) -> tuple:
         found = run(tree.exchanged(leaves, moving, given))
@@ -207,7 +207,7 @@ def restricted(
 
 
 def pulled(run: Callable, wanted: Sequence[int], outs: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """The gradients of a function of a list of leaves at cotangents, which follow the leaves."""
+    """The function of a list (*leaves, *cotangents) that gives the gradients of `run`, a function of such leaves."""
 
     def gradients(given: Sequence[Any]) -> Sequence[Any]:
         leaves, bars = given[: len(given) - len(outs)], given[len(given) - len(outs) :]
@@ -217,7 +217,7 @@ def pulled(run: Callable, wanted: Sequence[int], outs: Sequence[int]) -> Callabl
 
 
 def pushed(run: Callable, moved: Sequence[int], outs: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """The tangents of its results in directions, which follow the leaves."""
+    """The function of a list (*leaves, *directions) that gives the tangents of the results of `run`."""
 
     def tangents(given: Sequence[Any]) -> Sequence[Any]:
         leaves, directions = given[: len(given) - len(moved)], given[len(given) - len(moved) :]
@@ -227,7 +227,7 @@ def pushed(run: Callable, moved: Sequence[int], outs: Sequence[int]) -> Callable
 
 
 def with_rows(run: Callable, wanted: Sequence[int]) -> Callable[[Sequence[Any]], list[Any]]:
-    """Its results, and behind them the gradients of each for the leaves `wanted` where all are real numbers."""
+    """The function of a list of leaves that gives the results of `run` and, if all are numbers, their gradients."""
 
     def rows(leaves: Sequence[Any]) -> list[Any]:
         values: list[Any] = []

@@ -1,10 +1,10 @@
 """Calls of this library in JAX, and of JAX in this library, with their derivatives.
 
-A wrapped function is one primitive of JAX's over a `LeafProgram`, with the rules that JAX asks for:
+A wrapped function is a JAX primitive whose parameter is a `LeafProgram`, with the rules that JAX needs:
 
-    jvp         the primitive over the program's tangent, which is linear in its last arguments; of one float the
-                product with the gradient, which one program gives with the value
-    transpose   of such a one: the primitive over the program's gradient, which is linear in its last arguments too
+    jvp         the primitive over the program's tangent, which is linear in its last arguments; for a result that is
+                one float, the product of the tangents with the gradient, which one program computes with the value
+    transpose   for a program linear in its last arguments: the primitive over its transpose, which is linear like it
     batching    the primitive over the program of batches
     lowering    a call of the program's machine code by XLA's foreign function interface, else a callback into Python
 """
@@ -40,8 +40,8 @@ Zero, is_undefined = forward_and_transpose.Zero, forward_and_transpose.is_undefi
 
 
 def _of_structure(f: Callable, structure: Any) -> Callable[[Sequence[Any]], Any]:
-    """A wrapped function of the leaves of arguments of one structure."""
-    structures: dict[tuple, Any] = {}  # of its results, by the shapes and dtypes of the arguments
+    """A wrapped function for arguments of one structure, as a function of a list of their leaves."""
+    structures: dict[tuple, Any] = {}  # the structure of the results, by shapes and dtypes of the arguments
 
     def flat(*leaves: Any) -> Any:
         args, kwargs = jax.tree.unflatten(structure, leaves)
@@ -76,7 +76,7 @@ def wrap(f: Callable) -> Callable:
 
 
 def _leaf(x: Any) -> Any:
-    """An argument as an array of JAX's."""
+    """An argument as a JAX array.  Raises DispatchError and DTypeError."""
     try:
         if not isinstance(x, jax.Array):
             x = jax.numpy.asarray(x)
@@ -94,7 +94,7 @@ def _leaf(x: Any) -> Any:
 
 
 def _canonical(x: Any) -> Any:
-    """A result in a dtype that JAX has now: without its x64 mode none of 64 bits."""
+    """A result in a dtype that JAX has at the moment: without its x64 mode it has none of 64 bits."""
     x = asarray(x)
     dtype = jax.dtypes.canonicalize_dtype(x.dtype)
     return x if dtype == x.dtype else astype(x, dtype)
@@ -121,7 +121,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, program: LeafProgra
 
 
 def _is_one_float(results: Sequence[tuple], dtypes: Sequence[np.dtype]) -> bool:
-    """True where the tangent is a product with a gradient, which one program gives with the value."""
+    """True if the only result is a real number and the moving arguments are real: a gradient gives the tangent then."""
     return len(results) == 1 and results[0][0] == () and {x.kind for x in (results[0][1], *dtypes)} == {"f"}
 
 
@@ -141,7 +141,7 @@ def _transpose(bars: Sequence[Any], *args: Any, program: LeafProgram) -> list[An
 
 
 def _conjugate(x: Any) -> Any:
-    """Between the gradients of this library, which point where to go, and JAX's, which are their conjugates."""
+    """Convert a gradient between this library's convention and JAX's, which is the conjugate for complex numbers."""
     return jax.numpy.conj(x) if x.dtype.kind == "c" else x
 
 
@@ -157,7 +157,7 @@ def _abstract(*args: Any, program: LeafProgram) -> list[Any]:
 
 
 def _by_itself(*args: Any, program: LeafProgram) -> Any:
-    """A call outside of `jax.jit`."""
+    """The results of a call outside of `jax.jit`."""
     program.outside = program.outside or jax.jit(partial(call_p.bind, program=program))
     return program.outside(*args)
 
@@ -173,14 +173,14 @@ def _lowered(*args: Any, program: LeafProgram) -> Any:
 
 
 def _entered(entry: Any) -> tuple:
-    """The address of a program, shapes of its results, and the place of each result among these.
+    """(address of a program, shapes of its outputs, the place of each result among these).
 
-    Empty where it needs Python, or may refuse numbers: Python decides what is raised then.
+    Empty if the program needs Python, or may refuse numbers: then Python runs it and raises the error.
     """
     if not can_enter(entry.executable) or entry.executable.hosts or isinstance(entry.executable.call, Decided):
         return ()
     found = c_entry(entry)
-    if not _entries:  # they have one handler
+    if not _entries:  # all entries have the same handler
         _register(found.handler)
     _entries.append(found)
     shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in entry.executable.outputs]
@@ -189,18 +189,18 @@ def _entered(entry: Any) -> tuple:
 
 #: The name of the one function that JAX calls.
 TARGET = "autodiff_program"
-#: All programs: JAX tells of none that it is gone.
+#: All entries, kept for good: JAX does not tell when it drops a program.
 _entries: list[Any] = []
 
 
 def _register(handler: int) -> None:
-    """Let JAX call the function at this address."""
+    """Register the function at this address with JAX."""
     function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(handler)
     jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(function), platform="cpu")
 
 
 def _called_back(*args: Any, program: LeafProgram) -> Any:
-    """A call by way of Python."""
+    """The results of a call that JAX makes by a callback into Python."""
     results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in program.avals(args)]
     return jax.pure_callback(partial(_by_callback, program), results, *args)
 
@@ -220,7 +220,7 @@ mlir.register_lowering(call_p, mlir.lower_fun(_called_back, multiple_results=Tru
 mlir.register_lowering(call_p, mlir.lower_fun(_lowered, multiple_results=True), platform="cpu")
 
 
-# ---------------------------------------------------------------- JAX's functions here
+# ---------------------------------------------------------------- JAX functions in this library
 
 
 def from_jax(f: Callable) -> Callable:
@@ -243,13 +243,13 @@ def from_jax(f: Callable) -> Callable:
 def _compiled(
     f: Callable, chain: Chain, structure: tree.Structure, still: Sequence[Any], moving: Sequence[int]
 ) -> tuple[Callable, list[tree.Structure]]:
-    """A function of the arrays among the leaves, and where it leaves the structure of its results."""
+    """A compiled function of the arrays among the leaves, and the list where it puts the structure of its results."""
     function, nesting = chained(f, chain, structure, pull=_pulled)
     return jax.jit(lambda *arrays: function(tree.exchanged(still, moving, arrays))), nesting
 
 
 def _pulled(function: Callable, wanted: Sequence[int], outs: Sequence[int]) -> Callable:
-    """The gradient of a function of a list of arrays, as such a function, which JAX differentiates again."""
+    """The gradient of a function of a list of arrays, as a function of a list, which JAX can differentiate again."""
 
     def pulled(given: Sequence[Any]) -> Sequence[Any]:
         leaves, bars = list(given[: -len(outs)]), given[-len(outs) :]

@@ -1,12 +1,12 @@
-"""A function of flat arguments, and the functions that derivatives and batches of it are, each compiled once.
+"""A function of flat arguments, its derivatives, and its batches, each compiled once.
 
-    program.run(*leaves)            its results, natively
+    program.run(*leaves)            the results, by machine code
     program.pulled(wanted, outs)    the program of (*leaves, *cotangents) that gives gradients
     program.pushed(moved, outs)     the program of (*leaves, *tangents) that gives tangents
     program.mapped(axes)            the program of whole batches
-    entry(f, *args)                 a whole program as a C function: `ad.interop.entry`
+    entry(f, *args)                 a compiled program as a C function: `ad.interop.entry`
 
-Each of them is a program again, so another library's transformations can be applied in any order and any number.
+Derivatives and batches are programs again, so another library's transformations apply in any order and number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .foreign import pulled, pushed, with_rows
 
 T = TypeVar("T")
 
-#: Entries of a table, such as the programs of one function by the structure of its arguments; further ones start anew.
+#: The most entries of a table, as of the programs of a function by structure of arguments; a full table is emptied.
 ENTRIES = 256
 
 
@@ -43,9 +43,9 @@ class LeafProgram:
 
     f       f(*leaves) -> any nesting of arrays
     run     f, compiled
-    linear  of a derivative: the program it is one of, the name of the one that is its transpose, for which leaves it
-            is linear there, and for which results.  Of a batch of one: that one, and the axes
-    outside, entries   what others keep with it
+    linear  of a derivative: (the program it is derived from, the name of the method that makes its transpose, the
+            places of its linear arguments, those of its results).  Of a batch: (program of an example, "mapped", axes)
+    outside, entries   compiled forms that `jax_calls` stores here
     """
 
     def __init__(self, f: Callable, linear: tuple = ()) -> None:
@@ -57,19 +57,19 @@ class LeafProgram:
         self._derived: dict[tuple, Any] = {}
 
     def avals(self, arguments: Sequence[Any]) -> list[tuple]:
-        """The shape and dtype of each result, which are arrays, for arguments that have some."""
+        """The shape and dtype of each result, for these arguments; all are arrays."""
         return [*avals_of([n.kind.out.aval for n in self.entry(avals_of(arguments)).results])]
 
     def entry(self, arguments: Sequence[tuple]) -> Any:
-        """The entry of f, compiled, for arguments of these shapes and dtypes."""
+        """The compiled entry of f for arguments of these shapes and dtypes."""
         zeros = tuple([np.broadcast_to(np.zeros((), dtype), shape) for shape, dtype in arguments])
         return self.run.traced.entry(zeros, {})[0]  # type: ignore[attr-defined]  # of Jitted, not of its protocol
 
     def transposed(self, wanted: Sequence[int], outs: Sequence[int]) -> tuple[LeafProgram, list[bool]]:
-        """Of a program that is linear in its last leaves the program of (*other leaves, *cotangents of `outs`).
+        """The transpose of a program that is linear in its last leaves: a program of (*other leaves, *cotangents).
 
-        It gives a cotangent for each of the leaves `wanted`, counted among the linear ones; where True stands for it,
-        one for each example, which have to be added.
+        The cotangents are those of the results `outs`.  It gives a cotangent for each of the leaves `wanted`, counted
+        among the linear ones; those with True in the list have one cotangent for each example, which must be summed.
         """
         parent, kind, inputs, results = self.linear
         if kind == "mapped":
@@ -84,7 +84,7 @@ class LeafProgram:
 
     @property
     def count(self) -> int:
-        """The number of leaves, the last ones, in which it is linear."""
+        """The number of last leaves in which the program is linear."""
         if not self.linear:
             return 0
         parent, kind, inputs, _ = self.linear
@@ -99,10 +99,10 @@ class LeafProgram:
         return vjp(lambda *moving: self.f(*tree.exchanged(leaves, wanted, moving)), *[leaves[i] for i in wanted])
 
     def with_gradients(self, needs: tuple[bool, ...]) -> Callable:
-        """A compiled function that gives (result, gradients, kept).
+        """A compiled function that returns (result, gradients, kept).
 
-        Gradients are those of a result that is one float, else None; then the reductions and products that the
-        gradient reads are kept, for `pulled_with`.
+        For a result that is one float, `gradients` are its gradients.  For any other result they are None, and `kept`
+        are the reductions and products that its gradient reads, for `pulled_with`.
         """
         wanted = tuple([i for i, needed in enumerate(needs) if needed])
 
@@ -117,9 +117,9 @@ class LeafProgram:
         return kept(self._derived, needs, lambda: jit(both))
 
     def pulled_with(self, needs: tuple[bool, ...], wanted: tuple[int, ...], outs: tuple[int, ...]) -> Callable:
-        """The compiled function of (*leaves, *kept, *cotangents) that `pulled` is of (*leaves, *cotangents).
+        """The compiled function of (*leaves, *kept, *cotangents) with the results of `pulled`.
 
-        kept   what `with_gradients(needs)` gave for these leaves
+        kept   the values that `with_gradients(needs)` returned for these leaves, which are not computed again
         """
         moving = [i for i, needed in enumerate(needs) if needed]
 
@@ -137,17 +137,17 @@ class LeafProgram:
         return kept(self._derived, ("pulled with", needs, wanted, outs), lambda: jit(pulled))
 
     def with_rows(self, wanted: tuple[int, ...]) -> LeafProgram:
-        """The one result, a float, and its gradients for the leaves `wanted`, as one list."""
+        """The program of the one result, a float, and its gradients for the leaves `wanted`, in one list."""
         rows = with_rows(self._flat, wanted)
         return kept(self._derived, ("rows", wanted), lambda: LeafProgram(lambda *leaves: rows(leaves)))
 
     def pulled(self, wanted: tuple[int, ...], outs: tuple[int, ...]) -> LeafProgram:
-        """Gradients for the leaves `wanted`, as a tuple, at cotangents of the results `outs`."""
+        """The program of the gradients for the leaves `wanted`, as a tuple, at cotangents of the results `outs`."""
         key = "pulled", wanted, outs
         return self._linear(key, pulled(self._flat, wanted, outs), (self, "pushed", outs, wanted))
 
     def pushed(self, moved: tuple[int, ...], outs: tuple[int, ...]) -> LeafProgram:
-        """Tangents of the results `outs`, as a tuple, at tangents of the leaves `moved`."""
+        """The program of the tangents of the results `outs`, as a tuple, at tangents of the leaves `moved`."""
         key = "pushed", moved, outs
         return self._linear(key, pushed(self._flat, moved, outs), (self, "pulled", moved, outs))
 
@@ -155,7 +155,7 @@ class LeafProgram:
         return kept(self._derived, key, lambda: LeafProgram(lambda *given: of(given), linear))
 
     def mapped(self, axes: tuple[int | None, ...]) -> LeafProgram:
-        """The results for a batch; an axis of a leaf is 0, or None where all examples share it."""
+        """The program of the results for a batch; the axis of a leaf is 0, or None if all examples share the leaf."""
         mapped = (self, "mapped", axes, None)
         return kept(self._derived, ("mapped", axes), lambda: LeafProgram(vmap(self.f, in_axes=axes), mapped))
 
@@ -165,9 +165,9 @@ def _zeros(results: Sequence[Any]) -> list[Any]:
 
 
 def _read_again(results: Sequence[Any], pullback: Callable) -> list[Node]:
-    """The reductions and products of a function that its gradient reads: all else is cheap to compute again.
+    """The reductions and products of a function that its gradient reads; all other nodes are cheap to compute again.
 
-    results    leaves of its result;  pullback: that of `vjp`
+    results    the leaves of the function's result;  pullback: the one that `vjp` returned with them
     """
     nodes = [x.node for x in results if isinstance(x, Tensor)]
     order = needed(nodes)
@@ -195,7 +195,7 @@ def program_of(programs: dict[Any, LeafProgram], f: Callable, structure: tree.St
 
 
 def kept(table: dict[Any, T], key: Any, make: Callable[[], T]) -> T:
-    """The table's entry for the key, made if there is none."""
+    """The table's entry for the key, made by `make()` if there is none."""
     found = table.get(key)
     if found is None:
         if len(table) >= ENTRIES:
@@ -213,11 +213,11 @@ class Entry:
     """A program with a C entry, for fixed shapes and dtypes.
 
     function          address of `int64_t call(const void *program, void **arguments, void **results, void *workspace)`
-    program           what it gets first, good as long as this object is there
+    program           address of the program, the first argument of `function`; valid while this object exists
     arguments         shape and dtype of each argument
-    results           of each result
-    places            for each leaf of f's result its place among these: a number that is returned twice is one result
-    workspace_bytes   bytes of memory that a call needs, at a multiple of 64
+    results           shape and dtype of each result
+    places            for each leaf of f's result its place among `results`: a value that f returns twice is one result
+    workspace_bytes   bytes of memory that a call needs, at an address that is a multiple of 64
     """
 
     __slots__ = ("_entry", "arguments", "function", "places", "program", "results", "workspace_bytes")
@@ -230,7 +230,7 @@ class Entry:
         self.arguments, self.results = tuple(arguments), tuple(results)
 
     def check(self, code: int) -> None:
-        """Raise what a call's return code says; 0 says that all is well."""
+        """Raise the error that a call's return code stands for; 0 stands for success."""
         if code:
             raise_status(code)
 
@@ -242,20 +242,20 @@ class Entry:
 def entry(f: Callable, *args: Any) -> Entry:
     """The program of f as a C function, for arguments of these shapes and dtypes.
 
-    f      a function of arrays, written with functions of `ad`; its gradient by `ad.grad(f)`, say
-    args   any nesting of arrays and numbers, of which only shapes and dtypes count
+    f      a function of arrays, written with functions of `ad`; for a gradient pass `ad.grad(f)`
+    args   example arguments, any nesting of arrays and numbers: only shapes and dtypes count
 
     C, ctypes, numba and Cython call it without Python:
 
         int64_t call(const void *program, void **arguments, void **results, void *workspace)
 
     `arguments` and `results` point to the memory of the leaves of arguments and results, in the order of `ad.tree`,
-    packed in C's order.  Results overlap nothing else.  The workspace has the size that the entry says and begins at a
-    multiple of 64; a thread needs its own.  A call returns 0, or step << 32 | status: 1 an index is out of range, 2
+    packed in C's order.  Results must overlap no other memory.  The workspace has `workspace_bytes` and begins at a
+    multiple of 64; each thread needs one.  A call returns 0, or step << 32 | status: 1 an index is out of range, 2
     there is no memory, 3 interrupted (the exception is set), 4 a matrix is singular or not positive definite.
 
-    Arrays that f reads from outside are copied now.  Raises DispatchError, with their names, for a program that needs
-    Python: one with host functions, or with operations that NumPy does.
+    Arrays that f reads from outside are copied when the entry is made.  Raises DispatchError for a program that needs
+    Python, because it has host functions or operations that NumPy computes.
 
     >>> import autodiff as ad, ctypes, numpy as np
     >>> x, y = np.array([3.0, 4.0]), np.empty(())
@@ -287,17 +287,17 @@ def entry(f: Callable, *args: Any) -> Entry:
 
 
 def can_enter(executable: Any) -> bool:
-    """True if a program runs nothing of the user's in Python."""
+    """True if a program is compiled, and runs no Python function of the user's."""
     return executable is not None and executable.plan is not None and "host" not in executable.hosts
 
 
 def c_entry(found: Any) -> CEntry:
-    """The C entry of what a call signature leads to."""
+    """The C entry of a compiled entry of `jit`."""
     return CEntry(found.executable, [np.asarray(present(h)) for h in found.hidden])
 
 
 def _in_python(found: Any) -> str:
-    """The part, in words, for which a program that cannot be entered needs Python."""
+    """The name, for an error, of the part of a program that needs Python."""
     if not found.graph.outputs:
         return "nothing: it returns no array"
     return "a host function" if "host" in found.executable.hosts else "all of it"

@@ -1,4 +1,4 @@
-"""Functions of this library as differentiable functions of PyTorch, and the other way round.
+"""Functions of this library as differentiable PyTorch functions, and PyTorch functions as custom functions here.
 
 PyTorch is imported by the first call; an ImportError says what to install.
 """
@@ -19,32 +19,32 @@ __all__ = ["from_torch", "wrap"]
 
 
 def wrap(f: Callable) -> Callable:
-    """A function of PyTorch tensors that runs f, compiled, and is differentiable there.
+    """A function of PyTorch tensors that runs f, compiled, and that PyTorch can differentiate.
 
     f    a function of arrays, written with functions of `ad`.  It is compiled for each new shape, as by `ad.jit`
 
-    Arguments and results are any nesting of tensors in tuples, lists, dicts and dataclasses.  Tensors must be dense and
-    lie in the memory of the CPU; they are not copied.  Other arguments go to f as they are.
+    Arguments and results are tensors, in any nesting of tuples, lists, dicts and dataclasses.  Tensors must be dense
+    and in the memory of the CPU; they are not copied.  Arguments that are no tensors go to f as they are.
 
     Derivatives of any order flow through `backward`, `torch.autograd.grad` and `torch.func`; `torch.vmap` maps with
-    `ad.vmap`; `torch.compile` leaves its graph for the call.  Where a result is one float and a gradient may be asked
-    for, both are computed by one program.  Of other results the reductions and products that the gradient reads are
-    kept for the first backward, elementwise operations are computed again; a backward after it, or one that is
-    differentiated itself (`create_graph`), computes f again.
+    `ad.vmap`; `torch.compile` leaves its graph for the call.  If the result is one float and an argument requires
+    grad, one program computes value and gradient.  For other results the reductions and products that the gradient
+    reads are kept for the first backward, and elementwise operations are computed again; a later backward, or one
+    that is differentiated itself (`create_graph`), computes f again.
 
-    Raises DTypeError for a dtype that `ad` has not, DispatchError for other tensors that it cannot read.
+    Raises DTypeError for a dtype that `ad` does not have, DispatchError for other tensors that it cannot read.
     """
     return torch_calls.wrap(f)
 
 
 def from_torch(f: Callable) -> Callable:
-    """A function of PyTorch's as a custom function of `ad`, with derivatives of any order.
+    """A PyTorch function as a custom function of `ad`, with derivatives of any order.
 
-    f    a function of PyTorch tensors that PyTorch differentiates, as a module is
+    f    a function of PyTorch tensors that PyTorch can differentiate, such as a module
 
-    Arguments and results are any nesting of arrays in tuples, lists, dicts and dataclasses; floats become tensors of no
-    dimension.  The function runs in PyTorch, between compiled parts, on copies of its arguments; `ad.vmap` calls it
-    once for each example.  Gradients
-    flow to its arguments, not to parameters that it holds: make those arguments by `torch.func.functional_call`.
+    Arguments and results are arrays, in any nesting of tuples, lists, dicts and dataclasses; floats become tensors
+    without dimensions.  PyTorch runs the function on copies of its arguments, between compiled parts of `ad`;
+    `ad.vmap` calls it once for each example.  Gradients flow to its arguments, not to parameters that it holds:
+    `torch.func.functional_call` makes parameters arguments.
     """
     return torch_calls.from_torch(f)

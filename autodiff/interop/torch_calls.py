@@ -1,8 +1,8 @@
 """Calls of this library in PyTorch, and of PyTorch in this library, with their derivatives.
 
 A wrapped function is a `torch.autograd.Function` over a `LeafProgram`: its backward applies the same class to the
-program's gradient, its jvp to the program's tangent, its vmap to the program of batches, so PyTorch may nest them as it
-likes.
+program's gradient, its jvp to the program's tangent, its vmap to the program of batches.  So PyTorch may nest them in
+any order.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def from_torch(f: Callable) -> Callable:
     return wrapped(getattr(f, "__name__", type(f).__name__), run)
 
 
-#: Floats too: `torch.sin` takes no numbers, and a float of no dimension is no reason for another dtype.
+#: Arguments that become tensors.  Floats too: `torch.sin` takes no numbers, and 0-d tensors do not widen other dtypes.
 _AS_TENSORS = (np.ndarray, np.generic, float, complex)
 
 
 def _pulled(function: Callable[[list[Any]], Sequence[Any]], wanted: Sequence[int], outs: Sequence[int]) -> Callable:
-    """The gradient of a function of a list of tensors, as such a function, which PyTorch differentiates again."""
+    """The gradient of a function of a list of tensors, as a function of a list, which PyTorch differentiates again."""
 
     def pulled(given: list[Any]) -> Sequence[Tensor]:
         leaves, bars, is_recorded = list(given[: -len(outs)]), given[-len(outs) :], torch.is_grad_enabled()
@@ -93,7 +93,7 @@ def _pulled(function: Callable[[list[Any]], Sequence[Any]], wanted: Sequence[int
 
 
 class _Levels:
-    """Of one call: the structure of its result, unless that is one array.  A list PyTorch would take apart."""
+    """The structure of one call's result; None for one array.  A class, since PyTorch would take a list apart."""
 
     __slots__ = ("structure",)
 
@@ -101,7 +101,7 @@ class _Levels:
 
 
 def _applied(program: LeafProgram, leaves: Sequence[Any]) -> Any:
-    """The program's result for leaves some of which are tensors."""
+    """The program's result for these leaves, of which some are tensors."""
     nesting = _Levels()
     function = _Transformed if _is_transforming() else _TorchCall
     found = function.apply(program, nesting, torch.is_grad_enabled(), *leaves)
@@ -110,21 +110,21 @@ def _applied(program: LeafProgram, leaves: Sequence[Any]) -> Any:
     return tree.unflatten(nesting.structure, list(found))
 
 
-#: True inside `torch.func`'s transformations, which ask for a class that can say more.
+#: True inside `torch.func`'s transformations, which need a class with `setup_context` and `vmap`.
 _is_transforming: Callable[[], bool] = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 
-#: The arguments in front of the leaves: the program, the nesting, whether gradients are recorded.
+#: The number of arguments before the leaves: the program, the nesting, True if gradients are recorded.
 FIRST = 3
 _NO_GRADIENTS = (None,) * FIRST
 
 
 class _Rules:
-    """The common base of both classes: their derivatives are the same class over derived programs."""
+    """The rules of both classes: derivatives are calls of the same class over derived programs."""
 
     @staticmethod
     def backward(ctx: Any, *bars: Any) -> Any:
         needs = ctx.needs_input_grad[FIRST:]
-        gradients, ctx.gradients = ctx.gradients, None  # handed over: a second backward may not share them
+        gradients, ctx.gradients = ctx.gradients, None  # PyTorch owns them now: a second backward computes its own
         kept, ctx.kept = ctx.kept, ()
         is_last = not torch.is_grad_enabled() and not _is_transforming()
         if gradients is not None and is_last:
@@ -162,7 +162,7 @@ class _Rules:
 
 
 class _TorchCall(_Rules, Function):
-    """A call outside of `torch.func`'s transformations: value and gradient in one where a gradient may be asked for."""
+    """A call outside of `torch.func`'s transformations: one program computes the value and what its gradient needs."""
 
     @staticmethod
     def forward(ctx: Any, program: LeafProgram, nesting: _Levels, tracks: bool, *leaves: Any) -> Any:
@@ -180,7 +180,7 @@ class _TorchCall(_Rules, Function):
 
 
 class _Transformed(_Rules, Function):
-    """A call inside of them."""
+    """A call inside of `torch.func`'s transformations."""
 
     @staticmethod
     def forward(program: LeafProgram, nesting: _Levels, tracks: bool, *leaves: Any) -> Any:
@@ -203,7 +203,7 @@ class _Transformed(_Rules, Function):
 
 
 def _keep(ctx: Any, program: LeafProgram, leaves: Sequence[Any], results: Sequence[Tensor], nesting: _Levels) -> None:
-    """Note what the rules read."""
+    """Store in `ctx` what the rules read."""
     ctx.program, ctx.count, ctx.is_several = program, len(results), nesting.structure is not None
     tensors = [x for x in leaves if isinstance(x, Tensor)]
     ctx.others = None if len(tensors) == len(leaves) else [_HERE if isinstance(x, Tensor) else x for x in leaves]
@@ -218,7 +218,7 @@ _HERE = object()
 
 
 def _saved(ctx: Any) -> list[Any]:
-    """The leaves of the call."""
+    """The leaves of the call, with the tensors that PyTorch saved."""
     if ctx.others is None:
         return list(ctx.saved_tensors)
     tensors = iter(ctx.saved_tensors)
@@ -226,7 +226,7 @@ def _saved(ctx: Any) -> list[Any]:
 
 
 def _array(t: Tensor) -> np.ndarray:
-    """The tensor's memory as an array."""
+    """A tensor as an array over its memory; conjugate and negative views are copied.  Raises for any other tensor."""
     if t.dtype is torch.float16:
         raise _refusal(t, TypeError("ad has no float16"))
     try:
@@ -238,7 +238,7 @@ def _array(t: Tensor) -> np.ndarray:
 
 
 def _refusal(t: Tensor, error: Exception) -> Exception:
-    """The error for a tensor that gives no array, with the way out."""
+    """The error for a tensor that has no array, with advice."""
     if str(error).startswith("Batching rule"):
         return DispatchError(located(
             "a wrapped function is mapped by PyTorch's older vmap (is_grads_batched, vectorize=True)",
@@ -257,7 +257,7 @@ def _refusal(t: Tensor, error: Exception) -> Exception:
 
 
 def _results(result: Any, nesting: _Levels) -> list[Tensor]:
-    """The leaves of a result as tensors; their nesting is noted."""
+    """The leaves of a result as tensors; their structure is stored in `nesting`."""
     if type(result) is np.ndarray or isinstance(result, np.generic):
         nesting.structure = None
         return [_tensor(result)]
@@ -267,7 +267,7 @@ def _results(result: Any, nesting: _Levels) -> list[Tensor]:
 
 
 def _tensor(x: Any) -> Tensor:
-    """A result as a tensor, which has its memory."""
+    """A result as a tensor over the same memory; numbers and read-only arrays are copied."""
     if type(x) is np.ndarray:
         return torch.from_numpy(x if x.flags.writeable else x.copy())
     if isinstance(x, (np.generic, bool, int, float, complex)):

@@ -3,11 +3,11 @@
     primitive    how an operation is declared      declare                public functions: arguments, elementwise ones
     conversion   into tensors, between dtypes      operators, protocols   how users reach them
 
-What all raise: DTypeError for a dtype that the letters of a signature (f, i, c, bool; T: any) do not stand for,
-ShapeError where shapes do not broadcast, DispatchError for a type without a method.  What else, each says.
+All operations raise DTypeError for a dtype that their signature does not admit (f, i, c, bool; T: any dtype),
+ShapeError for shapes that do not broadcast, DispatchError for a type without a method.  Docstrings list further errors.
 
-`ad.*` has every generic function whose name has no underscore in front.  Operators, methods, and what NumPy's functions
-call follow from the names.  A trailing underscore (`abs_`) keeps Python's own visible inside the library.
+`ad.*` has every generic function whose name has no underscore in front.  Operators, methods and NumPy's functions find
+the function to call by its name.  A trailing underscore (`abs_`) keeps Python's function visible in the library.
 """
 
 import sys
@@ -46,7 +46,7 @@ from .statistics import *
 
 abs, all, any, max, min, round, sum = abs_, all_, any_, max_, min_, round_, sum_
 
-#: By function its other names: those of the Array API, and further ones of NumPy.
+#: Further names of functions, by their main name: those of the Array API and of NumPy.
 _ALSO = {
     "abs": "absolute", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
     "arctan2": "atan2", "arctanh": "atanh", "bitwise_invert": "bitwise_not invert", "bitwise_left_shift": "left_shift",
@@ -57,11 +57,11 @@ _ALSO = {
 #: The public functions, by all their names.
 _PUBLIC = {f.__name__: f for f in [*globals().values()] if isinstance(f, Function)} | {"full": full}
 _PUBLIC |= {also: _PUBLIC[name] for name, others in _ALSO.items() for also in others.split()}
-# Two of the files have the names of functions that `primitive` has: the files stay.
+# `elementwise` and `primitive` are files here, and also functions of `primitive`: the names stay with the files.
 globals().update(_PUBLIC | {file: sys.modules[f"{__name__}.{file}"] for file in ("elementwise", "primitive")})
-__all__ = sorted({*_PUBLIC} - {"getitem", "index_update"})  # which are what brackets mean
+__all__ = sorted({*_PUBLIC} - {"getitem", "index_update"})  # users write these two as x[...] and x[...] = y
 
-#: Functions that many programs never use are imported when one is first asked for: by name, the module that has it.
+#: The module of each function that many programs never use, by name: it is imported when the name is first read.
 LATER = {
     name: home
     for home, names in {
@@ -96,5 +96,5 @@ attach(globals())
 reductions(globals())
 counterparts(__all__, globals())
 
-# Recording in machine code, for programs that repeat themselves.
+# The machine code that records operations is installed once a program repeats itself.
 WHEN_REPEATED.append(lambda: imported("autodiff.ops.recorder").install_once())

@@ -1,16 +1,16 @@
-"""Arithmetic of real and complex numbers: what Python's operators and their relatives record, parts and sizes.
+"""Arithmetic of real and complex numbers: Python's operators, remainders, absolute values, real and imaginary parts.
 
 Integers wrap, and division and remainder by an integer zero give 0, as in NumPy but without warnings.
 
 The gradient of a real result by a complex number is that of PyTorch: ∂/∂re + i ∂/∂im, so a step along -grad descends.
 The pairing between cotangents and tangents is Re(conj(x_bar) dx); so the pull of a function with a complex derivative
 multiplies by the conjugate of its partial, and the pull of a product with a matrix by the conjugate transpose.
-`elementwise` and `matmul` see to that; functions of the parts of x, which are none of x alone, have their rules here.
+`elementwise` and `matmul` do so.  Functions without a complex derivative (real, imag, conj, abs) have rules here.
 
-Complex arrays are compiled by parts: what is recorded here becomes operations on real numbers, and fuses with what
-is around it (`codegen.passes.stored_parts`).  Values are NumPy's within a few ulps, at finite arguments; exp, log, sqrt
-and abs also where a part is infinite or nan, the other functions may give nan there.  Of products and quotients also
-nan and infinity are NumPy's: a real factor takes part as a complex number whose imaginary part is zero.
+Complex arrays are compiled by parts: the operations recorded here become operations on real numbers, and fuse with
+their neighbours (`codegen.passes.stored_parts`).  Values agree with NumPy's within a few ulps at finite arguments.
+If a part is infinite or nan, exp, log, sqrt and abs still agree, other functions may give nan.  Products and quotients
+have NumPy's nans and infinities: a real factor counts as a complex number whose imaginary part is zero.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ add = binary("add", accepts="fic", partials=lambda y, a, b: (1, 1), traits=("com
 
 
 def accumulated(present: TapeNode, value: np.ndarray) -> Tensor:
-    """The sum of a `.grad`, which is on this node, and a gradient: at once, but for a pending `.grad`."""
+    """The sum of a `.grad`, held by the node `present`, and a new gradient; computed at once if `.grad` has a value."""
     if present.value is None:
         with no_grad():
             return add(handle(present), leaf(value))
@@ -99,7 +99,7 @@ divide = binary(
     "div",
     called="divide",
     accepts="fc",
-    # One division, where both are asked; and two factors, since y / b may overflow where the gradient does not.
+    # The partials share one division.  -y / b is left as two factors: it may overflow where the gradient does not.
     partials=lambda y, a, b: (lambda: 1 / b, lambda: (1 / b, -y)),
     doc="x1 / x2.   f[...], f[...]  →  f[...]     integers are divided as float64",
     example=">>> ad.divide([1, 2], 4)\nf64[2] [0.25 0.5 ]",
@@ -123,7 +123,7 @@ def _mul0_vjp(y_bar: Tensor, y: Tensor, g: Tensor, p: Tensor) -> tuple:
     )
 
 
-#: mul0(g, p): g * p, but 0 where g is 0, whatever p is.  How a masked cotangent meets a partial.
+#: mul0(g, p): g * p, but 0 where g is 0, even if p is nan or inf: the product of a masked cotangent g and a partial p.
 mul0 = primitive(
     "mul0",
     on_arrays(_mul0_scalar),
@@ -135,7 +135,7 @@ mul0 = primitive(
 
 
 def _as_int64(quotient):
-    """A quotient of bool: that of the numbers 0 and 1."""
+    """A quotient of two bools, computed from the integers 0 and 1."""
     return lambda a, b: quotient(cast_to(a, I64), cast_to(b, I64))
 
 
@@ -169,7 +169,7 @@ def _hypot_scalar(k, a, b):
     a, b = abs(a), abs(b)
     large, small = k.maximum(a, b), k.minimum(a, b)
     ratio = small / k.select(large == 0.0, 1.0, large)
-    # An infinite side decides, even beside nan.
+    # An infinite side makes the length infinite, even if the other side is nan.
     return k.select((a == np.inf) | (b == np.inf), np.inf, large * k.sqrt(1.0 + ratio * ratio))
 
 
@@ -180,17 +180,17 @@ hypot: Function = binary("hypot", partials=lambda y, a, b: (lambda: cosine(a, b,
 
 
 def cosine(a: Tensor, b: Tensor, length: Tensor) -> Tensor:
-    """a / length for the length of (a, b), and 0 where it is 0, with derivative 0 there."""
+    """a / length, where `length` is that of the vector (a, b); 0, with derivative 0, where the length is 0."""
     return record(_cosine, (a, b, length))
 
 
 def _over_length(a: Tensor, b: Tensor, length: Tensor) -> Tensor:
-    """The cosine over the length."""
+    """cosine(a, b, length) / length, and 0 where the length is 0."""
     is_zero = length == 0
     return where(is_zero, 0, cosine(a, b, length) / where(is_zero, 1, length))
 
 
-#: A function of the two sides: the derivative by the longer one, 1 / length - a² / length³, is a difference of equals.
+#: a / length as a function of a and b.  1 / length - a² / length³, its derivative by a longer side, would cancel.
 _cosine = elementwise(
     "cosine",
     program=lambda k, a, b, length: k.select(length == 0.0, 0.0, a / k.select(length == 0.0, 1.0, length)),
@@ -213,7 +213,7 @@ def _complex_aval(name: str, gives_real: bool = True) -> Callable[[Aval], Aval]:
     return infer
 
 
-#: i times a real x.  In a product of complex numbers an infinite x would meet the 0 that is the real part of i.
+#: i times a real x.  A complex product would give nan for an infinite x, which it multiplies by the real part of i, 0.
 imaginary: OwnPrimitive = linear(
     "imaginary",
     lambda x: np.stack((np.zeros_like(x), x), -1).view(np.result_type(x, np.complex64))[..., 0],
@@ -227,7 +227,7 @@ def _part(
     name: str, numpy: Callable[..., Any], transpose: Callable[..., tuple], of_real: Callable[[Tensor], Tensor],
     told: str, example: str, gives_real: bool = True,
 ) -> Any:
-    """The public function of a linear operation on complex numbers, and what it is of real ones."""
+    """Declare a public function by a linear operation on complex numbers; `of_real` is its result for real ones."""
     operation = linear(name, numpy, infer=_complex_aval(name, gives_real), transpose=transpose, traits=("elementwise",))
 
     def body(x):
@@ -250,13 +250,13 @@ _real, _imag, _conj = real.primitive, imag.primitive, conj.primitive
 
 
 def _direction(x: Tensor) -> Tensor:
-    """x / |x|, and 0 at 0; where a part is infinite, of the signs of infinite parts."""
+    """x / |x|, and 0 at 0; where a part is infinite, the direction by the signs of the infinite parts."""
     size = record(_size, (x,))
     zero, parts = zero_of(size.dtype), [real_part(x), imaginary_part(x)]
     is_end, infinite = isinf(size) | (size == zero), [isinf(p) for p in parts]
     parts = [where(is_end, where(i, sign(p), zero), p) for p, i in zip(parts, infinite, strict=True)]
     length = where(is_end, where(logical_and(*infinite), math.sqrt(2), zero + 1.0), size)
-    # By parts: a quotient of complex numbers loses those near the ends of the range.
+    # The parts are divided separately: a complex quotient loses parts near the ends of the range.
     re, im = parts
     along, across = cosine(re, im, length), cosine(im, re, length)
     return cast_to(along, x.dtype) + record(imaginary, (across,))
@@ -279,7 +279,7 @@ _size: OwnPrimitive = primitive(
 
 
 def real_part(x: Tensor) -> Tensor:
-    """The real part of a tensor; itself where it is real."""
+    """The real part of a tensor; a real tensor as it is."""
     return record(_real, (x,)) if x.dtype.kind == "c" else x
 
 
@@ -289,10 +289,10 @@ def imaginary_part(x: Tensor) -> Tensor:
 
 
 def real_aval(aval: Aval) -> Aval:
-    """The aval of a part; itself where it is real."""
+    """The aval of the real part; a real aval as it is."""
     return aval.with_dtype(_REAL[aval.dtype]) if aval.dtype in _REAL else aval
 
 
 def conjugated(x: Tensor) -> Tensor:
-    """The conjugate of a tensor; itself where it is real."""
+    """The conjugate of a tensor; a real tensor as it is."""
     return record(_conj, (x,)) if x.dtype.kind == "c" else x

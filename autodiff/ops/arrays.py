@@ -1,4 +1,4 @@
-"""Programs for elements: written once, they are an operation's lowering and, on arrays, its reference.
+"""Element programs: one function that is both an operation's lowering and, on arrays, its reference.
 
     program(k, *elements, **params)       with Python's operators, and functions that are methods of k
     reference = on_arrays(program)        elements are arrays
@@ -6,7 +6,7 @@
 
     lambda k, x: k.maximum(x, 0.0) + k.exp(-abs(x))
 
-A number beside an element is of its dtype; the last element among several operands says it.
+A number among the operands gets the dtype of the last operand that is an element.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from codegen.runtime.ufunc_loops import Runs, loops_of
 
 
 def with_loop(name: str, operands: int) -> Callable[[Any], Any]:
-    """A decorator of a reference that has a loop of this name (`codegen.runtime.recording_interpret`)."""
+    """A decorator that names the machine-code loop for a reference (`codegen.runtime.recording_interpret`)."""
 
     def mark(reference: Any) -> Any:
         reference.loop, reference.nin = name, operands
@@ -54,22 +54,22 @@ class _Arrays:
 
     @staticmethod
     def constant(value: float, *, like: np.ndarray) -> Any:
-        """A known number of the dtype."""
+        """A number in the dtype of `like`."""
         return like.dtype.type(value)
 
     @staticmethod
     def dtype(x: np.ndarray) -> str:
-        """The short name of the dtype."""
+        """The short name of x's dtype."""
         return dtype_name(x.dtype)
 
     @staticmethod
     def cast(x: np.ndarray, dtype: str) -> Any:
-        """These numbers in another dtype."""
+        """x in another dtype."""
         return x.astype(DTYPES[dtype])
 
     @staticmethod
     def fma(x: Any, y: Any, z: Any) -> Any:
-        """x y + z, rounded nearly once: with what the product and the sum are rounded by."""
+        """x y + z, rounded nearly once: the rounding errors of the product and of the sum are added back."""
         product = x * y
         total = product + z
         (a, b), (c, d) = [_halves(np.asarray(one, product.dtype)) for one in (x, y)]
@@ -80,7 +80,7 @@ class _Arrays:
 
 
 def _halves(x: Any) -> tuple[Any, Any]:
-    """Two numbers of half the digits whose sum is x (Veltkamp)."""
+    """Two numbers with half the digits each whose sum is x (Veltkamp)."""
     large = x * x.dtype.type(2.0**27 + 1 if x.dtype.itemsize == 8 else 2.0**12 + 1)
     high = large - (large - x)
     return high, x - high
@@ -92,9 +92,9 @@ _ARRAYS = _Arrays()
 
 
 def on_arrays(program: Callable[..., Any], *, casts: bool = False) -> Callable[..., np.ndarray]:
-    """The function of arrays that an element program stands for; NumPy's warnings are off.
+    """The function of arrays that an element program defines; NumPy's warnings are off.
 
-    casts   True of a program that has elements of several dtypes
+    casts   True for a program whose elements have several dtypes
     """
 
     def reference(*xs: np.ndarray, **params: Any) -> np.ndarray:
@@ -107,7 +107,7 @@ def on_arrays(program: Callable[..., Any], *, casts: bool = False) -> Callable[.
 
 
 class _Element:
-    """An element of a program, with Python's operators."""
+    """An operand of an element program, with Python's operators."""
 
     __slots__ = ("builder", "value")
 
@@ -117,7 +117,7 @@ class _Element:
 
 
 class _ElementBuilder:
-    """A builder whose methods take elements, and numbers beside them."""
+    """A builder whose methods take elements, and Python numbers among them."""
 
     def __init__(self, k: Any) -> None:
         self._k = k
@@ -155,7 +155,7 @@ for _name, _method in {
 
 
 def on_elements(program: Callable[..., Any]) -> Callable[..., Any]:
-    """The program of a builder whose values have no operators, as a `Map` takes it."""
+    """An element program as a `Map` takes it: for a builder whose values have no operators."""
 
     def lower(k, *xs, **params):
         builder = _ElementBuilder(k)
@@ -165,11 +165,11 @@ def on_elements(program: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _NoUFunc(Exception):
-    """A program does what no ufunc does."""
+    """An element program has an operation that is no ufunc."""
 
 
 class _UfuncRows:
-    """Operations that are put down as ufuncs, in rows: see `codegen.runtime.ufunc_loops.Runs`."""
+    """A builder that notes each operation as a ufunc, in a row: see `codegen.runtime.ufunc_loops.Runs`."""
 
     def __init__(self, dtype: np.dtype, given: int) -> None:
         self._dtype, self._given = dtype, given
@@ -198,11 +198,11 @@ class _UfuncRows:
 
 
 def _in_ufuncs(program: Callable[..., Any], dtype: np.dtype) -> Runs:
-    """The ufuncs that a program for elements of one dtype is written in."""
+    """An element program, for one dtype, as rows of ufuncs; no rows if it does anything else."""
     count = len(inspect.signature(program).parameters) - 1
     k = _UfuncRows(dtype, count)
     try:
         found = on_elements(program)(k, *range(count))
-    except (_NoUFunc, TypeError):  # it computes with Python's operators, or has parameters
+    except (_NoUFunc, TypeError):  # the program uses operators that elements lack, or has parameters
         return 0, (), ()
     return (count, k.rows, k.constants) if k.rows and found == count + len(k.rows) - 1 else (0, (), ())

@@ -1,20 +1,20 @@
-"""Derivatives of kinks that cancel: of sizes such as |x|, and of the extremes of two.
+"""Derivatives where kinks cancel: kinks of sizes (|x|, hypot, norms), and of maximum and minimum.
 
-The derivative of a size y = |x| is x / y, with a kink at 0; that of y² is smooth there.  The chain rule makes the one
-of the other: y_bar = 2 y, times x / y.  Its value is right at 0, where the quotient is taken for 0; its own derivative
-is not: the 2 that is left when y cancels is lost.  So the rules of `abs`, `hypot` and of roots of sums of squares look
-at how their cotangent was recorded, and where it is a multiple of y they take the multiple times x.
+A size y = |x| has the derivative x / y, with a kink at 0; y² is smooth there.  By the chain rule the gradient of y² is
+y_bar = 2 y times x / y.  At 0, where the quotient counts as 0, this value is right, but its own derivative is not: y
+cancels, and the factor 2 that remains is lost.  So the rules of `abs`, `hypot` and of roots of sums of squares look
+at how their cotangent was recorded: if it is c y, the cotangent of x is c x.
 
     divided(2 * y * w + v, y)     2 * w, v
 
-A second derivative has the first as a factor: y_bar = c sign(x), of which |x| takes c, since on both sides of 0 the
-square of sign(x) is 1.  So all even functions of |x| have theirs, cos(|x|) too.  A share p of a tie, in the derivative
-of `maximum` and `minimum`, is its own square, and p (1 - p) is 0, for the same reason.  What results is the mean of
-both sides.  In forward mode it is the product of a tangent and c that is looked at: see `transforms.forward`.
+In a second derivative the first one is a factor: y_bar = c sign(x).  Then the cotangent of x is c, since the square of
+sign(x) is 1 on both sides of 0.  This is right for all even functions of |x|, such as cos(|x|).  The derivatives of
+`maximum` and `minimum` are shares p and 1 - p; for the same reason p² counts as p, and p (1 - p) as 0.  The result at
+a kink is the mean of both sides.  In forward mode the product of a tangent and c is examined: see `transforms.forward`.
 
-Products, quotients, sums and choices are gone through, some moves, and odd functions: sin(y), the cotangent of
--cos(y), is sin(y) / y times y.  A multiple that stands further away is none: then the second derivative at the kink is
-that of the quotient, 0.  The same holds of |x[0]| that is computed twice.
+The search follows products, quotients, sums, `where`, some moves of elements, and odd functions: sin(y), the cotangent
+of -cos(y), is sin(y) / y times y.  If it finds no multiple, the second derivative at the kink is that of the quotient,
+0.  It finds none if |x[0]| is computed twice: the two sizes are different nodes.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
 from .primitive import added, named, spread_to, times, zeros_of
 
-#: Operations between a cotangent and the size, at most.
+#: The most operations between a cotangent and a size that the search follows.
 DEPTH = 12
-#: The most nodes of a cotangent's that a key names.
+#: The most nodes of a cotangent's history that a key lists.
 _MOST_SEEN = 128
 
-#: A test for a node: its result is a tensor where the answer is known when the program runs.
+#: A test of a node.  Its result is a bool tensor if the answer is known only when the program runs.
 _Is = Callable[[Node], Tensor | bool]
-#: A multiple and a rest; None: zero.
+#: The multiple and the rest of a tensor; None: zero.
 _Split = tuple[Tensor | None, Tensor | None]
-#: The cotangents that inputs get of multiples, and the rest of a cotangent.
+#: The cotangents that the inputs get from multiples, and the rest of the result's cotangent.
 _Taken = tuple[list[Tensor | None], Tensor | None]
 
 
 def divided(g: Tensor, y: Tensor) -> _Split:
-    """c and v with g = c * y + v (None: zero), by the operations that g was recorded by.   T[...], T[...]  →  T[...]"""
+    """c and v with g = c * y + v (None: zero), by the operations that made g.   T[...], T[...]  →  T[...], T[...]"""
     return _split(g.node, _is_same(y.node), DEPTH)
 
 
 def split(t: Tensor, node: Node) -> _Split:
-    """c and v with t = c * node + v, as `divided`."""
+    """c and v with t = c * node + v, found as by `divided`."""
     return _split(t.node, lambda n: n is node, DEPTH)
 
 
 def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
-    """The part of c in which the kink of a size's derivative cancels, and the rest.
+    """The part of a factor c that cancels the kink of a size's derivative, and the rest of c (None: zero).
 
-    path   the size, and moves of its elements
+    path   the node of the size, then the moves of its elements up to the place of c
     """
     size, done, rest = path[0], None, c
     name, xs = size.kind.op.name, [handle(i) for i in size.inputs]
@@ -80,9 +80,9 @@ def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
 
 
 def seen_by(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
-    """All that the rule of y sees of how a cotangent was recorded: a key, and the nodes.
+    """A key of all that the rule of y reads of a cotangent's history, and the nodes there.
 
-    None where it is much, or depends on indices that are known when the program runs.
+    None for more nodes than a key lists, or if a test depends on indices that are known only when the program runs.
     """
     pairs = (list(y.inputs), list(y.inputs)[::-1])
     tests = [_is_same(y), *([_is_side(y)] if y.kind.op.name == "abs" else [])]
@@ -110,22 +110,22 @@ def seen_by(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
 
 
 def is_move(op: Primitive) -> bool:
-    """True for an operation on elements through which a multiple of a size is seen."""
+    """True for a move of elements that the search for a multiple follows."""
     return op.name in _MOVES.values() and OPS[op.name] is op
 
 
 def _is_same(y: Node) -> _Is:
-    """The test for a node that is y, or another of the same operation on the same inputs."""
+    """The test for y, or another node of the same kind and inputs."""
     first = 1 if y.kind.op.name == "norm" else 0  # the first input of a norm is made from the second
     return lambda n: n is y or (n.kind is y.kind and n.inputs[first:] == y.inputs[first:])
 
 
 def by_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:
-    """The rule for multiples of y, an elementwise operation whose derivatives are numerators over y.
+    """Make the rule for multiples of y, the result of an elementwise operation with the partials numerators / y.
 
     numerators   numerators(*xs) -> tensors
 
-    The rule gives the cotangents of the inputs, and the rest of that of y: see `cancels` of `elementwise`.
+    The rule returns the cotangents of the inputs, and the rest of y's cotangent: see `cancels` of `elementwise`.
     """
 
     def cancels(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
@@ -136,7 +136,7 @@ def by_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:
 
 
 def by_side(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
-    """The cotangent of |x| for a multiple of sign(x), whose square is 1 on both sides of 0; then for one of |x|."""
+    """The rule of |x| for multiples of sign(x), whose square is 1 on both sides of 0, and then for multiples of |x|."""
     side, rest = _split(y_bar.node, _is_side(y.node), DEPTH)
     if rest is None:
         return [side], None
@@ -145,15 +145,15 @@ def by_side(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
 
 
 def by_share(is_largest: bool) -> Callable[..., _Taken]:
-    """The rule of an extreme of two for multiples of its derivatives: shares of 1 and 0, which a tie parts evenly.
+    """Make the rule of maximum or minimum for multiples of its partials: the shares 1 and 0, or one half each in a tie.
 
-    Beside a tie a share is its own square, and the product of both is 0.  At the tie both sides say so, too.
+    Away from a tie a share is its own square, and the product of both shares is 0.  The rule uses this in a tie too.
     """
 
     def cancels(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
         found: list[Tensor | None] = []
         rest: Tensor | None = y_bar
-        for pair in (xs, xs[::-1]) if is_largest else (xs[::-1], xs):  # in each an input is the larger, or smaller, one
+        for pair in (xs, xs[::-1]) if is_largest else (xs[::-1], xs):  # share(*pair): the partial by each input in turn
             c, rest = (None, None) if rest is None else _split(rest.node, _is_share(*[x.node for x in pair]), DEPTH)
             found.append(None if c is None else named("mul0")(named("share")(*pair), c))
         return found, rest
@@ -167,7 +167,7 @@ def _is_side(y: Node) -> _Is:
 
 
 def _is_share(a: Node, b: Node) -> _Is:
-    """The test for the share of a in the larger of a and b."""
+    """The test for share(a, b), the derivative of the larger of a and b by a."""
 
     def test(n: Node) -> Tensor | bool:
         if n.kind.op.name != "share" or n.inputs == (b, a):
@@ -183,7 +183,7 @@ def _is_index(n: Node) -> bool:
 
 
 def _agree(pairs: list[tuple[Node, Node]]) -> Tensor | bool:
-    """True if the nodes of each pair are one, or made alike; a condition where that depends on indices, as of x[i]."""
+    """True if the nodes of each pair are one, or made alike; a bool tensor if that depends on indices, as of x[i]."""
     found: Tensor | bool = True
     for _ in range(DEPTH):
         if not pairs:
@@ -198,7 +198,7 @@ def _agree(pairs: list[tuple[Node, Node]]) -> Tensor | bool:
             same = named("equal")(handle(a), handle(b))
             found = named("bitwise_and")(found, same) if isinstance(found, Tensor) else same
         elif a.kind is b.kind and a.kind.out.requires_grad and a.inputs and not isinstance(a, RichNode):
-            pairs.extend(zip(a.inputs, b.inputs, strict=True))  # not beyond the history, of which rules know no more
+            pairs.extend(zip(a.inputs, b.inputs, strict=True))  # compared within the history: rules know no other nodes
         else:
             return False
     return False
@@ -274,7 +274,7 @@ def _power(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) ->
 
 
 def _odd(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
-    """f(z) = f(z) / z * z for an odd function, where z is a multiple of the size.  At 0 the quotient is the slope."""
+    """f(z) = f(z) / z * z for an odd f, where z is a multiple of the size.  At 0 the quotient is the slope of f."""
     z, op = handle(node.inputs[0]), node.kind.op
     c, rest = split(z.node)
     if c is None or rest is not None:
@@ -286,12 +286,12 @@ def _odd(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _
     return named("mul")(c, named("where")(is_zero, op.push((one,), t, (z,), node.kind.params), quotient)), None
 
 
-#: By an operation on cotangents, the move whose transpose it is.
+#: The move of which an operation on cotangents is the transpose, by the name of that operation.
 _MOVES = {"cast": "cast", "reshape": "reshape", "transpose": "transpose", "flip": "flip", "embed": "slice"}
 
 
 def _move(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
-    """Elements that were moved, times a multiple, and moved back: the multiple is moved back."""
+    """The split of elements that were moved, multiplied and moved back: the multiple is moved back like them."""
     op, params, (inner, *starts) = node.kind.op, node.kind.params, node.inputs
     forward = OPS[_MOVES[op.name]]
 
@@ -317,5 +317,5 @@ _RULES: dict[str, Callable[..., _Split]] = {
     "where": _choice,
     **dict.fromkeys(_MOVES, _move),
 }
-#: The operations whose inputs are looked at.
+#: The operations whose inputs the search looks at.
 _SEEN = frozenset((*_RULES, *_MOVES.values()))

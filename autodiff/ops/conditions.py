@@ -1,6 +1,6 @@
-"""Comparisons, tests of elements, logic and the bits of integers, and choosing between values.
+"""Comparisons, tests of elements, logic, the bits of integers, and choices between values.
 
-No gradient flows through a condition.  What was not chosen gets a gradient of exactly zero, even where its own
+No gradient flows through a condition.  A value that was not chosen gets a gradient of exactly zero, even where its
 derivative is nan or infinite ("strong zero"): `where`, maximum, minimum, clip and relu mask their cotangents.
 """
 
@@ -45,7 +45,7 @@ bitwise_right_shift = binary("right_shift", called="bitwise_right_shift", accept
 
 
 def _comparison(name: str, sign: str, lower: str, *traits: str, shown: str) -> Function:
-    """A comparison; `shown`: what its example prints."""
+    """Declare a comparison; `shown`: the output of its example."""
     return binary(
         name, accepts="fibc" if "commutative" in traits else "fib", result="bool", lower=lower,
         traits=traits,
@@ -83,7 +83,7 @@ def truth(x: Any, name: str, argument: str) -> Tensor:
 
 
 def _logical(of_bits: Function, told: str, example: str) -> Any:
-    """An operation on bits, of what is true and what is not."""
+    """Declare a logical function: a bitwise operation on its arguments as bool."""
     name, operation = of_bits.__name__.replace("bitwise", "logical"), of_bits.primitive
     doc = f"True where {told}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"
     return composed(
@@ -115,9 +115,9 @@ _where = elementwise(
 def where(condition, x1, x2):
     """x1 where the condition holds, x2 elsewhere.   bool[...], T[...], T[...]  →  T[...]
 
-    Python decides nothing here: both sides are computed.  The side not taken gets a gradient of exactly
-    0, so `where(x > 0, log(x), 0)` has gradient 0 at 0.  A condition that is not bool counts as True
-    unless it is zero.
+    Both sides are computed for all elements.  The side not taken gets a gradient of exactly 0, so
+    `where(x > 0, log(x), 0)` has gradient 0 at 0.  An element of a condition that is not bool counts as
+    True unless it is zero.
 
     >>> ad.grad(lambda x: ad.where(x > 0, ad.log(x), 0.0))(ad.tensor(0.0))
     f64[] 0.0
@@ -127,13 +127,13 @@ def where(condition, x1, x2):
 
 
 def between(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
-    """The number that is a share of the way from one to another, of which one may be infinite."""
+    """Linear interpolation, first + share * (second - first), also if one of the two is infinite."""
     change = second - first
     beyond = where(share == 0.0, first, first * (1.0 - share) + second * share)
     return where(isfinite(change), first + share * change, beyond)
 
 
-#: The derivative of the larger of two by the first: 1 where it is larger, one half where they tie, 0 elsewhere.
+#: share(a, b): the derivative of maximum(a, b) by a, which is 1 where a is larger, one half in a tie, 0 elsewhere.
 _share = elementwise(
     "share", program=lambda k, a, b: k.select(a == b, 0.5, k.select(a > b, 1.0, k.constant(0.0, like=a)))
 )
@@ -154,7 +154,7 @@ relu = unary(
     "relu",
     program=lambda k, x: k.maximum(x, 0),
     accepts="fi",
-    # y > 0 just where x > 0, and y is kept anyway: what relu reads need not be.
+    # y > 0 exactly where x > 0.  y is kept anyway; x need not be kept for this rule.
     slope=lambda y, x: y > 0,
     masks=True,
     doc="max(x, 0).   T[...]  →  T[...]     the derivative at 0 is 0",
@@ -176,7 +176,7 @@ _clip = elementwise(
 
 
 def no_extreme(dtype: np.dtype, sign: int) -> Any:
-    """The value that is not the largest (sign 1), or smallest (-1), beside any other element of this dtype."""
+    """The neutral element of maximum (sign 1) or minimum (sign -1) in a dtype."""
     if dtype.kind == "i":
         return int(np.iinfo(dtype).min if sign > 0 else np.iinfo(dtype).max)
     number = -sign * math.inf
@@ -187,8 +187,8 @@ def no_extreme(dtype: np.dtype, sign: int) -> Any:
 def clip(x, min=None, max=None):
     """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]
 
-    At the edges x gets the whole gradient; beyond them the bound does.  Where min exceeds max the result
-    is max, as in NumPy.
+    x gets the whole gradient between the bounds and at them; beyond a bound that bound gets it.  Where min
+    exceeds max the result is max, as in NumPy.
 
     dtype, casting   the dtype to compute in, and NumPy's rule for what may be converted to it
 
@@ -211,12 +211,12 @@ def clip(x, min=None, max=None):
 
 @public()
 def select(condlist, choicelist, default=0):
-    """The choice of the first condition that holds for an element; `default` where none does.
+    """For each element the choice of the first condition that holds; `default` where none holds.
 
     condlist: [bool[...], ...]  choicelist: [T[...], ...]  →  T[...]     all are broadcast
 
-    What is not chosen gets a gradient of exactly 0, as in `where`.  Raises ShapeError where there are not as many
-    choices as conditions, or none.
+    A choice that is not taken gets a gradient of exactly 0, as in `where`.  Raises ShapeError for no conditions,
+    or another number of choices than of conditions.
 
     >>> x = ad.tensor([-1.0, 0.5, 3.0])
     >>> ad.select([x < 0, x > 1], [0.0, 1.0], x)

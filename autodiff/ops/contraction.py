@@ -1,7 +1,7 @@
-"""Products summed over shared axes: matmul and what is made of it.
+"""Products summed over shared axes: matmul, tensordot, dot, inner, outer.
 
-One operation, a batched matrix product; the rest are transposes, reshapes and sums around it, so all
-of them run by the same loops or the same products.  `einsum` is in its own file.
+There is one operation, a batched matrix product.  The functions put transposes, reshapes and sums around it, so they
+share its compiled loops and library calls.  `einsum` is in its own file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _matmul_aval(a: Aval, b: Aval) -> Aval:
 
 
 def _check_inner(a: Aval, b: Aval) -> None:
-    """Raise ShapeError unless a @ b has one inner size."""
+    """Raise ShapeError unless the inner sizes of a @ b are equal."""
     if not a.ndim or not b.ndim:
         raise ShapeError(located(f"matmul: takes vectors and matrices, got {a} @ {b}", "to scale an array, use *"))
     k = b.shape[-2] if b.ndim > 1 else b.shape[0]
@@ -54,7 +54,7 @@ def _check_inner(a: Aval, b: Aval) -> None:
 
 
 def _batch(a: Aval, b: Aval) -> Ints:
-    """The leading axes of a product."""
+    """The shape of the leading axes of a product.  Raises ShapeError if they do not broadcast."""
     if a.shape[:-2] == b.shape[:-2]:
         return a.shape[:-2]
     try:
@@ -77,25 +77,25 @@ def _matmul_transpose(y_bar, y, a, b):
 
 
 def _row(x: Tensor, start: int = 0) -> Tensor:
-    """A vector as a matrix of one row; `start` axes before it stay."""
+    """A vector as a matrix of one row, behind `start` leading axes; any other tensor as it is."""
     return reshaped(x, (*x.shape[:start], 1, *x.shape[start:])) if x.ndim == start + 1 else x
 
 
 def _column(x: Tensor, start: int = 0) -> Tensor:
-    """A vector as a matrix of one column; `start` axes before it stay."""
+    """A vector as a matrix of one column, behind `start` leading axes; any other tensor as it is."""
     return reshaped(x, (*x.shape, 1)) if x.ndim == start + 1 else x
 
 
 def _matrices(a: Tensor, b: Tensor) -> Tensor:
-    """a @ b; a column times a row is elementwise, so that it fuses: the gradient of `a @ x` by a."""
+    """a @ b.  A column times a row, as in the gradient of `a @ x` by a, is an elementwise product, which fuses."""
     return a * b if a.shape[-1] == 1 else record(_matmul, (a, b))
 
 
 def _matmul_batch(op, size, xs, mapped):
-    """One plain product where only one factor differs and the other is a matrix; else a product for each example.
+    """One plain product if only one factor differs between examples and the other is a matrix; else a product each.
 
-    A column times a row is elementwise, and a row times a column a sum of such, so they fuse: the gradient of one
-    example by a matrix of weights, and its length.
+    A column times a row (one example's gradient by a matrix of weights) becomes an elementwise product, a row times a
+    column (the gradient's squared length) a sum of elementwise products: both fuse.
     """
     a, b = xs
     ranks = [x.ndim - m for x, m in zip(xs, mapped, strict=True)]
@@ -119,7 +119,7 @@ def _matmul_batch(op, size, xs, mapped):
 
 
 def _matmul_written(operands: Sequence[ir.Node], params: tuple, aval: Aval) -> ir.Node:
-    """A vector is one operand of the tape; compiled is a product of matrices, between reshapes that cost nothing."""
+    """A product for the compiler: vectors, which the tape has, become matrices by reshapes that cost nothing."""
     a, b = operands
     if a.aval.ndim > 1 and b.aval.ndim > 1:
         return ir.Node(_matmul, operands, params, aval)
@@ -155,14 +155,14 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
         kept = y.shape[-2:-1] if a.ndim > 1 else y.shape[-1:] if b.ndim > 1 else ()
         return reshaped(y, (*y.shape[:-2], *kept))
     if b.ndim == 2 and a.ndim > 2:
-        # One large product instead of many small ones; its transpose is one product as well.
+        # One large product instead of many small ones; its pull is then one large product as well.
         rows = reshaped(a, (math.prod(a.shape[:-1]), a.shape[-1]))
         return reshaped(record(_matmul, (rows, b)), (*a.shape[:-1], b.shape[-1]))
     return _matrices(a, b)
 
 
 def operands(name: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
-    """Two factors in one dtype, and whether they were bool (then they are i64 now)."""
+    """Two factors in one dtype, and True if both were bool, which become i64 for the product."""
     a, b = common(name, (("x1", x1), ("x2", x2)), "fibc")
     if a.dtype == BOOL:
         return cast_to(a, I64), cast_to(b, I64), True
@@ -170,12 +170,12 @@ def operands(name: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
 
 
 def as_before(y: Tensor, was_bool: bool) -> Tensor:
-    """A product of bools is bool: whether any pair is True twice."""
+    """A product of bools as bools: True where the sum is not zero.  Any other product as it is."""
     return y != zero_of(y.dtype) if was_bool else y
 
 
 def _product_aval(a: Aval, b: Aval) -> Aval | None:
-    """The aval of a product of matrices that is one node; None where it is something else, or is refused."""
+    """The aval of a product of two matrices that is recorded as one node; None for any other product or an error."""
     is_one = a.ndim == b.ndim == 2 and a.shape[1] == b.shape[0] != 1 and a.dtype != BOOL
     return a.with_shape((a.shape[0], b.shape[1])) if is_one else None
 
@@ -187,9 +187,9 @@ def matmul(x1, x2):
     x1: T[..., n, k]  x2: T[..., k, m]  →  T[..., n, m]     leading axes broadcast
 
     A vector stands for a row on the left and a column on the right, and has no axis in the result.
-    Raises ShapeError when the inner sizes differ, the leading axes do not broadcast, or one is 0-d.
+    Raises ShapeError when the inner sizes differ, the leading axes do not broadcast, or an operand is 0-d.
 
-    axes   those of each operand and the result, in a list, where they are not the last ones
+    axes   a list of the matrix axes of each operand and of the result; by default the last ones
 
     >>> ad.matmul(ad.ones((5, 2, 3)), ad.ones(3)).shape
     (5, 2)
@@ -201,12 +201,12 @@ def matmul(x1, x2):
 
 
 def contracted(a: Tensor, b: Tensor, batch: tuple[Ints, Ints], over: tuple[Ints, Ints]) -> Tensor:
-    """Products of elements, summed over pairs of axes.
+    """Products of elements of a and b, summed over pairs of axes.
 
-    batch   axes of a, and of b, that run together and stay
-    over    axes of a, and of b, that run together and are summed
+    batch   (axes of a, axes of b): pairs of axes that the result keeps, one axis for each pair
+    over    (axes of a, axes of b): pairs of axes that are summed
 
-    The result's axes: those of `batch`, then the rest of a's, then the rest of b's.
+    The result's axes: those of `batch`, then the other axes of a, then the other axes of b.
     """
     if len(batch[0]) + len(over[0]) == a.ndim == b.ndim and batch[0] and over[0]:
         return _summed_products(a, b, batch, over)
@@ -226,9 +226,9 @@ def contracted(a: Tensor, b: Tensor, batch: tuple[Ints, Ints], over: tuple[Ints,
 
 
 def _summed_products(a: Tensor, b: Tensor, batch: tuple[Ints, Ints], over: tuple[Ints, Ints]) -> Tensor:
-    """A contraction that leaves no axis over: a sum in the order of a's axes, which fuses with its neighbours.
+    """A contraction of which all axes are shared: a sum in the order of a's axes, which fuses with its neighbours.
 
-    Rows of one element times columns of one would each be a product of their own.
+    As a matrix product it would be one tiny product, a row times a column, for each element of the result.
     """
     places = dict(zip((*batch[0], *over[0]), (*batch[1], *over[1]), strict=True))
     total = summed(a * transposed(b, tuple([places[i] for i in range(a.ndim)])), tuple(sorted(over[0])))
@@ -242,9 +242,9 @@ def tensordot(x1, x2, axes=2):
 
     x1: T[n..., k...]  x2: T[k..., m...]  →  T[n..., m...]
 
-    axes   how many of x1's last and x2's first axes; or a pair: the axes of x1, and those of x2
+    axes   the number of last axes of x1 and first axes of x2 to sum; or a pair: the axes of x1, the axes of x2
 
-    Raises ShapeError when the axes named differ in number or extent.
+    Raises ShapeError when these axes differ in number or extent.
 
     >>> ad.tensordot(ad.ones((2, 3, 4)), ad.ones((4, 3, 5)), axes=((1, 2), (1, 0))).shape
     (2, 5)
@@ -282,7 +282,7 @@ def dot(x1, x2):
 
     x1: T[n..., k]  x2: T[..., k, m]  →  T[n..., ..., m]
 
-    For matrices it is `matmul`.  Raises ShapeError when the summed extents differ.
+    The same as `matmul` for matrices.  Raises ShapeError when the summed extents differ.
 
     >>> ad.dot([1.0, 2.0], [3.0, 4.0])
     f64[] 11.0

@@ -1,4 +1,4 @@
-"""Making tensors of what is passed to operations, and changing dtypes.
+"""Conversion of arguments into tensors, and between dtypes.
 
     as_tensor   arrays, numbers, lists and structured values -> Tensor
     dense       a structured value written out as a Tensor (a generic function: types add methods)
@@ -32,10 +32,10 @@ from ..tensor import AbstractTensor, Tensor
 from .primitive import BOOL, C128, F64, I64, OwnPrimitive, broadcasts_to, primitive, sum_to
 from .template import public
 
-#: The function by which nested lists of tensors become one: `joining`, whose operations convert by this file, fills it.
+#: The function that joins nested lists of tensors.  `joining`, which imports this file, puts it here (`nested`).
 JOINING: list[Callable[[list | tuple, str], Tensor]] = []
 
-#: The dtype of a number that meets nothing.
+#: The dtype of a Python number without tensors beside it.
 DEFAULT_DTYPES = {
     bool: BOOL,
     int: I64,
@@ -44,27 +44,27 @@ DEFAULT_DTYPES = {
     Symbol: I64,
     SymbolicFloat: F64,
 }
-#: Types of numbers that take the dtype of what they meet (NEP 50); other subclasses, such as np.float64, do not.
+#: Types of numbers that take the dtype of the tensors beside them (NEP 50); other subclasses, as np.float64, do not.
 WEAK = frozenset(DEFAULT_DTYPES)
-#: The types of numbers in the types of a call: a method for one of them is seldom all that is meant.
+#: Python's number types in the printed types of a call.  Advice to add a method names `ad.Number` in their place.
 _NUMBER = re.compile(r"\b(?<!\.)(bool|int|float|complex)\b")
-#: So is one for tensors of one dtype.
+#: A tensor type of one dtype in the printed types of a call.  The advice names the type of any dtype in its place.
 _OF_RANK = re.compile(r"ad\.Tensor\[ad\.\w+, (\d+)\]")
 _RANKS = {"0": "ad.Scalar", "1": "ad.Vector", "2": "ad.Matrix"}
 
 
 def no_array(what: str, error: Exception) -> DispatchError:
-    """The error for data that NumPy makes no array of."""
+    """The error for data that NumPy cannot convert to an array."""
     told = "its lists differ in length or depth" if "inhomogeneous" in str(error) else error
     return DispatchError(located(f"{what} is no array: {told}"))
 
 
 def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
-    """A tensor of whatever an operation takes.
+    """An argument of an operation as a tensor.
 
-    A tensor is itself; a structured value is written out by `dense`; an array becomes a constant, copied
-    unless nobody can write to it, and so does an array of another library; a number gets its default
-    dtype (float: float64, int: int64); a nesting of lists with tensors of one shape in it is joined into one.
+    A tensor is returned as it is; a structured value is converted by `dense`; an array, also one of another library,
+    becomes a constant, copied unless it is read-only; a number gets its default dtype (float: float64, int: int64);
+    nested lists that hold tensors of one shape are joined into one tensor.
 
     `function` and `argument` are named in errors.  Raises DTypeError for arrays of a dtype that this
     library does not have, DispatchError for anything else, OverflowError for an int beyond 64 bits.
@@ -74,7 +74,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     if isinstance(x, AbstractTensor):
         if function:
             told_dense(function, x)
-        given, x = x, dense(x)  # an array, perhaps, where a type holds arrays
+        given, x = x, dense(x)  # perhaps an array, from a method of a type that holds arrays
         if x is None:
             raise DispatchError(located(
                 f"dense: its method for {type(given).__name__} returned nothing",
@@ -113,14 +113,14 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
 
 
 def holds_tensors(x: list | tuple) -> bool:
-    """True for a nesting of lists that tensors are in."""
+    """True if nested lists hold a tensor or structured value."""
     return any([isinstance(e, AbstractTensor) or (isinstance(e, (list, tuple)) and holds_tensors(e)) for e in x])
 
 
 def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndarray | None:
     """The array in an object of another library, read by `__array__` or DLPack; None for any other object.
 
-    Raises DispatchError where the library refuses to give it: memory of a GPU, a gradient of its own.
+    Raises DispatchError if that library refuses: for an array in a GPU's memory, or one with a history for gradients.
     """
     has_array = hasattr(type(x), "__array__")
     if isinstance(x, type) or not (has_array or hasattr(type(x), "__dlpack__")):
@@ -138,7 +138,7 @@ def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndar
 
 
 def numpys(x: Any) -> Any:
-    """An array of another library as a NumPy array; anything else as it is."""
+    """An array of another library as a NumPy array; any other value as it is."""
     if type(x) in WEAK or isinstance(x, (AbstractTensor, np.ndarray, np.generic)):
         return x
     array = foreign_array(x)
@@ -146,11 +146,11 @@ def numpys(x: Any) -> Any:
 
 
 def known_value(t: Tensor, given: Any = None) -> np.ndarray | None:
-    """The value of a tensor that depends on no argument of a trace; None where it does, and has none yet.
+    """The value of a tensor; None if the tensor depends on the arguments of a trace, so that it has no value yet.
 
-    In `jit` the contents of an array count at each call: those of this one decide what is traced.
+    A `jit` trace that reads the value is valid for this value only, so the recording notes the value (`fixed`).
 
-    given   what holds the value, where that is a list
+    given   the object that the tensor was made of; a list is noted in place of the tensor
     """
     now = state.now
     if now.captures is not None:
@@ -164,7 +164,7 @@ def known_value(t: Tensor, given: Any = None) -> np.ndarray | None:
 
 
 def numbers_of(value: Any) -> Any:
-    """A list of the numbers in an array, or in a tensor that has a value; anything else as it is."""
+    """The numbers in an array, or in a tensor that has a value, as a list; any other argument as it is."""
     if isinstance(value, (np.ndarray, Tensor)) and value.ndim:
         known = known_value(as_tensor(value))
         return value if known is None else known.tolist()
@@ -186,8 +186,8 @@ def dense(x):
     >>> ad.exp(Repeated(ad.tensor(0.0), 3))
     f64[3] [1. 1. 1.]
 
-    A tensor is given back itself, as `ad.asarray` does: in-place changes of the result are changes of it.  Arrays and
-    numbers become constants.
+    A tensor is returned as it is, as by `ad.asarray`: an in-place update of the result updates the argument.  Arrays
+    and numbers become constants.
     Raises DispatchError for a type without a method.
     """
     if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
@@ -196,7 +196,7 @@ def dense(x):
 
 
 def _no_tensor(x: AbstractTensor) -> str:
-    """The message for a value of a user's type where an operation, or a transformation, needs a tensor."""
+    """The message for a value of a user's type that an operation, or a transformation, needs as a tensor."""
     name, operation, types = type(x).__name__, *_operation_called()
     method = _method_for(type(x))
     if not method:
@@ -214,7 +214,7 @@ def _no_tensor(x: AbstractTensor) -> str:
 
 
 def _method_for(cls: type) -> str:
-    """The mend that offers a method for the operation that was called with a value of a user's class."""
+    """Advice to add a method, for a value of class `cls`, to the operation that was called; "" if none is known."""
     operation, types = _operation_called()
     if cls.__module__ == "builtins" or operation in (None, dense) or cls.__name__ not in types:
         return ""
@@ -222,7 +222,7 @@ def _method_for(cls: type) -> str:
 
 
 def _operation_called() -> tuple[Any, str]:
-    """The outermost function of ours that is running, and the types to register a method with that takes the call."""
+    """The outermost running function of this library, and the types that a method for this call is registered with."""
     function, given, _ = called() or (None, (), {})
     if not isinstance(function, Function) or len(given) > len(function.declaration.fixed):
         return None, ""  # `ad.tensor` is no operation
@@ -235,7 +235,7 @@ CONVERSIONS.append(as_tensor)
 
 
 def dtype_of(dtype: Any, function: str = "dtype", otherwise: np.dtype | None = None) -> np.dtype:
-    """The NumPy dtype that a user names: np.float32, "f32", float; None: `otherwise`.  Raises DTypeError for others."""
+    """The NumPy dtype for a user's np.float32, "f32" or float; for None `otherwise`.  Raises DTypeError."""
     if dtype is None and otherwise is not None:
         return otherwise
     found = DTYPES.get(dtype) if isinstance(dtype, str) else None
@@ -253,7 +253,7 @@ def dtype_of(dtype: Any, function: str = "dtype", otherwise: np.dtype | None = N
 
 
 def _cast_reference(x: np.ndarray, *, dtype: str) -> np.ndarray:
-    """NumPy's astype, made total: of a complex number the real part; for what an integer dtype lacks, its least."""
+    """NumPy's astype for all values: complex to real takes the real part, floats that do not fit give the least int."""
     target = DTYPES[dtype]
     if x.dtype.kind == "c" and target.kind in "fi":
         x = x.real
@@ -265,7 +265,7 @@ def _cast_reference(x: np.ndarray, *, dtype: str) -> np.ndarray:
     return np.where(fits, np.where(fits, whole, 0).astype(target), np.iinfo(target).min).astype(target)
 
 
-#: The same values in another dtype (its short name).
+#: cast(x, dtype): the same values in another dtype, which is given by its short name.
 cast: OwnPrimitive = primitive(
     "cast",
     _cast_reference,
@@ -276,17 +276,17 @@ cast: OwnPrimitive = primitive(
 
 
 def cast_to(x: Tensor, dtype: np.dtype) -> Tensor:
-    """x in another dtype; no node when it has it."""
+    """x in another dtype; x itself, without a new node, if it has that dtype."""
     return x if x.dtype == dtype else record(cast, (x,), (dtype_name(dtype),))
 
 
 def strong(x: Tensor) -> Tensor:
-    """x as a tensor by itself: of what stands for a number of Python's in a trace its present dtype."""
+    """x with a fixed dtype: a tensor that stands for a Python number in a trace is weak no longer."""
     return record(SAME, (x,)) if x.node.kind.out.weak else x
 
 
 def cast_beside(x: Tensor, dtype: np.dtype) -> Tensor:
-    """x in the dtype of others.  Raises OverflowError where it stands for an int of Python's that does not fit."""
+    """x in the dtype of its fellow operands.  Raises OverflowError if x stands for a Python int that does not fit."""
     if x.node.kind.out.weak:
         check_narrow(x.node, dtype)
         x = strong(x)
@@ -299,12 +299,12 @@ def astype(x, dtype):
 
     x: T[...]  →  dtype[...]
 
-    Between float and complex dtypes gradients flow; as a float, a complex number is its real part.  To an
-    integer, fractions are cut off, and what does not fit (nan too) gives the least integer; to bool,
-    everything but zero is True.
+    Gradients flow between float and complex dtypes.  Conversion to float takes the real part of a complex number;
+    conversion to an integer cuts fractions off, and gives the least integer for a value that does not fit (also nan);
+    conversion to bool gives True for every value but zero.
     Raises DTypeError for a dtype that this library does not have.
 
-    casting   which conversions are refused, by NumPy's rules; order, subok, copy, device make no difference to a value
+    casting   the NumPy rule by which conversions are refused; order, subok, copy, device make no difference to a value
 
     >>> ad.astype([1.9, -1.9, ad.nan], ad.int32)
     i32[3] [          1          -1 -2147483648]
@@ -332,11 +332,11 @@ def unbroadcast(g, like):
 def project(g, like) -> Any:
     """A gradient in the structure of the value that it belongs to.
 
-    For a tensor: in its shape (summed where that was broadcast) and its float dtype.  For a structured
-    value, of its type: the cotangent of `dense(like)` pulled back to what `like` holds.  A `Diagonal`
+    For a tensor: a tensor of its shape (g is summed over broadcast axes) and its float dtype.  For a structured
+    value: a value of its type, the cotangent of `dense(like)` pulled back to the parts of `like`.  A `Diagonal`
     keeps the diagonal, a `Symmetric` the symmetric part; a number that stands in several places, as in
-    `Fill`, gets the sum over them.  Types add methods `project.method(object, MyType)`; without one it is
-    found by differentiating `dense`.
+    `Fill`, gets the sum over these places.  Types add methods `project.method(object, MyType)`; for a type
+    without one the gradient is found by differentiating `dense`.
     Raises ShapeError for a gradient that does not fit.
 
     >>> ad.project(ad.ones((2, 2)), ad.Diagonal([3.0, 4.0])).diagonal
@@ -352,7 +352,7 @@ def _(g, like):
 
 @public(1)
 def stop_gradient(t):
-    """Let no gradient flow through these values; of containers and structured values, through all their tensors.
+    """Values that no gradient flows through; for containers and structured values, all tensors in them.
 
     t: T[...]  →  T[...]
 

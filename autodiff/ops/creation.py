@@ -1,8 +1,8 @@
-"""Tensors out of nothing: constants, ranges, the identity.
+"""New tensors: constants, ranges, the identity.
 
-All are recorded, not stored: zeros are the number 0 read everywhere, a range is made of the positions
-of its elements.  Extents are static; what fills is a run-time argument, so another number is no
-other graph.
+These tensors are recorded as operations, not stored: zeros are the number 0 broadcast, a range is computed from the
+positions of its elements.  Extents are static.  The fill value of `full` and the start and step of `arange` are
+run-time arguments, so the graph is the same for all of them.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _iota = primitive(
 
 
 def iota(shape: Ints, axis: int, dtype: np.dtype = I64) -> Tensor:
-    """The position along `axis` of each element: what ranges, the identity and masks are made of."""
+    """The position along `axis` of each element, from which ranges, the identity and masks are computed."""
     return record(_iota, (), (shape, axis, dtype_name(dtype)))
 
 
 def extents_of(name: str, shape: Any) -> Ints:
-    """A shape of a new array, as `shape_of`.  Raises ShapeError for a negative extent."""
+    """The shape of a new array, read by `shape_of`.  Raises ShapeError for a negative extent."""
     found = shape_of(name, shape)
     if any(n < 0 for n in found):
         raise ShapeError(located(f"{name}: extents are not negative: {found}"))
@@ -65,12 +65,12 @@ def extent_of(name: str, number: Any) -> int:
 
 @public(0)
 def _filled(shape: Ints, number: int, dtype: np.dtype) -> Tensor:
-    """A number that the graph knows, everywhere."""
+    """A tensor filled with one number, which is a constant of the graph."""
     return spread_to(constant(dtype.type(number).item(), dtype), shape)
 
 
 def _constant(name: str, number: int, told: str, example: str) -> Any:
-    """The function of one number everywhere, by its shape."""
+    """Declare a function that returns a tensor of a given shape filled with `number`."""
 
     def body(shape, dtype=None, order="C", *, device=None, like=None):
         if order != "C" or device is not None or like is not None:
@@ -115,7 +115,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
 
 
 def _constant_like(name: str, number: int, word: str, example: str) -> Any:
-    """The function of one number everywhere, in the shape of a tensor."""
+    """Declare a function that returns a tensor of the shape of another one filled with `number`."""
 
     def body(x, *, dtype=None):
         return _filled(x.shape, number, dtype_of(dtype, name, x.dtype))
@@ -148,9 +148,9 @@ def full_like(x, fill_value, *, dtype=None):
 def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
     """Numbers from `start` in steps of `step` below `stop`; `arange(n)` counts from 0.   →  dtype[n]
 
-    Integers give int64, floats float64.  The number of elements is static, the start is not.
+    Integers give int64, floats float64.  The number of elements is part of the graph, the start is an input of it.
     As in NumPy, rounding may add or lose the last element of a range of floats: prefer `linspace`.
-    Raises ValueError for a step of 0, and where a number is nan or infinite.
+    Raises ValueError for a step of 0, and for nan and infinite numbers.
 
     device, like   NumPy's: a tensor is in the CPU's memory
 
@@ -172,13 +172,13 @@ def arange(start, stop=None, step=1, dtype=None, *, device=None, like=None):
         raise ValueError(located(f"arange: from {start} to {stop} there is no number of steps of {step}"))
     count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
     if not whole:
-        step = (start + step) - start  # as NumPy: the distance of the first two elements, as rounded
+        step = (start + step) - start  # as in NumPy: the difference of the first two elements, which are rounded
     return _counted(count, start, step, (I64 if whole else F64, wanted))
 
 
 @public(0)
 def _counted(count, start, step, dtypes):
-    """A count of numbers from `start` on, computed in the first dtype, as the second one."""
+    """`count` numbers from `start` in steps of `step`, computed in the first dtype, converted to the second one."""
     return cast_to(iota((count,), 0, dtypes[0]) * step + start, dtypes[1])
 
 
@@ -199,14 +199,14 @@ def _number(name: str, value: Any) -> int | float:
 
 @public(takes="f", operands=2)
 def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
-    """`num` numbers evenly from `start` to `stop`, which is left out without `endpoint`.
+    """`num` evenly spaced numbers from `start` to `stop`; `endpoint=False` leaves `stop` out.
 
     T[...], T[...]  →  f64[num, ...]     differentiable in both ends
 
     Raises ShapeError for a negative number of elements.
 
-    retstep   whether the step is returned too: (numbers, step)
-    axis      the axis of the result along which they stand
+    retstep   True: return the step too, as (numbers, step)
+    axis      the axis of the result that the numbers lie along
 
     >>> ad.linspace(0.0, 1.0, 5)
     f64[5] [0.   0.25 0.5  0.75 1.  ]
@@ -222,7 +222,7 @@ def linspace(start, stop, num=50, *, endpoint=True, dtype=None):
         return zeros((0, *np.broadcast_shapes(start.shape, stop.shape)), dtype or F64)
     line = places * ((stop - start) / max(parts, 1)) + start
     if endpoint and count > 1:
-        line = where(places == count - 1, stop, line)  # exactly, whatever rounding made of it
+        line = where(places == count - 1, stop, line)  # the computed last number may differ from `stop` by rounding
     wanted = dtype_of(dtype, "linspace", line.dtype)
     return cast_to(floor(line) if wanted.kind == "i" else line, wanted)
 

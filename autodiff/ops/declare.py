@@ -1,15 +1,15 @@
-"""Public functions: what users write in, checked once, and elementwise operations in one declaration.
+"""Public functions: checks and conversions of their arguments, and elementwise operations in one declaration each.
 
     exp = unary("exp", slope=lambda y, x: y, doc=..., example=">>> ad.exp(0.0)\\nf64[] 1.0")
 
-Where nothing else is said its value is NumPy's function of that name, and the scalar builder's method of that name is
-what compiled code does.  `exp` is a `Function`: users add methods and rules to it; `exp.primitive` is the operation
-that its body records, and `natively` says that to the native recorder.
+By default NumPy's function of that name defines the value, and the scalar builder's method of that name makes the
+compiled code.  `exp` is a `Function`: users add methods and rules to it.  `exp.primitive` is the operation that its
+body records; the native recorder learns of it through `natively`.
 
-Arguments come as NumPy's conventions have them, and become canonical tuples and tensors of one dtype.
+Arguments follow NumPy's conventions; the helpers here turn them into canonical tuples and tensors of one dtype.
 Static parameters of operations are hashable and unique: an axis is a non-negative int, several axes
 are a sorted tuple, a shape is a tuple of ints.  Operands of an elementwise operation get one dtype by NumPy's promotion
-(NEP 50): Python numbers are weak, and take the dtype of the arrays they meet, as far as their kind allows (a float
+(NEP 50): Python numbers are weak, and take the dtype of the arrays beside them, as far as their kind allows (a float
 beside an int64 array gives float64); NumPy scalars and arrays are strong.
 """
 
@@ -36,17 +36,17 @@ from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_beside, numbers_of
 from .primitive import BOOL, F64, KIND_NAMES, Ints, OwnPrimitive, elementwise
 from .template import TAKES, public
 
-#: Ways out for a second argument that is no axis, by the name of the function.
+#: Advice in the error for a second argument that is no axis, by the name of the function.
 _MEANT = {
     **dict.fromkeys(("max", "amax"), "ad.maximum(a, b) compares elements of two arrays"),
     **dict.fromkeys(("min", "amin"), "ad.minimum(a, b) compares elements of two arrays"),
 }
-#: The way out for a number that is traced.
+#: Advice in the error for a traced tensor where a number is needed.
 _STATIC = "inside a traced function it has to be known: mark the argument static (static_argnums)"
 
 
 def integer(value: Any, name: str, what: str) -> int:
-    """An int out of anything that is one.  Raises TypeError naming the function and what it got."""
+    """An argument as an int.  Raises TypeError, naming the function and the value, for one that is no integer."""
     try:
         return as_index(value)
     except TypeError:
@@ -62,7 +62,7 @@ def integer(value: Any, name: str, what: str) -> int:
 
 
 def counted(value: Any, name: str, what: str, least: int = 0) -> int:
-    """An int as `integer`, which counts `what`: "the number of parts".  Raises ShapeError for one below `least`."""
+    """A count as an int, by `integer`; `what` names it: "the number of parts".  Raises ShapeError below `least`."""
     count = integer(value, name, what)
     if count < least:
         raise ShapeError(located(f"{name}: {count} {what.rpartition(' ')[2]}"))
@@ -70,7 +70,7 @@ def counted(value: Any, name: str, what: str, least: int = 0) -> int:
 
 
 def number(value: Any, name: str, what: str) -> float:
-    """A float out of any number.  Raises TypeError naming the function and what it got."""
+    """An argument as a float.  Raises TypeError, naming the function and the value, for one that is no number."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -78,7 +78,7 @@ def number(value: Any, name: str, what: str) -> float:
 
 
 def listed(values: Any, name: str, what: str) -> list[Any]:
-    """The elements of a list, tuple or array.  Raises TypeError, naming the function, for what has none."""
+    """The elements of a list, tuple or array.  Raises TypeError, naming the function, for any object without them."""
     try:
         return [*values]
     except TypeError:
@@ -87,14 +87,14 @@ def listed(values: Any, name: str, what: str) -> list[Any]:
 
 
 def several(x: Any) -> Sequence[Any]:
-    """A list or tuple; of anything else it alone."""
+    """A list or tuple as it is; any other value in a tuple."""
     return x if isinstance(x, (tuple, list)) else (x,)
 
 
 def axis_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> int:
-    """One axis, counted from the front.  Raises ShapeError when there is none of that number.
+    """One axis, counted from the front.  Raises ShapeError for a number that names no axis.
 
-    `ndim`: the rank to count in, where it is not the aval's (that of a result with new axes).
+    `ndim`: the rank of the result, for functions whose result has new axes; None: the aval's rank.
     """
     rank = aval.ndim if ndim is None else ndim
     number = integer(axis, function, "an axis")
@@ -116,21 +116,21 @@ def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> In
 
 
 def axes_in_order(function: str, axes: Any, aval: Aval) -> list[int]:
-    """The axes that a number, or a list or tuple of them, names, as they stand."""
+    """The axes that a number, list or tuple names, in the order given."""
     return [axis_of(function, axis, aval) for axis in several(axes)]
 
 
 def built(function: str, count: int, make: Callable[[], np.ndarray]) -> np.ndarray:
-    """The numbers that `make()` gives.  Raises MemoryError with the number of bytes that there is no room for."""
+    """The array of `count` numbers that `make()` returns.  Raises MemoryError, naming the bytes that do not fit."""
     try:
-        Aval((count,), np.int64)  # NumPy's functions give errors of many kinds where no array has so many elements
+        Aval((count,), np.int64)  # raises first: NumPy's functions raise errors of many types for a count so large
         return make()
     except MemoryError:
         raise MemoryError(located(f"{function}: no memory for {8 * count} bytes of numbers")) from None
 
 
 def check_parts(function: str, count: int) -> None:
-    """Raise MemoryError where there is no room for a list of so many results."""
+    """Raise MemoryError if a list of `count` results does not fit into memory."""
     try:
         [None] * count
     except (MemoryError, OverflowError):
@@ -138,7 +138,7 @@ def check_parts(function: str, count: int) -> None:
 
 
 def shape_of(function: str, shape: Any) -> Ints:
-    """A shape out of an int or a sequence or array of them; -1 is left for `reshape` to read.  Raises TypeError."""
+    """The shape given by an int, a sequence or an array.  -1 is kept: only `reshape` admits it.  Raises TypeError."""
     shape = numbers_of(shape)
     extents = several(shape)
     try:
@@ -153,7 +153,7 @@ def shape_of(function: str, shape: Any) -> Ints:
 def check_known(index: Tensor, *, name: str, extent: int) -> None:
     """Raise IndexError for indices outside of an axis of this extent, if they are known and few."""
     known = index.node.value
-    # Others are looked at where they are used: kernels check them all.
+    # Kernels check all indices that are not checked here.
     if known is None or not 0 < index.size <= MOST_KNOWN:
         return
     known = np.asarray(known)
@@ -167,10 +167,10 @@ def check_known(index: Tensor, *, name: str, extent: int) -> None:
 def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) -> list[Tensor]:
     """The arguments of `function`, given as (name, value), as tensors of one dtype.
 
-    accepts   kinds of dtype that it takes ("f", "i", "b", "c"); where only floats are taken, integers and bool
-              become float64
+    accepts   kinds of dtype that the function takes ("f", "i", "b", "c"); where it takes floats but no integers,
+              integers and bool become float64
 
-    Raises DTypeError for a dtype that it does not take, OverflowError for a Python int that does not fit.
+    Raises DTypeError for a dtype that the function does not take, OverflowError for a Python int that does not fit.
     """
     shared = _shared_dtype(arguments)
     if shared is not None and shared.kind in accepts:
@@ -193,7 +193,7 @@ TAKES.append(_taken)
 
 
 def _shared_dtype(arguments: Sequence[tuple[str, Any]]) -> np.dtype | None:
-    """The dtype of tensors that share one, beside Python numbers only if it is float; None for any other arguments."""
+    """The dtype that all tensors share, beside Python numbers only a float one; None for any other arguments."""
     found: np.dtype | None = None
     has_number = False
     for _, x in arguments:
@@ -226,7 +226,7 @@ def common_dtype(values: Sequence[Any]) -> np.dtype:
 
 
 def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
-    """The dtype to convert to where the promoted one is not taken."""
+    """float64 in place of integers and bool if floats, but no integers, are taken.  Raises DTypeError otherwise."""
     if dtype.kind in "ib" and "i" not in accepts and "f" in accepts:
         return F64
     mend = f"ad.astype(x, ad.{'float64' if 'f' in accepts else 'int64'}) converts one"
@@ -238,13 +238,13 @@ def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
 
 
 class OneNode:
-    """Programs of the calls that record one node of an operation, whose operands are the arguments."""
+    """A function that makes the native recorder's program of a call: one node whose operands are the arguments."""
 
     def __init__(self, operation: OwnPrimitive) -> None:
         self._operation = operation
 
     def __call__(self, args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
-        """The program of a call with these arguments that gave y; None where it recorded something else."""
+        """The program of a call with these arguments and the result y; None if the call recorded anything else."""
         node = y.node
         if type(node) is not Node or node.kind.op is not self._operation or len(node.inputs) != len(args):
             return None
@@ -262,9 +262,9 @@ class OneNode:
 
 
 def is_simple(tensor: type, number: type) -> bool:
-    """True if a number of this class takes the dtype of such a tensor, whatever its value."""
+    """True if numbers of class `number` take the dtype of tensors of class `tensor`, whatever their value."""
     if hasattr(tensor, "__dispatches_as__"):
-        return False  # an argument that stands for a number
+        return False  # a traced argument that stands for a number or a NumPy array
     if number in (float, int):
         return issubclass(tensor, Tensor[np.floating])
     if number is np.float32:
@@ -276,13 +276,13 @@ def unary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
     of_complex: Callable[[Tensor], Tensor] | None = None, example: str = "", **declared: Any,
 ) -> Function:
-    """A public function of one argument, and its operation; other parameters as for `elementwise`.
+    """Declare a public function of one argument and its operation; other parameters as for `elementwise`.
 
-    reference    None: NumPy's function of the same name
-    doc          its documentation, without the example
-    slope        slope(y, x) -> its derivative, as one of the `partials` of `elementwise`; None: of a step function
-    called       the function's name where it is not that of the operation
-    of_complex   what it means for a complex argument, where the operation itself does not take one
+    reference    the NumPy function that defines the value; None: NumPy's function of the same name
+    doc          the function's documentation, without the example
+    slope        slope(y, x) -> the derivative, as one of the `partials` of `elementwise`; None: a step function
+    called       the function's name if it differs from the operation's
+    of_complex   the result for a complex argument, if the operation itself takes none
     """
     called = called or name
     operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
@@ -300,9 +300,9 @@ def binary(
     on_bool: Callable[[Tensor, Tensor], Tensor] | None = None, example: str = "",
     **declared: Any,
 ) -> Function:
-    """A public function of two arguments, and its operation; other parameters as for `unary`.
+    """Declare a public function of two arguments and its operation; other parameters as for `unary`.
 
-    on_bool   what it means for two bool arguments, where the operation itself does not take bool
+    on_bool   the result for two bool arguments, if the operation itself takes no bool
     """
     called = called or name
     operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
@@ -319,7 +319,7 @@ def binary(
 
 
 def _recording(operation: OwnPrimitive, name: str, doc: str) -> Callable[[Any], Function]:
-    """Declare a public function of elements by a body that records one operation."""
+    """Declare a public elementwise function by a body that records one operation."""
     return public(records=operation, natively=OneNode(operation), directly=operation.infer, name=name, doc=doc)
 
 
@@ -329,5 +329,5 @@ def documented(example: str, *paragraphs: str) -> str:
 
 
 def composed(name: str, body: Any, told: str, example: str, tensors: int | None = None, takes: str = "") -> Any:
-    """A public function that is one expression; `tensors` and `takes` as for `public`."""
+    """Declare a public function that is one expression; `tensors` and `takes` as for `public`."""
     return public(tensors, name=name, doc=documented(example, told), takes=takes)(body)

@@ -1,4 +1,4 @@
-"""Diagonals, triangles and traces.  All diagonals are made of
+"""Diagonals, triangles and traces.  All functions of diagonals record two operations:
 
     slant      y[..., i, k] = x[..., i, i + k]
     unslant    x[..., i, i + k] = y[..., i, k], zero elsewhere      the transpose of slant
@@ -36,7 +36,7 @@ def _matrices(x: Any, name: str) -> Tensor:
 
 
 def _places(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """For each element of a matrix its row moved by k, and its column."""
+    """(row + k, column) for each element of a matrix."""
     shape = x.shape[-2:]
     row = iota(shape, 0)
     return (row + k if k else row), iota(shape, 1)
@@ -53,7 +53,7 @@ def upper_part(x: Tensor, k: int = 0) -> Tensor:
 
 
 def halved_lower(x: Tensor) -> Tensor:
-    """The lower triangles, their diagonals halved: what, added to its transpose, gives a symmetric x."""
+    """The lower triangles with halved diagonals: added to their transposes they give x, if x is symmetric."""
     return lower_part(where(equal(*_places(x, 0)), x * 0.5, x))
 
 
@@ -113,7 +113,7 @@ slant: OwnPrimitive = linear(
     lower=Move(lambda k, index, x, *, count: x(*index[:-1], k.add(*index[-2:]))),
 )
 
-#: Zeros, with each row from its diagonal on.
+#: Zeros, in which each row of y starts at the diagonal.
 unslant: OwnPrimitive = linear(
     "unslant",
     _unslant_reference,
@@ -153,7 +153,7 @@ def _diagonal(x: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
 
 @public(1, takes="T")
 def diag(x, k=0):
-    """The k-th diagonal of a matrix; or the matrix with a vector there and zeros elsewhere.
+    """The k-th diagonal of a matrix; of a vector, the matrix with it on that diagonal and zeros elsewhere.
 
     x: T[n, m]  →  T[...]          x: T[n]  →  T[n + |k|, n + |k|]
 

@@ -1,12 +1,12 @@
-"""Einstein summation: products of any number of arrays, summed over the labels that the result leaves out.
+"""Einstein summation: products of any number of arrays, summed over the labels that the result does not have.
 
     einsum("ij,jk->ik", a, b)      a @ b
     einsum("...ii->...", x)        the traces of matrices
 
-    read     labels of each operand and of the result            "..." becomes labels of its own
-    tidy     a label twice in one operand: its diagonal; a label that is nowhere else: its sum
-    pair     two operands at a time, in opt_einsum's order, each pair by one matrix product
-    order    the result's labels as asked for
+    read     find the labels of each operand and of the result; the axes of "..." get the labels 0, 1, ...
+    tidy     take the diagonal of an operand for a label that it has twice
+    pair     sum over labels found nowhere else; multiply two operands at a time, in opt_einsum's order, by one product
+    order    bring the result's labels into the order asked for
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .template import ITEMS, public
 
 Labels = tuple[str, ...]
 
-#: In the order in which NumPy sorts them.
+#: All labels, in the order in which NumPy sorts them.
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
@@ -41,10 +41,10 @@ def einsum(subscripts, *arrays):
 
     subscripts   one label per axis of each array, after "->" those of the result; without "->" the labels
                  that occur once, in alphabetical order.  "..." stands for axes that broadcast.
-                 Or each array with a list of numbers behind it, one for each axis, and one for the result at the end.
+                 In place of the string: after each array a list of numbers, one per axis; last a list for the result.
 
-    Of more than two arrays the order of products is chosen by opt_einsum.
-    Raises ShapeError when labels and axes, or the extents of one label, do not fit.
+    opt_einsum chooses the order of products of more than two arrays.
+    Raises ShapeError when labels and axes, or the extents of one label, do not match.
 
     dtype, casting   the dtype to compute in, and NumPy's rule for what may be converted to it
 
@@ -62,7 +62,7 @@ def einsum(subscripts, *arrays):
 
 @public(ITEMS)
 def _of_items(arrays: Sequence[Any], subscripts: str) -> Tensor:
-    """`einsum` with its arguments the other way round."""
+    """`einsum` with the arrays, in a sequence, as its first argument."""
     xs = common("einsum", [("arrays", x) for x in arrays], "fibc")
     was_bool = xs[0].dtype == BOOL
     xs = [cast_to(x, I64) for x in xs] if was_bool else xs
@@ -80,7 +80,7 @@ def _of_items(arrays: Sequence[Any], subscripts: str) -> Tensor:
 
 
 def spelled(*operands: Any) -> tuple[Any, ...]:
-    """Operands with a list of numbers behind each, and one of the result at the end, as a string and the operands."""
+    """The string of labels, and the operands, for operands that are each followed by a list of numbers."""
     lists = [*operands[1::2], *(operands[-1:] if len(operands) % 2 else ())]
     numbers = [_numbers(each) for each in lists]
     known = sorted({n for each in numbers for n in each if n is not Ellipsis})
@@ -105,7 +105,7 @@ def _refused(subscripts: str, why: str) -> ShapeError:
 
 
 def _read(subscripts: str, ranks: tuple[int, ...]) -> tuple[list[Labels], Labels]:
-    """One label per axis, for each operand and for the result; the axes of "..." are 0, 1, ... from the last."""
+    """One label per axis, for each operand and for the result; those of "..." are "0", "1", ... from its last axis."""
     left, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):
@@ -144,7 +144,7 @@ def _labels_of(subscripts: str, term: str, ellipsis: Labels) -> Labels:
 
 
 def _extents(subscripts: str, inputs: Sequence[Labels], xs: Sequence[Tensor]) -> dict[str, int]:
-    """The extent of each label; extents of 1 broadcast, but not beside another one in the same operand."""
+    """The extent of each label.  An extent of 1 broadcasts to that of another operand, not within one operand."""
     found: dict[str, int] = {}
     for labels, x in zip(inputs, xs, strict=True):
         own = dict(zip(labels, x.shape, strict=True))
@@ -159,7 +159,7 @@ def _extents(subscripts: str, inputs: Sequence[Labels], xs: Sequence[Tensor]) ->
 
 
 def _tidied(x: Tensor, labels: Labels, extents: dict[str, int]) -> tuple[Tensor, Labels]:
-    """An operand with each of its labels once, without the axes of extent 1 that broadcast."""
+    """An operand whose labels differ from each other, without the axes of extent 1 that broadcast."""
     drop = [i for i, c in enumerate(labels) if x.shape[i] != extents[c]]
     x = reshaped(x, tuple([n for i, n in enumerate(x.shape) if i not in drop]))
     labels = tuple([c for i, c in enumerate(labels) if i not in drop])
@@ -173,14 +173,14 @@ def _tidied(x: Tensor, labels: Labels, extents: dict[str, int]) -> tuple[Tensor,
 
 
 def _summed_out(term: tuple[Tensor, Labels], kept: set[str]) -> tuple[Tensor, Labels]:
-    """A term without the labels that nobody else needs."""
+    """A term summed over its labels that are not in `kept`."""
     x, labels = term
     axes = tuple([i for i, c in enumerate(labels) if c not in kept])
     return summed(x, axes), tuple([c for c in labels if c in kept])
 
 
 def _pair(first: tuple[Tensor, Labels], second: tuple[Tensor, Labels], others: set[str]) -> tuple[Tensor, Labels]:
-    """The product of two terms, summed over the labels that nobody else needs."""
+    """The product of two terms, summed over labels that are not in `others`, those of other terms and of the result."""
     a, a_labels = _summed_out(first, others.union(second[1]))
     b, b_labels = _summed_out(second, others.union(first[1]))
     shared = [c for c in a_labels if c in b_labels]
@@ -199,10 +199,10 @@ def _pair(first: tuple[Tensor, Labels], second: tuple[Tensor, Labels], others: s
 def _path(
     inputs: tuple[Labels, ...], output: Labels, extents: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[int, int], ...]:
-    """The two terms to multiply next, by their places; a product goes to the end."""
+    """For each step the places of the two terms to multiply; their product goes to the end of the terms."""
     if len(inputs) < 3:
         return ((0, 1),) if len(inputs) == 2 else ()
-    from opt_einsum.paths import auto  # only here: importing it takes longer than importing the rest of us
+    from opt_einsum.paths import auto  # imported late: that takes longer than the import of this whole library
 
     path = auto([frozenset(labels) for labels in inputs], frozenset(output), dict(extents), None)
     return tuple([(min(step), max(step)) for step in path if len(step) > 1])

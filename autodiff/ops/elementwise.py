@@ -1,7 +1,7 @@
-"""Functions of one number: exponentials, logarithms, circular and hyperbolic functions, rounding, and of learning.
+"""Elementwise functions: exponentials, logarithms, circular and hyperbolic ones, activations, rounding.
 
-Some derivatives are operations of their own: where that of a product or quotient would be inf - inf or inf * 0 at an
-end, as the second derivative of arcsin at 1, or where steps on the way would be rounded, or overflow.
+A derivative is a separate operation where the derivative of a product or quotient would be inf - inf or inf * 0 at an
+end of the domain (the second derivative of arcsin at 1), or where its intermediate results would round or overflow.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .template import public
 
 
 def inverse_root(k: Any, a: Any, low: Any = None, root: Any = None) -> Any:
-    """1 / sqrt(a), rounded as if once: a step of Newton's makes good what the root and the quotient were rounded by.
+    """1 / sqrt(a), nearly correctly rounded: one step of Newton's method removes the errors of root and quotient.
 
-    low     what a lacks, if that is known
-    root    the square root, where it is not that of a: a may overflow
+    low     the rounding error of a, if it is known: the exact argument is a + low
+    root    the square root, if the caller has a better one than sqrt(a), which may overflow
     """
     first = 1.0 / (k.sqrt(a) if root is None else root)
     product = a * first
@@ -32,15 +32,15 @@ def inverse_root(k: Any, a: Any, low: Any = None, root: Any = None) -> Any:
     rest = rest if low is None else k.fma(low, first, rest)
     lack = k.fma(-first, rest, k.fma(-product, first, 1.0))
     better = k.fma(first * 0.5, lack, first)
-    return k.select(abs(lack) < 1.0, better, first)  # of 0 and inf the first
+    return k.select(abs(lack) < 1.0, better, first)  # for a = 0 and inf the step gives nan
 
 
-#: From here on x² and x² ± 1 are one float, of either type; squares of larger ones overflow sooner or later.
+#: Above this size x² and x² ± 1 are the same float, in f32 and f64; the squares of still larger numbers overflow.
 _LARGE = 2.0**28
 
 
 def _leg(k, size, square):
-    """The root of a number that is size², or nearly."""
+    """The square root of `square`, a number close to size²; the size itself where it is large."""
     return k.select(size > _LARGE, size, k.sqrt(square))
 
 
@@ -54,7 +54,7 @@ def _arccosh_slope(k, x):
     return k.select(x < 1.0, math.nan, inverse_root(k, square, root=_leg(k, x, square)))
 
 
-#: 1 / sqrt(1 - x²), the derivative of arcsin.  The program 1 - x² is rounded once: it has all digits near 1 and -1.
+#: 1 / sqrt(1 - x²), the derivative of arcsin.  The fma rounds 1 - x² once, so it has all digits near 1 and -1.
 arc_slope = elementwise("arc_slope", lambda x: 1 / np.sqrt((1 - x) * (1 + x)), slope=lambda y, x: x * y * y * y,
     lower=lambda k, x: inverse_root(k, k.fma(-x, x, 1.0)))
 #: 1 / sqrt(x² + 1), the derivative of arcsinh.
@@ -68,8 +68,8 @@ arctanh_slope = elementwise("arctanh_slope", lambda x: 1 / ((1 - x) * (1 + x)), 
     lower=lambda k, x: 1.0 / k.fma(-x, x, 1.0))
 
 
-#: Powers of 2: where the larger of two numbers is large, and is small, and what it is multiplied by there, so that the
-#: sum of their squares is a number with all its digits.
+#: Exponents of 2 by dtype: (limit, scale) for a large number, then for a small one.  Two numbers of which the larger is
+#: beyond a limit are multiplied by the scale; then the sum of their squares neither overflows nor loses digits.
 _FAR = {"f64": ((500, -600), (-450, 600)), "f32": ((60, -70), (-45, 90))}
 
 
@@ -91,10 +91,10 @@ turn: OwnPrimitive = elementwise("turn", _turn_reference,
     partials=lambda y, a, b: (lambda: turn(b, a) ** 2 - y * y, lambda: -2 * (y * turn(b, a))), lower=_turn)
 
 
-# ---------------------------------------------------------------- of functions that end level
+# ---------------------------------------------------------------- slopes of functions with horizontal asymptotes
 #
-# Beside x they are given the function's value y, which is known: where the slope is asked so is y.  As a function of
-# x alone it has its derivative by x.
+# These slopes take x and the function's value y, which is known whenever the slope is needed.  They count as functions
+# of x alone: the partial by x is the whole derivative, the partial by y is zero.
 
 
 def _tanh_slope(k, x, y):
@@ -141,7 +141,7 @@ log10 = unary(
 sqrt = unary(
     "sqrt",
     accepts="fc",
-    slope=lambda y, x: 0.5 / (y + 0.0),  # the root of -0.0 is -0.0, and its slope inf
+    slope=lambda y, x: 0.5 / (y + 0.0),  # sqrt(-0.0) is -0.0; adding 0.0 makes the slope there inf, not -inf
     doc="The square root.   f[...]  →  f[...]     nan below 0; the derivative at 0 is inf",
     example=">>> ad.sqrt([4.0, -1.0])\nf64[2] [ 2. nan]\n>>> ad.grad(ad.sqrt)(ad.tensor(0.0))\nf64[] inf",
 )
@@ -159,8 +159,8 @@ erf = unary("erf", _erf_reference, slope=lambda y, x: 2 / math.sqrt(math.pi) * e
 
 def _sigmoid_scalar(k, x):
     small = k.exp(-abs(x))
-    # 1 / (1 + small) is 1 less a share, small / (1 + small) is small less one of it: what the sum and the quotient
-    # are rounded by counts as little as the share does.
+    # Both branches are whole - whole * share, with share = small / (1 + small).  The rounding errors of the share are
+    # scaled down by the share itself, so they hardly count.
     whole = k.select(x < 0.0, small, 1.0)
     return whole - whole * (small / (1.0 + small))
 
@@ -217,13 +217,13 @@ arctanh = unary("arctanh", slope=lambda y, x: arctanh_slope(x), lower="atanh",
 
 
 def _distance(a: Tensor, b: Tensor) -> Tensor:
-    """a - b, and 0 of two equal infinities, which share evenly."""
+    """a - b, but 0 for two equal infinities, so that both get half of the gradient."""
     return where((a == b) & isinf(a), zero_of(a.dtype), a - b)
 
 
 logaddexp = binary("logaddexp",
     partials=lambda y, a, b: (lambda: sigmoid(_distance(a, b)), lambda: sigmoid(_distance(b, a))),
-    # inf - inf is nan, so equal numbers are a case of their own, as in NumPy.
+    # inf - inf is nan, so equal numbers are handled separately, as in NumPy.
     lower=lambda k, a, b: k.select(a == b, a + math.log(2.0), k.maximum(a, b) + k.log1p(k.exp(-abs(a - b)))),
     traits=("commutative",),
     doc="""log(exp(x1) + exp(x2)) without overflow.   f[...], f[...]  →  f[...]     integers and bool give float64
@@ -274,8 +274,8 @@ def round_(x, decimals=0):
     """x rounded to a number of decimals, halves to even.   T[...]  →  T[...]     no gradient flows
 
     As in NumPy, decimals are reached by scaling, so the last digit of the result may differ from what exact
-    decimal rounding gives.  Integers are rounded only by negative `decimals`.
-    Raises TypeError for `decimals` that are no integer, DTypeError for complex x: round its parts.
+    decimal rounding gives.  Integers change only for negative `decimals`.
+    Raises TypeError if `decimals` is not an integer, DTypeError for complex x: round its parts.
 
     >>> ad.round([0.5, 1.5, 2.345])
     f64[3] [0. 2. 2.]

@@ -1,6 +1,6 @@
-"""Functions of elements that many programs never use: roots and powers, degrees, sinc, and activation functions.
+"""Elementwise functions that many programs never use: roots and powers, degrees, sinc, and activation functions.
 
-Operations are written once, as programs for elements; the rest is made of other operations, so it fuses.
+Operations are written once, as element programs; the other functions record several operations, which fuse.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _sinc(k, x):
 
 
 def _sinc_slope(x: Tensor) -> Tensor:
-    """(cos πx - sinc x) / x; by its series near 0, where that is a difference of equals."""
+    """(cos πx - sinc x) / x; near 0, where the difference cancels, its series."""
     is_near = abs_(x) < 0.02
     far = where(is_near, 1.0, x)
     angle = far * math.pi
@@ -41,7 +41,7 @@ def _sinc_slope(x: Tensor) -> Tensor:
 
 exp2: Function = unary(
     "exp2",
-    # Of x - 1: the slope is the smaller one, so it is a number where 2 to the x is none.
+    # The slope is less than 2 to the x, so it may be finite where that overflows: it is computed from 2 to the x - 1.
     slope=lambda y, x: exp2(x - 1.0) * (2 * math.log(2)),
     doc="2 to the x.   f[...]  →  f[...]     integers and bool give float64",
     example=">>> ad.exp2([3, -1])\nf64[2] [8.  0.5]",
@@ -70,7 +70,7 @@ rad2deg = degrees = composed("rad2deg", lambda x: multiply(x, 180 / math.pi),
 def nan_to_num(x, *, nan=0.0, posinf=None, neginf=None):
     """x with `nan`, `posinf` and `neginf` for nan and infinities; None: the largest numbers.   T[...]  →  T[...]
 
-    Of complex numbers both parts are.  What is replaced gets a gradient of exactly 0.
+    Both parts of complex numbers are replaced.  A replaced element gets a gradient of exactly 0.
 
     >>> ad.nan_to_num([ad.nan, ad.inf, 1.0], posinf=9.0)
     f64[3] [0. 9. 1.]
@@ -106,8 +106,8 @@ def gelu(x, approximate=False):
     f64[1] [0.84119199]
     """
     if approximate:
-        # (1 + tanh(u)) / 2 is sigmoid(2 u), which has all its digits where it is small.  The cube is a square times x:
-        # the derivative is a sum of three terms, and not of five.
+        # (1 + tanh(u)) / 2 is sigmoid(2 u), which has all its digits where it is small.  With the cube as x times a
+        # square the derivative is a sum of three terms, not of five.
         slope = 2 * math.sqrt(2 / math.pi)
         return x * sigmoid(x * (slope + 0.044715 * slope * power_to(x, 2)))
     return weighted(x)
@@ -153,15 +153,15 @@ relu6 = composed("relu6", lambda x: clip(x, 0, 6),
 
 
 def _tanh_softplus(k, x):
-    # (p² - 1) / (p² + 1) for p = 1 + e^x: where that is 1, e^x is cut off, so that nothing overflows.
+    # (p² - 1) / (p² + 1) for p = 1 + e^x.  Above 20 the quotient is 1 and x is cut off, so that nothing overflows.
     power = k.exp(k.select(x > 20.0, 20.0, x))
     less = power * power + (power + power)
     return less / (less + 2.0)
 
 
 def _tanh_softplus_slope(k, x, y):
-    # 4 p e / (p² + 1)² for e = exp(x) and p = 1 + e, where x is above 0 in powers of exp(-x).
-    # The 4 is there from the start: at the end it would multiply what a tiny share is rounded by.
+    # 4 p e / (p² + 1)² for e = exp(x) and p = 1 + e; for x above 0 in powers of exp(-x).
+    # The factor 4 comes first: at the end it would multiply the rounding error of a tiny quotient as well.
     small = k.exp(-abs(x))
     p, q = 1.0 + small, k.select(x > 0.0, small, 1.0)
     length = p * p + q * q

@@ -1,14 +1,14 @@
-"""Extremes: max, min, their places, and running ones.
+"""Extremes: max, min, argmax, argmin, and running extremes.
 
-An extreme that was stored, and elements that other machine code computes again, may differ in the last bit: compared
-with each other, no element would be the extreme.  So which elements attain it is decided by one operation, of the
-elements alone: both sides of its comparison come from one program.  It is `heavy`: what a later program reads of it is
-stored, not decided again.
+A stored extreme, and elements that other machine code computes again, may differ in the last bit; compared with each
+other, no element would equal the extreme.  So one operation, which reads the elements alone, decides which of them
+attain the extreme: both sides of its comparison come from one program.  This operation is `heavy`: later programs read
+its stored result and do not repeat the decision.
 
     max_winners    of x [1, 3, 3]     [F, T, T]          cummax_runs    of x [1, 3, 2, 3, 4]     [1, 3, 2, 1, 1]
 
-A running maximum has plateaus.  As of `max`, elements that attain it together share its derivative evenly: at each
-place those of its plateau up to there.
+A running maximum has plateaus.  As for `max`, elements that attain it together share its derivative evenly: at each
+place these are the elements of the plateau up to that place.
 
     x      1  3  2  3  4        attained  1  1  0  1  1
     y      1  3  3  3  4        count     1  1  1  2  1        of a plateau so far
@@ -54,7 +54,7 @@ def _is_extreme(name: str, x: Node, axes: Ints) -> Node:
 def _decision(
     name: str, reference: Callable[..., Any], infer: Callable[..., Aval], written: Callable[..., Node]
 ) -> OwnPrimitive:
-    """An operation of one tensor with the parameter `axis`; the compiler is given the nodes that `written` makes."""
+    """An operation on one tensor with the parameter `axis`; `written` makes the nodes that the compiler gets for it."""
     return primitive(
         name, reference, infer=infer, params=("axis",), heavy=True, discrete=True,
         written=lambda operands, params, aval: written(operands[0], *params, aval),
@@ -62,11 +62,11 @@ def _decision(
 
 
 def winners(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
-    """The elements that attain an extreme; where it is nan, the elements that are nan.
+    """The operation that finds the elements that attain an extreme; if that is nan, the elements that are nan.
 
     x: T[..., n, ...]  →  bool[..., n, ...]
 
-    name    of the extreme, an operation; complex numbers are ordered by real parts, equal ones by imaginary parts
+    name    the operation of the extreme; complex numbers are ordered by real parts, equal ones by imaginary parts
     """
 
     def values(x: np.ndarray, *, axis: Ints) -> np.ndarray:
@@ -87,11 +87,11 @@ def winners(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
 
 
 def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
-    """The plateaus of a running extreme: 1 for an element that attains it, and 2 where the plateau goes on behind it.
+    """The operation that finds the plateaus of a running extreme: a sum of two marks for each element.
 
-    x: f[..., n, ...]  →  f[..., n, ...]
+    x: f[..., n, ...]  →  f[..., n, ...]     1 if the element attains the extreme, plus 2 if the next has the same one
 
-    name    of the running extreme, an operation
+    name    the operation of the running extreme
     """
 
     def values(x: np.ndarray, *, axis: int) -> np.ndarray:
@@ -130,18 +130,18 @@ _winners = {"max": winners("max", np.max), "min": winners("min", np.min)}
 
 
 def _extreme_of_complex(operation: OwnPrimitive, x: Tensor, axes: Ints) -> Tensor:
-    """The extreme complex numbers: parts of those that attain it; these move it, evenly."""
+    """The extreme complex number, without a gradient, plus terms of value 0 that give its gradient to the winners."""
     still = record(DETACH, (x,))
     wins = record(_winners[operation.name], (still,), (axes,))
     beyond = -math.inf if operation is _max else math.inf
     best, second = (record(operation, (where(wins, p(still), beyond),), (axes,)) for p in (real_part, imaginary_part))
     value = cast_to(best, x.dtype) + record(imaginary, (second,))
-    moved = where(wins & isfinite(still), x - still, zero_of(x.dtype))  # by nothing
+    moved = where(wins & isfinite(still), x - still, zero_of(x.dtype))  # 0, with the derivative of x
     return value + summed(moved, axes) / summed(cast_to(wins, x.dtype), axes)
 
 
 def _public_extreme(operation: OwnPrimitive, word: str, of_bool: OwnPrimitive, example: str) -> Any:
-    """The function of extreme elements; those of bool are what `any` and `all` say."""
+    """Declare max or min; `of_bool`: the operation in its place for bool, that of `any` or `all`."""
     check = reduced_aval(operation.name, "bc", empty=False)  # an empty axis has no extreme
 
     def extreme(x, axis=None, *, keepdims=False):
@@ -172,20 +172,20 @@ min_ = _public_extreme(_min, "smallest", all_.primitive,
 
 
 def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
-    """Powers of two by which numbers of this size are scaled so that squares stay in the range, and by which back.
+    """A factor and its inverse, powers of two: numbers up to the size `top` times the factor have safe squares.
 
-    Neither squares nor what is divided by a norm, its derivative, leave it: 2 step - far is less than it.
+    The squares, and the quotients by a norm in its derivatives, stay in the range: 2 step - far is less than its end.
     """
     far, step = (48, 80) if top.dtype == np.float32 else (400, 600)
     one, large, small, most, least = (constant(2.0**n, top.dtype) for n in (0, step, -step, far, -far))
-    # A zero stays as it is: the square of its scale, a second derivative, would leave the range.
+    # Zero is not scaled: second derivatives have the square of the factor, which would overflow.
     is_large, is_small = top > most, (top < least) & (top != zero_of(top.dtype))
     scale, back = (where(is_large, a, where(is_small, b, one)) for a, b in ((small, large), (large, small)))
     return scale, back
 
 
 def _place(name: str, word: str, reference: Callable[..., Any], extreme: str, example: str) -> Any:
-    """The function of the places of an extreme."""
+    """Declare argmax or argmin; `extreme`: the name of the operation whose winners are found."""
 
     def over_axes(x: np.ndarray, *, axis: Ints) -> np.ndarray:
         rest = [i for i in range(x.ndim) if i not in axis]
@@ -219,7 +219,7 @@ argmin = _place("argmin", "smallest", np.argmin, "min",
 
 
 def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -> Any:
-    """The function of running extremes."""
+    """Declare cummax or cummin."""
     plateaus = runs(name, numpy)
 
     def vjp(y_bar, y, x, *, axis, masked):
@@ -229,8 +229,8 @@ def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -
         goes_on = cast_to(found >= 2.0, x.dtype)
         attained = found - goes_on * 2.0
         n = x.shape[axis]
-        follows = joined((part(goes_on, axis, n - 1, n), part(goes_on, axis, 0, n - 1)), axis)  # the last is 0
-        so_far = recurrence(attained, follows, axis, reverse=False)  # from the beginning of its plateau to each
+        follows = joined((part(goes_on, axis, n - 1, n), part(goes_on, axis, 0, n - 1)), axis)  # the first is 0
+        so_far = recurrence(attained, follows, axis, reverse=False)  # the number of winners of the plateau so far
         share = 1.0 / maximum(so_far, 1.0)
         return (mul0(attained, recurrence(times(y_bar, share, masked), goes_on, axis)),)
 

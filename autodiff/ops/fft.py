@@ -7,11 +7,11 @@
     along several    fft2, ifft2, rfft2, irfft2, fftn, ifftn, rfftn, irfftn
     helpers          fftfreq, rfftfreq, fftshift, ifftshift
 
-They record three operations: of complex numbers either way, of real ones, back to real ones.  Each is the transpose of
-another: the first of itself in the other direction; the second and third of each other, but that a number for two
-frequencies of opposite sign counts twice.  Nothing is divided by anything there.  float32 stays float32.  Machine code
-computes those of rows whose extents have small factors (`codegen.runtime.fourier`), NumPy all others, and what is not
-finite.
+They record three operations: complex transforms in both directions, real numbers to half a spectrum, and back.  The
+transpose of a complex transform is the one in the other direction; the other two are transposes of each other, except
+that a number that stands for two frequencies of opposite sign counts twice.  The operations do not normalise.  float32
+stays float32.  Machine code transforms rows whose extents have small factors (`codegen.runtime.fourier`), and NumPy all
+other rows, and those with values that are not finite.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _fft_reference(x: np.ndarray, *, axis: int, inverse: bool) -> np.ndarray:
 
 
 def _weighted(y: Tensor, axis: int, n: int, factor: float) -> Tensor:
-    """Half a spectrum of n real numbers, those for two frequencies times a factor."""
+    """Half the spectrum of n real numbers, with the numbers that stand for two frequencies times `factor`."""
     k = iota(with_extent((1,) * y.ndim, axis, y.shape[axis]), axis)
     is_one = (k == 0) | (k * 2 == n)
     return y * cast_to(where(is_one, 1.0, factor), y.dtype)
@@ -76,7 +76,7 @@ _of_real: OwnPrimitive = linear(
     ),
     lower=Fourier("half"),
 )
-#: Of a spectrum of n // 2 + 1 numbers.
+#: The n real numbers that have a half spectrum of n // 2 + 1 numbers.
 _to_real: OwnPrimitive = linear(
     "irfft",
     lambda x, *, axis, n: np.fft.irfft(x, n, axis, norm="forward").astype(x.real.dtype, copy=False),
@@ -87,7 +87,7 @@ _to_real: OwnPrimitive = linear(
 
 
 def _taken(name: str, x: Tensor, to_complex: bool) -> Tensor:
-    """An argument as floats, or as complex numbers."""
+    """An argument in a float dtype, or with `to_complex` in a complex one.  Raises DTypeError."""
     if x.dtype.kind in "ib":
         x = cast_to(x, F64)
     expect(f"fft.{name}", (x.aval,), "fc" if to_complex else "f")
@@ -95,7 +95,7 @@ def _taken(name: str, x: Tensor, to_complex: bool) -> Tensor:
 
 
 def _resized(x: Tensor, axis: int, n: int) -> Tensor:
-    """x cut off, or with zeros behind it, so that there are n elements along an axis."""
+    """x with n elements along an axis: cut off, or with zeros appended."""
     have = x.shape[axis]
     if have >= n:
         return part(x, axis, 0, n)
@@ -103,7 +103,7 @@ def _resized(x: Tensor, axis: int, n: int) -> Tensor:
 
 
 def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Tensor:
-    """A transform divided as `norm` says: "backward" (None) the inverse, "forward" the other, "ortho" both."""
+    """A transform normalised: "backward" (None) divides inverses by n, "forward" the others, "ortho" both by √n."""
     if norm not in (None, "backward", "forward", "ortho"):
         raise DispatchError(located(f"fft.{name}: norm is 'backward', 'forward' or 'ortho', not {norm!r}"))
     if norm == "ortho":
@@ -112,9 +112,9 @@ def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Te
 
 
 def _single(name: str, told: str, operation: OwnPrimitive, is_known: bool, raises: str, example: str) -> Any:
-    """A transform along one axis by its name: an inverse begins with i; an h is of, or gives, the conjugate spectrum.
+    """Declare a transform along one axis.  Names of inverses begin with i; hfft and ihfft conjugate the spectrum.
 
-    is_known   the operation is the function's own: users find it as `f.primitive`
+    is_known   True if users find the operation as the function's `primitive`
     """
     inverse = name.startswith("i")
 
@@ -189,9 +189,9 @@ ihfft = _single(
 
 
 def _on_axes(name: str, x: Any, s: Any, axes: Any, to_complex: bool) -> tuple[Tensor, list[tuple[int | None, int]]]:
-    """An argument as it is transformed, and (how many elements, along which axis) as NumPy reads them.
+    """The argument as a tensor to transform, and pairs (number of elements, axis), read as by NumPy.
 
-    Of `s` alone, the last axes.
+    `s` without `axes` is for the last axes.
     """
     x = as_tensor(x, f"fft.{name}", "x")
     if axes is None:
@@ -204,8 +204,8 @@ def _on_axes(name: str, x: Any, s: Any, axes: Any, to_complex: bool) -> tuple[Te
 
 
 def _several(name: str, told: str, example: str) -> Any:
-    """A transform along several axes by its name: along two if it ends so, an inverse if it begins with i; of one with
-    an r, along the last axis by its half."""
+    """Declare a transform along several axes.  A name with a final 2 is for the last two axes, with an initial i an
+    inverse, with an r a transform by half a spectrum along the last axis."""
     one = ifft if name.startswith("i") else fft
     half, named = {"rfft": rfft, "irfft": irfft}.get(name[:-1]), (-2, -1) if name.endswith("2") else None
 
@@ -272,7 +272,7 @@ def _frequencies(of: Any, shape: str, numpy: Callable[..., np.ndarray], example:
 
     def body(n, d=1.0):
         count = extent_of(f"fft.{name}", n)
-        Aval((count,), np.float64)  # raises for one that is too large
+        Aval((count,), np.float64)  # raises for a count that is too large
         return as_tensor(built(f"fft.{name}", count, lambda: numpy(count, d)))
 
     return public(name=name, doc=documented(

@@ -1,8 +1,8 @@
-"""The parts of floats, and functions of two of them that look at sign, remainder or nan.
+"""Parts of floats, and functions that depend on their sign, remainder or nan.
 
     copysign signbit nextafter     sign and neighbours        frexp ldexp modf     parts of a number
-    fmod divmod float_power fabs   C's arithmetic             fmax fmin            extremes that leave nan out
-    angle isposinf isneginf isreal iscomplex                  of complex numbers, and tests
+    fmod divmod float_power fabs   C's arithmetic             fmax fmin            extremes that ignore nan
+    angle isposinf isneginf isreal iscomplex                  angles of complex numbers, and tests
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ signbit = unary("signbit", result="bool",
 
 
 def _nextafter(k, x, y):
-    """Floats of one sign are in the order of their bits: the next one away from 0 has one more."""
+    """The next float after x towards y.  Away from 0 it has the bits of x, read as an integer, plus 1."""
     bits = k.bits(x)
     moved = k.from_bits(k.select((y > x) == (x > 0.0), bits + 1, bits - 1))
     moved = k.select(x == 0.0, k.copysign(k.from_bits(k.constant(1, like=bits)), y), moved)
@@ -49,15 +49,15 @@ nextafter = binary("nextafter", partials=lambda y, a, b: (1, None), lower=_nexta
     example=">>> ad.nextafter(1.0, 2.0) - 1.0\nf64[] 2.220446049250313e-16")
 
 
-#: Of a float's bits: how many are the fraction's, the exponent that means 1, all of the exponent's; a power of two that
-#: makes every subnormal number a normal one.
+#: The layout of a float: the number of bits of its fraction, the bias of its exponent, the largest biased exponent (all
+#: bits set); and an exponent of two by which every subnormal number becomes a normal one.
 _LAYOUT = {"f64": (52, 1023, 0x7FF, 54), "f32": (23, 127, 0xFF, 25)}
 
 
 def _scaled(k: Any, x: Any) -> tuple[Any, Any, Any, Any]:
-    """The parts of x: its bits, its exponent as it stands in them, and True if it is 0, infinite or nan.
+    """(bits, power, biased exponent, True for a special x: 0, infinite or nan).
 
-    A subnormal x is taken times a power of two, the second of the four.
+    A subnormal x is multiplied by 2**power first; for any other x power is 0.
     """
     fraction, _, most, power = _LAYOUT[k.dtype(x)]
     is_small = abs(x) < float(np.finfo(np.float64 if fraction == 52 else np.float32).tiny)
@@ -92,7 +92,7 @@ _mantissa_of = unary("frexp_mantissa", lambda x: np.frexp(x)[0],
 def frexp(x) -> tuple[Tensor, Tensor]:
     """(mantissa, exponent) with x = mantissa · 2**exponent and 1/2 <= |mantissa| < 1.   f[...]  →  f[...], i32[...]
 
-    Zero, infinities and nan are their own mantissas, with exponent 0.  Of the exponent no gradient flows.
+    Zero, infinities and nan are their own mantissas, with exponent 0.  No gradient flows through the exponent.
 
     >>> ad.frexp(6.0)
     (f64[] 0.75, i32[] 3)
@@ -101,10 +101,10 @@ def frexp(x) -> tuple[Tensor, Tensor]:
 
 
 def _times_power(k, x, n):
-    """x 2ⁿ for a whole n, by factors that are normal floats.
+    """x 2ⁿ for a whole n, by three factors that are normal floats.
 
-    A step down that is not the last leaves room for all digits: what is lost at the small end is rounded once, or is
-    next to nothing.
+    A step down before the last one leaves room for all digits: so a subnormal result is rounded once, and only a
+    result that is next to zero loses digits before.
     """
     fraction, bias, _, _ = _LAYOUT[k.dtype(x)]
     least, most = float(1 - bias), float(bias)
@@ -115,7 +115,7 @@ def _times_power(k, x, n):
 
 
 def _power_of_two(k, n):
-    """2ⁿ for a whole n whose power is a normal float."""
+    """2ⁿ for a whole n, where 2ⁿ is a normal float."""
     fraction, bias, _, _ = _LAYOUT[k.dtype(n)]
     whole = k.cast(n, "i64" if fraction == 52 else "i32")
     return k.from_bits(k.shift_left(whole + bias, fraction))
@@ -149,13 +149,13 @@ def ldexp(x1, x2):
 def modf(x) -> tuple[Tensor, Tensor]:
     """The fractional and the integer part of x, both with its sign.   f[...]  →  f[...], f[...]
 
-    Of the whole part no gradient flows.
+    No gradient flows through the integer part.
 
     >>> ad.modf(-2.5)
     (f64[] -0.5, f64[] -2.0)
     """
     whole = trunc(x)
-    # A difference of equals is 0.0: -0.0 is one that was turned round.
+    # A difference of equals is 0.0; the negative of one, for a negative x, is -0.0.
     below = -(-x - -whole)
     fraction = where(isinf(x), copysign(zero_of(x.dtype), x), where(signbit(x), below, x - whole))
     return fraction, whole
@@ -171,7 +171,7 @@ fmod: Function = binary("fmod", accepts="fi", partials=lambda y, a, b: (1, lambd
 
 @public()
 def divmod(x1, x2) -> tuple[Tensor, Tensor]:
-    """(x1 // x2, x1 % x2), as Python's.   T[...], T[...]  →  T[...], T[...]     no gradient flows to the quotient
+    """(x1 // x2, x1 % x2), as in Python.   T[...], T[...]  →  T[...], T[...]     no gradient through the quotient
 
     >>> ad.divmod(-7, 3)
     (i64[] -3, i64[] 2)
@@ -181,7 +181,7 @@ def divmod(x1, x2) -> tuple[Tensor, Tensor]:
 
 @public(takes="T", operands=2)
 def float_power(x1, x2):
-    """x1 to the power x2 in float64 or complex128, also of integers to negative ones.   T[...], T[...]  →  f64[...]
+    """x1 to the power x2 in float64 or complex128, so 2 to the -1 is 0.5.   T[...], T[...]  →  f64[...]
 
     >>> ad.float_power(2, -1)
     f64[] 0.5
@@ -194,12 +194,12 @@ fabs = composed("fabs", lambda x: abs_(x),
     "|x| as a float, of integers too.   f[...]  →  f[...]     the derivative at 0 is 0",
     ">>> ad.fabs(-2)\nf64[] 2.0", takes="f")
 
-#: As NumPy has it: `trunc` by another name.
+#: Another name of `trunc`, as in NumPy.
 fix = trunc
 
 
 def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Any:
-    """An extreme of two; `shown`: what its example prints."""
+    """Declare fmax or fmin; `shown`: the output of its example."""
     doc = f"""The {word} of two elements; where one is nan, the other.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient, and beside nan the number gets all of it.
@@ -223,7 +223,7 @@ fmin = _without_nan("fmin", "smaller", minimum, "[0.5 0.5]")
 def angle(z, deg=False):
     """The angle of complex numbers in (-π, π], or with `deg` in degrees; π of negative real ones.   T[...]  →  f[...]
 
-    The gradient at 0 is nan, as that of `arctan2`; of real numbers none flows.
+    The gradient at 0 is nan, as for `arctan2`; real numbers get none.
 
     >>> ad.angle([1j, -1.0], deg=True)
     f64[2] [ 90. 180.]
@@ -236,7 +236,7 @@ def angle(z, deg=False):
 
 
 def _infinite(name: str, sign: str, shown: str) -> Any:
-    """A test for one infinity; `shown`: what its example prints."""
+    """Declare the test for one infinity; `shown`: the output of its example."""
 
     def body(x):
         return isinf(x) & (signbit(x) if sign == "-" else ~signbit(x))

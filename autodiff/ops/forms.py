@@ -1,14 +1,14 @@
-"""NumPy's call forms: its names of parameters beside ours, and parameters that methods need not know of.
+"""NumPy's call forms: its parameter names beside ours, and its further parameters, which methods need not have.
 
-A call that binds to a function's declaration never comes here.  Any other is read as NumPy reads it, and called again:
+A call that binds to a function's declaration never comes here.  Any other is read as NumPy reads it, and then repeated:
 
     ad.sum(a=t, axis=0, out=None, initial=1.0)
-        a         NumPy's name of what stands in the place of x       x=t
-        initial   a further parameter, which `@further(sum_)` says in terms of the declared call
-        out       None makes no difference to a tensor: left out; an array is refused, and the error says why
+        a         NumPy's name of the parameter at the place of x     x=t
+        initial   a further parameter, which the body of `@further(sum_)` implements by the declared call
+        out       None makes no difference to a tensor, and is left out; an array is refused with a reason
 
-Names and places are those of the installed NumPy; so `np.sum(t, ...)` and `t.sum(...)` take the same.  Methods of users
-are for the declared parameters alone: a further one is made of calls that dispatch.
+Names and places are those of the installed NumPy; so `np.sum(t, ...)` and `t.sum(...)` take the same arguments.  Users'
+methods have the declared parameters only; bodies with further parameters make calls that dispatch to them.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _NOT_GIVEN = np._NoValue
 _ANY: Any = object()
 _NEVER: Any = ((), "it has no counterpart here")
 
-#: Parameters of NumPy's that no function of ours has: the values that make no difference to a tensor, and why others
-#: are refused.
+#: NumPy's parameters that a function here may lack: the values that make no difference to a tensor, which are accepted,
+#: and the reason why any other value is refused.
 WITHOUT_EFFECT: dict[str, tuple[Any, str]] = {
     "assume_unique": (_ANY, "it only says what makes NumPy faster"),
     "axis": ((), "its operands have several axes: axes= names those of each"),
@@ -53,26 +53,26 @@ WITHOUT_EFFECT: dict[str, tuple[Any, str]] = {
     "where": ((True,), "without out= what it leaves out has no value: write ad.where(mask, result, other)"),
 }
 
-#: Functions of which `order` names fields to sort by.
+#: Functions whose `order` in NumPy names fields to sort by, not a layout.
 _SORTING = ("argsort", "sort")
 _OTHERWISE_CALLED = {"a_min": "min", "a_max": "max"}
 
 
 class Refusal(NamedTuple):
-    """A parameter of NumPy's that a call gives and a function does not take, and why."""
+    """A parameter of NumPy's that a call gives and the function does not take, with the reason."""
 
     name: str
     why: str
 
 
 class _Likeness(NamedTuple):
-    """NumPy's parameters beside ours.
+    """The parameters of NumPy's function beside those of ours.
 
-    names     ours, by all their names
-    places    NumPy's that may be given by position
-    alike     how many first ones are the same in both
-    rest      NumPy's, with their defaults
-    is_open   whether NumPy's function takes others, or does not tell
+    names     our name of each parameter, by all names that are accepted for it
+    places    NumPy's names of parameters that may be given by position, in order
+    alike     the number of first parameters that are the same in both
+    rest      all NumPy's names, with their defaults
+    is_open   True if NumPy's function takes any keyword, or its parameters are unknown
     """
 
     names: dict[str, str]
@@ -83,11 +83,11 @@ class _Likeness(NamedTuple):
 
 
 class NumpyForm:
-    """NumPy's way to call a function of ours.
+    """NumPy's way to call a function of this library.
 
     theirs       NumPy's function; None: there is none
-    further      what has further parameters: takes all that the function takes, by the same names
-    takes_dtype  whether it takes `dtype` and `casting`: the dtype that it computes in
+    further      the body with further parameters (`@further`); None: there is none, or it is not imported yet
+    takes_dtype  True if the function takes `dtype` and `casting`: the dtype to compute in
     """
 
     def __init__(self, function: Function) -> None:
@@ -98,13 +98,13 @@ class NumpyForm:
 
     @cached_property
     def body(self) -> Callable | None:
-        """The function that has further parameters; its module is imported with the first call that uses one."""
+        """The body with further parameters, or None; this imports the module of these bodies."""
         imported(f"{__package__}.numpy_parameters")
         return self.further
 
     @property
     def names(self) -> dict[str, str]:
-        """Our name of each parameter, by all names that are taken for it."""
+        """Our name of each parameter, by all names that are accepted for it."""
         return self._likeness.names
 
     @property
@@ -120,7 +120,7 @@ class NumpyForm:
         return declared.replace(parameters=[*declared.parameters.values(), *more])
 
     def __call__(self, args: tuple, keywords: dict[str, Any]) -> Any:
-        """A call that does not bind to the declaration.  Raises DispatchError for what nothing takes."""
+        """Make a call that does not bind to the declaration.  Raises DispatchError for arguments that nothing takes."""
         told = self.read(args, keywords)
         if isinstance(told, Refusal):
             raise _refused(self.function.__name__, told)
@@ -136,7 +136,7 @@ class NumpyForm:
         return computed_in(dtype, casting, self.function, args, keywords)
 
     def declared(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        """Of a call's arguments those that dispatch, or that methods take by name."""
+        """The arguments of a call that are declared: those that dispatch, and those that methods take by name."""
         told = self.read(args, keywords)
         if isinstance(told, Refusal):
             return args, keywords
@@ -144,7 +144,7 @@ class NumpyForm:
         return told[0], {name: x for name, x in told[1].items() if name in known}
 
     def read(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | Refusal:
-        """A call's arguments by our names.  Raises DispatchError for an unknown name, or one given twice."""
+        """The arguments of a call by our names.  Raises DispatchError for an unknown name, or one given twice."""
         likeness = self._likeness
         names, places, alike, rest, is_open = likeness
         items = [*zip(places[alike:], args[alike:], strict=False), *keywords.items()]
@@ -172,14 +172,14 @@ class NumpyForm:
         self.function.declaration.refuse(args, ours, [*names, *self._likeness.rest])
 
     def _is_without_effect(self, name: str, value: Any, rest: dict[str, Any]) -> bool:
-        """True for a value of a parameter that makes no difference, such as NumPy's default."""
+        """True if this value of a parameter makes no difference to a tensor, as NumPy's default."""
         if name == "order" and self.function.__name__ in _SORTING:
             return value is None
         return _makes_no_difference(name, value) or _is_like(value, rest.get(name, _ANY))
 
     @cached_property
     def _likeness(self) -> _Likeness:
-        """NumPy's parameters beside ours."""
+        """The parameters of NumPy's function beside those of ours, found once."""
         declaration = self.function.declaration
         fixed = declaration.fixed
         body = inspect.signature(self.body).parameters if self.body is not None else {}
@@ -187,7 +187,7 @@ class NumpyForm:
         names = {name: name for name in (*fixed, *declaration.keywords, *body, *more)}
         try:
             theirs = list(inspect.signature(self.theirs).parameters.values()) if self.theirs is not None else []
-        except ValueError:  # of some functions of older NumPys nobody knows them
+        except ValueError:  # some functions of older NumPy versions have no signature
             theirs = []
         rest = {p.name: p.default for p in theirs}
         if any([p.kind is p.VAR_POSITIONAL for p in (*theirs, *body.values())]) or declaration.variadic is not None:
@@ -219,7 +219,7 @@ def _makes_no_difference(name: str, value: Any) -> bool:
 
 
 def check_without_effect(function: str, **given: Any) -> None:
-    """Raise DispatchError for a parameter of NumPy's that a function takes for its name alone, with another value."""
+    """Raise DispatchError for a parameter of NumPy's, accepted for its name only, whose value makes a difference."""
     for name, value in given.items():
         if not _makes_no_difference(name, value):
             raise _refused(function, Refusal(name, WITHOUT_EFFECT[name][1]))
@@ -237,14 +237,14 @@ _BY_VALUE = frozenset((bool, int, float, str, tuple))
 
 
 def form_of(function: Function) -> NumpyForm:
-    """The form of a function, which it has from now on."""
+    """The form of a function, made and stored on the first call."""
     if function.form is None:
         function.form = NumpyForm(function)
     return function.form
 
 
 def takes_as(function: Function, theirs: Callable) -> None:
-    """Let a function take the names of NumPy's parameters, and the dtype of a universal function."""
+    """Let a function accept the parameter names of a NumPy function, and of a ufunc `dtype` and `casting` too."""
     form = form_of(function)
     form.theirs = form.theirs or theirs
     if isinstance(theirs, np.ufunc) and not form.takes_dtype:
@@ -253,13 +253,13 @@ def takes_as(function: Function, theirs: Callable) -> None:
 
 
 def further(function: Function) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare parameters of a function that its methods do not take, in terms of the declared call.
+    """Declare further parameters of a function, which its methods lack, by a body that makes declared calls.
 
         @further(sum_)
         def _(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=None):
             ...
 
-    The body has all parameters, the declared ones by their names; its signature is what users see.
+    The body has all parameters, the declared ones under their names; users see its signature.
     """
 
     def declare(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -273,9 +273,9 @@ def further(function: Function) -> Callable[[Callable[..., Any]], Callable[..., 
 def computed_in(
     dtype: Any, casting: str, function: Callable, xs: Sequence[Any], keywords: dict[str, Any], name: str = ""
 ) -> Any:
-    """A function of operands that are converted to a dtype first, which its results have then.
+    """A function's result for operands that are converted to `dtype` first; None: not converted.
 
-    Raises DTypeError where the rule `casting` does not let an operand be converted, or a result has another dtype.
+    Raises DTypeError if the rule `casting` forbids the conversion of an operand, or a result has another dtype.
     """
     if dtype is None:
         return function(*xs, **keywords)
@@ -283,7 +283,7 @@ def computed_in(
     wanted = dtype_of(dtype, name)
     check_without_effect(name, casting=casting)
     given = [x if isinstance(x, AbstractTensor) else as_tensor(x, name) for x in xs]
-    is_cast = all([np.can_cast(x.dtype, wanted, casting) for x in given])  # type: ignore[arg-type]  # a string, which NumPy checks
+    is_cast = all([np.can_cast(x.dtype, wanted, casting) for x in given])  # type: ignore[arg-type]  # NumPy checks it
     found = function(*[astype(x, wanted) for x in given] if is_cast else xs, **keywords)
     results = found if isinstance(found, tuple) else (found,)
     if any([y.dtype != wanted for y in results]):
@@ -296,7 +296,7 @@ def computed_in(
 
 
 def cast_by(casting: str, name: str, xs: Sequence[Any], dtype: Any) -> list[Any]:
-    """Arrays in a dtype, None: as they are.  Raises DTypeError for one that the rule `casting` does not convert."""
+    """Arrays in a dtype (None: as they are).  Raises DTypeError if the rule `casting` forbids a conversion."""
     if dtype is None:
         return list(xs)
     wanted = dtype_of(dtype, name)

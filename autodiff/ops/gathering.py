@@ -1,12 +1,12 @@
-"""Reading and writing where arrays of integers say.
+"""Reading and writing elements at the places that arrays of integers name.
 
     take          y[..., j, ...] = x[..., index(j), ...]      one index array for each indexed axis
     scatter_add   zeros, then y[..., index(j), ...] += u[..., j, ...]      the transpose of take
     scatter_set   x, then y[..., index(j), ...] = v[..., j, ...]           the last j wins
 
 All index arrays of a node have one shape; its axes stand together in the result, from `place` on.
-Negative indices count from the end.  What lies outside makes the kernel fail with IndexError when
-it runs; indices whose values are known and few are checked when recorded, at the user's line.
+Negative indices count from the end.  An index outside of its axis makes the kernel raise IndexError when it
+runs; indices that are few and whose values are known are checked when recorded, at the user's line.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def _take_aval(x: Aval, *indices: Aval, axes: Ints, place: int) -> Aval:
 
 
 def _in_front(x: np.ndarray, axes: Ints) -> np.ndarray:
-    """A view of x that has the axes of a place first."""
+    """A view of x with these axes first."""
     return np.moveaxis(x, axes, range(len(axes)))
 
 
 def _at_place(indices: Sequence[np.ndarray], place: int) -> Ints:
-    """The axes of index arrays in the result."""
+    """The axes of the index arrays, as axes of the result."""
     return tuple(range(place, place + indices[0].ndim))
 
 
@@ -89,14 +89,14 @@ def _scatter_set_reference(x: np.ndarray, *inputs: np.ndarray, axes: tuple, plac
 
 
 def within(k, position, extent: int):
-    """A checked position: negative ones count from the end; what is outside fails, and reads the edge."""
+    """A position in an axis: a negative one counts from the end; one outside fails the check, and reads the edge."""
     position = k.select(k.lt(position, k.index(0)), k.add(position, k.index(extent)), position)
     k.check(k.logical_and(k.ge(position, k.index(0)), k.lt(position, k.index(extent))))
     return k.minimum(k.maximum(position, k.index(0)), k.index(max(extent - 1, 0)))
 
 
 def _indexed(k, j, indices, shape, axes, place):
-    """The index, in an array of `shape`, of the element at j of a gathered array."""
+    """The index in an array of `shape` of the element that stands at j in the gathered array."""
     rank = len(indices[0].shape)
     rest = iter((*j[:place], *j[place + rank :]))
     at = {a: i(*j[place : place + rank]) for a, i in zip(axes, indices, strict=True)}
@@ -106,7 +106,7 @@ def _indexed(k, j, indices, shape, axes, place):
 
 
 def _with_numbers(size: int, indices: Sequence[Tensor], mapped: Sequence[bool]) -> tuple[Tensor, ...]:
-    """Index arrays of every example, behind one that says which example each belongs to."""
+    """The index arrays of all examples, behind one that holds the number of each example."""
     indices = with_examples(size, indices, mapped)
     return (iota(indices[0].shape, 0), *indices)
 
@@ -146,7 +146,7 @@ def _scatter_set_batch(op, size, xs, mapped, *, axes, place):
 
 
 def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: int) -> Tensor:
-    """The elements of the values written (of this shape) that are still there at the end."""
+    """True for each value written, of values of this shape, that no later one overwrites."""
     count = int(np.prod(shape))
     number = reshaped(iota((count,), 0), shape)
     kept = record(_scatter_set, (zeros_of(Aval(x.shape, I64)), *indices, number), (axes, place))
@@ -190,7 +190,7 @@ _scatter_add: OwnPrimitive = linear(
     in_args=None,
     batch=_scatter_add_batch,
 )
-#: x with values written at some places: what was overwritten gets a gradient of exactly zero.
+#: x with values written at some places.  An element that is overwritten gets a gradient of exactly zero.
 _scatter_set: OwnPrimitive = linear(
     "scatter_set",
     _scatter_set_reference,
@@ -207,10 +207,10 @@ _scatter_set: OwnPrimitive = linear(
 
 
 def index_tensor(value: Any, name: str, extent: int | None = None) -> Tensor:
-    """Integers to index with, as an i64 tensor.  With `extent`, known ones are checked: IndexError."""
+    """Integers to index with, as an i64 tensor.  Raises IndexError for known ones outside of `extent`, if given."""
     index = as_tensor(value, name, "indices")
     if not index.size and isinstance(value, (list, tuple)):
-        index = cast_to(index, I64)  # an empty list has no dtype of its own
+        index = cast_to(index, I64)  # NumPy makes an array of floats of an empty list
     if index.dtype.kind != "i":
         raise DTypeError(located(
             f"{name}: indices are integers, not {index.aval}", "ad.astype(i, int) cuts fractions off"
@@ -228,7 +228,7 @@ def _broadcast(name: str, indices: Sequence[Tensor]) -> Sequence[Tensor]:
 
 
 def gathered(x: Tensor, indices: Sequence[Tensor], axes: Ints, place: int) -> Tensor:
-    """The elements of x at `indices`, which are broadcast, along `axes`; their axes stand at `place`."""
+    """The elements of x at `indices`, which are broadcast, along `axes`.  The indices' axes come at `place`."""
     return record(_take, (x, *_broadcast("take", indices)), (axes, place))
 
 
@@ -240,7 +240,7 @@ def scattered(indices: Sequence[Tensor], updates: Tensor, shape: Ints, axes: Int
 
 
 def fitted(value: Tensor, shape: Ints) -> Tensor:
-    """The values for x[...], broadcast to its shape; leading extents of 1 beyond it are dropped, as in NumPy."""
+    """Values assigned to x[...], broadcast to its shape; further leading axes of extent 1 are dropped, as in NumPy."""
     extra = value.ndim - len(shape)
     if extra > 0 and value.shape[:extra] == (1,) * extra:
         value = reshaped(value, value.shape[extra:])
@@ -254,14 +254,14 @@ def fitted(value: Tensor, shape: Ints) -> Tensor:
 
 
 def summed_at(shape: Ints, indices: Sequence[Tensor], v: Tensor, axes: Ints, place: int) -> Tensor:
-    """Zeros of `shape` with v, broadcast, added at `indices`.  Raises ShapeError when it does not broadcast."""
+    """Zeros of `shape` with v, broadcast, added at `indices`.  Raises ShapeError when v does not broadcast."""
     indices = _broadcast("add_at", indices)
     v = fitted(v, _gathered_shape(shape, indices[0].shape, axes, place))
     return scattered(indices, v, shape, axes, place)
 
 
 def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: Ints, place: int) -> Tensor:
-    """x with v, broadcast, at `indices`.  Raises ShapeError when v does not broadcast to what is replaced."""
+    """x with v, broadcast, at `indices`.  Raises ShapeError when v does not broadcast to the replaced elements."""
     indices = _broadcast("index_update", indices)
     shape = _gathered_shape(x.shape, indices[0].shape, axes, place)
     v = fitted(v, shape)
@@ -279,10 +279,10 @@ def take(x, indices, axis=None, *, mode="raise"):
 
     x: T[..., n, ...]  indices: i64[k...]  →  T[..., k..., ...]
 
-    mode   "raise": negative numbers count from the end, one outside is an IndexError, at once if the indices are
-           known, else when the value is computed; "wrap": they go round; "clip": what is outside is the first or last
+    mode   "raise": negative indices count from the end, one outside raises IndexError, at once if the indices are
+           known, else when the value is computed; "wrap": modulo n; "clip": below 0 the first, above n - 1 the last
 
-    Raises ValueError for another mode, IndexError for anything out of nothing.
+    Raises ValueError for another mode, IndexError for indices into an empty axis.
 
     >>> ad.take([10, 20, 30], [2, -1, 0])
     i64[3] [30 30 10]
@@ -294,12 +294,12 @@ def take(x, indices, axis=None, *, mode="raise"):
 
 
 def _within(indices: Any, n: int, mode: str) -> Tensor:
-    """Numbers of n elements, by NumPy's modes for those outside."""
+    """Indices into n elements, with those outside treated by one of NumPy's modes."""
     if mode == "raise":
         return index_tensor(indices, "take", n)
     if mode not in ("wrap", "clip"):
         raise ValueError(located(f"take: mode is 'raise', 'wrap' or 'clip', not {mode!r}"))
     index, zero, last = index_tensor(indices, "take"), constant(0, "i64"), constant(max(n - 1, 0), "i64")
     index = index % constant(max(n, 1), "i64") if mode == "wrap" else minimum(maximum(index, zero), last)
-    check_known(index, name="take", extent=n)  # there may be no elements
+    check_known(index, name="take", extent=n)  # for n = 0 any index is outside
     return index

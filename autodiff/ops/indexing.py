@@ -3,13 +3,13 @@
 A key is read in four steps:
 
     x[2, ..., None, rows, 1:5]          x: f64[4,6,7,8]
-    fill    one entry per axis of x     2, all, None, rows, 1:5            `...` stands for what is left
+    fill    one entry per axis of x     2, all, None, rows, 1:5            `...` stands for the other axes
     slice   ints and slices             slice(x; starts 2, 1)              run-time starts, static extents
     shape   new axes in, ints out       reshape
     gather  index arrays                take(x; rows)                      ints join them, as in NumPy
 
-So `X[i:i+B]` is one graph for all i.  A bool mask is turned into the places where it is True: their
-number is a shape, so the mask must have a value.
+So `X[i:i+B]` is one graph for all i.  A bool mask becomes index arrays of the places where it is True: their
+length is part of a shape, so the mask must have a value.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .template import public
 
 _ALL = slice(None)
 
-#: The most elements that are few, of an axis that is long: longer ones are arguments of kernels, not part of them.
+#: The most elements of a short slice, and the extent above which an axis is long: see `_start`.
 _FEW, _LONG = 4, 32
 
 
@@ -45,30 +45,30 @@ class IndexShapeError(ShapeError, IndexError):
 
 
 class _Mask(NamedTuple):
-    """A bool array in a key: stands for the places where it is True.  `given` is what the key has."""
+    """A bool array in a key, which stands for the places where it is True; `given` is the object in the key."""
 
     value: Tensor
     given: Any
 
     @property
     def is_literal(self) -> bool:
-        """True if it is a bool or a list of them: part of the program like any other number."""
+        """True if the mask is a bool or a list of bools: a constant of the program, as numbers are."""
         items = self.given if type(self.given) is list else [self.given]
         return {*map(type, items)} <= {bool, np.bool_}
 
 
 class _Fresh(NamedTuple):
-    """A new axis of extent 1 and where to read along it: what a 0-d mask means."""
+    """The meaning of a 0-d mask in a key: a new axis of extent 1, and the places to read along it."""
 
     places: Tensor
 
 
 class _Selection(NamedTuple):
-    """A key as it selects from an array.
+    """The steps by which a key selects from an array.
 
     starts, axes, steps, extents   the slice to take first; `extents` is its whole shape
-    shape      the slice's shape without the axes of ints and with new ones
-    indices    index arrays, if there are any, for `index_axes` of `shape`; their axes come at `place`
+    shape      the slice's shape without the axes that ints select from, with new axes
+    indices    the index arrays, for the axes `index_axes` of `shape`; their axes come at `place` of the result
     """
 
     starts: tuple[Tensor, ...]
@@ -82,7 +82,7 @@ class _Selection(NamedTuple):
 
 
 def _selection(x: Aval, key: Any) -> _Selection:
-    """The selection of `key` from an array like x.  Raises IndexError or ShapeError where they do not fit."""
+    """The selection of `key` from an array like x.  Raises IndexError or ShapeError if the key does not fit x."""
     entries = _expanded(x, _filled(x, _entries(key)))
     starts: list[Tensor] = []
     axes: list[int] = []
@@ -142,9 +142,9 @@ def _entry(entry: Any) -> Any:
 
 
 def _filled(x: Aval, entries: list) -> list:
-    """The entries with `...`, or the end, filled up by whole slices to one for each axis.
+    """The entries with whole slices in the place of `...`, or at the end, so that each axis has one.
 
-    `...` for no axis at all stays: what it stands between is apart, as in NumPy.
+    A `...` that stands for no axis is kept: it separates index arrays on its two sides, as in NumPy.
     """
     taken = sum(_consumes(e) for e in entries)
     if taken > x.ndim:
@@ -162,9 +162,9 @@ def _consumes(entry: Any) -> int:
 
 
 def _expanded(x: Aval, entries: list) -> list:
-    """The entries with masks as index arrays, one for each of their axes.
+    """The entries with each mask replaced by index arrays, one for each of its axes.
 
-    Beside an index array an int is one as well: all are broadcast, and stand in one place.
+    An int beside an index array becomes one too: all are broadcast together, and their axes stand in one place.
     """
     found: list = []
     axis = 0
@@ -177,7 +177,7 @@ def _expanded(x: Aval, entries: list) -> list:
 
 
 def _places(x: Aval, axis: int, entry: _Mask) -> list:
-    """The places where a mask is True.  Their number is a shape: the mask must have a value."""
+    """Index arrays of the places where a mask is True.  Raises ConcretizationError for a mask without a value."""
     mask = entry.value
     value = value_of(mask.node) if entry.is_literal else known_value(mask, entry.given)
     if value is None:
@@ -215,9 +215,9 @@ def _steps(x: Aval, axis: int, entry: int | slice) -> tuple[int, int, int]:
 
 
 def _start(start: int, step: int, count: int, extent: int) -> Tensor:
-    """A start as an argument of the graph, or a part of it.
+    """A start as a run-time argument; in a `jit` trace a constant, except for short slices at the end of a long axis.
 
-    The last few elements of a long axis begin elsewhere for each extent, while all else of the graph stays as it is.
+    Such a slice starts elsewhere for each extent of the axis, while the rest of the graph does not change.
     """
     is_known = type(start) is not Symbol and type(extent) is not Symbol
     is_last = step < 0 or (is_known and extent > _LONG and count <= _FEW and start >= extent - 2 * _FEW)
@@ -225,7 +225,7 @@ def _start(start: int, step: int, count: int, extent: int) -> Tensor:
 
 
 def _place(entries: list) -> int:
-    """The place of the axes of index arrays: that of the first, or in front if they are apart."""
+    """The place of the index arrays' axes in the result: that of the first array, or 0 if they are not adjacent."""
     numbers = [i for i, e in enumerate(entries) if isinstance(e, (Tensor, _Fresh))]
     if not numbers or numbers[-1] - numbers[0] >= len(numbers):
         return 0
@@ -234,15 +234,15 @@ def _place(entries: list) -> int:
 
 @public()
 def getitem(x, key):
-    """x[key], as NumPy has it; a new value, never a view.
+    """x[key] by NumPy's rules; a new value, never a view.
 
     key   ints and slices (of any step), None, `...`, arrays of integers, bool masks, or a tuple of these
 
-    Starts of slices and ints are run-time arguments: another one is the same graph (in `jit`, which meets
-    one alone, they are part of it).  Negative indices count from the end.  Raises IndexError for an index
-    outside (when the value is computed, if only then the indices are known), ShapeError for too many,
-    ConcretizationError for a mask that depends on what `jit` traces: a constant one is part of the trace.
-    What a mask leaves out gets a gradient of exactly zero, as in `ad.where`.
+    Ints and the starts of slices are run-time arguments, so one graph serves all of them (in a `jit` trace
+    they are constants).  Negative indices count from the end.  Raises IndexError for an index outside of its
+    axis (when the value is computed, if the index is known only then), ShapeError for too many indices,
+    ConcretizationError for a mask that depends on traced arguments: a constant mask is part of the trace.
+    Elements that a mask leaves out get a gradient of exactly zero, as in `ad.where`.
     """
     x = as_tensor(x, "x[...]", "x")
     chosen = _selection(x.aval, key)
@@ -256,7 +256,7 @@ def getitem(x, key):
 
 
 def _behind_masks(x: Tensor, key: Any) -> Tensor:
-    """x where the masks of a key take it, 0 elsewhere: so what they leave out gets a gradient of exactly zero."""
+    """x with 0 where a mask of the key is False, so that these elements get a gradient of exactly zero."""
     axis = 0
     for entry in _filled(x.aval, _entries(key)):
         if isinstance(entry, _Mask) and entry.value.ndim:
@@ -270,11 +270,11 @@ def _behind_masks(x: Tensor, key: Any) -> Tensor:
 def index_update(x, key, value):
     """x with x[key] replaced by `value`, which is broadcast; x itself stays as it was.
 
-    x: T[...]  →  T[...]     `t[key] = value` makes t name this result
+    x: T[...]  →  T[...]     `t[key] = value` gives the handle t this result
 
-    Of index arrays that name an element twice the last one wins.  What is replaced gets a gradient of
-    exactly zero.  Raises ShapeError when the value does not broadcast to x[key], DTypeError when its kind
-    does not fit x, and what `x[key]` raises.
+    If index arrays name an element twice, the last value wins.  A replaced element gets a gradient of
+    exactly zero.  Raises ShapeError when the value does not broadcast to x[key], DTypeError when its dtype
+    cannot be cast to that of x (`same_kind`), and the errors of `x[key]`.
     """
     x = as_tensor(x, "x[...] = value", "x")
     value = _assigned(x, value)
@@ -282,7 +282,7 @@ def index_update(x, key, value):
 
 
 def _is_mask(x: Tensor, key: Any, value: Tensor) -> bool:
-    """True for a key that is one mask, of which all places get one value."""
+    """True for a key that is a single mask whose places all get the same value."""
     is_array = isinstance(key, (AbstractTensor, np.ndarray))
     return is_array and key.dtype == np.bool_ and value.ndim <= x.ndim - key.ndim
 
@@ -304,8 +304,8 @@ def add_at(x, key, value):
 
     x: T[...]  →  T[...]     T a number; any key that `x[key]` takes
 
-    What `x[key] += value` means where index arrays name an element once (twice: as in NumPy, the last one wins
-    there), and `np.add.at(t, key, value)` does to a tensor.  Raises what `t[key] = value` raises.
+    `x[key] += value` has this result if index arrays name no element twice (otherwise, as in NumPy, the last value
+    wins there); `np.add.at(t, key, value)` gives it to a tensor t.  Raises the errors of `t[key] = value`.
 
     >>> ad.add_at(ad.zeros(3), [0, 2, 0], [1.0, 2.0, 3.0])
     f64[3] [4. 0. 2.]
@@ -323,7 +323,7 @@ def add_at(x, key, value):
 
 
 def _assigned(x: Tensor, value: Any) -> Tensor:
-    """The value as a tensor of x's dtype."""
+    """The value as a tensor of x's dtype.  Raises DTypeError if it cannot be cast to that dtype."""
     if type(value) in WEAK and "bifc".index(DEFAULT_DTYPES[type(value)].kind) <= "bifc".index(x.dtype.kind):
         return number_leaf(value, x.dtype)
     value = as_tensor(value, "x[...] = value", "value")
@@ -335,7 +335,7 @@ def _assigned(x: Tensor, value: Any) -> Tensor:
 
 
 def _masked_update(x: Tensor, key: Any, value: Tensor) -> Tensor:
-    """x[mask] = one value for all places: a choice between two, which needs no value of the mask."""
+    """x with one value at all places of a mask, by `where`: it works for a mask without a value too."""
     mask = as_tensor(key)
     if mask.shape != x.shape[: mask.ndim]:
         raise IndexShapeError(located(f"x[...]: the mask {mask.aval} does not fit {x.aval}"))

@@ -1,4 +1,4 @@
-"""Putting arrays together and taking them apart: concatenate, stack, split, pad."""
+"""Joining arrays and taking them apart: concatenate, stack, split."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _concatenate = linear(
 
 
 def joined(xs: Sequence[Tensor], axis: int) -> Tensor:
-    """Tensors of one dtype along an axis; no node for a single one."""
+    """Tensors of one dtype, joined along an axis; a single tensor gets another handle, and no node."""
     return another(xs[0]) if len(xs) == 1 else record(_concatenate, tuple(xs), (axis,))
 
 
@@ -94,22 +94,22 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
 
 
 
-#: Of fewer items the graph is recorded: it is small.
+#: A sequence of fewer items is always recorded: its graph is small.
 _MANY = 8
 
-#: The lengths of the lists of many items that were put together last, and how many they are where lists grow.
+#: The lengths of the last sequences of many items; with so many different ones among them, lengths do not repeat.
 _lengths: deque[int] = deque(maxlen=16)
 _GROWING = 4
 
 
 def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A function of a sequence of arrays, which puts values together at once where sequences are of any length.
+    """Let a function of a sequence of arrays join known values at once if the lengths of sequences do not repeat.
 
         seen.append(ad.tensor(x))
-        ad.stack(seen)                another graph at each length, of as many inputs
+        ad.stack(seen)                recorded, this is another graph at each length, of as many inputs
 
-    Where lengths do not repeat, the items in front that have values, and that no gradient flows to, become one
-    constant: what is recorded has the same nodes at each length, and is another size of a known program (`tape.sizes`).
+    If lengths do not repeat, the leading items that have values and get no gradient become one constant.  Then the
+    recording has the same nodes at each length: it is a known program at another size (`tape.sizes`).
     """
     reference: Callable[..., np.ndarray] = getattr(np, body.__name__)
 
@@ -124,7 +124,7 @@ def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
             if len(values) >= _MANY:
                 try:
                     known = leaf(np.ascontiguousarray(reference(values, axis)))
-                except ValueError:  # they do not fit: the function itself says how
+                except ValueError:  # the shapes differ: the body raises the error that says how
                     return body(arrays, *rest, **keywords)
                 if len(values) == len(arrays):
                     return known
@@ -137,7 +137,7 @@ def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _are_of_any_length(length: int) -> bool:
-    """True if lengths do not repeat; False where what is recorded now is recorded for good."""
+    """True if lengths do not repeat; False in a trace, a rule, or any other recording that is made once and reused."""
     now = state.now
     is_plain = now.start and not (MODE.get().careful or now.literal or now.tracing or now.transforming or now.body)
     if not is_plain or not config.patience:
@@ -147,7 +147,7 @@ def _are_of_any_length(length: int) -> bool:
 
 
 def _values_in_front(arrays: Sequence[Any]) -> list[np.ndarray]:
-    """The values of the items in front that have them and do not track; none where items differ in dtype or rank."""
+    """The values of the leading items that have one and require no grad; none if the items differ in dtype or rank."""
     values: list[np.ndarray] = []
     first = None
     is_in_front = True
@@ -168,7 +168,7 @@ def _values_in_front(arrays: Sequence[Any]) -> list[np.ndarray]:
 @public(ITEMS, _concatenate)
 @_known_at_once
 def concatenate(arrays, axis=0):
-    """Arrays one after the other along an axis; None joins them flattened.
+    """Arrays joined along an axis; axis None joins them flattened.
 
     arrays: T[..., n1, ...], T[..., n2, ...], ...  →  T[..., n1 + n2 + ..., ...]
 
@@ -214,7 +214,7 @@ def stack(arrays, axis=0):
 
 
 def nested(data: list | tuple, what: str) -> Tensor:
-    """The elements of a nesting of lists, which may be tensors, as one tensor."""
+    """Nested lists, whose elements may be tensors, as one tensor; `what` names them in errors."""
     lengths: list[int] = []
     elements: list = [data]
     while any([isinstance(x, (list, tuple)) for x in elements]):
@@ -232,7 +232,7 @@ def nested(data: list | tuple, what: str) -> Tensor:
 
 @public(takes="T")
 def split(x, indices_or_sections, axis=0) -> list[Tensor]:
-    """The parts of x along an axis, in a list: so many equal ones, or those between these indices.
+    """The parts of x along an axis, in a list: a number of equal parts, or the parts between given indices.
 
     x: T[..., n, ...]  →  [T[..., n1, ...], ...]
 

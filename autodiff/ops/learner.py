@@ -1,15 +1,15 @@
-"""Learning from a call that Python recorded, so that machine code records the next like it (`ops.recorder`).
+"""Learners: from a call that Python recorded they make the program by which machine code records the next like it.
 
-Of an operation the call itself shows it (`OneNode`), of other functions of this library their body, which is run once
-more, on examples (`template`).  So it is of `x[key]` and `x[key] = v`, for ints, slices, None, `...` and index arrays:
+If a function records one node, the call itself gives the program (`OneNode`).  Bodies of other functions run once more,
+on examples (`template`): also `x[key]` and `x[key] = v` if the key has ints, slices, None, `...` and index arrays only.
 
     X[i : i + 64]      X: f64[1797,64]     pattern ((64, 1),)     starts [i]
     X[i, ::2]                              pattern ((-1, 0), (32, 2))     starts [i, 0]
     X[..., None]                           pattern ((-3, 0), (-2, 0))     no starts
     X[:, rows]         rows: i64[8]        pattern ((1797, 1), (-4, 0))   no starts, an index array
 
-The pattern decides what is recorded, with the avals of index arrays; these, and the starts, are run-time arguments.
-Machine code reads it (`codegen.runtime.recorder_subscripts`).
+The pattern and the avals of index arrays decide what is recorded; index arrays and starts are run-time arguments.
+Machine code reads the pattern (`codegen.runtime.recorder_subscripts`).  Sites are made in `ops.recorder`.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ from .indexing import getitem, index_update
 from .slicing import kind_of_slice
 from .template import ITEMS, NONE, of_examples
 
-#: The arguments of a site that are operands, the others being static: so many in front, or all; see also `ITEMS`.
+#: `wanted` of a site whose arguments are all operands.  For n > 0 the first n are operands, and the others static.
 ALL = 0
 
 
 class Learner:
-    """The `slow` and `unknown` of a site, with its function, its table and the Python that they call.
+    """The functions `slow` and `unknown` that a site calls when its table has no program for a call.
 
-    attach      records natively where this thread records
-    wanted      which arguments are operands; None: of a power, whose exponent is static if it is a number
-    canonical   what a method's arguments mean to the function
+    attach      makes machine code record for this thread
+    table, run  the programs of the function; the function in Python, which records the call
+    wanted      which arguments are operands; None: those of a power, whose exponent is static if it is a number
+    canonical   canonical(args): the arguments of a method as those of the function
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class Learner:
             table.ask(self.kind)
 
     def kind(self, *outs: Out) -> Kind | None:
-        """The kind of the one node that the body records for tensors of these Outs; None where Python is to record."""
+        """The kind of the one node that the body records for tensors of these Outs; None if Python has to record it."""
         avals = [out.aval for out in outs]
         if any([out.weak or out.aval.dtype is not avals[0].dtype for out in outs]):
             return None
@@ -74,22 +75,22 @@ class Learner:
         try:
             aval = self.directly(*avals)
         except Exception:
-            return None  # Python says what is wrong
-        # Last, since Python asks it again.
+            return None  # Python raises the error, with the user's line
+        # Tested last, as it notes that the keys were met: where it is not reached, `unknown` does so.
         if aval is None or self.is_expected_again(outs):
             return None
         return kind_of(self.function.primitive, (), outs, MODE.get().tracks, aval)
 
     @border
     def slow(self, *args: Any, **keywords: Any) -> Any:
-        """A call in circumstances where nothing is recorded natively, if only at the moment."""
+        """Run a call in Python, in a state in which machine code records nothing, perhaps only for the moment."""
         if not MODE.get().watching:
             self.attach()
         return self.run(*args, **keywords)
 
     @border
     def unknown(self, *args: Any, **keywords: Any) -> Any:
-        """A call with arguments for which nothing is known."""
+        """Run a call in Python for whose arguments the table has no program; learn one if they are met again."""
         ordered = self.canonical(args) if self.canonical else args
         if MODE.get().watching or not self.function.binds(ordered, keywords):
             return self.run(*args, **keywords)
@@ -109,7 +110,7 @@ class Learner:
         return not config.patience or self.table.room.is_left(tuple(keys))
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
-        """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""
+        """The arguments with constant tensors in place of operands that are arrays, as dispatch would make them."""
         function, wanted = self.function, self.wanted
         if wanted == ITEMS:
             items = [_adopted(function, x) for x in args[0]]
@@ -121,7 +122,7 @@ class Learner:
         return fresh, keywords if wanted != ALL else {name: _adopted(function, x) for name, x in keywords.items()}
 
     def learn(self, age: int, keys: Sequence[Any], args: tuple, keywords: dict, y: Tensor) -> None:
-        """Remember what was recorded for these arguments, whose operands have these keys."""
+        """Put the program of a call, whose operands have these keys and whose result is y, into the table."""
         xs, statics = self.parted(args, keywords)
         if len(keys) > MOST_OPERANDS or None in keys or type(y) is not y.node.kind.out.cls:
             return
@@ -135,10 +136,10 @@ class Learner:
         operands = xs if self.wanted != ITEMS else args[:1]
         is_in_order = all([x is given for x, given in zip(operands, full, strict=False)])
         numbers = [x.node.kind for x, key in zip(xs, keys, strict=True) if key in _PYTHON and isinstance(x, Tensor)]
-        if numbers:  # among items, for which leaves were made: their kind is one
+        if numbers:  # numbers among the items, for which `_with_leaves` made leaves of one kind
             named = {**named, "number_kind": numbers[0]}
         if hasattr(serving, "tensors") and (state.now.literal or not all([isinstance(x, Tensor) for x in xs])):
-            return  # in a rule numbers are constants; or there is a number, or an array, in place of a tensor
+            return  # a rule records numbers as constants; or an operand is a number or an array, not a tensor
         program = natively(full, y, named) if natively is not None and is_in_order else None
         if program is not None and program.operands != len(keys):
             program = None
@@ -147,7 +148,7 @@ class Learner:
         self.table.learn(age, keys, MODE.get().tracks, program, statics)
 
     def parted(self, args: tuple, keywords: dict) -> tuple[Sequence[Any], list[tuple[str | None, Any]]]:
-        """The operands of a call, and what is static, as machine code parts them."""
+        """The operands of a call, and (name, value) of its static arguments, separated as machine code does it."""
         wanted = self.wanted
         if wanted is None:
             wanted = 1 if type(args[1]) in (int, float) else 2
@@ -160,7 +161,7 @@ class Learner:
         return operands, [*[(None, a) for a in rest], *keywords.items()]
 
     def stays(self, value: Any) -> bool:
-        """True if a static argument is likely to be met again.  Long ints and strings are known by identity."""
+        """True if a static argument is likely to be met again.  Long ints, and strings not interned, never count."""
         if value is None or type(value) is bool or isinstance(value, (type, np.dtype)):
             return True
         if type(value) is int:
@@ -170,23 +171,23 @@ class Learner:
         return _is_plain(value) and self.statics.is_left(value)
 
 
-#: Classes of static arguments that are compared by value, and hold nothing else.
+#: Classes of static arguments that are compared by value and hold no other objects.
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 
 
 def _is_plain(value: Any) -> bool:
-    """True of a static argument that is compared by value, a tuple of such included."""
+    """True for a static argument that is compared by value, or a tuple of such arguments."""
     if type(value) is tuple:
         return all(map(_is_plain, value))
     return type(value) in _PLAIN or isinstance(value, (type, np.dtype))
 
 
-#: Axes and the like: worth remembering at once.
+#: Axes and similar numbers, which are learnt at the first call.
 _SMALL_INTS = range(-5, 257)
 
 
 def _with_leaves(items: list) -> list:
-    """Items with leaves for the numbers among them, where all the others are tensors of one float dtype."""
+    """The items with leaves in place of numbers, if all other items are tensors of one float dtype."""
     dtypes = {x.dtype if isinstance(x, Tensor) and not x.node.kind.out.weak else None
               for x in items if type(x) not in _PYTHON}
     dtype = dtypes.pop() if len(dtypes) == 1 else None
@@ -200,7 +201,7 @@ def _adopted(function: Function, x: Any) -> Any:
 
 
 def key_of(x: Any) -> Any:
-    """The key of an operand in a table; None for one that is not recorded natively."""
+    """The key of an operand in a table; None for an operand that machine code does not take."""
     if isinstance(x, Tensor):
         out = x.node.kind.out
         return out if type(x) is out.cls else None
@@ -209,16 +210,16 @@ def key_of(x: Any) -> Any:
     return type(x) if type(x) in _NUMBERS else None
 
 
-#: Python's own numbers that can be leaves of a float dtype.
+#: Python's number types whose numbers can become leaves of a float dtype.
 _PYTHON = frozenset((float, int))
 #: Classes of numbers that machine code takes.
 _NUMBERS = frozenset((float, int, np.float64, np.float32))
 
 
 class SubscriptLearner(Learner):
-    """The learner of `x[key]` and of `x[key] = value`, which learns by the pattern of the key.
+    """The learner of `x[key]` and of `x[key] = value`, whose programs are found by the pattern of the key.
 
-    words_of    the pattern of a key, as machine code reads it (`recorder_subscripts.key_words`)
+    words_of    words_of(x, key): the pattern, as machine code reads it (`recorder_subscripts.key_words`)
     """
 
     def __init__(
@@ -231,13 +232,13 @@ class SubscriptLearner(Learner):
             table.ask(self.kind)
 
     def slow(self, x: Any, key: Any, *value: Any) -> Any:
-        """A call in circumstances where nothing is recorded natively; also `del x[key]`."""
+        """Run a call in Python, in a state in which machine code records nothing; refuse `del x[key]`."""
         if self.function is index_update and not value:
-            raise AttributeError("__delitem__")  # as Python says of a class that has none
+            raise AttributeError("__delitem__")  # as Python does for a class without that method
         return super().slow(x, key, *value)
 
     def kind(self, x: Out, key: Any) -> Kind | None:  # type: ignore[override]  # a key is no tensor
-        """The kind of a part of a tensor that slices choose, as `Learner.kind`."""
+        """The kind of the one node of `x[key]` for a key of slices, as by `Learner.kind`."""
         if not self.function.is_served_by_body(x.cls, type(key)):
             return None
         made = kind_of_slice(x, key if type(key) is tuple else (key,), MODE.get().tracks)
@@ -245,24 +246,24 @@ class SubscriptLearner(Learner):
 
     @border
     def unknown(self, x: Tensor, key: Any, *value: Any) -> Any:
-        """A call with a key, or operands, for which nothing is known."""
+        """Run a call in Python for whose key or operands the table has no program; learn one."""
         age, old = self.table.age, handle(x.node) if value else x
         y = self.run(x, key, *value)
         mode = MODE.get()
-        # Under no_grad the part of a result that stays keeps its derivative: Python records that.
+        # Under no_grad the elements that an update keeps also keep their history: only Python records that.
         is_usual = not value or (not mode.careful and (mode.tracks or not old.requires_grad))
         if is_usual and not mode.watching and key_of(old) is not None:
             self.learn_pattern(age, (x if value else y).node.kind, old, key, *value)
         return y
 
     def learn_pattern(self, age: int, made: Kind, x: Tensor, key: Any, *more: Any) -> None:
-        """Remember the recording for a key of this pattern and operands of these kinds, unless a user's method of the
-        function serves them.
+        """Put the program for a key of this pattern and operands of these kinds into the table, unless a user's method
+        serves them.
 
-        made    the kind of what this recording gave: patterns that give others are others
+        made    the kind of the recorded result, by which different patterns differ
         """
         operands = [x, *more, *filter(_is_index, key if type(key) is tuple else (key,))]
-        keys = [key_of(operand) for operand in operands]  # it teaches machine code the kinds of arrays
+        keys = [key_of(operand) for operand in operands]  # `key_of` also tells machine code the kinds of arrays
         if not self.table.room.is_left((*keys, made)):
             return
         outs = [_out_of(x, key) for key in keys]
@@ -290,8 +291,7 @@ class SubscriptLearner(Learner):
 
 
 def _out_of(x: Tensor, key: Any) -> Any:
-    """The Out of the node of an operand with this key in a table, beside x; None for one that is not recorded natively.
-    """
+    """The Out of an operand beside x, by its key in a table; None for one that machine code does not take."""
     if type(key) is type:
         dtype = x.node.kind.out.aval.dtype
         return out_of(Aval((), dtype)) if key in _PYTHON and dtype.kind == "f" else None
@@ -306,7 +306,7 @@ def _is_index(entry: Any) -> bool:
 
 
 def _with_tensors(key: Any, tensors: Sequence[Tensor]) -> Any:
-    """A key with these tensors for its index arrays."""
+    """A key with these tensors in place of its index arrays."""
     if not tensors:
         return key
     left = iter(tensors)

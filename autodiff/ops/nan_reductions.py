@@ -1,8 +1,8 @@
-"""Reductions and running sums of all elements that are not nan, and quantiles, of all elements or of those.
+"""Reductions and running sums of the elements that are not nan; quantiles, with and without nan elements.
 
-Reductions are compositions, so they fuse.  Quantiles are read from `sort`: positions are numbers, also of each row its
-own where nans are left out, and between two elements a quantile is theirs in shares.  So gradients go to those
-elements, and to q.
+The reductions are compositions of other operations, so they fuse.  A quantile is read from the sorted row at a
+position, which differs between rows if nans are left out, and is interpolated between the two elements next to the
+position.  Gradients therefore flow to these two elements, and to q.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _DOC = """{told}, as `{of}` otherwise.
 
 
 def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
-    """A function of the elements that are not nan: nan is taken for a number that makes no difference.
+    """Declare a function of the elements that are not nan.
 
-    of   the function of all elements, which has the same parameters
-    """
+    of     the function of all elements, which has the same parameters
+    fill   the number that replaces nan, neutral for the function: 0 for a sum"""
     name = f"nan{of.__name__}"
     is_place, is_running, is_extreme = of in (argmax, argmin), of in (cumsum, cumprod), of in (max_, min_)
     shapes = "T[..., n, ...]  →  T[..., n, ...]" if is_running else "T[..., n, ...]  →  T[..., ...]"
@@ -63,15 +63,15 @@ def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
         if x.dtype.kind not in "fc":
             return of(x, axis, **keywords)
         is_nan = isnan(x)
-        is_part = x.dtype.kind == "c" and math.isinf(fill)  # parts order complex numbers
+        is_part = x.dtype.kind == "c" and math.isinf(fill)  # complex numbers are ordered by both parts: fill both
         y = of(choose(is_nan, complex(fill, fill) if is_part else fill, x), axis, **keywords)
         return choose(all_(is_nan, axes, **keywords), np.nan, y) if is_extreme else y
 
     signature = of.declaration.signature
-    if of is prod:  # methods of nanprod take no dtype
+    if of is prod:  # the declared parameters of nanprod lack dtype
         signature = signature.replace(parameters=[p for p in signature.parameters.values() if p.name != "dtype"])
     body.__signature__ = signature  # type: ignore[attr-defined]  # the parameters of calls
-    # Dispatch need not pass them on: a call with keywords bound to it is not recorded by machine code.
+    # The body has defaults, so dispatch need not pass them: machine code records no call that has keywords.
     body.__kwdefaults__ = {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
     made: Function = public(1, name=name, doc=documented(example, _DOC.format(
         told=told, of=of.__name__, shapes=shapes, needs=", or nothing along it" if is_place or is_extreme else "",
@@ -106,7 +106,7 @@ nanargmin = _skipping(argmin, "Index of the first smallest element, nan taken fo
 
 @public(1)
 def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
-    """The mean of the elements that are not nan, as `mean` otherwise; nan where all are nan.
+    """The mean of the elements that are not nan, otherwise as `mean`; nan if all are nan.
 
     x: f[..., n, ...]  →  f[..., ...]
 
@@ -138,12 +138,12 @@ nanstd = _spread(std, "The standard deviation of the elements that are not nan, 
 
 
 def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any = None) -> Tensor:
-    """The quantiles that a name says: in percent or in shares, of all elements or of those that are not nan."""
+    """The quantiles for the function `name`: q is in percent or from 0 to 1; nan elements count or are left out."""
     per = 100.0 if name.endswith("percentile") else 1.0
     if method not in _PLACES:
         raise DispatchError(located(f"{name}: method is {', '.join(map(repr, _PLACES))}, not {method!r}"))
     each = q if isinstance(q, list | tuple) else [q]
-    are_numbers = all([isinstance(one, int | float | np.generic) for one in each])  # arrays are not looked at
+    are_numbers = all([isinstance(one, int | float | np.generic) for one in each])  # arrays are not evaluated
     if are_numbers and any([one < 0 or one > per for one in each]):
         raise DispatchError(located(f"{name}: q is from 0 to {per:g}, not {q!r}"))
     shares = as_number(number_leaf(q, F64)) if type(q) in (int, float) else q
@@ -152,7 +152,7 @@ def _found(name: str, x: Any, q: Any, axis: Any, method: str, keepdims: bool, we
 
 @public(ITEMS)
 def _quantiles(arrays: Any, name: str, axis: Any, method: str, keepdims: bool) -> Tensor:
-    """`_found` of elements, shares and perhaps weights."""
+    """`_found` on arrays: the elements, q as a tensor, and perhaps weights."""
     x, q, *weights = arrays
     skips, per = name.startswith("nan"), 100.0 if name.endswith("percentile") else 1.0
     (given,) = common(name, [("q", q)], "f")
@@ -161,7 +161,7 @@ def _quantiles(arrays: Any, name: str, axis: Any, method: str, keepdims: bool) -
     if not x.size:
         raise DispatchError(located(f"{name}: {x.aval} has no elements to choose from"))
     rows = rows_along(x, axes)
-    # The place is a share of thousands of elements: of a float the digits behind the point would be few.
+    # Positions are computed in float64: in float32 a position among thousands of elements has few fractional digits.
     shares = reshaped(cast_to(given, F64), (q.size,))
     shares = shares / per if per != 1.0 else shares
     if not weights:
@@ -177,7 +177,7 @@ def _quantiles(arrays: Any, name: str, axis: Any, method: str, keepdims: bool) -
 
 
 def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Tensor:
-    """For each row and each share what lies there: f[..., n], f[k] -> f[..., k]."""
+    """The quantile of each row at each share (q from 0 to 1): f[..., n], f[k] -> f[..., k]."""
     n, is_nan = rows.shape[-1], isnan(rows)
     shape = (*rows.shape[:-1], shares.shape[0])
     shares = spread_to(shares, shape)
@@ -190,14 +190,14 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     low, high, weight = _PLACES[method](place)
     weight = cast_to(weight, rows.dtype)
     ordered = sort(rows, axis=-1)
-    # Places that are nan may be any.
+    # A position is nan only if its share is: any index will do, since `_or_nan` replaces the result.
     places = [clip(cast_to(choose(isnan(i), 0.0, i), I64), 0, n - 1) for i in (low, high)]
     first, second = [take_along_axis(ordered, place, axis=-1) for place in places]
     return _or_nan(between(first, second, weight), shares, is_nan, skips)
 
 
 def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tensor:
-    """The results found; nan for a share that is, and of rows with nan unless they are skipped."""
+    """The results, replaced by nan for a share that is nan, and for a row with nan unless nans are skipped."""
     is_outside = spread_to(isnan(shares), found.shape)
     if not skips:
         is_outside = is_outside | spread_to(any_(is_nan, axis=-1, keepdims=True), found.shape)
@@ -205,20 +205,20 @@ def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tenso
 
 
 def _at_weights(rows: Tensor, shares: Tensor, w: Tensor, *, skips: bool) -> Tensor:
-    """For each row and each share the first element in order with which the weights come up to it."""
+    """For each row and share the first element, in sorted order, at which the sum of weights reaches the share."""
     is_nan, order = isnan(rows), argsort(rows, axis=-1)
     if skips:
         w = choose(is_nan, 0.0, w)
     sums = cumsum(take_along_axis(w, order, axis=-1), axis=-1)
     parts = sums / sums[..., -1:]
-    parts = choose(parts == 0.0, -1.0, parts)  # of those without weight in front none is chosen
+    parts = choose(parts == 0.0, -1.0, parts)  # leading elements of weight 0 are never chosen, not even by share 0
     is_before = reshaped(parts, (*rows.shape[:-1], 1, rows.shape[-1])) < reshaped(shares, (shares.shape[0], 1))
     place = clip(summed(cast_to(is_before, I64), (rows.ndim,)), 0, rows.shape[-1] - 1)
     found = take_along_axis(take_along_axis(rows, order, axis=-1), place, axis=-1)
     return _or_nan(found, shares, is_nan, skips)
 
 
-#: By method: the elements before and behind a place, and the share of the second.
+#: By method: a function of a position that gives (index before, index behind, weight of the element behind).
 _PLACES = {
     "linear": lambda place: (floor(place), ceil(place), place - floor(place)),
     "lower": lambda place: (floor(place), floor(place), place * 0.0),
@@ -230,7 +230,7 @@ _PLACES = {
 
 
 def _of_shares(name: str, told: str, doc: str, example: str) -> Any:
-    """A function of shares of the way through the elements in order, by its name: see `_found`."""
+    """Declare a quantile function; its name says how to read q and nans: see `_found`."""
 
     def body(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
         return _found(name, x, q, axis, method, keepdims, weights)

@@ -1,7 +1,7 @@
-"""Further parameters of functions that every program imports: those of NumPy's that their methods need not know.
+"""Further parameters that NumPy's functions have and the declared ones of this library lack (`forms.further`).
 
-Reductions take a mask, `where`, of the elements that count, and a start, `initial`.  Of what a mask leaves out the
-gradient is exactly zero, as in `ad.where`; `initial` is one more element, and gets its share.
+Reductions take a mask, `where`, of the elements to include, and a number, `initial`, to start from.  Elements that the
+mask leaves out get a gradient of exactly zero, as in `ad.where`; `initial` counts as one more element, with a gradient.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .statistics import floating, mean, root_of_squares, squared_size, std, var
 
 
 def _order(name: str, order: str, others: str) -> bool:
-    """True for Fortran's order.  "A" and "K" are C's: the last axis of a tensor is contiguous."""
+    """True for "F" (column-major).  "A" and "K" mean "C", since the last axis of a tensor is contiguous."""
     if not isinstance(order, str):
         raise TypeError(located(f"{name}: order must be str, not {type(order).__name__}", brackets()))
     if order not in ("C", "F", *others):
@@ -128,7 +128,7 @@ def _linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axi
 
 
 def along_axis(name: str, line: Tensor, axis: Any) -> Tensor:
-    """Numbers that stand along the first axis, along another one."""
+    """line, whose numbers run along the first axis, with this axis moved to `axis`."""
     return moveaxis(line, 0, axis_of(name, axis, line.aval))
 
 
@@ -156,16 +156,16 @@ def along_axes(
     function: Callable, cores: tuple[int, int], xs: tuple[Any, Any], axes: Any, dtype: Any = None,
     casting: str = "same_kind",
 ) -> Tensor:
-    """A product of the last axes of two operands, as many as `cores` says, or of those that `axes` names for each.
+    """function(x1, x2) on the axes that `axes` names instead of the last ones.
 
-    axes   [of x1, of x2, of the result]: numbers, or tuples of them; () where there is none
-    """
+    cores   the number of last axes of x1 and of x2 on which `function` works
+    axes    [of x1, of x2, of the result]: each an int or a tuple of ints; () for no axes.  None: the last axes"""
     if axes is None:
         return computed_in(dtype, casting, function, xs, {})
     name = function.__name__
     given = [as_tensor(x, name) for x in xs]
     counts = [min(core, x.ndim) for core, x in zip(cores, given, strict=True)]
-    rest = sum(counts) - 2  # of the result, without the axes that are summed
+    rest = sum(counts) - 2  # the number of axes in the result: one axis of each operand is summed
     named = [tuple(several(one)) for one in axes]
     named += [()] * (3 - len(named)) if not rest else []
     if [*map(len, named)] != [*counts, rest]:
@@ -176,11 +176,11 @@ def along_axes(
     return moveaxis(y, tuple(range(-rest, 0)), named[2]) if rest else y
 
 
-# ---------------------------------------------------------------- masked reductions, from a start on
+# ---------------------------------------------------------------- reductions with where= and initial=
 
 
 def _mask(name: str, x: Tensor, where: Any) -> Tensor | None:
-    """The mask of a reduction of x, in a shape that broadcasts to that of x; None: of all elements."""
+    """The mask of a reduction of x, checked to broadcast to x's shape; None if all elements are included."""
     if where is True:
         return None
     mask = as_tensor(where, name, "where")
@@ -192,7 +192,7 @@ def _mask(name: str, x: Tensor, where: Any) -> Tensor | None:
 
 
 def included(name: str, x: Any, where: Any, neutral: Any) -> Any:
-    """x with an element that makes no difference where the mask is False."""
+    """x with the neutral element in place of the elements where the mask is False."""
     if where is True:
         return x
     x = as_tensor(x, name, "x")
@@ -200,7 +200,7 @@ def included(name: str, x: Any, where: Any, neutral: Any) -> Any:
 
 
 def _start(name: str, initial: Any, dtype: np.dtype) -> Tensor:
-    """The start of a reduction."""
+    """`initial` of a reduction as a 0-d tensor.  Raises ShapeError for an array."""
     start = as_tensor(initial, name, "initial")
     if start.shape:
         raise ShapeError(located(f"{name}: initial is one number, not {start.aval}"))
@@ -208,7 +208,7 @@ def _start(name: str, initial: Any, dtype: np.dtype) -> Tensor:
 
 
 def weights_along(name: str, w: Tensor, x: Tensor, axis: Any) -> Tensor:
-    """Weights of all elements of x, or of those along `axis`, as the axes are named, in a shape that broadcasts."""
+    """Weights, given for all of x or for the axes in `axis` (in their order), in a shape that broadcasts to x's."""
     if w.shape == x.shape:
         return w
     axes = axes_in_order(name, tuple(range(x.ndim)) if axis is None else axis, x.aval)
@@ -222,7 +222,7 @@ def weights_along(name: str, w: Tensor, x: Tensor, axis: Any) -> Tensor:
 
 
 def of_masked(function: Function, neutral: Any, join: Any = None, reduce: Any = None) -> None:
-    """Let a reduction take a mask, and one that has a `join` a start, which its result is joined to."""
+    """Let a reduction take `where`; and `initial` if `join` is given, which combines the result with it."""
     name, reduce = function.__name__, reduce or function
 
     def from_start(x, axis=None, *, dtype=None, keepdims=False, initial=None, where=True):
@@ -244,7 +244,7 @@ of_masked(all_, True)
 
 
 def of_masked_extreme(function: Function, sign: int) -> None:
-    """Let an extreme (sign 1: the largest) take a mask, and a start, which is one more element."""
+    """Let an extreme (sign 1: the largest, -1: the smallest) take `where`, and `initial` as one more element."""
     name = function.__name__
 
     @further(function)
@@ -305,9 +305,9 @@ def _counted(x: Tensor, mask: Tensor, axes: Ints, keepdims: bool) -> Tensor:
 
 
 def masked_spread(name: str, finish: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
-    """The variance, or what it is finished to, of the elements where a mask is True, around `mean`, or their mean.
+    """The body of a function with `where` and `mean`: the variance of the included elements, passed to `finish`.
 
-    name   of the function: of one that begins with "nan" elements that are nan are left out
+    name   the function's name; if it begins with "nan", elements that are nan are left out
     """
     is_nan = name.startswith("nan")
 

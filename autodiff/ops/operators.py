@@ -1,8 +1,8 @@
-"""Python's operators and methods of tensors, as calls of the generic functions, which they are given by name.
+"""Python's operators and methods of tensors: each calls a generic function, found by name in the tables below.
 
-They are attached to `AbstractTensor`, so a structured or user type has all of them, and gets its own
-by adding methods to the functions.  Another operand that no function could take (a class with its
-own `__radd__`) is left to Python: the operator returns NotImplemented.
+The operators are attached to `AbstractTensor`, so structured types and users' types have all of them; a type
+changes an operator by adding a method to the generic function.  For an operand that the function cannot take
+(such as a class with a `__radd__`) the operator returns NotImplemented, and Python tries the operand's operator.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ..tracebacks import shorten
 #: Functions by the name of the operator.
 BINARY: dict[str, Function] = {}
 PREFIX: dict[str, Function] = {}
-#: In the order in which Python numbers them.
+#: In the order of Python's codes for comparisons (Py_LT, Py_LE, ...).
 COMPARISONS: dict[str, Function] = {}
-#: Functions by the name of the method, and what gives their arguments for those of the method (None: the same).
+#: By method name: the function, and a conversion of the method's arguments to the function's (None: unchanged).
 METHODS: dict[str, tuple[Callable, Callable[[tuple], tuple] | None]] = {}
 
-#: The functions that operators are, by name: `add` is `__add__` and, for other left operands, `__radd__`.
+#: Names of functions by the name of the operator: "add" is `__add__` and the mirrored `__radd__`.
 _BINARY = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "mod",
     "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "bitwise_left_shift",
@@ -38,15 +38,15 @@ _PREFIX = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwis
 _COMPARISONS = {
     "lt": "less", "le": "less_equal", "eq": "equal", "ne": "not_equal", "gt": "greater", "ge": "greater_equal",
 }
-#: Functions that are methods of the same name.
+#: Functions that are also methods, under the same name.
 _METHODS = (
     "abs all any argmax argmin argsort astype broadcast_to clip conj conjugate cos cumprod cumsum diagonal dot exp "
     "expand_dims log log_softmax logsumexp max mean min prod ravel relu repeat round sigmoid sin softmax sqrt square "
     "squeeze std sum swapaxes take tanh trace var"
 )
-#: Functions of which t.real is a property.
+#: Names of functions by the name of the property that calls them, such as t.real.
 _PROPERTIES = {"T": "transpose", "mT": "matrix_transpose", "real": "real", "imag": "imag"}
-#: The documentation of t.T, which takes no axes.
+#: The docstring of t.T: unlike `transpose`, the property takes no axes.
 _REVERSED = """The axes in reverse order.
 
     >>> import autodiff as ad
@@ -56,14 +56,14 @@ _REVERSED = """The axes in reverse order.
 
 
 def attach(functions: Mapping[str, Any]) -> None:
-    """Give tensors all operators and methods, of the public functions by name."""
+    """Attach all operators, methods and properties to tensors.  `functions`: the public functions by name."""
     for name, of in _BINARY.items():
         _attach_one(f"__r{name}__", _operator(functions[of], is_mirrored=True))
     for table, names in ((BINARY, _BINARY), (COMPARISONS, _COMPARISONS), (PREFIX, _PREFIX)):
         for name, of in names.items():
             table[name] = functions[of]
             _attach_one(f"__{name}__", _method(name, functions[of]) if table is PREFIX else _operator(functions[of]))
-    OPERATORS.update({f"__i{name}__": OPERATORS[f"__{name}__"] for name in _BINARY})  # a number is never changed
+    OPERATORS.update({f"__i{name}__": OPERATORS[f"__{name}__"] for name in _BINARY})  # numbers are immutable
     METHODS.update({name: (functions[name], None) for name in _METHODS.split()})
     METHODS.update({
         "flatten": (functions["ravel"], None),
@@ -92,9 +92,9 @@ def _attach_one(name: str, operator: Callable) -> None:
 
 
 def _of_numbers(operator: Callable, makes_ints: bool = False) -> Callable:
-    """An operator of number arguments of a traced function, which are Python's: what it makes of numbers is one.
+    """The operator for stand-ins of Python numbers in a traced function: a result of numbers alone is a number.
 
-    makes_ints   of bools, too
+    makes_ints   True if two bools give an int, as in Python's arithmetic
     """
 
     def of_numbers(self, *others):
@@ -108,11 +108,11 @@ def _of_numbers(operator: Callable, makes_ints: bool = False) -> Callable:
 
 
 _NUMBERS = frozenset((bool, int, float, complex))
-#: Operators that are those of bools for bools of Python's.
+#: Operators that give a bool, not an int, for two Python bools.
 _LOGICAL = ("and", "rand", "or", "ror", "xor", "rxor", *_COMPARISONS)
 _ARRAYS = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 
-#: Classes seen to be one of `_ARRAYS`: a set look-up takes a third (tensors) to an eighth (numbers) of `isinstance`.
+#: Classes found to be in `_ARRAYS`: a set look-up takes a third (tensors) to an eighth (numbers) of `isinstance`.
 _taken: set[type] = {bool, int, float, np.ndarray}
 
 
@@ -122,17 +122,17 @@ def _takes(function: Function, left: Any, right: Any, other: Any) -> bool:
         _taken.add(type(other))
         return True
     if any([hasattr(type(other), name) for name in ("__dlpack__", "__pandas_priority__")]):
-        return True  # PyTorch's, JAX's and pandas': the tensor wins, for their results would have no history
+        return True  # PyTorch, JAX, pandas: our operator runs, since their results would have no history
     method = function.table.find((type(left), type(right)))
     place = 0 if other is left else 1
     return method is not None and method.signature.choices[place].names(type(other))
 
 
-# Operators look into the function's dispatch cache themselves: on the warm path that is one call less.
+# Operators read the function's dispatch cache directly, which saves one Python call when the method is cached.
 
 
 def _operator(function: Function, is_mirrored: bool = False) -> Callable:
-    """An operator that calls a function, of the operands in their order, of which a mirrored one has the right one."""
+    """An operator that calls `function` on (left, right).  `is_mirrored`: self is the right operand (`__radd__`)."""
     call = type(function).__call__
 
     def operator(self, other):
@@ -150,9 +150,9 @@ def _operator(function: Function, is_mirrored: bool = False) -> Callable:
 
 
 def _gathering(is_needed: bool) -> Callable[[tuple], tuple]:
-    """Gives a function's arguments for those of a method that takes the elements of a sequence: t.reshape(2, 3).
+    """A conversion that gathers a method's separate arguments into a tuple: t.reshape(2, 3) → reshape(t, (2, 3)).
 
-    is_needed   no arguments mean an empty sequence, not that it is left out
+    is_needed   True if no arguments mean an empty tuple, False if they mean that the tuple is left out
     """
 
     def canonical(args: tuple) -> tuple:
@@ -187,7 +187,7 @@ def _rows(self: Any) -> Iterator:
 
 
 def copy(self: Any) -> Any:
-    """A tensor of its own with the same value: in-place updates of one leave the other; gradients flow through it.
+    """A new tensor with the same value, unchanged by in-place updates of this one; gradients flow through it.
 
     >>> import autodiff as ad
     >>> x = ad.ones(2)

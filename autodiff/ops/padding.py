@@ -1,7 +1,7 @@
-"""`pad`: arrays with a border of one value, or of what is there: the edge, mirrored, from the other end, or a mean.
+"""`pad`: a tensor with a border of one value, of its own elements (edge, mirrored, wrapped), or of a mean or extreme.
 
-Which elements of x a border has is what NumPy's own `pad` gives for their numbers: those that rise or fall are a slice,
-one again and again is repeated, others are looked up.  So the gradient of a border is added to what it was taken from.
+NumPy's `pad`, applied to indices, says which elements of x form a border: rising or falling indices are a slice, one
+repeated index is broadcast, others are gathered.  So the gradient of a border is added to the elements it came from.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
     pad_width   one number, one pair (before, after), or a pair for each axis
     mode        NumPy's: "constant", "edge", "reflect", "symmetric", "wrap", "maximum", "mean", "median", "minimum",
                 "linear_ramp", "empty" (zeros)
-    constant_values   one number or 0-d tensor, which gradients flow to as well; of single sides as `pad_width`
-    stat_length, end_values, reflect_type   of the modes that they are for, as in NumPy
+    constant_values   one number or 0-d tensor, to which gradients flow as well; or values by side, as `pad_width`
+    stat_length, end_values, reflect_type   for the modes that take them, as in NumPy
 
-    Raises ShapeError for widths that do not fit x or are negative, ValueError for a mode that is none of these.
+    Raises ShapeError for widths that do not fit x or are negative, ValueError for an unknown mode.
 
     >>> ad.pad([1.0, 2.0], (1, 2))
     f64[5] [0. 1. 2. 0. 0.]
@@ -72,7 +72,7 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
         return x
     starts, steps = [constant(widths[axis][0], "i64") for axis in axes], (1,) * len(axes)
     shape = tuple([n + sum(pair) for n, pair in zip(x.shape, widths, strict=True)])
-    if not x.size and x.dtype.kind in "fc":  # there is nothing to put anywhere, but the history of x is the result's
+    if not x.size and x.dtype.kind in "fc":  # no element to place: subtract an empty sum, which keeps the history of x
         return spread_to(value, shape) - summed(x, tuple(range(x.ndim)))
     if is_zero:
         return embedded(x, starts, axes, steps, shape)
@@ -80,7 +80,7 @@ def pad(x, pad_width, mode="constant", *, constant_values=0):
 
 
 def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
-    """One (before, after) for each axis, out of NumPy's shorter forms."""
+    """A pair (before, after) for each axis, from any of NumPy's forms."""
     pad_width = numbers_of(pad_width)
     try:
         pairs = np.broadcast_to(np.asarray(pad_width, object), (x.ndim, 2))  # integers of any size
@@ -97,7 +97,7 @@ def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
     return widths
 
 
-#: The parameter that each mode of `pad` has.
+#: The additional parameter that each mode of `pad` takes.
 _OF_MODE = {
     "constant": "constant_values", "linear_ramp": "end_values", "reflect": "reflect_type", "symmetric": "reflect_type",
     **dict.fromkeys(("maximum", "mean", "median", "minimum"), "stat_length"),
@@ -108,7 +108,7 @@ _OF_MODE = {
 def further_pad(
     x, pad_width, mode="constant", *, constant_values=None, stat_length=None, end_values=None, reflect_type=None
 ):
-    """`pad` with the parameters of single modes."""
+    """`pad` with the parameters that only some modes take."""
     given = {"constant_values": constant_values, "stat_length": stat_length, "end_values": end_values,
              "reflect_type": reflect_type}  # fmt: skip
     for name, value in given.items():
@@ -127,7 +127,7 @@ def further_pad(
 
 
 def _sides(x: Tensor, values: Any) -> list[tuple[Any, Any]]:
-    """One value for each side of each axis, out of NumPy's shorter forms; of tensors they are elements."""
+    """A pair of values for each axis, from any of NumPy's forms; the values of a tensor are its elements."""
     if isinstance(values, (list, tuple)):
         values = [[*v] if isinstance(v, (list, tuple)) else v for v in values]
     given = values if isinstance(values, (Tensor, np.ndarray)) else np.array(values, object)
@@ -140,10 +140,10 @@ def _sides(x: Tensor, values: Any) -> list[tuple[Any, Any]]:
 
 
 
-#: One number, tensor or None for each side of each axis.
+#: A pair (before, after) for each axis, each a number, a tensor or None.
 Sides = Sequence[tuple[Any, Any]]
 
-#: Borders that are elements of x, in the words of NumPy; and those that are one value for each line along the axis.
+#: NumPy's modes whose border consists of elements of x; and those whose border has one value per line along the axis.
 _TAKEN = ("edge", "reflect", "symmetric", "wrap")
 _ONE: dict[str, Callable] = {
     "maximum": max_, "mean": mean, "median": lambda x, axis: imported("autodiff.ops.nan_reductions").median(x, axis),
@@ -155,10 +155,10 @@ MODES = ("constant", *_TAKEN, *_ONE, "linear_ramp", "empty")
 def bordered(
     x: Tensor, widths: tuple[tuple[int, int], ...], mode: str, sides: Sides = (), *, is_odd: bool = False
 ) -> Tensor:
-    """x with borders of these widths before and after each axis.  Raises ShapeError where there is nothing to take.
+    """x with borders of these widths before and after each axis.  Raises ShapeError if an axis has no element to take.
 
-    sides    of each border its value (of "constant"), last value ("linear_ramp"), or how many elements it looks at
-    is_odd   a mirrored border is what leads on: twice the edge less what is mirrored
+    sides    for each border its value ("constant"), its outermost value ("linear_ramp"), or how many elements it reads
+    is_odd   NumPy's reflect_type "odd": a mirrored element becomes twice the edge minus the element
     """
     for axis, pair in enumerate(widths):
         if pair == (0, 0):
@@ -187,16 +187,16 @@ def bordered(
 
 
 def _line(x: Tensor, axis: int, mode: str, length: int | None, side: int) -> Tensor:
-    """The one value of a border for each line along an axis: of all elements, or of so many next to it."""
+    """The border's value for each line along an axis: computed from all elements, or from the `length` nearest."""
     n = x.shape[axis]
     if length is not None and length < n:
         x = part(x, axis, n - length, n) if side else part(x, axis, 0, length)
     y = _ONE[mode](x, axis=axis)
-    return y if y.dtype == x.dtype else cast_to(rint(y), x.dtype)  # of integers, as NumPy has it
+    return y if y.dtype == x.dtype else cast_to(rint(y), x.dtype)  # integers: rounded, as in NumPy
 
 
 def _ramp(x: Tensor, axis: int, width: int, end: Any, side: int) -> Tensor:
-    """Evenly from the edge to an end."""
+    """A border of evenly spaced values from the edge to `end` (None: 0), which lies outermost."""
     n = x.shape[axis]
     edge = moveaxis(part(x, axis, n - 1, n) if side else part(x, axis, 0, 1), axis, 0)
     edge = reshaped(edge, edge.shape[1:])
@@ -206,9 +206,9 @@ def _ramp(x: Tensor, axis: int, width: int, end: Any, side: int) -> Tensor:
 
 
 def _led_on(x: Tensor, axis: int, pair: tuple[int, int], skips: int) -> Tensor:
-    """x mirrored at both edges with its values mirrored too, again and again.
+    """x extended oddly: positions mirrored at the edge, values at the edge's value, repeated until the border is full.
 
-    skips   1: the edge itself is not repeated
+    skips   1 if the edge itself is not repeated ("reflect"), else 0
     """
     before, after = pair
     while before or after:
@@ -226,7 +226,7 @@ def _led_on(x: Tensor, axis: int, pair: tuple[int, int], skips: int) -> Tensor:
 
 
 def _taken(x: Tensor, places: np.ndarray, axis: int) -> Tensor:
-    """The elements with these numbers along an axis."""
+    """The elements at these indices along an axis."""
     first, last, count = (int(places[0]), int(places[-1]), len(places)) if len(places) else (0, -1, 0)
     if np.array_equal(places, np.arange(first, first + count)):
         return part(x, axis, first, first + count)

@@ -1,8 +1,8 @@
-"""Powers.  Exponents that are small integers or ±0.5 are part of the graph; others are run-time arguments.
+"""Powers.  Exponents that are small integers or ±0.5 are part of the graph; other exponents are run-time arguments.
 
     x ** 2, x ** -1, x ** 0.5     power_static: products, a division, a square root
     x ** 2.7, x ** t, 2 ** t      power
-    integers ** integers          integer_power, by NumPy, which refuses negative exponents
+    integers ** integers          integer_power: calls NumPy, and refuses negative exponents
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .elementwise import inverse_root, log, sqrt
 from .primitive import I64, elementwise
 from .template import public
 
-#: Integer exponents up to this size are static: beyond, products of rounded products lose more than
-#: the library function does (n / 2 ulps, against one).
+#: Integer exponents up to this magnitude are static: beyond it, repeated products lose more digits (n / 2 ulps)
+#: than the library function (one ulp).
 STATIC_LIMIT = 16
 
 
@@ -42,7 +42,7 @@ def _static_partials(y: Any, x: Any, *, exponent: float) -> tuple:
     if exponent in (0, 1):
         return (1 if exponent else None,)
     if exponent == 0.5:
-        return (lambda: 0.5 / (y + 0.0),)  # as that of sqrt
+        return (lambda: 0.5 / (y + 0.0),)  # as the derivative of sqrt
     return (lambda: exponent * power_to(x, exponent - 1) if exponent != -0.5 else -0.5 * y * (y * y),)
 
 
@@ -51,8 +51,8 @@ def _static_scalar(k, x, *, exponent):
         return k.sqrt(x)
     if exponent == -0.5:
         size = abs(x)
-        return k.select((x >= 0.0) | (size == np.inf), inverse_root(k, size), np.nan)  # of -inf, too
-    # (1 / x)ⁿ rather than 1 / xⁿ, which would overflow where the result is still a number.
+        return k.select((x >= 0.0) | (size == np.inf), inverse_root(k, size), np.nan)  # -inf, too, gives 0
+    # (1 / x)ⁿ, not 1 / xⁿ: xⁿ may overflow although the result is still a number.
     factor = 1 / x if exponent < 0 else x
     product, n = None, abs(int(exponent))
     while n:
@@ -75,7 +75,7 @@ _power_static = elementwise(
 
 
 def power_to(x: Any, exponent: float) -> Any:
-    """x to a known power, a small integer or ±0.5: part of the graph."""
+    """x to a static exponent (a small integer or ±0.5), which is part of the graph."""
     if exponent == 1:
         return another(x)
     return record(_power_static, (x,), (exponent,))
@@ -83,12 +83,12 @@ def power_to(x: Any, exponent: float) -> Any:
 
 def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
     def by_base():
-        # x⁰ is constant, also at 0, where x⁻¹ is infinite.  A strong product, no choice: its derivative by p is x⁻¹.
+        # x⁰ is constant, also at 0, where x⁻¹ is infinite: `mul0` gives 0 at p = 0.  No `where`: d/dp must be x⁻¹.
         return mul0(p, record(_lower_power, (x, p - 1)))
 
     def by_exponent():
-        # 0ᵖ is constant for p > 0: there y is 0.  At p = 0 it jumps, and 0 is taken, that of the root of 0, whose slope
-        # is infinite as that of log x.  Up to p = 1 log x is seen by the derivative by x, which is infinite there.
+        # 0ᵖ is 0 for all p > 0, so its derivative is 0.  At p = 0 it jumps; sqrt(0) = 0 stands for log 0, since both
+        # slopes are infinite.  Up to p = 1 log x stays, for its derivative by x, which is infinite at 0.
         is_zero = x == 0
         jumps = is_zero & (p == 0)
         logarithm = where(jumps, sqrt(x), log(x))
@@ -98,7 +98,7 @@ def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
 
 
 def _lower_power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
-    # As of `power`, but for 0⁰: this one is the derivative of 0¹, whose own derivative by the exponent is infinite.
+    # As for `power`, except at 0⁰, which is the derivative of x¹ at 0: its derivative by the exponent is infinite.
     is_flat = (x == 0) & (real_part(p) > 0)
     return lambda: mul0(p, record(_lower_power, (x, p - 1))), lambda: mul0(y, where(is_flat, 0, log(x)))
 
@@ -122,16 +122,16 @@ def _negative_power(where: str) -> ValueError:
     )
 
 
-#: NumPy is called: a negative exponent that is known only at run time is an error.
+#: Calls NumPy at run time, so that a negative exponent that is not known before can raise.
 _integer_power = elementwise("integer_power", _integer_power_reference, accepts="i", lower=Call())
 
 
-#: The parameters of `power_static` for the exponents that are static.  2.0 is found as 2.
+#: Parameters of `power_static` by static exponent.  The key 2 also finds 2.0.
 _STATIC: dict[float, tuple[float]] = {n: (n,) for n in (0.5, -0.5, *range(-STATIC_LIMIT, STATIC_LIMIT + 1))}
 
 
 def _natively(args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
-    """The program of a base and this very exponent, where that is a number; else of two tensors (see `OneNode`)."""
+    """The program of a call: for a number exponent, with that exponent fixed; else on two tensors (see `OneNode`)."""
     x1, x2 = args
     if not (isinstance(x1, Tensor) and is_simple(type(x1), type(x2))):
         return _of_tensors(args, y, keywords)
@@ -145,7 +145,7 @@ _of_tensors = OneNode(_power)
 
 
 def _refuse_negative(exponent: Any) -> None:
-    """Raise ValueError for integer exponents that are known and negative, as NumPy does."""
+    """Raise ValueError, as NumPy does, if integer exponents have a value and one of them is negative."""
     known = exponent.node.value
     if known is not None and np.any(np.less(known, 0)):
         raise _negative_power(f"called at {caller()}")
@@ -155,11 +155,11 @@ def _refuse_negative(exponent: Any) -> None:
 def power(x1, x2):
     """x1 ** x2.   T[...], T[...]  →  T[...]
 
-    An exponent that is a Python number, and ±0.5 or an integer up to 16, is part of the graph: x ** 2 is a
-    product, x ** 0.5 a square root (so (-inf) ** 0.5 is nan, as in NumPy) and x ** -0.5 one over that of |x|, but nan
-    of negative numbers.  Any other is a run-time argument.
+    An exponent that is a Python number, and ±0.5 or an integer from -16 to 16, is part of the graph: x ** 2 is a
+    product, x ** 0.5 a square root (so (-inf) ** 0.5 is nan, as in NumPy), x ** -0.5 the inverse of a square root
+    (nan for negative x, but 0 for -inf).  Any other exponent is a run-time argument.
 
-    By the base, the derivative of x ** 0 is 0 everywhere; by the exponent, that of 0 ** p is 0 for p >= 0,
+    The derivative of x ** 0 by the base is 0 everywhere.  The derivative by the exponent is 0 for 0 ** p with p >= 0,
     and nan for negative bases.  Raises ValueError for integers to negative powers.
 
     >>> ad.power([2.0, 9.0], [3.0, 0.5])
@@ -177,7 +177,7 @@ def power(x1, x2):
     return power_to(base, *static) if static else record(_integer_power, (base, exponent))
 
 
-power.takes_watched = False  # which operation it is depends on the exponent
+power.takes_watched = False  # the exponent's value decides which operation is recorded
 
 
 @public(1, _power_static, takes="fic")

@@ -1,11 +1,11 @@
-"""Declarations of operations: once each, with reference, shape rule, derivative and lowering.
+"""Functions that declare an operation: its reference, shape rule, derivative and lowering, in one place.
 
-    elementwise   one dtype, NumPy's broadcasting; the derivative is a factor per input
-    linear        linear in some inputs: its transpose is its derivative
-    primitive     the rest: rules written out
+    elementwise   inputs of one dtype, NumPy's broadcasting; the derivative is one factor per input
+    linear        linear in some inputs; the derivative is given by the transpose
+    primitive     every other operation; the rules are written out
 
-Each makes an `OwnPrimitive` and registers it by name for the compiler.  Derivative rules are written
-in operations, so what they record is fused, and differentiated again, like anything else.
+Each function makes an `OwnPrimitive` and registers it by name for the compiler.  Derivative rules are written
+in the library's operations, so the compiler fuses them and they can be differentiated again.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .batching import along, elements
 
 BOOL, I32, I64, F32, F64, C64, C128 = DTYPES.values()
 _CALLED = Call()
-#: Axes, extents, steps.
+#: A tuple of axes, extents or steps.
 Ints = tuple[int, ...]
 
 
 class OwnPrimitive(Primitive):
-    """A primitive of this library.  Calling it on tensors records it: no conversion, no dispatch."""
+    """A primitive of this library.  A call on tensors records a node, without conversion or dispatch."""
 
     __slots__ = ()
 
     def __call__(self, *tensors: Tensor, **params: Any) -> Tensor:
-        """Record `self(*tensors)`; parameters by name, hashable and canonical.
+        """Record `self(*tensors)`; the parameters are given by name, hashable and canonical.
 
-        Raises what the shape rule raises; then nothing is recorded.
+        An error of the shape rule passes through, and nothing is recorded.
         """
         return record(self, tensors, tuple([params[name] for name in self.params]))
 
@@ -60,24 +60,24 @@ def elementwise(
     traits: Sequence[str] = (),
     cancels: Callable[..., tuple] | None = None,
 ) -> OwnPrimitive:
-    """An operation on the elements of inputs of one dtype, which broadcast as in NumPy.
+    """Declare an operation on the elements of inputs of one dtype, which broadcast as in NumPy.
 
     partials   partials(y, *xs, **params) -> one derivative per input.  Each is a tensor; or None (zero);
-               or 1 or -1 (nothing to multiply); or a bool tensor (the cotangent where it is True, exactly
-               zero elsewhere); or a tuple of factors whose product may leave the range where the cotangent
-               times each in turn does not; or a function of no arguments giving one of these, called only
-               when that input wants a gradient.  None instead of a function: the operation is a step function,
-               all of whose derivatives are zero.
-    slope      slope(y, x, **params) -> the derivative, of an operation of one input, in place of `partials`
-    program    for an element, as a `Map` takes it: from it reference and lowering follow
-    lower      a program for an element too, or the name of a method of the scalar builder; by default that of the
-               operation
-    accepts    kinds of dtype it takes, of "f" (float), "i" (int), "b" (bool), "c" (complex)
-    result     the short name of the result's dtype; None: that of the inputs
-    first      kind of the first input when it differs from the rest ("b" for the condition of `where`)
-    masks      its zero partials are strong: they stop nan and inf
-    cancels    cancels(y_bar, y, xs, masked) -> what each input gets without its partial (None: nothing), and the rest
-               of y_bar (None: nothing), for which partials are used: see `cancelling`
+               or 1 or -1 (no product is recorded); or a bool tensor (the input gets the cotangent at True, exactly
+               zero at False); or a tuple of factors whose product may overflow or underflow although the cotangent
+               times each factor in turn does not; or a function of no arguments that returns one of these, called
+               only if that input needs a gradient.  Without `partials` and `slope` the operation is a step
+               function: all its derivatives are zero.
+    slope      slope(y, x, **params) -> the derivative of an operation of one input, in place of `partials`
+    program    the computation of one element, as `Map` takes it; gives both the reference and the lowering
+    lower      the computation of one element for the lowering alone, or the name of a method of the scalar builder;
+               by default the method with the operation's name
+    accepts    the kinds of dtype that the operation takes: "f" (float), "i" (int), "b" (bool), "c" (complex)
+    result     the short name of the result's dtype; None: the dtype of the inputs
+    first      the kind of the first input if it differs from the rest ("b" for the condition of `where`)
+    masks      True if a partial of zero gives zero even when the cotangent is nan or inf
+    cancels    cancels(y_bar, y, xs, masked) -> (the cotangent of each input from the part of y_bar in which the
+               partial cancels, the rest of y_bar, which is multiplied by the partials); None is zero.  See `cancelling`
     """
 
     rule = partials or slope
@@ -95,7 +95,7 @@ def elementwise(
                 continue
             factors, after, shape = adjoint_of(_forced(partial)), (), x.node.kind.out.shape
             if isinstance(factors, tuple) and shape != y.shape and x_bar is None:
-                # A factor that is the same for all terms is multiplied with their sum.
+                # A factor of the input's shape is common to all terms of the sum: multiply it after the sum.
                 after = tuple([f for f in factors if f.shape == shape])
                 factors = tuple([f for f in factors if f.shape != shape])
             term = None if rest is None else _scaled(rest, factors, masked, masks)
@@ -144,17 +144,17 @@ def linear(
     traits: Sequence[str] = (),
     **declared: Any,
 ) -> OwnPrimitive:
-    """An operation that is linear in its inputs `in_args`; what else is declared is as for `primitive`.
+    """Declare an operation that is linear in its inputs `in_args`; further keywords are as for `primitive`.
 
     transpose  transpose(y_bar, y, *xs, **params) -> one cotangent per input (None: zero); an entry may
-               be a function of no arguments, called only when that input wants a gradient
-    in_args    numbers of the inputs it is linear in (None: all of them); the others, such as indices, have
-               no derivative
-    jointly    linear in all of `in_args` together (concatenate), not in each for itself (matmul)
+               be a function of no arguments, called only if that input needs a gradient
+    in_args    positions of the inputs in which the operation is linear (None: all inputs); the other inputs, such
+               as indices, have no derivative
+    jointly    True if linear in all `in_args` together (concatenate), False if in each separately (matmul)
     """
 
     def jvp(dxs: tuple, y: Tensor, *xs: Tensor, **given: Any) -> Tensor | None:
-        """The operation of the tangents, or a sum of it with one tangent each."""
+        """The operation applied to all tangents (`jointly`), or the sum over inputs with one tangent each."""
         numbers, params = range(len(xs)) if in_args is None else in_args, tuple(given.values())
         moving = [i for i in numbers if dxs[i] is not None]
         if moving and jointly:
@@ -184,16 +184,16 @@ def primitive(
     lower: Lowering = _CALLED,
     **declared: Any,
 ) -> OwnPrimitive:
-    """An operation whose rules are written out; what else is declared is as for `tape.node.Primitive`.
+    """Declare an operation with its rules written out; further keywords are as for `tape.node.Primitive`.
 
-    vjp     vjp(y_bar, y, *xs, **params) -> one cotangent per input, as `transpose` of `linear`.  One that takes
-            `masked` by name is told if y_bar is: `times(y_bar, p, masked)` is the product to use then
+    vjp     vjp(y_bar, y, *xs, **params) -> one cotangent per input, as `transpose` of `linear`.  A rule with a
+            keyword-only `masked` is passed True if y_bar is masked, and multiplies by `times(y_bar, p, masked)`
     jvp     jvp(dxs, y, *xs, **params) -> tangent of y; without it forward mode transposes `vjp` twice
-    params  names of its parameters; None: those that the shape rule `infer` takes by name
-    batch   what it does to many examples at once, where that is neither `elements` nor `along` of `batching` (of a
-            part of several results the walk knows it)
-    lower   how it is compiled; by default the reference is called.  One that is neither of elements nor such a call is
-            `heavy`
+    params  names of the parameters; None: the keyword-only parameters of the shape rule `infer`
+    batch   the batching rule, if neither `elements` nor `along` of `batching` fits; operations with the trait "part"
+            (one of several results) need none, since the walk of `vmap` handles them
+    lower   the lowering; by default compiled code calls the reference.  By default an operation is `heavy` unless its
+            lowering is a `Map`, a `Move` or such a call
     """
 
     care = vjp is not None and "masked" in _taken_by_name(vjp)
@@ -204,7 +204,7 @@ def primitive(
         assert vjp is not None
         given = dict(zip(operation.params, values, strict=True))
         cotangents = vjp(y_bar, y, *xs, **given, masked=masked) if care else vjp(y_bar, y, *xs, **given)
-        # Results that nobody wants are never computed.
+        # A cotangent given as a function is called only if its input needs a gradient.
         return tuple([_forced(c) if _wants(x) else None for c, x in zip(cotangents, xs, strict=True)])
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
@@ -226,7 +226,7 @@ def primitive(
 
 
 def with_rule(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimitive:
-    """An operation whose value is its first input; the rules say how it follows from the others."""
+    """Declare an operation that returns its first input; `vjp` gives the derivative by the other inputs."""
     return primitive(
         name, lambda value, *_, **__: value, infer=lambda value, *_, **__: value, vjp=vjp,
         written=lambda operands, params, aval: operands[0], **declared,
@@ -234,31 +234,31 @@ def with_rule(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimi
 
 
 def _taken_by_name(infer: Any) -> tuple[str, ...]:
-    """The parameters that a function takes by name alone."""
+    """The names of a function's keyword-only parameters."""
     code = infer.__code__
     return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
 
 
 def named(name: str) -> OwnPrimitive:
-    """An operation by its name: rules here use some that are declared above this file."""
+    """The operation of a name.  Rules in this file use operations of files that import this file."""
     return cast(OwnPrimitive, OPS[name])
 
 
 def _wants(x: Tensor) -> bool:
-    """True if a gradient can flow on through x: asked of the node, since a handle may be masked."""
+    """True if a gradient can flow on through x.  The node is read, since a handle may hide its flag."""
     return x.node.kind.out.requires_grad
 
 
 def _forced(partial: Any) -> Any:
-    """A partial or cotangent that was written as a function of no arguments, computed."""
+    """The partial or cotangent, called first if it was given as a function of no arguments."""
     return partial() if callable(partial) else partial
 
 
 def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | None:
-    """g · partial in the cheapest form, or None for zero.
+    """g · partial in the cheapest form; None is zero.
 
-    `strong`: where the partial is zero so is the result, whatever g is.  `masked`: where g is zero
-    so is the result, whatever the partial is.
+    strong   a partial of zero gives zero, even if g is nan or inf
+    masked   a g of zero gives zero, even if the partial is nan or inf
     """
     if partial is None:
         return None
@@ -274,7 +274,7 @@ def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | Non
 
 
 def adjoint_of(partial: Any) -> Any:
-    """The factor of a cotangent: the conjugate of a complex partial, any other as it is."""
+    """The factor of a cotangent: the conjugate of a complex partial, a real partial unchanged."""
     if isinstance(partial, tuple):
         return tuple([adjoint_of(factor) for factor in partial])
     is_complex = isinstance(partial, Tensor) and partial.node.kind.out.aval.dtype.kind == "c"
@@ -282,12 +282,12 @@ def adjoint_of(partial: Any) -> Any:
 
 
 def added(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """a + b, where None is zero."""
+    """a + b; None stands for zero."""
     return b if a is None else a if b is None else named("add")(a, b)
 
 
 def times(g: Tensor, p: Tensor, masked: bool) -> Tensor:
-    """The product of a cotangent and a partial derivative of the same dtype; a zero in a masked g is strong."""
+    """g · p of a cotangent and a partial of one dtype; if g is masked, its zeros give zero even if p is nan or inf."""
     return record(named("mul0" if masked else "mul"), (g, p))
 
 
@@ -297,14 +297,14 @@ def zero_of(dtype: np.dtype) -> Tensor:
 
 
 def zeros_of(aval: Aval) -> Tensor:
-    """Zeros of an aval, as part of the graph."""
+    """Zeros of a shape and dtype, as part of the graph."""
     return spread_to(zero_of(aval.dtype), aval.shape)
 
 
 def sum_to(x: Tensor, shape: Ints) -> Tensor:
-    """Undo broadcasting: x summed over what broadcasting `shape` to x's shape repeated.
+    """x summed over the axes along which broadcasting `shape` to x's shape repeats elements.
 
-    The inverse direction of `spread_to`; no node when the shapes are equal.
+    The transpose of `spread_to`; records no node if the shapes are equal.
     """
     have = x.node.kind.out.shape
     if have == shape:
@@ -316,7 +316,7 @@ def sum_to(x: Tensor, shape: Ints) -> Tensor:
 
 
 def spread_to(x: Tensor, shape: Ints) -> Tensor:
-    """Broadcast x to `shape`; no node when it has it already."""
+    """Broadcast x to `shape`; no node is recorded if x has this shape."""
     return x if x.shape == shape else record(named("broadcast_to"), (x,), (shape,))
 
 
@@ -340,7 +340,7 @@ def elementwise_aval(
 
 
 def broadcasts_to(shape: Ints, wanted: Ints) -> bool:
-    """True if NumPy's rules broadcast a shape to another."""
+    """True if NumPy's rules broadcast `shape` to `wanted`."""
     pairs = zip(reversed(shape), reversed(wanted), strict=False)
     return len(shape) <= len(wanted) and all([n in (1, m) for n, m in pairs])
 
@@ -359,7 +359,7 @@ KIND_NAMES = {"f": "float", "i": "integer", "b": "bool", "c": "complex"}
 
 
 def broadcast_avals(name: str, avals: Sequence[Aval]) -> Ints:
-    """The shape NumPy broadcasts these to.  Raises ShapeError naming the operation and the sizes that differ."""
+    """The shape to which NumPy broadcasts the avals.  Raises ShapeError, which names the operation and the sizes."""
     shape = avals[0].shape
     for aval in avals[1:]:
         if aval.shape != shape:
@@ -381,7 +381,7 @@ def broadcast_avals(name: str, avals: Sequence[Aval]) -> Ints:
 
 
 def _broadcast_advice(avals: Sequence[Aval]) -> str:
-    """A mend for the common case of a vector meant as a column."""
+    """The error's advice for the common case of a vector meant as a column; "" if the case is another."""
     a, b = (avals[0], avals[-1]) if avals[0].ndim >= avals[-1].ndim else (avals[-1], avals[0])
     if b.ndim == 1 and a.ndim == 2 and a.shape[0] == b.shape[0]:
         return f"if the {b} is meant as a column, write v[:, None]"

@@ -1,7 +1,7 @@
-"""NumPy's protocols: `np.exp(t)`, `ndarray + t`, `np.sum(t)` record like `ad.exp(t)`.
+"""NumPy's protocols: `np.exp(t)`, `ndarray + t`, `np.sum(t)` record an operation like `ad.exp(t)`.
 
-NumPy never takes over, and never loses a gradient silently: a NumPy function that has no counterpart
-here raises where the tensor requires grad or is being traced, and otherwise gets the array.
+No gradient is lost silently: a NumPy function that has no counterpart in this library raises if the tensor
+requires grad or is being traced; otherwise NumPy computes with the tensor's array.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .conversion import as_tensor
 from .forms import Refusal, takes_as
 from .operators import PREFIX
 
-#: Our function for each universal function of NumPy, found by name: see `counterparts`.
+#: This library's function for each universal function of NumPy, found by name: see `counterparts`.
 UFUNCS: dict[np.ufunc, Callable] = {}
 
-#: Our function for other functions of NumPy, and for (universal function, "reduce").  One that returns
-#: NotImplemented leaves the call to NumPy.
+#: This library's function for other functions of NumPy, and for (universal function, "reduce").  If it returns
+#: NotImplemented, NumPy computes the call.
 FUNCTIONS: dict[Any, Callable] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: a.ndim,
@@ -41,7 +41,7 @@ FUNCTIONS: dict[Any, Callable] = {
     np.copy: lambda a, order="K", subok=False: PREFIX["pos"](a),
 }
 
-#: Our functions for methods of universal functions.
+#: Names of this library's functions for methods of NumPy's universal functions.
 _METHODS = {
     np.add: {"reduce": "sum", "accumulate": "cumsum"},
     np.multiply: {"reduce": "prod", "accumulate": "cumprod"},
@@ -51,14 +51,14 @@ _METHODS = {
     np.logical_and: {"reduce": "all"},
 }
 
-#: Functions that have the parameters of NumPy's and do not stand for it: no argument of NumPy's is an array, or
-#: NumPy's reads values.
+#: Functions that take NumPy's parameter names but do not replace NumPy's function when it is called with tensors,
+#: since NumPy's takes no array or reads values.
 _NAMES_ALONE = frozenset((
     "allclose", "arange", "bincount", "empty", "eye", "fftfreq", "identity", "indices", "ones", "rfftfreq", "tri",
     "zeros",
 ))
 
-#: Functions of NumPy that compare, show or write values: where they read a tensor no gradient is lost.
+#: Functions of NumPy that compare, show or write values: they may read any tensor, since no gradient is lost.
 READERS = frozenset((
     np.allclose, np.array2string, np.array_equiv, np.array_repr, np.array_str, np.save, np.savetxt, np.savez,
     np.savez_compressed, np.may_share_memory, np.shares_memory,
@@ -66,7 +66,7 @@ READERS = frozenset((
 
 
 def counterparts(names: Iterable[str], ours: Mapping[str, Any], theirs: Any = np) -> None:
-    """Let functions of ours stand for NumPy's of the same names, and take the names of their parameters."""
+    """Register this library's functions for NumPy's functions of the same names; they take NumPy's parameter names."""
     for name in names:
         function, one = ours[name], getattr(theirs, name, None)
         if isinstance(function, Function) and callable(one):
@@ -76,13 +76,13 @@ def counterparts(names: Iterable[str], ours: Mapping[str, Any], theirs: Any = np
 
 
 def reductions(functions: Mapping[str, Any]) -> None:
-    """Let functions of ours stand for the methods of universal functions: `np.add.reduce(t)` is a sum."""
+    """Register functions for the methods of universal functions: `np.add.reduce(t)` is a sum."""
     for ufunc, methods in _METHODS.items():
         FUNCTIONS.update({(ufunc, method): _reducing(functions[name]) for method, name in methods.items()})
 
 
 def _reducing(function: Callable) -> Callable:
-    """The `reduce` of a universal function: over the first axis unless another is named."""
+    """The `reduce` of a universal function, which reduces the first axis by default."""
 
     def reduce(array, axis=0, dtype=None, out=None, keepdims=False, **keywords):
         told = {"dtype": dtype} if dtype is not None else {}
@@ -92,7 +92,7 @@ def _reducing(function: Callable) -> Callable:
 
 
 def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-    """NumPy calls this for every universal function that meets a tensor."""
+    """`__array_ufunc__`: NumPy calls this for a universal function with a tensor among its arguments."""
     try:
         ours = (UFUNCS.get(ufunc) or _later(ufunc)) if method == "__call__" else FUNCTIONS.get((ufunc, method))
         end = "" if method == "__call__" else f".{method}"
@@ -105,7 +105,7 @@ def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: A
 
 
 def _array_function(self, function: Callable, types: Any, args: tuple, keywords: dict) -> Any:
-    """NumPy calls this for its other functions when a tensor is among the arguments."""
+    """`__array_function__`: NumPy calls this for its other functions with a tensor among their arguments."""
     try:
         ours = FUNCTIONS.get(function)
         if ours is None and function in READERS:
@@ -119,10 +119,10 @@ def _array_function(self, function: Callable, types: Any, args: tuple, keywords:
 def _called(
     name: Callable[[], str], function: Callable, ours: Callable | None, args: tuple, keywords: dict, reads: bool = False
 ) -> Any:
-    """Our function in the place of one of NumPy's; NumPy's own where there is none, or a parameter is refused.
+    """Call `ours` in place of NumPy's `function`; call NumPy's if `ours` is None or refuses a parameter.
 
-    name    gives the name of NumPy's function, which is put together for messages alone
-    reads   where ours fails in a module that shows or compares values, NumPy's reads them
+    name    returns the name of NumPy's function; called for messages only
+    reads   if `ours` raises in a module that shows or compares values, let NumPy's function read the values
     """
     if ours is None or keywords.get("out") is not None:
         return _by_numpy(name(), function, args, keywords, ours)
@@ -139,12 +139,12 @@ def _called(
     return _by_numpy(name(), function, args, keywords, None) if found is NotImplemented else found
 
 
-#: Modules of which functions of NumPy's are known by more than their names.
+#: Modules of NumPy whose functions have their counterparts in a module of this package, by name.
 _HOMES = {"numpy.fft": "fft", "numpy.linalg": "linalg"}
 
 
 def _later(function: Any) -> Callable | None:
-    """Our function for one of NumPy's that is not imported yet: its module registers it on import."""
+    """This library's function for one of NumPy's or SciPy's, once its module is imported and has registered it."""
     name = function.__name__
     if _is_scipys(function):
         ours = _like_scipys(_RENAMED.get(name, name))
@@ -161,7 +161,7 @@ _RENAMED = {"log_expit": "log_sigmoid", "psi": "digamma"}
 
 
 def _is_scipys(function: Any) -> bool:
-    """True for a universal function of scipy.special, which is imported by whoever calls one."""
+    """True for a universal function of scipy.special.  This does not import SciPy: the caller has imported it."""
     scipy = sys.modules.get("scipy.special")
     return isinstance(function, np.ufunc) and getattr(scipy, function.__name__, None) is function
 
@@ -174,14 +174,14 @@ def _like_scipys(name: str) -> Callable | None:
 
 
 def _name(function: Any) -> str:
-    """np.linalg.svd, scipy.special.expit: a function's name as users write it."""
+    """A function's name as users write it: np.linalg.svd, scipy.special.expit."""
     if isinstance(function, np.ufunc):
         return f"{'scipy.special' if _is_scipys(function) else 'np'}.{function.__name__}"
     return f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
 
 
 def _there_are(name: str) -> str:
-    """For a message on a function of SciPy's: the ones that have a counterpart; of NumPy's: what does it here."""
+    """The advice in a message: SciPy's functions that have a counterpart, or the way to replace one of NumPy's."""
     if not name.startswith("scipy.special"):
         return OF_FUNCTIONS.get(name.rpartition(".")[2], "")
     if "=" in name:
@@ -191,7 +191,7 @@ def _there_are(name: str) -> str:
 
 
 def _by_numpy(name: str, function: Callable, args: tuple, keywords: dict, ours: Callable | None) -> Any:
-    """Let NumPy compute with arrays, where no gradient is lost."""
+    """Let NumPy compute with the arrays of tensors.  Raises GradientError if a gradient would be lost."""
     outputs = keywords.get("out") or ()
     if any(isinstance(x, AbstractTensor) for x in (outputs if isinstance(outputs, tuple) else (outputs,))):
         raise DispatchError(located(f"{name}: a tensor is a value and cannot be written to (out=)"))
@@ -220,7 +220,7 @@ def _read_by_numpy(name: str, function: Callable, args: tuple, keywords: dict) -
 
 
 def _of_values(function: Callable, given: list, structure: tree.Structure, *refusal: str) -> Any:
-    """NumPy's function of the values of tensors.  Raises ConcretizationError, with this message, where one has none."""
+    """NumPy's function of the tensors' values.  Raises ConcretizationError(refusal) if a tensor has no value."""
     try:
         arrays = [x.detach().numpy() if isinstance(x, Tensor) else x for x in given]
     except ConcretizationError:
@@ -230,7 +230,7 @@ def _of_values(function: Callable, given: list, structure: tree.Structure, *refu
 
 
 def _written_out(x: Any) -> Any:
-    """Arguments with a tensor in the place of each structured value, which is a container of `tree` itself."""
+    """Arguments with structured values converted to tensors, since `tree.flatten` would take them apart."""
     if isinstance(x, AbstractTensor):
         return as_tensor(x)
     if type(x) in (tuple, list):
@@ -241,8 +241,8 @@ def _written_out(x: Any) -> Any:
 def _dlpack(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
     """DLPack's protocol: `torch.from_dlpack(t)`, `np.from_dlpack(t)` get a copy of the value.
 
-    A copy, because a tensor's value never changes and other libraries write to what they are given, also
-    where it is marked as read-only.  Raises BufferError where memory must be shared (copy=False), GradientError for
+    The memory is copied because a tensor's value never changes, while other libraries may write to memory they are
+    given even if it is marked read-only.  Raises BufferError if memory must be shared (copy=False), GradientError for
     a tensor that requires grad (outside of no_grad), as np.asarray does.
     """
     if copy is False:

@@ -1,19 +1,19 @@
-"""Random numbers out of keys (public as `ad.random`): the same key gives the same numbers, always and everywhere.
+"""Random numbers from keys (public as `ad.random`): a key gives the same numbers at every call and on every machine.
 
     key = ad.random.key(0)
     key, now = ad.random.split(key)
     noise = ad.random.normal(now, (32, 10))
 
-    keys        key, split, fold_in             of any kind   bits, uniform, randint, bernoulli
-    shaped      normal, truncated_normal, exponential, gumbel, laplace, logistic
+    keys        key, split, fold_in             basic         bits, uniform, randint, bernoulli
+    continuous  normal, truncated_normal, exponential, gumbel, laplace, logistic
     choosing    categorical, choice, permutation
 
-A key is an i32[2], an argument like any other: another key is no other graph, `ad.vmap` over keys works, and numbers
-are made where they are read, inside the kernels that use them.  Element i of an array is Threefry-2x32 with 20 rounds
+A key is an i32[2] and a run-time argument: one graph serves all keys, `ad.vmap` over keys works, and the kernels that
+use random numbers compute them in place.  Element i of an array is Threefry-2x32 with 20 rounds
 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3, 2011) of i under the key, so it depends on
-neither threads nor neighbours.  Keys, bits and uniform numbers are those of `jax.random`, bit for bit.
+neither threads nor neighbours.  Keys, bits and uniform numbers equal those of `jax.random`, bit for bit.
 
-No gradient flows to a key.  One flows to bounds, means and scales that the numbers are shifted and stretched by.
+No gradient flows to a key.  Gradients flow to the bounds, means and scales by which numbers are shifted and scaled.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ def _float(name: str, dtype: Any) -> np.dtype:
 
 @public(1)
 def _unit(key: Any, shape: Any, dtype: Any, name: str) -> Tensor:
-    """Uniform in [0, 1): steps of 2^-23 (f32) or 2^-52 (f64)."""
+    """Uniform numbers in [0, 1), multiples of 2^-23 (f32) or 2^-52 (f64)."""
     dtype = _float(name, dtype)
     return fraction(numbered(of_key(name, key), extents_of(f"random.{name}", shape), f"i{8 * dtype.itemsize}"))
 
 
 def _inside(key: Any, shape: Any, dtype: Any, name: str) -> Tensor:
-    """Uniform in (0, 1): 0 is read as the least normal number."""
+    """Uniform numbers in (0, 1): the least normal number is added, so that none is 0."""
     u = _unit(key, shape, dtype, name)
     return u + constant(float(np.finfo(u.dtype).tiny), u.dtype)
 
 
 def _signed(key: Any, shape: Any, dtype: Any, name: str) -> Tensor:
-    """Uniform in (-1, 1)."""
+    """Uniform numbers in (-1, 1)."""
     u = _unit(key, shape, dtype, name)
     least = float(np.nextafter(u.dtype.type(-1), u.dtype.type(0)))
     return u * constant(2.0, u.dtype) + constant(least, u.dtype)
@@ -83,7 +83,7 @@ def _number(name: str, argument: str, x: Any, dtype: np.dtype) -> Tensor:
 
 
 def _fits(name: str, result: Tensor, shape: Ints) -> Tensor:
-    """The result, which parameters were to broadcast into.  Raises ShapeError when they made it larger."""
+    """The result, if it has the wanted shape.  Raises ShapeError if the parameters broadcast it to a larger one."""
     if result.shape != shape:
         raise ShapeError(located(
             f"random.{name}: parameters that broadcast to {result.shape} do not fit shape {shape}"
@@ -95,7 +95,7 @@ def _fits(name: str, result: Tensor, shape: Ints) -> Tensor:
 def uniform(key, shape=(), dtype=np.float64, minval=0.0, maxval=1.0):
     """Uniform numbers in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]
 
-    Differentiable in the bounds.  Raises ShapeError when they do not broadcast to shape.
+    Differentiable in the bounds.  Raises ShapeError when the bounds do not broadcast to shape.
 
     >>> ad.random.uniform(ad.random.key(0), (2,)).shape
     (2,)
@@ -111,11 +111,11 @@ def uniform(key, shape=(), dtype=np.float64, minval=0.0, maxval=1.0):
 def randint(key, shape, minval, maxval, dtype=np.int64):
     """Integers in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]     dtype: int32 or int64
 
-    Of 2^63 equally likely numbers the remainder, so no integer is likelier than another by more than the range/2^63.
-    Where the range is empty it is minval.  Bounds in arrays are brought into the dtype's range, and to where fewer than
-    2^63 integers lie between them.
-    Raises TypeError for what is no key, DTypeError for another dtype, ShapeError when the bounds do not broadcast,
-    OverflowError for ints that the dtype does not have, or 2^63 apart.
+    A number is the remainder of one of 2^63 equally likely integers, so relative probabilities differ by at most
+    (maxval - minval) / 2^63.  An empty range gives minval.  Bounds given as arrays are clipped to the dtype's range,
+    and to fewer than 2^63 integers between them.
+    Raises TypeError for a key that is no array, DTypeError for another dtype, ShapeError when the bounds do not
+    broadcast, OverflowError for bounds that are ints outside the dtype's range, or 2^63 or more apart.
 
     >>> set(ad.random.randint(ad.random.key(0), (100,), 0, 3).tolist())
     {0, 1, 2}
@@ -136,16 +136,16 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
         least, end = clip(least, info.min, info.max), clip(end, info.min, info.max + (dtype != I64))
     span = end - least
     if not are_ints:
-        span = where((span < 0) & (end > least), info.max, span)  # it has wrapped
+        span = where((span < 0) & (end > least), info.max, span)  # the difference has wrapped around
     drawn = where(span > 0, drawn % span, 0)
     return _fits("randint", cast_to(drawn + least, dtype), extents)
 
 
 @public()
 def bernoulli(key, p=0.5, shape=None):
-    """True with probability p, which broadcasts to shape (None: that of p).   key: i32[2], p: f[...]  →  bool[shape]
+    """True with probability p, which broadcasts to shape (None: p's).   key: i32[2], p: f[...]  →  bool[shape]
 
-    Raises TypeError for what is no key, ShapeError when p does not broadcast to shape.
+    Raises TypeError for a key that is no array, ShapeError when p does not broadcast to shape.
 
     >>> ad.random.bernoulli(ad.random.key(0), [0.0, 1.0])
     bool[2] [False  True]
@@ -159,8 +159,8 @@ def bernoulli(key, p=0.5, shape=None):
 def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     """Normal numbers between two bounds, which broadcast to shape (None: theirs).   key: i32[2]  →  dtype[shape]
 
-    Raises TypeError for what is no key, DTypeError for a dtype that is not float, ShapeError when the bounds do not
-    broadcast to shape.
+    Raises TypeError for a key that is no array, DTypeError for a dtype that is not float, ShapeError when the bounds
+    do not broadcast to shape.
 
     >>> x = ad.random.truncated_normal(ad.random.key(0), 0.0, 1.0, (1000,))
     >>> bool(ad.min(x) >= 0) and bool(ad.max(x) <= 1)
@@ -180,10 +180,10 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
 
 
 def _beyond(u: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """Normal numbers from a bound far above 0 to another, of shares u of the probability between them.
+    """Normal numbers between `near`, far above 0, and `far`, at shares u of the probability between the two bounds.
 
-    x solves log Q(x) = log Q(near) + t, Q being the tail.  Q(x) / Q(near) is exp((near² - x²) / 2), and a ratio that
-    hardly changes, for which fractions of Laplace's stand at first; a step of Halley's makes all digits right.
+    x solves log Q(x) = log Q(near) + t, where Q is the distribution's tail.  Q(x) / Q(near) is exp((near² - x²) / 2)
+    times a slowly varying ratio, first taken from Laplace's fraction; one step of Halley's method gives full precision.
     """
     at_near = log_ndtr(-near)
     t = log1p(u * expm1(log_ndtr(-clip(far, near, near + 40.0)) - at_near))
@@ -195,15 +195,15 @@ def _beyond(u: Tensor, near: Tensor, far: Tensor) -> Tensor:
 
 
 def _laplace(x: Tensor) -> Tensor:
-    """The first terms of Laplace's continued fraction for the tail of the normal distribution over its density."""
+    """Mills' ratio, the normal distribution's tail over its density, by first terms of Laplace's continued fraction."""
     square = x * x
     return x * (square + 5.0) / (square * (square + 6.0) + 3.0)
 
 
 def _shaped(name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Tensor], Tensor], example: str) -> Any:
-    """The public function of a distribution whose numbers are made of uniform ones.
+    """Declare the public function of a distribution whose numbers are functions of uniform numbers.
 
-    drawn   the uniform numbers: `_unit`, `_inside` or `_signed`
+    drawn   draws the uniform numbers: `_unit`, `_inside` or `_signed`;  of: the function of a uniform number
     """
     doc = documented(
         example, f"{told}   key: i32[2]  →  dtype[shape]",
@@ -249,8 +249,8 @@ def categorical(key, logits, axis=-1, shape=None):
 
     key: i32[2], logits: f[..., n, ...]  →  i64[shape]
 
-    `shape` (None: that of logits without the axis) ends in that of logits without the axis: more draws stand in
-    front.  Raises ShapeError when it does not.
+    `shape` must end in the shape of logits without the axis (None: is this shape); leading extents mean more draws.
+    Raises ShapeError when it does not.
 
     >>> ad.random.categorical(ad.random.key(0), [0.0, 50.0, 0.0], shape=(3,)).tolist()
     [1, 1, 1]
@@ -281,7 +281,7 @@ def permutation(key, x, axis=0):
 
 
 def _order(key: Any, n: int) -> Tensor:
-    """The numbers 0 to n - 1 shuffled: 64 random bits decide, so two are equal once in 2^64 / n² times."""
+    """The numbers 0 to n - 1, shuffled by sorting 64 random bits of each; equal bits occur once in 2^64 / n² calls."""
     return argsort(bits(key, (n,), np.int64))
 
 
@@ -291,8 +291,8 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
 
     key: i32[2], a: T[..., n, ...], p: f[n]  →  T[..., shape..., ...]
 
-    Without `replace` none comes twice.  p is divided by its sum.  Raises ShapeError when more are wanted than there
-    are, and when p is no f[n].
+    Without `replace` no element is chosen twice.  p is divided by its sum.  Raises ShapeError when more elements are
+    to be chosen than a has, and when p is not of shape [n].
 
     >>> sorted(ad.random.choice(ad.random.key(0), 3, (3,), replace=False).tolist())
     [0, 1, 2]
@@ -314,11 +314,11 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
 
 @public(1)
 def _chosen(key: Any, n: int, extents: Ints, replace: bool, weights: Tensor | None) -> Tensor:
-    """The numbers of the elements that are chosen."""
+    """The indices of the chosen elements."""
     if not replace:
         if weights is None:
             order = _order(key, n)
-        else:  # as drawn one after the other: the largest of log p + Gumbel's numbers come first
+        else:  # sorting log p + Gumbel's numbers is like drawing one after the other without replacement
             order = argsort(log(weights) + gumbel(key, weights.shape, weights.dtype), descending=True)
         return reshape(order[: math.prod(extents)], extents)
     if weights is None:

@@ -1,4 +1,4 @@
-"""Keys, and the bits that they stand for: Threefry-2x32, two words out of a key and a number."""
+"""Keys of random numbers, and random bits: Threefry-2x32 gives two words from a key and a counter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .template import public
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
-_ROUNDS = 5  # of four each
+_ROUNDS = 5  # groups of four rounds each
 
 
 def _threefry(k: Any, k0: Any, k1: Any, high: Any, low: Any, *, dtype: str) -> Any:
@@ -48,7 +48,7 @@ def _threefry(k: Any, k0: Any, k1: Any, high: Any, low: Any, *, dtype: str) -> A
     return k.bit_or(k.shift_left(high, k.constant(32, like=high)), k.bit_and(low, k.constant(0xFFFFFFFF, like=low)))
 
 
-#: threefry(k0, k1, high, low): both words of the result (i64), or one exclusive-or the other (i32).
+#: threefry(k0, k1, high, low): both words of the result as one i64, or their exclusive or as an i32.
 threefry = primitive(
     "threefry",
     on_arrays(_threefry, casts=True),
@@ -58,7 +58,7 @@ threefry = primitive(
 )
 
 
-#: Of i32 and i64: the bits that make the fraction of a float, and the float that one of them is worth.
+#: For i32 and i64: (the number of bits in the fraction of a float of this width, the value of its lowest bit).
 _FRACTION = {"i32": (23, 2.0**-23), "i64": (52, 2.0**-52)}
 
 
@@ -69,7 +69,7 @@ def _fraction(k, bits):
     return k.mul(number, k.constant(unit, like=number))
 
 
-#: The first bits of an integer as a float in [0, 1).
+#: The highest bits of an integer as a float in [0, 1).
 fraction = primitive(
     "fraction",
     on_arrays(_fraction, casts=True),
@@ -80,7 +80,7 @@ fraction = primitive(
 
 
 def of_key(name: str, key: Any) -> Tensor:
-    """A key as a tensor.  Raises TypeError for what is none: a seed, most often."""
+    """A key as a tensor.  Raises TypeError for an argument that is no array (most often a seed)."""
     if not isinstance(key, (Tensor, np.ndarray)):
         raise TypeError(located(f"random.{name}: {in_short(key)} is no key", "make one of a seed: ad.random.key(0)"))
     key = as_tensor(key, f"random.{name}", "key")
@@ -98,7 +98,7 @@ def _words(key: Tensor, high: Tensor, low: Tensor, dtype: str) -> Tensor:
 
 
 def numbered(key: Tensor, shape: Ints, dtype: str) -> Tensor:
-    """A word (i32) or two (i64) for each element of an array, from its position."""
+    """Random words for each element of an array, from its position: one (i32) or two (i64)."""
     size = math.prod(shape)
     if size <= np.iinfo(I32).max:
         low = iota((size,), 0, I32)
@@ -109,7 +109,7 @@ def numbered(key: Tensor, shape: Ints, dtype: str) -> Tensor:
 
 
 def _pair(words: Tensor) -> Tensor:
-    """i64[...] → i32[..., 2]: the upper word, the lower one."""
+    """The two words of each integer, the upper one first.   i64[...] → i32[..., 2]"""
     return stack([cast_to(words >> constant(32, "i64"), I32), cast_to(words, I32)], axis=-1)
 
 
@@ -130,9 +130,9 @@ def key(seed):
 
 @public(1)
 def split(key, num=2):
-    """New keys made from one, which is not used again.   key: i32[2]  →  i32[num, 2]     num: int or shape
+    """New keys from one, which should not be used again.   key: i32[2]  →  i32[num, 2]     num: int or shape
 
-    Raises TypeError for what is no key, ShapeError for a negative number.
+    Raises TypeError for a key that is no array, ShapeError for a negative number.
 
     >>> ad.random.split(ad.random.key(0), 3).shape
     (3, 2)
@@ -142,9 +142,9 @@ def split(key, num=2):
 
 @public()
 def fold_in(key, data):
-    """A key made from a key and a number: one for each step of a loop.   key: i32[2], data: i[]  →  i32[2]
+    """A key made from a key and an integer, such as a loop's step.   key: i32[2], data: i[]  →  i32[2]
 
-    Raises TypeError for what is no key, or data that is no integer.
+    Raises TypeError for a key that is no array, or data that is no integer.
 
     >>> ad.random.fold_in(ad.random.key(0), 1)
     i32[2] [ 928981903 -841280227]
@@ -161,7 +161,7 @@ def fold_in(key, data):
 def bits(key, shape=(), dtype=np.int32):
     """Random bits, as integers.   key: i32[2]  →  dtype[shape]     dtype: int32 or int64
 
-    Raises TypeError for what is no key, DTypeError for another dtype.
+    Raises TypeError for a key that is no array, DTypeError for another dtype.
     Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 
     >>> ad.random.bits(ad.random.key(0), (2,))

@@ -1,6 +1,6 @@
-"""roll, and moves that are made of others: tile, repeat, diff, unstack, meshgrid.
+"""roll, and functions composed of other moves: tile, repeat, diff, unstack, meshgrid.
 
-    rotate    y[i] = x[(i - by) mod n]     along one axis; `by` is an input, so any shift is the same graph
+    rotate    y[i] = x[(i - by) mod n]     along one axis; `by` is an input, so one graph serves every shift
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _COPIES = "a number of copies"
 
 @public(1, takes="T")
 def roll(x, shift, axis=None):
-    """x with its elements moved along an axis, those that leave at one end entering at the other.
+    """x with its elements moved along an axis; elements that leave at one end enter at the other.
 
-    x: T[..., n, ...]  →  T[..., n, ...]     axis None: x as one row; several axes: a shift for each, or one for all
+    x: T[..., n, ...]  →  T[..., n, ...]     axis None: x flattened; several axes: a shift for each, or one for all
 
-    Several shifts of one axis, or of x as one row, add up.
+    Several shifts of one axis, or of x flattened, add up.
     Raises ShapeError when x has no such axis, or shifts and axes differ in number.
 
     >>> ad.roll([1, 2, 3], 1)
@@ -69,19 +69,19 @@ def _rotate_element(k, index, x, by, *, axis):
     return x(*index[:axis], place, *index[axis + 1 :])
 
 
-#: x with its elements moved on by a number from -n to n.
+#: x with its elements moved along an axis by `by`, from -n to n.
 _rotate: OwnPrimitive = linear(
     "rotate",
     lambda x, by, *, axis: np.roll(x, int(by), axis),
     infer=lambda x, by, *, axis: x,
     transpose=lambda y_bar, y, x, by, *, axis: (lambda: record(_rotate, (y_bar, -by), (axis,)), None),
     lower=Move(_rotate_element, free=False),
-    batch=lambda op, size, xs, mapped, *, axis: record(op, xs, (axis + 1,)),  # a shift is a number for all
+    batch=lambda op, size, xs, mapped, *, axis: record(op, xs, (axis + 1,)),  # one shift for all
 )
 
 
 def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
-    """Moved along one axis.  The shift is a run-time number: another one compiles nothing."""
+    """x with its elements moved along one axis.  The shift is a run-time input: a new shift needs no compilation."""
     n = x.shape[axis]
     if not x.size:
         return x
@@ -91,9 +91,9 @@ def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
 
 @public(1, takes="T")
 def tile(x, repetitions):
-    """Copies of x side by side, along each axis as often as `reps` says.
+    """Copies of x side by side; `repetitions` says how many along each axis.
 
-    x: T[n...]  →  T[r·n...]     of x and `repetitions`, the shorter is filled up with ones on the left
+    x: T[n...]  →  T[r·n...]     the shorter of x.shape and `repetitions` is filled with ones on the left
 
     Raises ShapeError for a negative number.
 
@@ -130,7 +130,7 @@ def repeat(x, repeats, axis=None):
         if len(counts) not in (1, x.shape[along]):
             raise ShapeError(located(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}"))
         if len(counts) != 1:
-            Aval((sum(counts),), np.int64)  # raises where NumPy would wrap, and write outside of its array
+            Aval((sum(counts),), np.int64)  # raises for a sum that NumPy would let wrap, and then write out of bounds
             places = built("repeat", sum(counts), lambda: np.repeat(np.arange(len(counts)), np.array(counts, np.int64)))
             return gathered(x, [index_tensor(places, "repeat", len(counts))], (along,), along)
         (repeats,) = counts
@@ -142,14 +142,14 @@ def repeat(x, repeats, axis=None):
 
 @public(1, takes="T")
 def diff(x, n=1, axis=-1, prepend=None, append=None):
-    """Differences of neighbours along an axis, n times; of bool, whether they differ.
+    """Differences of neighbours along an axis, taken n times; for bool, True if the neighbours differ.
 
-    x: T[..., m, ...]  →  T[..., m - n, ...]     nothing is left where m <= n
+    x: T[..., m, ...]  →  T[..., m - n, ...]     no element is left if m <= n
 
-    prepend, append   what stands before and after x along the axis: arrays as x but for that extent, or numbers, which
-                      are one element each
+    prepend, append   arrays put before and after x along the axis, with x's shape but for that extent; or numbers,
+                      which are one element each
 
-    Raises ShapeError when x has no such axis, n is negative, or what is put beside x does not fit.
+    Raises ShapeError when x has no such axis, n is negative, or `prepend` or `append` does not fit x.
 
     >>> ad.diff([1.0, 4.0, 9.0], prepend=0.0)
     f64[3] [1. 3. 5.]
@@ -165,7 +165,7 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
 
 
 def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
-    """x with what stands before and after it along an axis."""
+    """x joined along an axis with the arrays or numbers before and after it."""
     given = [(name, y) for name, y in (("prepend", prepend), ("x", x), ("append", append)) if y is not None]
     parts = common("diff", given, "fcib")
     before, behind = x.shape[:along], x.shape[along + 1 :]
@@ -180,7 +180,7 @@ def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
 
 @public(takes="T")
 def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
-    """The slices of x along an axis, in a tuple; they do not have that axis.   T[..., n, ...]  →  n of T[..., ...]
+    """A tuple of the slices of x along an axis, without that axis.   T[..., n, ...]  →  n of T[..., ...]
 
     Raises ShapeError when x has no such axis.
 
@@ -198,9 +198,9 @@ def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
 
     T[n], U[m], ...  →  T[m, n, ...], U[m, n, ...], ...     with indexing="ij": [n, m, ...]
 
-    Raises ShapeError for what is no vector, ValueError for another `indexing`.
+    Raises ShapeError for an array that is no vector, ValueError for an unknown `indexing`.
 
-    sparse    each with its own axis alone, the others of extent 1; copy makes no difference
+    sparse    True: each result keeps its own axis, and the other axes have extent 1; `copy` has no effect
 
     >>> ad.meshgrid([1, 2], [10, 20, 30])[1]
     i64[3,2]
@@ -213,7 +213,7 @@ def meshgrid(*arrays, indexing="xy") -> tuple[Tensor, ...]:
 
 
 def open_grid(arrays: Sequence[Any], indexing: str) -> tuple[tuple[Tensor, ...], Ints]:
-    """The coordinates of a grid along each axis, with the others of extent 1; and its shape."""
+    """(the coordinates along each axis, with all other axes of extent 1; the shape of the grid)."""
     if indexing not in ("xy", "ij"):
         raise ValueError(located(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}"))
     xs = [as_tensor(x, "meshgrid", "arrays") for x in arrays]

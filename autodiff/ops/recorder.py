@@ -1,18 +1,18 @@
-"""Operations recorded in machine code: what Python recorded once for given operands, put down again.
+"""The native recorder: machine code that records again the nodes that a Python body recorded before.
 
-Machine code is made once that pays (`tape.machine`).  Then operators, functions, methods and reads get C functions in
-front of their Python bodies, each with a table (`codegen.runtime.record`): these know what was recorded for operands
-of the same kind, and leave everything else to the bodies.  What they know they learn from what a body just recorded:
+The machine code is built once it pays (`tape.machine`).  Then operators, functions, methods and reads get C functions
+in front of their Python bodies, each with a table (`codegen.runtime.record`).  A C function records the nodes that the
+table has for operands of the same kind, and calls the Python body for all others.  A table learns from a body's call:
 
-    y = body(a, b)        dispatch found a body of this library, `run`, whose choice is kept
-    run.natively(...)     the steps between a, b and y
-    table.learn(...)      by the Outs of a and b (or the class of a number), what is static, and grad mode
+    y = body(a, b)        dispatch chose a body of this library, `run`; the template relies on this choice
+    run.natively(...)     the program: the steps that were recorded between a, b and y
+    table.learn(...)      the key: the Outs of a and b (or the class of a number), the static arguments, grad mode
 
-Operands of new shapes are not worth learning until they come again.  Where the body records one node of tensors (an
-elementwise operation, a product of matrices, a slice), Python then gives its kind alone (`Learner.kind`).
+Operands of new shapes are not learned until they come a second time.  If the body records one node on tensors (an
+elementwise operation, a product of matrices, a slice), Python then gives the node's kind alone (`Learner.kind`).
 
-A registration on a function drops all that is known of it.  Without the launcher, or where its self-check
-fails, nothing is put in front and Python records, as it does before.
+Registering a method on a function clears its table.  Without the launcher, or if the launcher's self-check fails,
+no C function is put in front, and the Python bodies record.
 """
 
 from __future__ import annotations
@@ -66,27 +66,27 @@ native = later("codegen.runtime.record")
 
 
 _CALLED_IN_PYTHON = vars(Function)["__call__"]
-#: A class, a name of it, and what stands there.
+#: A class, the name of an attribute, and the attribute's value.
 Place = tuple[type, str, Any]
 
 
 class Front:
     """The C functions in front of Python, and the Python ones that they replaced.
 
-    attach    attach(): the recorder records where this thread does
+    attach    attach(): make the recorder append to the recording of this thread
     """
 
     def __init__(self, recorder: Any, attach: Callable[[], None]) -> None:
         self.recorder, self.attach = recorder, attach
         self.replaced: list[Place] = []
-        #: The learner of a site, and the function that is called where the site knows nothing.
+        #: Makes the learner of a site, which has the function to call if the site's table has no answer.
         self._learner = functools.partial(Learner, attach)
-        recorder.begin_sites()  # an interrupt may have ended this before
+        recorder.begin_sites()  # an interrupt may have ended an earlier attempt halfway
         reads = [(Tensor, name, made) for name, made in recorder.reads(Tensor).items()]
         self._made = [*self._operators(), *self._methods(), *self._subscripts(), *reads]
 
     def put(self) -> None:
-        """Put all of it in front of Python."""
+        """Put the C functions in front of the Python ones."""
         for function in functions():
             self.give_site(function)
         for cls, name, made in self._made:
@@ -94,7 +94,7 @@ class Front:
             setattr(cls, name, made)
 
     def take_away(self) -> None:
-        """Python has its own again."""
+        """Restore the Python functions."""
         while self.replaced:
             cls, name, old = self.replaced.pop()
             setattr(cls, name, old)
@@ -124,7 +124,7 @@ class Front:
         yield Function, "__call__", native.wrapper(Function, vars(type)["__call__"], "__call__", address)
 
     def give_site(self, function: Any) -> None:
-        """A site for a function, if it has something to learn."""
+        """Give a function a site, if its calls can be learned."""
         if not isinstance(function, Function) or not _learns(function) or hasattr(function, "site"):
             return
         if function.declaration.variadic is None:
@@ -133,12 +133,12 @@ class Front:
             function.site = self.recorder.function_site(learner.table, learner.slow, learner.unknown, wanted)
 
     def _methods(self) -> Iterator[Place]:
-        """Methods that call functions which have something to learn."""
+        """The C methods for those methods whose function can be learned."""
         for name, (function, canonical) in METHODS.items():
             if not isinstance(function, Function) or not _learns(function):
                 continue
             table, wanted = self._table(function), _wanted(function)
-            if canonical is not None:  # the function itself does not take such arguments
+            if canonical is not None:  # the function takes other arguments than the method: another table
                 table = table.another()
             learner = self._learner(function, table, vars(AbstractTensor)[name], wanted, canonical)
             made = self.recorder.method(table, learner.slow, learner.unknown, wanted, AbstractTensor, name)
@@ -146,7 +146,7 @@ class Front:
                 yield AbstractTensor, name, made
 
     def _subscripts(self) -> Iterator[Place]:
-        """`x[key]` and `x[key] = value`.  Of Python's classes one has a slot wrapper of mappings alone."""
+        """`x[key]` and `x[key] = value`.  The example classes have slot wrappers of mappings, not of sequences."""
         for sort, cls, name, function, example in (
             ("subscript", AbstractTensor, "__getitem__", getitem, MappingProxyType),
             ("assign", Tensor, "__setitem__", index_update, dict),
@@ -157,20 +157,20 @@ class Front:
             yield cls, name, native.wrapper(cls, vars(example)[name], name, address)
 
 
-at_reset(forget_all)  # what operations record for operands of known kinds
+at_reset(forget_all)  # a session's reset clears all tables
 
 
 def _slots(cls: type, names: Sequence[str], address: int) -> list[Place]:
-    """The slots of operators with a C function in them; none where there is none.
+    """Operators that call the C function at an address; none if the address is 0.
 
-    An operator of Python's or NumPy's own is the example, whose slot says of which kind it is.
+    An operator of Python's int or NumPy's array serves as the example, which says what kind of slot is needed.
     """
     examples = [(name, vars(int).get(name) or vars(np.ndarray)[name]) for name in names]
     return [(cls, name, native.wrapper(cls, example, name, address)) for name, example in examples if address]
 
 
 def _either(name: str, mirrored: str) -> Callable[[Any, Any], Any]:
-    """The operator of the left operand if it is ours, else the mirrored one of the right operand."""
+    """A function of two operands: the operator of a left tensor, else the mirrored operator of the right one."""
     forward, reflected = AbstractTensor.__dict__[name], AbstractTensor.__dict__[mirrored]
 
     @border
@@ -181,31 +181,31 @@ def _either(name: str, mirrored: str) -> Callable[[Any, Any], Any]:
 
 
 def _wanted(function: Function) -> int:
-    """The arguments of a function that are operands."""
+    """The number of leading arguments that are operands, or one of the codes `ALL`, `ITEMS`, `NONE`."""
     return getattr(getattr(function, "__wrapped__", None), "tensors", ALL)
 
 
 def _learns(function: Function) -> bool:
-    """True if a function of the library records operations that can be put down again."""
+    """True if a function belongs to the library and its calls can be recorded again from a program."""
     return hasattr(getattr(function, "__wrapped__", None), "natively")
 
 
-# ---------------------------------------------------------------- installing it
+# ---------------------------------------------------------------- installing the recorder
 
 
 class _Installed:
-    """The recorder, and what of it is in front of the Python bodies."""
+    """The state of the native recorder in this process."""
 
     def __init__(self) -> None:
         self.recorder: Any = None
-        #: True if somebody said that it is to be in front, or is not to be.
+        #: True once `install` or `uninstall` was called: `install_once` then does nothing.
         self.is_settled = False
         self.here: tuple[Any, int] = (None, 0)
         self.front: Front | None = None
 
 
 _now = _Installed()
-#: Threads attach one after the other: one with the recording of another would write into what that one frees.
+#: Held while a thread attaches: a thread attached to another's recording would write into memory that is freed.
 _attaching = held_over_fork(threading.RLock())
 _lock = held_over_fork(threading.RLock())
 
@@ -216,15 +216,15 @@ def is_installed() -> bool:
 
 
 def install() -> None:
-    """Put the native recorder in front of operators and functions; nothing where it does not work."""
-    with Paused(), _lock:  # a finaliser would record amid it
+    """Put the native recorder in front of operators and functions; do nothing if it cannot be set up."""
+    with Paused(), _lock:  # a finaliser could record while the functions are exchanged
         if _now.recorder is None:
             with suppress(*NO_ROOM):
                 _now.recorder = _set_up()
         if _now.recorder is not None and not is_installed():
             try:
                 _put_in_front(_now.recorder)
-            except BaseException:  # an interrupt, say: not half of it
+            except BaseException:  # an interrupt, for example: do not leave half of them in front
                 uninstall()
                 _now.is_settled = False
                 raise
@@ -237,20 +237,20 @@ def _put_in_front(recorder: Any) -> None:
     _now.front.put()
     _attach()
     use_asks(recorder)
-    WHEN_DECLARED.append(_now.front.give_site)  # files of functions are imported late, too
+    WHEN_DECLARED.append(_now.front.give_site)  # some files of functions are imported later
 
 
 def install_once() -> bool:
-    """Install it, if nobody said otherwise.  True: that is all.
+    """Install the recorder unless `install` or `uninstall` was called.  False: another thread is busy; call again.
 
-    Nobody waits here: another thread that is at it may wait for what this one, or a finaliser amid it, holds.
+    This never waits for the lock: the thread that holds it may wait for a lock of this thread or its finalisers.
     """
     if not _lock.acquire(blocking=False):
         return False
     try:
         if not _now.is_settled:
             install()
-            segments.clear()  # what was made meanwhile asks Python
+            segments.clear()  # segments made until now call Python
         return True
     finally:
         _lock.release()
@@ -284,11 +284,11 @@ def _set_up() -> Any:
     return native.set_up(native.RecordLayout(classes, objects))
 
 
-# ---------------------------------------------------------------- where this thread records
+# ---------------------------------------------------------------- the recording of this thread
 
 
 def _attach() -> None:
-    """Record natively where this thread records now."""
+    """Make the native recorder append to this thread's current recording."""
     here = (state.now, threading.get_ident())
     if _now.here != here:
         with _attaching:

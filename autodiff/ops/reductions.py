@@ -1,10 +1,10 @@
 """Reductions: sum, product, any, all; and running sums and products.
 
-A reduction's parameter `axis` is a sorted tuple of non-negative ints, and those axes are dropped;
-`keepdims` is a reshape afterwards.  Of extremes see `extremes`.
+A reduction's parameter `axis` is a sorted tuple of non-negative ints; the result lacks these axes, and
+`keepdims` is a reshape afterwards.  The file `extremes` has the maximum and the minimum.
 
-The derivatives of a running product are those of a linear recurrence, y[k] = x[k] * y[k-1], so they are right where
-elements are zero; nothing is divided.  Those of a recurrence are recurrences, the other way round.
+The derivative of a running product comes from the linear recurrence y[k] = x[k] * y[k-1].  The rule divides by no
+element, so the derivative is right at zeros.  The derivative of a recurrence is a recurrence in the other direction.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .template import public
 
 
 def reduced_aval(name: str, accepts: str, *, result: np.dtype | None = None, empty: bool = True) -> Callable[..., Aval]:
-    """The shape rule of a reduction.  `empty`: whether it has a value over no elements at all."""
+    """The shape rule of a reduction.  `empty`: True if the reduction of no elements has a value."""
 
     def infer(x: Aval, *, axis: Ints) -> Aval:
         expect(name, (x,), accepts)
@@ -63,7 +63,7 @@ def reduction(
     name: str, reference: Callable[..., Any], accepts: str, monoid: str = "", *, result: np.dtype | None = None,
     empty: bool = True, **rules: Any,
 ) -> OwnPrimitive:
-    """An operation that is a monoid over the parameter `axis`; rules as for `primitive`."""
+    """Declare an operation that reduces by a monoid over the parameter `axis`; rules as for `primitive`."""
     return primitive(
         name, reference, infer=reduced_aval(name, accepts, result=result, empty=empty), lower=Reduce(monoid or name),
         params=("axis",), **rules,
@@ -71,20 +71,20 @@ def reduction(
 
 
 def widened(x: Tensor, dtype: Any = None, function: str = "") -> Tensor:
-    """x in a dtype, if one is named; else bool and int32 as int64, as NumPy sums them."""
+    """x converted to `dtype` if given; else bool and int32 to int64, as NumPy sums them."""
     if dtype is not None:
         return cast_to(x, dtype_of(dtype, function))
     return cast_to(x, I64) if x.node.kind.out.aval.dtype.kind in "ib" else x
 
 
 def unreduced(y: Tensor, x: Tensor, axes: Ints, keepdims: bool) -> Tensor:
-    """The result y of reducing x, with the axes back as extents of 1 if they are to be kept."""
+    """The result y of reducing x; with `keepdims` the reduced axes are put back with extent 1."""
     return reshaped(y, kept(x.shape, axes)) if keepdims else y
 
 
 _sum = linear(
     "sum",
-    lambda x, *, axis: np.add.reduce(x, axis, x.dtype),  # np.sum, which takes as long again to come to it
+    lambda x, *, axis: np.add.reduce(x, axis, x.dtype),  # np.sum's wrapper takes as long again as this call
     infer=reduced_aval("sum", "fic"),
     transpose=lambda y_bar, y, x, *, axis: (spread(y_bar, axis, x.node.kind.out.shape),),
     lower=Reduce("add"), traits=("adds",),
@@ -92,7 +92,7 @@ _sum = linear(
 
 
 def summed(x: Tensor, axes: Ints) -> Tensor:
-    """The sum over these axes, which are dropped; no node when there are none."""
+    """The sum over these axes, which the result lacks; no node is recorded if there are none."""
     return record(_sum, (x,), (axes,)) if axes else another(x)
 
 
@@ -102,10 +102,10 @@ def sum_(x, axis=None, *, dtype=None, keepdims=False):
 
     x: T[..., n, ...]  →  T[..., ...]     bool and int32 are summed as int64
 
-    The sum of nothing is 0.  x is converted to `dtype` first.  Raises ShapeError when x has no such axis.
+    The sum of no elements is 0.  x is converted to `dtype` first.  Raises ShapeError when x has no such axis.
 
-    initial   a number to begin with
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
+    initial   a number added to the sum
+    where     a mask of the elements to sum; the other elements get a gradient of 0
 
     >>> ad.sum([[1, 2], [3, 4]], axis=0)
     i64[2] [4 6]
@@ -145,7 +145,7 @@ def scan(
     name: str, reference: Callable[..., Any], accepts: str, monoid: str,
     declare: Callable[..., OwnPrimitive] = primitive, params: tuple[str, ...] = ("axis",), **rules: Any,
 ) -> OwnPrimitive:
-    """An operation that runs a monoid along the parameter `axis`; rules as for `declare`."""
+    """Declare a running reduction by a monoid along the parameter `axis`; rules as for `declare`."""
     return declare(
         name, reference, infer=elementwise_aval(name, accepts), lower=Scan(monoid), params=params,
         **rules,
@@ -157,7 +157,7 @@ def _added_up(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
     return np.flip(y, axis) if reverse else y
 
 
-#: Its transpose is the running sum from the other end: of all sums that an element counts in.
+#: The transpose is the running sum from the other end: an element counts in all sums from its position on.
 _cumsum: OwnPrimitive = scan(
     "cumsum", _added_up, "fic", "add", linear, params=("axis", "reverse"),
     transpose=lambda y_bar, y, x, *, axis, reverse: (record(_cumsum, (y_bar,), (axis, not reverse)),),
@@ -178,7 +178,7 @@ def _step_by_step(b: np.ndarray, a: np.ndarray, *, axis: int, reverse: bool) -> 
 def _recurrence_vjp(y_bar, y, b, a, *, axis, reverse, masked):
     if not b.size:
         return (y_bar, y_bar)
-    # The term b[i] is multiplied with the factor of the next one.
+    # c[i] is multiplied by the a of the next step, so the recurrence of b_bar uses a shifted by one.
     b_bar = recurrence(y_bar, _shifted(a, axis, not reverse), axis, reverse=not reverse)
     return (b_bar, times(b_bar, _shifted(y, axis, reverse), masked))
 
@@ -187,17 +187,17 @@ _recurrence = scan("recurrence", _step_by_step, "f", "affine", params=("axis", "
 
 
 def recurrence(b: Tensor, a: Tensor, axis: int, *, reverse: bool = True) -> Tensor:
-    """c with c[i] = b[i] + a[i] * c[i+1] along an axis, the last of a counting for nothing; or, forwards, * c[i-1].
+    """c with c[i] = b[i] + a[i] * c[i+1] along an axis; with reverse=False, c[i] = b[i] + a[i] * c[i-1].
 
     b, a: T[..., n, ...]  →  T[..., n, ...]     T float
 
-    Where c is 0 the next a is not looked at: what overflows is not multiplied with nothing.
+    The first step has no previous c: its a is unused.  A previous c of 0 makes the product 0, even if a is inf or nan.
     """
     return record(_recurrence, (b, a), (axis, reverse))
 
 
 def _shifted(x: Tensor, axis: int, later: bool, end: float = 0.0) -> Tensor:
-    """The elements one place further on (`later`) or before; a number at the end, or the beginning."""
+    """x shifted by one: y[i] = x[i+1] and `end` last (`later`), or y[i] = x[i-1] and `end` first."""
     n = x.shape[axis]
     number = spread_to(constant(end, x.dtype), with_extent(x.shape, axis, 1))
     return joined((part(x, axis, 1, n), number) if later else (number, part(x, axis, 0, n - 1)), axis)
@@ -215,7 +215,7 @@ _cumprod = scan("cumprod", lambda x, *, axis: np.cumprod(x, axis, dtype=x.dtype)
 
 def _running(operation: OwnPrimitive, x: Tensor, axis: int | None, dtype: Any, *others: Any) -> Tensor:
     x = widened(x, dtype, operation.name)
-    x, axis = on_axis(operation.name, x if x.ndim else reshaped(x, (1,)), axis)  # as NumPy has it
+    x, axis = on_axis(operation.name, x if x.ndim else reshaped(x, (1,)), axis)  # 0-d gives shape (1,), as in NumPy
     return record(operation, (x,), (axis, *others))
 
 
@@ -241,7 +241,7 @@ def cumprod(x, axis=None, *, dtype=None):
 
     x: T[..., n, ...]  →  T[..., n, ...]     bool and int32 are multiplied as int64
 
-    Derivatives of every order are right where elements are zero.  x is converted to `dtype` first.
+    Derivatives of every order are right at elements that are zero.  x is converted to `dtype` first.
     Raises ShapeError when x has no such axis.
 
     >>> ad.grad(lambda x: ad.sum(ad.cumprod(x)))(ad.tensor([2.0, 0.0, 3.0]))
@@ -251,11 +251,11 @@ def cumprod(x, axis=None, *, dtype=None):
 
 
 def _product_of_others(x: Tensor, axes: Ints) -> Tensor:
-    """For each element the product of all others along `axes`, exact also where some are zero.
+    """The product of all other elements along `axes`, for each element; right also if some elements are zero.
 
-    Dividing by the element fails at zeros.  So the product is built as a tree of halves, and the tree is
-    walked back: what stands beside a node is multiplied to what stands beside its parent.  That takes
-    products only, so it is right under differentiation any number of times.
+    Dividing the whole product by the element fails at zeros.  The product is therefore built as a tree of halves,
+    and the tree is walked from the root: the product beside a node is that beside its parent times its sibling.
+    Only products are recorded, so derivatives of every order are right.
     """
     if not x.size:
         return zeros_of(x.aval)
@@ -271,7 +271,7 @@ def _product_of_others(x: Tensor, axes: Ints) -> Tensor:
 
 
 def _tree(x: Tensor, axes: Ints) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
-    """Pairs of halves in the order of their products, until the elements along `axes` are one row; and that row."""
+    """(pairs of halves, from the leaves to the root; the root): each level is the product of a pair's two halves."""
     rest = tuple([i for i in range(x.ndim) if i not in axes])
     count, shape = math.prod([x.shape[i] for i in axes]), [x.shape[i] for i in rest]
     level = reshaped(transposed(x, axes + rest), (count, *shape))
@@ -285,13 +285,13 @@ def _tree(x: Tensor, axes: Ints) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
 
 
 def _with_odd(x: Tensor, before: Tensor, taken: int) -> Tensor:
-    """x, and after it what `before` has beyond the rows that were taken in pairs (one, or none)."""
+    """x, followed by the row of `before` that was left without a partner, if there is one."""
     n = before.shape[0]
     return joined((x, part(before, 0, taken, n)), 0) if n > taken else x
 
 
 def _product_of_complex(x: Tensor, axes: Ints) -> Tensor:
-    """The product over axes, by a tree of halves: complex numbers are compiled by parts, whose product is none."""
+    """The product of complex numbers over axes, by a tree of halves: compiled reductions treat each part separately."""
     _, top = _tree(x, axes)
     return reshaped(top, top.shape[1:]) if top.shape[0] else spread_to(constant(1.0, x.dtype), top.shape[1:])
 
@@ -310,11 +310,11 @@ def prod(x, axis=None, *, dtype=None, keepdims=False):
 
     x: T[..., n, ...]  →  T[..., ...]     bool and int32 are multiplied as int64
 
-    The product of nothing is 1.  Derivatives of every order are right where elements are zero.
+    The product of no elements is 1.  Derivatives of every order are right at elements that are zero.
     x is converted to `dtype` first.  Raises ShapeError when x has no such axis.
 
-    initial   a number to begin with
-    where     a mask of the elements that count; all others are left out, with a gradient of 0
+    initial   a number that multiplies the product
+    where     a mask of the elements to multiply; the other elements get a gradient of 0
 
     >>> ad.grad(ad.prod)(ad.tensor([2.0, 0.0, 3.0]))
     f64[3] [0. 6. 0.]

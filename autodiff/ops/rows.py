@@ -1,8 +1,8 @@
-"""Rows by number: elements of each row along an axis, the segment a row is added to, the class a row has its one for.
+"""Rows and indices: take elements of each row along an axis, sort rows, sum the rows of segments, one-hot rows.
 
     take_along    y[..., j, ...] = x[..., index[..., j, ...], ...]
-    scatter_along its transpose
-    argsort       the order along an axis; sort reads what it says
+    scatter_along the transpose of take_along
+    argsort       the indices that sort along an axis; `sort` takes the elements in this order
 
 Indices are checked as in `gathering`.
 """
@@ -53,7 +53,7 @@ def _scatter_along_reference(index: np.ndarray, updates: np.ndarray, *, shape: t
 
 
 def _along_index(k, index, places, extent, axis):
-    """The index of an element of a row, whose number stands in `places`."""
+    """`index` with its entry along `axis` replaced by the element of `places` at `index`."""
     at = list(index)
     at[axis] = within(k, k.to_index(places(*index)), extent)
     return tuple(at)
@@ -87,7 +87,7 @@ def take_along_axis(x, indices, axis=-1):
     x: T[..., n, ...]  indices: i64[..., k, ...]  →  T[..., k, ...]     the other axes broadcast
 
     `take_along_axis(x, argmax(x, 1, keepdims=True), 1)` is `max(x, 1, keepdims=True)`.
-    Raises IndexError for a number outside, ShapeError when the other axes do not broadcast.
+    Raises IndexError for an index out of range, ShapeError when the other axes do not broadcast.
 
     >>> ad.take_along_axis([[1, 2], [3, 4]], [[1], [0]], axis=1)
     i64[2,1]
@@ -114,7 +114,7 @@ def segment_sum(data, segment_ids, num_segments):
     data: T[k..., ...]  segment_ids: i64[k...]  →  T[num_segments, ...]     a segment without rows is zero
 
     The ids may be in any order.  Rows are added in their order, so results are the same for any number of threads.
-    Raises ShapeError where the ids are not for the leading axes of the data; IndexError for an id outside, as `take`.
+    Raises ShapeError when segment_ids has not the leading axes of data; IndexError for an id out of range, as `take`.
 
     >>> ad.segment_sum([1.0, 2.0, 3.0], [0, 2, 0], 3)
     f64[3] [4. 0. 2.]
@@ -133,7 +133,7 @@ def one_hot(indices, classes, *, dtype=np.float64):
 
     indices: i64[...]  →  dtype[..., classes]
 
-    An index outside of range(classes) gives zeros.
+    An index outside of range(classes) gives a row of zeros.
     Raises DTypeError for indices that are no integers, ShapeError for a negative number of classes.
 
     >>> ad.one_hot([2, 0, 5], 3)
@@ -148,7 +148,7 @@ def one_hot(indices, classes, *, dtype=np.float64):
 
 
 def _reference(x: np.ndarray, *, axis: int, descending: bool) -> np.ndarray:
-    """NumPy's stable order; the descending one of reversed rows, so that equal elements keep their order."""
+    """NumPy's stable argsort; if descending, of the reversed rows, so that equal elements keep their order."""
     if not descending:
         return np.argsort(x, axis, kind="stable")
     rows = np.flip(x, axis)
@@ -168,9 +168,9 @@ _argsort = primitive(
 def argsort(x, axis=-1, *, descending=False, stable=True):
     """Indices that sort x along an axis in rising (`descending`: falling) order; axis None: of x flattened.
 
-    x: T[..., n, ...]  →  i64[..., n, ...]     equal elements keep their order; nan is above all
+    x: T[..., n, ...]  →  i64[..., n, ...]     equal elements keep their order; nan counts as largest
 
-    Complex numbers are ordered by real parts, equal ones by imaginary parts.  The order is stable whatever `stable` is.
+    Complex numbers are ordered by real part, then by imaginary part.  The sort is stable for any value of `stable`.
     Raises ShapeError when x has no such axis.
 
     >>> ad.argsort([3.0, 1.0, 2.0, 1.0])
@@ -186,9 +186,9 @@ def argsort(x, axis=-1, *, descending=False, stable=True):
 def sort(x, axis=-1, *, descending=False, stable=True):
     """The elements along an axis in rising (`descending`: falling) order; axis None: of x flattened.
 
-    x: T[..., n, ...]  →  T[..., n, ...]     gradients go where the elements came from; nan is above all
+    x: T[..., n, ...]  →  T[..., n, ...]     gradients go where the elements came from; nan counts as largest
 
-    Complex numbers are ordered by real parts, equal ones by imaginary parts.  The order is stable whatever `stable` is.
+    Complex numbers are ordered by real part, then by imaginary part.  The sort is stable for any value of `stable`.
     Raises ShapeError when x has no such axis.
 
     >>> ad.sort([3.0, ad.nan, 1.0])
@@ -201,10 +201,10 @@ def sort(x, axis=-1, *, descending=False, stable=True):
 
 
 def _ordered(x: Tensor, axis: int, descending: bool) -> Tensor:
-    """The order along an axis.  Complex numbers are put into it by each key in turn, the last of which decides.
+    """The indices that sort x along an axis; complex numbers are sorted by each key in turn, the major key last.
 
-    As NumPy has it: real parts, then imaginary parts; behind all numbers those with a nan in the imaginary part, behind
-    these those with one in the real part, and in both.
+    The order is NumPy's: by real part, then imaginary part; after all numbers without nan come those with nan in the
+    imaginary part, then those with nan in the real part, then those with nan in both.
     """
     if x.dtype.kind != "c":
         return record(_argsort, (x,), (axis, descending))

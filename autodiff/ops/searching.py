@@ -1,8 +1,8 @@
-"""Finding: places in sorted arrays and of what is not zero, what is read by them, membership and nearness.
+"""Search: positions in sorted arrays, histograms and interpolation; nonzero elements; membership and closeness.
 
-    search    y[..., j] = how many of sorted a[..., :] lie before v[..., j]     by halving, in native code
+    search    y[..., j] = the number of elements of sorted a[..., :] before v[..., j]     by bisection, in native code
 
-How many elements are not zero is a shape: `nonzero` and its relatives evaluate.
+The number of nonzero elements decides the shape of a result, so `nonzero` and its relatives evaluate x.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _reference(a: np.ndarray, v: np.ndarray, *, right: bool) -> np.ndarray:
 
 
 def _element(k, index, a, v, *, right):
-    """The number of elements before v: it grows by powers of two, as long as the elements passed are before."""
+    """The number of elements before v, by bisection: add each power of two if all elements it passes are before v."""
     n, value = a.shape[-1], v(*index)
     found = k.index(0)
     for step in [1 << j for j in reversed(range(n.bit_length()))]:
@@ -61,7 +61,7 @@ def _element(k, index, a, v, *, right):
 
 
 def _precedes(k, x, y):
-    """True if x stands before y in order: nan is above all."""
+    """True if x is before y in order; nan counts as largest."""
     return k.logical_or(k.lt(x, y), k.logical_and(k.isnan(y), k.logical_not(k.isnan(x))))
 
 
@@ -75,7 +75,7 @@ _search = primitive(
 
 
 def _places(a: Tensor, v: Tensor, *, right: bool) -> Tensor:
-    """For each element of v how many of the row a are before it."""
+    """For each element of v the number of elements of the row a before it."""
     if not a.size or not v.size:
         return cast_to(spread_to(as_tensor(0), v.shape), I64)
     return reshaped(record(_search, (a, reshaped(v, (v.size,))), (right,)), v.shape)
@@ -90,9 +90,9 @@ def _row(name: str, what: str, x: Tensor) -> None:
 def searchsorted(a, v, side="left", sorter=None):
     """Indices at which to insert elements in a sorted row: before equal ones, or with side="right" behind them.
 
-    a: T[n]  v: T[...]  →  i64[...]     sorter: i64[n], the order of a, as `argsort` gives it
+    a: T[n]  v: T[...]  →  i64[...]     sorter: i64[n], indices that sort a, as from `argsort`
 
-    Nan is above all.  Raises ShapeError unless a is one row, DispatchError for another side.
+    Nan counts as largest.  Raises ShapeError unless a has one dimension, DispatchError for another side.
 
     >>> ad.searchsorted([1.0, 2.0, 2.0, 5.0], [2.0, 3.0])
     i64[2] [1 3]
@@ -105,11 +105,11 @@ def searchsorted(a, v, side="left", sorter=None):
 
 @public(takes="fib", operands=2)
 def digitize(x, bins, right=False):
-    """The index of the bin that each element is in, of bins whose edges rise, or fall.
+    """The index of the bin that holds each element; the edges of the bins rise or fall.
 
     x: T[...]  bins: T[n]  →  i64[...]     i where bins[i-1] <= x < bins[i], with `right` bins[i-1] < x <= bins[i]
 
-    Below all edges it is 0, above all n.  Raises ShapeError unless the edges are one row.
+    An element below all rising edges has index 0, above all n.  Raises ShapeError unless bins has one dimension.
 
     >>> ad.digitize([0.5, 1.0, 5.0], [1.0, 2.0])
     i64[3] [0 1 2]
@@ -128,11 +128,11 @@ def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tenso
 
     x: f[...]  bins: int, or the edges f[n+1]  →  (counts: i64[n], or the sums of weights; edges: f[n+1])
 
-    An edge belongs to the bin above it, the last one to the last bin; what is outside is not counted.  `density`: over
-    the sum and the widths.  Gradients go to the weights, and with `density` to the edges.
+    An edge belongs to the bin above it, the last edge to the last bin; elements outside are not counted.  `density`:
+    counts are divided by their sum and by the widths.  Gradients go to the weights, and with `density` to the edges.
 
-    Raises ShapeError for other edges than a row, weights of another shape than x, and less than one bin; DispatchError
-    for a range, or edges, with a number in them that do not rise.
+    Raises ShapeError unless edges have one dimension and weights the shape of x, and for less than one bin;
+    DispatchError for a range, or edges whose values are known, that do not rise.
 
     >>> ad.histogram([1.0, 2.0, 2.5, 4.0], bins=[1.0, 2.0, 4.0])
     (i64[2] [1 3], f64[3] [1. 2. 4.])
@@ -144,7 +144,7 @@ def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tenso
     x, edges = common("histogram", (("x", x), ("bins", _edges(x, bins, range))), "f")
     n = edges.shape[0] - 1
     place = _places(edges, x, right=True) - cast_to(x == edges[-1], I64)
-    # Below all is bin 0, above all and nan the last: neither is asked for.
+    # Elements below all edges are in bin 0, elements above all and nan in the last: both bins are cut off.
     counts = segment_sum(counted, clip(place, 0, n + 1), n + 2)[1 : n + 1]
     if not density:
         return counts, edges
@@ -177,7 +177,7 @@ def _edges(x: Tensor, bins, limits) -> Tensor:
 
 
 def _rises(what: str, known: Any) -> None:
-    """Raise DispatchError for numbers that fall; what is not yet known is not asked for."""
+    """Raise DispatchError for numbers that fall; pending values (None) are not evaluated."""
     if known is not None and not (np.diff(np.asarray(known)) >= 0).all():
         raise DispatchError(located(f"histogram: {what} rise, not {np.asarray(known)}"))
 
@@ -186,9 +186,9 @@ def _rises(what: str, known: Any) -> None:
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Linear interpolation between points; beyond the ends as at the ends, or `left` and `right`.
 
-    x: f[...]  xp: f[n], rising  fp: f[n]  →  f[...]     gradients go to all three; period: x and xp count modulo it
+    x: f[...]  xp: f[n], rising  fp: f[n]  →  f[...]     gradients go to all three; `period`: x and xp are taken mod it
 
-    Nan in x gives nan.  Raises ShapeError unless xp and fp are rows of one length, and not empty.
+    Nan in x gives nan.  Raises ShapeError unless xp and fp have one dimension and the same extent, which is not 0.
 
     >>> ad.interp([0.5, 3.0], [0.0, 1.0], [10.0, 20.0])
     f64[2] [15. 20.]
@@ -205,7 +205,7 @@ def interp(x, xp, fp, left=None, right=None, period=None):
 
 
 def _between(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
-    """On the lines through the points before and behind; as in NumPy, one that is infinite leaves it to the other."""
+    """The value on the line through the points next to x, from the first point; if nan, from the second, as NumPy."""
     behind = clip(_places(xp, x, right=True), 1, xp.size - 1)
     low, high = take(xp, behind - 1), take(xp, behind)
     first, second = take(fp, behind - 1), take(fp, behind)
@@ -216,7 +216,7 @@ def _between(x: Tensor, xp: Tensor, fp: Tensor) -> Tensor:
 
 
 def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor, Tensor]:
-    """One period of points in order, with one more of each neighbour."""
+    """The points of one period, sorted, with the last and first point repeated one period before and after."""
     if period == 0:
         raise DispatchError(located("interp: the period is not 0"))
     period = abs(period if hasattr(period, "shape") else number(period, "interp", "period"))
@@ -231,7 +231,7 @@ def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor,
 def isin(element, test_elements, *, invert=False):
     """True for elements that are among the test elements; with `invert`, that are not.   T[...], T[...]  →  bool[...]
 
-    Nan is among nothing.  By sorting: n log m comparisons.
+    Nan is in no set.  Real numbers are found by sorting: n log m comparisons.
 
     >>> ad.isin([1, 2, 5], [5, 1])
     bool[3] [ True False  True]
@@ -248,7 +248,7 @@ def isin(element, test_elements, *, invert=False):
 
 
 def _not_zero(name: str, x: Any) -> Sequence[Tensor]:
-    """The places where x is not zero, an array for each axis."""
+    """The indices of the nonzero elements of x, one array for each axis."""
     x = as_tensor(x, name, "x")
     value = known_value(x)
     if value is None:
@@ -263,7 +263,7 @@ def _not_zero(name: str, x: Any) -> Sequence[Tensor]:
 def nonzero(x) -> tuple[Tensor, ...]:
     """The indices of all elements that are not zero: one array for each axis.   T[...]  →  (i64[k], ...)
 
-    Evaluates x: raises ConcretizationError inside `jit` and `vmap`; ShapeError for a 0-d array.
+    Evaluates x, so it raises ConcretizationError inside `jit` and `vmap`.  Raises ShapeError for a 0-d array.
 
     >>> ad.nonzero([[0.0, 2.0], [3.0, 0.0]])
     (i64[2] [0 1], i64[2] [1 0])
@@ -314,7 +314,7 @@ def array_equal(a, b, equal_nan=False):
 
 @public(takes="fc", operands=2)
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, with equal_nan nan too.
+    """True at elements with |a - b| <= atol + rtol |b|; equal infinities are close, and with equal_nan two nans.
 
     T[...], T[...]  →  bool[...]
 

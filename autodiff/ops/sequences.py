@@ -1,6 +1,6 @@
-"""Rows of numbers as samples, coefficients and signals: sums under curves, polynomials, convolutions, phases.
+"""Functions of samples, coefficients and signals: integrals, differences, polynomials, convolutions, phases.
 
-All are made of other operations, so they fuse, and their derivatives follow.
+All are compositions of other operations, so the compiler fuses them and their derivatives follow.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .template import public
 
 
 def windows(x: Tensor, n: int) -> Tensor:
-    """All windows of n elements of a row, as columns, x[i + k], which nothing stores.   T[m]  →  T[n,m-n+1]
+    """All windows of n elements of a row as columns, y[i, k] = x[i + k]; no array holds them.   T[m]  →  T[n,m-n+1]
 
-    In an array of places, which says the same to `take`, each must be checked.
+    `take` by an array of indices would give the same result, but check each index.
     """
     (m,) = x.shape
     return record(slant, (spread_to(x, (n, m)),), (m - n + 1,))
@@ -41,7 +41,7 @@ def windows(x: Tensor, n: int) -> Tensor:
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     """The integral of samples, by the trapezoidal rule.
 
-    y: T[..., n, ...]  x: f[n], or of y's shape; None: samples dx apart  →  T[..., ...]
+    y: T[..., n, ...]  x: f[n], or of y's shape; None: samples are `dx` apart  →  T[..., ...]
 
     Raises ShapeError when y has no such axis.
 
@@ -64,7 +64,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
 @public(takes="T")
 def ediff1d(x, to_end=None, to_begin=None):
-    """The differences of consecutive elements of x as one row, behind `to_begin`, before `to_end`.   T[...]  →  T[k]
+    """The differences of consecutive elements of x flattened, between `to_begin` and `to_end`.   T[...]  →  T[k]
 
     >>> ad.ediff1d([1, 4, 9], to_end=0)
     i64[3] [3 5 0]
@@ -78,14 +78,14 @@ def ediff1d(x, to_end=None, to_begin=None):
 
 @public(takes="fc")
 def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
-    """The derivative of samples, by differences of second order; at the ends of the first, or of `edge_order` 2.
+    """The derivative of samples by differences of second order; at the ends of the order `edge_order`.
 
-    f: T[..., n, ...]  →  T[..., n, ...]     a tuple of these, one for each axis, where there are several axes
+    f: T[..., n, ...]  →  T[..., n, ...]     a tuple of these, one for each axis, for several axes
 
-    varargs      how far apart samples are: a number, or their places f[n]; one for all axes or one for each.  None: 1
-    axis         one or several; None: all
+    varargs      the distance of samples, or their positions f[n]; one for all axes or one for each.  None given: 1
+    axis         one axis or several; None: all axes
 
-    For the derivative of a function see `ad.grad`.  Raises ShapeError where an axis has too few samples or the places
+    For the derivative of a function see `ad.grad`.  Raises ShapeError when an axis has too few samples or the positions
     do not fit, DispatchError for another edge_order or number of spacings.
 
     >>> ad.gradient([1.0, 2.0, 4.0, 7.0])
@@ -104,7 +104,7 @@ def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
 
 @public(1)
 def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
-    """The slopes along one axis: sums of neighbours, each times a number that the distances give."""
+    """The slopes along one axis: weighted sums of neighbours, with weights from the distances of the samples."""
     n = f.shape[axis]
     if n < edge_order + 1:
         raise ShapeError(located(
@@ -123,12 +123,12 @@ def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
         return joined((first, last), axis)
     before, behind = part(steps, 0, 0, n - 2), part(steps, 0, 1, n - 1)
     both = before + behind
-    if not h.ndim:  # of even samples the one between counts for nothing, whatever it is
+    if not h.ndim:  # evenly spaced: the sample between has weight 0, even if it is nan
         middle = (part(f, axis, 2, n) - part(f, axis, 0, n - 2)) / both
     else:
         middle = part(slopes, axis, 0, n - 2) * (behind / both) + part(slopes, axis, 1, n - 1) * (before / both)
     if edge_order == 2:
-        # The slopes of a parabola lie on a line: that between two samples is in the middle of those at them.
+        # A parabola's slope is linear, so the slope between two samples is the mean of the slopes at both.
         first = first * 2.0 - part(middle, axis, 0, 1)
         last = last * 2.0 - part(middle, axis, n - 3, n - 2)
     return joined((first, middle, last), axis)
@@ -136,11 +136,11 @@ def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
 
 @public(takes="f")
 def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
-    """Phases without jumps: each is moved by a multiple of `period` to within half of it of that before.
+    """Phases without jumps: each is moved by a multiple of `period` to within half a period of the one before.
 
     p: f[..., n, ...]  →  f[..., n, ...]     jumps smaller than `discont` stay
 
-    Raises ShapeError when x has no such axis.
+    Raises ShapeError when p has no such axis.
 
     >>> ad.unwrap([0.0, 3.0, -3.0])
     f64[3] [0.         3.         3.28318531]
@@ -163,7 +163,7 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
 def polyval(p, x):
     """The polynomial with these coefficients, highest power first, at x.   p: T[n]  x: T[...]  →  T[...]
 
-    By Horner's rule: n - 1 steps in the graph.  Raises ShapeError unless the coefficients are one row.
+    By Horner's rule: n - 1 steps in the graph.  Raises ShapeError unless p has one dimension.
 
     >>> ad.polyval([1.0, 0.0, 2.0], 3.0)
     f64[] 11.0
@@ -178,11 +178,11 @@ def polyval(p, x):
 
 @public(takes="T")
 def vander(x, N=None, increasing=False):
-    """The Vandermonde matrix: powers of each element as a row, from the highest to 1; `increasing`: from 1 on.
+    """The Vandermonde matrix: rows are the powers of an element from x^(N-1) down to 1; `increasing`: from 1 up.
 
-    T[n]  →  T[n,N]
+    T[n]  →  T[n,N]     N None: n
 
-    Raises ShapeError unless x is one row, and for a negative N.
+    Raises ShapeError unless x has one dimension, and for a negative N.
 
     >>> ad.vander([1, 2, 3], 3)
     i64[3,3]
@@ -204,9 +204,9 @@ def vander(x, N=None, increasing=False):
     return stack(powers if increasing else powers[::-1], axis=1)
 
 
-#: Products with so few numbers are written one after the other, not as a sum over windows: 100,000 floats with 16 of
-#: them .24 ms by windows, .10 so, with 32 .48, .18; with 64 .78, .72, the gradient 1.5, 1.8, compiled in .1, 1.6 s (one
-#: thread, Zen 3).
+#: Up to this length of v a convolution is a sum of separate products, not a sum over windows.  100,000 floats (one
+#: thread, Zen 3), by windows and by products: 16 terms .24 ms, .10 ms; 32 terms .48, .18; 64 terms .78, .72, their
+#: gradient 1.5, 1.8, and compiling .1 s, 1.6 s.
 _WRITTEN = 32
 
 
@@ -220,7 +220,7 @@ def _signals(name: str, a, v, mode: str) -> tuple[Tensor, Tensor]:
 
 
 def _slid(a: Tensor, v: Tensor, mode: str) -> Tensor:
-    """Sums of products of v with what of a lies under it, at every place: a[m], v[n] with m >= n."""
+    """y[k] = Σ a[k + i] v[i] at every position of v over a, which `mode` pads: a[m], v[n] with m >= n."""
     n = v.shape[0]
     before, behind = {"full": (n - 1, n - 1), "valid": (0, 0), "same": (n // 2, (n - 1) // 2)}[mode]
     if before or behind:
@@ -236,9 +236,9 @@ def _slid(a: Tensor, v: Tensor, mode: str) -> Tensor:
 def convolve(a, v, mode="full"):
     """The convolution of two rows: y[k] = Σ a[i] v[k - i].
 
-    a: T[m]  v: T[n]  →  T[m+n-1]     mode "same": the middle max(m, n) of these; "valid": those where both are whole
+    a: T[m]  v: T[n]  →  T[m+n-1]     mode "same": the middle max(m, n) of these; "valid": those with a full overlap
 
-    In m n products; long rows are convolved faster by `ad.fft`.  Raises ShapeError for anything but two rows.
+    Takes m n products; `ad.fft` is faster for long rows.  Raises ShapeError unless a and v are rows, not empty.
 
     >>> ad.convolve([1.0, 2.0, 3.0], [0.0, 1.0, 0.5])
     f64[5] [0.  1.  2.5 4.  1.5]
@@ -253,9 +253,9 @@ def convolve(a, v, mode="full"):
 def correlate(a, v, mode="valid"):
     """The correlation of two rows: y[k] = Σ a[k + i] conj(v[i]).
 
-    a: T[m]  v: T[n]  →  T[...]     mode as of `convolve`
+    a: T[m]  v: T[n]  →  T[...]     mode as for `convolve`
 
-    Raises ShapeError for anything but two rows.
+    Raises ShapeError unless a and v are rows, not empty.
 
     >>> ad.correlate([1.0, 2.0, 3.0], [0.0, 1.0])
     f64[2] [2. 3.]

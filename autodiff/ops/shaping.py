@@ -1,7 +1,7 @@
-"""Moves: the same elements in another order or shape.  Nothing is computed; the compiler re-indexes.
+"""Moves: operations that give the elements of a tensor another order or shape; the compiler only changes indices.
 
-The operations are reshape, transpose, broadcast_to and flip; all else is made of them.  Each is linear,
-and its transpose puts a cotangent back where the elements came from.
+The operations are reshape, transpose, broadcast_to and flip; the other functions here call them.  Each is linear,
+and its transpose returns the cotangent of an element to the place from which the element came.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ _reshape = linear(
 
 
 def reshaped(x: Tensor, shape: Ints) -> Tensor:
-    """x in a shape of as many elements; no node when it has it."""
+    """x in a shape of as many elements; no node is recorded if x has this shape."""
     return x if x.shape == shape else record(_reshape, (x,), (shape,))
 
 
 def on_axis(function: str, x: Tensor, axis: Any) -> tuple[Tensor, int]:
-    """x and one of its axes, counted from the front; for None x flattened, which has one."""
+    """(x, the axis counted from the front); for an axis of None (x flattened, 0)."""
     return (reshaped(x, (x.size,)), 0) if axis is None else (x, axis_of(function, axis, x.aval))
 
 
@@ -70,9 +70,9 @@ def on_axis(function: str, x: Tensor, axis: Any) -> tuple[Tensor, int]:
 def reshape(x, shape):
     """x in another shape of as many elements, in row-major order.
 
-    x: T[...]  →  T[shape]     one extent may be -1: it is worked out
+    x: T[...]  →  T[shape]     one extent may be -1: it is computed from the others
 
-    order     "F": column-major, the first axis runs fastest; copy makes no difference to a value
+    order     "F": column-major, the first axis varies fastest; `copy` has no effect on a value
     Raises ShapeError when the numbers of elements differ.
 
     >>> ad.reshape(ad.arange(6), (2, -1))
@@ -107,11 +107,11 @@ def ravel(x):
 
 @public(1, takes="T")
 def expand_dims(x, axis):
-    """x with new axes of extent 1 at these places of the result.
+    """x with new axes of extent 1 at these positions of the result.
 
     x: T[...]  →  T[..., 1, ...]
 
-    Raises ShapeError for a place that the result does not have, or one named twice.
+    Raises ShapeError for a position that the result does not have, or one named twice.
 
     >>> ad.expand_dims(ad.ones((2, 3)), (0, -1)).shape
     (1, 2, 3, 1)
@@ -166,17 +166,17 @@ _transpose = linear(
 
 
 def transposed(x: Tensor, axes: Ints) -> Tensor:
-    """x with axis `axes[i]` at place i; no node when they are in order."""
+    """x with axis `axes[i]` moved to position i; no node is recorded if the order stays."""
     return x if axes == tuple(range(len(axes))) else record(_transpose, (x,), (axes,))
 
 
 def flipped_axes(x: Tensor) -> Tensor:
-    """Each matrix transposed."""
+    """x with each matrix transposed: the last two axes exchanged."""
     return transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
 def rows_along(x: Tensor, axes: Ints) -> Tensor:
-    """x with the elements along these axes as rows: the last axis has them, and the others keep their order."""
+    """x with these axes flattened into one, the last; the other axes keep their order in front of it."""
     rest = tuple([i for i in range(x.ndim) if i not in axes])
     shape = (*[x.shape[i] for i in rest], math.prod([x.shape[i] for i in axes]))
     return reshaped(transposed(x, rest + axes), shape)
@@ -224,7 +224,7 @@ def moveaxis(x, source, destination):
 
     x: T[...]  →  T[...]
 
-    Raises ShapeError when the two name different numbers of axes, an axis twice, or one that x has not.
+    Raises ShapeError when the two name different numbers of axes, an axis twice, or an axis that x does not have.
 
     >>> ad.moveaxis(ad.ones((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
@@ -300,14 +300,14 @@ def broadcast_to(x, shape):
 
 
 def kept(shape: Ints, axes: Ints) -> Ints:
-    """A shape with some of its axes of extent 1: that of a reduction with `keepdims`."""
+    """A shape with these axes set to extent 1: the shape of a reduction with `keepdims`."""
     return tuple([1 if i in axes else n for i, n in enumerate(shape)])
 
 
 def spread(y: Tensor, axes: Ints, shape: Ints) -> Tensor:
-    """Undo a reduction: y repeated along the axes that were dropped from `shape`."""
+    """y repeated along the axes that a reduction dropped from `shape`: the transpose of the sum."""
     ones = kept(shape, axes)
-    # The first axes come by themselves.
+    # Broadcasting itself adds leading axes: no reshape is needed for them.
     is_there = y.node.kind.out.shape == ones or (axes == tuple(range(len(axes))) and ones != shape)
     y = y if is_there else record(_reshape, (y,), (ones,))
     return y if ones == shape else record(_broadcast_to, (y,), (shape,))
@@ -327,7 +327,7 @@ _flip = linear(
 
 
 def flipped(x: Tensor, axes: Ints) -> Tensor:
-    """x in reverse order along these axes (sorted); no node when there are none."""
+    """x in reverse order along these axes (sorted); no node is recorded if there are none."""
     return record(_flip, (x,), (axes,)) if axes else x
 
 

@@ -1,11 +1,11 @@
-"""Slices, as operations: reading one, putting one into zeros, and replacing one.
+"""Operations on slices: read a slice, put a tensor into zeros at a slice, replace a slice.
 
     slice         y[i] = x[start + step·i]                        along some axes
-    embed         zeros, with x at the places of a slice          the transpose of slice
-    slice_update  x, with v at the places of a slice
+    embed         zeros, with x at the elements of a slice        the transpose of slice
+    slice_update  x, with v at the elements of a slice
 
-Steps and extents are static, starts are inputs: `X[i:i+B]` is one graph for all i.  Whoever records
-a slice has checked that it lies inside, so the loops need not.
+Steps and extents are static, starts are inputs: `X[i:i+B]` is one graph for all i.  The code that records
+a slice checks that the slice lies inside the tensor, so compiled loops do not check again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .shaping import reshaped, transposed
 
 
 def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> None:
-    """Fail unless a slice of `shape` can lie in `whole`, and starts are integers."""
+    """Assert that a slice of `shape` can lie in `whole`, and that the starts are 0-d integers."""
     assert len(starts) == len(axes) == len(steps) and len(shape) == whole.ndim, f"{name}: {axes}, {steps} of {whole}"
     assert not any([start.shape or start.dtype.kind != "i" for start in starts]), f"{name}: starts {starts}"
     step_of = dict(zip(axes, steps, strict=True))
@@ -43,7 +43,7 @@ def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, w
 
 
 def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[slice, ...]:
-    """The slice in NumPy's words."""
+    """The slice as a tuple of Python slices, for a NumPy array."""
     found = [slice(None)] * len(shape)
     for start, axis, step in zip(starts, axes, steps, strict=True):
         stop = int(start) + step * shape[axis]
@@ -82,7 +82,7 @@ def _update_reference(x: np.ndarray, v: np.ndarray, *starts, axes: tuple, steps:
 
 
 def _start(k, start, extent: int, whole: int, step: int):
-    """A start as a position, with the bounds that the recorder has checked."""
+    """A start as an index of compiled code, with the bounds that were checked when the slice was recorded."""
     reach = max(extent - 1, 0) * abs(step)
     last = max(whole - 1, 0)
     return k.to_index(start(), 0, last - reach) if step > 0 else k.to_index(start(), reach, last)
@@ -97,7 +97,7 @@ def _slice_element(k, index, x, *starts, axes, steps, shape):
 
 
 def _in_slice(k, index, starts, axes, steps, shape, whole):
-    """(whether an index lies in the slice, its place there, clamped where it does not)."""
+    """(True if an index of the whole lies in the slice, its index within the slice, clamped if it lies outside)."""
     inside = k.constant(True, "bool")
     found = list(index)
     for start, axis, step in zip(starts, axes, steps, strict=True):
@@ -129,7 +129,7 @@ def _update_element(k, index, x, v, *starts, axes, steps):
 def _places_of_each(
     size: int, starts: Sequence[Tensor], mapped: Sequence[bool], steps: tuple, counts: Sequence[int]
 ) -> list[Tensor]:
-    """Index arrays [size, counts...], to be broadcast: which example, and what lies in its slice."""
+    """Index arrays that broadcast to [size, counts...]: the number of the example, then the places in its slice."""
     rank = len(counts)
     found = [iota((size, *(1,) * rank), 0)]
     for k, (start, differs, step, count) in enumerate(zip(starts, mapped, steps, counts, strict=True)):
@@ -140,7 +140,7 @@ def _places_of_each(
 
 
 def _sliced_first(axes: Ints, rank: int) -> Ints:
-    """The axes of all examples: the examples, the axes that are sliced, the rest."""
+    """An order of the axes of all examples: the axis of examples, the sliced axes, the other axes."""
     return (0, *up(axes), *[a for a in range(1, rank) if a - 1 not in axes])
 
 
@@ -193,7 +193,7 @@ _slice = linear(
     batch=_slice_batch,
 )
 
-#: Zeros of `shape` with x at the places of a slice.
+#: Zeros of `shape` with x at the elements of a slice.
 embed = linear(
     "embed",
     _embed_reference,
@@ -205,7 +205,7 @@ embed = linear(
     batch=_embed_batch,
 )
 
-#: x with v at the places of a slice.  What was replaced gets a gradient of exactly zero, as with `where`.
+#: x with v at the elements of a slice.  Replaced elements of x get a gradient of exactly zero, as with `where`.
 slice_update = linear(
     "slice_update",
     _update_reference,
@@ -219,12 +219,12 @@ slice_update = linear(
 )
 
 
-#: The kind of a leaf that says where a slice or an int starts.
+#: The kind of a leaf that holds the start of a slice, or an integer index.
 START = leaf_kind(out_of(Aval((), I64)))
 
 
 def kind_of_slice(x: Out, entries: Sequence[slice], tracks: bool) -> Kind:
-    """The kind of the part that slices choose of the first axes, not all of which take all of theirs."""
+    """The kind of the node for x[entries], slices of the first axes, at least one of which leaves elements out."""
     axes, steps, shape = [], [], list(x.shape)
     for axis, entry in enumerate(entries):
         places = range(*entry.indices(shape[axis]))
@@ -237,41 +237,41 @@ def kind_of_slice(x: Out, entries: Sequence[slice], tracks: bool) -> Kind:
 
 
 def sliced(x: Tensor, starts: Sequence[Tensor], axes: Ints, steps: Ints, shape: Ints) -> Tensor:
-    """The slice of x of this result shape; no node when there are no axes to slice."""
+    """The slice of x that has this shape; no node is recorded if there are no axes to slice."""
     return record(_slice, (x, *starts), (axes, steps, shape)) if axes else x
 
 
 def embedded(x: Tensor, starts: Sequence[Tensor], axes: Ints, steps: Ints, shape: Ints) -> Tensor:
-    """Zeros of `shape` with x at the places of a slice."""
+    """Zeros of `shape` with x at the elements of a slice."""
     if not axes:
         return x
     return record(embed, (x, *starts), (axes, steps, shape)) if x.size else zeros_of(Aval(shape, x.dtype))
 
 
 def updated_slice(x: Tensor, v: Tensor, starts: Sequence[Tensor], axes: Ints, steps: Ints) -> Tensor:
-    """x with v, which has the slice's shape, at the places of a slice."""
+    """x with v, which has the slice's shape, at the elements of a slice."""
     if not axes:
         if is_tracking(v) or not is_tracking(x) or not x.ndim or not v.size:
             return another(v)
-        # The result has the history that it has elsewhere, too, if the slice is all of x by its extent alone.
+        # A slice that is all of x merely by its extent must give the result the same history as a smaller slice.
         starts, axes, steps = (constant(0, "i64"),), (0,), (1,)
     return record(slice_update, (x, v, *starts), (axes, steps)) if v.size else x
 
 
 def part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-    """x[..., start:stop, ...] along one axis, where the bounds are known: they become part of the graph."""
+    """x[..., start:stop, ...] along one axis, with known bounds, which become constants of the graph."""
     n = x.shape[axis]
     if (start, stop) == (0, n):
         return x
     shape = with_extent(x.shape, axis, stop - start)
-    # In a trace of symbols (`ad.export`) a start that sizes decide is known when the program runs.
+    # In a trace with symbolic sizes (`ad.export`) a start that depends on a size is known only when the program runs.
     is_known = type(start) is not Symbol or not state.now.tracing
     at = constant(start, "i64") if is_known else number_leaf(start, I64)
     return sliced(x, (at,), (axis,), (1,), shape)
 
 
 def symbolic_steps(entry: slice, extent: int) -> tuple[int, int, int]:
-    """(start, step, number of elements) of a slice, as `slice.indices`, where extents or ends stand for any."""
+    """(start, step, number of elements) of a slice, as from `slice.indices`; extents and ends may be symbols."""
     step = 1 if entry.step is None else as_index(entry.step)
     low, high = (0, extent) if step > 0 else (-1, extent - 1)
 

@@ -2,10 +2,10 @@
 
     gamma functions     gamma, gammaln, digamma, polygamma, factorial, beta, betaln, multigammaln
     error functions     erf, erfc, erfinv, ndtr, log_ndtr
-    of probabilities    expit, logit, entr, rel_entr, kl_div, xlogy, xlog1py, logsumexp, softmax, log_softmax
+    probabilities       expit, logit, entr, rel_entr, kl_div, xlogy, xlog1py, logsumexp, softmax, log_softmax
     Bessel functions    i0, i0e, i1, i1e
 
-Those that are operations are written once, as programs for an element; the others are made of them.
+Functions that are operations are written once, as the computation of one element; the others are composed of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 expit = sigmoid
 
-#: From here on so many terms of Stirling's series are exact.
+#: From this x on the terms below of Stirling's series give full precision.
 _STIRLING = 10.0
 _TERMS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 
@@ -45,13 +45,13 @@ _TERMS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 15
 def betaln(a, b):
     """log |Γ(a) Γ(b) / Γ(a + b)|.   f[...], f[...]  →  f[...]
 
-    Where both are large the difference loses digits: of 1e6 and 1e6 one.
+    If a and b are large, the difference loses digits: one digit for 1e6 and 1e6.
     Source: NIST Digital Library of Mathematical Functions, 5.11 and 5.12.
 
     >>> ad.special.betaln([200.0], [300.0])
     f64[1] [-337.98011307]
     """
-    is_less = a < b  # not `minimum` and `maximum`, which share where a is b: here one is the one, one the other
+    is_less = a < b  # no `minimum` and `maximum`: they split the gradient at a tie; here a and b each have one role
     small, large = where(is_less, a, b), where(is_less, b, a)
     is_far = (small > 0.0) & (large >= _STIRLING)
     far = _lost(where(is_far, small, 1.0), where(is_far, large, _STIRLING))
@@ -60,14 +60,14 @@ def betaln(a, b):
 
 
 def _lost(p: Tensor, q: Tensor) -> Tensor:
-    """log Γ(q) / Γ(p + q) for q from 10 on, by Stirling's series: what is common to both is not there to cancel."""
+    """log(Γ(q) / Γ(p + q)) for q from 10 on, by Stirling's series with the common terms removed, so none cancel."""
     both = p + q
     steep = (both - 0.5) * log1p(p / q)
     return p - p * log(q) + (_beyond(q) - _beyond(both)) - steep
 
 
 def _beyond(x: Tensor) -> Tensor:
-    """The sum that Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
+    """The correction that Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
     inverse = 1.0 / x
     return polynomial(_TERMS, inverse * inverse) * inverse
 
@@ -79,7 +79,7 @@ def beta(a, b):
     >>> ad.special.beta([2.0, 0.5], [3.0, 0.5])
     f64[2] [0.08333333 3.14159265]
     """
-    # Γ is negative from -1 to 0, from -3 to -2, and so on: where the floor is odd.
+    # Γ is negative between -1 and 0, between -3 and -2, and so on: if the floor is odd.
     floors = [floor(minimum(x, 0.0)) for x in (a, b, a + b)]
     size = exp(betaln(a, b))
     return where((floors[0] + floors[1] + floors[2]) % 2.0 == 0.0, size, -size)
@@ -88,7 +88,7 @@ def beta(a, b):
 def _logit(k, x):
     beyond, other = x - 0.5, 1.0 - x
     odds = x / other
-    # Near 1/2 odds are nearly 1: what they are beyond that is known better than they are themselves.
+    # Near 1/2 the odds are nearly 1, and odds - 1 = 2 (x - 1/2) / (1 - x) is more precise: add what rounding lost.
     lost = (beyond + beyond) / other - (odds - 1.0)
     return k.log(odds) + k.select(abs(beyond) < 0.125, lost / odds, 0.0)
 
@@ -107,7 +107,7 @@ def _weighted(k, x, y, logarithm):
 
 
 def _over(x: Tensor, y: Tensor) -> Tensor:
-    """x / y, and 0 where x is 0."""
+    """x / y, or 0 for x = 0."""
     return where(x == 0.0, mul0(x, 1.0 / y), x / y)
 
 
@@ -131,7 +131,7 @@ entr = unary("entr", slope=lambda y, x: _entr_slope(x),
     doc="-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]",
     example=">>> ad.special.entr([0.5, 0.0, -1.0])\nf64[3] [0.34657359 0.               -inf]")
 
-#: Powers of two between which a quotient has all its digits.
+#: By dtype, n such that a quotient between 2**-n and 2**n has full precision.
 _PLAIN = {"f64": 1000, "f32": 120}
 
 
@@ -139,12 +139,12 @@ def _log_ratio(k, x, y):
     ratio, most = x / y, 2.0 ** _PLAIN[k.dtype(x)]
     is_plain = (ratio > 1.0 / most) & (ratio < most)
     far = k.log(k.select(is_plain, ratio, x)) - k.log(k.select(is_plain, 1.0, y))
-    # Of numbers within a factor of two the difference is exact.
+    # If x and y differ by less than a factor of two, x - y is exact.
     return k.select((ratio > 0.5) & (ratio < 2.0), k.log1p((x - y) / y), far)
 
 
 def _at_the_edge(k, x, y, inside, at_zero):
-    """A share of an entropy: `at_zero` where x is 0, inf outside of its domain, nan of nan."""
+    """`inside` for x, y > 0; `at_zero` for x = 0 and y >= 0; nan for nan; inf outside of this domain."""
     total = x + y
     outside = k.select(k.isnan(total), total, math.inf)
     return k.select((x == 0.0) & (y >= 0.0), at_zero, k.select((x > 0.0) & (y > 0.0), inside, outside))
@@ -152,7 +152,7 @@ def _at_the_edge(k, x, y, inside, at_zero):
 
 def _kl_div(k, x, y):
     apart = x - y
-    # With s = (x - y) / (x + y), log(x / y) is 2 (s + s³/3 + ...): for s up to 1/5 by that, where the sum cancels.
+    # With s = (x - y) / (x + y), log(x / y) = 2 (s + s³/3 + ...): used for |s| < 1/5, as x log(x / y) - x + y cancels.
     s = apart * 0.5 / (x * 0.5 + y * 0.5)
     square = s * s
     rest = polynomial([1 / n for n in range(3, 27, 2)], square)
@@ -167,7 +167,7 @@ def _slope_of_entropy(k: Any, x: Any, y: Any, inside: Any, at_zero: float) -> An
 
 
 def _of_domain(x: Tensor, y: Tensor, slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """A derivative of second order: the limit at the edges of the domain, 0 outside of it."""
+    """A second derivative: slope(x, y) for x, y >= 0, which gives the limit at 0; 0 outside of this domain."""
     is_there = (x >= 0.0) & (y >= 0.0)
     return where(is_there, slope(where(is_there, x, 1.0), where(is_there, y, 1.0)), 0.0)
 
@@ -176,8 +176,8 @@ def _by_both(x: Tensor, y: Tensor) -> Tensor:
     return _of_domain(x, y, lambda x, y: -1.0 / y)
 
 
-#: The derivatives of `kl_div` (more = 0) and `rel_entr` (more = 1).  Where x is 0 that by x is taken for `more` less 1,
-#: though it is -inf: what does not occur counts for nothing.  Its own derivatives are the limits there: inf by x.
+#: The derivatives of `kl_div` (more = 0) and `rel_entr` (more = 1).  At x = 0 the derivative by x is set to more - 1
+#: instead of -inf: an event of probability 0 should not count.  Its own derivatives at 0 are the limits: inf by x.
 entropy_by_x = elementwise(
     "entropy_by_x",
     program=lambda k, x, y, *, more: _slope_of_entropy(k, x, y, _log_ratio(k, x, y) + more, more - 1.0),
@@ -186,7 +186,7 @@ entropy_by_x = elementwise(
 )
 entropy_by_y = elementwise(
     "entropy_by_y",
-    # more - 1 - x / y, of which the lack has all digits near 0.
+    # 1 - more - x / y; for more = 0 as (y - x) / y, which has full precision near 0.
     program=lambda k, x, y, *, more: _slope_of_entropy(k, x, y, -(x / y) if more else (y - x) / y, 1.0 - more),
     partials=lambda z, x, y, *, more: (
         lambda: _by_both(x, y),
@@ -210,7 +210,7 @@ kl_div = binary("kl_div", program=_kl_div,
     example=">>> ad.special.kl_div([1.0, 0.0], [1.0, 2.0])\nf64[2] [0. 2.]")
 
 
-#: exp(-x) I0(x) from 0 to 8: t = x / 4 - 1.
+#: The Chebyshev series of exp(-x) I0(x) for x from 0 to 8, in t = x / 4 - 1.
 BESSEL0_NEAR = (
     0.33839763720473803, -0.3046826723431984, 0.17162090152220877, -0.09490109704804764, 0.04930528423967071,
     -0.02373741480589947, 0.010546460394594998, -0.004324309995050576, 0.0016394756169413357, -0.0005763755745385824,
@@ -221,7 +221,7 @@ BESSEL0_NEAR = (
     -2.431279846547955e-16, 3.3307945188222384e-17, -4.4153416464793395e-18, 5.669178006921496e-19,
 )
 
-#: √x exp(-x) I0(x) from 8 on: t = 16 / x - 1.
+#: The Chebyshev series of √x exp(-x) I0(x) for x from 8 on, in t = 16 / x - 1.
 BESSEL0_FAR = (
     0.4022452055070544, 0.0033691164782556943, 6.889758346916825e-05, 2.8913705208347567e-06, 2.0489185894690638e-07,
     2.266668990498178e-08, 3.3962320257083865e-09, 4.94060238822497e-10, 1.1889147107846439e-11,
@@ -232,7 +232,7 @@ BESSEL0_FAR = (
     1.193650890845982e-18,
 )
 
-#: exp(-x) I1(x) / x from 0 to 8: t = x / 4 - 1.
+#: The Chebyshev series of exp(-x) I1(x) / x for x from 0 to 8, in t = x / 4 - 1.
 BESSEL1_NEAR = (
     0.12629359322181682, -0.17641651835783406, 0.1026436586898471, -0.05294598120809499, 0.024726449030626516,
     -0.010564084894626197, 0.004156422944312888, -0.0015135724506312532, 0.0005122859561685758, -0.00016176081582589674,
@@ -243,7 +243,7 @@ BESSEL1_NEAR = (
     1.5536319577362005e-16, -2.111421214358166e-17, 2.7779141127610464e-18, -3.541581772542136e-19,
 )
 
-#: √x exp(-x) I1(x) from 8 on: t = 16 / x - 1.
+#: The Chebyshev series of √x exp(-x) I1(x) for x from 8 on, in t = 16 / x - 1.
 BESSEL1_FAR = (
     0.38928811750914005, -0.009761097491361469, -0.00011058893876262371, -3.882564808877691e-06, -2.512236237870209e-07,
     -2.6314688468895196e-08, -3.835380385964237e-09, -5.589743462196584e-10, -1.8974958123505413e-11,
@@ -254,7 +254,7 @@ BESSEL1_FAR = (
     -9.314178867326884e-19, -1.242193275194891e-18,
 )
 
-#: (2 + x)^(3/2) exp(-x) (I0(x) - I1(x)) from 0 to 8: t = x / 4 - 1.
+#: The Chebyshev series of (2 + x)^(3/2) exp(-x) (I0(x) - I1(x)) for x from 0 to 8, in t = x / 4 - 1.
 GAP_NEAR = (
     0.8723251585337211, -0.9474375752221484, 0.5665496738752996, -0.28512866305982437, 0.11784626668749443,
     -0.0373926285338943, 0.006891493243890833, 0.001280855941963343, -0.0019735861805213056, 0.0011552415466829164,
@@ -268,7 +268,7 @@ GAP_NEAR = (
     7.119424841529019e-18, -2.4854581825781272e-18,
 )
 
-#: The same from 8 on: t = 16 / x - 1.
+#: The Chebyshev series of (2 + x)^(3/2) exp(-x) (I0(x) - I1(x)) for x from 8 on, in t = 16 / x - 1.
 GAP_FAR = (
     0.2452816333997797, 0.04710494265696416, 0.0013274843118768903, 3.5690370542671876e-05, 2.9488704731585372e-06,
     3.3956200817227034e-07, 5.2868848148166735e-08, 6.612832589509321e-09, -6.060462110596263e-10,
@@ -281,7 +281,7 @@ GAP_FAR = (
 
 
 def clenshaw(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
-    """The sum of any series, by Clenshaw's recurrence."""
+    """The sum of a Chebyshev series by Clenshaw's recurrence, which suits any coefficients (see `series`)."""
     terms = told(k, coefficients, t)
     last, total = 0.0, k.constant(terms[-1], like=t)
     for c in reversed(terms[1:-1]):
@@ -289,17 +289,17 @@ def clenshaw(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
     return t * total - last + terms[0]
 
 
-#: Below, I1(x) / x is the sum of (x/2)**2k / (2 k! (k+1)!), whose term of k = 7 is less than 1e-17 of it.
+#: For |x| below this, I1(x) / x is the sum of (x/2)**2k / (2 k! (k+1)!); the term k = 7 is relatively below 1e-17.
 _NEAR = 0.5
 _RATIO = tuple([0.5 / (4**n * math.factorial(n) * math.factorial(n + 1)) for n in range(7)])
 
 
 def _scaled(k: Any, x: Any, near: tuple[float, ...], far: tuple[float, ...]) -> tuple[Any, Any, Any]:
-    """|x|, whether it is below 8, and the series for it, in each its own variable."""
+    """(|x|, True if |x| is below 8, (the sum of the series `near`, the sum of `far`))."""
     size = abs(x)
     is_near = size < 8.0
     t = k.select(is_near, size * 0.25 - 1.0, 16.0 / size - 1.0)
-    # Powers of the near ones cancel where the scaled function has become small.
+    # Clenshaw's recurrence for `near`: powers of t would cancel where the scaled function is small.
     return size, is_near, (clenshaw(k, near, t), series(k, far, t))
 
 
@@ -320,13 +320,13 @@ def _gap(k, x):
 
 
 def _grown(k, x, scaled):
-    """Times exp(|x|), in two steps, so that only what is too large overflows."""
+    """scaled · exp(|x|), multiplied in two steps, so that only a result out of range overflows."""
     half = k.exp(abs(x) * 0.5)
     return k.select(k.isinf(x), k.copysign(math.inf, scaled), scaled * half * half)
 
 
 def _ratio(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
-    """I1(x) / x, or of the scaled one; near 0, where its derivatives would cancel, by its series."""
+    """y / x for y = i1(x), or i1e(x) if `scaled`; near 0 by a series, since the quotient's derivatives would cancel."""
     is_near = abs_(x) < _NEAR
     near = where(is_near, x, 0.0)
     total = polynomial(_RATIO, near * near)
@@ -336,7 +336,7 @@ def _ratio(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
 
 
 def _beside(gap: Tensor, x: Tensor) -> Tensor:
-    """`i0e` less |`i1e`| at x, which is no kink."""
+    """i0e(x) - |i1e(x)|, given `i0e_gap` at x; the value at 0 is 1."""
     return where(x == 0.0, 1.0, abs_(gap))
 
 
@@ -349,8 +349,8 @@ i1: Function = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
     example=">>> ad.special.i1([0.0, 1.0])\nf64[2] [0.        0.5651591]")
 
 
-#: sign(x) times `i0e` less |`i1e`|, which would cancel: 0 at 0 and 1 beside it, so that its slope there is that of both
-#: sides.
+#: sign(x) (i0e(x) - |i1e(x)|), by its own series, since the difference would cancel.  It is 0 at 0 and ±1 beside 0; the
+#: slope at 0 is the one on which both sides agree.
 i0e_gap = elementwise("i0e_gap", program=_gap, slope=lambda y, x: _ratio(i1e(x), x, scaled=True) - 2.0 * _beside(y, x))
 i0e: Function = unary("i0e", program=_i0e, slope=lambda y, x: -i0e_gap(x),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0

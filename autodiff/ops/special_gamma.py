@@ -1,7 +1,7 @@
-"""The gamma function, its logarithm, the derivatives of that, and functions made of these.
+"""The gamma function, its logarithm, the logarithm's derivatives, and functions composed of these.
 
-Of positive numbers: from 1 to 3 by Chebyshev series that are exact at the zeros of the logarithm; up to where
-Stirling's series is exact by the recurrence Γ(x + 1) = x Γ(x).  Of negative numbers: by reflection,
+For positive x: from 1 to 3 by Chebyshev series that are exact at the zeros of the logarithm; from there to the start of
+Stirling's series by the recurrence Γ(x + 1) = x Γ(x).  For negative x: by reflection,
 
     Γ(x) Γ(-x) = -π / (x sin πx)        ψ(1 - x) - ψ(x) = π cot πx
 
@@ -28,28 +28,28 @@ _BERNOULLI = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330, 854513 / 138,
 )  # fmt: skip
 
-#: Nearest to what they are, unlike what rounded functions of rounded numbers give.
+#: The floats nearest to the exact constants; computing them from rounded numbers would be less precise.
 _ROOT_2PI = 2.5066282746310007
 _HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
-#: Negative numbers above are by their size alone: Γ(-x) is -Γ(x), and x sin πx may leave the range.
+#: For x from this to 0 no reflection is used: Γ(x) is -Γ(-x) to full precision, and x sin πx may underflow.
 _LEAST = -1e-18
 
 
 def _stirling(k, x):
-    """The rest of Stirling's formula for log Γ: Σ B[2j] / (2j (2j - 1) x^(2j-1)), of x from 8 on."""
+    """The correction of Stirling's formula for log Γ: Σ B[2j] / (2j (2j - 1) x^(2j-1)), for x from 8 on."""
     inverse = 1.0 / x
     terms = [b / (2 * j * (2 * j - 1)) for j, b in enumerate(_BERNOULLI[:9], 1)]
     return polynomial(terms, inverse * inverse) * inverse
 
 
 def _from_pole(k, x):
-    """The distance of x from the next whole number: exact for x from 0 on, from -1/2 to 1/2."""
+    """The signed distance of x from the nearest integer, between -1/2 and 1/2; exact for x >= 0."""
     rest = x - k.floor(x)
     return k.select(rest > 0.5, rest - 1.0, rest)
 
 
 def _lowered(k: Any, x: Any, steps: int) -> tuple[Any, Any]:
-    """A number from 2 to 3 that x is whole steps above, and Γ(x) over its Γ."""
+    """(z, Γ(x) / Γ(z)): z is x minus an integer, between 2 and 3, for x up to 3 + steps."""
     product = k.constant(1.0, like=x)
     for _ in range(steps):
         is_above, below = x >= 3.0, x - 1.0
@@ -59,17 +59,17 @@ def _lowered(k: Any, x: Any, steps: int) -> tuple[Any, Any]:
 
 
 def _log_between(k, x):
-    """log Γ from 2 to 3."""
+    """log Γ(x) for x from 2 to 3."""
     return (x - 2.0) * series(k, LGAMMA_23, x + x - 5.0)
 
 
 def _gammaln(k, x):
     size = abs(x)
-    # Below 2: of size + 1 if it is below 1, and the logarithm of size less.
+    # Below 2 by a series from 1 to 2; below 1 as log Γ(size + 1) - log(size).
     is_least = size < 1.0
     first = k.select(is_least, size, size - 1.0)
     second = first - 1.0
-    low = first * second * series(k, LGAMMA_12, first + second) + 0.0  # so that it is not -0.0 at 1
+    low = first * second * series(k, LGAMMA_12, first + second) + 0.0  # 0.0, not -0.0, at 1
     low = k.select(is_least, low - k.log(size), low)
     between, product = _lowered(k, size, 5)
     middle = k.log(product) + _log_between(k, between)
@@ -83,28 +83,28 @@ def _gammaln(k, x):
 
 def _gamma(k, x):
     size = abs(x)
-    # Up to 12 by products.  Below 2 the recurrence goes up, by one or two steps.
+    # Up to 12 by the recurrence: numbers below 2 go up by one or two steps, numbers above 3 go down.
     up = k.select(size < 1.0, size * (size + 1.0), k.select(size < 2.0, size, 1.0))
     raised = k.select(size < 1.0, size + 2.0, k.select(size < 2.0, size + 1.0, size))
     between, product = _lowered(k, raised, 10)
     low = k.exp(_log_between(k, between)) * product / up
-    # In two factors, so that only what is too large overflows.
+    # The power is split into two factors, so that only a result out of range overflows.
     root = k.pow(size, 0.5 * (size - 0.5))
     high = root * k.exp(-size) * root * (_ROOT_2PI * k.exp(_stirling(k, size)))
-    high = k.select(k.isinf(root), root, high)  # exp(-size) may be 0 there
+    high = k.select(k.isinf(root), root, high)  # exp(-size) may be 0: avoid inf · 0
     found = k.select(size == 0.0, math.inf, k.select(size < 12.0, low, high))
     away = _from_pole(k, size)
     half = (size - away) * 0.5
     is_odd = half - k.floor(half) > 0.0
     sine = k.sin(math.pi * away) * k.select(is_odd, -1.0, k.constant(1.0, like=x))
     reflected = -(math.pi / (size * sine)) / found
-    # Below -190 there is nothing but zeros, of either sign, and poles.
+    # Below -190 all values are zeros, of either sign, or poles.
     reflected = k.select((away == 0.0) | k.isinf(x), math.nan, reflected)
     return k.select(x < _LEAST, reflected, k.copysign(found, x))
 
 
 def _cotangent_derivative(order: int) -> list[float]:
-    """The derivative of cot, of some order, as a polynomial in cot."""
+    """The derivative of cot of this order, as the coefficients of a polynomial in cot, lowest first."""
     found = [0.0, 1.0]
     for _ in range(order):
         slope = [j * c for j, c in enumerate(found)][1:]
@@ -124,7 +124,7 @@ def _polygamma(k: Any, x: Any, *, n: int) -> Any:
         is_below = at < float(limit)
         terms.append(k.select(is_below, float(math.factorial(n)) / _whole_power(at, n + 1), 0.0))
         at = k.select(is_below, at + 1.0, at)
-    # The first is the largest: it is added last, so that what is left of the others' rounding is little beside it.
+    # The first term is the largest and is added last: the rounding errors of the other sums are small beside it.
     total = functools.reduce(operator.add, reversed(terms), _tail(k, at, n))
     found = -total if n % 2 == 0 else total
     away = -_from_pole(k, -x)
@@ -137,7 +137,7 @@ def _polygamma(k: Any, x: Any, *, n: int) -> Any:
 
 
 def _tail(k: Any, x: Any, n: int) -> Any:
-    """The sum from x on, n! Σ 1 / (x + j)^(n+1), of large x; of n = 0 what is left of it without its infinite part."""
+    """n! Σ 1 / (x + j)^(n+1) over j from 0 on, for large x; for n = 0, whose sum is infinite, the finite part."""
     inverse = 1.0 / x
     terms = [b * math.factorial(2 * j + n - 1) / math.factorial(2 * j) for j, b in enumerate(_BERNOULLI, 1)]
     rest = (0.5 * math.factorial(n) + polynomial(terms, inverse * inverse) * inverse) * inverse
@@ -183,7 +183,7 @@ digamma = composed("digamma", lambda x: record(_polygamma_operation, (x,), (0,))
 def polygamma(n, x):
     """The derivative of `digamma` of order n, an int from 0 to 30.   f[...]  →  f[...]
 
-    Raises TypeError for an n that is no integer, DispatchError for one that is not from 0 to 30.
+    Raises TypeError for an n that is no integer, DispatchError for an n outside 0 to 30.
     Source: NIST Digital Library of Mathematical Functions, 5.15.
 
     >>> ad.special.polygamma(1, [1.0, 0.5])
@@ -197,7 +197,7 @@ def polygamma(n, x):
 
 
 def _factorial(x):
-    is_large = x >= 1.0  # there x + 1 would be rounded: Γ makes x log x times as much of that
+    is_large = x >= 1.0  # as x Γ(x): Γ(x + 1) would magnify the rounding of x + 1 by x log x
     return where(is_large, x, 1.0) * gamma(where(is_large, x, x + 1.0))
 
 
@@ -212,7 +212,7 @@ factorial = composed("factorial", _factorial,
 def multigammaln(a, d):
     """The logarithm of the gamma function of d dimensions, a > (d - 1) / 2.   f[...]  →  f[...]     d: an int
 
-    Raises TypeError for a d that is no integer, DispatchError for one below 1.
+    Raises TypeError for a d that is no integer, DispatchError for a d below 1.
 
     >>> ad.special.multigammaln([3.0, 4.0], 2)
     f64[2] [1.55019499 3.56509801]

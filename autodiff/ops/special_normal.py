@@ -1,11 +1,11 @@
-"""The normal distribution and the error function: probabilities, with all digits in the tails, and their inverse.
+"""The normal distribution and the error function: probabilities, at full precision in the tails, and their inverse.
 
-erfinv(x) = x p(w) with w = -log(1 - x²): p is smooth, and hardly bent in √w where w is large (M. Giles, Approximating
+erfinv(x) = x p(w) with w = -log(1 - x²): p is smooth, and nearly linear in √w for large w (M. Giles, Approximating
 the erfinv function, GPU Computing Gems, 2011).  The pieces of p were fitted anew, by interpolation of 60-digit values
-at Chebyshev's points; their own relative errors are below 1e-7 (f32) and 4e-16 (f64).
+at Chebyshev points; their own relative errors are below 1e-7 (f32) and 4e-16 (f64).
 
-Chebyshev series, of which other special functions are made too, were fitted by interpolation of 50-digit values
-(mpmath) at 48 to 80 Chebyshev points; what is left off is below 1e-18 of the largest coefficient.  Each is in a
+The Chebyshev series, which other special functions use too, were fitted by interpolation of 50-digit values
+(mpmath) at 48 to 80 Chebyshev points; omitted coefficients are below 1e-18 of the largest one.  Each series is in a
 variable t from -1 to 1.
 """
 
@@ -24,7 +24,7 @@ from .declare import unary
 from .elementwise import exp
 from .primitive import elementwise
 
-#: log Γ(x) / ((x - 1) (x - 2)) from 1 to 2: t = 2 x - 3.
+#: The Chebyshev series of log Γ(x) / ((x - 1) (x - 2)) for x from 1 to 2, in t = 2 x - 3.
 LGAMMA_12 = (
     0.49141539302938714, -0.07611416167043585, 0.008432324965932778, -0.001079493726328608, 0.00014900748003692963,
     -2.1512399888556784e-05, 3.1979329860862186e-06, -4.851693012139927e-07, 7.47148782116316e-08,
@@ -34,7 +34,7 @@ LGAMMA_12 = (
     -3.6274129549239766e-18, 5.965430068821522e-19,
 )
 
-#: log Γ(x) / (x - 2) from 2 to 3: t = 2 x - 5.
+#: The Chebyshev series of log Γ(x) / (x - 2) for x from 2 to 3, in t = 2 x - 5.
 LGAMMA_23 = (
     0.5636908878138875, 0.1348298607757962, -0.005699828162861541, 0.0003495753602256195, -2.5137189748937367e-05,
     1.97244954332866e-06, -1.6338534257776144e-07, 1.40332127576137e-08, -1.2365298424440683e-09,
@@ -42,7 +42,7 @@ LGAMMA_23 = (
     8.096490151727336e-15, -7.622664071896451e-16, 7.212908279780404e-17, -6.854714186514716e-18, 6.53870402015014e-19,
 )
 
-#: (1 + 2 x) exp(x²) erfc(x) from 0 on: t = (x - 3) / (x + 3).
+#: The Chebyshev series of (1 + 2 x) exp(x²) erfc(x) for x from 0 on, in t = (x - 3) / (x + 3).
 ERFCX = (
     1.17756257419656, 0.005353904539615676, -0.09377550342284209, 0.05436652555744322, -0.018976596707845208,
     0.004453426061462712, -0.0006335531710553147, 1.7661719523171593e-05, 1.2841532864056671e-05,
@@ -53,27 +53,27 @@ ERFCX = (
     -2.0572527918384397e-18, -5.6086081918478054e-18,
 )
 
-#: erf(x) / x up to 1/2: t = 8 x² - 1.
+#: The Chebyshev series of erf(x) / x for |x| up to 1/2, in t = 8 x² - 1.
 _ERF_NEAR = (
     1.083882205490613, -0.04367779108737525, 0.0008071118294133213, -1.191317951927046e-05, 1.440278733630302e-07,
     -1.467715582316901e-09, 1.2902439604484931e-11, -9.963857180158892e-14, 6.857505850501839e-16,
     -4.255370438044438e-18,
 )
 
-#: The value of erf(x) / x at t = 0 beyond its first power.
+#: The exact constant coefficient of erf(x) / x in powers of t, minus the float64 nearest to it.
 _FIRST_LOW = 1.040650742831479e-16
 
 
 def series(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
-    """The sum of a series whose powers do not cancel, by powers: half of the operations, which wait for few others.
+    """The sum of a Chebyshev series by powers of t, for a series whose powers do not cancel.
 
-    erfc of doubles 12.8, by powers 6.0 ns, gammaln 18, 14 (1e6 of them, one thread, Zen 3).
-    """
+    Half the operations of `clenshaw`, and shorter chains.  ns of an f64, by `clenshaw` and by powers: erfc 12.8, 6.0,
+    gammaln 18, 14 (1e6 numbers, one thread, Zen 3)."""
     return halves(_powers(told(k, coefficients, t)), t)
 
 
 def halves(powers: tuple[float, ...], t: Any) -> Any:
-    """The sum of powers of t, the lowest first: even and odd ones, of which neither waits for the other."""
+    """The sum of powers of t (coefficients lowest first), split into two or four sums that run in parallel."""
     square = t * t
     if len(powers) < 20:
         return polynomial(powers[1::2], square) * t + polynomial(powers[::2], square)
@@ -82,19 +82,19 @@ def halves(powers: tuple[float, ...], t: Any) -> Any:
 
 
 def more_by_erf(k, whole, scale, x):
-    """whole + scale erf(x) / x, rounded once where that is from a half of `whole` to twice that; |x| up to 1/2."""
+    """whole + scale erf(x) / x for |x| up to 1/2, rounded only once if the sum is between half and twice `whole`."""
     t = 8.0 * (x * x) - 1.0
     first, *others = _powers(told(k, _ERF_NEAR, t))
     high = float(np.float32(first)) if k.dtype(t) == "f32" else first
     low = (first - high) + _FIRST_LOW
-    # The first power is two numbers, and what the sum with it is rounded by is added to the others.
+    # The constant coefficient is high + low; the rounding error of whole + scale · high is added to the rest.
     rest = halves(tuple(others), t) * t + low
     total = k.fma(scale, high, whole)
     return total + k.fma(scale, rest, k.fma(scale, high, whole - total))
 
 
 def told(k: Any, coefficients: tuple[float, ...], t: Any) -> tuple[float, ...]:
-    """The first terms: those that the dtype of t can tell."""
+    """The leading coefficients of a series, without the trailing ones that are below the precision of t's dtype."""
     least = max(map(abs, coefficients)) * (2.0**-27 if k.dtype(t) == "f32" else 0.0)
     count = len(coefficients)
     while abs(coefficients[count - 1]) < least:
@@ -104,8 +104,8 @@ def told(k: Any, coefficients: tuple[float, ...], t: Any) -> tuple[float, ...]:
 
 @functools.cache
 def _powers(coefficients: tuple[float, ...]) -> tuple[float, ...]:
-    """The coefficients of 1, t, t² ... of a series."""
-    rows = [[1], [0, 1]]  # of Chebyshev's polynomials
+    """The coefficients of 1, t, t² ... of a Chebyshev series."""
+    rows = [[1], [0, 1]]  # coefficients of the Chebyshev polynomials
     while len(rows) < len(coefficients):
         doubled, before = [0, *(2 * c for c in rows[-1])], [*rows[-2], 0, 0]
         rows.append([a - b for a, b in zip(doubled, before, strict=True)])
@@ -114,7 +114,7 @@ def _powers(coefficients: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def polynomial(coefficients: Sequence[float], t: Any) -> Any:
-    """The polynomial with these coefficients, the lowest first, of an element or a tensor."""
+    """The polynomial with these coefficients, the lowest first, at an element or a tensor t."""
     total: Any = coefficients[-1]
     for c in coefficients[-2::-1]:
         total = total * t + c
@@ -126,26 +126,26 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
 
 
 def _scaled_tail(k, x):
-    """exp(x²) erfc(x) of a number from 0 on."""
+    """exp(x²) erfc(x) for x >= 0."""
     t = k.select(k.isinf(x), 1.0, (x - 3.0) / (x + 3.0))
     return series(k, ERFCX, t) / (1.0 + 2.0 * x)
 
 
 def _bell(k: Any, x: Any, scale: float = 1.0) -> Any:
-    """exp(-scale x²), with what x² is rounded by.   scale: a power of two"""
+    """exp(-scale x²), corrected for the rounding error of x².   scale: a power of two"""
     square = x * x
     bell = k.exp(-(scale * square))
     return k.select(bell == 0.0, bell, bell - bell * (scale * k.fma(x, x, -square)))
 
 
-#: exp(-x²), with all its digits.
+#: exp(-x²), to full precision.
 bell = elementwise("bell", program=_bell, slope=lambda y, x: -2.0 * x * y)
 #: exp(-x² / 2) / √(2π), the derivative of ndtr.
 density = elementwise("density", program=lambda k, x: _DENSITY * _bell(k, x, 0.5), slope=lambda y, x: -(x * y))
 
 
 def _erfc(k, x):
-    tail = _bell(k, x) * _scaled_tail(k, abs(x))  # of x, whose square the gradient has too
+    tail = _bell(k, x) * _scaled_tail(k, abs(x))  # of x, not |x|: shares the square with the gradient
     near = more_by_erf(k, 1.0, -x, x)
     return k.select(abs(x) < 0.5, near, k.select(x < 0.0, 2.0 - tail, tail))
 
@@ -169,9 +169,9 @@ ndtr = unary("ndtr", program=_ndtr, slope=lambda y, x: density(x),
     example=">>> ad.special.ndtr([0.0, -1.96])\nf64[2] [0.5       0.0249979]")
 
 
-#: exp(x² / 2) ndtr(-x) as a quotient of polynomials, lowest first, up to where exp(-x² / 2) is 0: of doubles within
-#: 2**-53.1, of floats 2**-27.  Rational least squares of 60-digit values (mpmath), weighted anew twelve times.  All
-#: coefficients are positive, so nothing cancels.  Beside one division these are 19 products (of floats 9); the series
+#: exp(x² / 2) ndtr(-x) as a quotient of polynomials (coefficients lowest first), for x from 0 until exp(-x² / 2) is 0;
+#: relative errors: f64 2**-53.1, f32 2**-27.  Fitted to 60-digit values (mpmath) by rational least squares, reweighted
+#: twelve times.  All coefficients are positive: no cancellation.  One division and 19 products (f32: 9); the series
 #: in (x - 3) / (x + 3) takes 27 (13).  gelu, ns: f64 3.2 rather than 4.35, f32 1.1 rather than 1.5 (one thread, AVX2).
 _TAIL_F64 = (
     (0.5, 0.7756658888848021, 0.5951900204959605, 0.2901470901481306, 0.09806371715211587, 0.023733337581180743,
@@ -186,12 +186,12 @@ _TAIL_F32 = (
 
 
 def _below(k: Any, x: Any) -> tuple[Any, Any]:
-    """`ndtr` by fewer operations, within some ulps; and exp(-x² / 2)."""
+    """(`ndtr` within some ulps, by fewer operations; exp(-x² / 2))."""
     (top, bottom), end = (_TAIL_F32, 15.0) if k.dtype(x) == "f32" else (_TAIL_F64, 40.0)
-    size = k.select(abs(x) < end, abs(x), end)  # of nan too
+    size = k.select(abs(x) < end, abs(x), end)  # nan, too, gives `end`
     square = size * size
     bell = k.exp(-(0.5 * square))
-    bell = bell - bell * (0.5 * k.fma(size, size, -square))  # with what the square is rounded by, as in `_bell`
+    bell = bell - bell * (0.5 * k.fma(size, size, -square))  # corrected for the square's rounding, as in `_bell`
     tail = bell * (halves(top, size) / halves(bottom, size))
     return k.select(x < 0.0, tail, 1.0 - tail), bell
 
@@ -203,7 +203,7 @@ def _weighted_slope(k, x):
 
 #: ndtr(x) + x density(x), the derivative of x ndtr(x).
 weighted_slope = elementwise("weighted_slope", program=_weighted_slope, slope=lambda y, x: density(x) * (2.0 - x * x))
-#: x ndtr(x), with all its digits far below 0.
+#: x ndtr(x), at full precision far below 0, too.
 weighted = elementwise("weighted", program=lambda k, x: x * _below(k, x)[0], slope=lambda y, x: weighted_slope(x))
 
 
@@ -213,19 +213,19 @@ def _mills(k, x):
     tail, bell = _scaled_tail(k, abs(scaled)), _bell(k, x, 0.5)
     is_near = abs(scaled) < 0.5
     is_low = (x < 0.0) & ~is_near
-    # Twice the probability, over the bell where x is low.
+    # Twice the probability; if x is low, divided by the bell.
     near = more_by_erf(k, 1.0, scaled, scaled)
     twice = k.select(is_low, tail, k.select(is_near, near, 2.0 - bell * tail))
     found = math.sqrt(2 / math.pi) * k.select(is_low, 1.0, bell) / twice
     return k.select(is_low & k.isinf(x), -x, found)
 
 
-#: 1 - t + 6t² - ..., t = 1/x²: what x + φ/Φ is multiplied by φ/Φ, far below 0 (the product of two series of Laplace's).
+#: The coefficients of (φ/Φ) (x + φ/Φ) far below 0, in powers of t = 1/x² (the product of two series of Laplace's).
 _SLOPE = (1.0, -1.0, 6.0, -50.0, 518.0, -6354.0)
 
 
 def _mills_slope(x: Tensor, y: Tensor) -> Tensor:
-    """-y (x + y); far below 0, where x + y is a small difference, by its series: within 1e-11, or 1e-4 of floats."""
+    """-y (x + y), the derivative of y = mills(x); far below 0, where x + y cancels, by a series (1e-11, f32: 1e-4)."""
     is_far = x < (-12.0 if x.dtype.itemsize == 4 else -60.0)
     distant = where(is_far, x, 1.0)
     far = polynomial(_SLOPE, 1.0 / (distant * distant))
@@ -236,7 +236,7 @@ def _mills_slope(x: Tensor, y: Tensor) -> Tensor:
 mills = elementwise("mills", program=_mills, slope=lambda y, x: _mills_slope(x, y))
 
 
-#: erf(x / √2) / x by (x / √2)²: up to 1/4 the next term is less than 1e-17.
+#: The coefficients of erf(x / √2) / x in powers of (x / √2)²: for (x / √2)² up to 1/4 the next term is below 1e-17.
 _ERF = [math.sqrt(2 / math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(12)]
 
 
@@ -244,7 +244,7 @@ def _log_ndtr(k, x):
     scaled = abs(x) * _ROOT_HALF
     tail = _scaled_tail(k, scaled)
     low = k.log(0.5 * tail) - 0.5 * (x * x)
-    # Near 0 from one half, which is exact: 1 + erf, by the series at 0.
+    # Near 0 the probability is (1 + erf(x / √2)) / 2: log1p of erf, by its series at 0, minus log 2.
     is_middle = scaled < 0.5
     rest = -(0.5 * (_bell(k, x, 0.5) * tail))
     high = k.log1p(k.select(is_middle, x * polynomial(_ERF, scaled * scaled), rest))
@@ -257,7 +257,7 @@ log_ndtr = unary("log_ndtr", program=_log_ndtr, slope=lambda y, x: mills(x),
     ">>> ad.log(ad.special.ndtr(-50.0))\nf64[] -inf")
 
 
-#: By dtype (up to which t, centre, polynomial in t - centre): the first is in t = w, the others are in t = √w.
+#: By dtype, pieces of p: (upper end of t, centre, coefficients in t - centre).  The first has t = w, the others t = √w.
 _PIECES: dict[str, tuple[tuple[float, float, tuple[float, ...]], ...]] = {
     "f32": (
         (5.0, 2.5, (

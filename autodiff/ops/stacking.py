@@ -1,4 +1,4 @@
-"""NumPy's other ways to put arrays side by side, take them apart and turn them: moves.  And arrays made by a rule."""
+"""NumPy's further functions that stack, split, flip and rotate arrays; and arrays made by a rule, such as `indices`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .template import public
 
 
 def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind") -> list[Any]:
-    """The arrays to be put together, as a list, in a dtype where one is asked for.  Raises ShapeError for none."""
+    """The arrays to join, as a list, cast to `dtype` if given.  Raises ShapeError for an empty list."""
     found = listed(tensors if dtype is None else cast_by(casting, name, tensors, dtype), name, "arrays")
     if not found:
         raise ShapeError(located(f"{name}: there is nothing to put together"))
@@ -33,7 +33,7 @@ def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind"
 
 
 def _at_least(rank: int, told: str, example: str) -> Function:
-    """A function that gives an array so many axes at least: of one array, or of several, which give a tuple."""
+    """Declare a function that gives an array at least `rank` axes; called with several arrays, it returns a tuple."""
     name = f"atleast_{rank}d"
 
     def body(x):
@@ -65,9 +65,9 @@ atleast_3d = _at_least(
 def vstack(tensors, *, dtype=None, casting="same_kind"):
     """Rows, or blocks of rows, on top of each other.   [T[n] or T[m, n, ...], ...]  →  T[m1 + m2 + ..., n, ...]
 
-    Raises ShapeError when the other extents differ, and for no arrays at all.
+    Raises ShapeError when the other extents differ, and for an empty list.
 
-    dtype, casting   as of `concatenate`
+    dtype, casting   as for `concatenate`
 
     >>> ad.vstack([[1, 2], [[3, 4], [5, 6]]])
     i64[3,2]
@@ -82,9 +82,9 @@ def vstack(tensors, *, dtype=None, casting="same_kind"):
 def hstack(tensors, *, dtype=None, casting="same_kind"):
     """Matrices side by side, rows one behind the other.   [T[m, n, ...], ...]  →  T[m, n1 + n2 + ..., ...]
 
-    Raises ShapeError when the other extents differ, and for no arrays at all.
+    Raises ShapeError when the other extents differ, and for an empty list.
 
-    dtype, casting   as of `concatenate`
+    dtype, casting   as for `concatenate`
 
     >>> ad.hstack([[1, 2], [3]])
     i64[3] [1 2 3]
@@ -104,9 +104,9 @@ dstack = composed("dstack", lambda tensors: concatenate([atleast_3d(x) for x in 
 
 @public()
 def column_stack(tensors):
-    """Rows as the columns of a matrix, matrices as they are.   [T[m] or T[m, n], ...]  →  T[m, n1 + n2 + ...]
+    """A matrix whose columns are the given rows and matrices.   [T[m] or T[m, n], ...]  →  T[m, n1 + n2 + ...]
 
-    Raises ShapeError when the other extents differ, and for no arrays at all.
+    Raises ShapeError when the other extents differ, and for an empty list.
 
     >>> ad.column_stack([[1, 2], [3, 4]])
     i64[2,2]
@@ -119,7 +119,7 @@ def column_stack(tensors):
 
 @public(takes="T")
 def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
-    """`split` into parts that need not be equal: the first ones are longer by one.
+    """`split` into parts that need not be equal: the first parts may be longer by one.
 
     x: T[..., n, ...]  →  [T[..., n1, ...], ...]
 
@@ -138,7 +138,7 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
 
 
 def _split_along(name: str, told: str, axis: int, least: int, raises: str, example: str) -> Any:
-    """`split` along one axis of arrays that have so many axes at least."""
+    """Declare `split` along one axis, for arrays with at least `least` axes."""
 
     def body(x, indices_or_sections) -> list[Tensor]:
         if x.ndim < least:
@@ -167,7 +167,7 @@ dsplit = _split_along(
 
 @public(takes="T", operands=2)
 def append(x, values, axis=None):
-    """x with `values` behind it along an axis; axis None: both flattened.
+    """x joined with `values` behind it along an axis; axis None: both are flattened first.
 
     T[..., m, ...], T[..., n, ...]  →  T[..., m + n, ...]
 
@@ -183,7 +183,7 @@ def append(x, values, axis=None):
 def rot90(x, k=1, axes=(0, 1)):
     """x turned by k right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]
 
-    Raises ShapeError when x has no such two axes.
+    Raises ShapeError when x does not have the two axes.
 
     >>> ad.rot90([[1, 2], [3, 4]])
     i64[2,2]
@@ -230,7 +230,7 @@ tri = composed("tri", lambda N, M=None, k=0, dtype=np.float64: tril(ones((N, N i
 def indices(dimensions, dtype=np.int64, sparse=False):
     """The index of each element along each axis of an array with these extents.   →  i64[rank, *dimensions]
 
-    sparse    a tuple, each with its own axis alone, the others of extent 1
+    sparse    True: a tuple of tensors, each with its own axis; all its other axes have extent 1
 
     >>> ad.indices((2, 2))[1]
     i64[2,2]
@@ -250,7 +250,7 @@ def indices(dimensions, dtype=np.int64, sparse=False):
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
     """`base` to the powers `linspace(start, stop, num)`.   T[...], T[...]  →  f64[num, ...]
 
-    base, endpoint, dtype, axis   numbers or tensors; as of `linspace`; differentiable in start, stop and base
+    base       a number or tensor; differentiable in start, stop and base;  endpoint, dtype, axis   as for `linspace`
 
     >>> ad.logspace(0.0, 2.0, 3)
     f64[3] [  1.  10. 100.]
@@ -261,9 +261,9 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 
 @public(takes="f", operands=2)
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
-    """`num` numbers from `start` to `stop`, each the same multiple of the one before; `endpoint` False leaves stop out.
+    """`num` numbers from `start` to `stop` in a constant ratio; `endpoint` False leaves out `stop`.
 
-    T[...], T[...]  →  f64[num, ...]     both of one sign; both differentiable; dtype and axis as of `linspace`
+    T[...], T[...]  →  f64[num, ...]     both of one sign; both differentiable; `dtype` and `axis` as for `linspace`
 
     >>> ad.geomspace(1.0, 8.0, 4)
     f64[4] [1. 2. 4. 8.]
@@ -273,13 +273,13 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     shares = reshaped(shares, (shares.size, *(1,) * rank))
     found = start * (stop / start) ** shares
     if endpoint and shares.size > 1:
-        found = where(shares == 1.0, stop, found)  # exactly, whatever rounding made of it
+        found = where(shares == 1.0, stop, found)  # the end is exact, without rounding
     return along_axis("geomspace", cast_to(found, dtype_of(dtype, "geomspace", found.dtype)), axis)
 
 
 @public(takes="T")
 def diagflat(x, k=0):
-    """The matrix that has all elements of x on its diagonal number k, and zeros elsewhere.   T[...]  →  T[n, n]
+    """The matrix with all elements of x on its k-th diagonal, and zeros elsewhere.   T[...]  →  T[n, n]
 
     >>> ad.diagflat([1, 2], -1)
     i64[3,3]
@@ -292,9 +292,9 @@ def diagflat(x, k=0):
 
 @public()
 def broadcast_arrays(*tensors) -> tuple[Tensor, ...]:
-    """The arrays in the one shape that they broadcast to.   T[...], ...  →  (T[...], ...)
+    """The arrays broadcast to one shape.   T[...], ...  →  (T[...], ...)
 
-    Raises ShapeError where there is none.
+    Raises ShapeError when the arrays do not broadcast.
 
     >>> ad.broadcast_arrays([1, 2], 3)
     (i64[2] [1 2], i64[2] [3 3])

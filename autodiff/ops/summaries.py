@@ -1,4 +1,4 @@
-"""Weighted means, covariances, ranges, counts and products of vectors: compositions, so they fuse."""
+"""Weighted means, covariances, ranges, counts and products of vectors: compositions, which the compiler fuses."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from .template import public
 def average(x, axis=None, weights=None, returned=False, *, keepdims=False) -> Any:
     """The mean weighted by `weights`.
 
-    x: f[..., n, ...]  weights: f[n], or of x's shape; None: all the same  →  f[..., ...]
+    x: f[..., n, ...]  weights: f[n], or of x's shape; None: equal weights  →  f[..., ...]
 
-    Raises ShapeError where weights fit neither x nor its axes.
+    Raises ShapeError when the weights have neither the shape of x nor that of the axes.
 
-    returned   whether the sums of weights are returned too: (averages, sums)
+    returned   True: return (averages, sums of weights)
 
     >>> ad.average([1.0, 5.0], weights=[3.0, 1.0])
     f64[] 2.0
@@ -56,7 +56,7 @@ def average(x, axis=None, weights=None, returned=False, *, keepdims=False) -> An
 def ptp(x, axis=None, *, keepdims=False):
     """The range, from the smallest to the largest element.   x: T[..., n, ...]  →  T[..., ...]
 
-    Raises ShapeError when x has no such axis, or nothing along it.
+    Raises ShapeError when x has no such axis, or no elements along the axis.
 
     >>> ad.ptp([[1, 5], [2, 3]], axis=1)
     i64[2] [4 1]
@@ -70,12 +70,12 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     """The covariances of rows of observations (`rowvar` False: of columns).   T[k, n]  →  f[k, k]     of one row: f[]
 
     y       more variables, as further rows
-    ddof    sums are divided by n - ddof: 1, with `bias` 0, unless it is given
+    ddof    sums are divided by n - ddof; None: 1, or 0 if `bias` is True
 
     Raises ShapeError for more than two axes.
 
-    fweights, aweights   how often each observation counts, and how much: f[n]; gradients flow to both
-    dtype                to compute in, where it is not the one of m
+    fweights, aweights   frequency and importance of each observation: f[n]; gradients flow to both
+    dtype                the dtype to compute in; None: the dtype of m
 
     >>> ad.cov([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
     f64[2,2]
@@ -100,7 +100,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
 
 
 def _rows(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Tensor:
-    """Each variable as a row of observations."""
+    """The variables of m and y as rows of observations."""
     rows = [floating(x, name) for x in ((m,) if y is None else (m, y))]
     if any([x.ndim > 2 for x in rows]):
         raise ShapeError(located(f"{name}: takes a row or a matrix, not {rows[-1].aval}"))
@@ -110,7 +110,7 @@ def _rows(name: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Tensor:
 
 
 def _weights(weights: Any, x: Tensor) -> Tensor:
-    """The weights of observations, in a real dtype that fits x."""
+    """The weights of observations, in the real dtype of |x|.  Raises ShapeError unless there is one for each."""
     w = as_tensor(weights, "cov", "weights")
     if w.shape != x.shape[1:]:
         raise ShapeError(located(f"cov: {w.aval} is no weight for each of {x.shape[1]} observations"))
@@ -123,7 +123,7 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None):
 
     Raises ShapeError for more than two axes.
 
-    y, rowvar, dtype   as of `cov`
+    y, rowvar, dtype   as for `cov`
 
     >>> ad.corrcoef([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0]])
     f64[2,2]
@@ -139,7 +139,7 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None):
 
 @public(takes="fic", operands=2)
 def vdot(a, b):
-    """The sum of products of all elements, with a conjugated.   T[...], T[...]  →  T[]     as one row each
+    """The sum of products of all elements, a conjugated.   T[...], T[...]  →  T[]     a and b are flattened
 
     Raises ShapeError when a and b differ in size.
 
@@ -155,9 +155,9 @@ def vdot(a, b):
 def vecdot(a, b, *, axis=-1, axes=None, keepdims=False):
     """The sums of products along an axis, with a conjugated.   T[..., n], T[..., n]  →  T[...]
 
-    Raises ShapeError when one has no such axis, when they differ in it, and when the others do not broadcast.
+    Raises ShapeError when a or b has no such axis, the extents differ, or the other axes do not broadcast.
 
-    axes   those of each operand and the result, in a list, where they are not the last ones
+    axes   a list: the axes of a, of b and of the result; None: the last axes
 
     >>> ad.vecdot([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0])
     f64[2] [3. 7.]
@@ -171,7 +171,7 @@ def vecdot(a, b, *, axis=-1, axes=None, keepdims=False):
         along = [axis_of("vecdot", axis, x.aval) for x in (a, b)]
         if a.shape[along[0]] != b.shape[along[1]]:
             raise ShapeError(located(f"vecdot: {a.aval} and {b.aval} are of two lengths along axis {axis}"))
-        if along[0] - a.ndim != along[1] - b.ndim:  # counted from the front, of arrays that differ in rank
+        if along[0] - a.ndim != along[1] - b.ndim:  # an axis counted from the front, and ranks differ
             a, b = [moveaxis(x, at, -1) for x, at in zip((a, b), along, strict=True)]
             along = [a.ndim - 1, b.ndim - 1]
         y = summed(conj(a) * b, (max(along),))
@@ -191,7 +191,7 @@ def _matrix_and_vector(name: str, matrix: Any, its: str, vector: Any, other: str
 def matvec(a, b, *, axes=None):
     """The products of matrices with vectors.   T[..., m, n], T[..., n]  →  T[..., m]     ShapeError for others
 
-    axes   those of each operand and the result, in a list, where they are not the last ones
+    axes   a list: the axes of a, of b and of the result; None: the last axes
 
     >>> ad.matvec([[1, 2], [3, 4]], [[1, 0], [1, 1]])
     i64[2,2]
@@ -210,7 +210,7 @@ def vecmat(a, b, *, axes=None):
 
     T[..., m], T[..., m, n]  →  T[..., n]     ShapeError for others
 
-    axes   those of each operand and the result, in a list, where they are not the last ones
+    axes   a list: the axes of a, of b and of the result; None: the last axes
 
     >>> ad.vecmat([1, 1], [[1, 2], [3, 4]])
     i64[2] [4 6]
@@ -227,7 +227,7 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 
     Raises ShapeError for vectors of another length, and when the other axes do not broadcast.
 
-    axisa, axisb, axisc   of a, b and the result, where they are not one `axis`
+    axisa, axisb, axisc   the axes of a, b and the result; `axis` stands for all three
 
     >>> ad.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0])
     f64[3] [0. 0. 1.]
@@ -249,7 +249,7 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 
 @public(takes="fic", operands=2)
 def kron(a, b):
-    """Kronecker's product: every element of a times all of b.   T[m, n], T[p, q]  →  T[m·p, n·q]     any rank
+    """The Kronecker product: each element of a times all of b.   T[m, n], T[p, q]  →  T[m·p, n·q]     any rank
 
     >>> ad.kron([1, 10], [1, 2, 3])
     i64[6] [ 1  2  3 10 20 30]
@@ -276,12 +276,12 @@ def count_nonzero(x, axis=None, *, keepdims=False):
 
 @public(takes="T")
 def bincount(x, weights=None, minlength=0, *, length=None):
-    """Counts of each number from 0 on, or the sums of their weights.   x: i64[n]  weights: f[n]  →  i64[k], or f[k]
+    """Counts of each integer from 0 on, or sums of their weights.   x: i64[n]  weights: f[n]  →  i64[k], or f[k]
 
-    length    what k is; None: one more than the largest number, which is asked for (so not under `jit`), or `minlength`
+    length    the number k; None: the largest of x plus one, at least `minlength`.  This evaluates x: not under `jit`
 
-    Gradients flow to the weights.  Raises IndexError for a number outside; with `length`, -1 is the last, as in
-    `segment_sum`.
+    Gradients flow to the weights.  Raises IndexError for a number out of range; with `length`, -1 counts as the last
+    index, as in `segment_sum`.
 
     >>> ad.bincount([0, 2, 2])
     i64[3] [1 0 2]

@@ -1,15 +1,15 @@
-"""Templates: what a function of this library recorded for given avals is recorded again without its body.
+"""Templates: the nodes that a function of this library recorded, to be recorded again without calling its body.
 
 For arguments of the same avals and the same static parameters, `log_softmax(x, axis=1)` records the same
 dozen operations each time.  Checking the axis, promoting dtypes and dispatching a dozen calls costs thirty
-microseconds; putting the nodes down again, less than one.
+microseconds; recording the nodes from a template costs less than one.
 
-    public(1)        the body of a function of one tensor runs on examples when machine code learns a call of it
-                     (`learner`): from then on a table has what it records
+    public(1)        a function of one tensor: when machine code learns a call of the function (`learner`), its body
+                     runs once on examples, and later calls record the nodes from a table
 
-A template relies on the choices that dispatch made inside the body (`dispatch.observed`): a new method that changes one
-of them drops it.  Values are in no template, so only bodies that ask for none can be remembered.  So it is with rules:
-what the rule of an operation, or of a call, recorded is a template, too (`transforms.rule_programs`).
+A template relies on the choices that dispatch made inside the body (`dispatch.observed`); a new method that changes one
+of them drops the template.  A template holds no values of operands, so a body that evaluates one cannot have a
+template.  Rules of operations and of calls have templates, too (`transforms.rule_programs`).
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from ..tape.record import another, argument, state
 from ..tape.walk import is_repeatable, recorded_between
 from ..tensor import Tensor
 
-#: Makes tensors of arguments: given the function's name, pairs of names and values, and kinds (`declare` fills it).
+#: Holds one function, put here by `declare`: (function's name, (name, value) pairs, kinds of dtypes) -> tensors.
 TAKES: list[Callable[[str, list[tuple[str, Any]], str], list[Tensor]]] = []
-#: Functions that are called with each public function when it is declared.
+#: Callbacks that receive each public function when it is declared.
 WHEN_DECLARED: list[Callable[[Any], None]] = []
 
-#: Operands of a program that are index arrays, each with the extent it is for.
+#: For each operand that is an index array: (its position, the extent of the axis that it indexes).
 Bounds = Sequence[tuple[int, int]]
 
 
 class Template:
-    """The nodes that a function recorded behind given ones, put down again without it: of an operation's rule, too.
+    """The nodes that a function, or an operation's rule, recorded on given nodes; `put` records them again.
 
-    given     how many are given
-    steps     for each further node: its kind, its value (of a number or array that the function states), its inputs by
-              number: what is given first, then steps
-    rich      which steps are outputs of a call that are read back: their body, flow and slot
-    results   the number of each result; None for none
-    choices   what dispatch decided meanwhile
+    given     the number of given nodes
+    steps     (kind, value, inputs) of each recorded node: the value of a constant that the function made, else None;
+              the inputs as positions, counted through the given nodes and then the steps
+    rich      step -> (body, flow, slot), for steps that read outputs of a custom call back
+    results   the position of each result; None for a result that is None
+    choices   the choices that dispatch made while the function ran
     """
 
     __slots__ = ("choices", "given", "results", "rich", "steps")
@@ -56,7 +56,7 @@ class Template:
     def __init__(
         self, given: Sequence[Node | None], made: Sequence[Node], found: Sequence[Tensor | None], choices: Choices
     ) -> None:
-        """made: all nodes between what is given and what was found, by creation"""
+        """given: the given nodes; made: the nodes recorded on them, in order of creation; found: the results"""
         place = {n: k for k, n in enumerate((*given, *made)) if n is not None}
         self.given, self.choices = len(given), choices
         self.steps = [(n.kind, n.value, tuple([place[i] for i in n.inputs])) for n in made]
@@ -68,14 +68,14 @@ class Template:
         cls, found: Sequence[Any], given: Sequence[Node | None], since: float, choices: Choices, numbers: int = 0,
         is_users: bool = False,
     ) -> Template | None:  # fmt: skip
-        """The template of the results `found`; None where they hold what cannot be put down again.
+        """The template of the results `found`; None if one of their nodes cannot be recorded again.
 
-        since      number of a node older than all that the function made
-        numbers    how many numbers it recorded that are arguments too, behind the others
-        is_users   it is a rule of the user's: it may read outputs of its call back
+        since      the number of a node older than all nodes that the function made
+        numbers    how many leaves the function made of number arguments; they count as given nodes, behind the others
+        is_users   True for a user's rule, which may read outputs of its call back
         """
         if users_methods(choices) or not all([isinstance(t, Tensor | None) for t in found]):
-            return None  # methods may read anything
+            return None  # users' methods may read state that no key covers
         made = recorded_between([t.node for t in found if t is not None], {n for n in given if n is not None})
         if numbers:
             own = [n for n in made if n.value is not None and not n.inputs]
@@ -83,20 +83,20 @@ class Template:
                 return None
             given, made = [*given, *own], [n for n in made if n not in own]
         if not all([is_repeatable(n, since) and _can_be_put_down(n, is_users) for n in made]):
-            return None  # a boundary, or something of the user's that the body met
+            return None  # a boundary, an older node that the body read, or one that it evaluated
         return cls(given, made, found, choices)
 
     def program(self, operands: int, number_kind: Kind | None = None, bounds: Bounds = ()) -> RecordedProgram | None:
-        """The program of the one result for the native recorder; None where it has no room.
+        """The program of the one result for the native recorder; None if its tables are too small.
 
-        number_kind    that of the leaves of operands that are numbers
+        number_kind    the kind of the leaves of operands that are numbers
         """
         if not fits(operands, self.steps) or len(bounds) > MOST_BOUNDS:
             return None
         return RecordedProgram(operands, self.steps, number_kind=number_kind, bounds=bounds, choices=self.choices)
 
     def put(self, given: Sequence[Node | None]) -> list[Node | None]:
-        """Put the nodes down again behind these: the results."""
+        """Record the nodes again on the given nodes, and return the nodes of the results."""
         nodes: list[Any] = list(given)
         rich = self.rich
         for at, (kind, value, picks) in enumerate(self.steps):
@@ -111,17 +111,17 @@ class Template:
 
 
 def _can_be_put_down(node: Node, is_users: bool) -> bool:
-    """True for a node that has no rule or hooks of its own, and no array that may be lent."""
+    """True for a node that has no rule or hooks, and no array, which might be on loan."""
     if not is_users or isinstance(node.value, np.ndarray):
         return not is_users and type(node) is Node
     is_read_back = node.slot is not None and node.retained is None and not node.hooks and node.line is None
-    return type(node) is Node or is_read_back  # an output of a call, and no more than that
+    return type(node) is Node or is_read_back
 
 
 def learnt(
     run: Callable[[], Sequence[Any]], given: Sequence[Node | None], numbers: int = 0, is_users: bool = False
 ) -> tuple[Sequence[Any], Template | None]:
-    """The results of run(), which records them behind given nodes, and their template: see `Template.of`."""
+    """(the results of run(), which records nodes on the given ones; their template or None): see `Template.of`."""
     now = state.now
     asked, since = now.asked, new_number()
     with observed() as choices:
@@ -133,16 +133,16 @@ def learnt(
 def of_examples(
     run: Callable[..., Sequence[Any]], outs: Sequence[Out | None], numbers: int = 0
 ) -> tuple[Sequence[Any], Template | None]:
-    """The results of run(*tensors) on examples that have these Outs (None: none), and their template, if there is one.
-    """
+    """(the results of run(*tensors) on examples without values; their template or None).  outs: of the examples; an
+    Out of None gives an example of None."""
     examples = [None if o is None else argument(o.aval, weak=o.weak, requires_grad=o.requires_grad) for o in outs]
     try:
         return learnt(lambda: run(*examples), [None if t is None else t.node for t in examples], numbers)
     except Exception:
-        return (), None  # it asks for a value, or says why when it runs
+        return (), None  # the function needs a value, or is wrong: then the user's own call raises the error
 
 
-#: The operands of a function are the items of its first argument, a list or tuple; it has none.
+#: Codes in place of a number of operands: they are the items of the first argument, a list or tuple; there are none.
 ITEMS, NONE = -1, -2
 
 
@@ -153,20 +153,20 @@ def public(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a public function by its body.
 
-    tensors     its first arguments, so many (of `ITEMS`: the items of the first one), are tensors, and all others
-                static: they decide what is recorded, by value.  The body must not ask for values, and must depend on
-                nothing else: what it records is known from then on
-    bounds      bounds(*arguments): the index arrays among these, whose values the body looks at
-    records     the operation that it records: users find it as `f.primitive`
-    directly    directly(*avals): for tensors of one dtype, but weak ones, the aval of the result where the body records
-                this operation of them, without parameters, and nothing else; else None, or it raises
-    name, doc   where they are not those of the body
-    natively    the program of a call, where the body does no more than record that operation (`OneNode`)
-    takes       kinds of dtypes, as of `common`: the body is given its first arguments, so many `operands`, as tensors
-                of one such dtype; "T": as tensors of any; "": as they are
+    tensors     the number of leading arguments that are tensors (`ITEMS`: the items of the first argument); all other
+                arguments are static, and their values are part of the key.  The body must not evaluate a tensor and
+                must depend on nothing but its arguments, since its nodes are recorded again without it
+    bounds      bounds(*arguments): the index arrays among the arguments, whose values the body checks (see `Bounds`)
+    records     the operation that the body records, which users find as `f.primitive`
+    directly    directly(*avals), for tensors of one dtype, none weak: the aval of the result if the body records
+                the operation `records` of the tensors, without parameters, and nothing else; otherwise it returns None
+                or raises
+    name, doc   the name and docstring, if not those of the body
+    natively    natively(...): the program of a call, for a body that records that one operation (`OneNode`)
+    takes       kinds of dtypes, as for `common`: the first `operands` arguments are passed to the body as tensors
+                of one such dtype; "T": as tensors of any dtypes; "": unchanged
 
-    A trailing underscore of the body's name, which keeps Python's own word visible, is dropped.  The examples of its
-    documentation begin with the import of this library.
+    A trailing underscore of the body's name is dropped.  An import of the library is put in front of the examples.
     """
 
     def declare(body: Any) -> Function:
@@ -190,7 +190,7 @@ def public(
 
 
 def _taking(body: Callable[..., Any], name: str, kinds: str, count: int) -> Any:
-    """The function that gives a body its first arguments as tensors."""
+    """A function that converts its first `count` arguments to tensors, then calls the body."""
     names = body.__code__.co_varnames[:count]
 
     @wraps(body)
@@ -201,23 +201,23 @@ def _taking(body: Callable[..., Any], name: str, kinds: str, count: int) -> Any:
         y = body(*tensors, *args[count:], **keywords)
         for x in tensors:
             if y is x:
-                return another(y)  # a result of its own
+                return another(y)  # the result is a new handle, not the argument
         return y
 
-    run.is_remembered = True  # type: ignore[attr-defined]  # it is of this library: see `reads.is_library_function`
+    run.is_remembered = True  # type: ignore[attr-defined]  # library function: see `reads.is_library_function`
     return run
 
 
 class _Natively:
-    """Programs of the calls of a body whose operands are tensors."""
+    """The attribute `natively` of a body: makes the program of a call whose operands are tensors."""
 
     def __init__(self, body: Callable[..., Any], tensors: int, bounds: Callable[..., Bounds] | None) -> None:
         self._body, self._tensors, self._bounds = body, tensors, bounds
 
     def __call__(self, args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
-        """The program of a call with these arguments that gave y; None where there is none.
+        """The program of a call with these arguments that returned y; None if the body has no template for them.
 
-        Of a keyword `number_kind` are the leaves that are numbers to the caller.
+        The keyword `number_kind` is not passed to the body: it is the kind of leaves for operands that are numbers.
         """
         count = self._tensors
         xs, rest = (args[0], args[1:]) if count == ITEMS else (args[:count], args[count:])

@@ -1,7 +1,7 @@
 """Profiles: the time of a block by phase, kernel, line and rule (`ad.profile`).
 
-    steps.py       time by phase, each moment counted once; the steps of programs, each call timed
-    report.py      tables by phase, kernel, rule and line, against the limits of this machine; pictures of them
+    steps.py       measures time by phase, each moment once, and times each call of the steps of programs
+    report.py      makes tables by phase, kernel, rule and line, beside the limits of this machine, and pictures
 """
 
 from .report import KernelTime, Profile, profile

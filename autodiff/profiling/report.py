@@ -1,6 +1,6 @@
 """Tables of a profile by phase, kernel, line and rule; a trace in Chrome's format, and a roofline by matplotlib.
 
-The limits of this machine are measured: bytes and operations a second, with the threads that loops use.
+The limits of this machine are measured: bytes and operations per second, with as many threads as loops use.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ..errors import Error, check_nothing, check_path, in_short, located, writin
 from ..jit import jit
 from .steps import Clock, Steps, StepTimes
 
-#: Elements of arrays that no cache holds (128 MB together), of arrays that the second one does, and of a matrix's side.
+#: Elements of arrays that no cache holds (three have 100 MB), of arrays that the L2 cache holds, and rows of a matrix.
 _FAR, _NEAR, _SIDE = 1 << 22, 1 << 13, 512
 
 
 class Limits(NamedTuple):
-    """The most that this machine does in a second, in 10^9.
+    """The most that this machine does per second, in units of 10^9.
 
-    memory    bytes from and to memory            cache    from and to the caches nearest
-    f64, f32  operations of products of matrices  threads  that shared them
+    memory    bytes read from and written to memory    cache    the same for the nearest caches
+    f64, f32  operations in products of matrices       threads  the number of threads that shared the work
     """
 
     memory: float
@@ -68,21 +68,21 @@ def _measured(count: int) -> Limits:
     return Limits(of_sum(_FAR, 5), of_sum(_NEAR, 20, 50), of_product(np.float64), of_product(np.float32), count)
 
 
-#: Seconds of a call below which a rate would be that of the clock.
+#: The least seconds of a call for which a rate is given: the clock is too coarse for shorter calls.
 SHORTEST = 1e-6
 
 
 class KernelTime(NamedTuple):
     """The calls of one step of a program: a kernel, a product, a loop, a call of LAPACK or of Python.
 
-    name, kind, program      as the `fused` stage has them
+    name, kind, program      as in the `fused` stage
     half                     "forward", "backward" or "both"
-    seconds, calls, share    all calls together; share of the time that programs ran
-    bytes, operations        of one call
-    gbs, gflops              10^9 bytes, and operations, a second; None where a call takes less than 1 us
-    limit                    "memory" or "arithmetic", whichever it is nearer to; None likewise
-    of_limit                 how near: more than 1 of that of memory is done from caches
-    lines, rules             of the user's program, and derivative rules, most first
+    seconds, calls, share    the time and number of all calls; their share of the time that programs ran
+    bytes, operations        those of one call
+    gbs, gflops              10^9 bytes, and operations, per second; None if a call takes less than 1 us
+    limit                    "memory" or "arithmetic", the limit that the step is nearer to; None if a call is so short
+    of_limit                 the fraction of that limit; above 1, for memory, if the data come from caches
+    lines, rules             lines of the user's program, and derivative rules, those of most values first
     """
 
     name: str
@@ -103,15 +103,15 @@ class KernelTime(NamedTuple):
 
 
 class Profile:
-    """The account of the time of a block.  Printed, it is a table; complete once the block has ended.
+    """The profile of a block, which prints as tables.  It is complete once the block has ended.
 
-    seconds     of the whole block
+    seconds     seconds of the whole block
     phases      seconds by phase, of the thread that took the profile: tracing, rules, passes, writing LLVM, LLVM,
-                linking, NumPy (programs that are evaluated at first), running, and "Python", which is all else
-    others      the same of threads beside it
-    kernels     `KernelTime` each, the longest first
+                linking, NumPy (programs that are not compiled yet), running, and "Python" for all other time
+    others      the same for other threads
+    kernels     a `KernelTime` for each step, the longest first
     lines       seconds of running by line of the user's program;  rules: by derivative rule
-    limits      measured limits of this machine
+    limits      the measured limits of this machine
     """
 
     def __init__(self) -> None:
@@ -127,18 +127,18 @@ class Profile:
 
     @property
     def phases(self) -> dict[str, float]:
-        """Seconds by phase."""
+        """Seconds by phase, of the thread that took the profile."""
         clock = self._over()
         return {**clock.own, "Python": max(clock.seconds - sum(clock.own.values()), 0.0)}
 
     @property
     def others(self) -> dict[str, float]:
-        """Seconds by phase, of threads beside."""
+        """Seconds by phase, of all other threads."""
         return {phase: s for phase, s in self._over().others.items() if s}
 
     @cached_property
     def limits(self) -> Limits:
-        """The most that this machine does."""
+        """The measured limits of this machine."""
         return _measured(threads())
 
     @property
@@ -176,12 +176,12 @@ class Profile:
 
     @property
     def rules(self) -> dict[str, float]:
-        """Seconds of running by derivative rule, likewise."""
+        """Seconds of running by derivative rule: those of a kernel are shared out among its values."""
         return self._shared_out("rules")
 
     def _shared_out(self, what: str) -> dict[str, float]:
         self._over()
-        found: Any = Counter()  # of seconds
+        found: Any = Counter()  # seconds by name
         for times in self._steps.found:
             counts = getattr(times, what)
             total = max(sum(counts.values()), sum(times.lines.values()))  # not all values have a rule
@@ -190,7 +190,7 @@ class Profile:
         return {name: seconds for name, seconds in found.most_common() if seconds}
 
     def data(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """The whole profile as dicts, lists, numbers and strings."""
         return {
             "seconds": self.seconds, "phases": self.phases, "others": self.others, "limits": self.limits._asdict(),
             "kernels": [k._asdict() for k in self.kernels], "lines": self.lines, "rules": self.rules,
@@ -199,7 +199,7 @@ class Profile:
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a file in Chrome's trace format, for speedscope.app, Perfetto or chrome://tracing.
 
-        Raises Error for what is no path, and for a file that cannot be written.
+        Raises Error if `path` is no path, or the file cannot be written.
         """
         check_path(path, "save_trace")
         _trace(self._over(), path)
@@ -207,13 +207,13 @@ class Profile:
     def save_roofline(self, path: str | os.PathLike[str]) -> None:
         """Draw each kernel under the limits of this machine; needs matplotlib (`pip install autodiff[viz]`).
 
-        Raises Error for what is no path, where matplotlib is not there, and for a file that cannot be written.
+        Raises Error if `path` is no path, matplotlib is not installed, or the file cannot be written.
         """
         check_path(path, "save_roofline")
         _roofline(self.kernels, self.limits, path)
 
     def text(self, most: int = 12) -> str:
-        """The tables, with so many rows each.  Raises Error for what is no number of rows."""
+        """The tables as text, with `most` rows each.  Raises Error if `most` is no number of rows."""
         if not isinstance(most, int) or most < 1:
             raise Error(located(f"profile: the number of rows is 1 or more, not {in_short(most)}"))
         limits = self.limits
@@ -275,14 +275,14 @@ class Profile:
 
 
 def profile(*given: Never, **named: Never) -> Profile:
-    """A profile of what is computed in a block: phases, kernels, lines, rules.
+    """A profile of the computations in a block: phases, kernels, lines, rules.
 
-    Programs are compiled anew inside the block, and forgotten at its end, so what ran before does not count as known,
-    and nothing of the profile is left in what runs after it.  Each call of a kernel takes some 2 us more meanwhile,
-    which is not in the kernel's time; each size of a program is one of its own.
+    Programs are compiled anew inside the block and forgotten at its end: it reuses no earlier program, and no later one
+    is timed.  Inside the block each call of a kernel takes some 2 us more, which are not counted as the kernel's time,
+    and each size of a program counts as a program.
 
-    Raises Error for a profile within another, and for one that is looked at before its block has ended; DispatchError
-    for an argument: there are none.
+    Raises Error for a profile within another one, and for a profile that is read before its block has ended;
+    DispatchError for any argument.
 
     >>> import autodiff as ad, numpy as np
     >>> f = ad.jit(ad.value_and_grad(lambda x: ad.sum(ad.sin(x) * x)))
@@ -331,7 +331,7 @@ def _trace(clock: Clock, path: str | os.PathLike[str]) -> None:
 
 
 def _roofline(kernels: Sequence[Any], limits: Limits, path: str | os.PathLike[str]) -> None:
-    """Draw operations a second over operations per byte; the area of a point is its share of the time."""
+    """Draw operations per second over operations per byte.  The area of a kernel's point is its share of the time."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -1,8 +1,8 @@
 """Time by phase, and by step of a program.
 
-Functions of the library are exchanged for timed ones while a profile is taken; they nest, and each moment counts for
-the innermost one of its thread.  A callback stands in a program in place of each native function: it costs some 2 us
-more, of which the part within the measured time is calibrated and taken off.
+While a profile is taken, functions of the library are replaced by timed ones.  They nest, and each moment counts for
+the innermost one of its thread.  In programs a callback replaces each native function: a call takes some 2 us more, of
+which the part within the measured time is calibrated and subtracted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from codegen.runtime.told import ToldProgram, half_of, kind_of_step
 
 from ..frames import UserLine, user_line
 
-#: In the order in which they are shown.
+#: The phases, in the order in which they are shown.
 PHASES = ("tracing", "rules", "passes", "writing LLVM", "LLVM", "linking", "NumPy", "running")
 
 #: (module, name in it, phase): the functions that are timed.
@@ -46,9 +46,9 @@ POINTS = (
     ("codegen.numbers", "SizedGraph.evaluate", "NumPy"),
 )
 
-#: Events of a trace that are kept; further ones count in the tables alone.
+#: The most events of a trace that are kept; further ones count in the tables only.
 MOST_EVENTS = 200_000
-#: Seconds that an interval takes at least: less cannot be told.
+#: The least seconds that an interval counts as: the clock cannot resolve less.
 LEAST = 1e-8
 
 
@@ -70,19 +70,19 @@ class Clock:
         self.others: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self.events: list[Event] = []
         self.lost = 0
-        #: By thread: the seconds that intervals inside of the open ones took, the innermost last.
+        #: By thread, for each open interval, the innermost last: the seconds of the intervals inside of it.
         self._inside: dict[int, list[float]] = defaultdict(list)
         self.thread = threading.get_ident()
         self.began = perf_counter()
         self.seconds = 0.0
 
     def begin(self) -> float:
-        """The start of an interval, which is to be ended."""
+        """Begin an interval, which `end` has to end, and return its start."""
         self._inside[threading.get_ident()].append(0.0)
         return perf_counter()
 
     def end(self, name: str, phase: str, begin: float, overhead: float = 0.0) -> float:
-        """End an interval; gives the seconds that are its own."""
+        """End an interval, and return its seconds without those of the intervals inside of it."""
         seconds = max(perf_counter() - begin - overhead, LEAST)
         thread = threading.get_ident()
         inside = self._inside[thread]
@@ -97,7 +97,7 @@ class Clock:
         return own
 
     def timed(self, function: Callable, phase: str) -> Callable:
-        """A function that is timed."""
+        """The function with its calls timed, as intervals of a phase."""
         name = function.__qualname__.strip("_")
 
         @wraps(function)
@@ -112,7 +112,7 @@ class Clock:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Time the library's functions inside."""
+        """While this is open, time the functions of the library that `POINTS` names."""
         undo: list[tuple[Any, str, Any]] = []
         try:
             for module, name, phase in POINTS:
@@ -136,14 +136,14 @@ _STEP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class StepTimes:
-    """A step of a program, and what its calls took.
+    """A step of a program, and the time of its calls.
 
-    program, number          its name, and which of its steps this is
-    name, kind               of the step: "k0"; "kernel", "gemm", "loop", "host", ...
-    operations, bytes        of one call: scalar operations, of a product two for each multiplication; arrays read and
-                             written, each once
-    lines                    of the user's program, with the number of values that each has in the step
-    rules                    the same for derivative rules
+    program, number          the name of the program, and the number of the step in it
+    name, kind               those of the step: "k0"; "kernel", "gemm", "loop", "host", ...
+    operations, bytes        scalar operations of one call, in a product two for each multiplication; bytes of the
+                             arrays that it reads and writes, each counted once
+    lines                    lines of the user's program, with the number of values that each has in the step
+    rules                    derivative rules, with the number of values that each has in the step
     half                     "forward", "backward" or "both"
     """
 
@@ -166,12 +166,12 @@ class StepTimes:
 
 
 class Steps:
-    """Observes programs (`codegen.program.observers`), and has the times of all their steps."""
+    """An observer of programs (`codegen.program.observers`) that collects the times of all their steps."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         nothing = _STEP(("getpid", ctypes.CDLL(None)))
-        #: Seconds that calling a native function takes by itself.
+        #: Seconds of a call of a native function that does nothing.
         self._overhead = min(repeat("nothing(0, 0)", globals={"nothing": nothing}, number=1, repeat=200))
         self.found: list[StepTimes] = []
 
@@ -182,7 +182,7 @@ class Steps:
         return lambda step, piece: self._timed(known[id(step)], piece)
 
     def _timed(self, times: StepTimes, piece: Any) -> Any:
-        """A piece of a step that is timed; the first of several counts the calls."""
+        """A piece of a step with its calls timed; only the first piece of a step counts the calls."""
         clock, overhead = self._clock, self._overhead
         name = f"{times.program} {times.name}"
         is_first, times.pieces = not times.pieces, times.pieces + 1
@@ -199,11 +199,11 @@ class Steps:
         callback = _STEP(timed)
         extents = native.extents if native.share is None else (*native.extents, 0, 0)
         step = replace(native, address=ctypes.cast(callback, ctypes.c_void_p).value, extents=extents, share=None)
-        return piece._replace(step=step, owners=(*piece.owners, partial(callback)))  # owners have a hash
+        return piece._replace(step=step, owners=(*piece.owners, partial(callback)))  # owners must be hashable
 
 
 def _call_of(native: Any) -> Callable[[int, int], int]:
-    """The function of a native step, from Python."""
+    """The function of a native step, to call from Python."""
     if native.share is None:
         return _STEP(native.address)
     shared, table = _STEP(sharing()), StepTable([native])

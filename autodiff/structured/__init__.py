@@ -1,10 +1,10 @@
-"""Structured arrays: types that hold few tensors and stand for an array of more.
+"""Structured arrays: types that hold a few tensors and stand for an array with more elements.
 
     diagonal    Diagonal, UniformScaling     matrices   Symmetric, LowerTriangular, UpperTriangular, Cholesky
-    selecting   OneHot, Permutation          linear     what these have in common, and projection of gradients
+    selecting   OneHot, Permutation          linear     common methods of these types, and projection of gradients
     fill        Fill
 
-Each takes part by methods of the generic functions; where none fits, `ad.dense` writes it out.
+Generic functions have methods for these types; an argument that fits no method is converted by `ad.dense`.
 """
 
 from . import linear as linear

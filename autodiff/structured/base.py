@@ -1,9 +1,8 @@
-"""Tools that the structured types are made with.
+"""The base class of structured types, and tools for their methods.
 
-A structured type holds few tensors and stands for an array of more.  It derives from
-`ad.AbstractTensor[..., rank]`, is a container of `ad.tree` (so a gradient has its structure), says by a
-method of `dense` what it stands for, and takes part in the rest by methods.  Nothing here is closed: a
-user's type is made the same way.
+A structured type holds a few tensors and stands for an array with more elements.  It derives from
+`ad.AbstractTensor[..., rank]`, is a container of `ad.tree` (so a gradient has its structure), defines the array that
+it stands for by a method of `dense`, and defines other operations by methods.  A user's type is made in the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ..ops import as_tensor, cast_to, dense, matrix_transpose, stop_gradient, tr
 from ..ops.declare import axes_in_order
 from ..tensor import AbstractTensor, Tensor
 
-#: Classes whose values scale an array.
+#: Classes of values by which an array can be scaled.
 NUMBER = Number | Scalar
 
 
@@ -31,8 +30,8 @@ class Structured(AbstractTensor):
     """A structured type of this package.
 
     holds    names of the attributes that are tensors: the leaves of `ad.tree`
-    knows    names of those that are not
-    rank     of the tensor that one value holds; None: any
+    knows    names of the other attributes
+    rank     the number of axes of the tensor that one value holds; None: any
     """
 
     __slots__ = ("__weakref__",)
@@ -50,20 +49,20 @@ class Structured(AbstractTensor):
 
     @property
     def aval(self) -> Aval:
-        """Shape and dtype of the array.  Raises ShapeError for what `vmap` made of many."""
+        """Shape and dtype of the array.  Raises ShapeError for a value of many examples, made by `vmap`."""
         held = getattr(self, self.holds[0])
         if self.rank is not None and held.ndim != self.rank:
             raise _not_one(self, held, self.rank)
         return self._stands_for(held.aval)
 
     def _stands_for(self, held: Aval) -> Aval:
-        """The aval of the array, given that of the first tensor that is held."""
+        """The aval of the array, from that of the first tensor in it."""
         return held
 
     def check_one(self) -> None:
-        """Raise ShapeError where this is what `vmap` made of many: the methods are written for one."""
+        """Raise ShapeError for a value of many examples, made by `vmap`: the methods are written for one."""
         if self.rank is not None and len(getattr(self, self.holds[0]).shape) != self.rank:
-            _ = self.aval  # which says it
+            _ = self.aval  # raises the error
 
     def __reduce__(self) -> tuple:
         return made, (type(self), tuple([getattr(self, name) for name in (*self.holds, *self.knows)]))
@@ -77,7 +76,7 @@ class Structured(AbstractTensor):
 
 
 def made(cls: Any, values: Sequence) -> Any:
-    """A value of a structured type, without __init__: while a tree is rebuilt, anything may stand for a tensor."""
+    """A value of a structured type, without __init__: while a tree is rebuilt, any object may stand for a tensor."""
     x = object.__new__(cls)
     for name, value in zip((*cls.holds, *cls.knows), values, strict=True):
         setattr(x, name, value)
@@ -95,12 +94,12 @@ class StructuredMatrix(Structured, _MATRICES):
 
 
 class PartOfSquare(StructuredMatrix):
-    """A type that stands for a part of a square matrix that it stores.  Raises ShapeError for any other shape."""
+    """A type that stores a square matrix and stands for a part of it.  Raises ShapeError for any other shape."""
 
     __slots__ = ("stored",)
     holds = ("stored",)
     rank = 2
-    #: From what is stored to what it stands for.
+    #: The function from the stored matrix to the part.
     part: ClassVar[staticmethod[..., Tensor]]
 
     def __init__(self, x: Any) -> None:
@@ -108,7 +107,7 @@ class PartOfSquare(StructuredMatrix):
 
     @property
     def matrix(self) -> Tensor:
-        """The matrix it stands for."""
+        """The matrix that this value stands for."""
         return type(self).part(self.stored)
 
 
@@ -117,7 +116,7 @@ dense.method(PartOfSquare)(lambda x: x.matrix)
 
 
 def _not_one(x: Structured, held: Tensor, rank: int) -> ShapeError:
-    """The error for a tensor of another rank than x holds: it is one for each example of `vmap`."""
+    """The error for a value that holds a tensor of another rank, as values under `vmap` may do."""
     cls = type(x).__name__
     if held.ndim > rank:
         mend = "these are many, made by ad.vmap: ad.vmap(f)(x) takes them one by one"
@@ -126,12 +125,12 @@ def _not_one(x: Structured, held: Tensor, rank: int) -> ShapeError:
     return ShapeError(located(f"{cls} holds {held.aval}, where one {cls} holds {_RANKS[rank]}", mend))
 
 
-#: Words for a tensor of few axes.
+#: The words for a tensor of 0, 1 or 2 axes.
 _RANKS = ("a number", "a vector", "a matrix")
 
 
 def order_of(x: StructuredMatrix, axes: Any) -> bool:
-    """True if an `axes` argument of `transpose` exchanges the two axes of x.  Raises ShapeError for no order."""
+    """True if the `axes` of a `transpose` of x exchange its two axes.  Raises ShapeError for axes that are no order."""
     order = [1, 0] if axes is None else axes_in_order("transpose", axes, x.aval)
     if sorted(order) != [0, 1]:
         raise ShapeError(located(f"transpose: {axes} are not the two axes of a matrix"))
@@ -139,7 +138,7 @@ def order_of(x: StructuredMatrix, axes: Any) -> bool:
 
 
 def of_rank(name: str, x: Any, rank: int) -> Tensor:
-    """An argument of a constructor as a tensor of this rank.  Raises ShapeError for another."""
+    """An argument of a constructor as a tensor with `rank` axes.  Raises ShapeError for another number of axes."""
     t = as_tensor(x, name)
     if t.ndim != rank:
         raise ShapeError(located(f"{name} holds {_RANKS[rank]}, not {t.aval}"))
@@ -155,14 +154,14 @@ def square(name: str, x: Any) -> Tensor:
 
 
 def check_inner(name: str, x1: Any, x2: Any) -> None:
-    """Raise ShapeError unless the last axis of x1 meets the first of the matrix, or vector, x2."""
+    """Raise ShapeError unless the last axis of x1 and the first of the matrix or vector x2 have equal extents."""
     a, b = x1.shape, x2.shape
     if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
         raise ShapeError(located(f"{name}: inner sizes differ: {_told(x1)} and {_told(x2)}"))
 
 
 def check_same(name: str, x1: Any, x2: Any) -> None:
-    """Raise ShapeError unless both have one shape."""
+    """Raise ShapeError unless both have the same shape."""
     if x1.shape != x2.shape:
         raise ShapeError(located(f"{name}: shapes differ: {_told(x1)} and {_told(x2)}"))
 
@@ -172,22 +171,22 @@ def _told(x: Any) -> str:
 
 
 def cotangent_of(gradient: Any, like: Any) -> Tensor:
-    """A gradient to project: a tensor of the aval of `like`.  Raises ShapeError for another shape."""
+    """A gradient to project, as a tensor of the aval of `like`.  Raises ShapeError for another shape."""
     g = dense(gradient)
     if g.shape != like.shape:
         raise ShapeError(located(f"project: a {g.aval} is no gradient of a {_told(like)}"))
-    dtype = np.dtype(like.dtype)  # a user's type may say np.float64, which is none yet
+    dtype = np.dtype(like.dtype)  # a user's type may have np.float64 here, which is a class
     return cast_to(g, dtype) if dtype.kind in "fc" else g
 
 
 # ---------------------------------------------------------------- attributes of every structured value
 #
-# A type that says nothing itself, a user's own included, is asked through `dense` for what is about the array it stands
-# for, and through `ad.tree` for what is about the tensors it holds.  Attributes that an instance sets go first.
-
+# A type without an attribute of its own, a user's type too, gets it in one of two ways: attributes about the array that
+# it stands for are those of `dense(x)`; attributes about the tensors that it holds come from `ad.tree`.  An attribute
+# that an instance sets goes first.
 
 class _AttributeOf:
-    """An attribute worked out by a function, unless the instance has its own."""
+    """An attribute that a function computes, unless the instance has set it."""
 
     def __init__(self, read: Callable[[Any], Any], doc: str) -> None:
         self.read = read
@@ -202,7 +201,7 @@ def _tensors(x: AbstractTensor) -> list[Any]:
 
 
 def _get_grad(x: AbstractTensor) -> AbstractTensor | None:
-    """The gradients of the tensors it holds, in its own structure; None when there are none."""
+    """The gradients of the tensors in this value, in its structure; None if there are none."""
     if all(t.grad is None for t in _tensors(x)):
         return None
     return tree.map(_grad_or_zeros, x)
@@ -224,7 +223,7 @@ def _set_grad(x: AbstractTensor, value: Any) -> None:
 
 
 def _requires_grad_(x: AbstractTensor, flag: bool = True) -> AbstractTensor:
-    """Say whether gradients are accumulated for the float tensors it holds.  Returns itself."""
+    """Set whether gradients accumulate in the float tensors of this value.  Returns the value."""
     for leaf in _tensors(x):
         if leaf.dtype.kind in "fc":
             leaf.requires_grad_(flag)
@@ -243,7 +242,7 @@ def _detach(x: AbstractTensor) -> AbstractTensor:
 
 
 def _numpy(x: AbstractTensor) -> np.ndarray:
-    """The array that it stands for, zeros included; read-only.  Raises what `Tensor.numpy` raises."""
+    """The array that this value stands for, zeros included; read-only.  Raises the errors of `Tensor.numpy`."""
     return as_tensor(x).numpy()
 
 

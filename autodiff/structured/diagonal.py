@@ -1,4 +1,4 @@
-"""Diagonal matrices and multiples of the identity: products, inverses and sums of them cost n instead of n²."""
+"""Diagonal matrices and multiples of the identity: their products, inverses and sums cost n operations, not n²."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .base import StructuredMatrix, check_inner, cotangent_of, of_rank
 class Diagonal(StructuredMatrix):
     """A diagonal matrix, given by its diagonal.   f[n] stands for f[n,n]
 
-    Products with it scale rows or columns; sums, products and inverses of diagonal matrices are diagonal, and
-    so is its gradient.  A zero on the diagonal makes `solve` and `inv` give inf, where a dense matrix is refused.
-    Raises ShapeError for anything but a vector.
+    A product with it scales rows or columns; sums, products and inverses of diagonal matrices are diagonal, and so is
+    the gradient.  With a zero on the diagonal `solve` and `inv` give inf; for a dense matrix they raise LinAlgError.
+    Raises ShapeError for a diagonal that is no vector.
 
     >>> import autodiff as ad
     >>> D = ad.Diagonal([2.0, 3.0])
@@ -46,10 +46,10 @@ class Diagonal(StructuredMatrix):
 
 
 class UniformScaling(StructuredMatrix):
-    """A multiple of the identity of n rows.   f[], n stands for f[n,n]
+    """A multiple of the n×n identity matrix.   f[], n stands for f[n,n]
 
-    The gradient of the number is the sum over the diagonal.
-    Raises ShapeError for anything but a 0-d `scale`, or a negative n.
+    The gradient of the scale is the sum over the diagonal.
+    Raises ShapeError for a `scale` that is not 0-d, or a negative n.
 
     >>> import autodiff as ad
     >>> ad.UniformScaling(2.0, 2) @ [3.0, 4.0]
@@ -73,11 +73,11 @@ class UniformScaling(StructuredMatrix):
         return held.with_shape((self.n, self.n))
 
 
-# ---------------------------------------------------------------- what they stand for
+# ---------------------------------------------------------------- dense matrices and projections
 
 
 def _entries(x: Any) -> Tensor:
-    """The diagonal of either."""
+    """The diagonal of a Diagonal or UniformScaling."""
     return x.diagonal if isinstance(x, Diagonal) else ops.broadcast_to(x.scale, (x.n,))
 
 
@@ -90,7 +90,7 @@ ops.project.method(object, UniformScaling)(lambda g, like: UniformScaling(ops.tr
 
 
 def _of_rows(x: Any, of: Tensor) -> Tensor:
-    """The numbers by which either multiplies the rows of a matrix, or the elements of a vector."""
+    """The factors by which x multiplies the rows of a matrix, or the elements of a vector, `of`."""
     if isinstance(x, UniformScaling):
         return x.scale
     d = x.diagonal
@@ -125,7 +125,7 @@ def _(x1, x2):
 ops.multiply.method(Matrix, Diagonal)(lambda x1, x2: x2 * x1)
 
 
-# ---------------------------------------------------------------- sums along them
+# ---------------------------------------------------------------- diagonals and sums
 
 
 @ops.diagonal.method(Diagonal | UniformScaling)

@@ -1,4 +1,4 @@
-"""Arrays whose elements are all one number: what is done element by element is done once."""
+"""Arrays whose elements are all one number: an elementwise operation is computed once."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .base import Structured, check_inner, cotangent_of, of_rank
 
 
 class Fill(Structured):
-    """An array of one number.   f[], shape stands for f[shape]
+    """An array whose elements are all one number.   f[], shape stands for f[shape]
 
-    Elementwise functions of it, and of several of them, are computed once.  The gradient of the number is the
+    An elementwise function of one Fill, or of several, is computed once.  The gradient of the number is the
     sum over all elements.
-    Raises ShapeError for anything but a 0-d value, or a negative extent.
+    Raises ShapeError for a value that is not 0-d, or a negative extent.
 
     >>> import autodiff as ad
     >>> ad.exp(ad.Fill(0.0, (1000, 1000)))
@@ -49,7 +49,7 @@ ops.dense.method(Fill)(lambda x: ops.broadcast_to(x.value, x.extents))
 ops.project.method(object, Fill)(lambda g, like: Fill(ops.sum(cotangent_of(g, like)), like.extents))
 
 
-# ---------------------------------------------------------------- element by element
+# ---------------------------------------------------------------- elementwise operations
 
 
 def _elementwise_one(function: Function) -> None:
@@ -94,7 +94,7 @@ def _(x, axes=None):
 @ops.matrix_transpose.method(Fill)
 def _(x):
     if len(x.extents) < 2:
-        return ops.matrix_transpose(ops.dense(x))  # which refuses it
+        return ops.matrix_transpose(ops.dense(x))  # raises the error for fewer than two axes
     return Fill(x.value, (*x.extents[:-2], x.extents[-1], x.extents[-2]))
 
 

@@ -1,7 +1,7 @@
-"""Common methods of types that are linear in what they hold: scaling, sums of two of a kind; and projection onto any.
+"""Methods of types that are linear in the tensor they hold: scaling, sums of two values; and projection for all types.
 
-Also what joins kinds: a diagonal added to a symmetric or triangular matrix keeps the other's structure, and
-a multiple of the identity multiplies anything by its number.
+Some methods take two different types: a diagonal plus a symmetric or triangular matrix has the type of the latter, and
+a product with a multiple of the identity has the type of the other factor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .base import NUMBER, PartOfSquare, StructuredMatrix, check_inner, check_sam
 from .diagonal import Diagonal, UniformScaling
 from .matrices import LowerTriangular, SelfAdjoint, Symmetric, UpperTriangular
 
-#: Types that hold one tensor, in which they are linear.
+#: Types that hold one tensor, and are linear in it.
 _LINEAR = (Diagonal, UniformScaling, Symmetric, LowerTriangular, UpperTriangular)
 _DIAGONAL = Diagonal | UniformScaling
 _FULL = Symmetric | LowerTriangular | UpperTriangular
@@ -35,7 +35,7 @@ ops.positive.method(_LINEAR)(lambda x: x)
 @ops.astype.method(_LINEAR)
 def _(x, dtype):
     if isinstance(x, Symmetric) and np.dtype(dtype).kind not in "fc":
-        return ops.astype(x.matrix, dtype)  # integers have no halves, of which a symmetric part is made
+        return ops.astype(x.matrix, dtype)  # a symmetric part has halves, which integers cannot represent
     return tree.map(lambda held: ops.astype(held, dtype), x)
 
 
@@ -73,12 +73,12 @@ _sums(ops.add)
 _sums(ops.subtract)
 
 
-#: Types whose diagonal is at hand, and says the determinant.
+#: Types that hold their diagonal, whose product is the determinant.
 _TRIANGULAR = _DIAGONAL | LowerTriangular | UpperTriangular
 
 
 def _floats(name: str, a: StructuredMatrix) -> Tensor:
-    """The diagonal as floats or complex numbers."""
+    """The diagonal, as floats or complex numbers."""
     return common(name, (("a", ops.diagonal(a)),), "fc")[0]
 
 
@@ -106,7 +106,7 @@ def _(x1, x2):
     return x1 * x2.scale
 
 
-# ---------------------------------------------------------------- projection: the cotangent of `dense`, pulled back
+# ---------------------------------------------------------------- projection: the pullback of `dense`
 
 
 @project.method(object, AbstractTensor)
@@ -114,5 +114,5 @@ def _(g, like):
     g = cotangent_of(g, like)
     _, pullback = vjp(dense, like)
     found = pullback(g)[0]
-    # A pullback's result depends on nodes that `vjp` made; what tracks is what came in.
+    # The result of a pullback may track nodes that `vjp` made.  Keep its history only if an argument tracks.
     return found if g.requires_grad or like.requires_grad else stop_gradient(found)

@@ -1,4 +1,4 @@
-"""Matrices of which one triangle is read: symmetric ones, triangular ones, and those held by a Cholesky factor."""
+"""Matrices that are a part of a stored square matrix: symmetric ones (one with a Cholesky factor), triangular ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .base import PartOfSquare, cotangent_of, of_rank, order_of
 
 
 class SelfAdjoint(PartOfSquare):
-    """A type that stands for the symmetric part, `.matrix`, of the square matrix that it stores."""
+    """A type that stores a square matrix and stands for its symmetric part, `.matrix`."""
 
     __slots__ = ()
     part = staticmethod(symmetric_part)
@@ -31,9 +31,9 @@ class SelfAdjoint(PartOfSquare):
 class Symmetric(SelfAdjoint):
     """The symmetric part, (x + xᵀ) / 2, of a matrix.   f[n,n]  →  f[n,n]
 
-    `.matrix` is that part: x itself, to the last bit, where x is symmetric.  Its gradient is the symmetric part
+    `.matrix` is that part; if x is symmetric, it equals x to the last bit.  Its gradient is the symmetric part
     of the dense gradient.
-    Raises ShapeError for anything but a square matrix.
+    Raises ShapeError for an x that is no square matrix.
 
     >>> import autodiff as ad
     >>> S = ad.Symmetric([[1.0, 4.0], [0.0, 1.0]])
@@ -54,7 +54,7 @@ class LowerTriangular(PartOfSquare):
     """The lower triangle of a matrix, its diagonal included.   f[n,n]  →  f[n,n]
 
     Elements of x above the diagonal are not read, and the gradient has zeros there.  `.matrix` is the triangle.
-    Raises ShapeError for anything but a square matrix.
+    Raises ShapeError for an x that is no square matrix.
 
     >>> import autodiff as ad
     >>> L = ad.LowerTriangular([[2.0, 9.0], [1.0, 1.0]])
@@ -70,7 +70,7 @@ class UpperTriangular(PartOfSquare):
     """The upper triangle of a matrix, its diagonal included.   f[n,n]  →  f[n,n]
 
     Elements of x below the diagonal are not read, and the gradient has zeros there.  `.matrix` is the triangle.
-    Raises ShapeError for anything but a square matrix.
+    Raises ShapeError for an x that is no square matrix.
 
     >>> import autodiff as ad
     >>> ad.linalg.solve(ad.UpperTriangular([[2.0, 1.0], [9.0, 1.0]]), [5.0, 1.0])
@@ -110,9 +110,9 @@ class Cholesky(SelfAdjoint):
     """A symmetric positive definite matrix that is factorised once.   f[n,n]  →  f[n,n]
 
     `.matrix` is the symmetric part of x, `.factor` the L with L Lᵀ = matrix.  `ad.linalg.solve`, `inv`, `det` and
-    `slogdet` use the factor, and so do their gradients, which flow to the matrix itself: nothing is
-    factorised, and no factorisation is differentiated, a second time.
-    Raises ShapeError for anything but a square matrix; LinAlgError for one that is not positive definite, when
+    `slogdet` use the factor, and so do their gradients, which flow to the matrix itself: the matrix is factorised
+    only once, and the factorisation is not differentiated.
+    Raises ShapeError for an x that is no square matrix; LinAlgError for a matrix that is not positive definite, when
     the factor is computed.
 
     >>> import autodiff as ad
@@ -130,7 +130,7 @@ class Cholesky(SelfAdjoint):
     @property
     def factor(self) -> LowerTriangular:
         """The lower triangular factor."""
-        # One serves as long as it is of the present value, tracks as it is to, and a backward has not given it up.
+        # The cached factor is valid for the same node and grad mode, and until a backward releases its history.
         now = self.stored.node, MODE.get().tracks
         of, made = getattr(self, "_made", (None, self.stored))
         if of != now or made.node.kind.released:
@@ -139,7 +139,7 @@ class Cholesky(SelfAdjoint):
         return LowerTriangular(made)
 
     def _lower(self) -> Tensor:
-        """The factor as a number that gradients do not flow through: they flow to the matrix."""
+        """The factor without history: gradients flow to the matrix, not through the factor."""
         return self.factor.stored.detach()
 
 

@@ -1,7 +1,7 @@
-"""Matrices of zeros and ones that select: products with them read rows and columns, gradients write them back.
+"""Matrices of zeros and ones that select: a product with one reads rows or columns; its gradient writes them back.
 
-They hold integers, so no gradient flows to them.  Their dtype is bool, so a product has the dtype of what is
-selected from.
+They hold integers, so no gradient flows to them.  Their dtype is bool, so that a product has the dtype of the other
+factor.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _BOOL = np.dtype(np.bool_)
 class OneHot(Structured):
     """A row of zeros with a single one for each index.   i64[...], classes stands for bool[..., classes]
 
-    `OneHot(indices, n) @ W` reads rows of W: an embedding.  The gradient of W is written row by row.
-    Raises DTypeError for indices that are no integers, IndexError for known ones outside of range(classes).
+    `OneHot(indices, n) @ W` reads rows of W, as an embedding does.  The gradient of W is written row by row.
+    Raises DTypeError for indices that are no integers, IndexError for an index with a value outside range(classes).
 
     >>> import autodiff as ad
     >>> ad.OneHot([2, 0], 3) @ ad.tensor([[1.0], [2.0], [3.0]])
@@ -54,7 +54,7 @@ class Permutation(StructuredMatrix):
     """The matrix whose product with x is x[indices].   i64[n] stands for bool[n,n]
 
     Its transpose and its inverse are the inverse permutation.
-    Raises ShapeError for indices whose values are known and that are no permutation.
+    Raises ShapeError if the indices have values and are no permutation.
 
     >>> import autodiff as ad
     >>> ad.Permutation([2, 0, 1]) @ ad.tensor([10.0, 20.0, 30.0])
@@ -76,7 +76,7 @@ class Permutation(StructuredMatrix):
 
     @property
     def inverse(self) -> Permutation:
-        """The permutation that undoes it."""
+        """The inverse permutation."""
         n = self.indices.shape[0]
         found: Permutation = made(Permutation, (scattered([self.indices], ops.arange(n), (n,), (0,), 0),))
         return found

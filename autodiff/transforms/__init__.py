@@ -1,10 +1,10 @@
-"""Transformations: from recorded graph to recorded graph, with respect to nodes.
+"""Transformations: each records new nodes from a recording, such as the nodes of its derivative.
 
-    reverse, forward    cotangents over the history, by falling number; tangents, by rising number
-    rules, rule_values, rule_programs    rules of users', host rules; the library's own as programs
-    backward_pass, gradient    the rules run, as more nodes, with sums by group; gradients as values, by a plan
+    reverse, forward    pass cotangents back over the history, last node first; pass tangents on, first node first
+    rules, rule_values, rule_programs    rules of custom functions and host rules; the library's own rules as programs
+    backward_pass, gradient    record the gradients as nodes, summed by group; compute gradients as arrays, by a plan
     backward, functional, second_order, batch    `.backward()`; grad, value_and_grad, vjp; jacobian, hessian, hvp; vmap
-    handles, values, updates    attributes and methods of handles; in place: `t += x`
+    handles, values, updates    attributes and methods of tensors; their values as arrays; in-place updates: `t += x`
 """
 
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ __all__ = [
     "jvp", "no_grad", "value_and_grad", "vjp", "vmap",
 ]
 
-# First gradients need none of these.
+# Imported on first use: a first gradient needs none of these.
 __getattr__, __dir__ = lazily(
     globals(),
     {"vmap": "batch", "jvp": "forward"} | dict.fromkeys(("hessian", "hvp", "jacobian"), "second_order"),

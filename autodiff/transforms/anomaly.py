@@ -1,7 +1,7 @@
-"""Anomaly mode: which rule made the first NaN or inf of a backward, and where its operation was recorded.
+"""Anomaly mode: find the rule that made the first NaN or inf of a backward, and the line of its operation.
 
-While it is on, every node keeps the user's line, no backward is answered from a plan, and each cotangent is
-computed and looked at as soon as its rule has run.
+While the mode is on, every node keeps the user's line, no backward is answered from a cached plan, and each cotangent
+is computed and checked as soon as its rule has run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..tensor import Tensor
 class detect_anomaly(ModeBlock):
     """Raise GradientError inside the block at the first rule whose gradient is nan or inf.
 
-    The error names the operation, the line that recorded it (if that was inside, too) and the rule.  Slow: for
-    looking, not for production.  Inside the block the functions of `jit`, `scan`, `fori_loop`, `while_loop`, `cond`
-    and `checkpoint` are run as plain Python, and that of a `vmap` for one example after the other.
+    The error names the operation, the rule, and the line that recorded the operation, if that was inside the block.
+    Slow: for debugging, not for production.  Inside the block the functions of `jit`, `scan`, `fori_loop`,
+    `while_loop`, `cond` and `checkpoint` run as plain Python, and that of a `vmap` once for each example.
 
     >>> import autodiff as ad
     >>> x = ad.tensor([0.0, 1.0], requires_grad=True)
@@ -41,19 +41,19 @@ class detect_anomaly(ModeBlock):
 
 
 def is_watching() -> bool:
-    """True if anomalies are looked for here (never in a trace: there are no values)."""
+    """True if anomalies are looked for here (never in a trace, which has no values)."""
     return MODE.get().anomalies and not state.now.tracing
 
 
 def runs_as_written() -> bool:
-    """True where `jit`, loops and `cond` run functions as plain Python: in eager mode, and to look for anomalies."""
+    """True if `jit`, loops and `cond` run functions as plain Python: in eager mode, and in anomaly mode."""
     return not state.now.tracing and (config.eager or is_watching())
 
 
 def watch(node: Node, bars: Sequence[Node], made: Sequence[tuple[Node, Node]]) -> None:
-    """Raise GradientError if a rule made a NaN or inf, or was given one that no rule made.
+    """Raise GradientError if a rule made a NaN or inf, or got one that no rule made.
 
-    The reverse walk calls it with each node, its cotangents, and the inputs with what its rule made for them.
+    The reverse walk calls this for each node.   bars: its cotangents;  made: (input, gradient by the rule) pairs
     """
     evaluate([*bars, *[g for _, g in made]], ends_recording=False)
     for bar in bars:
@@ -70,9 +70,9 @@ def watch(node: Node, bars: Sequence[Node], made: Sequence[tuple[Node, Node]]) -
 
 
 def watch_pushed(found: Sequence[tuple[Node, Node]], results: Sequence[Tensor]) -> None:
-    """Raise GradientError if the tangent of a result is nan or inf: of the first operation that made one.
+    """Raise GradientError if the tangent of a result is nan or inf; the error names the first operation that made one.
 
-    Others may be: those of a branch that was not taken.   found: nodes and their tangents, by creation
+    Other tangents may be nan or inf: those of a branch not taken.   found: nodes and their tangents, by creation
     """
     evaluate([*[t for _, t in found], *[r.node for r in results]], ends_recording=False)
     if not any([_first_bad(data(r.node)) for r in results]):
@@ -83,7 +83,7 @@ def watch_pushed(found: Sequence[tuple[Node, Node]], results: Sequence[Tensor]) 
 
 
 def _fault(node: Node, made: str, doing: str) -> GradientError:
-    """The error that a rule made a NaN or inf."""
+    """The error for a rule that made a NaN or inf."""
     name, recorded = _recorded(node)
     return GradientError(
         f"the derivative of {name} made {made}\n  {recorded}\n  {doing} at {caller()}{_forward_is_bad(node)}"
@@ -100,7 +100,7 @@ def _first_bad(value: np.ndarray) -> str:
 
 
 def _recorded(node: Node) -> tuple[str, str]:
-    """The name of an operation or function, and the words for where it was recorded."""
+    """The name of an operation or function, and the words for the line that recorded it."""
     name = node.kind.op.name if node.call is None else node.call.function.__name__
     operands = node.inputs if node.flow is None else node.inputs[node.flow]
     call = f"{name}({', '.join([str(i.kind.out.aval) for i in operands])})"
@@ -118,7 +118,7 @@ def _rule(node: Node) -> str:
 
 
 def _forward_is_bad(node: Node) -> str:
-    """A further line where the forward values are NaN or inf already."""
+    """A further line for the message if a forward value is NaN or inf already."""
     inputs = list(node.inputs if node.flow is None else node.inputs[node.flow])
     results = [node] if node.call is None else []
     evaluate([*inputs, *results], ends_recording=False)

@@ -1,7 +1,7 @@
-"""The arguments and results of a function that is transformed: fresh nodes for what is differentiated, else constants.
+"""The arguments and results of a transformed function: fresh nodes for differentiated arguments, constants for others.
 
-A call from plain code (no tensor among the arguments, in no trace and no other transformation) gets finished
-NumPy arrays; every other call gets tensors.
+A call from plain code (no tensor among the arguments, in no trace and no other transformation) returns computed
+NumPy arrays; every other call returns tensors.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ _DIFFERENTIABLE = (np.ndarray, AbstractTensor, np.generic, float, int, complex)
 
 
 def is_plain(leaves: Sequence[Any]) -> bool:
-    """True if a call comes from plain code: it then gets finished NumPy arrays."""
+    """True if a call comes from plain code: it then returns computed NumPy arrays."""
     now = state.now
     is_inside = now.tracing or now.unseen or now.transforming
     return not is_inside and not any([isinstance(x, AbstractTensor) for x in leaves])
 
 
 def array_of(x: Any) -> np.ndarray:
-    """A packed array of a number or array, shared if possible: for the time of one call."""
+    """A contiguous array of a number or array, which shares memory if possible: to be used during one call only."""
     check_not_masked(x)
     array = np.asarray(x, order="C")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def fresh(x: Any, what: Callable[[], str], *, shares: bool) -> Tensor:
-    """A tensor with a node of its own, by which one can differentiate.   shares: it is no tensor, and is not copied"""
+    """A tensor with a new node, to differentiate with respect to.   shares: x is no tensor, its array is not copied"""
     if not shares and isinstance(x, AbstractTensor):
         t = as_tensor(x)
         _refuse_discrete(t.dtype, what)
@@ -76,7 +76,7 @@ def fresh(x: Any, what: Callable[[], str], *, shares: bool) -> Tensor:
 
 
 def fitting(given: Any, like: Tensor, where: str, owner: str, name: str) -> Tensor:
-    """A cotangent or tangent that was given, as a tensor of the aval of its owner.   name: of the two it is"""
+    """The given cotangent or tangent as a tensor; raises if it does not fit `like`.   name: which of the two it is"""
     if isinstance(given, (int, float)) and not like.shape:
         given = np.asarray(given, like.dtype)
     t = as_tensor(given, where, f"a {name}")
@@ -92,7 +92,7 @@ def leaf_name(structure: Any, root: str, function: str, number: int) -> str:
 
 
 def argument_names(f: Callable, structure: tree.Structure) -> list[str]:
-    """The names of the leaves of (args, kwargs) in Python: `x`, `params['w']`."""
+    """The names of the leaves of (args, kwargs) as the user writes them: `x`, `params['w']`."""
     args, kwargs = structure.children
     try:
         known = [*inspect.signature(f).parameters.values()]
@@ -116,12 +116,12 @@ def _refuse_discrete(dtype: np.dtype, what: Callable[[], str]) -> None:
 
 
 def is_differentiable(x: Any) -> bool:
-    """Numbers, arrays and tensors: what gradients are taken with respect to.  The rest stays as it is."""
+    """True for numbers, arrays and tensors, which have gradients.  Other leaves are passed on unchanged."""
     return isinstance(x, _DIFFERENTIABLE) and not isinstance(x, bool)
 
 
 class Arguments:
-    """The arguments of a transformed function: those differentiated as fresh tensors.
+    """The arguments of a transformed function, with fresh tensors for the differentiated ones.
 
     leaves     the fresh tensors, over all differentiated arguments, in order
     unflatten  gradients (one per leaf) -> gradients in the nesting of the arguments
@@ -141,7 +141,7 @@ class Arguments:
             for k, x in enumerate(leaves):
                 if is_differentiable(x) or is_differentiable(x := numpys(x)):
                     x = fresh(x, partial(leaf_name, structure, f"argument {i}", name, k), shares=self.plain)
-                    # A handle of this transformation: an in-place update gives that of f another node.
+                    # A second handle, so that an in-place update by f does not change the node of this one.
                     self.leaves.append(handle(x.node))
                 made.append(x)
             if len(self.leaves) == before:
@@ -149,16 +149,16 @@ class Arguments:
             self.parts.append((structure, made))
             self.args[i] = tree.unflatten(structure, made)
         constant = constant_of if self.plain else copied_constant
-        for i, x in enumerate(args):  # later than what is differentiated: see `updates`
+        for i, x in enumerate(args):  # after the fresh nodes: older handles count as captured (`updates`)
             if i not in self.numbers:
                 self.args[i] = tree.map(constant, x)
 
     def others(self) -> list[Any]:
-        """The leaves of differentiated arguments that are no arrays, and stay as they are."""
+        """The leaves of differentiated arguments that are no arrays, and are passed on unchanged."""
         return [x for _, made in self.parts for x in made if not isinstance(x, Tensor)]
 
     def unflatten(self, gradients: Sequence[Any]) -> Any:
-        """One gradient per fresh leaf -> the nesting of the arguments."""
+        """The gradients, one per fresh leaf, in the nesting of the arguments."""
         given = iter(gradients)
         found = [
             tree.unflatten(structure, [next(given) if isinstance(x, Tensor) else x for x in made])
@@ -168,7 +168,7 @@ class Arguments:
 
 
 def check_differentiable(i: int, x: Any, name: str) -> None:
-    """Raise DTypeError for an argument by which nothing is differentiated; a container may hold such ones."""
+    """Raise DTypeError for an argument without gradients.  Containers pass: their leaves may have gradients."""
     if x is not None and not is_differentiable(x) and tree.flatten(x)[1] is tree.LEAF and numpys(x) is x:
         raise DTypeError(located(
             f"argument {i} of {name} is {with_article(type(x).__name__)}: only float arrays have gradients",
@@ -177,7 +177,7 @@ def check_differentiable(i: int, x: Any, name: str) -> None:
 
 
 def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list[int]:
-    """The numbers of the arguments to differentiate, from zero.  Raises DispatchError where there are no such."""
+    """The numbers of the arguments to differentiate, from zero.  Raises DispatchError for a number out of range."""
     if type(argnums) is int and 0 <= argnums < count:
         return [argnums]
     try:
@@ -198,7 +198,7 @@ def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list
 
 
 def constant_of(x: Any) -> Any:
-    """An argument that is not differentiated: of an array a constant tensor that shares its memory during the call."""
+    """An argument that is not differentiated.  An array becomes a tensor that shares its memory during the call."""
     if isinstance(x, (np.ndarray, np.generic)):
         array = array_of(x)
         if isinstance(x, np.generic):
@@ -211,7 +211,7 @@ def constant_of(x: Any) -> Any:
 
 
 def own(x: Any) -> Any:
-    """A tensor under a node of its own, for a function that may update it in place; all else as it is."""
+    """A tensor under a new node, so that a function may update it in place; other values unchanged."""
     if not isinstance(x, Tensor):
         return x
     if type(x) is not CLASSES[Tensor, x.dtype.type, x.ndim] and not isinstance(x, StandsForArray):
@@ -222,19 +222,19 @@ def own(x: Any) -> Any:
 
 
 def copied_constant(x: Any) -> Any:
-    """A constant with memory of its own: for a call whose results may be computed later."""
+    """A constant with its own memory, for a call whose results may be computed after it returns."""
     return standing(as_tensor(x), x) if isinstance(x, np.ndarray) else constant_of(x)
 
 
 def name_of(f: Callable, transformation: str, argnums: int | Sequence[int] = 0) -> str:
-    """The name, in messages, of a function to be transformed.  DispatchError for none, or argnums that are none."""
+    """The name of a function, for messages.  Raises DispatchError if f is not callable, or argnums are no numbers."""
     check_callable(f, transformation)
     check_numbers(argnums, "argnums", transformation)
     return getattr(f, "__name__", type(f).__name__)
 
 
 def applied(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """f of its arguments; an error of a program that takes a list of numbers for an array says what it is."""
+    """f of its arguments.  A TypeError or AttributeError about a list gets a note that the list is no array."""
     try:
         return f(*args, **kwargs)
     except (TypeError, AttributeError) as error:
@@ -253,9 +253,9 @@ def applied(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 def run_recorded(
     f: Callable, args: Sequence[Any], kwargs: dict[str, Any], leaves: Iterable[Any], *, lends: bool
 ) -> Any:
-    """Call the user's function so that it is recorded with gradients by `leaves`; by keyword it gets constants.
+    """Call the user's function so that it records nodes that track `leaves`; keyword arguments become constants.
 
-    lends   its results are computed before the user's program goes on: arrays are shared, and large ones lent
+    lends   the results are computed before the user's program goes on: arrays are shared, and large ones lent
     """
     kwargs = {k: tree.map(constant_of if lends else copied_constant, v) for k, v in kwargs.items()}
     now = state.now
@@ -274,18 +274,15 @@ def run_recorded(
         try:
             config.transforming.pop(mark, None)
             set_in_context(MODE, mode)
-        finally:  # an interrupt may come before that
+        finally:  # an interrupt may come before MODE is restored
             MODE.set(mode)
 
 
 def scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -> tuple[Tensor, Any]:
-    """The float scalar that a function returned, and what came with it.  Raises GradientError for anything else."""
+    """The float scalar that a function returned, and its aux value.  Raises GradientError for other results."""
     aux = None
     if has_aux:
-        if not (isinstance(result, tuple) and len(result) == 2):
-            got = with_article(type(result).__name__)
-            raise GradientError(located(f"{name} must return (value, aux) under has_aux=True, not {got}"))
-        result, aux = result
+        result, aux = value_and_aux(result, name)
     if isinstance(result, (int, float, np.generic)) or (isinstance(result, np.ndarray) and not result.shape):
         result = as_tensor(np.asarray(result, np.float64) if isinstance(result, int) else result)
     if not isinstance(result, Tensor) or result.shape or result.dtype.kind != "f":
@@ -297,8 +294,16 @@ def scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -
     return result, aux
 
 
+def value_and_aux(result: Any, name: str) -> tuple[Any, Any]:
+    """The pair that a function returned.  Raises GradientError for another result."""
+    if not (isinstance(result, tuple) and len(result) == 2):
+        got = f"a tuple of {len(result)}" if isinstance(result, tuple) else with_article(type(result).__name__)
+        raise GradientError(located(f"{name} must return (value, aux) under has_aux=True, not {got}"))
+    return result
+
+
 def _made_scalar(result: Any) -> str:
-    """Advice on how a result that is no float scalar may become one."""
+    """Advice on how to turn a result into a float scalar."""
     if result is None:
         return "it ends without `return`, or with one that has no value"
     if isinstance(result, tuple):
@@ -309,7 +314,7 @@ def _made_scalar(result: Any) -> str:
 
 
 def plain_results(xs: Sequence[Any]) -> list[Any]:
-    """The results of one call for plain code: arrays of their own, NumPy scalars for 0-d, all else as it is."""
+    """The results of one call, for plain code: arrays that share no memory, NumPy scalars for 0-d, others unchanged."""
     taken: set[Node] = set()
     found = []
     for x in xs:
@@ -328,7 +333,7 @@ def plain_results(xs: Sequence[Any]) -> list[Any]:
 
 
 def _origin(node: Node) -> Node:
-    """The node whose memory holds the value of this one, which is computed: what it passes on, as far as is known."""
+    """The node whose memory holds the value of this computed node: aliases and boundaries are followed."""
     while node.inputs and (node.kind.op in ALIASES or node.body is not None):
         (node,) = value_inputs(node)
     return node

@@ -1,4 +1,4 @@
-"""`.backward()`: gradients into the `.grad` of leaves, all or none.
+"""`.backward()`: add gradients to the `.grad` of leaves, to all or to none.
 
 All gradients are computed (tensor hooks run here), one commit writes every `.grad`, then post-accumulate hooks run.
 """
@@ -39,15 +39,15 @@ def backward(
     create_graph: bool = False,
     inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
-    """Add the gradients of `tensors` to the `.grad` of the leaves they were made from.
+    """Add the gradients of `tensors` to the `.grad` of the leaves they were computed from.
 
     tensors       results; a non-scalar one needs its cotangent in `grad_tensors`
-    retain_graph  keep the history, so that it can be gone through again
+    retain_graph  keep the history, so that another backward can go through it
     create_graph  record the gradients with their own history (implies retain_graph)
     inputs        only these leaves (or this one) get gradients
 
-    Raises GradientError for a result that does not require grad, a missing or wrong cotangent, a
-    released history, a missing rule; whatever a rule or hook raises.  Then no `.grad` has changed.
+    Raises GradientError for a result that does not require grad, a missing or wrong cotangent, a released
+    history, a missing rule; and any error that a rule or a tensor's hook raises.  Then no `.grad` has changed.
 
     >>> import autodiff as ad
     >>> x = ad.tensor([1.0, 2.0], requires_grad=True)
@@ -86,24 +86,24 @@ def backward(
         rare = uncommon(past)
         check_not_released(rare)
         leaves = _leaves(rare, inputs)
-        del rare  # a list beside the history counts as somebody who may need the values of its nodes
+        del rare  # a second list of these nodes would count as a holder that may still need their values
         due = _due_after(leaves)
         if any([nodes[0].leaf is None for nodes in leaves.values()]):
-            ask = None  # what is known writes the .grad of leaves only
+            ask = None  # a cached plan writes the .grad of leaves only
         groups = [Group(tuple(nodes), identity.hooks or None) for identity, nodes in leaves.items()]
         if create_graph:
             gradients = recorded(past, seeds, groups)
             with commit_lock:
                 for identity, g in zip(leaves, gradients, strict=True):
                     if g is not None:
-                        # A handle of its own: an in-place update of one .grad is none of another's business.
+                        # A new handle, so that an in-place update of one .grad does not change another.
                         identity.grad = handle(g.node) if identity.grad is None else add(identity.grad, g)
         else:
             through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
             try:
                 values = Gradients(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask).solve()
             except Exception:
-                check_not_released(uncommon(past))  # by another thread, meanwhile
+                check_not_released(uncommon(past))  # another thread may have released the history meanwhile
                 raise
             with commit_lock:
                 check_not_released(uncommon(past))
@@ -111,7 +111,7 @@ def backward(
                 if not retain_graph:
                     release(past if inputs is None else [past[k] for k in through])
         if machine.WHEN_REPEATED and objects.default() and not MODE.get().careful and objects.is_kept(RECORDER):
-            machine.note_repeated()  # steps of training go on
+            machine.note_repeated()  # more training steps are expected: install the machine code for recordings
         if due:
             _run_after(due)
     except Exception as error:
@@ -142,9 +142,9 @@ def backward_of(
 
 
 def asked_of(tensors: Any, given: Any, taker: str) -> tuple[list[Tensor], list[Tensor | None]]:
-    """The results that gradients are asked of, one tensor or several, and the cotangent of each (None: one is meant).
+    """The results to differentiate (one tensor or several), and the cotangent of each (None: the cotangent is one).
 
-    Raises GradientError for anything else, and where there are not as many of them.
+    Raises GradientError for results that are no tensors, and when results and cotangents differ in number.
     """
     if isinstance(tensors, Tensor) and given is None:
         return [tensors], [None]
@@ -168,7 +168,7 @@ def asked_of(tensors: Any, given: Any, taker: str) -> tuple[list[Tensor], list[T
 
 
 def seed_for(result: Tensor, given: Any, taker: str = "backward") -> Tensor:
-    """The cotangent that a backward, or `taker`, starts from.  Raises when it is missing or does not fit."""
+    """The cotangent that a backward, or the function named `taker`, starts from.  Raises if it is missing or wrong."""
     out = result.node.kind.out
     if not out.requires_grad:
         raise GradientError(located(
@@ -198,14 +198,14 @@ def seed_for(result: Tensor, given: Any, taker: str = "backward") -> Tensor:
     return seed
 
 
-#: The parameters that say where functions start.
+#: The name of the parameter that takes the cotangent, by the public function.
 _GIVEN = {"backward": "gradient", "grad": "grad_outputs"}
 
 
 def _leaves(rare: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> dict[Leaf, list[Node]]:
-    """The leaves of a history (all versions of each) and what retains its gradient, in the order they were made.
+    """The leaves to give gradients to, in the order they were made; for each the nodes whose cotangents are summed.
 
-    rare    the `uncommon` nodes of the history
+    rare    the `uncommon` nodes of the history: all versions of each leaf, and nodes of `retain_grad`
     """
     wanted = None
     if inputs is not None:
@@ -236,7 +236,7 @@ def _leaves(rare: Sequence[Node], inputs: Tensor | Sequence[Tensor] | None) -> d
 
 
 def write(leaves: Iterable[Leaf], values: Sequence[np.ndarray | None]) -> None:
-    """Add to each `.grad`, all or none."""
+    """Add each gradient to the `.grad` of its leaf, all or none."""
     with commit_lock:
         pairs = [(x, value) for x, value in zip(leaves, values, strict=True) if value is not None]
         made = [leaf(value) if x.grad is None else accumulated(x.grad.node, value) for x, value in pairs]
@@ -245,12 +245,12 @@ def write(leaves: Iterable[Leaf], values: Sequence[np.ndarray | None]) -> None:
 
 
 def passed(past: list[Node], targets: Iterable[Node]) -> list[int]:
-    """The places in a history of rules that gradients of `targets` go through: not those that the targets are made of.
+    """The places in a history of the nodes whose rules gradients of `targets` need: not the nodes below the targets.
 
-    Places, not nodes: what holds a node beside its history counts as somebody who may need its value.
+    Places, not nodes: a second list of the nodes would count as a holder that may still need their values.
     """
     reached, ends = set(targets), {n for n in uncommon(past) if not gradient_inputs(n)}
-    if reached.issuperset(ends):  # nothing leads elsewhere
+    if reached.issuperset(ends):  # every end of the history is a target
         return [k for k, node in enumerate(past) if node not in ends]
     places = []
     for k, node in enumerate(past):
@@ -261,11 +261,11 @@ def passed(past: list[Node], targets: Iterable[Node]) -> list[int]:
 
 
 def check_not_released(rare: Sequence[Node], groups: Sequence[Group] = ()) -> None:
-    """Raise GradientError when a backward went through any of these before and let go of it.
+    """Raise GradientError if an earlier backward released one of these nodes.
 
     rare      the `uncommon` nodes of a history
-    groups    the targets, if there are others than leaves.  A released node has lost its inputs, so age must tell: one
-              that is older than every target is below them
+    groups    the targets, if they are not only leaves.  A released node has lost its inputs, so its age decides: a
+              node older than every target is below the targets, and is not needed
     """
     numbers = [n.number for n in rare if n.kind.released]
     if numbers and max(numbers) > min([n.number for g in groups for n in g.nodes], default=0):
@@ -276,7 +276,7 @@ def check_not_released(rare: Sequence[Node], groups: Sequence[Group] = ()) -> No
 
 
 def release(past: list[Node]) -> None:
-    """Mark a history as given up; what it kept for gradients is freed."""
+    """Mark the nodes of a history as released, and drop what they kept for gradients."""
     for node in past:
         if node.leaf is None:
             kind = node.kind
@@ -286,7 +286,7 @@ def release(past: list[Node]) -> None:
 
 
 def _due_after(leaves: Iterable[Leaf]) -> list[tuple[list[Callable], Tensor]]:
-    """The post-accumulate hooks of leaves, each with the handle it is given.  To be called before a release."""
+    """The post-accumulate hooks of leaves, each with the handle to call it with.  Call this before a release."""
     due = []
     for identity in leaves:
         if identity.after:
@@ -297,7 +297,7 @@ def _due_after(leaves: Iterable[Leaf]) -> list[tuple[list[Callable], Tensor]]:
 
 
 def _run_after(due: Sequence[tuple[Sequence[Callable], Tensor]]) -> None:
-    """Run post-accumulate hooks, in order; the committed gradients stand whatever they raise."""
+    """Run post-accumulate hooks, in order; the gradients stay written even if a hook raises."""
     for hooks, owner in due:
         if owner.node.leaf.grad is not None:
             for hook in hooks:

@@ -1,12 +1,12 @@
-"""The backward pass of a recording, as more nodes: the rules run, and what they give is added up by group.
+"""The backward pass of a recording, as more nodes: the rules run, and their results are summed by group.
 
-A *group* is what one gradient belongs to: the versions of one leaf, or one node.
+A *group* is the set of nodes that share one gradient: the versions of one leaf, or one node.
 
-    emit(past, seeds, groups, tracks=...)     through a history that is known
-    recorded(past, seeds, groups)             with a history of their own
-    pulled(seeds, targets, tracks)            through the history of some results, to nodes
+    emit(past, seeds, groups, tracks=...)     gradients through a known history
+    recorded(past, seeds, groups)             gradients with a history of their own
+    pulled(seeds, targets, tracks)            gradients of nodes, through the history of some results
 
-    again(ask, ...)    gradients as values, of a recording that was asked for before in the same way, by its plan
+    again(ask, ...)    gradients as arrays, by the cached plan of an equal recording
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from .reverse import Many, Pull, left_by_hooks, recording_rules
 
 
 class Group(NamedTuple):
-    """The nodes whose cotangents add up to one gradient; hooks on the sum."""
+    """The nodes whose cotangents add up to one gradient; the hooks that the sum is passed to."""
 
     nodes: tuple[Node, ...]
     hooks: dict[Any, Callable] | None = None
 
 
 def group_of(node: Node) -> Group:
-    """The gradient of one node; on a leaf its hooks see it."""
+    """The group of one node; for a leaf with its hooks."""
     return Group((node,), None if node.leaf is None else node.leaf.hooks or None)
 
 
@@ -50,7 +50,7 @@ def emit(
     past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, tracks: bool,
     many: Many | None = None,
 ) -> list[Tensor | None]:  # fmt: skip
-    """Run the rules; the gradient of each group as a pending tensor (None: not reached).   many: what seeds are"""
+    """Run the rules: the gradient of each group, pending (None: not reached).   many: each seed is many at once"""
     is_kept = MODE.get().eager and is_looked_at(past)
     found = Pull(past, seeds, tuple([n for g in groups for n in g.nodes]), tracks or is_kept, many).ends()
     if len(found) > len(groups):  # several versions of a leaf
@@ -65,10 +65,10 @@ def emit(
 
 
 def recorded(past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group]) -> list[Tensor | None]:
-    """Gradients by `emit` that track, each a function of its target, so that it can be differentiated.
+    """Gradients that track, each a function of its target, so that they can be differentiated (see `emit`).
 
-    One that depends on nothing (of 2x, say) is made a function of its own tensor whose derivative is zero: a second
-    derivative that is structurally zero is zero, not an error.
+    A constant gradient (that of 2x, say) gets a term in its target whose derivative is zero: a second derivative
+    that is structurally zero is then zero, not an error.
     """
     gradients = emit(past, seeds, groups, tracks=True)
     for i, g in enumerate(gradients):
@@ -81,9 +81,9 @@ def recorded(past: list[Node], seeds: Sequence[tuple[Node, Node]], groups: Seque
 def pulled(
     seeds: Sequence[tuple[Node, Node]], targets: Sequence[Node], tracks: bool | None, many: Many | None = None
 ) -> tuple[bool, list[Tensor | None]]:
-    """True if gradients track, and the pending gradients of nodes (None: not reached).
+    """True if the gradients track, and the gradients of `targets` as pending tensors (None: not reached).
 
-    tracks    whether they do; None: if something leads to another than the targets;  many: what seeds are
+    tracks    whether they do; None: they do if the history leads to other leaves;  many: each seed is many at once
     """
     past = history([r for r, _ in seeds])
     if tracks is None:
@@ -92,15 +92,15 @@ def pulled(
 
 
 def is_looked_at(past: Sequence[Node]) -> bool:
-    """True if rules look at how cotangents were recorded: in eager mode these are tracked, else they would forget it.
+    """True if a rule in a history looks at how cotangents were recorded.
 
-    See `ops.cancelling`.
+    In eager mode the cotangents are then tracked, to keep their recording.  See `ops.cancelling`.
     """
     return any(["cancels" in n.kind.op.traits for n in past])
 
 
 def untracked(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The tensors without their histories; those that have none as they are."""
+    """The tensors, detached if they have a history."""
     return [t if t is None or not t.node.kind.out.requires_grad else record(DETACH, (t,)) for t in tensors]
 
 
@@ -109,11 +109,11 @@ def _total(terms: Sequence[Tensor | None]) -> Tensor | None:
     return reduce(add, there) if there else None
 
 
-# ---------------------------------------------------------------- asks
+# ---------------------------------------------------------------- cached plans
 
 
 def again(ask: Ask, retain: bool, is_released: bool = False) -> list[np.ndarray | None] | None:
-    """The gradients of a recording that is known, by its plan; None: there is none, or it has to be refused."""
+    """The gradients of a recording by its cached plan; None if there is no plan, or it cannot be used here."""
     now = state.now
     if now.tracing or is_watching():
         return None

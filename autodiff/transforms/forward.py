@@ -1,10 +1,10 @@
 """Forward mode: from tangents of arguments to tangents of results, over the same tape.
 
-An operation with a JVP rule pushes its tangents; one without, and a custom function, has its VJP transposed:
-`u ↦ vjp(u)` is linear, and its VJP at the tangents is theirs.
+The JVP rule of an operation gives the tangent of its result.  Where there is none, as for most custom functions, the
+VJP is transposed: `u ↦ vjp(u)` is linear, and the VJP of that map at the tangents is the tangent of the result.
 
-The tangent of a size such as |x| has a kink.  What is a product of it and of c, where c is a multiple of the size, has
-none: it is the transpose of the size's VJP at c u, in which the size cancels (see `ops.cancelling`).
+The tangent of a size such as |x| has a kink.  Its product with c, where c is a multiple of the size, has none: this
+product is the transpose of the size's VJP at c u, in which the size cancels (see `ops.cancelling`).
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
 from .rules import again, call_rule
 
-#: Of a node, by its place in the history: Python goes through what reads it.  Machine code has the same
-#: (`recording_rules`).
+#: Flag of a node, by its place in the history: Python, not machine code, visits its readers.  Machine code has the
+#: same flag (`recording_rules`).
 _LOOK = 1
 
 
-#: The finding of a node: a tensor, a sequence of them for a call of several results, or nothing.
+#: The value that a pass finds for a node: a tensor, a sequence of them for a call with several outputs, or None.
 Found = Tensor | Sequence[Any] | None
 
 
 class Forth:
-    """One pass forward: rules go through a history by creation, from what is given of some nodes.
+    """One pass forward: rules run over a history by rising creation number, from the values given for some nodes.
 
-    found     by place in the history, as flags and wires: of a node what its rule made, if it had anything to go by
-    results   the same of the nodes that were asked for
+    found     by place in the history, as flags and wires: the value that a node's rule made; None if no input had one
+    results   the values found for the nodes that the caller asked for
     """
 
-    #: True if what is found of a masked tensor, inside of a forward, is masked: the handle then stands for the node.
+    #: True if masked values (inside a custom forward) stay masked: `found` then has the handle, not the node.
     keeps_masks = False
 
     def __init__(
         self, order: Sequence[Node], given: Mapping[Node, Tensor], results: Sequence[Node], sort: int, tracks: bool
     ) -> None:
-        """sort: a bit of the rules' word;  tracks: what they record is tape"""
+        """sort: the bits of the rules' word for the sort of rule;  tracks: the nodes of rules track gradients"""
         self.order, self.tracks = order, tracks
         self.programs = programs = None if state.now.body else RulePrograms.now(tracks)
         made = begun(programs, order, (), (*given, *results))
@@ -95,7 +95,7 @@ class Forth:
         self.found[at] = found
 
     def _at(self, at: int, handle_of: Callable[..., Tensor] = handle) -> Any:
-        """The tensor that is found, under a handle of its own."""
+        """The value found at a place, as a new handle."""
         found = None if at < 0 else self.found[at]
         return (
             handle_of(found) if isinstance(found, Node)
@@ -104,32 +104,32 @@ class Forth:
         )  # fmt: skip
 
     def _go(self, at: int) -> None:
-        """Go through one node."""
+        """Visit one node."""
         if self.found[at] is None:
             there = [self._at(i) for i in inputs_at(self.wires, at)]
             if any([t is not None for t in there]):
                 self._put(at, self._of(at, self.order[at], there))
 
     def _of(self, at: int, node: Node, there: Sequence[Any]) -> Found:
-        """A finding of a node, from those of its inputs."""
+        """The value of a node, from those of its inputs."""
         raise NotImplementedError
 
 
 class Push(Forth):
-    """One pass forward: `results` are the tangents of the nodes that were asked for (None: zero).
+    """One pass forward whose values are tangents: `results` are those of the nodes asked for (None: zero).
 
-    kinks     of tangents, by place
+    kinks     the tangents with a kink, by the place of their node
     """
 
     def __init__(
         self, order: list[Node], tangents: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool
     ) -> None:
-        """Push tangents through a history, by creation, as far as `results`.   tracks: what rules record is tape"""
+        """Push tangents through a history.   tracks: the nodes of rules track gradients"""
         self.kinks: dict[int, tuple[_Kink, ...]] = {}
         super().__init__(order, tangents, results, PUSH, tracks)
 
     def pairs(self) -> list[tuple[Node, Node]]:
-        """Nodes and their tangents."""
+        """Each node that has a tangent, and the tangent."""
         found = zip(self.order, map(self._at, range(len(self.order))), strict=True)
         return [(n, t.node) for n, t in found if isinstance(t, Tensor)]
 
@@ -151,7 +151,7 @@ class Push(Forth):
         return tangents if node.body is None else tangents[0]
 
     def _pushed(self, at: int, node: Node, dots: Sequence[Any], near: dict[Node, Tensor]) -> Tensor | None:
-        """The tangent of a node of no call, without kinks that cancel."""
+        """The tangent of an operation's node, without the kinks that cancel in it."""
         now, n = state.now, len(dots)
         before, now.literal = now.literal, True
         try:
@@ -174,7 +174,7 @@ class Push(Forth):
 
 
 def _tangent_by_rule(node: Node, dots: Sequence[Any], y: Any, xs: Sequence[Any]) -> Tensor | None:
-    """The tangent of y = op(*xs), the operation of a node: by its JVP rule, else by its VJP rule twice."""
+    """The tangent of y = op(*xs), the operation of a node: by its JVP rule, else by transposing its VJP rule."""
     op = node.kind.op
     if op.push is not None:
         return op.push(tuple(dots), y, tuple(xs), node.kind.params)
@@ -186,16 +186,16 @@ def _tangent_by_rule(node: Node, dots: Sequence[Any], y: Any, xs: Sequence[Any])
 
 
 def _op_bars(node: Node, y: Tensor, xs: Sequence[Tensor]) -> Callable[[Tensor], Sequence[Tensor | None]]:
-    """The VJP rule of an operation: from the cotangent of y to those of xs."""
+    """The VJP rule of a node's operation: a function from the cotangent of y to those of xs."""
     pull, params = node.kind.op.pull, node.kind.params
     assert pull is not None, node
     return lambda u: pull(u, y, xs, params, False) or ()
 
 
 class _Kink(NamedTuple):
-    """A tangent that has a kink, and what it is the tangent of.
+    """A tangent with a kink, and the nodes that it is the tangent of.
 
-    path    a size, and moves of its elements;  dots: tangents of the size's inputs
+    path    a size such as |x|, then moves of its elements;  dots: tangents of the size's inputs
     """
 
     tangent: Node
@@ -206,7 +206,7 @@ class _Kink(NamedTuple):
 def _smooth(
     node: Node, tangent: Tensor, near: dict[Node, Tensor], kinks: Sequence[_Kink]
 ) -> tuple[Tensor, tuple[_Kink, ...]]:
-    """A tangent without the kinks that cancel in it, and those that are left.   near: tangents of inputs"""
+    """A tangent without the kinks that cancel in it, and the kinks that are left.   near: tangents of inputs"""
     op, left = node.kind.op, []
     for kink in dict.fromkeys(kinks):
         if node.inputs[0] is kink.path[-1] and is_move(op):
@@ -228,14 +228,14 @@ def _smooth(
 
 
 def _unbent(kink: _Kink, multiple: Tensor) -> Tensor | None:
-    """The product of a tangent that has a kink and of a multiple of what it is the tangent of."""
+    """The product of a tangent with a kink and a multiple of the size, in which the kink cancels."""
     size, moved = kink.path[0], kink.path[-1]
     bars = _op_bars(size, handle(size), [handle(i) for i in size.inputs])
     return _transposed(lambda u: bars(_through(kink.path, multiple, u)), handle(moved), size.inputs, kink.dots)
 
 
 def _through(path: tuple[Node, ...], multiple: Tensor, u: Tensor) -> Tensor:
-    """The cotangent of a size, from that of its moved elements, a multiple of u."""
+    """The cotangent of a size: u times a multiple is the cotangent of its moved elements, and is moved back."""
     bar = multiply(multiple, u)
     for node in reversed(path[1:]):
         op, xs = node.kind.op, tuple([handle(i) for i in node.inputs])
@@ -245,7 +245,7 @@ def _through(path: tuple[Node, ...], multiple: Tensor, u: Tensor) -> Tensor:
 
 
 def push_call(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
-    """The tangents of the outputs of a custom call: by its rule, or that of its VJP twice."""
+    """The tangents of the outputs of a custom call: by its jvp, else by transposing its backward."""
     slots = range(len(node.call.avals))
     if node.call.each is not None:
         return node.call.each.push(node, tangents)
@@ -279,7 +279,7 @@ def _transposed(
 
 
 def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Arguments and their directions as equally long sequences; what is no tuple or list is the only one."""
+    """Arguments and their directions as equally long sequences; primals that are no tuple or list are one argument."""
     if not isinstance(primals, (tuple, list)):
         primals, tangents = (primals,), (tangents,)
     if not isinstance(tangents, (tuple, list)) or len(primals) != len(tangents):
@@ -292,8 +292,8 @@ def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Seque
 def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """The result of f, and its derivative in the direction `tangents`.
 
-    primals, tangents   equally long tuples or lists of equal nestings, shapes and dtypes.  Or one
-                        argument of f and its direction by themselves
+    primals, tangents   equally long tuples or lists, with equal nestings, shapes and dtypes; or, for one
+                        argument, the argument and its direction alone
 
     Raises ShapeError or DTypeError for a tangent that does not fit, GradientError where a rule is missing.
 
@@ -320,7 +320,7 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
 def moving(
     where: str, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[tree.Structure, list[Any], dict[Node, Tensor], bool]:
-    """The structure of primals, their leaves as fresh tensors, the direction of each, and True in plain code."""
+    """The structure of primals, their leaves as fresh tensors, the direction of each, and True for plain code."""
     leaves, structure = tree.flatten(tuple(primals))
     leaves = [numpys(x) for x in leaves]
     directions = [numpys(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
@@ -337,12 +337,12 @@ def moving(
 
 
 def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> Push:
-    """A pass forward through a history.   tracks: what its rules record is tape"""
+    """A pass of tangents through a history.   tracks: the nodes of its rules track gradients"""
     return Push(past, given, results, tracks or (MODE.get().eager and is_looked_at(past)))
 
 
 def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:
-    """The results as the caller gets them, and behind them their tangents."""
+    """The results in the form that the caller gets, followed by their tangents."""
     ends = [o.node for o in outs]
     past = history(ends)
     tracks = (MODE.get().tracks and not is_array) and (
@@ -351,7 +351,7 @@ def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool)
     push = pushed(past, given, ends, tracks)
     if is_watching():
         watch_pushed(push.pairs(), [t for t in push.results if t is not None])
-    # A tangent by a VJP rule twice tracks the cotangent that it was found by.
+    # A tangent that was made by transposing a VJP rule tracks the auxiliary cotangent u: detach it.
     dots = push.results if tracks else untracked(push.results)
     shown = outs if tracks or is_array else [record(DETACH, (o,)) for o in outs]
     return [*shown, *[zeros_like(handle(n)) if t is None else t for n, t in zip(ends, dots, strict=True)]]

@@ -1,9 +1,9 @@
 """Gradients as results: `grad`, of a function or between tensors, `value_and_grad`, `vjp`.
 
-A function gets a fresh node for each argument and is differentiated with respect to that node, never the caller's; so
-nesting cannot confuse one derivative with another.  Called from plain code (no tensor among the arguments) it computes
-at once and returns NumPy arrays; called with tensors, or inside another transformation or a trace, it records and
-returns tensors.
+A function gets a fresh node for each argument and is differentiated with respect to that node, never the caller's;
+therefore nested derivatives cannot be confused.  A call from plain code (no tensor among the arguments) computes at
+once and returns NumPy arrays; a call with tensors, or inside another transformation or a trace, records and returns
+tensors.
 """
 
 from __future__ import annotations
@@ -37,21 +37,22 @@ from .arguments import (
     run_recorded,
     scalar_and_aux,
     tracks_outside,
+    value_and_aux,
 )
 from .backward import asked_of, check_not_released, passed, release, seed_for
 from .backward_pass import Group, again, group_of, pulled, recorded
 from .gradient import Gradients
 from .hooks import hooked
 
-# ---------------------------------------------------------------- of functions
+# ---------------------------------------------------------------- gradients of functions
 
 
 def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable:
     """A function that returns (f(*args), gradient of f with respect to the arguments `argnums`).
 
     f must return a float scalar, or with `has_aux` a pair (scalar, anything).  The gradient has the
-    nesting of the argument; a tuple of argnums gives a tuple.  NumPy in, NumPy out: what SciPy's
-    `minimize(..., jac=True)` takes.
+    nesting of the argument; a tuple of argnums gives a tuple.  NumPy in, NumPy out: the result fits
+    SciPy's `minimize(..., jac=True)`.
 
     Raises GradientError when f returns no scalar, DTypeError for an integer argument.
 
@@ -63,12 +64,12 @@ def value_and_grad(f: Callable, argnums: int | Sequence[int] = 0, has_aux: bool 
 
 
 def _derivative(f: Callable, argnums: int | Sequence[int], has_aux: bool, taker: str) -> Callable:
-    """The function that `value_and_grad` returns, or `grad`: the taker."""
+    """The function that `value_and_grad` or `grad` returns.   taker: the name of that public function"""
     name = name_of(f, taker, argnums)
 
     @wraps(f)
     def derivative(*args: Any, **kwargs: Any) -> Any:
-        # It reads names of functions only: cloudpickle writes it like a function of the user's.
+        # The body reads only names of functions, so that cloudpickle can write it like a user's function.
         try:
             return _differentiated(f, args, kwargs, argnums, has_aux, name, taker)
         except Exception as error:
@@ -81,7 +82,7 @@ def _derivative(f: Callable, argnums: int | Sequence[int], has_aux: bool, taker:
 def _differentiated(
     f: Callable, args: tuple, kwargs: dict[str, Any], argnums: int | Sequence[int], has_aux: bool, name: str, taker: str
 ) -> Any:
-    """The results of one call.   name: of f in messages;  taker: see `_derivative`"""
+    """The results of one call.   name: the name of f in messages;  taker: see `_derivative`"""
     a = Arguments(args, argnums, name)
     value, aux = scalar_and_aux(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain), has_aux, name, taker)
     leaves, structure = tree.flatten(aux)
@@ -91,13 +92,15 @@ def _differentiated(
         out, *leaves = plain_results([value, *leaves])
     elif state.now.unseen and not (
         state.now.transforming or tracks_outside(history([value.node]), {t.node for t in a.leaves})
-    ):  # nothing outside of f can be differentiated through its value
+    ):  # nothing outside f can be differentiated through the value of f
         gradients = [leaf(np.asarray(g)) for g in _computed(value, a.leaves, leaves)]
         out = leaf(data(value.node))
     else:
-        # They track what lies outside of this transformation.
+        # The value or the gradients may depend on tensors outside this transformation, and then track them.
         tracks, gradients = _recorded(value, a.leaves, None if MODE.get().tracks else False)
         out = value if tracks or taker == "grad" else record(DETACH, (value,))
+    if not a.plain:
+        leaves = _without_own_history(leaves, a.leaves)
     gradient = a.unflatten(gradients)
     first = gradient if taker == "grad" else out
     if has_aux:
@@ -109,13 +112,13 @@ def gradients_with_history(
     f: Callable, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Tensor], name: str, taker: str, *,
     lends: bool,
 ) -> list[Tensor]:  # fmt: skip
-    """The gradients of f as functions of its arguments, of which `leaves` are the tensors to differentiate by."""
+    """The gradients of f as functions of its arguments; `leaves` are the tensors to differentiate with respect to."""
     value, _ = scalar_and_aux(run_recorded(f, args, kwargs, leaves, lends=lends), False, name, taker)
     return _recorded(value, leaves, True)[1]
 
 
 def _computed(value: Tensor, leaves: Sequence[Tensor], aux: Sequence[Any]) -> list[Any]:
-    """Gradients as arrays; value and aux are computed in the same run."""
+    """Gradients as arrays; the value and aux are computed in the same run."""
     also = [x.node for x in aux if isinstance(x, Tensor)]
     if not value.node.kind.out.requires_grad:
         evaluate([value.node, *also])
@@ -129,7 +132,7 @@ def _arrays(
 ) -> Sequence[np.ndarray | None]:
     """Gradients of results as arrays.
 
-    seeds    (result, cotangent; None: one);  also: nodes that are computed in the same run;  retain: the history stays
+    seeds    (result, cotangent; None: one);  also: nodes to compute in the same run;  retain: keep the history
     """
     results, starts = zip(*seeds, strict=True)
     ask = Ask(NODES, results, starts, tuple(also), tuple(targets))
@@ -143,7 +146,7 @@ def _arrays(
 
 
 def _recorded(value: Tensor, leaves: Sequence[Tensor], tracks: bool | None) -> tuple[bool, list[Tensor]]:
-    """True if gradients track, and the gradients as pending tensors.   tracks: as `pulled` takes it"""
+    """True if gradients track, and the gradients as pending tensors.   tracks: see `pulled`"""
     mine = [t.node for t in leaves]
     is_tape = True
     found: list[Tensor | None] = [None] * len(mine)
@@ -156,10 +159,10 @@ def _recorded(value: Tensor, leaves: Sequence[Tensor], tracks: bool | None) -> t
 def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """The result of f and its pullback: pullback(cotangents of the result) gives a tuple, one entry per primal.
 
-    The pullback may be called any number of times.  With `has_aux` f returns a pair, and its second part, of which
-    there is no gradient, comes third.
+    The pullback may be called any number of times.  With `has_aux` f returns a pair; its second part is not
+    differentiated, and is returned third.
 
-    Raises GradientError when a cotangent does not have the shape and dtype of its result.
+    Raises GradientError if there are not as many cotangents as results, ShapeError or DTypeError if one does not fit.
 
     >>> import autodiff as ad, numpy as np
     >>> y, pullback = ad.vjp(lambda x: x * x, np.array([1.0, 2.0]))
@@ -169,8 +172,10 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     name = name_of(f, "vjp")
     a = Arguments(primals, tuple(range(len(primals))), name)
     result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
+    aux = None
     if has_aux:
-        result, aux = result
+        result, aux = value_and_aux(result, name)
+    extra, nesting = tree.flatten(aux)
     results, structure = tree.flatten(result)
     results = [x if isinstance(x, Tensor) else as_tensor(x) for x in results]
     mine = [t.node for t in a.leaves]
@@ -200,12 +205,25 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     if a.plain:
         evaluate([t.node for t in results])
         out = plain_results(results)
-        for t in a.leaves:  # the pullback reads them later: the caller's arrays were shared for this call only
+        extra = plain_results(extra)
+        for t in a.leaves:  # the pullback reads them later, but the caller's arrays were shared for this call only
             t.node.value = t.node.value.copy()
     else:
         out = [t if outside else record(DETACH, (t,)) for t in results]
+        extra = _without_own_history(extra, a.leaves)
     out = tree.unflatten(structure, out)
-    return (out, pullback, aux) if has_aux else (out, pullback)
+    return (out, pullback, tree.unflatten(nesting, extra)) if has_aux else (out, pullback)
+
+
+def _without_own_history(aux: Sequence[Any], leaves: Sequence[Tensor]) -> list[Any]:
+    """The leaves of an aux value; a tensor is detached if gradients flow from it to the arguments of f alone."""
+    mine = {t.node for t in leaves}
+    return [
+        record(DETACH, (x,))
+        if isinstance(x, Tensor) and x.node.kind.out.requires_grad and not tracks_outside(history([x.node]), mine)
+        else x
+        for x in aux
+    ]
 
 
 def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:
@@ -214,7 +232,7 @@ def _or_zeros(g: Any, like: Tensor, is_array: bool) -> Any:
     return g[()] if isinstance(g, np.ndarray) and not g.shape else g
 
 
-# ---------------------------------------------------------------- between tensors
+# ---------------------------------------------------------------- gradients between tensors
 
 
 @border
@@ -225,12 +243,12 @@ def grad(
     """The gradient of a function, as a function; or the gradients of tensors.
 
     grad(f, argnums=0, has_aux=False)
-        The function that returns the gradient of f with respect to the arguments `argnums`; f returns a
-        float scalar (with has_aux: and anything else, which is returned behind the gradient).
+        A function that returns the gradient of f with respect to the arguments `argnums`; f returns a
+        float scalar (with has_aux: a pair of it and anything else, which is returned after the gradient).
 
     grad(y, xs, grad_outputs=None, create_graph=False, allow_unused=False)
         The gradients of the tensor y (or several) with respect to the tensors xs, in the nesting of xs.
-        Nothing is accumulated.  The history between y and xs is released unless create_graph or retain_graph.
+        No `.grad` changes.  The history between y and xs is released unless create_graph or retain_graph.
 
     Raises GradientError for a result that is no scalar, an input that is not used (unless allow_unused).
 
@@ -247,7 +265,7 @@ def grad(
             "write ad.grad(y, xs) for tensors, ad.grad(f)(x) for a function",
         ))
     if y is None or callable(y):
-        # The second and third places are here `argnums` and `has_aux`; what tensors take belongs to no function.
+        # For a function, the second and third positions are `argnums` and `has_aux`; the other options are refused.
         options = {
             "grad_outputs": None if isinstance(grad_outputs, bool) else grad_outputs, "f": f if callable(y) else None,
             "create_graph": create_graph or None, "allow_unused": allow_unused or None, "retain_graph": retain_graph,
@@ -287,7 +305,7 @@ def grad(
     rare = uncommon(past)
     groups = [_group_of(x.node, rare) for x in targets]
     check_not_released(rare, groups)
-    del rare  # a list beside the history counts as somebody who may need the values of its nodes
+    del rare  # a second list of these nodes would count as a holder that may still need their values
     through = [] if create_graph and retain else passed(past, [n for g in groups for n in g.nodes])
     if create_graph:
         found = recorded(past, seeds, groups)
@@ -296,7 +314,7 @@ def grad(
         try:
             found = _as_leaves(question.solve())
         except Exception:
-            check_not_released(uncommon(past), groups)  # by another thread, meanwhile
+            check_not_released(uncommon(past), groups)  # another thread may have released the history meanwhile
             raise
     with commit_lock:
         check_not_released(uncommon(past), groups)
@@ -316,7 +334,7 @@ def _as_leaves(gradients: Sequence[np.ndarray | None]) -> list[Tensor | None]:
 
 
 def _group_of(node: Node, rare: Sequence[Node]) -> Group:
-    """The gradient of a tensor: of its node, or of those `rare` ones of a history that hold values of its leaf."""
+    """The group of a tensor: its node, or all versions of its leaf.   rare: the `uncommon` nodes of a history"""
     leaf = node.leaf
     found = () if leaf is None else tuple([n for n in rare if n.leaf is leaf])
     return Group(found, leaf.hooks or None) if leaf is not None and found else Group((hooked(node),))

@@ -1,6 +1,6 @@
-"""Gradients as values: rules are run once per shape of recording, then a plan answers.
+"""Gradients as values: rules are run once per shape of recording, then a cached plan computes the gradients.
 
-`Gradients.solve` is the one road from a recording to numbers:
+`Gradients.solve` is the only way from a recording to arrays:
 
     history, closure  ->  exact key  ->  plan     (miss: rules emit nodes, the graph is frozen and looked up)
                                           |
@@ -38,12 +38,12 @@ from .rules import Watches, found_out
 
 
 class Gradients(Question):
-    """An ask for gradients, whose plan is made of what rules record.
+    """A request for gradients, whose plan is made from the nodes that rules record.
 
-    given, implicit    cotangents that are nodes of the recording's, and those of one
-    asked, also        the results, the cotangents that are given, and what is wanted beside; the last alone
+    given, implicit    cotangents that count as nodes of the recording; cotangents that are the constant one
+    asked, also        the results, the given cotangents and `also`; further nodes whose values are wanted
     ordered            the groups in canonical order
-    is_run             True once rules and hooks are through: errors are those of values
+    is_run             True once rules and hooks have run: a later error comes from computing values
     """
 
     past: list[Node]
@@ -56,11 +56,11 @@ class Gradients(Question):
     ) -> None:  # fmt: skip
         """The gradients of groups, from cotangents of results.
 
-        retain        whether the history will be gone through again: what it reads is then stored
+        retain        True if a later pass goes through the history again: the values that it reads are then stored
         also          nodes whose values are wanted in the same run
         past, live    the history of the results, and nodes of small live results, if they are known
-        ask           what is asked, where machine code is to find it when it is repeated
-        through       places in the history of what is given up then, if that is not all of it
+        ask           the request by which machine code finds the plan when it is repeated
+        through       places in the history of the nodes to release afterwards; None: all for `.backward()`, else none
         """
         ends = [r for r, _ in seeds]
         self.past = history(ends) if past is None else past
@@ -76,7 +76,7 @@ class Gradients(Question):
         self.asked, self.also = [*ends, *self.given, *also], also
 
     def solve(self) -> list[np.ndarray | None]:
-        """The gradients as arrays (None: not reached, symbolically zero)."""
+        """The gradients as arrays (None: the group is not reached, its gradient is symbolically zero)."""
         if self.why_unkept() is not None:
             return self.computed()
         try:
@@ -85,7 +85,7 @@ class Gradients(Question):
                 if found is not None:
                     end_recording(state.now)
                     return found
-            with Paused():  # nearly all that rules and passes make is still in use; the run is left out: it may be long
+            with Paused():  # nearly all that rules and passes make stays in use; the run, which may be long, is outside
                 plan = self.known()
                 if plan is None and self.is_let_pass:
                     return self.passed()
@@ -104,7 +104,7 @@ class Gradients(Question):
         except Exception as error:
             if not self.live or not (self.is_run or isinstance(error, RUN_ERRORS)):
                 raise
-        again = Gradients(  # nobody asked for the values of small results
+        again = Gradients(  # without the small results, which nobody asked for
             self.seeds, self.groups, retain=self.tracks, also=self.also, past=self.past, live=(), ask=self.ask,
             through=self.through,
         )  # fmt: skip
@@ -112,7 +112,7 @@ class Gradients(Question):
 
     @property
     def given_up(self) -> Sequence[Node] | None:
-        # Made when it is asked for: what is held beside the history counts as something that may be asked for.
+        # Built on each read: a list kept beside the history would count as a holder that may need the values.
         if self.through is None:
             return None if self.ask is not None and self.ask.purpose == BACKWARD else ()
         return [self.past[k] for k in self.through]
@@ -122,7 +122,7 @@ class Gradients(Question):
         self._rank({n: i for i, n in enumerate(order)})
 
     def _rank(self, number: dict[Node, int]) -> None:
-        """Put the groups in canonical order, those that are not reached last."""
+        """Put the groups in canonical order, unreached ones last."""
         places = [min([number[n] for n in g.nodes if n in number], default=-1) for g in self.groups]
         self.ranks = sorted(range(len(places)), key=lambda i: (places[i] < 0, places[i]))
         self.places = tuple([places[i] for i in self.ranks])
@@ -145,10 +145,10 @@ class Gradients(Question):
         return None if plan is not None and plan.relied and reading(plan.relied)[0] != plan.read else plan
 
     def why_unkept(self) -> Callable[[], str] | None:
-        """The reason why no plan can be kept, and rules are gone through each time."""
+        """A function that returns the reason why no plan can be cached and the rules run each time; None: no reason."""
         for node in self.past:
             if type(node) is Node:
-                continue  # it has no room for either
+                continue  # a plain node has neither hooks nor a call
             if node.hooks:
                 return partial("a hook on a {} runs each time".format, node.kind.out.aval)
             if node.call is not None and not node.call.is_pure:
@@ -160,19 +160,19 @@ class Gradients(Question):
         return (lambda: "anomalies are looked for") if MODE.get().anomalies and not state.now.tracing else None
 
     def make(self, why: str = "") -> Plan:
-        """Run the rules, and make the plan of what they record.   why: it is made anew, or rules run each time"""
+        """Run the rules, and make the plan of what they record.   why: the reason to replace a cached plan"""
         past, seeds, groups, number = self.past, self.seeds, self.ordered, self.number
         key = self.key()
         asked = state.now.asked
         watches = Watches(past if not why else ())
-        # Of rules that run each time nobody asks what was chosen, and who observes keeps them in Python.
+        # Rules that run each time need no record of the methods they chose, and an observer would keep them in Python.
         with watches.open(), nullcontext(Choices()) if why else observed(tracks=False) as choices:
             try:
                 gradients = emit(past, seeds, groups, tracks=False)
             except Exception:
                 if not watches.by_node:
                     raise
-                # The rules are run once more, with the numbers themselves: what is raised then is meant.
+                # Run the rules once more, with plain numbers: an error that is raised now is the user's own.
                 watches.see_all()
                 asked = state.now.asked
                 with watches.open(is_watched=False):
@@ -202,18 +202,18 @@ class Gradients(Question):
         return plan
 
     def computed(self) -> list[np.ndarray | None]:
-        """The gradients where no plan can be kept: what hooks and rules record is computed as any recording is."""
+        """The gradients where no plan can be cached: nodes of rules and hooks are computed as any recording is."""
         misses, ask, mode = COUNTS.misses, self.ask, MODE.get()
         why = self.why_unkept()  # before the rules run: a hook may remove itself
-        # Of the hooks of a loss it is said once: all that is recorded between them is known then.
+        # A loss with hooks notes its reason only while a recording between the hooks is new (see `evaluate`).
         is_known = not (mode.eager or mode.anomalies) and ask is not None and all([s is None for s in ask.seeds])
         is_known = is_known and all([n.call is None or n.call.is_pure for n in self.past])
         with Paused():  # as in `solve`
             gradients, own = self.emitted()
-        # Arrays that a function returns are the caller's own; a hook may hold the tensor that it gave.
+        # The caller of a function owns the arrays it gets, and a hook may hold the tensor that it returned: copy all.
         if ask is not None and ask.purpose == NODES:
             own.clear()
-        # Values that another pass will read are stored.
+        # The nodes whose values a later pass reads are evaluated as well.
         there = [n for n in gradients if n is not None]
         wanted = [*there, *[r for r, _ in self.seeds], *self.also]
         evaluate(wanted, ends_recording=False, tracks=self.tracks, why=why, live=self.live)
@@ -222,7 +222,7 @@ class Gradients(Question):
         return _values(gradients, own)
 
     def passed(self) -> list[np.ndarray | None]:
-        """The gradients of a program that is let pass."""
+        """The gradients of a program that is not cached, because most programs are new."""
         assert self.found is not None
         gradients, own = self.emitted()
         self.is_run = True
@@ -231,15 +231,15 @@ class Gradients(Question):
         return _values(gradients, own)
 
     def emitted(self) -> tuple[list[Node | None], set[Node]]:
-        """The gradients as nodes, and which of them are the rules' own, whose values nobody else has."""
+        """The gradients as nodes, and the set of those that rules made new: no other node names their values."""
         since = new_number()
         gradients = [None if t is None else t.node for t in emit(self.past, self.seeds, self.groups, tracks=False)]
         there = [n for n in gradients if n is not None]
         return gradients, {n for n in there if n.number > since and n.value is None and source(n) is n}
 
     def answer_again(self, new: dict[Node, Node]) -> Answer:
-        # The rules run on these.
-        seeds = [(new[r], new.get(s, s)) for r, s in self.seeds]  # one stays what it is
+        # The rules run on the nodes of `new`, which stand for those of the recording.
+        seeds = [(new[r], new.get(s, s)) for r, s in self.seeds]  # the constant one stays
         groups = [Group(tuple([new.get(n, n) for n in g.nodes])) for g in self.ordered]
         number = {new.get(n, n): i for n, i in self.number.items()}
         gradients = emit([new[n] for n in self.past], seeds, groups, tracks=False)
@@ -247,7 +247,7 @@ class Gradients(Question):
 
 
 def _values(gradients: Sequence[Node | None], own: set[Node]) -> list[np.ndarray | None]:
-    """The values of gradients, each in memory of its own;  own: those whose memory is.  The recording ends."""
+    """The values of gradients, none of which shares memory; ends the recording.   own: nodes not to be copied"""
     end_recording(state.now)
     values: list[np.ndarray | None] = []
     for node in gradients:
@@ -261,15 +261,15 @@ def _drawn(
     gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Node]], kept: Sequence[Node],
     number: dict[Node, int],
 ) -> Answer:  # fmt: skip
-    """The answer to a recording by its gradients, and what is kept."""
+    """The answer to a recording: its gradients, and the values of the nodes `kept`."""
     nodes = [None if g is None else g.node for g in gradients]
-    # A seed may itself be a gradient (of y in x + y): it is made anew each time, so nothing is kept in it.
+    # A seed may itself be a gradient (of y in x + y): each call makes a new seed node, so none stores a value.
     own = {number[s] for _, s in seeds} - {number[n] for n in kept}
     return draw([*[n for n in nodes if n is not None], *kept], number, nodes, own)
 
 
 def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> tuple:
-    """A key with other keys of its calls: rules were seen to look at numbers that they read."""
+    """A key with new keys of its calls, once rules were seen to look at numbers that they read."""
     purpose, parts, *rest = key
     parts = list(parts)
     for node, call in calls.items():
@@ -279,7 +279,7 @@ def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> 
 
 
 def _drop(plan: ref[Plan], forget_size: Callable[[], None]) -> None:
-    """A method was registered that changes what the rules behind this plan would record."""
+    """Drop a plan: a method was registered that changes what the rules behind it would record."""
     forget_size()
     if (found := plan()) is not None:
         forget(found)
@@ -291,18 +291,18 @@ def _reads_unnamed(call: Any) -> str:
     return f"the backward of {call.function.__name__}{place} reads what no key can name: it runs each time"
 
 
-# ---------------------------------------------------------------- in parts (`tape.parts`)
+# ---------------------------------------------------------------- gradients part by part (`tape.parts`)
 
 
 def in_parts(root: Node, groups: Sequence[Group], beside: Sequence[Node]) -> list[np.ndarray | None] | None:
-    """The gradients of one number, and values `beside`, if its recording falls into segments; else None."""
+    """The gradients of a scalar `root`, and the values of `beside`, part by part; None if no segments are found."""
     now, out = state.now, root.kind.out
     length = root.number - now.began
     if 0 <= length < SHORTEST or now.tracing or out.aval.size != 1 or out.aval.dtype.kind != "f":
         return None
     targets = frozenset([n for group in groups for n in group.nodes if n.leaf is None])
     if any([n.inputs for n in targets]):
-        return None  # gradients end at targets: they may not be needed before one
+        return None  # gradients end at a target: nodes before an inner target may need none
     bars = run_in_parts([root, *beside], [root], length, targets, _segment_rules)
     return None if bars is None else _sums(bars, groups)
 
@@ -324,7 +324,7 @@ def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndar
 
 
 def _segment_rules(segment: Segment, pattern: Sequence[int]) -> Ruled:
-    """Run the rules of a segment.  Raises Unfit where one is the user's, which may read anything."""
+    """Run the rules of a segment.  Raises Unfit if one is the user's, since a user's rule may read anything."""
     given: list[Node | None] = []
     seeds = []
     targets = tuple(segment.tracked)

@@ -1,7 +1,7 @@
-"""Attributes and methods of handles: gradients, copies, and those of `values`, `hooks`.  In place: `updates`.
+"""Attributes and methods of tensors: gradients, copies, and those of `values` and `hooks`.  In-place ones: `updates`.
 
-Attached to `Tensor` here, because asking needs the tape and `backward` needs the transformations,
-and a handle (`autodiff.tensor`) knows neither.
+They are attached to `Tensor` here: evaluating needs the tape, `backward` needs the transformations, and the module
+of the class (`autodiff.tensor`) imports neither.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .values import array, detach, index, item, number, numpy, page, show, text,
 def _get_grad(t: Tensor) -> Tensor | None:
     identity = t.node.leaf or t.node.retained
     if identity is None:
-        if t.requires_grad:  # as PyTorch does: it is None, and not because it is zero
+        if t.requires_grad:  # warn as PyTorch does: None here does not mean that the gradient is zero
             mend = "t.retain_grad() before backward() keeps it"
             warn(f".grad of a computed tensor is not kept, only that of leaves: {mend}")
         return None
@@ -61,17 +61,17 @@ def _set_grad(t: Tensor, value: Any) -> None:
 
 @fields(frozen=True, slots=True)
 class GradFn:
-    """The operation or custom function that made a tensor that requires grad: backward will run its rule."""
+    """The operation or custom function that made a tensor that requires grad; a backward runs its rule."""
 
     _node: Node
 
     def name(self) -> str:
-        """The operation's or the function's name."""
+        """The name of the operation or function."""
         call = self._node.call
         return self._node.kind.op.name if call is None else call.function.__name__
 
     def told(self) -> str:
-        """The name, and the line of the user's if it is known, as the end of a sentence."""
+        """The name, and the user's line if it is known, as the end of a sentence."""
         line = self._node.line
         return f"{self.name()}{f', recorded at {line}' if line else ''}"
 
@@ -89,10 +89,10 @@ def _grad_fn(t: Tensor) -> GradFn | None:
 
 
 def requires_grad_(t: Tensor, flag: bool = True) -> Tensor:
-    """Say whether gradients are accumulated for this leaf.  Returns the tensor.   `t.requires_grad = flag` is the same.
+    """Set whether gradients accumulate in this leaf, and return the tensor.   `t.requires_grad = flag` does the same.
 
-    Raises TypeError for a flag that is no bool, DTypeError for integer and bool tensors, GradientError for what is to
-    be taken from a tensor that is no leaf.
+    Raises TypeError for a flag that is no bool, DTypeError for integer and bool tensors, GradientError for False on a
+    tensor that is no leaf.
 
     >>> import autodiff as ad
     >>> w = ad.tensor(3.0).requires_grad_()
@@ -114,7 +114,7 @@ def requires_grad_(t: Tensor, flag: bool = True) -> Tensor:
 
 
 def refuse_discrete_leaf(dtype: np.dtype) -> None:
-    """Raise DTypeError: only float (and complex) tensors can require gradients."""
+    """Raise DTypeError for a dtype that has no gradients: only float and complex tensors have them."""
     if dtype.kind not in "fc":
         raise DTypeError(located(
             f"tensors of {dtype} cannot require gradients: a gradient is a limit, and their values are discrete",
@@ -126,7 +126,7 @@ def refuse_discrete_leaf(dtype: np.dtype) -> None:
 
 
 def _reduce(t: Tensor) -> tuple:
-    """A leaf keeps value, dtype and requires_grad; a tensor with history refuses."""
+    """The pickled form: value, dtype and requires_grad of a leaf.  Raises GradientError for a tensor with history."""
     if t.node.kind.out.requires_grad and t.node.leaf is None:
         made = _grad_fn(t)
         raise GradientError(located(
@@ -141,7 +141,7 @@ def _restored(value: np.ndarray, requires_grad: bool) -> Tensor:
 
 
 def _copy(t: Tensor) -> Tensor:
-    """copy.copy: another leaf, or of a computed tensor another handle with the same history."""
+    """copy.copy: a new leaf; for a computed tensor, a new handle with the same history."""
     return another(t) if t.node.kind.out.requires_grad and t.node.leaf is None else _deepcopy(t, {})
 
 

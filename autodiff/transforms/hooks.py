@@ -1,11 +1,11 @@
-"""Hooks: functions of the user's that see, and may replace, a gradient on its way.
+"""Hooks: the user's functions that see, and may replace, gradients.
 
     on a tensor          hook(gradient) -> gradient or None, during the walk, in order of registration
     post-accumulate      hook(tensor), after every `.grad` is written
 
-A hook runs at every backward.  What it records is fused like anything else; an exception is told which hook it came
-from.  Rules and hooks may go back themselves, to any depth: every few levels the work is handed to a new thread, which
-records into the same recording while the former one waits (`call_nested`).
+A hook runs at every backward.  Its operations are recorded and fused like any; an exception gets a note that names the
+hook.  Rules and hooks may call backward themselves, to any depth: every `LEVELS` levels the work moves to a new thread,
+which records into the same recording while the calling thread waits (`call_nested`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..tensor import Tensor
 
 
 class Hook:
-    """A registered function, and the user's line that registered it."""
+    """A hook function, and the user's line that registered it."""
 
     __slots__ = ("function", "line")
 
@@ -49,7 +49,7 @@ class Hook:
 
 
 class Removable:
-    """The handle that registering a hook returns: `remove()` takes the hook away again."""
+    """The handle that registering a hook returns: `remove()` removes the hook."""
 
     __slots__ = ("_hooks", "_key")
 
@@ -62,14 +62,14 @@ class Removable:
         hooks[self._key] = Hook(function)
 
     def remove(self) -> None:
-        """Take the hook away.  Doing it twice does nothing."""
+        """Remove the hook.  A second call does nothing."""
         self._hooks.pop(self._key, None)
 
 
 def register_hook(t: Tensor, fn: Callable) -> Removable:
-    """Call `fn(gradient)` at every backward through this tensor; what it returns replaces the gradient.
+    """Call `fn(gradient)` at every backward through this tensor; a result that is not None replaces the gradient.
 
-    On a leaf it sees the sum over all uses.  Raises GradientError when the tensor does not require grad.
+    A hook on a leaf gets the sum over all uses.  Raises GradientError when the tensor does not require grad.
 
     >>> import autodiff as ad
     >>> w = ad.tensor(3.0, requires_grad=True)
@@ -90,7 +90,7 @@ def register_hook(t: Tensor, fn: Callable) -> Removable:
 
 
 def register_post_accumulate_grad_hook(t: Tensor, fn: Callable) -> Removable:
-    """Call `fn(t)` after a backward has written `t.grad`.  Raises GradientError for what is no such leaf.
+    """Call `fn(t)` after a backward has written `t.grad`.  Raises GradientError if t is no leaf that requires grad.
 
     >>> import autodiff as ad
     >>> w = ad.tensor(3.0, requires_grad=True)
@@ -106,10 +106,10 @@ def register_post_accumulate_grad_hook(t: Tensor, fn: Callable) -> Removable:
 
 
 def retain_grad(t: Tensor) -> None:
-    """Keep the gradient of a computed tensor in its `.grad`, as leaves do.  On a leaf it does nothing.
+    """Keep the gradient of a computed tensor in its `.grad`, as for a leaf.  On a leaf it does nothing.
 
-    Raises GradientError when the tensor does not require grad, and inside a function that is traced: there it is a
-    step of many calls, or of many examples.
+    Raises GradientError when the tensor does not require grad, and inside a traced function, where the tensor stands
+    for a step of many calls, or for many examples.
 
     >>> import autodiff as ad
     >>> w = ad.tensor(3.0, requires_grad=True)
@@ -130,32 +130,32 @@ def retain_grad(t: Tensor) -> None:
             ))
         node = _with_room(t)
         node.retained = node.retained or Leaf()
-        t.node = node  # `.grad` is read from here
+        t.node = node  # the attribute `.grad` reads `retained` from this node
 
 
 def _with_room(t: Tensor) -> RichNode:
-    """A node with room for hooks through which every reader of `t` goes, also those recorded before.
+    """The node with room for hooks that all readers of `t` depend on, those recorded before this call too.
 
-    A plain node has no room: what it did moves into a new one just before it, and it becomes that one's identity.
+    A plain node has no room: its operation moves into a new node just before it, and it becomes an identity of that.
     """
     node = hooked(t.node)
     if isinstance(node, RichNode):
         return node
     before = rich_node(node.kind, node.inputs, node.value)
-    before.number = node.number - 0.5  # after what it reads, before its readers
+    before.number = node.number - 0.5  # after its inputs, before its readers
     alias = identity_of(before)
     node.kind, node.inputs = alias.kind, (before,)
     return before
 
 
 def hooked(node: Node) -> Node:
-    """The node with room for the hooks of a tensor, or the tensor's own where none was made."""
+    """The node with room for hooks that `_with_room` put before this node; the node itself if there is none."""
     before = node.inputs[:1] if node.kind.op is IDENTITY and not isinstance(node, RichNode) else ()
     return next((n for n in before if isinstance(n, RichNode)), node)
 
 
 def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
-    """Let hooks see and replace a cotangent, in order, with gradients on.  GradientError for one of another aval."""
+    """Pass a cotangent through hooks, in order, with gradients on.  Raises GradientShapeError for another aval."""
     mode = MODE.get()
     for hook in list(hooks.values()):
         try:
@@ -166,7 +166,7 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
             try:
                 if mode is not mode.on:
                     set_in_context(MODE, mode)
-            finally:  # an interrupt may come before that
+            finally:  # an interrupt may come before MODE is restored
                 MODE.set(mode)
         if changed is not None:
             if not isinstance(changed, Tensor):
@@ -180,7 +180,7 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
     return g
 
 
-#: Levels on one stack: at about 12 frames each they take a third of Python's thousand.
+#: Nested rules and hooks on one stack: at about 12 frames each they take a third of Python's thousand.
 LEVELS = 25
 
 
@@ -194,7 +194,7 @@ _depth = _Depth()
 
 
 def call_nested(f: Callable, *args: Any) -> Any:
-    """f(*args), for a rule or hook that may ask for gradients itself."""
+    """f(*args), for a rule or hook that may compute gradients itself."""
     _depth.value += 1
     try:
         return f(*args) if _depth.value < LEVELS else _on_a_new_stack(f, args)
@@ -203,7 +203,7 @@ def call_nested(f: Callable, *args: Any) -> Any:
 
 
 def _on_a_new_stack(f: Callable, args: tuple) -> Any:
-    """f(*args) in a new thread that takes this one's place: a pool refuses work once the main thread has ended."""
+    """f(*args) in a new thread, while this one waits.  No pool: it would refuse work once the main thread has ended."""
     now = state.now
     told: list[tuple[Any, BaseException | None]] = []
     done = threading.Event()
@@ -221,7 +221,7 @@ def _on_a_new_stack(f: Callable, args: tuple) -> Any:
     try:
         done.wait()
     finally:
-        done.wait()  # after an interrupt, too: the work goes on in the recording of this thread
+        done.wait()  # after an interrupt, too: the new thread still uses the recording of this one
         use(now)
     result, error = told.pop()
     if error is None:
@@ -229,4 +229,4 @@ def _on_a_new_stack(f: Callable, args: tuple) -> Any:
     try:
         raise error
     finally:
-        del error  # else its frames would hold it
+        del error  # the local name would keep the frames of its traceback alive

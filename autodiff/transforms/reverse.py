@@ -1,21 +1,21 @@
-"""Reverse mode: from cotangents of results to cotangents of what they were made from.
+"""Reverse mode: from cotangents of results to cotangents of the nodes they were computed from.
 
-The walk goes over the history by falling creation number, so it neither recurses nor sees a node before all its
-readers.  Rules are called with tensors and record their work like any program: a backward pass is more nodes, which
-track gradients themselves if `mode.MODE` says so.
+The walk goes over the history by falling creation number, so it does not recurse, and it visits a node after all
+readers of that node.  Rules are called with tensors and record their work like any program: a backward pass is more
+nodes, which track gradients themselves if `mode.MODE` says so.
 
 Worked example: y = sin(x) * x, seed y_bar.
 
     mul   x_bar  = y_bar * sin(x)      s_bar = y_bar * x
-    sin   x_bar += s_bar * cos(x)                               # x is reached: nothing below
+    sin   x_bar += s_bar * cos(x)                               # x is reached: nothing lies below it
 
-Strong zero.  The cotangent of a branch that `where` did not take is exactly 0 and *masked*: it meets
-partials through `mul0`, so 0 times inf stays 0.  A sum is masked only if all its terms are.
+Strong zero.  The cotangent of a branch that `where` did not take is exactly 0 and *masked*: rules multiply it by
+partials with `mul0`, so 0 times inf stays 0.  A sum is masked only if all its terms are.
 
-Many at once.  The rows of a Jacobian are one pass whose cotangents lie along an axis 0 of their own: see `Many`.
+Many at once.  The rows of a Jacobian are computed in one pass, whose cotangents lie along an extra axis 0: see `Many`.
 
-Zero everywhere.  What a rule of this library gives None for, as that of floor, has a derivative, which is 0: a target
-that nothing else reaches gets zeros.  No rule runs on the way there.  A user's None reaches nothing.
+Zero everywhere.  When a library rule returns None for an input, as that of floor does, the derivative exists and is 0:
+a target that nothing else reaches gets zeros, and no rule runs on the way to it.  A user's None reaches nothing.
 """
 
 from __future__ import annotations
@@ -45,40 +45,40 @@ from .rule_programs import MASKED, RulePrograms, missing_rule
 from .rules import again, call_rule, watching_at
 
 _ADD = named("add")
-#: The kinds of sums that do not track, and of those that do.
+#: The kinds of two sum nodes: one that does not track, one that does.
 SUMS = (_ADD.memo[False], _ADD.memo[True])
 
 
 class LooksAtCotangents(Error):
-    """A rule that looks at how its cotangent was recorded got many at once: each is to be recorded by itself."""
+    """A rule that looks at how its cotangent was recorded got many at once: record the pass for each by itself."""
 
 
 class Many(NamedTuple):
-    """Many cotangents at once, so many along axis 0: each(f, given) is f(given), done with each of the given ones."""
+    """Many cotangents at once, `size` of them along axis 0.   each(f, given): f applied to each, results stacked"""
 
     size: int
     each: Callable[[Callable[[list[Tensor]], Sequence[Tensor | None]], Sequence[Tensor]], list[Tensor | None]]
 
 
-#: Of a node, by its place in the history: gradients reach a target through it; its cotangent is masked; it gets
-#: nothing but the zeros of step functions; it is a target; it is a call, of which outputs have cotangents; its hooks
-#: have run.  Machine code has the same (`recording_reverse`).
+#: Flags of a node, by its place in the history: gradients reach a target through it; its cotangent is masked; it gets
+#: only the zeros of step functions; it is a target; it is a call some of whose outputs have cotangents; its hooks
+#: have run.  Machine code uses the same flags (`recording_reverse`).
 _OPEN, _MASKED, _ZERO, _TARGET, _CALL, _RAN = 1, 2, 4, 8, 16, 32
 
 
-#: A result, its cotangent, and perhaps True if that is masked.
+#: A result, its cotangent, and perhaps True if the cotangent is masked.
 Seed = tuple[Node, Node] | tuple[Node, Node, bool]
 
 
 def left_by_hooks(hooks: dict[Any, Callable], bar: Tensor, many: Many | None) -> Tensor:
-    """A cotangent, or many, as hooks leave it."""
+    """Run hooks on a cotangent, or on each of many, and return their result."""
     left = run_hooks(hooks, bar) if many is None else many.each(lambda bars: [run_hooks(hooks, bars[0])], [bar])[0]
     assert left is not None
     return left
 
 
 class recording_rules:
-    """Record what rules compute: nothing is forced, and gradients are tracked only if wanted."""
+    """Record the operations of rules: a rule evaluates nothing, and gradients are tracked only if `tracks`."""
 
     __slots__ = ("_mode", "_now", "_start", "_tracks")
 
@@ -110,8 +110,8 @@ class recording_rules:
 class Pull:
     """One backward pass.
 
-    bars     cotangents of nodes that the walk has not come to, and of targets, by place, as `flags` and `wires`
-    slots    cotangents of a call with several outputs, by the place of the call and the output
+    bars     by place in the history: cotangents of targets, and of nodes not yet visited; `flags` and `wires` likewise
+    slots    cotangents of a call with several outputs, by the place of the call and the output's slot
     """
 
     __slots__ = ("_places", "bars", "flags", "many", "order", "programs", "slots", "tracks", "watch", "wires")
@@ -120,10 +120,10 @@ class Pull:
         self, order: list[Node], seeds: Sequence[Seed], targets: tuple[Node, ...], tracks: bool,
         many: Many | None = None, is_users: bool = True,
     ) -> None:  # fmt: skip
-        """Go through the history of results, `order`, from their cotangents.
+        """Walk the history `order` from the cotangents of its results to the targets.
 
-        tracks    what rules record is tape;  many: what cotangents are many
-        is_users  its cotangents are gradients to the user, in which anomalies may be looked for
+        tracks    True if the nodes of rules track gradients;  many: set when each cotangent is many at once
+        is_users  True if a user sees these cotangents as gradients, in which anomalies may be looked for
         """
         self.many, self.order, self.tracks = many, order, tracks
         self.slots: dict[int, dict[int, Node]] = {}
@@ -148,7 +148,7 @@ class Pull:
                 self._go(at)
 
     def reached(self) -> list[tuple[Node, Node, bool]]:
-        """The targets that are reached, the cotangent of each, and whether it is masked."""
+        """The reached targets: (target, its cotangent, True if the cotangent is masked) for each."""
         ends = zip(self._places, self.ends(), strict=True)
         return [(self.order[at], bar.node, self.flags[at] & _MASKED > 0) for at, bar in ends if bar is not None]
 
@@ -170,7 +170,7 @@ class Pull:
             self._go(at)
 
     def _go(self, at: int) -> None:
-        """Go through one node: by its hooks, then by the rule of its call, or of its operation."""
+        """Visit one node: run its hooks, then the rule of its call or of its operation."""
         node, bar, said = self.order[at], self.bars[at], self.flags[at]
         if self.slots and at in self.slots:  # a call with several outputs
             self._call(at, node, self.slots.pop(at))
@@ -185,7 +185,7 @@ class Pull:
         if said & _TARGET and not any(map(self._is_open, sources_at(self.wires, at, node))):
             return
         if node.slot is not None:
-            # An output that a rule read back stands there once more.
+            # A rule that reads an output back makes a second node for its slot: their cotangents are added.
             (call,) = inputs_at(self.wires, at)[:1]
             slots = self.slots.setdefault(call, {})
             self.flags[call] |= _CALL
@@ -194,7 +194,7 @@ class Pull:
         if node.call is not None:
             self._call(at, node, {0: bar})
             return
-        inputs = node.inputs  # before the question whether they are all there still: another thread may release them
+        inputs = node.inputs  # read before the check below: another thread may release them at any moment
         _refuse_released(node)
         COUNTS.rules += 1
         op, masked = node.kind.op, bool(said & _MASKED)
@@ -211,13 +211,13 @@ class Pull:
         self._give_all(at, node, [bar], found, is_kept or op.masks)
 
     def _by_rule(self, kind: Kind, masked: bool, given: Sequence[Node]) -> Sequence[Tensor | None]:
-        """`pulled_by_rule`, done with each of many cotangents."""
+        """`pulled_by_rule` for each of many cotangents."""
         assert self.many is not None
         bar, *beside = given
         return self.many.each(lambda bars: pulled_by_rule(kind, masked, (bars[0].node, *beside)), [handle(bar)])
 
     def _hooked(self, node: Node, bar: Node) -> Node:
-        """The cotangent of a node as its hooks leave it."""
+        """The cotangent of a node after its hooks."""
         assert node.hooks is not None
         with recording_rules(self.tracks):
             return left_by_hooks(node.hooks, noted(bar), self.many).node
@@ -268,7 +268,7 @@ class Pull:
     def _give_all(
         self, at: int, node: Node, bars: Sequence[Node], found: Sequence[Tensor | None], masked: bool
     ) -> None:
-        """Give cotangents to the inputs that a node's cotangent goes to."""
+        """Give the results of a node's rule to the inputs that gradients flow to.   masked: they are masked"""
         given = [None if g is None else g.node for g in found]
         if self.watch:
             there = zip(gradient_inputs(node), given, strict=True)
@@ -278,7 +278,7 @@ class Pull:
                 self._give(i, g, masked)
 
     def _give(self, at: int, new: Node, masked: bool) -> None:
-        """Add to the cotangent of a node, unless it is in no history, or leads to no target."""
+        """Add to the cotangent of a node, unless the node is outside the history or leads to no target."""
         out = self.order[at].kind.out if at >= 0 and self.flags[at] & _OPEN else None
         if out is None or not out.requires_grad:
             return
@@ -293,7 +293,7 @@ class Pull:
 
 
 def pulled_by_rule(kind: Kind, masked: bool, given: Sequence[Node]) -> Sequence[Tensor | None]:
-    """The cotangents of inputs, given the cotangent, the node and these.  Numbers of a rule are constants."""
+    """The cotangents of a node's inputs by its rule.  given: cotangent, node, inputs.  Numbers are constants."""
     bar, y, *xs = given
     if kind.op.pull is None and kind.op.discrete:
         return [None] * len(xs)
@@ -307,7 +307,7 @@ def pulled_by_rule(kind: Kind, masked: bool, given: Sequence[Node]) -> Sequence[
 
 
 def _refuse_released(node: Node) -> None:
-    """Raise GradientError for a node whose history was given up."""
+    """Raise GradientError for a node of a released history."""
     if node.kind.released:
         raise GradientError(
             "this part of the graph was released by an earlier backward\n"
@@ -322,7 +322,7 @@ def _added(old: Node, new: Node) -> Node:
 def begun(
     programs: RulePrograms | None, order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[Node, ...]
 ) -> list[Any]:
-    """The state of a pass, as `recording_rules.begun` makes it."""
+    """The state of a pass, in the layout of `recording_rules.begun`: wires, cotangents, flags, places of nodes."""
     if programs is not None:
         made: list[Any] = programs.native.begun(order, targets, asked)
         return made
@@ -341,7 +341,7 @@ def begun(
 
 
 def inputs_at(wires: bytes, at: int) -> Sequence[int]:
-    """The places of the inputs of a node at a place, from the wires of a pass; -1 for one that is not in the pass."""
+    """The places of the inputs of the node at a place, from the wires of a pass; -1 for an input outside the pass."""
     words = memoryview(wires).cast("i")
     return words[words[at] : words[at + 1]]
 

@@ -1,16 +1,16 @@
-"""The rules of this library's operations as programs: recorded once, put down again without the rule.
+"""The rules of the library's operations as programs: each is recorded once, and then replayed without calling the rule.
 
-A rule never looks at values: what it records is decided by the kind of the node, by the Outs of what it is given
-beside, and by a word: which sort of rule it is, whether what it records tracks, and
+A rule never looks at values.  Its recording is decided by the kind of the node, by the Outs of the further inputs, and
+by a word, which says the sort of the rule, whether its nodes track gradients, and
 
-    VJP rule        whether the cotangent is masked        given: the cotangent, the node, its inputs
-                    or many, and is done with each
-    JVP rule        which inputs have tangents             given: these (None: none), the node, its inputs
-    batching rule   which inputs differ between examples   given: these for all examples, the node, its inputs
+    VJP rule        whether the cotangent is masked, and   inputs: the cotangent, the node, the node's inputs
+                    whether it is many at once
+    JVP rule        which inputs have tangents             inputs: the tangents (None: zero), the node, its inputs
+    batching rule   which inputs differ between examples   inputs: those for all examples, the node, its inputs
 
-When such a rule is met for the second time, it runs on examples, and what it recorded is kept with the kind.  A rule of
-loops and branches, or in which methods of the user's were chosen, runs each time.  A rule that looks at how its
-cotangent was recorded is found by what it sees (`rules.again`).
+The second time such a rule is met, it runs on example tensors, and its recording is cached with the kind.  A rule of
+loops and branches, or one that chose a user's method, runs each time.  A rule that looks at how its cotangent was
+recorded is cached by a key of what it sees (`rules.again`).
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from ..tape.node import Kind, Node, Out, Primitive
 from ..tape.record import state
 from ..tensor import Tensor, handle
 
-#: A word: the sort of a rule, and bits.  Machine code has the same (`recording_rules`).
+#: The bits of a word: the sort of a rule, then flags.  Machine code has the same (`recording_rules`).
 _PULL, PUSH, BATCH = 0, 1, 2
 _TRACKS, MASKED, _MANY, _FIRST_INPUT = 1 << 2, 1 << 3, 1 << 4, 8
-#: The most inputs of which a word says whether they have tangents.
+#: The most inputs that a word has bits for.
 _MOST_INPUTS = 48
-#: The most rules of one kind that are known: a batching rule for each number of examples is another one.
+#: The most cached rules of one kind: a batching rule counts once for each number of examples.
 _MOST_RULES = 16
 _stamps = itertools.count(1)
 _new = object.__new__
 
 
 class RuleProgram:
-    """A rule, and what it recorded.
+    """A rule, and its recording as a program.
 
-    word, outs    what decides beside the kind what the rule records
-    template      what it recorded behind what is given, with the cotangent of each input, or the one result, as its
+    word, outs    together with the kind, they decide what the rule records
+    template      the recording on the rule's inputs, with the cotangent of each input, or the one result, as its
                   results; None: the rule runs
-    is_never      it runs each time
+    is_never      True if the rule runs each time
     """
 
     __slots__ = ("_native", "is_never", "outs", "template", "word")
@@ -62,7 +62,7 @@ class RuleProgram:
         self._native: Any = None
 
     def for_machine(self, native: Any, op: Primitive) -> Any:
-        """The program of an operation's rule as machine code knows it."""
+        """The program of an operation's rule in the form that machine code replays."""
         made = self.template
         if self._native is None and made is not None:
             has_zeros = None in made.results and not op.discrete
@@ -74,9 +74,9 @@ class RuleProgram:
 
 
 class RulePrograms:
-    """The programs of one pass, which has a number (`stamp`): those that machine code, `native`, has used.
+    """The rule programs of one pass, which has a number (`stamp`); `used`: those that machine code, `native`, used.
 
-    word      that of a VJP rule whose cotangent is not masked
+    word      the word of a VJP rule whose cotangent is not masked
     """
 
     __slots__ = ("native", "stamp", "used", "word")
@@ -88,13 +88,13 @@ class RulePrograms:
 
     @classmethod
     def now(cls, tracks: bool, is_many: bool = False) -> RulePrograms | None:
-        """None where each rule has to run: without machine code, and where what is recorded is looked at."""
+        """The programs of a new pass; None if each rule has to run: no machine code, or the recording is observed."""
         now, mode, native = state.now, MODE.get(), machine.asks
         if native is None or mode.eager or mode.anomalies or now.lines is not None or now.captures is not None:
             return None
         if is_watched():
             return None
-        made = _new(cls)  # without a frame of its own: each pass needs one
+        made = _new(cls)  # no call of __init__: every pass pays for this
         made.native, made.used, made.stamp = native, [], next(_stamps)
         made.word = (_TRACKS if tracks else 0) | (_MANY if is_many else 0)
         return made
@@ -103,12 +103,12 @@ class RulePrograms:
         self, kind: Kind, given: Sequence[Node | None], beside: int, word: int,
         rule: Callable[[Sequence[Any]], Sequence[Any]],
     ) -> Sequence[Any]:  # fmt: skip
-        """The results of the rule of a node of no call.
+        """The results of a node's rule, by its program if there is one.  The node is no custom call.
 
-        given     so many `beside` the node: the cotangent, or for each input its tangent, or it for all examples, if
-                  any; then the node and its inputs
-        word      bits that decide, beside those of the pass, and of which inputs have something beside
-        rule      from what is given to its results
+        given     first `beside` entries: the cotangent, or for each input its tangent or its value for all examples
+                  (None: it has none); then the node and its inputs
+        word      bits that decide the recording, beside those of the pass and those for inputs with an entry
+        rule      a function from `given` to the rule's results
         """
         if len(given) - beside - 1 > _MOST_INPUTS:
             return rule(given)
@@ -138,7 +138,7 @@ class RulePrograms:
         self, walk: Callable[..., int], order: Sequence[Node], made: list[Any], places: range, rules: tuple,
         visit: Callable[[int], Any],
     ) -> None:  # fmt: skip
-        """Have machine code, `walk`, go through all nodes, in the order of places, but those that need Python."""
+        """Have machine code, `walk`, visit the nodes in the order of `places`; `visit` those that need Python."""
         at = places.start
         try:
             while (at := walk(order, made, at, *rules)) in places:
@@ -150,24 +150,24 @@ class RulePrograms:
                     include(program.entry.choices)
 
     def put(self, template: Template, given: Sequence[Node | None]) -> list[Tensor | None]:
-        """Put down what a rule recorded: its results."""
-        include(template.choices)  # whoever observes choices relies on them
+        """Replay the recording of a rule, and return its results."""
+        include(template.choices)  # an observer of choices relies on those of the rule
         return [None if n is None else handle(n) for n in template.put(given)]
 
 
 def _tell_machine(kind: Kind) -> None:
-    """Have machine code know the rules of a kind."""
+    """Pass the programs of a kind's rules to machine code."""
     native = machine.asks
     if native is not None:
         programs = kind.rules.programs
-        # Of an operation with a kink Python looks at the tangents, too (`forward`).
+        # Python must also look at the tangents of an operation with a kink (see `forward`).
         has_kink = "cancels" in kind.op.traits
         known = [p for p in programs if p.template is not None and not (p.word & 3 == PUSH and has_kink)]
         kind.rules = native.rules(programs, [p.for_machine(native, kind.op) for p in known])
 
 
 def _forget(known: ref[Kind], program: RuleProgram) -> None:
-    """Have the rule run again: what it relied on has changed."""
+    """Drop the program of a rule, because a method that it relied on has changed: the rule runs again."""
     kind = known()
     if kind is not None and program in kind.rules.programs:
         kind.rules.programs.remove(program)
@@ -185,7 +185,7 @@ def missing_rule(node: Node) -> GradientError:
 
 
 def _learn(program: RuleProgram, given: Sequence[Node | None], rule: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
-    """Run a rule on examples, and keep what it records, if that can be put down again."""
+    """Run a rule on example tensors, and cache its recording if that can be replayed."""
     outs = [None if n is None else n.kind.out for n in given]
     with within(MODE.get(), literal=True):
         found, made = of_examples(lambda *xs: rule([None if x is None else x.node for x in xs]), outs)

@@ -1,9 +1,9 @@
-"""The values of a rule of the user's: what it reads of its call, and the gradients that it returns.
+"""The values that a user's rule reads from its call, and the gradients that it returns.
 
-The results of a backward method (`gradients_of`) are a dict by parameter name, a tuple or list with one entry per
-declared parameter, or, where exactly one argument is a tensor, that one gradient.  Each has the shape of its input; its
-float width is adapted; for a structured argument it may be dense, and is projected; `None` is zero, symbolically.
-All else is refused with the function, the argument, both avals and the user's line.  `push_rule` applies a `jvp`.
+A backward method (`gradients_of`) returns a dict by parameter name, a tuple or list with one entry per declared
+parameter, or, if exactly one argument is a tensor, its gradient.  Each gradient has the shape of its input.  Its float
+width is adapted; for a structured argument it may be dense, and is projected; `None` is symbolically zero.  Other
+results raise an error with the function, the argument, both avals and the user's line.  `push_rule` calls a `jvp`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def gradients_of(
     call: CustomCall, rule: Any, run: Callable, own: CustomCall, tensor_at: Callable[[int], Any], bars: dict[int, Any],
     zeros_at: Callable[[int], Any], flow: dict[int, Node], places: Collection[int], node: Node | None = None,
 ) -> dict[int, Tensor]:  # fmt: skip
-    """The gradients that a backward makes, by place among the boundary's inputs.
+    """The gradients that a backward returns, by place among the boundary's inputs.
 
-    run         the rule's function, which reads what `own` says of the call, and `tensor_at(place)` for a tensor
-    bars        cotangents of tracked outputs, by slot;  zeros_at: in the place of one that is none
-    flow        nodes of the inputs, or like them, by place;  places: those whose gradients are asked for
-    node        the boundary, where the rule runs on tensors
+    run         the rule's function, which reads the values of `own`, and for a tensor `tensor_at(place)`
+    bars        cotangents of tracked outputs, by slot;  zeros_at: makes the zeros for a place without a cotangent
+    flow        the input nodes, or nodes of their avals, by place;  places: those that need gradients
+    node        the boundary, if the rule runs on tensors
 
     The rule gets one cotangent per element of a tuple or list output, else one in the output's own container.
     """
@@ -62,7 +62,7 @@ def gradients_of(
 def _by_place(
     call: CustomCall, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], wanted: Collection[int], where: str
 ) -> dict[int, Tensor]:
-    """The gradients that a backward returned, by place among the boundary's inputs; others than those `wanted` drop."""
+    """The gradients that a backward returned, by place among the boundary's inputs; only those of `wanted` places."""
     bars: dict[int, Tensor] = {}
     for name, value in _by_name(call, returned, needs, nodes, where).items():
         packed = call.arguments[name]
@@ -76,7 +76,7 @@ def _by_place(
 def _by_name(
     call: CustomCall, returned: Any, needs: dict[str, bool], nodes: dict[int, Node], where: str
 ) -> dict[str, Any]:
-    """The results of backward, by parameter."""
+    """The gradients that a backward returned, by parameter name."""
     names = list(call.arguments)
     if returned is None:
         refuse_forgotten(call.rule(), where, "return the gradients; `return None` says that they are zero")
@@ -106,7 +106,7 @@ def _by_name(
 
 
 def _is_the_gradient(call: CustomCall, returned: dict) -> bool:
-    """True if a dict is the gradient of the one argument, itself a dict, rather than gradients by name."""
+    """True if a returned dict is the gradient of the only argument, a dict, rather than gradients by parameter name."""
     if len(call.arguments) != 1:
         return False
     ((name, packed),) = call.arguments.items()
@@ -114,7 +114,7 @@ def _is_the_gradient(call: CustomCall, returned: dict) -> bool:
 
 
 def _is_tensor_argument(packed: Packed, nodes: dict[int, Node]) -> bool:
-    """True if an argument holds a tensor (a number that a trace made an argument counts as a number)."""
+    """True if an argument holds a tensor.  A number that a trace turned into an argument counts as a number."""
     return any(p is not None and not nodes[p].kind.out.weak for p in packed.places)
 
 
@@ -135,7 +135,7 @@ def _checked_names(returned: dict, needs: dict[str, bool], where: str) -> dict[s
 
 
 def _projected(value: Any, packed: Packed, nodes: dict[int, Node]) -> Any:
-    """A dense gradient for a structured argument, in the argument's structure."""
+    """The gradient of a structured argument; a dense one is projected to the argument's structure."""
     cls = None if packed.structure is None else packed.structure.cls
     if cls is None or not issubclass(cls, AbstractTensor) or type(value) is cls:
         return value
@@ -147,7 +147,7 @@ def _projected(value: Any, packed: Packed, nodes: dict[int, Node]) -> Any:
 def _leaves(name: str, packed: Packed, value: Any, where: str) -> list[tuple[int, Any]]:
     """(place, gradient) for the tensors of one argument; None stands for a whole subtree.
 
-    An array in a container is a constant, as one that is an argument by itself: its gradient goes nowhere (place -1).
+    An array in a container is a constant, like an array argument: its gradient is dropped (place -1).
     """
     if value is None:
         return []
@@ -165,7 +165,7 @@ def _leaves(name: str, packed: Packed, value: Any, where: str) -> list[tuple[int
 
 
 def _parts(packed: Packed, value: Any, name: str, refusal: str) -> list[Any]:
-    """The leaves of what a rule returned for something packed; None for a subtree.  GradientError: see `refusal`."""
+    """The leaves of a rule's result in the nesting of `packed`; None for a subtree.  GradientError: see `refusal`."""
     if packed.structure is None:
         return [value]
     try:
@@ -175,9 +175,9 @@ def _parts(packed: Packed, value: Any, name: str, refusal: str) -> list[Any]:
 
 
 def _checked(g: Any, aval: Aval, what: str, like: str, where: str) -> Tensor:
-    """A gradient of an input, or a tangent of an output, which has this aval, as a tensor.
+    """The gradient of an input, or tangent of an output, as a tensor of the given aval.  Raises if it does not fit.
 
-    what    `gradient for 'x'`, `tangent of output 0`;  like: "input" or "output"
+    what    `gradient for 'x'`, `tangent of output 0`;  like: "input" or "output", the owner of the aval
     """
     name = what.partition(" ")[0]
     if not isinstance(g, (AbstractTensor, np.ndarray, np.generic, int, float, complex)) or isinstance(g, bool):
@@ -186,10 +186,10 @@ def _checked(g: Any, aval: Aval, what: str, like: str, where: str) -> Tensor:
             f"  return a tensor with the {like}'s shape, or None for zero"
         )
     kinds = "f" if aval.dtype.kind == "f" else "fc"
-    has_real_part = like == "input" and kinds == "f"  # of a complex gradient; a tangent of real numbers is real
+    has_real_part = like == "input" and kinds == "f"  # a complex gradient of a real input has one, a tangent has not
     got = "" if isinstance(g, (AbstractTensor, np.ndarray, np.generic)) else f"the number {g!r}"
     if got and not isinstance(g, complex):
-        g = np.asarray(0 if aval.shape else g, aval.dtype)  # a number for an array is refused, however large
+        g = np.asarray(0 if aval.shape else g, aval.dtype)  # for an array input the shape check below refuses a number
     g = as_tensor(g)
     if g.dtype.kind == "c" and has_real_part:
         g = g.real
@@ -210,13 +210,13 @@ def _checked(g: Any, aval: Aval, what: str, like: str, where: str) -> Tensor:
 
 
 def flow_of(node: Node) -> range:
-    """The places of a call's inputs among those of its boundary."""
+    """The places among a boundary's inputs that gradients flow to: the inputs of its call."""
     start, stop, _ = node.flow.indices(len(node.inputs))
     return range(start, stop)
 
 
 def _needs(call: CustomCall, is_wanted: Callable[[int], bool]) -> dict[str, bool]:
-    """For each parameter, whether a gradient of anything in it is asked for."""
+    """For each parameter, True if a gradient of any tensor in it is needed."""
     return {
         name: any([p is not None and is_wanted(p) for p in packed.places]) for name, packed in call.arguments.items()
     }
@@ -226,9 +226,9 @@ def _context(
     call: CustomCall, tensor_at: Callable[[int], Any], needs: dict[str, bool], is_wanted: Callable[[int], bool],
     node: Node | None,
 ) -> BackwardContext:  # fmt: skip
-    """The context of one run of a rule.   node: the boundary, where tensors are read with their histories
+    """The context of one run of a rule.   node: the boundary, if the rule reads tensors with their histories
 
-    Of a forward that asked for values, what it made and saved is historyless.
+    If the forward evaluated tensors, the values that it made and saved have no known history.
     """
     static = as_it_is if node is None else partial(_given_or_made, node)
     return BackwardContext(call, tensor_at, static, lambda: node is not None and node.kind.released, is_wanted, needs)
@@ -237,7 +237,7 @@ def _context(
 def _call_user(
     run: Callable, rule: Any, call: CustomCall, tensor_at: Callable[[int], Any], given: Sequence[Any], where: str
 ) -> Any:
-    """run(*given), a rule of the user's, which reads values of a trace where they are now."""
+    """Call a user's rule, run(*given); tensors of a trace that it closes over are replaced by their current values."""
     try:
         with standing(rule, call.reads, lambda place: as_tensor(tensor_at(place)).node):
             return run(*given)
@@ -251,14 +251,14 @@ def _call_user(
 def without_known_history(
     found: dict[int, Tensor], rule: Any, node: Node, sources: Sequence[Node], which: str
 ) -> dict[int, Tensor]:
-    """The results of a rule that asked for values, whose derivatives nobody knows.   which: what they are"""
+    """The results of a rule that evaluated tensors: their derivatives are unknown.   which: their name in messages"""
     call: CustomCall = node.call
     closed = tracked_by(rule, call.reads, lambda place: tensor_at(node, place).node)
     return {k: without_history(t, [*sources, *closed], which, call.line) for k, t in found.items()}
 
 
 def tensor_at(node: Node, place: int) -> Tensor:
-    """A tensor of a boundary, with its own history: an output behind it, an input, an intermediate."""
+    """A tensor of a boundary, with its own history: an output (place < 0), an input, or an intermediate value."""
     if place < 0:
         return output_of(node, -1 - place)
     source = node.inputs[place]
@@ -268,7 +268,7 @@ def tensor_at(node: Node, place: int) -> Tensor:
 
 
 def _given_or_made(node: Node, value: Any) -> Any:
-    """A number or array that an opaque forward saved depends on its inputs in an unknown way."""
+    """A value that a forward saved.  For a number or array that an opaque forward made, no derivative is known."""
     made = isinstance(value, (float, complex, np.floating, np.complexfloating, np.ndarray))
     if not node.call.opaque or not made or not MODE.get().tracks:
         return value
@@ -284,9 +284,9 @@ def _historyless(node: Node, t: Tensor) -> Tensor:
 
 
 def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, Tensor]:
-    """The tangents of a call's tracked outputs, by slot; one that is zero is left out.
+    """The tangents of a call's tracked outputs, by slot, by the user's jvp; zero tangents are left out.
 
-    The rule gets one tangent per parameter, in its container, None for zero, and returns those of the outputs so.
+    The rule gets one tangent per parameter, in its container (None: zero), and returns the outputs' in theirs.
     """
     call: CustomCall = node.call
     where = f"{call.function.__name__} (jvp at {rule.place}, called at {call.line})"
@@ -296,7 +296,7 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
 
     refuse_closed(call, "jvp", lambda place: tangent_at(place) is not None)
     given = [p.unpack(tangent_at, lambda _: None) for p in call.arguments.values()]
-    given = [None if all([x is None for x in tree.leaves(t)]) else t for t in given]  # zero as a whole
+    given = [None if all([x is None for x in tree.leaves(t)]) else t for t in given]  # None if the argument has none
     needs = _needs(call, lambda place: tangent_at(place) is not None)
     looked = state.now.looked - state.now.bounded
     own_at = partial(tensor_at, node)

@@ -1,11 +1,11 @@
-"""Applying the rule of a custom function: its backward, on tensors or, if it runs on the host, on arrays.
+"""Call the backward rule of a custom function: on tensors, or on arrays if the rule runs on the host.
 
-A plan that serves other numbers has the rules of its backward run under watch (`Watches.open`): they get watched
-numbers (`custom.watching`), of which those that they looked at count by value from then on (`Watches.keys`).
+To make a plan that serves other numbers too, rules run under watch (`Watches.open`): they get watched numbers
+(`custom.watching`).  A number that a rule looks at counts by value in the key from then on (`Watches.keys`).
 
-A user's rule may read anything: a key says what it reads (`Call.recorded_key`), as of the rule of |x| what it sees of
-its cotangent (`ops.cancelling.seen_by`).  Where there is a key, the rule runs twice, and then what it recorded is put
-down (`again`).  A rule that asks for a value, or reads what no key says, always runs.
+A user's rule may read anything: a key says what it reads (`Call.recorded_key`), as the key of the rule of |x| says what
+that rule sees of its cotangent (`ops.cancelling.seen_by`).  A rule with a key runs twice; after that, its recorded
+nodes are replayed (`again`).  A rule that evaluates a tensor, or reads what no key can say, always runs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..custom.call import CustomCall
     from ..custom.watching import Watching
     from . import rule_values
-else:  # of use to programs with rules of their own
+else:  # imported on first use: only programs with custom rules need them
     boundary = later("autodiff.custom.boundary")
     host = later("autodiff.custom.host")
     reads = later("autodiff.custom.reads")
@@ -52,12 +52,12 @@ else:  # of use to programs with rules of their own
     calls = later("autodiff.custom.call")
     watches = later("autodiff.custom.watching")
 
-#: Rules that were found to ask for values: they run each time, and each was reported once.
+#: Rules that evaluated a tensor: they run each time, and each was reported once.
 found_out: dict[ref[Any], str] = {}
 
 
 def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
-    """The cotangents of a call's inputs, in the order of the boundary's `flow`."""
+    """The cotangents of a call's inputs, in the order of the boundary's `flow`.   wanted: inputs that need one"""
     call: CustomCall = node.call
     flow = rule_values.flow_of(node)
     if call.transparent:
@@ -85,7 +85,7 @@ def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> l
 
 
 def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: frozenset[int]) -> dict[int, Tensor]:
-    """Run a rule: what it computes is recorded."""
+    """Run a rule on tensors: its computation is recorded."""
     call: CustomCall = node.call
     watching = watching_at(node)
     own, run = (call, rule.implementation) if watching is None else (watching.call, watching.rule)
@@ -111,10 +111,10 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
 
 
 class _HostRun:
-    """The work of a host backward when the graph runs: equal ones do the same, apart from the call they find.
+    """The work of a host backward when the graph runs.  Equal objects do equal work, up to the call of the token.
 
     slots    the outputs that have cotangents, in order
-    places   the inputs that want gradients;  flow: nodes like the inputs that cotangents go to, by place
+    places   the inputs that need gradients;  flow: by place, nodes with the avals of the inputs that gradients flow to
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class _HostRun:
         return hash(self.key)
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
-        """token (if any), cotangents, the boundary's inputs  ->  the gradients of `places`."""
+        """Token (if any), cotangents, the boundary's inputs  ->  the gradients of `places`."""
         call, rule = self.call, self.rule
         if call is None:
             call, arrays = boundary.call_of(int(arrays[0])), arrays[1:]
@@ -166,16 +166,16 @@ class _HostRun:
 
 
 def _on_arrays(node: Node, rule: Any, cotangents: dict[int, Tensor], places: frozenset[int]) -> dict[int, Tensor]:
-    """The gradients of a rule that runs in Python, on values, each time: one operation of the graph.
+    """The gradients of a rule that runs in Python on values, each time, as one operation of the graph.
 
-    It finds its call by a token among the boundary's inputs, so that graphs are equal; in a trace the call is part of
-    it.  A rule that was registered after the call runs at once.
+    The operation finds its call by a token among the boundary's inputs, so that graphs are equal; in a trace the call
+    is part of the graph.  A rule that was registered after the call runs at once.
     """
     call: CustomCall = node.call
     slots, wanted = tuple(sorted(cotangents)), tuple(sorted(places))
     flow = {p: node.inputs[p] for p in rule_values.flow_of(node)}
     by_token = rule.host and call.token is not None
-    alike = {p: data_node(i.kind, None) for p, i in flow.items()}  # keeps no graph alive
+    alike = {p: data_node(i.kind, None) for p, i in flow.items()}  # nodes without history: they keep no graph alive
     run = _HostRun(rule, call, by_token, slots, wanted, alike)
     bars = [cotangents[slot] for slot in slots]
     inputs = [*bars, *map(handle, node.inputs)]
@@ -189,11 +189,11 @@ def _on_arrays(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fro
     return rule_values.without_known_history(dict(zip(wanted, found, strict=True)), rule, node, sources, which)
 
 
-# ---------------------------------------------------------------- rules that ask
+# ---------------------------------------------------------------- rules that evaluate
 
 
 def _report(rule: Any) -> None:
-    """Say once that a rule asks for values."""
+    """Report, once for each rule, that it evaluates a tensor."""
     if _open.asking is not None and rule not in _open.asking:
         _open.asking.append(rule)
     if ref(rule) not in found_out:
@@ -201,15 +201,15 @@ def _report(rule: Any) -> None:
             f"the {rule.kind} of {rule.function.__name__} ({rule.place}) asks for values, or goes back itself: it runs"
             " each time; with host=True it gets arrays, written in ad.* operations it is compiled"
         )
-        if state.now.tracing:  # a backward that is recorded says it itself
+        if state.now.tracing:  # outside of a trace, the backward being recorded notes the reason
             explained("rule", found_out[ref(rule)])
-        import logging  # most rules do not
+        import logging  # only here: most programs have no such rule
 
         logging.getLogger("autodiff").info(found_out[ref(rule)])
 
 
 class _Open(threading.local):
-    """Of the innermost backward in this thread: watches by boundary, and the rules that asked for a value."""
+    """The innermost backward in this thread: its watches by boundary, and the rules that evaluated a tensor."""
 
     now: Mapping[Node, Watching] = {}
     asking: list[Any] | None = None
@@ -219,18 +219,18 @@ _open = _Open()
 
 
 def watching_at(node: Node) -> Watching | None:
-    """The watch on the rule of this boundary; None: it gets plain numbers."""
+    """The watch on the rule of this boundary; None: the rule gets plain numbers."""
     return _open.now.get(node)
 
 
-#: Stands for an input that is computed anew each time, so that a plan holds nobody's arrays.
+#: A placeholder for a plan input that formulas compute anew each time, so that the plan holds no user's arrays.
 _NOTHING = leaf(np.zeros(0)).node
 
 
 class Watches:
-    """The watches of all calls in a history, `by_node`, and the rules that asked for a value.
+    """The watches of all calls in a history, `by_node`, and in `asking` the rules that evaluated a tensor.
 
-    calls      those that read numbers: the structure of each, and its numbers, as they were before its rule ran
+    calls      for each call that reads numbers: its structure, and the numbers as they were before its rule ran
     """
 
     def __init__(self, past: Sequence[Node]) -> None:
@@ -242,7 +242,7 @@ class Watches:
 
     @contextmanager
     def open(self, is_watched: bool = True) -> Iterator[None]:
-        """Give watched numbers to rules inside, and note in `asking` those that ask for a value."""
+        """Give watched numbers to rules inside, and collect in `asking` the rules that evaluate a tensor."""
         before = _open.now, _open.asking
         _open.now, _open.asking = self.by_node if is_watched else {}, self.asking
         try:
@@ -253,7 +253,7 @@ class Watches:
                 w.watch.is_open = False
 
     def see_returned(self, gradients: Sequence[Any]) -> None:
-        """A gradient that is nothing but what a rule read is no result of the graph: it counts by value."""
+        """Mark a number as looked at if a gradient is that number itself: it then counts by value in the key."""
         nodes = [source(g.node) for g in gradients if g is not None] if self.by_node else ()
         for w in self.by_node.values():
             for node in nodes:
@@ -261,13 +261,13 @@ class Watches:
                     w.watch.see(w.watch.leaves[node][0])
 
     def see_all(self) -> None:
-        """Every number counts by value, and none is watched from now on."""
+        """Count every number by value, and watch none from now on."""
         for w in self.by_node.values():
             w.watch.is_open = False
             w.watch.looked.update(range(len(w.watch.numbers)))
 
     def keys(self) -> dict[Node, Any]:
-        """The keys of the calls, now that it is known what their rules look at: that counts by value from now on."""
+        """The keys of the calls, in which the numbers that rules looked at count by value, now and later."""
         keys = {}
         for node, (structure, numbers) in self.calls.items():
             watching, known = self.by_node.get(node), calls.LOOKS.get(structure, ())
@@ -283,27 +283,27 @@ class Watches:
         return any(type(w.watch.numbers[i]) is np.ndarray for w in self.by_node.values() for i in w.watch.looked)
 
     def let_go(self, gathered: Sequence[Any]) -> tuple:
-        """A plan's inputs without what the rules read: formulas put the present values in their places."""
+        """A plan's inputs without the values that rules read: formulas put the current values in their places."""
         mine = {x for w in self.by_node.values() for x in w.watch.leaves}
         return tuple([_NOTHING if isinstance(x, Node) and x in mine else x for x in gathered])
 
     def formulas(self, gathered: Sequence[Any], number: dict[Node, int]) -> Formulas | None:
-        """Formulas of the inputs of a plan for other numbers; None when they do not depend on any."""
+        """Formulas for the inputs of a plan from other numbers; None if no input depends on a number."""
         if not self.by_node:
             return None
         return Formulas(gathered, {number[n]: w.watch for n, w in self.by_node.items()}) or None
 
 
-#: Programs by key: that of a rule that ran once, or runs each time, has no template.
+#: Rule programs by key.  A program without a template: its rule has run once so far, or runs each time.
 _rules = namespace("rule")
 
 
 def again(
     programs: RulePrograms | None, key: Any, given: Sequence[Node], run: Callable[[], Sequence[Tensor | None]]
 ) -> Sequence[Tensor | None]:
-    """run(), or what it recorded the last time behind such nodes as the rule is given.
+    """The results of run(): by calling it, or by replaying the nodes that it recorded last time, on the nodes `given`.
 
-    key      all that decides what it records, beside the given nodes and grad mode; None: no key says it
+    key      all that decides what run() records, beside the given nodes and the mode; None: no key can say it
     """
     now = state.now
     if programs is None or key is None:

@@ -1,8 +1,8 @@
 """Whole matrices of derivatives, and products with them: jacobian, hessian, hvp.
 
-A Jacobian is made of rows by reverse mode, or of columns by forward mode, whichever are fewer.  The function is
-recorded once, and so is a pass; many passes are done at once, as `vmap` does it, or one after the other where a few are
-too large together, and where a rule needs values or is not known for many examples.
+A Jacobian is computed by rows in reverse mode, or by columns in forward mode, whichever are fewer.  The function is
+recorded once, and so is a pass.  Many passes run at once, as under `vmap`; they run in blocks, or one by one, if their
+values together are too large, and one by one if a rule needs values or has no batching rule.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from .forward import moving, paired, pushed, pushed_to
 from .functional import gradients_with_history
 from .reverse import LooksAtCotangents, Many
 
-#: Fewer passes are done one after the other where memory does not suffice for all at once.
+#: If memory suffices for fewer passes than this at once, they run one by one.
 FEWEST = 8
 
-#: At most this many elements of one intermediate result, of all passes that are done at once: 32 MB of float64.
+#: The most elements of one intermediate result, in all passes that run at once: 32 MB of float64.
 LIMIT = 1 << 22
 
-#: From unit tensors along axis 0, and what is done with each (None: from one), to the results of passes.
+#: A function from unit tensors along axis 0, and how many they are (None: one, without that axis), to passes' results.
 _Run = Callable[[Tensor, Many | None], Sequence[Any]]
 
 
@@ -58,8 +58,8 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
 
     f: ... -> s...  by  x: a...   →   s...a...     result axes first; nested results hold nested arguments
 
-    mode   "reverse" (one pass per result entry), "forward" (one per argument entry), or "auto": the fewer.  Many passes
-           are done at once, as `vmap` does it
+    mode   "reverse" (one pass per result entry), "forward" (one per argument entry), or "auto": whichever needs fewer.
+           Many passes run at once, as under `vmap`
 
     Raises GradientError for another mode, or a result that is complex or no array; DTypeError for an argument
     that is not float.
@@ -109,7 +109,7 @@ def _matrices(found: Sequence[Any], a: Arguments, mode: str, name: str) -> list[
 
 
 def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) -> list[Any]:
-    """Passes back from one result, or forward from one argument, for each unit tensor of its aval, along axis 0."""
+    """The passes back from one result, or forward from one argument, one for each of its unit tensors, along axis 0."""
     past = history([t.node] if by_row else [r.node for r in results])
     across, aval = a.leaves if by_row else results, t.node.kind.out.aval
     if not past or not aval.size:
@@ -121,14 +121,14 @@ def _passes(t: Tensor, results: Sequence[Tensor], a: Arguments, by_row: bool) ->
         try:
             return _in_turn(run, aval, count, across, a.plain)
         except (ConcretizationError, GradientError, NoBatchRule):
-            pass  # one by one each of them finds its values, or says what is wrong
+            pass  # one by one, each pass can evaluate tensors, or raises the error that names the fault
     if by_row and a.plain:
         evaluate([r.node for r in results])
     return _in_turn(run, aval, 0, across, a.plain)
 
 
 def _in_turn(run: _Run, aval: Aval, count: int, across: Sequence[Tensor], is_plain: bool) -> list[Any]:
-    """The results of a pass for each unit tensor of an aval, so many at once (0: one by one)."""
+    """The results of a pass for each unit tensor of an aval, in blocks of `count` passes at once (0: one by one)."""
     blocks: list[list[Any]] = []
     for start in range(0, aval.size, count or 1):
         units = _units(aval, start, min(start + (count or 1), aval.size))
@@ -143,7 +143,7 @@ def _in_turn(run: _Run, aval: Aval, count: int, across: Sequence[Tensor], is_pla
 
 
 def _joined(parts: Sequence[Any], like: Tensor, count: int, is_plain: bool) -> Any:
-    """The results of passes along axis 0; None where none of them reached anything."""
+    """The results of passes, joined along axis 0; None if no pass reached anything."""
     if all([x is None for x in parts]):
         return None
     if count == 0:
@@ -153,21 +153,21 @@ def _joined(parts: Sequence[Any], like: Tensor, count: int, is_plain: bool) -> A
 
 
 def _units(aval: Aval, start: int, stop: int) -> np.ndarray:
-    """Unit tensors from `start` to `stop`, in C order, along axis 0."""
+    """The unit tensors number `start` to `stop`, in C order, along axis 0."""
     units = np.zeros((stop - start) * aval.size, aval.dtype)
-    units[start :: aval.size + 1] = 1  # in the next one the 1 stands one place further
+    units[start :: aval.size + 1] = 1  # each 1 stands one place further than in the unit before it
     return units.reshape(stop - start, *aval.shape)
 
 
 def many(size: int) -> Many:
-    """Cotangents or tangents, `size` of them at once."""
+    """The description of `size` cotangents or tangents at once."""
     return Many(size, lambda f, given: each(f, given, [True] * len(given), size))
 
 
 def _back(
     r: Tensor, past: list[Node], a: Arguments, tracks: bool, units: Tensor, many: Many | None
 ) -> Sequence[Tensor | None]:
-    """Passes back from one result.   tracks: their results are tape"""
+    """The passes back from one result.   tracks: their results are recorded with a history"""
     groups = [group_of(x.node) for x in a.leaves]
     try:
         return emit(past, [(r.node, units.node)], groups, tracks=tracks, many=many)
@@ -179,7 +179,7 @@ def _back(
 def _push(
     x: Tensor, past: list[Node], results: Sequence[Tensor], tracks: bool, units: Tensor, many: Many | None
 ) -> Sequence[Tensor | None]:
-    """Passes forward from one argument.   tracks: their results are tape"""
+    """The passes forward from one argument.   tracks: their results are recorded with a history"""
 
     def push(given: list[Tensor]) -> list[Tensor | None]:
         dots = pushed(past, {x.node: given[0]}, [r.node for r in results], tracks).results
@@ -189,7 +189,7 @@ def _push(
 
 
 def _block(passes: Any, result: Tensor, x: Tensor, axis: int, is_plain: bool) -> Any:
-    """Rows (axis 0), or columns (axis -1), as one array of the result's and then the argument's axes."""
+    """Rows (axis 0), or columns (axis -1), as one array whose axes are the result's, then the argument's."""
     shape = result.shape + x.shape
     if not prod(shape) or passes is None:
         zeros = np.zeros(shape, np.promote_types(result.dtype, x.dtype))
@@ -232,8 +232,8 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
 def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     """The product of the Hessian of f with a direction, without the Hessian: forward mode over reverse.
 
-    primals, tangents   one argument of f and its direction by themselves; or equally long tuples or lists of them,
-                        of equal nestings, shapes and dtypes
+    primals, tangents   one argument of f and its direction alone; or equally long tuples or lists of arguments and
+                        directions, with equal nestings, shapes and dtypes
 
     Returns H·v: for one primal in its nesting, for several a tuple.
     Raises GradientError when f returns no scalar, ShapeError or DTypeError for a direction that does not fit.

@@ -1,6 +1,6 @@
-"""In-place updates: `t += x`, `t[key] = v`, `t.add_(x)`.  A handle gets another node; what it was stays as it was.
+"""In-place updates: `t += x`, `t[key] = v`, `t.add_(x)`.  The handle gets another node; the old node does not change.
 
-Attached to `Tensor` here, as `handles` does with what can be asked.
+The functions are attached to `Tensor` here, as `handles` attaches those that read values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..tensor import Tensor
 
 
 def as_leaf(node: Node, identity: Leaf) -> Node:
-    """A node of the same value that gradients of `identity` accumulate at; pending if the value is."""
+    """A node with the same value, at which gradients of `identity` accumulate; pending if the value is pending."""
     if node.value is not None:
         return leaf_node(value_of(node), True, identity)
     made = identity_of(node, leaf=identity)
@@ -36,10 +36,10 @@ def as_leaf(node: Node, identity: Leaf) -> Node:
 
 
 def rebind(t: Tensor, new: Tensor) -> Tensor:
-    """An in-place update: this handle names another value from now on; the old value stays as it was.
+    """An in-place update: give this handle another value; the old value stays as it was.
 
     The new value is cast (`same_kind`) and broadcast.  Under no_grad a leaf that requires grad stays the same leaf;
-    elsewhere it is refused, as is a handle from outside of a function that is traced, or that is differentiated.
+    otherwise the update is refused, as is that of a handle from outside a traced or differentiated function.
     """
     node, now = t.node, state.now
     if now.unseen and node.number < now.unseen:
@@ -50,7 +50,7 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
             "return the new value instead, or change a copy: `t = t.copy()`",
         ))
     if now.tracing and new.node.number < now.inside:
-        new = record(SAME, (new,))  # a captured value under a node of the trace, so that it may be updated again
+        new = record(SAME, (new,))  # a node of the trace for a captured value, so that the handle may be updated again
     if node.number < now.since and new.node.kind.out.requires_grad:
         _check_captured(node, new.node, now.differentiated)
     have, made = node.kind.out.aval, new.node.kind.out.aval
@@ -61,11 +61,11 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
             raise ShapeError(located(f"an in-place update of {t.aval} cannot take {new.aval}"))
         new = spread_to(new, t.shape)
     if now.body and not new.masked:
-        t.masked = False  # what a forward closes over is in it now
+        t.masked = False  # the handle now has a value that the forward closes over
     if node.leaf is None:
         t.node = new.node
         if new.node.value is None and new.node.kind.out.small:
-            now.note_small(t)  # the handle that the operation noted is about to go
+            now.note_small(t)  # the handle that the operation noted is about to be freed
         return t
     if MODE.get().tracks:
         raise GradientError(located(
@@ -79,7 +79,7 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
 
 
 def _check_captured(node: Node, new: Node, differentiated: Sequence[Node]) -> None:
-    """Raise GradientError where a handle that is older than an argument would keep the history of that argument."""
+    """Raise GradientError if a handle older than an argument would keep the history of that argument."""
     if not set(history([new])).isdisjoint([n for n in differentiated if n.number > node.number]):
         raise GradientError(located(
             "an in-place change of a captured tensor inside a function that is differentiated",
@@ -95,7 +95,7 @@ def _same_kind(t: Tensor, new: Tensor) -> Tensor:
 
 
 def _in_place(word: str, example: str = "") -> Callable[[Tensor, Any], Any]:
-    """`t += x` and its kin, by the name of the operator: the handle gets the result of `t + x`."""
+    """The method for `t += x` and the like, from the name of the operator: the handle gets the result of `t + x`."""
     compute = getattr(operator, f"__{word}__")
 
     def update(t: Tensor, x: Any) -> Any:
@@ -103,7 +103,7 @@ def _in_place(word: str, example: str = "") -> Callable[[Tensor, Any], Any]:
 
     made: Any = update
     made.__doc__ = f"This handle gets the result of `operator.{word}(t, x)`, in its own dtype and shape.{example}"
-    made.rebound = _rebound  # for who has the result already
+    made.rebound = _rebound  # for callers that have the result already
     return made
 
 
@@ -125,7 +125,7 @@ def copy_(t: Tensor, value: Any) -> Tensor:
 def set_item(t: Tensor, key: Any, value: Any) -> None:
     """t[key] = value: this handle gets the value with that part replaced.
 
-    Under no_grad gradients flow through the elements that stay; what is assigned is a constant.
+    Under no_grad gradients flow through the elements that are not replaced; the new elements are constants.
     """
     if not _keeps_history(t):
         rebind(t, index_update(t, key, value))
@@ -137,13 +137,13 @@ def set_item(t: Tensor, key: Any, value: Any) -> None:
 
 
 def _keeps_history(t: Tensor) -> bool:
-    """True where an update of a part must keep the derivative of the rest: under no_grad, of a result that tracks."""
+    """True if an update of a part must keep the derivative of the rest: under no_grad, for a result that tracks."""
     node = t.node
     return node.kind.out.requires_grad and node.leaf is None and not MODE.get().tracks
 
 
 def _numpy_add_at(t: Any, key: Any, value: Any) -> None:
-    """np.add.at(t, key, value): this handle gets the value with that added.  An array takes no tensor's gradient."""
+    """np.add.at(t, key, value): this handle gets the sum.  An array t refuses a `value` that requires grad."""
     if isinstance(t, Tensor) and _keeps_history(t):
         there, new = index_update(zeros_like(t, dtype=bool), key, True), add_at(t, key, value)
         with enable_grad():

@@ -1,4 +1,4 @@
-"""The values of handles: as arrays, numbers, truths, text.  Without one the error says what to write instead."""
+"""The values of tensors: as arrays, numbers, truths, text.  In a trace, the error says what to write instead."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..tracebacks import border, shorten
 def _refuse_losing_gradient(t: Tensor, what: str) -> None:
     if t.node.kind.out.requires_grad and not t.masked and MODE.get().tracks:
         if t.node.value is None and not is_tracing() and is_traced(t.node):
-            return  # it has left its trace and never has a value: who asks for it is told so
+            return  # it left its trace and never gets a value: the code that evaluates it raises a better error
         if is_shown():
             return
         raise GradientError(located(
@@ -32,7 +32,7 @@ def _refuse_losing_gradient(t: Tensor, what: str) -> None:
         ))
 
 
-#: Advice for code that asks for a value where there is none.
+#: Advice for code in a trace that needs a value.
 _AS_AN_ARRAY = """use functions of ad instead of NumPy's: ad.stack([a, b]) is np.array([a, b]) of tensors;
   NumPy's array a is read at a traced place by ad.asarray(a)[i]"""
 _AS_AN_INDEX = "use ad.fori_loop or ad.scan instead of range(); an array, or a list, a is read by ad.asarray(a)[i]"
@@ -42,7 +42,7 @@ _AS_A_TRUTH = """use ad.where, ad.cond or ad.while_loop instead of `if` and `whi
 
 
 def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
-    """The value.  Raises ConcretizationError where a trace has none, with what to write instead."""
+    """The value.  Raises ConcretizationError in a trace, with advice what to write instead."""
     try:
         return value_of(t.node)
     except ConcretizationError:
@@ -52,7 +52,7 @@ def _asked(t: Tensor, what: str, instead: str) -> np.ndarray:
 
 
 def number(t: Tensor, what: str, instead: str = _AS_A_NUMBER) -> Any:
-    """The value of a one-element tensor as a Python number, for the user to compute with: it has no history."""
+    """The value of a one-element tensor as a Python number, for the user: no gradient flows through the number."""
     if t.size != 1:
         raise ShapeError(located(f"{what}() takes one element, not {t.aval}", "t.tolist() gives all, t[i] one of them"))
     value = _asked(t, "the number", instead).item()
@@ -61,9 +61,9 @@ def number(t: Tensor, what: str, instead: str = _AS_A_NUMBER) -> Any:
 
 
 def _warn_of_lost_gradient(t: Tensor, made: str) -> None:
-    """Warn, once per line, that a value left the function being differentiated.
+    """Warn, once per line, that a value left the function that is being differentiated.
 
-    Not in the forward and the backward of a custom function: there a derivative through such a value is an error.
+    No warning in the forward and the backward of a custom function: there a derivative through the value is an error.
     """
     now = state.now
     is_rule = now.body or not (now.start or now.tracing)
@@ -77,7 +77,7 @@ def _warn_of_lost_gradient(t: Tensor, made: str) -> None:
 
 @border
 def numpy(t: Tensor) -> np.ndarray:
-    """The value as a read-only array: computed now if it is pending.  `np.array(t)` copies.
+    """The value as a read-only array; a pending value is computed now.  `np.array(t)` copies.
 
     Raises GradientError for a tensor that requires grad (outside of no_grad): use t.detach().numpy().
 
@@ -109,7 +109,7 @@ def array(t: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
 
 @border
 def item(t: Tensor) -> Any:
-    """The value of a one-element tensor as a Python number: computed now if it is pending.
+    """The value of a one-element tensor as a Python number; a pending value is computed now.
 
     >>> import autodiff as ad
     >>> ad.tensor([[2]]).item()
@@ -132,8 +132,8 @@ def tolist(t: Tensor) -> Any:
 
 
 def truth(t: Tensor) -> bool:
-    """True if a one-element tensor is not zero: `if t > 0` evaluates it."""
-    try:  # not by `border`, which is a call more: loops ask for it at each step
+    """True if a one-element tensor is not zero; `if t > 0` evaluates the tensor."""
+    try:  # without `border`, which costs one more call: loops evaluate a condition at each step
         if t.size != 1:
             raise ShapeError(located(f"the truth of a {t.aval} is ambiguous", "use .any() or .all(), or ad.where"))
         return bool(_asked(t, "the truth", _AS_A_TRUTH).item())
@@ -152,22 +152,22 @@ def index(t: Tensor) -> int:
 
 @border
 def show(t: Tensor) -> str:
-    """`f64[3] [1. 2. 3.]`, with "requires grad" behind it where that is so.  Computes a pending value."""
+    """`f64[3] [1. 2. 3.]`, or `f64[3], requires grad [1. 2. 3.]`.  A pending value is computed."""
     flag = ", requires grad" if t.requires_grad else ""
     if is_traced(t.node):
         return f"{t.aval} traced{flag}"
     seen = state.now.seen
     before = len(seen)
     value = value_of(t.node)
-    del seen[before:]  # a forward that shows a value does not compute with it
+    del seen[before:]  # not counted as seen: a forward that shows a value does not compute with it
     text = np.array2string(value, separator=" ", threshold=1000) if value.shape else repr(value.item())
     joint = "\n" if "\n" in text else " "
     return f"{t.aval}{flag}{joint}{text}"
 
 
 def page(t: Tensor) -> str:
-    """The page for a notebook: shape and dtype in a line of their own, the elements below."""
-    from html import escape  # for notebooks only
+    """The HTML for a notebook: shape and dtype on the first line, the elements below."""
+    from html import escape  # only notebooks need it
 
     text = show(t)
     at = text.find("[", text.find("]")) if t.shape else -1  # where the elements begin
@@ -177,12 +177,12 @@ def page(t: Tensor) -> str:
 
 @border
 def text(t: Tensor, spec: str) -> str:
-    """format(t, ".3f") formats the number of a one-element tensor."""
+    """The text of format(t, spec): ".3f" formats the number of a one-element tensor, "" shows the tensor."""
     return format(number(detach(t), "format"), spec) if spec else show(t)
 
 
 def detach(t: Tensor) -> Tensor:
-    """A tensor of this value without history: no gradient flows through it.
+    """A tensor of the same value without history: no gradient flows through it.
 
     >>> import autodiff as ad
     >>> w = ad.tensor(3.0, requires_grad=True)
@@ -193,10 +193,10 @@ def detach(t: Tensor) -> Tensor:
         return another(t)
     value = t.node.value
     if value is None:
-        return stop_gradient(t)  # machine code records it
+        return stop_gradient(t)  # an operation: machine code can record it
     y = record(DETACH, (t,))
     node = y.node
-    # Of what is computed nothing is left to be computed.  A trace must see where a value comes from.
+    # A computed value needs no inputs any more.  In a trace the inputs stay: they show where the value comes from.
     if type(value) is np.ndarray and type(node) is Node and not MODE.get().careful:
         node.value, node.inputs = value, ()
     return y

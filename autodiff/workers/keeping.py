@@ -1,10 +1,10 @@
-"""Shards of data, and the executor that they lie with.
+"""Shards of data, and the executor whose workers load and keep them.
 
 Kinds of `on`:
-    None                   tasks run here, in turn
-    ThreadPoolExecutor     tasks share this process's shards; nothing is pickled
-    a Dask client          a future of the cluster's holds each shard; Dask sends tasks to it, and makes it again
-    any other executor     each process keeps what it has loaded; a task that comes to another process loads there
+    None                   tasks run in this thread, one after the other
+    ThreadPoolExecutor     tasks share the shards of this process; nothing is pickled
+    a Dask client          a future of the cluster holds each shard; Dask sends tasks to it, and reloads lost shards
+    any other executor     each process keeps the shards that it has loaded; a task in another process loads again
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Here:
 
 
 class Shards:
-    """Shards of data that lie with workers: made by `ad.shards`.
+    """Shards of data that workers keep, made by `ad.shards`.
 
     >>> import autodiff as ad
     >>> ad.shards(lambda key: (key,), [1.0, 2.0])
@@ -45,9 +45,9 @@ class Shards:
         self._make = on if on is not None and (isinstance(on, type) or not hasattr(on, "submit")) else None
         self._executor: Any = _Here() if on is None else None if self._make else on
         self._held: dict[int, Any] = {}
-        self.programs = LRU(64)  # by f: a sum that is made again in a loop, or while tracing, is the known one
+        self.programs = LRU(64)  # by id of f: a sum of f that is made again, in a loop or while tracing, is reused
         self._sent = Sent(load, "load"), [Sent(key, f"the key {key!r:.60}") for key in keys]
-        self.kept = room_for_shards()  # those that are loaded in this process
+        self.kept = room_for_shards()  # the shards loaded in this process
 
     def __repr__(self) -> str:
         where = "here" if isinstance(self._executor, _Here) else f"on {type(self._executor or self._make).__name__}"
@@ -63,7 +63,7 @@ class Shards:
         self.close()
 
     def close(self) -> None:
-        """Let the shards go, and shut down the executor if `on` was a function that made it."""
+        """Free the shards, and shut down the executor if `on` was a function that made it."""
         self.kept.clear()
         self._held.clear()
         if self._make:
@@ -95,17 +95,17 @@ class Shards:
         return type(self.executor).__module__.partition(".")[0] == "distributed"
 
     def can_renew(self) -> bool:
-        """True if lost tasks can be given out again: the executor can be made anew, or mends itself."""
+        """True if lost tasks can be repeated: the executor can be made anew, or replaces lost workers."""
         return self._make is not None or self._is_dask or isinstance(self._executor, _Here)
 
     def renew(self, deserted: bool = False) -> bool:
-        """Make a broken executor again, or one that is `deserted` by its workers.  False: it cannot be made."""
+        """Prepare to repeat lost tasks.  False if that is impossible, as on a cluster `deserted` by its workers."""
         if self._make:
             self._shut(wait=False)
         return self._make is not None or (self.can_renew() and not deserted)
 
     def _shut(self, wait: bool) -> None:
-        """Let go of an executor that was made here, and of what it holds."""
+        """Shut down an executor that was made here, and drop its shards."""
         self._held.clear()
         old, self._executor = self._executor, None
         if hasattr(old, "shutdown"):
@@ -118,7 +118,7 @@ class Shards:
     # ------------------------------------------------------------ tasks
 
     def drop(self, place: int) -> None:
-        """Load this shard again for its next task."""
+        """Drop a shard that the cluster holds, so that its next task loads it again."""
         self._held.pop(place, None)
 
     def started(self, f: Sent, function: str, chain: Chain, parameters: tuple, cotangents: list) -> Callable:
@@ -154,17 +154,17 @@ def shards(
     load      a function of a key that returns a tuple of arrays; it runs in the worker.  What it returns becomes
               read-only
     keys      any values that differ: file names, ranges, numbers.  Sums are added in their order
-    on        the workers: None (this thread), whatever has `submit` (an executor of concurrent.futures, loky or
+    on        the workers: None (this thread), an object with `submit` (an executor of concurrent.futures, loky or
               mpi4py, a Dask client), or a function without arguments that makes one, so that a pool whose process was
               killed can be made again
-    retries   how often the tasks of lost workers are given out again before a step fails with WorkerError
+    retries   how often the tasks of lost workers are repeated before a step fails with WorkerError
     progress  a function of (shards done, shards); True or False: a line on stderr or none; None: a line if stderr is
               a terminal and a step takes more than two seconds
-    memory    bytes of shards that a process keeps, by default half of the machine's memory: then the shard that was
-              not used for longest is dropped, and loaded again when it is wanted.  In this process all are kept
+    memory    the most bytes of shards that a process keeps, by default half of the machine's memory, and for tasks in
+              this process no limit.  The least recently used shards are dropped, and loaded again when needed
 
-    Use it as a context manager, or call `close`, to let the shards go.  Raises DispatchError for two equal keys, none
-    at all, and anything else that is not as above.
+    Use the shards as a context manager, or call `close`, to free them.  Raises DispatchError for two equal keys, for no
+    keys, and for an argument of any other kind than above.
 
     >>> import autodiff as ad
     >>> data = {"a": ([1.0, 2.0],), "b": ([3.0],)}

@@ -1,7 +1,7 @@
-"""The differentiable sum: a function that is computed elsewhere (see `interop.foreign`), by one round trip.
+"""The differentiable sum: a custom function that workers compute, in one round trip (see `interop.foreign`).
 
-A round trip is a task for each shard, lost tasks repeated, results added in the order of the keys.  The sum's rule is
-another sum over the same shards, so it has derivatives of any order.
+A round trip runs a task for each shard, repeats lost tasks, and adds the results in the order of the keys.  The rule of
+the sum is another sum over the same shards, so it has derivatives of any order.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from ..tracebacks import border
 from .keeping import Shards
 from .task import Done, Sent
 
-#: Seconds after which a step is slow enough for a line on a terminal, and between two looks at the workers.
+#: Seconds after which a step shows its progress on a terminal, and between two checks of the workers.
 _SLOW_S, _LOOK_S = 2.0, 1.0
 
-#: Seconds without any worker before a step is given up: a cluster starts them again in less.
+#: Seconds without any worker after which a step fails: a cluster restarts workers in less time.
 _PATIENCE_S = 30.0
 
 
 class Sum:
-    """Results that are added in a binary tree over the keys, as they arrive: the order of arrival changes no bit.
+    """The sum of results, added in a binary tree over the keys as they arrive: the order of arrival changes no bit.
 
-    A result waits for its neighbour only, so a result for each level of the tree is kept where they arrive in order.
+    A result waits for its neighbour only: if results arrive in order, at most one for each level of the tree is kept.
 
     >>> total = Sum(["a", "b", "c"])
     >>> for place, x in ((2, 30.0), (0, 1.0), (1, 2.0)):
@@ -51,7 +51,7 @@ class Sum:
         self.missing = set(range(len(keys)))
 
     def add(self, place: int, done: Done) -> None:
-        """Add the results for one key.  Raises ShapeError or DTypeError where they differ from those before."""
+        """Add the results for one key.  Raises ShapeError or DTypeError if structure, shapes or dtypes differ."""
         leaves, structure = tree.flatten(done.result) if done.result is not None else ([], None)
         values = [np.asarray(x) for x in (*leaves, *done.rest)]
         self._check(place, structure, values)
@@ -70,7 +70,7 @@ class Sum:
         self.waiting[level, 0] = values
 
     def result(self) -> tuple[list[np.ndarray], Any, int]:
-        """The sums, the structure of what f returned, and the number of its leaves."""
+        """The sums, the structure of the result of f, and the number of leaves in that."""
         (values,) = self.waiting.values()
         structure = self.known[1] if self.known else None
         return values, structure, structure.size if structure is not None else 0
@@ -105,7 +105,7 @@ def _plus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def go_round(shards: Shards, submit: Callable[[int], Any]) -> Sum:
-    """Results of all shards.
+    """Run a task for each shard, repeat those that are lost, and return the sum of the results.
 
     submit   a function of a shard's number that starts its task and returns the future
     """
@@ -118,7 +118,7 @@ def go_round(shards: Shards, submit: Callable[[int], Any]) -> Sum:
         try:
             reason = _collect(shards, missing, submit, futures, total, tell)
         finally:
-            for future in futures.values():  # whatever is left: a key failed, or the user interrupts
+            for future in futures.values():  # some are left if a key failed, or the user interrupts
                 future.cancel()
             tell.clear()
         if not total.missing:
@@ -133,9 +133,9 @@ def go_round(shards: Shards, submit: Callable[[int], Any]) -> Sum:
 def _collect(
     shards: Shards, places: list[int], submit: Callable, futures: dict[int, Any], total: Sum, tell: _Progress
 ) -> BaseException | None:
-    """Add what arrives until nothing is on its way.
+    """Start the tasks for these shards, and add their results until no task is left.
 
-    Returns the reason why something is missing: a WorkerError if the cluster has had no worker for half a minute.
+    Returns the error of a lost task, if there is one: a WorkerError if the cluster had no worker for half a minute.
     """
     arrived: SimpleQueue[int] = SimpleQueue()
     reason: BaseException | None = None
@@ -158,8 +158,8 @@ def _collect(
             continue
         try:
             answer = futures.pop(place).result()
-        except Exception as error:  # errors of f are answers, so a worker was lost
-            # A traceback keeps all frames, so the user's tensors, alive; what is live changes programs and their bits.
+        except Exception as error:  # a worker was lost: errors of f are returned as answers, not raised
+            # A traceback keeps all frames and the user's tensors alive; live tensors change programs and their bits.
             reason = error.with_traceback(None)
             shards.drop(place)
             continue
@@ -193,7 +193,7 @@ def _lost(shards: Shards, keys: list, attempts: int, reason: BaseException | Non
 
 
 class _Progress:
-    """Tells the user's function, or a terminal where a step takes seconds, how many shards are done."""
+    """Reports how many shards are done: to the user's function, or on a terminal if a step takes seconds."""
 
     def __init__(self, told: Callable[[int, int], object] | bool | None, count: int) -> None:
         self.told = told if callable(told) else None
@@ -216,7 +216,7 @@ class _Progress:
 
 
 def _summed(f: Callable, name: str, shards: Shards) -> Callable[..., tuple[Layout, list[np.ndarray]]]:
-    """A function that runs f, or what a chain makes of it, over all shards: see `wrapped`."""
+    """The `run` for `wrapped`: it sums f, or the function that a chain makes of f, over all shards."""
     token, for_workers = uuid.uuid4().hex, Sent(f, f"f, {name:.60},")
 
     def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Layout, list[np.ndarray]]:
@@ -231,7 +231,7 @@ def _summed(f: Callable, name: str, shards: Shards) -> Callable[..., tuple[Layou
 
 
 def _check_closed(f: Callable) -> None:
-    """Raise GradientError where f reads a tensor that tracks, or that has no value: the workers have only a copy."""
+    """Raise GradientError if f reads a tensor that requires grad or is being traced: the workers get only a copy."""
     for path, t in held_by(f):
         if t.requires_grad or is_traced(t.node):
             raise GradientError(located(
@@ -245,23 +245,23 @@ def sum_over(f: Callable[..., Any], shards: Shards) -> Callable[..., Any]:
     """A function of parameters: the sum over all shards of f(*parameters, *shard).
 
     f        a function of the parameters and of the arrays of one shard, written with functions of `ad`.  Python runs
-             it again for each task; `ad.jit(f)` is traced once, and its derivatives too.  Parameters and results are
-             any nesting of arrays and numbers in tuples, lists, dicts and dataclasses
+             f again for each task; `ad.jit(f)` is traced once, and its derivatives too.  Parameters and results are
+             arrays and numbers, in any nesting of tuples, lists, dicts and dataclasses
     shards   made by `ad.shards`
 
     The sum is an ordinary function: it can be differentiated to any order, mapped and compiled.  The value and its
-    gradient take one round trip where all results of f are numbers; each further order takes one more.  `ad.vmap` takes
+    gradient take one round trip if all results of f are numbers; each further order takes one more.  `ad.vmap` takes
     a round trip for each example.  Integers and truth values are added exactly, as int64, and have no derivative.
 
     A mean is a quotient of two sums: let f return `ad.sum(loss), len(y)`.
 
     The workers get a copy of f.  The results are added in a binary tree in the order of the keys, and programs are
-    compiled before they first run, so their bits are the same for any number of workers of one kind.
+    compiled before they first run, so a sum has the same bits for any number of workers of one kind.
 
     Raises WorkerError, with the keys, when workers were lost more often than the shards allow; ShapeError and
-    DTypeError for results that differ between shards; GradientError where f reads a tensor that requires grad;
-    DispatchError for a function that cannot be pickled.  An error of `load` or `f` is raised as it is, with a note that
-    names the key.
+    DTypeError for results whose shapes or dtypes differ between shards; GradientError if f reads a tensor that requires
+    grad; DispatchError for a function that cannot be pickled.  An error of `load` or `f` is raised as it is, with a
+    note that names the key.
 
     >>> import autodiff as ad
     >>> import numpy as np
@@ -289,7 +289,7 @@ def sum_over(f: Callable[..., Any], shards: Shards) -> Callable[..., Any]:
     if known is None:
         name = getattr(f, "__name__", "a function")
         known = wrapped(f"sum_over of {name}", _summed(f, getattr(f, "__name__", repr(f)), shards), is_ours=True)
-        shards.programs.put(id(f), known)  # which holds f, so that no other object is there
+        shards.programs.put(id(f), known)  # it holds f, so that no other object gets the same id
 
     @border
     @wraps(known)

@@ -1,11 +1,11 @@
-"""The part of a sum that a worker computes: one shard is loaded, or found again, and f is evaluated on it.
+"""A worker's part of a sum: it loads one shard, or finds it again, and evaluates f on it.
 
     load_shard(order)                    -> LoadedShard, or an error
     work(order, parameters, cotangents)  -> Done, or an error
 
-An error of `load` or `f` is returned, not raised: so whatever a future raises says that a worker was lost.
+An error of `load` or `f` is returned, not raised: so an exception that a future raises means that a worker was lost.
 
-A chain says which function of f is wanted (`interop.foreign`), and holds names and numbers only.
+The chain of an order names the function to compute, f or a derivative of it (`interop.foreign`), by names and numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ..transforms import enable_grad
 class Sent:
     """A value on its way to a worker: the value itself for a thread of this process, bytes for another process.
 
-    what    the name of the value in messages;  has_arrived: the bytes alone are here
+    what    the name of the value in messages;  has_arrived: True in another process, which has the bytes alone
     """
 
     __slots__ = ("data", "has_arrived", "value", "what")
@@ -56,11 +56,11 @@ class Sent:
         return Sent, (None, self.what, self.data)
 
     def get(self) -> Any:
-        """The value.  In another process this may raise whatever importing the user's module raises."""
+        """The value.  In another process this imports the user's module, and raises the errors of that."""
         return pickle.loads(self.data) if self.has_arrived and self.data is not None else self.value
 
     def pack(self) -> None:
-        """Make the bytes.  Raises DispatchError, with the reason, for a value that no pickle takes."""
+        """Pickle the value.  Raises DispatchError, with the reason, for a value that cannot be pickled."""
         if self.data is not None:
             return
         try:
@@ -72,7 +72,7 @@ class Sent:
             try:
                 self.data = dumps(self.value)
                 return
-            except Error as error:  # a tensor with a history says itself what to do
+            except Error as error:  # raised by a tensor with a history; its message has advice
                 error.add_note(f"  while {self.what} was pickled for the workers")
                 raise
             except Exception as error:
@@ -85,20 +85,20 @@ class Sent:
 
 
 class ShardOrder(NamedTuple):
-    """The work that is asked for."""
+    """The order for one task: a shard, and the function to compute on it."""
 
-    shards: str  # a token of `ad.shards`
-    place: int  # of the key
+    shards: str  # the token of the `Shards`
+    place: int  # the number of the key
     key: Sent
     load: Sent
     f: Sent
-    function: str  # a token of f
-    chain: Chain  # the function of f that is wanted
-    memory: int | None  # bytes of shards that this process may keep; None: all
+    function: str  # the token of f
+    chain: Chain  # f itself, or the derivative of f to compute
+    memory: int | None  # the most bytes of shards that the process keeps; None: no limit
 
 
 class LoadedShard:
-    """A shard that was loaded, and its size: what Dask keeps."""
+    """A loaded shard and its size in bytes, as Dask or a table of this process keeps it."""
 
     __slots__ = ("arrays", "nbytes")
 
@@ -116,8 +116,8 @@ class LoadedShard:
 class Done(NamedTuple):
     """Results for one shard."""
 
-    result: Any  # of f, with arrays as leaves; None for a chain that ends in "pull" or "push"
-    rest: list[np.ndarray]  # gradients
+    result: Any  # the result of f, with arrays as leaves; None for a chain that ends in "pull" or "push"
+    rest: list[np.ndarray]  # gradients, or the tangents of a chain that ends in "push"
 
 
 # ---------------------------------------------------------------- shards of this process
@@ -130,14 +130,14 @@ def room_for_shards() -> LRU:
     return LRU(1 << 30)
 
 
-#: Those of other processes' `ad.shards`; one of this process has its own.
+#: Shards of a `Shards` that another process made; one that this process made has a table of its own.
 _kept = room_for_shards()
-#: By the token of a sum: f, and its summands.  It may close over much: so many of them fill the table.
+#: By the token of a sum: f and its summands.  f may close over much data, so 64 entries fill the table.
 _functions, _WEIGHT = namespace("summands"), int(programs.most) // 64
 
 
 def _shard(order: ShardOrder, kept: LRU) -> LoadedShard:
-    """The shard, loaded if it is not kept.  The ones that were not used for longest make room."""
+    """The shard, loaded if it is not kept.  The least recently used shards make room for it."""
     found: LoadedShard | None = kept.get((order.shards, order.place))
     if found is not None:
         return found
@@ -163,7 +163,7 @@ def _load(order: ShardOrder) -> LoadedShard:
 
 
 def _locked(x: Any) -> Any:
-    """An array that nobody writes to, so that recording it does not copy it."""
+    """An array as a read-only one, which recording does not copy; any other leaf as it is."""
     if type(x) is not np.ndarray:
         return x
     if not x.flags.owndata or not x.flags.c_contiguous:
@@ -173,7 +173,7 @@ def _locked(x: Any) -> Any:
 
 
 def _function(order: ShardOrder) -> tuple[Callable, dict]:
-    """The user's f, the same object for all tasks, and its summands, so that programs are found again."""
+    """The user's f, as one object for all tasks so that programs are found again, and its summands."""
     found: tuple[Callable, dict] | None = _functions.get(order.function)
     if found is None:
         made: tuple[Callable, dict] = order.f.get(), {}
@@ -194,7 +194,7 @@ def _as_result(x: Any, f: Callable) -> Any:
                 f"sum_over: {getattr(f, '__name__', f)} ({written_at(f)}) returned {type(x).__name__}, which cannot be "
                 "added\n  return arrays and numbers, in tuples, lists, dicts and dataclasses"
             )
-        from ..ops.conversion import dense  # for who has structured results
+        from ..ops.conversion import dense  # imported late: only structured results need it
 
         x = dense(x)
     x = x if isinstance(x, Tensor) else np.asarray(x)
@@ -202,7 +202,7 @@ def _as_result(x: Any, f: Callable) -> Any:
 
 
 def _summand(f: Callable, chain: Chain, structure: tree.Structure) -> Callable[[Sequence[Any], tuple], Done]:
-    """The function of (leaves and cotangents, shard) that a chain asks for; compiled where f is one of `ad.jit`."""
+    """The function of (leaves and cotangents, shard) that a chain makes of f; compiled if `ad.jit` made f."""
 
     def computed(given: Sequence[Any], shard: tuple) -> Done:
         def on_shard(*parameters: Any) -> Any:
@@ -237,7 +237,7 @@ _before = False
 
 @contextmanager
 def _deterministic() -> Iterator[None]:
-    """Compile every program before it first runs, and for its own size: a worker's history changes no bits."""
+    """While this is open, compile each program before its first run, for its size: a worker's past changes no bits."""
     global _busy, _before
     with _lock:
         if _busy == 0:
@@ -255,7 +255,7 @@ def _deterministic() -> Iterator[None]:
 
 
 def _failed(error: Exception, order: ShardOrder, doing: str) -> Exception:
-    """The error, with the key; where it does not pickle, another one with its name and text."""
+    """The error with a note of the key; in its place a RuntimeError with its name and text if it cannot be pickled."""
     try:
         key = repr(order.key.get())[:60]
     except Exception:
@@ -285,10 +285,10 @@ def work(
     order: ShardOrder, parameters: tuple, cotangents: list, loaded: LoadedShard | Exception | None = None,
     kept: LRU = _kept,
 ) -> Done | Exception:  # fmt: skip
-    """Results for one shard.
+    """Compute the results for one shard.
 
     parameters   arrays in the user's nesting;  cotangents: arrays, for a chain with "pull" or "push"
-    loaded       the shard, if the executor keeps it;  kept: where it is, or will be, otherwise
+    loaded       the shard, if the executor keeps it;  kept: the table that otherwise has it, or gets it
     """
     if isinstance(loaded, Exception):
         return loaded

@@ -1,14 +1,14 @@
-"""One file per kind of work.
+"""The rows of the benchmarks, one file for each kind of work, with these names:
 
-TITLE, CASES      what it is called, and its variants
-inputs(case)      arrays, the same in every process
-program(lib, *inputs), ARGNUMS   a scalar function of arrays, and what is differentiated: peers.py makes each
-                  library's value and gradient of it
-numpy(*inputs), c(*inputs), ...   others: a function without arguments, made by hand; NumPy arrays in and out
-WITHOUT           peers that cannot do it
-TARGETS           what is asked, see targets.py
-reference         what errors are measured against; by default numpy's result
-COPIES            programs hold copies of the arrays: for another draw of them they are built anew
-IS_COLD, LOADED   each call begins anew: nothing to warm; False: not measured under load
-FIGURES           of a row that counts: name -> unit; its programs run once, and return such a dict
+TITLE, CASES      the title of the row, and the names of its variants
+inputs(case)      the input arrays of a case, equal in every process
+program(lib, *inputs), ARGNUMS   a scalar function of arrays, and the numbers of its differentiated arguments, from
+                  which peers.py makes the value and gradient by each library
+numpy(*inputs), c(*inputs), ...   a peer written by hand: returns the function to measure, which takes no arguments
+WITHOUT           the peers that cannot run the program
+TARGETS           the targets of the row, see targets.py
+reference         the peer from which errors are measured; by default numpy
+COPIES            True if programs copy the inputs, and so are built again for each draw of them
+IS_COLD, LOADED   True if each call begins anew, so that there is no warm-up; False to skip measurements under load
+FIGURES           name -> unit, for a row that counts: its programs run once, and return a dict of figures
 """

@@ -1,4 +1,4 @@
-"""Four heads of attention over 128 places of 64 numbers: squared error, and gradients of the four matrices."""
+"""Attention with four heads over 128 positions of 64 features: squared error, and gradients of the four matrices."""
 
 import numpy as np
 from precision import wider

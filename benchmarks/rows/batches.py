@@ -1,4 +1,4 @@
-"""Transformations of gradients that are not compiled by the user: `vmap(grad(f))` of a batch, and `hessian(f)`."""
+"""Transformations of gradients without `jit`: `vmap(grad(f))` for a batch of examples, and `hessian(f)`."""
 
 import numpy as np
 from targets import faster

@@ -1,4 +1,4 @@
-"""European calls by Black and Scholes (J. Political Economy 81, 1973): sum of prices and greeks of 1e6 options."""
+"""European call options by Black and Scholes (J. Political Economy 81, 1973): sum of prices and greeks, 1e6 options."""
 
 import math
 
@@ -10,7 +10,7 @@ TITLE = "Black-Scholes with greeks"
 CASES = ["1e6 f64"]
 ARGNUMS = (0, 1, 2, 3)
 TARGETS = [faster(5, "jax"), within(1.1, "c")]
-WITHOUT = ("autograd",)  # it has no erf in its NumPy
+WITHOUT = ("autograd",)  # its namespace `autograd.numpy` has no erf
 
 
 def inputs(case):
@@ -20,7 +20,7 @@ def inputs(case):
 
 
 def program(lib, spot, volatility, years, rate):
-    """erf is a function of `lib`."""
+    """The sum of prices.  `lib` must have a function erf."""
     spread = volatility * lib.sqrt(years)
     d1 = (lib.log(spot / 100.0) + (rate + 0.5 * volatility * volatility) * years) / spread
     return lib.sum(spot * _normal(lib, d1) - 100.0 * lib.exp(-rate * years) * _normal(lib, d1 - spread))

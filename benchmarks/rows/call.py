@@ -1,4 +1,4 @@
-"""A call of a compiled function with three small arrays: x·y + z, n = 8.  NumPy and PyTorch compute it in two calls."""
+"""A call of a compiled function of three small arrays: x·y + z, n = 8.  NumPy and PyTorch compute it in two calls."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Elementwise work with expensive functions: value and gradient of sum(exp(-x²)·sin(x) + log1p(x²)·tanh(x))."""
+"""A chain of expensive elementwise functions: value and gradient of sum(exp(-x²)·sin(x) + log1p(x²)·tanh(x))."""
 
 import math
 

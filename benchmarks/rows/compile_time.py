@@ -1,5 +1,5 @@
-"""The cost of the first call of a new function: its gradient is traced, compiled, and run on a thousand elements.
-Each call makes a function unlike all before."""
+"""The time of the first call of a new function: its gradient is traced, compiled, and run on a thousand elements.
+Each call makes a new random function."""
 
 import itertools
 
@@ -17,20 +17,20 @@ def inputs(case):
 
 
 def _random(lib, seed, length, x):
-    """A program of about so many operations."""
+    """A random program of about `length` operations."""
     rng = np.random.default_rng(seed)
     steps = (
         lambda a, b: lib.sin(a), lambda a, b: lib.tanh(a * b), lambda a, b: lib.exp(-a * a), lambda a, b: a * b + 0.5,
         lambda a, b: a - 0.3 * b,
     )  # fmt: skip
     values = [x]
-    while len(values) < length / 2:  # two operations each, about
+    while len(values) < length / 2:  # each value takes about two operations
         values.append(steps[rng.integers(5)](values[-1], values[rng.integers(len(values))]))
     return lib.sum(values[-1])
 
 
 def _each_time(compiled, lib, length, x):
-    """Another program at each call; the result of the first stays, to compare."""
+    """A function that runs a new program at each call, and returns the result of the first program, for comparison."""
     seeds = itertools.count()
     f = compiled(lambda x: _random(lib, 0, length, x))
     value, gradient = f(x)

@@ -1,4 +1,4 @@
-"""Loops and branches of many kinds, value and gradients: one number or many, branches in a step, loops in loops."""
+"""Loops and branches of many kinds, value and gradients: of one number or many, branches inside loops, nested loops."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ TARGETS = [faster(1.2, "jax")]
 STEPS = 1000
 
 
-# ---------------------------------------------------------------- programs, by the loops of a library
+# ---------------------------------------------------------------- programs; `flow` holds a library's loops and branches
 
 
 def newton(lib, flow, a):
@@ -47,7 +47,7 @@ def nested(lib, flow, w, xs):
 
 
 def orbit(lib, flow, p, start):
-    """Lotka-Volterra by Runge-Kutta."""
+    """The Lotka-Volterra equations, integrated by a Runge-Kutta method."""
 
     def slope(y):
         return p[0] * y[0] - p[1] * y[0] * y[1], -p[2] * y[1] + p[3] * y[0] * y[1]
@@ -74,7 +74,7 @@ def cell(lib, flow, w, u, xs):
 
 
 def gated(lib, flow, w, u, xs):
-    """An LSTM."""
+    """An LSTM cell run over a sequence."""
     n = w.shape[0]
 
     def step(state, x):
@@ -91,7 +91,7 @@ def gated(lib, flow, w, u, xs):
 
 
 def forward(lib, flow, moves, scores):
-    """The forward algorithm of a conditional random field: log-sums over all ways to each label."""
+    """The forward algorithm of a conditional random field: log-sums over all paths to each label."""
 
     def step(c, x):
         top = c[0]
@@ -103,7 +103,7 @@ def forward(lib, flow, moves, scores):
 
 
 def filtered(lib, flow, a, xs):
-    """A recursive filter of many signals."""
+    """A recursive (IIR) filter of many signals."""
 
     def step(c, x):
         y = x - a[0] * c[0] - a[1] * c[1]
@@ -118,7 +118,7 @@ def _numbers(*shapes, dtype="f8", scale=1.0):
     return tuple((rng.normal(size=s) * scale).astype(dtype) for s in shapes)
 
 
-#: Case -> program, its arrays, how many of them gradients are for.
+#: For each case: the program, its arrays, and the number of arrays, from the first, that are differentiated.
 _CASES = {
     "Newton, one number": (newton, (np.array(2.0),), 1),
     "logistic map, one number": (logistic_map, (np.array(2.9),), 1),
@@ -166,7 +166,7 @@ def jax(case, *arrays):
 
 
 def reference(case, *arrays):
-    """Step by step, in wider numbers."""
+    """The program in wider numbers, with loops in Python."""
     import autograd.numpy as lib
     from precision import by_autograd
 

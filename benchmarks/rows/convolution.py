@@ -1,5 +1,5 @@
-"""A convolution of 3 x 3 over 8 pictures of 28 x 28 x 3, 16 filters, as a product with concatenated slices: mean of
-what is positive, squared error, and the gradients of filters and bias."""
+"""A convolution of 8 pictures of 28 x 28 x 3 with 16 filters of 3 x 3, as a product with concatenated slices: relu,
+mean over positions, squared error, and the gradients of filters and bias."""
 
 import numpy as np
 from precision import wider

@@ -1,4 +1,4 @@
-"""A hundred custom functions in a chain, each with a rule of its own: y = sin(y) * w, 100 times."""
+"""A chain of a hundred calls of a custom function with a backward rule: y = sin(y) * w, 100 times."""
 
 import c_kernel
 import numpy as np

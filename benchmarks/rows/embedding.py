@@ -1,5 +1,5 @@
-"""Matrix factorisation, 5,000 ratings of 500 things by 1,000 people, 16 factors: rows are gathered, gradients
-scattered."""
+"""Matrix factorisation, 5,000 ratings of 500 things by 1,000 people, 16 factors: the program gathers rows, and its
+gradient scatters them."""
 
 import numpy as np
 from precision import wider

@@ -1,5 +1,5 @@
-"""Episodes of random length, as in reinforcement learning: at each of 5 to 80 steps one value is asked for, which
-decides what comes next; at the end one backward.  A call is ten episodes, each of another length."""
+"""Episodes of random length, as in reinforcement learning: at each of 5 to 80 steps the program evaluates one value,
+which decides the next step; an episode ends with one backward.  A call is ten episodes of random lengths."""
 
 import math
 

@@ -1,6 +1,6 @@
-"""One epoch of mini-batches X[i:i+32] through a recorded perceptron 20-32-1, with updates; the last batch is shorter.
+"""One epoch of training a perceptron 20-32-1 on mini-batches X[i:i+32], with updates; the last batch is shorter.
 
-JAX's step is compiled; PyTorch's and ours are recorded each time."""
+JAX's step is compiled by `jit`; PyTorch's and ours are recorded each time."""
 
 import numpy as np
 from precision import wider
@@ -23,7 +23,7 @@ def loss(lib, w, x, y):
 
 
 def ours(x, y, start, after_each=lambda: None):
-    """after_each   is called after each step"""
+    """One epoch; `after_each` is called after each step."""
     import autodiff as ad
 
     X, Y = ad.tensor(x), ad.tensor(y)

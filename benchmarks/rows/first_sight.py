@@ -1,6 +1,6 @@
-"""A backward of a program that was never met: each call records another one, of so many operations.
+"""The backward of a new program: each call records another random program of a given number of operations.
 
-Programs that differ at each step, such as those of a search or of random structure, meet this cost every time."""
+Users whose program differs at each step, as in a search over random structures, pay this time at every step."""
 
 import itertools
 
@@ -18,20 +18,20 @@ def inputs(case):
 
 
 def _random(lib, seed, length, x):
-    """A program of about so many operations."""
+    """A random program of about `length` operations."""
     rng = np.random.default_rng(seed)
     steps = (
         lambda a, b: lib.sin(a) * 0.5, lambda a, b: lib.tanh(a * b), lambda a, b: lib.exp(-a * a),
         lambda a, b: a * b + 0.5, lambda a, b: a - 0.3 * b,
     )  # fmt: skip
     values = [x]
-    for choice in rng.integers(5, size=length // 2):  # two operations each, about
+    for choice in rng.integers(5, size=length // 2):  # each value takes about two operations
         values.append(steps[choice](values[-1], values[rng.integers(len(values))]))
     return values[-1].sum()
 
 
 def _each_time(leaf, lib, length):
-    """Another program at each call; the gradient of the first stays, to compare."""
+    """A function that runs a new program at each call, and returns the gradient of the first, for comparison."""
     seeds = itertools.count(1)
 
     def backward(seed):

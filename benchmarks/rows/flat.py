@@ -1,6 +1,6 @@
-"""Things that must not grow: memory while small calls, new graphs, or episodes go on and on.
+"""Memory that must not grow during many small calls, many new graphs, or many episodes.
 
-Counted from when the tables are full.  `--full` does all that issue 4 asks for."""
+Growth is counted from the time when the tables are full.  `--full` runs all repetitions that issue 4 asks for."""
 
 import gc
 
@@ -22,7 +22,7 @@ def inputs(case):
 
 
 def _grown(step, times, first):
-    """The memory that so many steps leave behind, the first ones not counted."""
+    """A function that returns the growth of memory over `times` steps, without the first ones."""
 
     def run():
         for _ in range(first):
@@ -38,7 +38,7 @@ def _grown(step, times, first):
 
 
 def _new_graphs():
-    """A step that makes a function unlike all before, calls it, and drops it."""
+    """A step that makes a new function, different from all earlier ones, calls it, and drops it."""
     import autodiff as ad
 
     x = np.linspace(0.1, 1.0, 100)

@@ -64,7 +64,7 @@ def torch(*arrays):
 
 
 def _by_hand(inverted, x, y, lengths, noise):
-    """inverted(kernel)   its inverse, and the logarithm of its determinant"""
+    """Value and gradient; `inverted(kernel)` gives the kernel's inverse and the logarithm of its determinant."""
 
     def run():
         z = x * np.exp(-lengths)

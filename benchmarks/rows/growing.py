@@ -1,5 +1,5 @@
-"""Learning while data comes in: each step takes its loss from all rows so far, so that each recording has another size.
-A call is 100 steps, from one row to 100; their columns are one more at each call, until there are 40 of them."""
+"""Training while data arrives: the loss of each step covers all rows so far, so each recording has another size.
+A call is 100 steps, from one row to 100; each call has one more column of data than the last, from 8 to 39."""
 
 import numpy as np
 from targets import faster
@@ -18,7 +18,7 @@ def inputs(case):
 
 
 def _each(steps):
-    """`steps(columns)`, with another number of columns at each call."""
+    """A function that calls `steps(columns)`, with another number of columns each time."""
     count = 0
 
     def run():

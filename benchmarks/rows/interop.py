@@ -1,6 +1,6 @@
-"""Value and gradient of Rosenbrock's function inside PyTorch and JAX: a function of ours wrapped, beside their own.
+"""Value and gradient of Rosenbrock's function inside PyTorch and JAX: our function, wrapped, compared with theirs.
 
-`limit` is the library's own call of a function with these arguments and results that computes nothing.
+`limit` is the time in which PyTorch or JAX calls a function of these arguments and results that computes nothing.
 """
 
 import numpy as np
@@ -50,7 +50,7 @@ def _by_jax(both, x):
 
 
 def _nothing(t):
-    """A differentiable function of PyTorch that computes nothing."""
+    """A differentiable function in PyTorch that computes nothing."""
 
     class Nothing(t.autograd.Function):
         @staticmethod

@@ -1,4 +1,4 @@
-"""A Kalman filter over 500 observations: in each step a small system is solved.  Its negative log likelihood, and the
+"""A Kalman filter over 500 observations, which solves a small system in each step: the negative log likelihood, and its
 gradient in the transition and the noise."""
 
 import numpy as np
@@ -19,7 +19,7 @@ def inputs(case):
 
 
 def _step(solve, transition, noise, watch, state, z):
-    """The state after an observation, and what the observation costs, but for the determinant."""
+    """The state after an observation, and the observation's part of the cost, without the determinant."""
     x, p = state
     x = transition @ x
     p = transition @ p @ transition.T + noise

@@ -1,5 +1,5 @@
-"""A perceptron 256-512-10 with layer normalisation and x sigmoid(x) in between, batch 64: squared error, gradients of
-all parameters."""
+"""A perceptron 256-512-10 with layer normalisation and the activation x sigmoid(x), batch 64: squared error, and the
+gradients of all parameters."""
 
 import numpy as np
 from precision import wider

@@ -5,7 +5,7 @@ from precision import solved, wider
 from targets import faster
 
 TITLE = "linear systems, value and gradient"
-#: The numbers of matrices, and their rows.
+#: The number of matrices, and the number of rows of each.
 CASES = ["1 of 4", "1 of 50", "1 of 200", "10000 of 4", "500 of 16"]
 TARGETS = [faster(1, "jax"), faster(1, "torch"), faster(1, "numpy")]
 ARGNUMS = (0, 1)
@@ -32,7 +32,7 @@ def numpy(a, b):
 
 
 def reference(a, b):
-    """With x87 numbers: systems that are nearly singular lose some digits in any order of additions."""
+    """The solutions in x87 numbers: nearly singular systems lose some digits of f64 in any order of additions."""
 
     def run():
         wide, side = wider(a), wider(b)

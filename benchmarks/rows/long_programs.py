@@ -1,7 +1,7 @@
-"""The cost of planning a long program, per operation: passes, fusion, storage and the text of kernels, without LLVM.
+"""The time to plan a long program, per operation: passes, fusion, storage and the text of kernels, without LLVM.
 
-Gradients of unrolled Python loops.  The last figure says how many times more an operation of the longest costs than one
-of the shortest: 1 where all of it is linear."""
+The programs are gradients of unrolled Python loops.  The last figure is the time per operation of the longest program
+divided by that of the shortest: 1 if planning takes linear time."""
 
 import time
 

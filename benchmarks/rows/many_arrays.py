@@ -1,4 +1,4 @@
-"""Twenty small arrays in, twenty gradients out: what a call costs when there is much to pass."""
+"""A function of twenty small arrays with twenty gradients: the time to pass many arguments and results."""
 
 import numpy as np
 from precision import wider

@@ -1,7 +1,7 @@
-"""The most memory that value and gradient take besides the inputs: of the chain, whose gradient alone is 76 MB, and of
-a perceptron.
+"""The peak memory of value and gradient besides the inputs, for the chain, whose gradient alone is 76 MB, and for a
+perceptron.
 
-Each in a fresh process that has run the same with few rows: what a library itself takes is not counted."""
+Each is measured in a fresh process after a run with fewer rows, so that the library's own memory is not counted."""
 
 import gc
 import importlib
@@ -24,13 +24,13 @@ def inputs(case):
 
 
 def _few(arrays):
-    """The same with fewer rows, where there are many."""
+    """The arrays, with an eighth of the rows of those that have the most rows."""
     rows = max(len(a) for a in arrays)
     return [a[: rows // 8].copy() if len(a) == rows else a for a in arrays]
 
 
 def _measured(peer):
-    """The program that finds out for one peer."""
+    """The function of a row that measures the memory of one peer."""
 
     def prepared(module, arrays):
         def program(arrays):
@@ -41,7 +41,7 @@ def _measured(peer):
 
         few = program(_few(arrays))
         few()
-        few()  # what a library makes for all further calls is made at the second, or was at the first
+        few()  # by the second call at the latest, a library allocates the memory that it keeps for all further calls
 
         def run():
             large = program(arrays)
@@ -62,5 +62,5 @@ ours, numpy, numba, c, jax, torch, torch_compile, drjit, autograd = map(
 
 
 def limit(module, arrays):
-    """The gradients themselves."""
+    """The size of the gradients alone."""
     return lambda: {"": sum(arrays[i].nbytes for i in module.ARGNUMS) / 2**20}

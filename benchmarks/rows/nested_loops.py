@@ -1,6 +1,6 @@
-"""Second derivatives of loops in branches in loops: how many times more `hvp` takes than `grad`, at each depth.
+"""Second derivatives of loops in branches in loops: the time of `hvp` relative to that of `grad`, at each depth.
 
-At first both record bodies and compile; called again they find what was made."""
+The first calls record bodies and compile ("at first"); later calls find cached programs ("again")."""
 
 import time
 
@@ -18,7 +18,7 @@ def inputs(case):
 
 
 def _nest(ad, depth):
-    """A `while_loop` of a branch of a `while_loop` ..., so deep."""
+    """A function with a `while_loop` over a branch with a `while_loop` ..., nested to this depth."""
 
     def inside(x):
         return _nest(ad, depth - 1)(x) if depth > 1 else ad.sin(x) * 1.1
@@ -36,10 +36,10 @@ def ours(depth, x, v):
         return ad.sum(_nest(ad, depth)(x))
 
     def program():
-        ad.grad(f)(x[:3]), ad.hvp(f, x[:3], v[:3])  # what the first program of a process takes
+        ad.grad(f)(x[:3]), ad.hvp(f, x[:3], v[:3])  # warm up: the first program of a process takes longer
         ad.clear_cache()
         first = _seconds(lambda: ad.grad(f)(x)), _seconds(lambda: ad.hvp(f, x, v))
-        for _ in range(12):  # until both are compiled
+        for _ in range(12):  # enough calls for both programs to be compiled
             ad.grad(f)(x), ad.hvp(f, x, v)
         again = [min([_seconds(g) for _ in range(20)]) for g in (lambda: ad.grad(f)(x), lambda: ad.hvp(f, x, v))]
         return {

@@ -1,4 +1,4 @@
-"""The mean of the largest eighth of each row, as losses that leave easy examples out take it: by order, and back."""
+"""The mean square of the largest eighth of each row, as in losses that skip easy examples: sort, and its gradient."""
 
 import numpy as np
 from precision import wider

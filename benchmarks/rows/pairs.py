@@ -1,4 +1,4 @@
-"""The energy of 300 bodies that attract each other, from all pairs: value and forces."""
+"""The energy of 300 bodies that attract each other, as a sum over all pairs: value and forces."""
 
 import numpy as np
 from precision import wider

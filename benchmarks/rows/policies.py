@@ -1,5 +1,5 @@
-"""Episodes of a policy of two layers: at each of 5 to 200 steps the chances of actions are asked for and one is
-drawn; at the end one backward.  A call is ten episodes, each of another length."""
+"""Episodes of a policy of two layers: at each of 5 to 200 steps the program evaluates the probabilities of actions and
+draws one; an episode ends with one backward.  A call is ten episodes of random lengths."""
 
 import numpy as np
 from playing import taken, ten

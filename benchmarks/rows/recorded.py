@@ -1,5 +1,5 @@
-"""A recorded loop: 50 elementwise operations, sum, backward, gradients reset; n = 100.  Ours and PyTorch's are recorded
-each time; JAX's is `jit(value_and_grad)`."""
+"""A recorded loop: 50 elementwise operations, sum, backward, gradients reset; n = 100.  Our program and PyTorch's are
+recorded each time; JAX's is `jit(value_and_grad)`."""
 
 import numpy as np
 from precision import wider
@@ -9,7 +9,7 @@ TITLE = "50 recorded operations and backward"
 CASES = ["n = 100 f64"]
 ARGNUMS = (0, 1, 2)
 TARGETS = [faster(1.5, "jax"), faster(8, "torch")]
-WITHOUT = ("autograd", "torch_compile")  # a recorder, and a compiler
+WITHOUT = ("autograd", "torch_compile")  # PyTorch stands for the recorders, JAX for the compilers
 COPIES = True
 
 

@@ -1,8 +1,8 @@
-"""Recording: a thousand operations of which one is asked for.  Peers compute all of them, one call each; PyTorch
-records for gradients as well.
+"""Recording of a thousand operations, of which the program evaluates one.  Peers compute all of them, in one call each;
+PyTorch also records them for gradients.
 
-products            of two arrays of 100
-slices and sums     X[i : i + 32].sum(axis=0), 500 of each"""
+products            products of two arrays of 100
+slices and sums     X[i : i + 32].sum(axis=0), 500 slices and 500 sums"""
 
 import numpy as np
 from precision import wider

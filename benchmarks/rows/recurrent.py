@@ -1,7 +1,7 @@
 """A recurrent network: 1,000 steps of a 64-unit tanh cell, batch 16; mean square of the last state and gradients.
 
-Its gradient vanishes: after a hundred steps back it is below 1e-38, where Intel's multiply-adds take 150 cycles.  JAX
-takes such numbers for zeros always; we, and PyTorch, do where told to: the second case.
+The gradient vanishes: after a hundred steps back it is below 1e-38, where Intel's multiply-adds take 150 cycles.  JAX
+always flushes such numbers to zero; our library and PyTorch do so on request, which is the second case.
 """
 
 import numpy as np

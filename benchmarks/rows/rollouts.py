@@ -1,5 +1,5 @@
-"""Episodes with a state: a cell of 16 units goes through 5 to 200 steps, its output is asked for at each of them or
-not at all; at the end one backward through all of them.  A call is ten episodes, each of another length."""
+"""Episodes with a state: a cell of 16 units runs for 5 to 200 steps; the program evaluates its output at every step or
+never, and ends with one backward through all steps.  A call is ten episodes of random lengths."""
 
 import numpy as np
 from playing import taken, ten

@@ -30,7 +30,7 @@ def program(lib, x, t=None):
 
 
 def ours(x, t=None):
-    """As one would write it with us: the library has both."""
+    """Our program, by the library's functions logsumexp and softmax, as a user would write it."""
     import autodiff as ad
 
     if t is None:

@@ -1,4 +1,4 @@
-"""Products of a Hessian with a vector: the gradient of a gradient, recorded each time, or compiled once."""
+"""Products of a Hessian and a vector: the gradient of a gradient, recorded each time, or compiled once by `jit`."""
 
 import numpy as np
 from precision import wider
@@ -17,7 +17,7 @@ def inputs(case):
 
 
 def _energy(lib, x):
-    """Neighbours are coupled: the Hessian is no diagonal."""
+    """A function that couples neighbouring elements, so that its Hessian is not diagonal."""
     apart = x[1:] - x[:-1] * x[:-1]
     return (100.0 * apart * apart + lib.log(x[1:]) * lib.tanh(x[:-1])).sum()
 

@@ -1,4 +1,4 @@
-"""Compiling when shapes change: mini-batches of an epoch, and many batch sizes through one step of a perceptron.
+"""Compilations when shapes change: the mini-batches of an epoch, and many batch sizes of one step of a perceptron.
 
 `--full` tries ten thousand batch sizes."""
 
@@ -71,7 +71,7 @@ def _batch_sizes():
 
 
 def jax(case):
-    """The same batch sizes: a compile for each, so only the first of them are tried."""
+    """JAX compiles each batch size, so only twenty of them are tried."""
     import jax as j
 
     if case.startswith("epoch"):

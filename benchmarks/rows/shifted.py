@@ -1,5 +1,5 @@
 """Programs that read slices of one array: Rosenbrock's function of 1,000 numbers, a filter of 16 taps over 20,000, and
-a term for each of 60 rows, as a loop over them writes it."""
+a sum of terms for 60 rows, made by a Python loop over the rows."""
 
 import numpy as np
 from precision import wider
@@ -37,7 +37,7 @@ def _by_rows(lib, x, pitch):
     return found
 
 
-#: By how many arrays a case has.
+#: The program of a case and its differentiated arguments, by the number of the case's arrays.
 _PROGRAMS = {1: (_rosenbrock, (0,)), 2: (_by_rows, (0, 1)), 3: (_filtered, (0, 1))}
 
 

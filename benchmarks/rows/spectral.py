@@ -31,7 +31,7 @@ def numpy(x, window, weight):
         spectrum = np.fft.rfft(x * window)
         bar = 2 * weight * spectrum
         value = 0.5 * (bar.real * spectrum.real + bar.imag * spectrum.imag).sum()
-        bar[..., 1 : (n + 1) // 2] *= 0.5  # `irfft` reads each of these as two frequencies
+        bar[..., 1 : (n + 1) // 2] *= 0.5  # `irfft` counts each of these frequencies twice
         return value, [n * np.fft.irfft(bar, n) * window]
 
     return run

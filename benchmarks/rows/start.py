@@ -1,6 +1,6 @@
-"""A new process up to its first gradient: import, record, differentiate, compile, run.
+"""The time of a new process up to its first gradient: import, record, differentiate, compile, run.
 
-`run before` finds what an earlier process kept on disk; JAX is given its own cache then."""
+In the cases `run before` an earlier process has cached code on disk; JAX then uses its compilation cache."""
 
 import importlib.util
 import os
@@ -56,7 +56,7 @@ def inputs(case):
 
 def _started(text, **environment):
     def run():
-        # Peers were installed with their bytecode; a checkout gets it at the first run, wherever that is forbidden.
+        # Installed peers have bytecode files; a checkout may write its own at the first run, even if forbidden outside.
         kept = {"PYTHONDONTWRITEBYTECODE": ""}
         subprocess.run([sys.executable, "-c", text], check=True, env={**os.environ, **kept, **environment})
         return 0.0
@@ -65,7 +65,7 @@ def _started(text, **environment):
 
 
 def _find(name):
-    """Raise ImportError where a library is not installed."""
+    """Raise ImportError if a library is not installed."""
     if importlib.util.find_spec(name) is None:
         raise ImportError(name=name)
 

@@ -1,5 +1,5 @@
-"""The heat equation on 256 x 256 places, four explicit steps: squared distance from a target, and its gradient in the
-start.  Neighbours by slices and a border of zeros, or by rolling."""
+"""The heat equation on 256 x 256 points, four explicit steps: squared distance from a target, and its gradient in the
+initial state.  Neighbours are read by slices with a border of zeros, or by `roll`."""
 
 import numpy as np
 from precision import wider
@@ -60,7 +60,7 @@ def numpy(u, y, is_periodic):
         return found
 
     def inside(u):
-        """Zeros at the border: what stands there does not take part, and gets nothing."""
+        """The array with zeros at the border, whose points neither contribute nor get a gradient."""
         if is_periodic:
             return u
         found = np.zeros_like(u)

@@ -1,4 +1,4 @@
-"""A loop whose steps are tiny: 1,000 steps of Newton's cooling of four numbers, value and gradient of the rate."""
+"""A loop of tiny steps: 1,000 steps of Newton's law of cooling for four numbers, value and gradient in the rate."""
 
 import numpy as np
 

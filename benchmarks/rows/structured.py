@@ -1,5 +1,5 @@
-"""A diagonal matrix times a matrix, 2000 x 2000 by 2000 x 200: sum of squares and gradient of the diagonal, which
-knows its structure, or not (dense).  Peers multiply rows, as one would by hand."""
+"""A diagonal matrix times a matrix, 2000 x 2000 by 2000 x 200: sum of squares and gradient of the diagonal, with the
+type Diagonal, or as a dense matrix (`dense`).  Peers multiply rows, as a user would by hand."""
 
 import numpy as np
 from precision import wider

@@ -1,4 +1,4 @@
-"""A function so small that only the call counts: value and gradient of sum(tanh(x·w))·b, n = 8."""
+"""A function so small that the overhead of the call dominates: value and gradient of sum(tanh(x·w))·b, n = 8."""
 
 import math
 

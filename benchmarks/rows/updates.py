@@ -1,5 +1,5 @@
-"""Training steps as they are written in a loop: a recorded loss, backward, and every parameter updated in place.  A
-call is a step; the loss is looked at, and one of the parameters."""
+"""Steps of a training loop: a recorded loss, backward, and an in-place update of every parameter.  A call is one step,
+after which the program reads the loss and one of the parameters."""
 
 import numpy as np
 from targets import faster
@@ -17,7 +17,7 @@ def inputs(case):
 
 
 def _trained(w, moments, squares, g, sqrt):
-    """One parameter moves on; what is kept of its gradients does, too."""
+    """Update one parameter and its moving averages of gradients, in place."""
     moments *= KEPT
     moments += (1 - KEPT) * g
     if squares is None:
@@ -29,7 +29,7 @@ def _trained(w, moments, squares, g, sqrt):
 
 
 def _recorded(lib, leaf, array, is_adam, arrays, target):
-    """The loop as it is written for a library that records."""
+    """A training step for a library that records operations."""
     parameters, goal = [leaf(a) for a in arrays], array(target)
     moments = [array(np.zeros_like(a)) for a in arrays]
     squares = [array(np.zeros_like(a)) if is_adam else None for a in arrays]

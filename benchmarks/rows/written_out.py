@@ -1,4 +1,4 @@
-"""Loops written out in Python: each step reads its row of an array, or parameters by their places, again and again."""
+"""Unrolled Python loops, whose steps read one row of an array each, or the same elements of a parameter array."""
 
 import numpy as np
 from targets import faster
@@ -16,7 +16,7 @@ def _recurrence(lib, x, w):
 
 
 def _orbit(lib, p):
-    """Lotka-Volterra by Euler's steps."""
+    """The Lotka-Volterra equations, integrated by Euler's method."""
     x, y = p[0] * 0 + 1.0, p[0] * 0 + 1.0
     for _ in range(STEPS):
         x, y = x + 0.01 * (p[0] * x - p[1] * x * y), y + 0.01 * (p[2] * x * y - p[3] * y)

@@ -9,5 +9,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Emitted", "emit_function", "module_of", "nameless"]
 
-# The abilities of this processor are asked for without the rest.
+# The emitter is imported when it is first used: the abilities of this processor (`target`) are needed without it.
 __getattr__, __dir__ = lazily(globals(), dict.fromkeys(__all__, "llvm"))

@@ -1,9 +1,9 @@
-"""The body of one function: its control flow.  Innermost loops are the work of `vector_loop` where they can be.
+"""Write the body of one function: its control flow.  `vector_loop` writes the innermost loops that can run in vectors.
 
     nest.NestFunction  ->  lines of the internal function  i32 @name.body(ptr noalias ..., i64 ...)
 
-Loops keep their shape: a header with the phis and the test, a body, a block behind.  Those of vectors are tested at
-their end, behind a test that they run at all where that is not certain.
+A loop is a header with the phis and the test, a body, and a block behind.  A loop over vectors is tested at its end
+instead, after a test before it if it may have no iteration.
 
     loop.1:
       %i.1 = phi i64 [ 0, %entry ], [ %next.1, %body.1 ]
@@ -15,7 +15,7 @@ their end, behind a test that they run at all where that is not certain.
       br label %loop.1
     done.1:
 
-`scf.parallel` is the same loop: its iterations are run in order.
+`scf.parallel` becomes the same loop: the iterations that a call is given run in order.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .vector_loop import VectorLoop
 
 
 class Needs:
-    """Declarations, by name, and elementary functions that the bodies of a module ask for.
+    """Declarations, by name, and elementary functions that the bodies of a module use.
 
-    place_of   where nodes were recorded, if the module has debug info;  metadata: that of its functions
+    place_of   gives the place of a node, if the module has debug info;  metadata   that of its functions
     """
 
     def __init__(self, place_of: PlaceOf | None = None) -> None:
@@ -50,18 +50,18 @@ class Needs:
         self.functions: Counter[Need] = Counter()  # how often each is called
 
     def function(self, name: str, type: ScalarType, lanes: int, *, is_called: bool) -> str:
-        """An elementary function of vectors of `lanes`; its name."""
+        """Request an elementary function of vectors of `lanes`; return its name."""
         suffix = "f32" if type is F32 else "f64"
         self.functions[name, suffix, lanes, is_called] += 1
         return named(name, suffix, lanes, is_called=is_called)
 
 
 def argument_names(function: NestFunction) -> list[str]:
-    """The LLVM name of each argument: its own where LLVM allows it plainly and it is not taken."""
+    """The LLVM name of each argument: its own name if LLVM allows that unquoted and it is not taken."""
     names: dict[str, None] = {}
     for j in range(len(function.arguments)):
         name = function.names[j] if j < len(function.names) else ""
-        # No name of ours has no dot, so only the arguments can clash with each other.
+        # All other names contain a dot, so only arguments can clash with each other.
         plain = name.isascii() and name.isidentifier() and f"%{name}" not in names
         names[f"%{name}" if plain else f"%arg.{j}"] = None
     return list(names)
@@ -79,7 +79,7 @@ class BodyWriter(MemoryWriter):
         self.scratch: list[str] = []  # allocas: all in the entry block, so that a loop does not grow the stack
         self.names: dict[Value, str] = dict(zip(function.arguments, argument_names(function), strict=True))
         self.label = "entry"
-        self.calls = False  # whether elementary functions are called rather than inlined
+        self.calls = False  # True while elementary functions are called rather than inlined
         self.goes_past_caches = False
         self.count = 0
 
@@ -90,14 +90,14 @@ class BodyWriter(MemoryWriter):
         return ["entry:", *self.scratch, *lines]
 
     def tell(self, operation: Operation) -> None:
-        """Say that what is written now belongs to an operation's node."""
+        """Attribute the lines written from here on to an operation's node."""
         if self.places is not None:
             self.lines.node = operation.node  # type: ignore[attr-defined]  # `places` says that lines are told
 
-    # ---- what operations ask for (Writer) ----
+    # ---- methods of `Writer`, which operations call ----
 
     def next_number(self) -> int:
-        """For a name that nothing else has."""
+        """A number for a unique name."""
         self.count += 1
         return self.count
 
@@ -113,7 +113,7 @@ class BodyWriter(MemoryWriter):
         return f"@{name}"
 
     def past_caches(self) -> str:
-        """The mark of a store that goes past the caches to memory, and leaves them to data that will be read."""
+        """The mark of a store that bypasses the caches, which then keep data that will be read."""
         self.goes_past_caches = True
         self.needs.declarations["!0"] = "!0 = !{i32 1}"
         return "!nontemporal !0"
@@ -124,7 +124,7 @@ class BodyWriter(MemoryWriter):
     # ---- operations ----
 
     def _operations(self, block: Block) -> list[str]:
-        """Write a block; give the names of its terminator's operands."""
+        """Write a block; return the names of its terminator's operands."""
         self._straight(block.operations)
         return [self.names[v] for v in block.operations[-1].operands]
 
@@ -140,11 +140,11 @@ class BodyWriter(MemoryWriter):
                 self._structured[operation.name](self, operation, operands)
 
     def _terminator(self, operation: Operation, operands: list[str]) -> None:
-        """scf.yield and scf.reduce: what encloses them reads the operands."""
+        """scf.yield and scf.reduce write nothing: the enclosing loop reads their operands."""
 
     def _return(self, operation: Operation, operands: list[str]) -> None:
         if self.goes_past_caches:
-            self.lines.append("  fence seq_cst")  # such stores wait for no others: now they are seen before the end is
+            self.lines.append("  fence seq_cst")  # such stores are unordered: they become visible before the end
         self.lines.append(f"  ret i32 {operands[0]}")
 
     # ---- control flow ----
@@ -168,7 +168,7 @@ class BodyWriter(MemoryWriter):
     def _around_others(
         self, block: Block, lower: str, upper: str, initial: list[str], *, independent: bool
     ) -> list[str]:
-        """The loop as it stands, or by tiles, or by runs."""
+        """Write a loop around others: in tiles, in runs, or as it stands; return the carried values."""
         if not initial and write_tiles(self, block, lower, upper, independent=independent):
             return []
         results = write_in_runs(self, block, lower, upper, initial) if initial else None
@@ -177,7 +177,7 @@ class BodyWriter(MemoryWriter):
     def _innermost(
         self, block: Block, lower: str, upper: str, initial: list[str], *, independent: bool
     ) -> list[str] | None:
-        """The loop in vectors; gives what it carried, or None if it cannot be."""
+        """Write the loop in vectors; return the carried values, or None if the loop cannot run in vectors."""
         counter, *carried = block.arguments
         plan = plan_loop(block, counter, carried, independent=independent)
         if plan is None and (written := unrolled(block)) is not None:
@@ -207,15 +207,15 @@ class BodyWriter(MemoryWriter):
         word: str = "loop",
         more: Callable[[list[str]], str] | None = None,
     ) -> list[str]:
-        """A loop over one of the block's arguments; gives what it carried.
+        """Write a loop whose counter is one of the block's arguments; return the carried values.
 
-        `write(*carried)` writes its body and gives the names carried on; by default it is the block.  The carried
-        values are the arguments behind the counter, or others of these types.
+        `write(*carried)` writes the body and returns the names carried on; by default the body is the block.  The
+        carried values are the arguments after the counter, or values of the types `types`.
 
-        step    "": the first that `write` gives is the next counter
-        runs    whether it runs for certain, of a loop that is tested at its end; None: at its head
-        word    in the name of its block
-        more    more(what is carried on) gives a bit, without which there is no other iteration
+        step    "" if the first name that `write` returns is the next counter
+        runs    None: the loop is tested at its head.  Else it is tested at its end; True: it has an iteration for sure
+        word    the name of its block
+        more    more(names carried on) gives a bit; the loop ends when the bit is false
         """
         number, before = self.next_number(), self.label
         variable, after = f"%i.{number}", f"%next.{number}"
@@ -266,24 +266,24 @@ class BodyWriter(MemoryWriter):
         ]
 
     def up_to(self, first: str, count: int, upper: str) -> str:
-        """The end of so many iterations, or of all."""
+        """The counter after `count` iterations from `first` on, but at most `upper`."""
         smin = self.declare("llvm.smin.i64", "i64", ("i64", "i64"))
         end = self.value(f"add nsw i64 {first}, {count}")
         return self.value(f"call i64 {smin}(i64 {end}, i64 {upper})")
 
     def whole(self, lower: str, upper: str, size: int) -> str:
-        """The end of the last whole vector of so many elements, or tile."""
+        """The end of the last whole vector, or tile, of `size` elements."""
         if lower.isdigit() and upper.isdigit():
             return str(int(lower) + max(0, int(upper) - int(lower)) // size * size)
         count = upper if lower == "0" else self.value(f"sub i64 {upper}, {lower}")
-        # An end before the start means no iteration, not some behind it.
+        # An end before the start means no iteration, so the count must not be negative.
         smax = self.declare("llvm.smax.i64", "i64", ("i64", "i64"))
         count = self.value(f"call i64 {smax}(i64 {count}, i64 0)")
         whole = self.value(f"and i64 {count}, {-size}")
         return whole if lower == "0" else self.value(f"add i64 {lower}, {whole}")
 
     def start(self, label: str) -> None:
-        """A new block of LLVM's."""
+        """Begin a new LLVM block."""
         self.label = label
         self.lines.append(f"{label}:")
 

@@ -1,9 +1,9 @@
-"""Debug info of kernels: each instruction has the line of the user's program that it computes for.
+"""Debug info of kernels: each instruction has the line of the user's program that it belongs to.
 
     %t.3 = fadd contract double %t.1, %t.2, !dbg !7          !7 = !DILocation(line: 4, column: 9, scope: !2)
 
-It is written where a module is `placed`: code is the same with it, but text and keys are not.  A function numbers its
-metadata by itself, `!{7}` in its text; `joined` gives them the numbers of the module.
+It is written under `modes.debug_info`, and for inspection: machine code is the same with it, but text and keys are not.
+The metadata of each function are numbered from 0, `!{7}` in its text; `joined` gives them numbers of the module.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ..records import NamedTuple
 
 
 class Place(NamedTuple):
-    """A line of a program, and the function it stands in."""
+    """A line, and perhaps a column, of a source file."""
 
     file: str
     line: int
     column: int = 0
 
 
-#: The place of a node of a graph; None where nobody knows it.
+#: The place of a node of a graph; None if it is not known.
 PlaceOf = Callable[[Any], "Place | None"]
 
-#: Metadata of modules begins at this number: those of the emitter's own are smaller.
+#: The first number of the metadata of debug info in a module: the emitter's other metadata have smaller numbers.
 _FIRST = 100
 
 
@@ -39,12 +39,12 @@ class NodeLine(str):
 
 
 class ToldLines(list[str]):
-    """Lines of a function, each of the node that is being written."""
+    """Lines of a function, each marked with the node that is being written."""
 
     node: Any = None
 
     def append(self, line: str) -> None:
-        """Add a line of the present node."""
+        """Add a line of the current node."""
         told = NodeLine(line)
         told.node = self.node
         super().append(told)
@@ -62,16 +62,16 @@ class Places:
         self._first: Place | None = None
 
     def lines(self, lines: Sequence[str]) -> list[str]:
-        """The lines with marks: every instruction has one, or else LLVM drops those of its neighbours."""
+        """The lines with marks: every instruction must have one, or LLVM drops those of its neighbours."""
         places = [
             self._place_of(line.node) if isinstance(line, NodeLine) and line.node is not None else None
             for line in lines
         ]
-        mark = next((self._mark(place) for place in places if place is not None), "")  # of what is before it, too
+        mark = next((self._mark(place) for place in places if place is not None), "")  # also of the lines before it
         return self._marked(lines, places, mark)
 
     def around(self, lines: Sequence[str], nodes: Iterable[Any]) -> list[str]:
-        """Lines of a function that calls kernels, of which none belongs to a node: line 0 of the first one's file."""
+        """Mark lines of a function that calls kernels, which belong to no node: by line 0 of the first node's file."""
         places = (self._place_of(node) for node in nodes if node is not None)
         place = next((place for place in places if place is not None), None)
         if place is None:
@@ -88,9 +88,9 @@ class Places:
         return found
 
     def among(self, metadata: list[str], lines: Sequence[str]) -> list[str]:
-        """The lines, and behind them the mark of the function itself, as they stand in a text with such metadata.
+        """The lines, then the mark of the function itself, numbered behind the metadata that a text already has.
 
-        That of this function joins it.  The mark is "" where nothing has a place.
+        The metadata of this function are appended to it.  The mark is "" if no line has a place.
         """
         mark = "" if self._first is None else f" !dbg {self._scopes[self._first.file]}"
         found = _shifted([*lines, mark], len(metadata))
@@ -139,12 +139,12 @@ _NAME = re.compile(r"!\{(\d+)\}")
 
 
 def _shifted(lines: Iterable[str], by: int) -> list[str]:
-    """Lines of a function that stands behind others in one text."""
+    """The lines with all metadata numbers increased, for a function behind others in one text."""
     return [_NAME.sub(lambda found: f"!{{{int(found[1]) + by}}}", line) for line in lines]
 
 
 def joined(texts: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """The texts of functions, each with its metadata, under numbers that only one of them has."""
+    """Join the texts of functions and their metadata, under numbers that are unique in the module."""
     found, metadata, units = [], [], []
     start = _FIRST
     for text, own in texts:

@@ -7,10 +7,10 @@
       ret i32 %status
     }
     define internal i32 @k0.body(ptr noalias ... %x, ptr noalias ... %y, i64 %n) { loops }
-    define internal <8 x double> @exp.v8f64(<8 x double> %x) alwaysinline { ... }      those in use
+    define internal <8 x double> @exp.v8f64(<8 x double> %x) alwaysinline { ... }      only those in use
 
-The inner function is not inlined into the outer: only as attributes of parameters is `noalias`
-cheap and certain; without it some twenty pointers stop vectorisation.
+The inner function is not inlined into the outer one, because `noalias` is cheap and certain only as an
+attribute of parameters; without it some twenty pointers stop vectorisation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .types import ALIGNMENT
 
 @record(frozen=True)
 class Emitted:
-    """One function as text, and what its module must hold beside it."""
+    """One function as text, with the declarations and functions that its module needs."""
 
     name: str
     text: str
@@ -42,7 +42,7 @@ class Emitted:
 
 
 def emit_function(function: NestFunction, target_features: str = "", place_of: PlaceOf | None = None) -> Emitted:
-    """One function of a module; with debug info where it is known which places its nodes have."""
+    """Emit one function of a module; with debug info if `place_of` gives the places of its nodes."""
     needs = Needs(place_of)
     kinds = ["ptr" if isinstance(a.type, MemRef) else "i64" for a in function.arguments]
     wrapper = entrance(function.name, zip(kinds, argument_names(function), strict=True))
@@ -50,17 +50,17 @@ def emit_function(function: NestFunction, target_features: str = "", place_of: P
 
 
 def nameless(function: NestFunction, name: str = "kernel") -> NestFunction:
-    """The function under names that say nothing: what its text is compared by."""
+    """The function under neutral names, so that equal code has equal text."""
     return replace(function, name=name, names=tuple([f"a{i}" for i in range(len(function.names))]))
 
 
 def module_of(emitted: Sequence[Emitted], target_features: str = "") -> str:
-    """The module of these functions: what several of them need stands in it once."""
+    """The module of these functions, with one copy of each declaration and function that several of them need."""
     names = [e.name for e in emitted]
     assert len(set(names)) == len(names), f"functions of one name: {names}"
     calls: Counter[elementary.Need] = Counter()
     for e in emitted:
-        calls |= e.needs.functions  # the most in one kernel
+        calls |= e.needs.functions  # for each function the most calls in one kernel
     texts, declared = elementary.definitions(calls, Target.of(target_features))
     for e in emitted:
         declared |= e.needs.declarations
@@ -72,7 +72,7 @@ def module_of(emitted: Sequence[Emitted], target_features: str = "") -> str:
 def entrance(name: str, arguments: Iterable[tuple[str, str]], more: Sequence[str] = ()) -> str:
     """The function that the runtime calls: it unpacks the two argument blocks and calls the inner function.
 
-    arguments   their types, "ptr" or "i64", and names        more    what is passed behind them
+    arguments   the type, "ptr" or "i64", and name of each        more    further arguments to pass after them
     """
     lines, passed, places = [], [], {"ptr": 0, "i64": 0}
     for type, argument in arguments:
@@ -90,7 +90,7 @@ def entrance(name: str, arguments: Iterable[tuple[str, str]], more: Sequence[str
 
 
 def internal(function: NestFunction, needs: Needs, target: Target, *, is_part: bool = False) -> str:
-    """The inner function.  `is_part`: it becomes part of the one that calls it."""
+    """The inner function.  `is_part`: it is inlined into its caller."""
     body = BodyWriter(function, needs, target)
     parameters = [
         f"{_pointer(function, j) if isinstance(argument.type, MemRef) else 'i64'} {body.names[argument]}"
@@ -106,9 +106,9 @@ def internal(function: NestFunction, needs: Needs, target: Target, *, is_part: b
 
 
 def _pointer(function: NestFunction, j: int) -> str:
-    """A pointer's type with all that is known of its memory.
+    """The type of a pointer parameter, with attributes for all that is known of its memory.
 
-    Memory of a known size may be read ahead of a branch, which lets a branch become a select.
+    Memory of a known size may be read ahead of a branch, so that LLVM can turn the branch into a select.
     """
     memory = function.arguments[j].type
     assert isinstance(memory, MemRef)

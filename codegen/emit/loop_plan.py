@@ -1,16 +1,16 @@
-"""Plans of loops: can their iterations run side by side, and as what is each value kept then?
+"""Plans of loops whose iterations can run side by side: the form of each value in the lanes of vectors.
 
     for j in 0..n carrying total:           j      linear: i, i+1, i+2, ... over the lanes
       at = first + j                        at     linear
       x = load a[at]                        x      varying: a vector, loaded at once
-      z = load d[j * n]                     z      apart by what only the run knows
+      z = load d[j * n]                     z      varying: elements at a distance known only at run time
       w = load b[row]                       w      uniform: the same number for all lanes
       y = exp(x * w)                        y      varying
       store y, c[at]
       yield total + y                       a reduction: each lane has its own total
 
-Only innermost loops are planned.  A loop is left alone (None) if an iteration may see what another
-stored, if it carries anything but reductions whose order is free, or if it holds a call or branch.
+Only innermost loops are planned.  A loop has no plan (None) if an iteration may read a value that another one
+stored, if it carries anything but reductions whose order is free, or if it contains a call or branch.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from .rising import held_back, holds_places, is_known_before
 from .strides import NEAR, VARYING, LinearForm, RunStride, Stride, form_of, multiple, never_meet, summed
 from .types import NARROW, width
 
-#: In additions, as the costs of `kernel.instructions`.
+#: In additions, as the costs of `kernel.instructions`; the second is saved where one function computes two results.
 _COST_OF_A_GATHER = 10
-#: The saving, in additions, where one function computes two.
 _SHARED = 12
-#: From here on functions are called: inlined they run .95 to 1 of the time, and take LLVM two to three times as long.
+#: From this cost on functions are called: inlined, a loop takes .95 to 1 of the time, and LLVM two to three times.
 _LARGE = 400
 
 
 @record(eq=False, slots=True)
 class LoopPlan:
-    """strides     of values that differ between lanes: by how much from one to the next, or VARYING
-    places      of loads and stores: by how many elements they move from lane to lane, or VARYING
+    """The plan of a loop: the form of its values in the lanes of vectors, and the cost of an iteration.
+
+    strides     for each value that differs between lanes: the difference of neighbouring lanes, or VARYING
+    places      for each load and store: the elements between the places of neighbouring lanes, or VARYING
     reductions  in the order of the carried values, then those in memory
-    partial     values on the way of a reduction: vectors of partial results
+    partial     values in the chain of a reduction, which are vectors of partial results
     in_memory   loads and stores of accumulators in memory, with the number of the reduction
-    again       what such a load gives, if the iteration has stored there before
-    joint       operations that one function computes together: its name, of what, and its results in order
-    near        the plan of an iteration away from edges, whose costs count
-    held        of such a plan: what makes no difference there, with the counter that is not held back
-    bits        of the widest element that differs between lanes;   narrow   what arithmetic on narrow ones costs
-    cost        of one iteration;   of_functions    what of it elementary functions cost
-    latency     of its longest way from a load to a result, in the same units
+    again       for such a load after a store of the same iteration: the value that was stored
+    joint       operations that one function computes together: its name, its operand, and its results in order
+    near        the plan of an iteration away from edges (see `rising`), whose costs are used
+    held        of such a plan: clamps and comparisons without an effect there, each with its counter
+    bits        those of the widest element that differs between lanes;   narrow   the cost of arithmetic on narrow ones
+    cost        of one iteration;   of_functions   of functions in it;   latency   of its longest chain, load to result
     """
 
     strides: dict[Value, Stride] = field(default_factory=dict)
@@ -75,12 +75,12 @@ class LoopPlan:
 
     @property
     def picks(self) -> bool:
-        """True if elements are read or written at a distance from each other."""
+        """True if elements are read or written at a regular distance of more than one."""
         return any(place not in (0, 1, -1, VARYING) for place in self.places.values())
 
 
 def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent: bool) -> LoopPlan | None:
-    """The plan of a loop with this body, or None.
+    """The plan of a loop with this body, or None if its iterations cannot run side by side.
 
     counter         the argument of the block that is the induction variable
     independent     the iterations are promised not to touch each other's memory
@@ -109,7 +109,7 @@ class _Planner:
         #: Values of the chain of each reduction, with its number.
         self.chains = {value: j for j, value in enumerate(carried)}
         self.in_memory = self.found.in_memory
-        #: The time after the loads at which a value is there.
+        #: The latency from the loads to a value.
         self.after: dict[Value, int] = {}
 
     def plan(self) -> LoopPlan | None:
@@ -149,7 +149,7 @@ class _Planner:
                 self._waits(operation)
 
     def _near_stride(self, operation: Operation, stride: Stride) -> Stride:
-        """The stride, where lanes have no pattern but may have one in most iterations."""
+        """The stride of a result; in a plan away from edges, clamps and comparisons of a counter have no effect."""
         if stride is not VARYING:
             return stride
         held = held_back(operation, self.found.strides) if self.is_near else None
@@ -174,7 +174,7 @@ class _Planner:
         self.found.bits = max(self.found.bits, type.bits)
 
     def _stride(self, operation: Operation) -> Stride:
-        """By how much the result differs from lane to lane: known for sums and multiples of counters."""
+        """The stride of a result between lanes: known for sums and multiples of counters."""
         found = [self.found.strides.get(v, 0) for v in operation.operands]
         strides = [s for s in found if s is not VARYING]
         is_varying = len(strides) < len(found)
@@ -197,7 +197,7 @@ class _Planner:
         return VARYING
 
     def _joint(self) -> None:
-        """Functions of one number that have most of their steps in common."""
+        """Find functions of one number that have most of their steps in common."""
         for name, x, operations in find_joint(self.block.operations):
             if operations[0].result in self.found.strides:
                 results = tuple([o.result for o in operations])
@@ -208,13 +208,13 @@ class _Planner:
     # ---- reductions ----
 
     def _combine(self, operation: Operation) -> None:
-        """An operation on a partial result: one more link of a chain of one kind."""
+        """Add an operation on a partial result to the chain of a reduction, all of whose operations are of one kind."""
         name = operation.name
         chains = {self.chains[v] for v in operation.operands if v in self.chains}
         in_chain = [v for v in operation.operands if v in self.chains]
         (number, *others) = chains
         reduction = self.found.reductions[number]
-        # Terms that rows add to a place in memory are added up in the order of the rows elsewhere: here that is free.
+        # Additions to an accumulator in memory have no flag, because other code keeps their order: here it is free.
         if len(in_chain) != 1 or others or not (is_free(operation) or (reduction.load and name == "arith.addf")):
             raise _NotInVectors(name)
         if reduction.combine is not None and reduction.combine.name != name:
@@ -225,7 +225,7 @@ class _Planner:
         self._wide(reduction.type)
 
     def _ends(self) -> None:
-        """Each chain must end where it is carried on, and be looked at nowhere else."""
+        """Check that each chain ends in the value carried on, and that no other operation uses its values."""
         last = self.block.operations[-1]
         uses = Counter(v for o in self.block.operations for v in o.operands if v in self.chains)
         if any(uses[value] != 1 for value in self.chains):
@@ -236,7 +236,7 @@ class _Planner:
                 raise _NotInVectors("a carried value is no reduction")
 
     def _extremes(self) -> None:
-        """Pairs of carried values that are an extreme and its place."""
+        """Find pairs of carried values that are an extreme and its place."""
         ends = self.block.operations[-1].operands
         for reduction, place in pairwise(self.found.reductions):
             if reduction.carried + 1 < len(ends) and not reduction.is_place:
@@ -251,7 +251,7 @@ class _Planner:
     # ---- memory ----
 
     def _memory(self) -> None:
-        """The memory that the loop writes; refused where two iterations meet there."""
+        """Check the memory that the loop writes: two iterations must not access the same place."""
         accesses: dict[Value, list[Operation]] = {}
         for operation in self.block.operations:
             if operation.name in ("memref.load", "memref.store"):
@@ -264,7 +264,7 @@ class _Planner:
     def _written(self, operations: list[Operation]) -> None:
         places = set(map(_number, operations))
         if not self.inside.isdisjoint(places):
-            # One place per iteration (if it is one per lane is looked at when its stride is known).
+            # One place per iteration (that lanes have different places is checked when the stride is known).
             if len(places) > 1 and not self.independent and not self._are_apart(places):
                 raise _NotInVectors("iterations may meet in memory")
             return
@@ -277,7 +277,7 @@ class _Planner:
             self._accumulated(group)
 
     def _accumulated(self, operations: list[Operation]) -> None:
-        """Loads and stores of one accumulator, in turn."""
+        """Add a reduction for an accumulator in memory, whose loads and stores must alternate."""
         loads, stores = operations[::2], operations[1::2]
         names = {o.name for o in loads}, {o.name for o in stores}
         if len(loads) != len(stores) or names != ({"memref.load"}, {"memref.store"}):
@@ -288,7 +288,7 @@ class _Planner:
         self.found.again |= {load.result: store.operands[0] for load, store in zip(loads[1:], stores, strict=False)}
 
     def _are_apart(self, places: set[Value | int]) -> bool:
-        """True if no iteration uses a place of another, though it uses several."""
+        """True if no iteration uses a place of another one, though each uses several places."""
         indices = [place for place in places if isinstance(place, Value)]
         return len(indices) == len(places) and never_meet(indices, self.block.arguments[0], self.inside)
 
@@ -325,13 +325,13 @@ class _Planner:
         return any(o.name == "memref.load" and o.operands[0] is memory for o in self.block.operations)
 
     def _placed(self, operation: Operation) -> Stride:
-        """By how many elements the place of a load or store moves from lane to lane."""
+        """The number of elements between the places of a load or store in neighbouring lanes."""
         stride = self.found.places[operation] = self.found.strides.get(operation.operands[-1], 0)
         return stride
 
 
 def _number(operation: Operation) -> Value | int:
-    """The place of a load or store: a number for a constant."""
+    """The place of a load or store: an int if it is constant."""
     place = operation.operands[-1]
     return place if (number := known_integer(place)) is None else number
 

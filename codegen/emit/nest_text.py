@@ -1,6 +1,6 @@
-"""Text of a function piece by piece: values, blocks, space on the stack, numbers that are no part of it.
+"""Write the text of a function piece by piece: values, blocks, space on the stack, numbers passed at run time.
 
-States of a loop in text: small ones on the stack of the function, large ones at places that they change.
+States of a loop: small ones are on the stack of the function, large ones alternate between two places.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from ..kernel.nest import Status
 from ..program import Place
 from .body import Needs
 
-#: Bytes of a value that lies on the stack of the function, where registers are made of it.
+#: The largest value on the stack of the function, in bytes; LLVM promotes such values to registers.
 SMALL = 64
 
-#: Bytes of a temporary that does; larger ones stay in the workspace, so that their size is no part of the text.
+#: The largest temporary there, in bytes; larger ones stay in the workspace, so that the text does not have their size.
 SPACE = 256
 
-#: Work after which a loop notes what it has done.  Some 0.1 ms.
+#: The work after which a loop reports the work that it has done.  Some 0.1 ms.
 CHUNK = 1 << 20
 
 
 class Text:
-    """Lines of a function, its `entry` apart: there stand all numbers, and all space on the stack."""
+    """Lines of a function; `entry` has those of the first block, which reads all numbers and reserves all space."""
 
     def __init__(self) -> None:
         self.needs = Needs()
@@ -34,45 +34,45 @@ class Text:
         self.lines: list[str] = []
         self.numbers: list[Any] = []
         self.block = "start"
-        self.span: tuple[str, str] | None = None  # of elements, where a loop goes over some of them at a time
+        self.span: tuple[str, str] | None = None  # (begin, end) of elements, inside a loop over blocks of them
         self._count = 0
-        self.kept: list[str] = []  # places of memory that is given back at the ends
+        self.kept: list[str] = []  # cells with addresses of memory that is freed at the ends
         account = self.number("account")
         self.entry.append(f"  %account = inttoptr i64 {account} to ptr")
         self.left, self.status = self.space(8), self.space(4)
         self.entry.append(f"  store i64 {CHUNK}, ptr {self.left}")
 
     def fresh(self, word: str) -> str:
-        """A name that is not taken."""
+        """A new name that begins with a word."""
         self._count += 1
         return f"{word}.{self._count}"
 
     def let(self, word: str, text: str) -> str:
-        """A value, by its name."""
+        """Define a value; return its name."""
         name = f"%{self.fresh(word)}"
         self.lines.append(f"  {name} = {text}")
         return name
 
     def begin(self, label: str) -> None:
-        """A new block."""
+        """Begin a new block."""
         self.lines.append(f"{label}:")
         self.block = label
 
     def go(self, label: str) -> None:
-        """End the block."""
+        """End the block with a jump."""
         self.lines.append(f"  br label %{label}")
 
     def is_true(self, answer: str) -> str:
-        """The bit of a truth in memory."""
+        """Load a bool from memory as an i1."""
         return self.let("goes.on", f"icmp ne i8 {self.let('said', f'load i8, ptr {answer}')}, 0")
 
     def choose(self, condition: str, yes: str, no: str) -> None:
-        """End the block."""
+        """End the block with a branch."""
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
 
     @contextmanager
     def only_if(self, condition: str, word: str) -> Iterator[None]:
-        """A part that is written meanwhile, and runs where a condition holds."""
+        """A context whose lines run only if a condition holds."""
         inside, on = self.fresh(word), self.fresh("on")
         self.choose(condition, inside, on)
         self.begin(inside)
@@ -82,9 +82,9 @@ class Text:
 
     @contextmanager
     def repeated(self, word: str, condition: Callable[[], str]) -> Iterator[list[tuple[str, str, str, str]]]:
-        """A loop while a condition holds, whose body is written meanwhile.
+        """A context whose lines are the body of a loop that runs while a condition holds.
 
-        Gives the list of what it carries, to be filled: name, type, first value, next value.
+        Yields the list of carried values, to be filled with (name, type, first value, next value).
         """
         label, inside, done = (self.fresh(part) for part in (word, "inside", "done"))
         entered = self.block
@@ -103,7 +103,7 @@ class Text:
         self.begin(done)
 
     def number(self, value: Any) -> str:
-        """A number that is no part of the text."""
+        """Read a number at run time, so that it is not part of the text; return its name."""
         name, place = f"%n{len(self.numbers)}", len(self.numbers)
         self.numbers.append(value)
         self.entry.append(f"  {name}.at = getelementptr inbounds i64, ptr %numbers, i64 {place}")
@@ -111,13 +111,13 @@ class Text:
         return name
 
     def space(self, size: int) -> str:
-        """Reserve so many bytes on the stack."""
+        """Reserve bytes on the stack; return their address."""
         name = f"%{self.fresh('space')}"
         self.entry.append(f"  {name} = alloca [{size} x i8], align 64")
         return name
 
     def beyond(self, base: str, offset: int) -> str:
-        """The address so many bytes after another."""
+        """The address `offset` bytes after `base`."""
         return self.let("p", f"getelementptr i8, ptr {base}, i64 {self.number(offset)}") if offset else base
 
     def at(self, place: Place, aval: Aval, pointers: Sequence[str]) -> str:
@@ -126,12 +126,12 @@ class Text:
         return self.beyond(pointers[buffer], start * aval.dtype.itemsize)
 
     def copy(self, to: str, source: str, aval: Aval) -> None:
-        """All bytes of a value."""
+        """Copy all bytes of a value."""
         size = str(aval.nbytes) if aval.nbytes <= SMALL else self.number(aval.nbytes)
         self.lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {size}, i1 false)")
 
     def copy_elements(self, to: str, source: str, aval: Aval) -> None:
-        """The elements of a value that the loop is at."""
+        """Copy the elements of a value that are in the current block of elements."""
         if self.span is None:
             self.copy(to, source, aval)
             return
@@ -144,7 +144,7 @@ class Text:
         self.lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {count}, i1 false)")
 
     def near(self, pointer: str, aval: Aval) -> str:
-        """A value that does not change, on the stack if it is small."""
+        """The address of a value that does not change: of a copy on the stack if it is small."""
         if not 0 < aval.nbytes <= SMALL:
             return pointer
         space = self.space(aval.nbytes)
@@ -152,14 +152,14 @@ class Text:
         return space
 
     def unless_failed(self, status: str) -> None:
-        """Go on if a call gave 0."""
+        """Continue if a call returned status 0; otherwise return its status."""
         on = self.fresh("ok")
         self.lines.append(f"  store i32 {status}, ptr {self.status}")
         self.choose(self.let("fine", f"icmp eq i32 {status}, 0"), on, "failed")
         self.begin(on)
 
     def account(self, work: int) -> None:
-        """Note the work of one run, every now and then."""
+        """Count the work of one run, and report it whenever CHUNK is reached."""
         before = self.let("before", f"load i64, ptr {self.left}")
         left = self.let("left", f"sub i64 {before}, {self.number(work)}")
         self.lines.append(f"  store i64 {left}, ptr {self.left}")
@@ -168,22 +168,22 @@ class Text:
             self._spent(left)
 
     def account_rest(self) -> None:
-        """Note what has not been."""
+        """Report the work that has not been reported."""
         self._spent(self.let("left", f"load i64, ptr {self.left}"))
 
     def _spent(self, left: str) -> None:
         spent = self.let("spent", f"sub i64 {CHUNK}, {left}")
         self.unless_failed(self.let("signal", f"call i32 %account(i64 {spent})"))
 
-    # ---- memory that the function takes ----
+    # ---- memory that the function allocates ----
 
     def record(self, records: str, number: str, each: str) -> str:
-        """The address of a record of the states."""
+        """The address of the record of states with a number."""
         offset = self.let("offset", f"mul i64 {number}, {each}")
         return self.let("p", f"getelementptr i8, ptr {self.let('records', f'load ptr, ptr {records}')}, i64 {offset}")
 
     def memory(self) -> str:
-        """A place for the address of memory that the function takes, and gives back at its ends."""
+        """A cell for the address of memory that the function allocates, and frees at its ends."""
         self.kept.append(cell := self.space(8))
         self.entry.append(f"  store ptr null, ptr {cell}")
         self.needs.declarations["PyMem_RawRealloc"] = "declare ptr @PyMem_RawRealloc(ptr, i64)"
@@ -191,7 +191,7 @@ class Text:
         return cell
 
     def grown(self, cell: str, size: str) -> str:
-        """A larger memory in a cell, of so many bytes, which begins as the one before."""
+        """Reallocate the memory of a cell to `size` bytes, which keeps its contents; return the address."""
         old = self.let("old", f"load ptr, ptr {cell}")
         found = self.let("grown", f"call ptr @PyMem_RawRealloc(ptr {old}, i64 {size})")
         is_none = self.let("is.none", f"icmp eq ptr {found}, null")
@@ -200,7 +200,7 @@ class Text:
         return found
 
     def let_go(self) -> list[str]:
-        """Lines that give the memory back."""
+        """Lines that free the memory of all cells."""
         found = []
         for cell in self.kept:
             name = f"%{self.fresh('kept')}"
@@ -212,7 +212,7 @@ class Text:
 
 
 class Moving:
-    """A pointer that goes on after each run."""
+    """A pointer that advances by `stride` bytes after each run."""
 
     def __init__(self, start: str, stride: str) -> None:
         self.start, self.stride = start, stride
@@ -220,7 +220,7 @@ class Moving:
 
 
 class Near:
-    """A small state, on the stack: it is copied to where it is wanted."""
+    """A small state, on the stack; it is copied to each place that must have it."""
 
     is_pointer = False
     start = ""
@@ -231,25 +231,25 @@ class Near:
         writer.copy(self.read, first, aval)
 
     def enter(self, writer: Text) -> None:
-        """At the head of the loop."""
+        """Called before the loop is written."""
 
     def aim(self, writer: Text, after: str, is_final: str, before: Moving | None) -> None:
-        """Before a run."""
+        """Before a run: copy the state to its place among the states that are kept, if there is one."""
         if before is not None:
             writer.copy(before.now, self.read, self.aval)
 
     def hand_on(self, writer: Text) -> None:
-        """After a run."""
+        """After a run: make the new state the one that is read."""
         writer.copy(self.read, self.written, self.aval)
 
     def leave(self, writer: Text, length: str) -> None:
-        """After the last."""
+        """After the last run: copy the state to its final place."""
         if self.last is not None:
             writer.copy(self.last, self.read, self.aval)
 
 
 class Turning:
-    """A large state: a run reads it at one place and writes it to another, the last one where it is wanted."""
+    """A large state: a run reads it at one place and writes it to another; the last run writes to the final place."""
 
     is_pointer = True
 
@@ -261,11 +261,11 @@ class Turning:
         self.read = self.written = ""
 
     def enter(self, writer: Text) -> None:
-        """At the head of the loop."""
+        """Before the loop is written: name the pointer that it carries."""
         self.read = f"%{writer.fresh('s')}"
 
     def aim(self, writer: Text, after: str, is_final: str, before: Moving | None) -> None:
-        """Before a run.  Where all values are kept, each is written to its place, but for the first."""
+        """Before a run: choose where it writes: if states are kept, the place of the next one.  The first is copied."""
         if before is None:
             odd = writer.let("odd", f"trunc i64 {after} to i1")
             then = writer.let("turn", f"select i1 {odd}, ptr {self.in_turn[1]}, ptr {self.in_turn[0]}")
@@ -276,17 +276,17 @@ class Turning:
         self.written = writer.let("to", f"select i1 {is_final}, ptr {self.last}, ptr {then}")
 
     def hand_on(self, writer: Text) -> None:
-        """After a run."""
+        """After a run: nothing, because the loop carries the pointer."""
 
     def leave(self, writer: Text, length: str) -> None:
-        """After the last: of no runs the first value is the last."""
+        """After the last run; without any run the first state is copied to the final place."""
         if self.is_wanted:
             with writer.only_if(writer.let("is.none", f"icmp eq i64 {length}, 0"), "none"):
                 writer.copy_elements(self.last, self.start, self.aval)
 
 
 class Flip:
-    """A state of a while loop, at two places in turn (a large one), or at the first between runs."""
+    """A state of a while loop: a large one alternates between two places, a small one is at the first between runs."""
 
     def __init__(self, aval: Aval, first: str, second: str) -> None:
         self.aval, self.two = aval, (first, second)

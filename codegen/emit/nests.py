@@ -1,26 +1,26 @@
 """A loop or branch with the kernels that it runs, as one function of LLVM IR.
 
-    define i32 @name(ptr %pointers, ptr %numbers)         as any kernel's: buffers of the step; lengths, strides, ...
+    define i32 @name(ptr %pointers, ptr %numbers)         as for any kernel: buffers of the step; lengths, strides, ...
     define internal i32 @name.body(ptr noalias ...)
       loop.1:
         %t.2 = phi i64 [ 0, %entry ], [ %next.3, %on.9 ]
-        %x.4 = phi ptr ...                                an element of each array, which goes on
+        %x.4 = phi ptr ...                                the current element of each array; the pointer advances
         ...
         %status = call i32 @name.k0.body(ptr %cur, ptr %x.4, ptr %next)
         ...                                               what was written is read next
     define internal i32 @name.k0.body(...) { a kernel }
 
-Small states, and small values that every run gets, are copied to the stack of the function: there LLVM makes
-registers of them.  Large states are pointers, which change places after each run.  A kernel that is alone in a body
-becomes part of the function; several are called, so that each computes to the bit what it does elsewhere (a
-multiplication and an addition in two kernels are not contracted).
+Small states, and small values that every run gets, are copied to the stack of the function, where LLVM promotes
+them to registers.  Large states are pointers, which are swapped after each run.  The only kernel of a body is
+inlined; several kernels are called, so that each gives the same bits as elsewhere (a multiplication and an addition
+in two kernels are not contracted).
 
-A large elementwise loop takes some elements through all steps, then the next: they stay in the first cache.
+A large elementwise loop takes one block of elements through all steps, then the next: a block stays in the first cache.
 
-A step of a body that is code of its own, a product or a kernel that threads share, is run by `run_steps`, at an address
-that `numbers` has, as the step's words.
+A step of a body that is not in this code, a product or a kernel that threads divide, is run by `run_steps`; the
+addresses of that function and of the step's words are in `numbers`.
 
-Nothing in the text depends on how long a loop is, where values lie, or on large extents: all that is in `numbers`.
+The text does not depend on the length of a loop, on places of values or on large extents: these are in `numbers`.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from .llvm import Emitted, entrance, internal, nameless
 from .nest_text import SMALL, SPACE, Flip, Moving, Near, Text, Turning
 from .target import Target
 
-#: Of each part of a kernel: its function, which of the kernel's buffers it works on, its numbers; None for a kernel
-#: that is code of its own.
+#: For each part of a kernel: its function, the numbers of the kernel's buffers that it uses, its extents; None for a
+#: kernel that is compiled apart from the loop.
 Parts = Callable[[Kernel], Sequence[tuple[NestFunction, tuple[int, ...], tuple[int, ...]]] | None]
 #: The work of one run of a program.
 Work = Callable[[BufferProgram], int]
 
-#: Of a loop whose steps are elementwise: how many elements to take through all steps at a time, and of how many.
+#: For a loop of elementwise steps: the elements that go through all steps at a time, and their total; else None.
 Blocks = Callable[[Loop], tuple[int, int] | None]
 
 
 class NestText(NamedTuple):
     """A whole loop or branch as text, and the numbers that it reads.
 
-    numbers   "account" and "run_steps" stand for addresses of these functions; (k, 0) for that of the words of the
-              k-th of `leaves`, (k, 1) for their number
-    outside   the leaves that are code of their own
+    numbers   "account" and "run_steps" stand for the addresses of these functions; (k, 0) stands for the address of
+              the words of the k-th of `leaves`, (k, 1) for the number of these words
+    outside   the numbers of the leaves that are not in this code, which `run_steps` runs
     """
 
     emitted: Emitted
@@ -60,14 +60,14 @@ class NestText(NamedTuple):
     outside: tuple[int, ...]
 
     def filled(self, addresses: Mapping[str, Any], words: Mapping[int, tuple[Any, int]]) -> tuple[Any, ...]:
-        """The numbers, with these addresses, and the words of each leaf."""
+        """The numbers, with these addresses and the words of each leaf filled in."""
         known: dict[Any, Any] = {(k, j): x for k, found in words.items() for j, x in enumerate(found)}
         known.update(addresses)
         return tuple([known[x] if isinstance(x, str | tuple) else x for x in self.numbers])
 
 
 def leaves(work: object) -> list[Step]:
-    """The steps that a loop or branch runs, those of nests in it in place of them."""
+    """The steps that a loop or branch runs; a loop or branch among them is replaced by its own steps."""
     steps = [step for _, body, _ in bodies(work) for step in body.steps]
     return [leaf for step in steps for leaf in (leaves(step.work) if bodies(step.work) else [step])]
 
@@ -76,7 +76,7 @@ def emit_nest(
     work: Loop | Branch | While, buffers: int, parts: Parts, blocks: Blocks, work_of: Work, target_features: str,
     place_of: PlaceOf | None = None,
 ) -> NestText:  # fmt: skip
-    """The function for a step on so many buffers; its kernels have debug info where places are known."""
+    """The function for a loop or branch on `buffers` buffers; its kernels have debug info if `place_of` is given."""
     writer = _NestEmitter("kernel", parts, blocks, work_of, Target.of(target_features))
     writer.needs.place_of = place_of
     writer.places = {id(step): k for k, step in enumerate(leaves(work))}
@@ -85,7 +85,7 @@ def emit_nest(
 
 
 class _NestEmitter(Text):
-    """Writes the function."""
+    """Writes the function of a loop or branch."""
 
     def __init__(self, name: str, parts: Parts, blocks: Blocks, work_of: Work, target: Target) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class _NestEmitter(Text):
         self.outside: dict[int, None] = {}
 
     def finished(self, buffers: int) -> NestText:
-        """The function with its kernels."""
+        """The finished function, with its kernels."""
         self.account_rest()
         inner = ", ".join(
             [*[f"ptr noalias nofree %b{j}" for j in range(buffers)], "ptr noalias nofree readonly %numbers"]
@@ -103,7 +103,7 @@ class _NestEmitter(Text):
         end = [*self.let_go(), "  ret i32 0", "failed:", *self.let_go(), f"  %code = load i32, ptr {self.status}"]
         end += ["  ret i32 %code", "}\n"]
         lines, told = [*self.entry, "  br label %start", "start:", *self.lines, *end], ""
-        if self.needs.place_of is not None:  # or else what is inlined into it loses its lines
+        if self.needs.place_of is not None:  # or else the kernels inlined into it lose theirs
             places = Places(self.name, self.needs.place_of)
             nodes = (o.node for function, _, _ in self.kernels.values() for o in every(function.body.operations))
             *lines, told = places.among(self.needs.metadata, places.around(lines, nodes))
@@ -122,7 +122,7 @@ class _NestEmitter(Text):
     # ------------------------------------------------------------ what runs
 
     def nest(self, work: object, pointers: Sequence[str]) -> None:
-        """A loop or branch on these buffers."""
+        """Write a loop or branch on these buffers."""
         match work:
             case Loop():
                 self.loop(work, pointers)
@@ -136,7 +136,7 @@ class _NestEmitter(Text):
     def run(
         self, program: BufferProgram, inputs: Sequence[str], outputs: Sequence[str], temporaries: dict[int, str]
     ) -> None:
-        """The steps of a body."""
+        """Write the steps of a body."""
         of_role = {"input": dict(enumerate(inputs)), "output": dict(enumerate(outputs))}
         places = [of_role.get(b.role, {}).get(b.place) or temporaries[j] for j, b in enumerate(program.buffers)]
         for step in program.steps:
@@ -151,7 +151,7 @@ class _NestEmitter(Text):
                 self.call(function, memory, extents, is_part=len(parts or ()) == len(program.steps) == 1)
 
     def call(self, function: NestFunction, pointers: Sequence[str], extents: Sequence[int], *, is_part: bool) -> None:
-        """One kernel, which becomes part of the function or is called."""
+        """Write the call of a kernel; LLVM inlines a kernel that `is_part` of the function."""
         _, name, _ = self.kernels.setdefault(id(function), (function, f"{self.name}.k{len(self.kernels)}", is_part))
         memory = [f"ptr {p}" for p in pointers]
         numbers = [*map(self.number, extents[:-2]), *self.span] if self.span else map(self.number, extents)
@@ -160,12 +160,12 @@ class _NestEmitter(Text):
         self.unless_failed(self.let("status", f"call i32 @{name}.body({', '.join(passed)})"))
 
     def call_outside(self, step: Step, pointers: Sequence[str]) -> None:
-        """A step that is code of its own."""
+        """Write the call that runs a step which is not in this code."""
         if not self.outside:
             self.entry.append(f"  %run.steps = inttoptr i64 {self.number('run_steps')} to ptr")
         k = self.places[id(step)]
         self.outside[k] = None
-        slots = self.space(16 * len(pointers))  # and room for those of a piece
+        slots = self.space(16 * len(pointers))  # the second half is scratch, for the pointers of a piece
         for j, pointer in enumerate(pointers):
             at = self.let("at", f"getelementptr ptr, ptr {slots}, i64 {j}")
             self.lines.append(f"  store ptr {pointer}, ptr {at}")
@@ -185,7 +185,7 @@ class _NestEmitter(Text):
     # ------------------------------------------------------------ branches
 
     def branch(self, branch: Branch, pointers: Sequence[str]) -> None:
-        """One of two bodies."""
+        """Write a branch, which runs one of two bodies."""
         yes, no, done = self.fresh("yes"), self.fresh("no"), self.fresh("done")
         buffer, start = branch.chosen
         self.choose(self.is_true(self.beyond(pointers[buffer], start)), yes, no)
@@ -196,7 +196,7 @@ class _NestEmitter(Text):
         self.begin(done)
 
     def side(self, run: Run, pointers: Sequence[str]) -> None:
-        """A body where its values lie."""
+        """Write a body of a branch, which reads and writes values in their places."""
         body = run.body
         inputs = [self.at(p, a, pointers) for p, a in zip(run.inputs, body.inputs, strict=True)]
         outputs = [self.at(p, a, pointers) for p, a in zip(run.outputs, body.outputs, strict=True)]
@@ -205,7 +205,7 @@ class _NestEmitter(Text):
     # ------------------------------------------------------------ a known number of steps
 
     def loop(self, loop: Loop, pointers: Sequence[str]) -> None:
-        """All steps of a scan: of all elements, or of those of one block after the other, which stay in the cache."""
+        """Write all steps of a scan: for all elements, or for one block after another, which stays in the cache."""
         blocks = self.blocks(loop)
         if blocks is None:
             self.steps(loop, pointers, self.work_of(loop.body))
@@ -224,7 +224,7 @@ class _NestEmitter(Text):
     def steps(
         self, loop: Loop, pointers: Sequence[str], work: int, length: str = "", scanned: Sequence[Moving] = ()
     ) -> None:
-        """All steps of a scan, each of so much work; `length`, `scanned`: where only the run knows them."""
+        """Write all steps of a scan, each of `work`; `length` and `scanned` are given if known only at run time."""
         body, workspace = loop.body, pointers[-1]
         length = length or self.number(loop.length)
         states = [self.state(loop, k, pointers) for k in range(loop.carried)]
@@ -266,12 +266,12 @@ class _NestEmitter(Text):
         begin, size = start * aval.dtype.itemsize, aval.nbytes
         if loop.is_reversed:
             begin, size = begin + max(loop.length - 1, 0) * size, -size
-        # A number even where it is 0: whether it is depends on the length.
+        # Passed as a number even if it is 0, because that depends on the length.
         first = self.let("p", f"getelementptr i8, ptr {pointers[buffer]}, i64 {self.number(begin)}")
         return first, self.number(size)
 
     def state(self, loop: Loop, k: int, pointers: Sequence[str]) -> Near | Turning:
-        """The way of a state from run to run."""
+        """The writer of a state: `Near` for a small state, else `Turning`."""
         aval, last, before = loop.states[k], loop.lasts[k], loop.befores[k]
         first = self.at(loop.firsts[k], aval, pointers)
         end = None if last is None else self.at(last, aval, pointers)
@@ -285,7 +285,7 @@ class _NestEmitter(Text):
     # ------------------------------------------------------------ steps while a condition holds
 
     def repeat(self, loop: While, pointers: Sequence[str]) -> None:
-        """All steps of a while loop."""
+        """Write all steps of a while loop."""
         workspace, carried = pointers[-1], len(loop.states)
         _, records, _ = loop.room()
         offsets, size = loop.record()
@@ -321,7 +321,7 @@ class _NestEmitter(Text):
                 self.copy(self.at(last, s.aval, pointers), s.read, s.aval)
 
     def retreat(self, loop: While, pointers: Sequence[str]) -> None:
-        """All steps, of which the states before each are kept in memory that grows, and then back over them."""
+        """Write a while loop that keeps the states before each step in growing memory, and the loop back over them."""
         assert loop.back is not None
         carried, (offsets, size) = len(loop.states), loop.record()
         each, answer, records = self.number(size), self.space(1), self.memory()
@@ -336,7 +336,7 @@ class _NestEmitter(Text):
         t = f"%{self.fresh('t')}"
         with self.repeated("while", lambda: self.is_true(answer)) as turning:
             after = self.let("next", f"add nuw nsw i64 {t}, 1")
-            # There is room for as many as the next power of two.
+            # The memory has room for the next power of two of records: it is full if `after` is a power of two.
             bits = self.let("bits", f"and i64 {after}, {t}")
             with self.only_if(self.let("is.full", f"icmp eq i64 {bits}, 0"), "full"):
                 self.grown(records, self.let("bytes", f"mul i64 {self.let('room', f'shl i64 {after}, 1')}, {each}"))

@@ -2,12 +2,12 @@
 
     template: MLIR operation, operands' names, type  ->  the right-hand side of one or more lines
 
-A template does not know how many lanes its operands have: the writer spells the types.  Most
+A template does not know the number of lanes of its operands: the writer spells the types.  Most
 operations are one instruction, one intrinsic, or a call of a function that `codegen.emit.math` writes
-into the module: which, `kernel.instructions` says.  Nothing here ever sets `nnan`,
-`ninf` or `fast`: with them exp(nan) becomes inf.
+into the module, as `kernel.instructions` says.  No template ever sets `nnan`, `ninf` or `fast`:
+with them exp(nan) becomes inf.
 
-The memory of a body: addresses of elements, loads and stores of one, scratch.
+`MemoryWriter` writes the accesses of a body to memory: addresses, loads and stores of one element, scratch.
 
     memref.load %a[%i] : memref<?xf64>   ->   %t.1 = getelementptr ... i64 %i,  %t.2 = load double, ptr %t.1, align 8
 """
@@ -27,7 +27,7 @@ _FLAGS = ("nsz", "arcp", "contract", "afn", "reassoc")
 class Writer:
     """The place that operations are written into: the body of a function, or of a vector loop in it."""
 
-    #: The count of numbers that a value holds.
+    #: The number of lanes of each value.
     lanes = 1
 
     def spelled(self, type: ScalarType) -> str:
@@ -43,15 +43,15 @@ class Writer:
         return splat(LLVM_TYPES[type], literal(value, type), self.lanes)
 
     def value(self, instruction: str) -> str:
-        """Append `%name = instruction`; give the name."""
+        """Append `%name = instruction`; return the name."""
         raise AssertionError("an abstract writer writes nothing")
 
     def declare(self, name: str, result: str, arguments: tuple[str, ...]) -> str:
-        """A function declared outside (an intrinsic); gives `@name`."""
+        """Declare a function that is defined outside of the module (an intrinsic); return `@name`."""
         raise AssertionError("an abstract writer declares nothing")
 
     def elementary(self, name: str, type: ScalarType) -> str:
-        """An elementary function written into the module; gives `@name`."""
+        """Request an elementary function, which is written into the module; return `@name`."""
         raise AssertionError("an abstract writer knows no functions")
 
 
@@ -87,16 +87,16 @@ def _intrinsic(name: str) -> Emit:
     return emit
 
 
-#: By which comparison an element replaces the extreme so far.
+#: The comparison by which an element replaces the extreme so far.
 _BEYOND = {"arith.maximumf": "ogt", "arith.minimumf": "olt"}
 
 
 def _accumulated(name: str) -> Emit:
-    """The extreme of two, nan if one is nan; where of two zeros either will do, the first, which is the one so far.
+    """The extreme of two, nan if one is nan; with the flag nsz, of two zeros the first one, which is `so_far`.
 
-    Half of the instructions of LLVM's `maximum` then, which knows -0.0 from 0.0, and only two of them wait for `so_far`
-    (the greatest of a million floats 46 us, with that 79, NumPy 49).  Frozen, because LLVM makes one choice of the two
-    otherwise, which is not the processor's own maximum of two (59).
+    That takes half of the instructions of LLVM's `maximum`, which orders -0.0 before 0.0, and only two of them wait for
+    `so_far` (the maximum of a million floats 46 us, by LLVM's 79, NumPy's 49).  The freeze keeps LLVM from joining both
+    selects, after which it does not use the processor's instruction for the maximum of two (59).
     """
     intrinsic = _intrinsic(INSTRUCTIONS[name].llvm)
 
@@ -137,9 +137,9 @@ def _index_cast(w: Writer, operation: Operation, operands: list[str]) -> str:
 
 
 def _fptosi(w: Writer, operation: Operation, operands: list[str]) -> str:
-    """Outside of the range the instruction gives poison, which would let LLVM drop later checks.
+    """A float to an integer.  Out of range the instruction gives poison, by which LLVM may drop later checks.
 
-    Frozen it is what the hardware gives, on x86 the smallest integer as in NumPy.
+    Frozen, the result is that of the hardware: on x86 the smallest integer, as in NumPy.
     """
     return w.value(f"freeze {_type(w, operation)} {_cast('fptosi')(w, operation, operands)}")
 
@@ -159,7 +159,7 @@ def _select(w: Writer, operation: Operation, operands: list[str]) -> str:
 
 
 def _floordivsi(w: Writer, operation: Operation, operands: list[str]) -> str:
-    """The quotient towards zero, less one where a remainder has the other sign than the divisor."""
+    """The quotient towards zero, less one if the remainder is not zero and has the other sign than the divisor."""
     type, zero, bit = _type(w, operation), w.literal(0, _scalar_type(operation)), w.spelled(I1)
     a, b = operands
     quotient = w.value(f"sdiv {type} {a}, {b}")
@@ -211,9 +211,9 @@ _SCRATCH_ALIGNMENT_BYTES = 64
 
 
 class MemoryWriter(Writer):
-    """Writes what operations do to memory.
+    """Writes loads and stores of one element, and allocations.
 
-    names     of values
+    names     the name of each value
     scratch   allocas: all in the entry block, so that a loop does not grow the stack
     """
 
@@ -223,7 +223,7 @@ class MemoryWriter(Writer):
     count: int
 
     def load(self, operation: Operation, _: list[str] | None = None) -> None:
-        """A memref.load of one element."""
+        """Write a memref.load of one element."""
         pointer, index = [self.names[v] for v in operation.operands]
         memory = operation.operands[0].type
         assert isinstance(memory, MemRef)
@@ -232,7 +232,7 @@ class MemoryWriter(Writer):
         self.names[operation.results[0]] = self.value(f"load {type}, ptr {address}, align {alignment}")
 
     def store(self, operation: Operation, _: list[str] | None = None) -> None:
-        """A memref.store of one element."""
+        """Write a memref.store of one element."""
         value, pointer, index = [self.names[v] for v in operation.operands]
         memory = operation.operands[1].type
         assert isinstance(memory, MemRef)

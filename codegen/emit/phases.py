@@ -1,28 +1,27 @@
 """Phases of falling width, in which vectors cover a loop.
 
-    phase      lanes x stride of the loop; the last one may run with a mask, or one by one
+    phase      a number of lanes, and the elements that it covers; the last one may have a mask, or run one by one
 
     sum of 1000 doubles, 512-bit vectors              of a run-time number of exponentials
       <32 x double> at 0, 32, ..., 960                  <8 x double> at 0, 8, ..., with a mask
       <8 x double> with a mask at 992
 
-A cheap body takes several registers per value, which hides the latency of its accumulators; so does one whose results
-come one after the other, which hides theirs. A dear one is written once, with a mask on every iteration, which costs
-little there (a branch where masks are dear) and saves half of the code. Without masks in the machine the rest runs
-one by one, or, where its length is known, in vectors of half the lanes each: 4, 2 and 1 of 7.
+A cheap body uses several registers per value, which hides the latency of its accumulators; so does a body that is a
+long chain of operations, which hides theirs. An expensive body is written once, with a mask on every iteration, which
+costs little there (a branch where masks are expensive) and saves half of the code. On a machine without masks the rest
+runs one by one or, where its length is known, in vectors of ever fewer lanes: 4, 2 and 1 for 7 elements.
 
-Sums that a loop around others carries: runs of its iterations add up by themselves, and enter the sum.
+A sum that an outer loop carries is split into runs: each run is summed separately, then added to the total.
 
     for i in 0..n carrying total:                  for i in 0..n by 16 carrying total:
       row = for j in 0..4 carrying addf: x[i, j]     run = for k in i..min(i + 16, n) carrying addf, from 0: ...
       total + row                                    total + run
 
-A chain of n additions errs by the square root of its length: the sum of 10,000 rows of four floats, 1,024 of which are
-one chain, by 2.0 of its last bit, and by .7 so.  What else the loop carries goes through both loops as it was.
+The error of a chain of n additions grows as the square root of n: the sum of 10,000 rows of four floats, in chains of
+1,024 rows, errs by 2.0 of its last bit, and in runs by .7.  Other values that the loop carries pass through both loops.
 
-Loops of vectors (`vector_loop`) are done in runs for the same reason; and for another where they only find out whether
-`any` of their elements is true, or `all`: behind each run they look whether the rest changes nothing.  A look at every
-vector would take as long as the vector.
+Loops of vectors (`vector_loop`) are done in runs for the same reason.  So is a loop that computes only `any` or `all`:
+after each run it tests if the result is decided.  A test after every vector would take as long as the vector.
 """
 
 from __future__ import annotations
@@ -43,37 +42,38 @@ if TYPE_CHECKING:
 
 #: Up to these costs of an iteration a value takes four registers, or two.
 _CHEAP, _MODERATE = 14, 40
-#: A long loop that does little more than add up takes eight narrow registers: as many partial results as four of 64
-#: bytes have, so that each errs as little.  Short rows of 40 floats would take 1.6 times as long.
+#: A long loop that does little more than add takes eight registers if they are narrow: as many partial results as
+#: four of 64 bytes hold, so that the error is as small.  Short rows of 40 floats would take 1.6 times as long.
 _LITTLE, _LONG, _FULL_BYTES = 6, 512, 64
-#: From here on a loop is written once, with a mask throughout.
+#: From this cost on a loop is written once, with a mask throughout.
 DEAR = 60
-#: The cost of AVX2's store under a mask: 12 cycles of floats, 6 of doubles (Zen 3).  Rows of 5 floats without .3.
+#: The cost of AVX2's masked store: 12 cycles of floats, 6 of doubles (Zen 3).  Rows of 5 floats take .3 without it.
 _STORE_F32, _STORE_F64 = 28, 6
 
-#: The share of the cost, in arithmetic on numbers of half the bits, from which a vector has lanes for these; the few
-#: wide ones, places or sums, take two registers (logsumexp of rows of 10 floats .65 of the time).  Where a value takes
-#: more registers anyway, more lanes do not fit.
+#: The share of narrow numbers (32 bits) in the cost from which a vector has as many lanes as they fill; the few wide
+#: values, places or sums, then take two registers (logsumexp of rows of 10 floats takes .65 of the time).  Where a
+#: value takes several registers anyway, more lanes do not fit.
 _MOSTLY_NARROW = 0.5
 
-#: A dear iteration whose longest way takes this much of the time that all of it could: its results come one
-#: after the other, and the next iteration is too far away in the list of what a processor has under way.  Two and four
-#: registers against one, ns per f64, Zen 4: a mixture of normals (.94) 4.6, 4.3 against 6.4; six sines (1.4) 9.1, 7.1
+#: Latency of the longest chain of an expensive iteration, as a share of its cost, from which a value takes two
+#: registers, or four: the next iteration is too far ahead for the processor to overlap both.  Two and four registers
+#: against one, ns per f64, Zen 4: a mixture of normals (.94) 4.6, 4.3 against 6.4; six sines (1.4) 9.1, 7.1
 #: against 13.3; exp, log, tanh mixed (.59) 4.2, 4.0 against 3.9.
 _WAITS, _WAITS_LONG = 0.7, 1.3
-#: Narrower vectors, of which no more are under way, take two from this share of functions on.  Two against one, Zen 3:
-#: sin, exp, log, atan (all) 8.5 and 10.3; a large loop (.38) 21 and 26; distances and divisions (none) 351 and 318.
+#: The share of functions in the cost from which narrower vectors, which overlap no more, take two.  Two against one,
+#: Zen 3: sin, exp, log, atan (all) 8.5 and 10.3; a large loop (.38) 21 and 26; distances, divisions (none) 351 and 318.
 _PARTLY = 0.3
 #: A large loop has no registers left, but a function that it calls has.  One, two, four registers, us per 1,000
-#: elements, by what part of the cost is functions: of 200 operations .1 64, 44, 60; .6 167, 103, 92; most 78, 48, 35.
+#: elements, by the share of functions in the cost: of 200 operations .1 64, 44, 60; .6 167, 103, 92; most 78, 48, 35.
 _MOSTLY, _ENDLESS = 0.5, 1000
 
 
 @record(frozen=True, slots=True)
 class Phase:
-    """lanes     of each value; 1: the loop as it stands
-    trips       how many elements, if that is known
-    is_masked   whether the last vector may be part empty
+    """A part of a loop that is covered by vectors of one width.
+
+    lanes       the lanes of each value; 1: the loop runs element by element;   trips   the number of elements, or None
+    is_masked   True if some lanes of the last vector may be inactive
     """
 
     lanes: int
@@ -87,8 +87,8 @@ class Phase:
 
 
 def phases(plan: LoopPlan, trips: int | None, target: Target, *, in_one: bool = False) -> list[Phase]:
-    """The phases of a loop; together they run over all of its elements, of which few are one vector if `in_one`."""
-    # The element that is searched counts, not its place, which is an i64.
+    """The phases that together cover all elements of a loop; if `in_one`, a few elements are never split."""
+    # For argmax and argmin the width of the element counts, not that of its place, which is an i64.
     bits = max([max(r.type.bits, plan.bits // 2) for r in plan.reductions if r.better], default=plan.bits)
     is_long = trips is None or trips >= _LONG
     registers = _registers(plan, is_long and target.vector_bytes < _FULL_BYTES)
@@ -114,10 +114,10 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, in_one: bool = 
     found = [Phase(wide, full, False)]
     if rest is not None and (not target.has_masks or _is_split(plan, rest % lanes, bits, target)):
         return [*found, *_falling(rest)]
-    # A mask that only the run knows makes gathers of what is picked, which one by one is quicker.
+    # Under a mask that is known only at run time picked elements are gathered, which is slower than one by one.
     if rest is None and (plan.picks or not target.has_masks):
         return [*found, Phase(1, None, False)]
-    # To make narrower vectors of extremes and their places takes longer than one wide one with a mask.
+    # Narrowing vectors of extremes and their places takes longer than one wide vector with a mask.
     unknown = wide if any([r.is_place for r in plan.reductions]) else lanes
     last = unknown if rest is None else min(wide, 1 << (rest - 1).bit_length())
     return [*found, Phase(last, rest, rest != last)]
@@ -127,7 +127,7 @@ def _is_split(plan: LoopPlan, rest: int, bits: int, target: Target) -> bool:
     """True if the last elements, fewer than a vector has lanes, are stored by several vectors rather than by a mask."""
     more = plan.cost * (rest.bit_count() - 1)
     is_cheap = plan.cost <= _CHEAP and more <= (_STORE_F32 if bits <= NARROW else _STORE_F64)
-    return rest > 1 and is_cheap and not plan.reductions and target.masks_are_dear  # a mask of one lane is none
+    return rest > 1 and is_cheap and not plan.reductions and target.masks_are_dear  # one lane needs no mask
 
 
 def _falling(trips: int) -> list[Phase]:
@@ -136,9 +136,9 @@ def _falling(trips: int) -> list[Phase]:
 
 
 def _registers(plan: LoopPlan, is_partly: bool) -> int:
-    """The number of registers of a value: operations of one iteration side by side hide their latencies.
+    """The number of registers of a value: independent operations of one iteration hide each other's latency.
 
-    is_partly    a part of functions is enough for two: of a long loop, with narrow vectors
+    is_partly    a share of functions is enough for two registers: the loop is long, and vectors are narrow
     """
     cost, latency = plan.cost, plan.latency
     waits = latency > _WAITS * cost or (is_partly and plan.of_functions > _PARTLY * cost)
@@ -156,24 +156,24 @@ def _registers(plan: LoopPlan, is_partly: bool) -> int:
 # ---------------------------------------------------------------- runs of vectors
 
 
-#: The number of iterations, or vectors, that are added up by themselves where there are twice as many.
+#: The number of iterations, or vectors, in a run that is summed separately; a loop shorter than two runs has none.
 RUN = 16
 
-#: The number of vectors that are searched before a look: of a million that are false looks take 1 % of the time.
+#: The number of vectors searched between two tests: for a million false elements the tests take 1 % of the time.
 SEARCHED = 32
 
-#: The result that is known whatever follows, by operation.
+#: The bits of a result that is not decided yet, by operation: any other bits decide it, whatever elements follow.
 _KNOWN = {"arith.ori": 0, "arith.andi": -1}
 
 
 def is_long(plan: LoopPlan, phase: Phase) -> bool:
-    """True if sums are of so many vectors that those of runs are added up by themselves."""
+    """True if a loop sums floats over enough vectors to split the sums into runs."""
     may_be = phase.trips is None or phase.trips >= 2 * RUN * phase.lanes
     return may_be and plan.near is None and any(r.adds_floats for r in plan.reductions)
 
 
 def may_be_known(plan: LoopPlan, phase: Phase, block: Block) -> bool:
-    """True if a loop only finds out whether any or all of its elements are true, of two runs at least."""
+    """True if a loop computes only `any` or `all` of its elements, and is at least two runs long."""
     ends = {r.store for r in plan.reductions}
     return (
         (phase.trips is None or phase.trips >= 2 * SEARCHED * phase.lanes)
@@ -185,7 +185,7 @@ def may_be_known(plan: LoopPlan, phase: Phase, block: Block) -> bool:
 
 
 def is_open(body: BodyWriter, reductions: Sequence[Reduction], results: Sequence[str], lanes: int) -> str:
-    """The bit that says that one of these results may change still."""
+    """A bit that is true if one of these results may still change."""
     found = "false"
     for reduction, result in zip(reductions, results, strict=True):
         assert reduction.combine is not None
@@ -196,7 +196,7 @@ def is_open(body: BodyWriter, reductions: Sequence[Reduction], results: Sequence
 
 
 def write_in_runs(body: BodyWriter, block: Block, lower: str, upper: str, initial: list[str]) -> list[str] | None:
-    """The loop over a block in runs; gives what it carried.  None: it has no such sums, or is short."""
+    """Write the loop over a block in runs; return the carried values, or None if it has no sum to split or is short."""
     if lower.isdigit() and upper.isdigit() and int(upper) - int(lower) < 2 * RUN:
         return None
     carried = block.arguments[1:]
@@ -222,7 +222,7 @@ def write_in_runs(body: BodyWriter, block: Block, lower: str, upper: str, initia
 
 
 def _addition(block: Block, j: int, carried: Value) -> Operation | None:
-    """The addition to a carried value, where nothing else is done with it and the order is free."""
+    """The addition to the carried value of number j, if that has no other use and the order is free; else None."""
     last = block.operations[-1].operands[j].owner
     if not isinstance(last, Operation) or last.name != "arith.addf" or carried not in last.operands:
         return None

@@ -1,16 +1,16 @@
-"""Partial results of a loop, one per lane, and how two of them become one.
+"""Partial results of a loop, one per lane, and their combination.
 
     sum        total = total + x                                  any operation whose order is free
     argmax     takes = x > top or (isnan(x) and not isnan(top))
-               top, place = select(takes, (x, j), (top, place))   an extreme and where it is
+               top, place = select(takes, (x, j), (top, place))   an extreme and its place
 
-Lanes see every eighth element, say, each in order.  So for an extreme met in two lanes the smaller
-place stays, as it would have if the loop had run one by one.
+Each lane sees, say, every eighth element, in order.  So if two lanes have the same extreme, the smaller
+place is kept, as it would be in a loop over single elements.
 
-Finding argmax and argmin in a loop: an extreme that is carried together with its place.
+Argmax and argmin are found in a loop as an extreme that is carried together with its place:
 
     better = cmpf ogt, x, top             or olt, sgt, slt, ugt, ult
-    takes  = better                       or with what is said of nan, made of the same numbers
+    takes  = better                       or combined with tests for nan, computed from the same numbers
     yield select(takes, x, top), select(takes, j, place)
 """
 
@@ -28,7 +28,7 @@ _INTEGER_EXTREMES = ("arith.maxsi", "arith.minsi")
 
 
 def is_free(operation: Operation) -> bool:
-    """True if the reduction combines partial results whose order does not matter, or is promised not to."""
+    """True if an operation may combine partial results in any order, because it is exact or its flags allow that."""
     name = operation.name
     if name in ("arith.addf", "arith.mulf"):
         return "reassoc" in operation.attributes.get("fastmath", ())
@@ -41,11 +41,10 @@ class Reduction:
 
     carried     the number of the loop-carried value, or -1 for an accumulator in memory:
     load, store     its load and store, at a place that is the same in all iterations
-    start       the value an iteration begins with
-    combine     an operation of the chain from there to what it ends with
-    better      for an extreme whose place is also carried: the predicate "ogt", "slt", ... of the
-                comparison; the place is the reduction behind it
-    is_place    of that extreme
+    start       the value that an iteration begins with
+    combine     an operation of the chain from `start` to the value that the iteration ends with
+    better      for an extreme whose place is the next reduction: the predicate "ogt", "slt", ... of its comparison
+    is_place    True for the place of such an extreme
     """
 
     carried: int
@@ -64,7 +63,7 @@ class Reduction:
 
     @property
     def adds_floats(self) -> bool:
-        """True if the reduction is a sum that is rounded."""
+        """True if the reduction is a sum of floats."""
         return self.combine is not None and self.combine.name == "arith.addf"
 
     @property
@@ -84,7 +83,7 @@ class Reduction:
 
 
 def combined(w: Writer, reductions: list[Reduction], ones: list[str], others: list[str]) -> list[str]:
-    """Partial results of two parts of the elements as one."""
+    """Combine the partial results of two parts of the elements."""
     found: list[str] = []
     for j, reduction in enumerate(reductions):
         if reduction.better:
@@ -102,7 +101,7 @@ def _extreme(w: Writer, reduction: Reduction, one: list[str], other: list[str]) 
     if reduction.type.is_float:
         a_nan, b_nan = w.value(f"fcmp uno {type} {a}, {a}"), w.value(f"fcmp uno {type} {b}, {b}")
         both = w.value(f"and {bit} {a_nan}, {b_nan}")
-        # Unordered or better: true for any nan, so that of a nan before it is taken back below.
+        # Unordered or better: this is true if either is nan, so the next line excludes a nan in a.
         better = w.value(f"fcmp {'u' + reduction.better[1:]} {type} {b}, {a}")
         better = w.value(f"and {bit} {better}, {w.value(f'xor {bit} {a_nan}, {w.literal(True, I1)}')}")
         same = w.value(f"or {bit} {both}, {w.value(f'fcmp oeq {type} {a}, {b}')}")
@@ -118,7 +117,7 @@ def _extreme(w: Writer, reduction: Reduction, one: list[str], other: list[str]) 
 
 
 def halved(w: Writer, reductions: list[Reduction], partial: list[str], lanes: int) -> list[str]:
-    """Vectors of twice as many lanes as one of `lanes`: their lower and upper halves combined."""
+    """Combine the lower and upper halves of vectors that have twice `lanes` lanes."""
     halves = [
         [_lanes(w, r.type, name, 2 * lanes, first, lanes) for r, name in zip(reductions, partial, strict=True)]
         for first in (0, lanes)
@@ -128,7 +127,7 @@ def halved(w: Writer, reductions: list[Reduction], partial: list[str], lanes: in
 
 
 def _lanes(w: Writer, type: ScalarType, name: str, whole: int, first: int, lanes: int) -> str:
-    """Some lanes of a vector of so many."""
+    """`lanes` lanes, from `first` on, of a vector of `whole` lanes."""
     vector = f"<{whole} x {LLVM_TYPES[type]}>"
     if lanes == 1:
         return w.value(f"extractelement {vector} {name}, i64 {first}")
@@ -144,8 +143,9 @@ _LOGIC = ("arith.cmpf", "arith.cmpi", "arith.andi", "arith.ori", "arith.xori")
 
 @record(frozen=True)
 class Extreme:
-    """better      the predicate by which an element replaces the extreme so far
-    values      all that depends on the extreme so far, from it to what is carried on
+    """An extreme that a loop carries together with its place.
+    better      the predicate by which an element replaces the extreme so far
+    values      all values that depend on the extreme so far, from it to the values that are carried on
     """
 
     better: str
@@ -153,7 +153,7 @@ class Extreme:
 
 
 def find_extreme(block: Block, top: Value, place: Value, next_top: Value, next_place: Value) -> Extreme | None:
-    """The extreme that a block carries in `top`, its place in `place`; None if they are something else."""
+    """The extreme that a block carries in `top`, with its place in `place`; None if these are no such pair."""
     chosen, chosen_place = (_select(v) for v in (next_top, next_place))
     if chosen is None or chosen_place is None or chosen.operands[0] is not chosen_place.operands[0]:
         return None
@@ -182,7 +182,7 @@ def _select(value: Value) -> Operation | None:
 
 
 def _dependent(block: Block, value: Value) -> list[Operation]:
-    """The operations that need this value, by others or at once; the terminator and the place aside."""
+    """The operations that depend on a value, directly or not, except the terminator and the choice of the place."""
     values, found = {value}, []
     for operation in block.operations[:-1]:
         if any(v in values for v in operation.operands):

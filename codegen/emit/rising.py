@@ -1,9 +1,9 @@
-"""Slices at places that only the run knows: they read elements side by side, held back at an edge.
+"""Slices at places known only at run time: they read adjacent elements, with indices that are clamped at the edges.
 
     index     0  0  0  0  1  2  3  4  5  6  7  7  7  7  7  7        lanes: four
     loads     gather ---  gather ---  row ------  gather ---
 
-An iteration is written for places away from edges too, where no counter is held back and all comparisons hold: a
+An iteration is also written for places away from edges, where no counter is clamped and all comparisons hold: a
 gather takes six times as long as a row of doubles (Zen 4).
 """
 
@@ -18,17 +18,17 @@ from .operations import SCALAR
 if TYPE_CHECKING:
     from .body import BodyWriter
 
-#: Operations that hold a counter back or compare it, and make no difference from some place on, or until one: by how
-#: much the counter may be beyond the place.
+#: Clamps and comparisons of a counter with a place, which have no effect from that place on, or until it: by how much
+#: the first, or last, counter without an effect is beyond the place.
 _FROM = {"arith.maxsi": 0, "sge": 0, "sgt": 1}
 _UNTIL = {"arith.minsi": 0, "sle": 0, "slt": -1}
-#: Operations that never fail, wherever they are computed.
+#: Operations that never fail, so that they may be computed before the loop.
 _ALWAYS = ("arith.addi", "arith.constant", "arith.index_cast", "arith.maxsi", "arith.minsi", "arith.muli", "arith.subi")
 _TURNED = {"sge": "sle", "sgt": "slt", "sle": "sge", "slt": "sgt"}
 
 
 def held_back(operation: Operation, strides: Mapping[Value, Any]) -> Value | None:
-    """The counter that is held back, or compared with a place; None where it is no such operation."""
+    """The counter that an operation clamps, or compares with a place; None for any other operation."""
     if _edge_of(operation, 0) is None:
         return None
     found = [strides.get(v, 0) for v in operation.operands]
@@ -36,12 +36,12 @@ def held_back(operation: Operation, strides: Mapping[Value, Any]) -> Value | Non
 
 
 def holds_places(held: Iterable[Operation]) -> bool:
-    """True if one of these holds a place back, not only compares it."""
+    """True if one of these operations clamps a place, and does not only compare it."""
     return any(o.name != "arith.cmpi" and o.result.type is INDEX for o in held)
 
 
 def _edge_of(operation: Operation, at: int) -> str | None:
-    """The edge of the counter, which is this operand; None: no edge that lasts."""
+    """The name in `_FROM` or `_UNTIL` of an operation whose operand number `at` is the counter; None if in neither."""
     what = operation.attributes["predicate"] if operation.name == "arith.cmpi" else operation.name
     if at:
         what = _TURNED.get(what, what)
@@ -49,7 +49,7 @@ def _edge_of(operation: Operation, at: int) -> str | None:
 
 
 def _behind(block: Block, held: Iterable[Operation]) -> list[Operation]:
-    """The operations of a loop by which it is known where these ones make no difference."""
+    """The operations of a loop that compute the operands of these clamps and comparisons, and with them the edges."""
     needed, wanted = [], {v for o in held for v in o.operands}
     for operation in reversed(block.operations):
         if any(r in wanted for r in operation.results):
@@ -59,16 +59,16 @@ def _behind(block: Block, held: Iterable[Operation]) -> list[Operation]:
 
 
 def is_known_before(block: Block, held: Iterable[Operation]) -> bool:
-    """True if the value can be computed before the loop, also before one that does not run."""
+    """True if the edges can be computed before the loop, even if the loop has no iteration."""
     return all(o.name in _ALWAYS for o in _behind(block, held))
 
 
 def away_from_edges(
     body: BodyWriter, block: Block, held: Mapping[Operation, Value], counter: Value, lanes: int
 ) -> list[str]:
-    """The first iteration in which no counter is held back, and all comparisons hold: "sge i64 .., x" and so on.
+    """Tests of a counter, "icmp sge i64 {}, x" and so on, that hold if no counter is clamped and all comparisons hold.
 
-    It is written before the loop.
+    Their bounds are computed before the loop.
     """
     names = body.names
     names[counter] = "0"

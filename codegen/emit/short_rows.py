@@ -1,13 +1,13 @@
-"""Short loops within a loop, written out, so that the loop around them can run in vectors.
+"""Unroll short loops within a loop, so that the loop around them can run in vectors.
 
     for i in 0..100000:                                for i in 0..100000:
       total = for j in 0..3 carrying addf: x[3i + j]     total = ((0 + x[3i]) + x[3i + 1]) + x[3i + 2]
       store total, y[i]                                  store total, y[i]
 
-A vector along j would be three lanes full, and end in steps that wait for each other; along i it has all lanes, and
-every third element is loaded: log(sum(exp(x))) of a row of 10 floats takes 5 ns, by rows 25 (Zen 4).
+A vector along j would use three lanes, and end in additions that wait for each other; a vector along i uses all lanes,
+and loads every third element: log(sum(exp(x))) of a row of 10 floats takes 5 ns, row by row 25 (Zen 4).
 
-Short rows to which a loop adds, in registers while it runs.
+Short rows to which a loop adds are held in registers while it runs:
 
     for j in 0..n:                              total = load y[at .. at + 5]
       x = load a[j]                             for j in 0..n carrying total:
@@ -15,8 +15,8 @@ Short rows to which a loop adds, in registers while it runs.
         y[at + k] = y[at + k] + x * b[5j + k]     total = total + x * b[5j .. 5j + 5]
                                                 store total, y[at .. at + 5]
 
-From memory each row waits until the one before it is stored, the longer if that is under a mask, and is no vector of
-its own: 10,000 products of 4 x 4 doubles take 184 us so, 50 held (Zen 4).
+In memory, each row waits until the one before it is stored, longer if the store is masked because a row does not fill
+a vector: 10,000 products of 4 x 4 doubles take 184 us in memory, 50 in registers (Zen 4).
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from .vector_loop import VectorLoop
 if TYPE_CHECKING:
     from .body import BodyWriter
 
-#: Iterations that are worth writing out: for each loop, for what it carries besides a sum, for a function or root.
-#: More than the last fill a vector themselves, and the code would be long.
+#: The iterations that are worth unrolling: for each loop, for a search, for a function, division or root; and the most
+#: of all.  Longer rows fill a vector themselves, and the code would be long.
 _A_LOOP, _A_SEARCH, _A_FUNCTION, _MOST = 6, 6, 6, 16
-#: The same where the rows are written: each element by itself, which only functions outweigh, or that something is
-#: added up over rows as well, which one by one wait for each other.
+#: The same if rows are stored, which is done element by element: with functions, which outweigh that; without; and
+#: where rows are also added up, because such additions would wait for each other row by row.
 _STORED, _STORED_CHEAP, _ADDED = 12, 4, 7
-#: The cost that a row must have for each element that it looks up by a number: the label of a cross-entropy, us of
-#: 66,666 rows of 3 floats, 28,571 of 7, 20,000 of 10, value and gradient: 1,212, 700, 470; side by side 232, 173, 166.
+#: The cost that a row must have for each element that it gathers, as the label of a cross-entropy: value and gradient,
+#: us, of 66,666 rows of 3 floats, 28,571 of 7, 20,000 of 10: 1,212, 700, 470; side by side 232, 173, 166.
 _A_GATHER = 40
 _SLOW = ("arith.divf", "math.sqrt")
 _PLACES = ("arith.addi", "arith.muli")
 
 
 def unrolled(block: Block) -> tuple[Block, list[Operation]] | None:
-    """The block without loops, and what stands before it; None if it has none, or one that is long.
+    """The block with its loops unrolled, and operations to write before it; None if it has no loop, or a long one.
 
-    Values that it keeps in scratch are handed on instead.
+    Values that the block keeps in scratch memory are passed on directly instead.
     """
     loops = [o for o in block.operations if o.regions]
     most = _worth(block, loops)
@@ -68,13 +68,13 @@ def unrolled(block: Block) -> tuple[Block, list[Operation]] | None:
 
 
 def pays(plan: LoopPlan) -> bool:
-    """True if memory is walked through by known steps, but for few loads."""
+    """True if all loads and stores have known strides, but for a few loads that the cost outweighs."""
     found = [o for o, place in plan.places.items() if not isinstance(place, int)]
     return all(o.name == "memref.load" for o in found) and len(found) * _A_GATHER <= plan.cost
 
 
 def _worth(block: Block, loops: list[Operation]) -> int:
-    """The number of iterations of its loops that are worth writing out."""
+    """The number of iterations of a block's loops that are worth unrolling."""
     inside = [o for loop in loops for o in loop.regions[0].operations[:-1]]
     carried = {v for loop in loops for v in loop.regions[0].arguments[1:]}
     searches = any(o.name != "arith.addf" and not carried.isdisjoint(o.operands) for o in inside)
@@ -87,7 +87,7 @@ def _worth(block: Block, loops: list[Operation]) -> int:
 
 
 def _adds(operation: Operation) -> bool:
-    """True if it stores the sum of the value that was there and another."""
+    """True if an operation stores the sum of the value that was in that memory and another value."""
     if operation.name != "memref.store" or not isinstance(total := operation.operands[0].owner, Operation):
         return False
     loads = [v.owner for v in total.operands if isinstance(v.owner, Operation) and v.owner.name == "memref.load"]
@@ -104,9 +104,9 @@ def _is_short(loop: Operation, most: int) -> bool:
 
 
 class _Written:
-    """The operations so far; `is_lost`: scratch was read at a place that nobody knows to have been written.
+    """The unrolled operations so far; `is_lost`: scratch was read at a place that is not known to have been written.
 
-    before   places that are the same in every iteration, which stand before the loop
+    before   operations on places that are the same in every iteration of the outer loop, to be written before it
     """
 
     def __init__(self, block: Block) -> None:
@@ -120,7 +120,7 @@ class _Written:
         self._added = _read_first(block)
 
     def loop(self, loop: Operation) -> None:
-        """All iterations, one after the other."""
+        """Append all iterations of an inner loop, one after the other."""
         (block,) = loop.regions
         values = self._values
         counter, *carried = block.arguments
@@ -135,7 +135,7 @@ class _Written:
         values.update(zip(loop.results, so_far, strict=True))
 
     def operation(self, operation: Operation) -> None:
-        """It, on what its operands are now."""
+        """Append an operation, on the current values of its operands."""
         values = self._values
         operands = [values.get(v, v) for v in operation.operands]
         is_store = operation.name == "memref.store"
@@ -159,7 +159,7 @@ class _Written:
 
 
 def _read_first(block: Block) -> set[Value]:
-    """Memory that is read before it is written: what all iterations add to, as to the status of checks."""
+    """Memory that is read before it is written: all iterations add to such memory, as to the status of checks."""
     found: dict[Value, bool] = {}
     for operation in block.operations:
         for o in (operation, *(o for region in operation.regions for o in region.operations)):
@@ -176,21 +176,21 @@ def _is_scratch(memory: Value) -> bool:
 # ---------------------------------------------------------------- rows in registers
 
 
-#: A loop of so many iterations is written out.
+#: A loop of up to this many iterations is unrolled.
 _WRITTEN = 8
-#: Of shorter rows more fit into one vector where the loop around them is long: that is left to `unrolled`.
+#: Rows of up to _SHORT elements in a loop longer than _LONG_AROUND are left to `unrolled`: a vector holds several.
 _SHORT, _LONG_AROUND = NEAR, 16
-#: Registers that rows may take.
+#: The registers that held rows may take.
 _REGISTERS = 12
 
 
 @record(frozen=True)
 class _Rows:
-    """before   what an iteration does ahead of the inner loop
-    inner    that loop
-    plan     of it
-    loads    of the rows that are held;   stores  the same
-    places   operations that find where these are
+    """The rows of a loop that are held in registers.
+
+    before   the operations of an iteration ahead of the inner loop
+    inner    the inner loop;   plan   its plan
+    loads    of the rows;   stores   of the rows;   places   the operations that compute the places of the rows
     """
 
     before: list[Operation]
@@ -206,7 +206,7 @@ class _Rows:
 
 
 def write_held(body: BodyWriter, block: Block, lower: str, upper: str) -> bool:
-    """Write a loop with its rows in registers; False if it has none."""
+    """Write a loop with its rows in registers; False if it has no rows that can be held."""
     counter = block.arguments[0]
     found = _rows(block, counter)
     if found is None:
@@ -224,7 +224,7 @@ def write_held(body: BodyWriter, block: Block, lower: str, upper: str) -> bool:
 
 
 def _rows(block: Block, counter: Value) -> _Rows | None:
-    """The rows that are held, or None."""
+    """The rows of a loop that can be held in registers, or None."""
     if len(block.operations) < 2 or block.operations[-1].operands:
         return None
     *before, inner, _ = block.operations
@@ -263,7 +263,7 @@ def _rows(block: Block, counter: Value) -> _Rows | None:
 
 
 def _row(store: Operation, operations: list[Operation], plan: LoopPlan) -> Operation | None:
-    """The load of what a store writes back, if nothing else reads or writes that memory."""
+    """The load of the row that a store writes back, if no other operation accesses that memory; else None."""
     _, memory, index = store.operands
     others = [o for o in operations if memory in o.operands and o is not store]
     if len(others) != 1 or others[0].name != "memref.load" or plan.places[store] != 1:
@@ -274,7 +274,7 @@ def _row(store: Operation, operations: list[Operation], plan: LoopPlan) -> Opera
 
 
 class _Held(VectorLoop):
-    """Writes the loops."""
+    """Writes an outer loop, and its inner one on rows that are held in registers."""
 
     def __init__(self, body: BodyWriter, block: Block, counter: Value, found: _Rows, phase: Phase) -> None:
         super().__init__(body, found.block, found.block.arguments[0], found.plan)
@@ -286,7 +286,7 @@ class _Held(VectorLoop):
         self.active = phase.trips or 0
 
     def write_rows(self, lower: str, upper: str) -> None:
-        """The rows before the loop, the loop, and where they go."""
+        """Write the loads of the rows, the loop, and the stores of the rows."""
         body, found = self.body, self.found
         body.names[self.counter] = "0"
         body._straight(found.places)
@@ -312,7 +312,7 @@ class _Held(VectorLoop):
             super().store(store)
 
     def _row(self, counter: str, rows: list[str]) -> list[str]:
-        """One iteration of the outer loop; gives the rows after it."""
+        """Write one iteration of the outer loop; return the rows after it."""
         body, found = self.body, self.found
         body.names[self.outer_counter] = counter
         body._straight(found.before)

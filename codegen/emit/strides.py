@@ -1,10 +1,10 @@
-"""By how much a value differs from lane to lane of a vector.
+"""Strides: the difference of a value between neighbouring lanes of a vector.
 
-    a number      the same for all neighbours: 1 for a counter, 0 for what is no vector
-    RunStride         a multiple of what only the run knows
+    a number      the same for all neighbours: 1 for a counter, 0 for a uniform value
+    RunStride         a multiple of a number that is known only at run time
     VARYING       there is no pattern
 
-Places as sums of products, as they were built: 2 i + 1 is 2 i and one more, which no other iteration uses.
+Places are taken apart into sums of products: 2 i + 1 is 2 i and one more, a place that no other iteration uses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import combinations
 from ..kernel.nest import Operation, Value, known_integer
 from ..records import record
 
-#: Elements that are no further apart lie on few lines of the cache.
+#: Elements up to this distance apart are on few lines of the cache.
 NEAR = 4
 
 #: Not a stride: the lanes have no pattern.
@@ -24,7 +24,7 @@ VARYING = None
 
 @record(frozen=True)
 class RunStride:
-    """A stride that only the run knows: `factor` times `step`, which is the same for all iterations."""
+    """A stride that is known only at run time: `factor` times `step`, which is the same for all iterations."""
 
     step: Value
     factor: int
@@ -90,7 +90,7 @@ def form_of(index: Value) -> LinearForm:
 
 
 def never_meet(indices: Iterable[Value], counter: Value, inside: set[Value]) -> bool:
-    """True if no two iterations of a loop can use one place of these: 2 i and 2 i + 1, say.
+    """True if two iterations of a loop never use the same place at these indices, such as 2 i and 2 i + 1.
 
     inside    all values that may differ between iterations
     """

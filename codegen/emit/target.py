@@ -7,14 +7,16 @@ from ..records import record
 
 @record(frozen=True)
 class Target:
-    """vector_bytes    of the widest vectors that arithmetic runs at full speed on
-    has_masks       whether vectors can be loaded and stored in part
-    has_fma         whether a fused multiply-add is an instruction; otherwise it is a library call
-    has_scale       whether scaling by 2**n, the exponent and the mantissa are instructions of the
+    """A machine.
+
+    vector_bytes    the size of the widest vectors on which arithmetic runs at full speed
+    has_masks       True if vectors can be loaded and stored in part
+    has_fma         True if a fused multiply-add is an instruction; otherwise it is a library call
+    has_scale       True if scaling by 2**n, the exponent and the mantissa are instructions of the
                     widest vectors: AVX-512's vscalef, vgetexp and vgetmant
 
-    Masked instructions of AVX-512, whose masks are registers of their own, cost nothing; AVX2's cost more than a branch
-    that is always taken (`masks_are_dear`).
+    Masked instructions of AVX-512, which has separate registers for masks, cost nothing; those of AVX2 cost more than a
+    branch that is always taken (`masks_are_dear`).
     """
 
     vector_bytes: int
@@ -28,13 +30,11 @@ class Target:
 
     @staticmethod
     def of(features: str) -> Target:
-        """From LLVM's flattened features, "+fma,-sse4a,...".
-
-        x86 calls the fused multiply-add fma (or fma4); every 64-bit ARM has one.
-        """
+        """The target with these features, in LLVM's notation: "+fma,-sse4a,..."."""
         have = set(features.split(","))
+        # x86 calls the fused multiply-add fma (or fma4); every 64-bit ARM has one.
         has_fma = not have.isdisjoint({"+fma", "+fma4", "+neon", "+fp-armv8"})
-        # Masks of 64-bit lanes need no more than avx512f; those of comparisons and integers dq and vl.
+        # Masks of 64-bit lanes need only avx512f; masks of comparisons and integers need dq and vl too.
         if {"+avx512f", "+avx512dq", "+avx512vl", "+avx512bw"} <= have:
             return Target(64, True, has_fma, has_scale=True)
         if "+avx2" in have:

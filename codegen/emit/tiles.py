@@ -1,15 +1,15 @@
-"""Loops of which the inner one reads far apart what an outer one reads side by side: square tiles, turned in registers.
+"""Square tiles, transposed in registers, for elements far apart along an inner loop, and adjacent along an outer one.
 
     for i in 0..m:                            for i in 0..m by 8:
       for j in 0..n:                            for j in 0..n by 8:
-        store x[j * m + i], y[i * n + j]          8 vectors x[(j + 0, 1, ..) * m + i], turned,
+        store x[j * m + i], y[i * n + j]          8 vectors x[(j + 0, 1, ..) * m + i], transposed,
                                                   8 vectors y[(i + 0, 1, ..) * n + j]
 
-Row by row each element is loaded alone, and each line of the cache comes in as often as it has elements: a transpose
-of 1024 x 1024 takes 3.1 ns per f64, by tiles .5 (Zen 4).
+Row by row each element is loaded alone, and each line of the cache is fetched once for each of its elements: a
+transpose of 1024 x 1024 takes 3.1 ns per f64, in tiles .5 (Zen 4).
 
-Loops between the two go outside of both.  What is left over at the end of rows, and rows at the end, run as they
-would without tiles.
+Loops between the two are moved outside of both.  Elements left over at the end of rows, and rows left over, run as
+they would without tiles.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from .vector_loop import VectorLoop
 if TYPE_CHECKING:
     from .body import BodyWriter
 
-#: The body stands there once for each row of a tile: dearer ones gain nothing.
+#: The body is written once for each row of a tile: more expensive bodies gain nothing.
 _MOST_COST = 14
-#: A tile's rows, at most: more vectors than registers would go to memory and back.  Of bytes a quarter of a register
-#: is filled then: 1000 x 1000 of them 1.48 ms row by row, .08 so.
+#: The most rows of a tile: more vectors than registers would be spilled to memory.  Of bytes a quarter of a register is
+#: filled then: 1000 x 1000 bytes take 1.48 ms row by row, .08 in tiles.
 _MOST_ROWS = 16
 _LINE_BYTES = 64
-#: Tiles side by side before the next columns: what they read of a row are lines of the cache that follow each other.
+#: Tiles side by side before the next columns: together they read consecutive lines of the cache of each row.
 _TILES = 4
 
 
 @record(frozen=True)
 class _Tiled:
-    """between  loops between the outer and the inner one, which go outside of both
-    before   what iterations of the others do ahead of the inner one
-    inner    the innermost loop
-    plan     of it
-    far      its loads that are adjacent along the outer loop
+    """Loops that are written in tiles.
+
+    between  loops between the outer and the inner one, which move outside of both
+    before   the operations of the other loops ahead of the inner one
+    inner    the innermost loop;   plan   its plan;   far   its loads at far places, adjacent along the outer loop
     """
 
     between: list[Operation]
@@ -60,7 +60,7 @@ class _Tiled:
 
 
 def write_tiles(body: BodyWriter, block: Block, lower: str, upper: str, *, independent: bool) -> bool:
-    """Write the loop by tiles; False if it cannot be, or does not pay.
+    """Write the loop in tiles; False if that is impossible, or does not pay.
 
     independent    the iterations are promised not to touch each other's memory
     """
@@ -76,12 +76,12 @@ def write_tiles(body: BodyWriter, block: Block, lower: str, upper: str, *, indep
 
 
 def reads_across(block: Block) -> bool:
-    """True if a parallel loop of this body would be written by tiles."""
+    """True if a parallel loop of this body would be written in tiles."""
     return _tiled(block, independent=True) is not None
 
 
 def _tiled(block: Block, *, independent: bool) -> _Tiled | None:
-    """Two such loops, or None."""
+    """The loops of this body that can be written in tiles, or None."""
     counter = block.arguments[0]
     before, inner = _last(block)
     between: list[Operation] = []
@@ -111,14 +111,14 @@ def _tiled(block: Block, *, independent: bool) -> _Tiled | None:
     far = [o for o, place in plan.places.items() if _is_far(place)]
     if not far or any(o.name == "memref.store" or along.places.get(o) != 1 for o in far):
         return None
-    # One width, so that tiles are square; and rows of stores, which are what the tiles are turned for.
+    # One width of elements, so that tiles are square; and stores along rows, for which tiles are transposed.
     widths = {o.operands[0].type.element.bits for o in far}
     is_rows = all(plan.places[o] == 1 for o in inside.operations if o.name == "memref.store")
     return _Tiled(between, before, inner, plan, far) if widths == {plan.bits} and is_rows else None
 
 
 def _last(block: Block) -> tuple[list[Operation], Operation | None]:
-    """The loop that a block ends with, if it does, and what stands before it."""
+    """(the operations before, the loop that a block ends with), or (all operations, None) if it ends with no loop."""
     operations = block.operations[:-1]
     if operations and operations[-1].name == "scf.for":
         return operations[:-1], operations[-1]
@@ -126,7 +126,7 @@ def _last(block: Block) -> tuple[list[Operation], Operation | None]:
 
 
 def _is_plain(loop: Operation, before: list[Operation]) -> bool:
-    """True if a loop carries nothing, and runs from 0 to a bound that does not depend on these."""
+    """True if a loop carries nothing, and runs from 0 to a bound that does not depend on the operations `before`."""
     start, end = loop.operands[:2]
     made = {r for o in before for r in o.results}
     return not loop.results and known_integer(start) == 0 and end not in made
@@ -137,7 +137,7 @@ def _is_far(place: Stride) -> bool:
 
 
 class _Tiles(VectorLoop):
-    """Writes the loops."""
+    """Writes the outer and the inner loop in tiles."""
 
     def __init__(self, body: BodyWriter, block: Block, found: _Tiled, size: int) -> None:
         counter = block.arguments[0]
@@ -148,7 +148,7 @@ class _Tiles(VectorLoop):
         self.inside |= {counter, *[r for o in found.before for r in o.results]}
 
     def write_both(self, lower: str, upper: str, columns: str) -> None:
-        """Tiles, then what is left of their rows and the rows that are left."""
+        """Write the tiles, then the elements left over in their rows and the rows left over."""
         if self.between:
             loop, *self.between = self.between
             (block,) = loop.regions
@@ -161,7 +161,7 @@ class _Tiles(VectorLoop):
             return
         rows_end, columns_end = self.body.whole(lower, upper, self.size), self.body.whole("0", columns, self.size)
         if not columns_end.isdigit():
-            # Short rows are done as they stand.
+            # Rows shorter than a tile are all left over.
             is_short = self.value(f"icmp eq i64 {columns_end}, 0")
             rows_end = self.value(f"select i1 {is_short}, i64 {lower}, i64 {rows_end}")
         self._outer(lower, rows_end, self.size * _TILES, lambda: self._panel(rows_end, columns_end))
@@ -174,7 +174,7 @@ class _Tiles(VectorLoop):
         self.body.loop(self.outer, self.outer_counter, lower, upper, str(step), [], write)
 
     def _rest(self, start: str, columns: str) -> list[str]:
-        """A row from there on."""
+        """Write a row without tiles, from the column `start` on."""
         self.body._straight(self.found.before)
         trips = int(columns) - int(start) if columns.isdigit() and start.isdigit() else None
         covering = phases(self.plan, trips, self.body.target)
@@ -182,7 +182,7 @@ class _Tiles(VectorLoop):
         return []
 
     def _panel(self, rows_end: str, columns_end: str) -> list[str]:
-        """Some rows of tiles, side by side: what is read of a row then is several lines of the cache."""
+        """Write up to `_TILES` tiles side by side, for all columns: they read several cache lines of each row."""
         body = self.body
         first = body.names[self.outer_counter]
         last = body.up_to(first, self.size * _TILES, rows_end)
@@ -198,7 +198,7 @@ class _Tiles(VectorLoop):
         return []
 
     def _rows(self) -> list[dict[Value, str]]:
-        """For each row of a tile the names of what does not depend on the column."""
+        """For each row of a tile, the names of the values that do not depend on the column."""
         body, first = self.body, self.body.names[self.outer_counter]
         made = [self.outer_counter, *[r for o in self.found.before for r in o.results]]
         rows = []
@@ -209,7 +209,7 @@ class _Tiles(VectorLoop):
         return rows
 
     def _tile(self) -> list[str]:
-        """One tile: what is far is loaded along the rows and turned; then row by row."""
+        """Write one tile: load far elements along the outer loop, transpose them, then do the body row by row."""
         rows = self._rows()
         body, column = self.body, self.body.names[self.counter]
         loaded: dict[Operation, list[str]] = {o: [] for o in self.found.far}
@@ -238,7 +238,7 @@ class _Tiles(VectorLoop):
         return self.value(f"load {self.spelled(element)}, ptr {address}, align {ALIGNMENT[element]}")
 
     def _turned_round(self, vectors: list[str], operation: Operation) -> list[str]:
-        """Rows for columns: blocks of two, of four, ... elements change places."""
+        """Transpose a square of vectors: blocks of one, of two, of four, ... elements are exchanged."""
         size, type = self.size, f"<{self.size} x {LLVM_TYPES[operation.result.type]}>"
         step = 1
         while step < size:
@@ -255,9 +255,9 @@ class _Tiles(VectorLoop):
         return vectors
 
     def goes_past_caches(self, operation: Operation) -> bool:
-        """True where a row of a tile is a line of the cache as well: parts of lines that go past it are slow.
+        """True if a row of a tile is a whole line of the cache, too: parts of lines that bypass the caches are slow.
 
-        3,000 x 3,000 doubles turned, AVX2, rows of 32 bytes: 28.3 ms past the caches, 12.1 so.
+        Transposing 3,000 x 3,000 doubles, AVX2, rows of 32 bytes: 28.3 ms past the caches, 12.1 through them.
         """
         return self.size * self.plan.bits == 8 * _LINE_BYTES and super().goes_past_caches(operation)
 

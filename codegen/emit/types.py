@@ -1,4 +1,4 @@
-"""Types and literals of the loop level as LLVM IR writes them."""
+"""Types and literals of loop nests as LLVM IR writes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LLVM_TYPES = {INDEX: "i64", I1: "i1", I8: "i8", I32: "i32", I64: "i64", F32: "fl
 #: Bytes of an element in memory.  Users' arrays are aligned to no more than this.
 ALIGNMENT = {INDEX: 8, I8: 1, I32: 4, I64: 8, F32: 4, F64: 8}
 
-#: Bits of a narrow number: a vector has twice as many of these as of the widest.
+#: The bits of a narrow number: a vector holds twice as many of these as of 64-bit numbers.
 NARROW = 32
 
 
@@ -54,7 +54,7 @@ def vector_type(type: str, lanes: int) -> str:
 
 
 def intrinsic_suffix(type: str, lanes: int) -> str:
-    """The suffix by which names of functions say a type: f64, v8f64."""
+    """The suffix for a type in the names of functions: f64, v8f64."""
     return type if lanes == 1 else f"v{lanes}{type}"
 
 
@@ -64,12 +64,12 @@ def splat(type: str, text: str, lanes: int) -> str:
 
 
 def struct_type(type: str, count: int) -> str:
-    """The type of so many results of a type together."""
+    """The type of a function's results, `count` of one type: a struct if there are several."""
     return type if count == 1 else f"{{ {', '.join([type] * count)} }}"
 
 
 def returned(type: str, names: Sequence[str]) -> str:
-    """The last lines of a function that gives these."""
+    """The last lines of a function that returns these values."""
     if len(names) == 1:
         return f"  ret {type} {names[0]}\n"
     lines, whole, last = [], struct_type(type, len(names)), "poison"
@@ -80,7 +80,7 @@ def returned(type: str, names: Sequence[str]) -> str:
 
 
 def first_lanes(count: int, lanes: int) -> str:
-    """A constant mask."""
+    """A constant mask that selects the first `count` lanes."""
     return f"<{', '.join('i1 true' if j < count else 'i1 false' for j in range(lanes))}>"
 
 

@@ -1,10 +1,10 @@
 """An innermost loop whose iterations run side by side, in the lanes of vectors.
 
-    plan (`loop_plan`)          what each value is: uniform, linear, varying, a partial result
-    phases (`phases`)           how many lanes, from where to where
+    plan (`loop_plan`)          the kind of each value: uniform, linear, varying, a partial result
+    phases (`phases`)           numbers of lanes, and the elements that are covered with each
       -> for each phase a loop, or one straight iteration
 
-Partial results of reductions are combined as a tree: halves of the vector, halves of those, ...
+Partial results of reductions are combined as a tree: the halves of the vector, the halves of their sum, ...
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class VectorLoop(VectorMemory):
         self.inside = inside | set(block.arguments)
 
     def write(self, lower: str, upper: str, initial: list[str], covering: list[Phase]) -> list[str]:
-        """The whole loop; gives the names of the carried values at its end."""
+        """Write the whole loop; return the names of the carried values at its end."""
         partial: list[str] = []
         lanes = 0
         for phase in covering:
@@ -58,7 +58,7 @@ class VectorLoop(VectorMemory):
         return self._finished(partial, lanes, initial)
 
     def _left_over(self, lower: str, upper: str, initial: list[str], *, is_apart: bool) -> list[str]:
-        """Elements that no vector holds, one by one; floats by themselves: in the sum each would be rounded."""
+        """Write the elements left over, one by one.  `is_apart`: sum them first, which errs less than in the total."""
         self.body.calls = self.plan.is_large
         first = self._identities(1) if is_apart else initial
         found = self.body.loop(self.block, self.counter, lower, upper, "1", first)
@@ -68,7 +68,7 @@ class VectorLoop(VectorMemory):
     # ---- one phase ----
 
     def _phase(self, phase: Phase, start: str, stop: str, partial: list[str], *, may_be_long: bool) -> list[str]:
-        """Gives the partial results at its end."""
+        """Write one phase; return the partial results at its end."""
         body = self.body
         self.lanes, self.vectors, self.hoisted = phase.lanes, {}, []
         place = len(body.lines)
@@ -76,7 +76,7 @@ class VectorLoop(VectorMemory):
             self.mask = first_lanes(phase.trips or 0, self.lanes) if phase.is_masked else ""
             self.active = (phase.trips or 0) if phase.is_masked else self.lanes
             results = self._iteration(start, partial)
-            # A value that does not change between lanes may have been asked for after other lines used it.
+            # The vector of a uniform value may have been requested late: it is defined before all lines of the phase.
             body.lines[place:place] = self.hoisted
             return results
         is_searched = may_be_long and may_be_known(self.plan, phase, self.block)
@@ -88,7 +88,7 @@ class VectorLoop(VectorMemory):
         return results
 
     def _in_runs(self, phase: Phase, start: str, stop: str, partial: list[str], is_searched: bool) -> list[str]:
-        """A loop over runs of iterations: each adds up by itself, or is the last that is searched (see `phases`)."""
+        """A loop over runs of iterations: each run is summed separately, or may end a search (see `phases`)."""
         body, lanes, reductions, around = self.body, phase.lanes, self.plan.reductions, Block([INDEX])
         run = Phase(lanes, (SEARCHED if is_searched else RUN) * lanes, phase.is_masked)
 
@@ -107,7 +107,7 @@ class VectorLoop(VectorMemory):
         )  # fmt: skip
 
     def repeated(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
-        """A loop over vectors."""
+        """Write a loop over vectors; return the partial results at its end."""
         body, plan = self.body, self.plan
 
         def write(*now: str) -> list[str]:
@@ -125,11 +125,11 @@ class VectorLoop(VectorMemory):
         )  # fmt: skip
 
     def _types(self) -> list[str]:
-        """Of partial results."""
+        """The types of the partial results."""
         return [self.spelled(r.type) for r in self.plan.reductions]
 
     def _mask(self, stop: str, counter: str) -> str:
-        """The lanes whose element is before the end."""
+        """The mask of the lanes whose element is before the end."""
         lanes = self.lanes
         rest = self.body.value(f"sub i64 {stop}, {counter}")
         if self.body.target.masks_are_dear:
@@ -141,7 +141,7 @@ class VectorLoop(VectorMemory):
         return self.body.value(f"icmp ugt <{lanes} x i32> {rest}, {steps('i32', lanes)}")
 
     def _iteration(self, counter: str, partial: list[str]) -> list[str]:
-        """The body, once; gives the new partial results."""
+        """Write one iteration; return the new partial results."""
         body, plan = self.body, self.plan
         body.names[self.counter] = counter
         for reduction, name in zip(plan.reductions, partial, strict=True):
@@ -158,10 +158,10 @@ class VectorLoop(VectorMemory):
         ]
 
     def _late(self) -> set[Operation]:
-        """Stores of memory that nothing reads behind them in an iteration: at its end they share a branch.
+        """Stores to memory that the iteration does not read afterwards: they share a branch at its end.
 
-        Arithmetic is one block before it then: of a product and a sum in two no fused one is made.  And LLVM's time
-        grows with the product of values and blocks: with a branch for each of 1,700 accesses it took 7.5 s.
+        The arithmetic before that branch is then one block: LLVM does not fuse a product and a sum of two blocks.  And
+        its time grows with the product of values and blocks: with a branch for each of 1,700 accesses it took 7.5 s.
         """
         found, is_read = set(), set()
         for o in reversed(self.block.operations):
@@ -172,7 +172,7 @@ class VectorLoop(VectorMemory):
         return found
 
     def _either(self, counter: str, partial: list[str]) -> list[str]:
-        """The same, written for iterations away from edges too."""
+        """Write an iteration twice, for places away from edges and for all others (see `rising`), behind a test."""
         body, plan, near = self.body, self.plan, self.plan.near
         assert near is not None
         lines, body.lines = body.lines, self.hoisted
@@ -208,7 +208,7 @@ class VectorLoop(VectorMemory):
         elif operation in self.plan.held:
             body.names[operation.result] = "true" if name == "arith.cmpi" else body.names[self.plan.held[operation]]
         elif not self.is_varying(operation.result):
-            # The same for all lanes, or, of a counter, what lane 0 has.
+            # A uniform value, or that of lane 0 of a linear value.
             body.names[operation.result] = SCALAR[name](body, operation, [body.names[v] for v in operation.operands])
         elif operation in self.plan.joint:
             if operation.result not in self.vectors:
@@ -216,7 +216,7 @@ class VectorLoop(VectorMemory):
         else:
             operands = [self.vector(v) for v in operation.operands]
             if self.mask and name in ("arith.divsi", "arith.remsi", "arith.floordivsi"):
-                # An empty lane may hold a zero that no element has.
+                # A lane that is not active may hold a divisor of zero that no element has.
                 type = self.spelled(operation.result.type)
                 one = self.literal(1, operation.result.type)
                 operands[1] = self.value(f"select {self.spelled(I1)} {self.mask}, {type} {operands[1]}, {type} {one}")
@@ -224,7 +224,7 @@ class VectorLoop(VectorMemory):
             self.vectors[operation.result] = write(self, operation, operands)
 
     def _joint(self, operation: Operation) -> None:
-        """One call for the results of several operations."""
+        """Write one call that gives the results of several operations."""
         joint, number, results = self.plan.joint[operation]
         scalar = operation.result.type
         assert isinstance(scalar, ScalarType)
@@ -241,7 +241,7 @@ class VectorLoop(VectorMemory):
         return [self.literal(r.identity, r.type) for r in self.plan.reductions]
 
     def _narrowed(self, partial: list[str], lanes: int, wanted: int) -> list[str]:
-        """Halves combined until the vectors have the wanted number of lanes."""
+        """Combine halves of the partial results until they have the wanted number of lanes."""
         while lanes > wanted:
             lanes //= 2
             partial = halved(self, self.plan.reductions, partial, lanes)
@@ -249,7 +249,7 @@ class VectorLoop(VectorMemory):
         return partial
 
     def _finished(self, partial: list[str], lanes: int, initial: list[str]) -> list[str]:
-        """The carried values, with what the loop was given to begin with; accumulators in memory are stored."""
+        """The carried values: partial results combined with the initial values; accumulators in memory are stored."""
         if not partial:
             return initial
         totals, body = self._narrowed(partial, lanes, 1), self.body

@@ -1,17 +1,17 @@
 """Loads and stores of a loop whose iterations run side by side.
 
-    adjacent elements           one load, turned round where the loop goes backwards
-    every second of them        two, put together, where masks are cheap
-    one place for all lanes     a number
+    adjacent elements           one load, reversed if the loop goes backwards
+    every second element        two loads and a shuffle, where masks are cheap
+    one place for all lanes     one scalar load
     a known distance apart      one by one
     anything else               a gather or scatter
 
-Loads of every second element, as of the parts of complex numbers: out of two whole vectors (AVX2: .86 without).
+Every second element, as of complex numbers, is loaded by two vectors (not with AVX2: one by one takes .86 of that).
 
-    a[2i + 1]        two vectors from 2i + 1 on, of the second only what there must be
+    a[2i + 1]        two vectors from 2i + 1 on, of the second only the elements that must exist
 
-Of elements three or four apart those that are needed are loaded one by one: three vectors, and to put them together,
-takes 1.4 to 1.7 times as long.
+Elements three or four apart are loaded one by one: to load three vectors and put them together takes 1.4 to 1.7 times
+as long.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from .strides import VARYING, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES, first_lanes
 from .vector_values import VectorValues
 
-#: The bytes from a load under a mask to those that are fetched beside it, where masks are dear: a processor does not
-#: foresee such loads, and Black-Scholes of 1e6 takes 1.2 to 1.5 times as long without (Zen 3); 64 to 2,048 are as good.
+#: How many bytes ahead of a masked load a prefetch is, where masks are expensive: the processor does not predict such
+#: loads, and Black-Scholes of 1e6 takes 1.2 to 1.5 times as long without (Zen 3); 64 to 2,048 are as good.
 _AHEAD = 256
 
 
 class VectorMemory(VectorValues):
     """Loads and stores of a planned loop.
 
-    mask      of the lanes in use, "" for all
-    whole     whether all lanes are in use, where asking costs less than the mask; "" elsewhere
-    active    how many lanes are in use, the first ones; 0 where only the run knows
+    mask      the mask of the lanes in use, "" if all are
+    whole     a bit: all lanes are in use; "" where a branch costs more than the mask
+    active    the number of lanes in use, which are the first ones; 0 if it is known only at run time
     updated   memory that the loop both reads and writes
-    late      stores that come at the end of an iteration, where they share the branch by `whole`
+    late      stores that are deferred to the end of an iteration, where they share the branch by `whole`
     """
 
     counter: Value
@@ -71,10 +71,10 @@ class VectorMemory(VectorValues):
             self.vectors[operation.result] = self._gather(memory, element, index, stride)
 
     def _one_by_one(self, memory: Value, element: ScalarType, index: Value, stride: int | RunStride) -> str:
-        """Elements at the same distance.
+        """Load elements at equal distances one by one.
 
-        A gather is a program of the processor's own, which waits for what is not in the nearest cache: 1,000 times
-        10 x 100 doubles transposed 3.9 ms, so .26.
+        A gather is microcode of the processor, which waits for elements that are not in the nearest cache: to
+        transpose 10 x 100 doubles 1,000 times takes 3.9 ms by gathers, .26 one by one.
         """
         type, vector = LLVM_TYPES[element], self.spelled(element)
         found = f"{vector} zeroinitializer" if self.mask else f"{vector} poison"
@@ -86,14 +86,14 @@ class VectorMemory(VectorValues):
     def _store_one_by_one(
         self, name: str, memory: Value, element: ScalarType, index: Value, stride: int | RunStride
     ) -> None:
-        """The lanes in use, each for itself."""
+        """Store the lanes in use, one by one."""
         type, vector = LLVM_TYPES[element], self.spelled(element)
         for lane, address in enumerate(self._apart(memory, element, index, stride)):
             one = self.value(f"extractelement {vector} {name}, i64 {lane}")
             self.line(f"store {type} {one}, ptr {address}, align {ALIGNMENT[element]}")
 
     def _apart(self, memory: Value, element: ScalarType, index: Value, stride: int | RunStride) -> Iterator[str]:
-        """The address of each lane in use, from one to the next."""
+        """The address of each lane in use, computed from the address before it."""
         body = self.body
         address = body.address(memory.type, body.names[memory], body.names[index])
         distance = str(stride)
@@ -105,7 +105,7 @@ class VectorMemory(VectorValues):
             yield address
 
     def _load_row(self, memory: Value, element: ScalarType, index: Value, stride: int) -> str:
-        """Adjacent elements."""
+        """Load adjacent elements."""
         type, alignment = self.spelled(element), ALIGNMENT[element]
         address = self._row_address(memory, element, index, stride)
         if not self.mask:
@@ -124,7 +124,7 @@ class VectorMemory(VectorValues):
         self, name: str, test: str, then: Callable[[], Any], otherwise: Callable[[], Any],
         types: Sequence[str] = (), other: str = "else",
     ) -> list[str]:  # fmt: skip
-        """Write one or the other, by a test; gives the results of either, which are of these types."""
+        """Write both sides of a branch by a test; return the results of the side that runs, which have these types."""
         body, ends = self.body, []
         number = body.next_number()
         self.line(f"br i1 {test}, label %{name}.{number}, label %{other}.{number}")
@@ -140,7 +140,7 @@ class VectorMemory(VectorValues):
         ]
 
     def _row_address(self, memory: Value, element: ScalarType, index: Value, stride: int) -> str:
-        """Of the lowest of the adjacent elements."""
+        """The address of the lowest of the adjacent elements."""
         body = self.body
         address = body.address(memory.type, body.names[memory], body.names[index])
         if stride == 1:
@@ -165,7 +165,7 @@ class VectorMemory(VectorValues):
         )
 
     def _addresses(self, memory: Value, element: ScalarType, index: Value, stride: Stride) -> str:
-        """One for each lane."""
+        """The addresses of all lanes, as a vector."""
         body, pointer = self.body, self.body.names[memory]
         if stride is VARYING:
             places = self.vector(index)
@@ -211,7 +211,7 @@ class VectorMemory(VectorValues):
             self.line(under)
 
     def store_deferred(self) -> None:
-        """Write the stores that were put off to the end of the iteration, behind one branch."""
+        """Write the stores that were deferred to the end of the iteration, on the sides of one branch."""
         if self.stores:
             without, under = zip(*self.stores.values(), strict=True)
             self.either_way("whole", self.whole, lambda: self._store_each(without), lambda: self._store_each(under))
@@ -223,7 +223,7 @@ class VectorMemory(VectorValues):
             self.line(instruction)
 
     def _store_all(self, operation: Operation, element: ScalarType, name: str, address: str) -> None:
-        """A store of all lanes; past the caches where that is asked for, and the place is one of a register."""
+        """Store all lanes; bypass the caches if the operation asks for it and the address is aligned to a register."""
         type, register = self.spelled(element), self.body.target.vector_bytes
         store = f"store {type} {name}, ptr {address}, align"
         if not self.goes_past_caches(operation) or self.lanes * element.bits < 8 * register:
@@ -238,14 +238,14 @@ class VectorMemory(VectorValues):
         )  # fmt: skip
 
     def goes_past_caches(self, operation: Operation) -> bool:
-        """True if a store is asked to go past the caches, and its loop waits for memory."""
+        """True if a store asks to bypass the caches, and its loop is cheap enough to wait for memory."""
         return "nontemporal" in operation.attributes and self.plan.cost < DEAR and not self.mask
 
     def _is_in_pieces(self, memory: Value, element: ScalarType) -> bool:
         """True if the rest of a register is stored as one vector or two rather than under a mask.
 
-        Such a store is slow where memory is not in a near cache (a bias added to rows of 10 floats 2.1 times).  Two
-        pay in a loop that picks its elements from afar.  To load them as one again would wait for both.
+        A masked store is slow if memory is not in a near cache (a bias added to rows of 10 floats: 2.1 times).  Two
+        vectors pay in a loop that picks elements.  Not for memory that is loaded again: that would wait for both.
         """
         if not self.active or memory in self.updated or isinstance(memory.owner, Operation):
             return False
@@ -253,7 +253,7 @@ class VectorMemory(VectorValues):
         return (self.active % register).bit_count() <= 1 + self.plan.picks
 
     def _store_first(self, name: str, element: ScalarType, address: str) -> None:
-        """The lanes in use, in pieces of a power of two."""
+        """Store the lanes in use, in pieces of a power of two."""
         type, vector = LLVM_TYPES[element], self.spelled(element)
         done = 0
         while done < self.active:
@@ -269,10 +269,10 @@ class VectorMemory(VectorValues):
 
 
 def load_every_second(w: Writer, element: ScalarType, address: str) -> str:
-    """Every second element from an address on."""
+    """Load every second element from an address on."""
     type, lanes, alignment = w.spelled(element), w.lanes, ALIGNMENT[element]
     low = w.value(f"load {type}, ptr {address}, align {alignment}")
-    # Of the second vector nothing behind the last element: there may be none.
+    # The second load ends with the last element: there may be no memory behind it.
     bits, mask = f"<{lanes} x i1>", first_lanes(lanes - 1, lanes)
     callee = w.declare(f"llvm.masked.load.{w.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
     behind = w.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {lanes}")

@@ -1,14 +1,14 @@
 """The values of a loop whose iterations run side by side: the lanes of vectors, or one number for all of them.
 
-Quotients and remainders of vectors of integers, by doubles.
+Quotients and remainders of vectors of integers are computed in doubles:
 
-    a, b within 2^51:    da = double(a + bits(1.5 2^52)) - 1.5 2^52,  db alike; those of 32 bits by an instruction
+    a, b within 2^51:    da = double(a + bits(1.5 2^52)) - 1.5 2^52,  db alike; 32-bit numbers by an instruction
                          a // b = floor(da / db),    a rem b = da - trunc(da / db) db
-    others               one by one, behind a branch; positions in arrays are certainly within
+    larger ones          one by one, behind a branch; positions in arrays are always within 2^51
 
-No vector unit divides integers.  Where a / b is no integer it is at least 1 / |b| from one, and the double next to it
-is nearer to it than a quarter of that; and what a remainder is made of is below 2^52, so exact.  Of 1e5 integers, us,
-AVX2: by a number 217, so 49.
+No vector unit divides integers.  If a / b is not an integer, it is at least 1 / |b| from one, and the double quotient
+is nearer to a / b than a quarter of that.  The terms of a remainder are below 2^52, so exact.  1e5 quotients by a
+number, AVX2: 217 us one by one, 49 in doubles.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 class VectorValues(Writer):
-    """A writer of vectors: it knows each value by lanes, and makes those that it is asked for.
+    """A writer of vectors: the vector of a value is made when it is first needed.
 
-    vectors   the names of values by lanes
+    vectors   the name of each value that is a vector
     inside    the values that the loop computes itself
     hoisted   lines to be written before the loop
     """
@@ -41,11 +41,11 @@ class VectorValues(Writer):
     hoisted: list[str]
 
     def is_varying(self, value: Value) -> bool:
-        """True if the lanes hold the value, and not one number for all of them."""
+        """True if a value is a vector, and not one number for all lanes."""
         return self.plan.strides.get(value, 0) is VARYING or value in self.plan.partial
 
     def vector(self, value: Value) -> str:
-        """A value as a vector."""
+        """The name of a value as a vector."""
         known = self.vectors.get(value)
         if known is None:
             known = self.vectors[value] = self._made_vector(value)
@@ -65,7 +65,7 @@ class VectorValues(Writer):
         return self.spread(LLVM_TYPES[type], name, self.body.value if value in self.inside else self.hoist)
 
     def offsets(self, stride: int | RunStride, type: str = "i64") -> str:
-        """By how much each lane is beyond the first."""
+        """A vector of the difference between each lane and the first one."""
         if isinstance(stride, int):
             return steps(type, self.lanes, stride)
         step = self.spread("i64", self.body.names[stride.step], self.body.value)
@@ -79,7 +79,7 @@ class VectorValues(Writer):
         return write(f"shufflevector {vector} {first}, {vector} poison, <{self.lanes} x i32> zeroinitializer")
 
     def hoist(self, instruction: str) -> str:
-        """A line before the loop."""
+        """Write an instruction before the loop; return the name of its result."""
         name = f"%t.{self.body.next_number()}"
         self.hoisted.append(f"  {name} = {instruction}")
         return name
@@ -88,7 +88,7 @@ class VectorValues(Writer):
         return self.body.value(instruction)
 
     def line(self, instruction: str) -> None:
-        """An instruction without a result."""
+        """Write an instruction without a result."""
         self.body.lines.append(f"  {instruction}")
 
     def declare(self, name: str, result: str, arguments: tuple[str, ...]) -> str:
@@ -108,7 +108,7 @@ _MAGIC_BITS = 0x4338_0000_0000_0000
 
 
 def is_by_doubles(operation: Operation, lanes: int) -> bool:
-    """True if the operation divides several integers, by no power of two, which would be a shift."""
+    """True if the operation divides a vector of integers, but not by a power of two, which is a shift."""
     if operation.name not in _NAMES or lanes == 1 or operation.result.type not in (I32, I64, INDEX):
         return False
     divisor = known_integer(operation.operands[1])
@@ -116,7 +116,7 @@ def is_by_doubles(operation: Operation, lanes: int) -> bool:
 
 
 def quotient(w: VectorLoop, operation: Operation, operands: list[str]) -> str:
-    """The result's name."""
+    """Write a quotient or remainder of vectors of integers; return its name."""
     if operation.result.type is not I64:
         return _by_doubles(w, operation, operands)
     type = w.spelled(I64)

@@ -1,13 +1,13 @@
-"""A program as one object file that needs neither Python nor this library.
+"""Export of a program as one object file that needs neither Python nor this library.
 
-    program  --pieces-->  texts of functions, and data that name them  --joined-->  object file, LLVM's text
+    program  --pieces-->  texts of functions, and data that refer to them  --joined-->  object file, LLVM IR text
 
     exported(program, "loss", hidden, mlir) -> Exported
-    exported_sized("loss", ["n"], record) -> Exported, ExportedSizes       for any n: `sized`
+    exported_sized("loss", ["n"], record) -> Exported, ExportedSizes       for any n: see `sized`
 
-The steps of a program are the same functions as in a process of Python, called with the same numbers; the steps and
-their numbers are constants of the module.  Calls of Python's memory and locks have stand-ins (`stand_ins`); nobody
-shares a loop.
+The steps of an exported program call the same functions as in a Python process, with the same arguments; the steps and
+their arguments are constants of the module.  `stand_ins` replaces Python's functions for memory and locks.  An exported
+program runs on one thread.
 """
 
 from .pieces import C_FUNCTIONS, KNOWN_SIZES, Exported, NotExportable, exported

@@ -3,8 +3,8 @@
     data = Data("loss")
     data.words([3, data.function("f")])     "@loss.d0", a constant of two words, the second an address
 
-A `Label` stands for an address that is known when the object is loaded.  Where a program is for any sizes, words that
-these decide are written to the stack of the function that is called (`within`).
+A `Label` stands for an address that the linker or loader fills in.  In a program for any sizes the called function
+writes the words that depend on the sizes to its stack (`within`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ..symbols import Conditions, Symbol, SymbolicFloat, formula
 
 
 class Label(str):
-    """The name of a constant or function."""
+    """The name of a constant or function, as an operand of LLVM IR."""
 
     __slots__ = ()
 
 
 class _Local(Label):
-    """The name of words on the stack of a function."""
+    """The name of an array of words on the stack of a function."""
 
     __slots__ = ()
 
 
 class StepWords(NamedTuple):
-    """A step: a function, the slots of its pointers, its extents."""
+    """A step: the address of a function, the slots of its pointers, and its extents."""
 
     address: Label
     slots: tuple[Any, ...]
@@ -48,13 +48,13 @@ class Data:
         self._lines: list[str] = []
         self._declared: dict[str, None] = {}
         self._known: dict[str, Label] = {}
-        #: Of the function that is being written, where it is one for any sizes.
+        #: The numbers of the function for any sizes that is being written; None outside `within`.
         self.numbers: SizedNumbers | None = None
         self._locals = 0
 
     @contextmanager
     def within(self, numbers: SizedNumbers) -> Iterator[None]:
-        """Words that sizes decide are written by the function of these numbers."""
+        """A context in which words that depend on sizes are written by the function that computes these numbers."""
         self.numbers, self._locals = numbers, 0
         try:
             yield
@@ -62,32 +62,32 @@ class Data:
             self.numbers = None
 
     def function(self, name: str) -> Label:
-        """A function of another module."""
+        """The label of a function of another module, which is declared in this one."""
         self._declared[f"declare i32 @{name}(ptr, ptr)"] = None
         return Label(f"@{name}")
 
     def words(self, values: Sequence[Any]) -> Label:
-        """Words, of which some are addresses or numbers that sizes decide; equal constants are there once."""
+        """The label of an array of words: integers, labels, or symbols of sizes.  Equal constants are stored once."""
         if self.numbers is not None and not _ON_STACK.isdisjoint(map(type, values)):
             return self._written(values, self.numbers)
         kind = f"[{max(len(values), 1)} x i64]"
         return self._constant(f"{kind} [{', '.join(map(_word, values or [0]))}], align 8")
 
     def bytes(self, array: np.ndarray) -> Label:
-        """The elements of an array."""
+        """The label of a constant with the elements of an array."""
         data = array.tobytes() or b"\0"
         text = "".join([f"\\{byte:02X}" for byte in data])
         return self._constant(f'[{len(data)} x i8] c"{text}", align 64')
 
     def steps(self, steps: Sequence[StepWords]) -> Label:
-        """Steps as `run_steps` reads them: nobody shares them."""
+        """The label of a table of steps as `run_steps` reads it, none of them shared among threads."""
         words: list[Any] = []
         for step in steps:
             words += (step.address, len(step.slots), self.words(step.slots), self.words(step.extents), 0, 0, 0, 0, 0)
         return self.words(words)
 
     def number(self, value: Any, dtype: np.dtype) -> Label:
-        """One number that sizes decide, as an element of an array."""
+        """The label of one number that depends on sizes, stored as an array element of this dtype."""
         assert self.numbers is not None
         count = self.numbers.operand(value.count if type(value) is SymbolicFloat else value)
         if dtype.kind == "f":
@@ -103,7 +103,7 @@ class Data:
         return name
 
     def text(self) -> str:
-        """All of them."""
+        """The LLVM IR text of all declarations and constants."""
         return "\n".join([*self._declared, *self._lines, ""])
 
     def _written(self, values: Sequence[Any], numbers: SizedNumbers) -> Label:
@@ -129,7 +129,7 @@ class Data:
         return found
 
 
-#: Classes of words that are known only when the function is called.
+#: The classes of words whose values are known only when the function is called.
 _ON_STACK = frozenset((Symbol, _Local))
 
 
@@ -137,19 +137,19 @@ def _word(value: Any) -> str:
     return f"i64 ptrtoint (ptr {value} to i64)" if isinstance(value, Label) else f"i64 {int(value)}"
 
 
-# ---------------------------------------------------------------- numbers that sizes decide
+# ---------------------------------------------------------------- numbers that depend on sizes
 
 
 _COMPARED = {"<": "slt", "<=": "sle", ">": "sgt", ">=": "sge", "!=": "ne"}
 
 
 class SizedNumbers:
-    """Numbers that follow from sizes: a function computes them, without branches, before it runs anything.
+    """The LLVM IR lines by which a function computes numbers from sizes, without branches, before it runs any step.
 
-    names   operands of symbols, by their names      lines   the text so far
+    names   the operand of each symbol, by name      lines   the text so far
 
     numbers = SizedNumbers({"n": "%n"})
-    numbers.operand(-(-(17 * n) // 64))     "%x4", after the lines that compute it
+    numbers.operand(-(-(17 * n) // 64))     "%x4", after appending the lines that compute this value
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
@@ -159,11 +159,11 @@ class SizedNumbers:
         self._too_large: list[str] = []
 
     def operand(self, x: int) -> str:
-        """A number as an operand."""
+        """The operand of a number: a literal, or the name of a value if the number is a symbol."""
         return self._of(formula(x)) if type(x) is Symbol else str(int(x))
 
     def holds(self, conditions: Conditions) -> str:
-        """An i1: all conditions hold."""
+        """The operand of an i1 that is true if all conditions hold."""
         found = "true"
         for text, comparison, outcome in conditions:
             one = self.let(f"icmp {_COMPARED[comparison]} i64 {self._of(text)}, 0")
@@ -171,18 +171,18 @@ class SizedNumbers:
         return found
 
     def both(self, a: str, b: str) -> str:
-        """An i1: both are true."""
+        """The operand of an i1 that is true if both are."""
         return b if a == "true" else self.let(f"and i1 {a}, {b}")
 
     def fits(self) -> str:
-        """An i1: no number was too large, and nothing was divided by one that is not positive."""
+        """The operand of an i1 that is true if no number overflowed and every divisor was positive."""
         found = "false"
         for flag in self._too_large:
             found = flag if found == "false" else self.let(f"or i1 {found}, {flag}")
         return "true" if found == "false" else self.let(f"xor i1 {found}, true")
 
     def let(self, text: str) -> str:
-        """The name of a value; equal ones are computed once."""
+        """The name of the value that this instruction computes; equal instructions are emitted once."""
         name = self._known.get(text)
         if name is None:
             name = self._known[text] = f"%x{len(self._known)}"
@@ -220,7 +220,7 @@ class SizedNumbers:
         return self.let(f"extractvalue {{ i64, i1 }} {both}, 0")
 
     def _quotient(self, a: str, b: str) -> str:
-        """a // b, rounded down, of a positive b."""
+        """a // b, rounded down, for a positive b; the flag of `fits` is cleared for any other b."""
         flag = self.let(f"icmp slt i64 {b}, 1")
         if flag not in self._too_large:
             self._too_large.append(flag)

@@ -1,4 +1,4 @@
-"""The steps of a program as functions of one module, and data that name them."""
+"""The steps of an exported program: the functions of one module, and the constants that refer to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..symbols import NotSymbolic, Symbol, SymbolicFloat
 from . import stand_ins
 from .data import Data, Label, StepWords
 
-#: Functions of the C library that a module may call.
+#: The functions of the C library that an exported module may call.
 _WORDS = """
     malloc realloc free memcpy memmove memset fma fmaf exp expf exp2 exp2f log logf log2 log2f log10 log10f pow
     powf sin sinf cos cosf tan tanf sqrt sqrtf cbrt cbrtf fmod fmodf floor floorf ceil ceilf trunc truncf rint
@@ -33,14 +33,14 @@ _WORDS = """
 C_FUNCTIONS = frozenset(_WORDS.split())
 
 
-#: A need of a step that only stands in a program of known sizes.
+#: The need of a step that can be exported only for known sizes.
 KNOWN_SIZES = "known sizes"
 
 
 class NotExportable(Exception):
-    """A program with steps that need more than machine code.
+    """Raised for a program with steps that need more than machine code.
 
-    steps   of each the operation's name and what it needs
+    steps   the operation's name and the need of each step, such as ("svd", "LAPACK")
     """
 
     def __init__(self, steps: Sequence[tuple[str, str]]) -> None:
@@ -51,10 +51,10 @@ class NotExportable(Exception):
 class Exported(NamedTuple):
     """A program as an object file.
 
-    object_bytes      the file                    llvm     the same module as LLVM's text, after its passes
-    mlir              its kernels; of a program for any sizes those of the first way
-    workspace_bytes   that a call needs           calls    functions of the C library that it calls
-    tried             sizes that were tried       sizes    those of them that the program is for
+    object_bytes      the file                    llvm     the module as LLVM IR text, after LLVM's passes
+    mlir              the kernels as MLIR text; for a program for any sizes, the kernels of its first way
+    workspace_bytes   needed by a call; or -1     calls    the functions of the C library that the file calls
+    tried             the sizes that were tried   sizes    those tried sizes that the program accepts
     """
 
     object_bytes: bytes
@@ -67,9 +67,9 @@ class Exported(NamedTuple):
 
 
 def exported(program: BufferProgram, name: str, hidden: Sequence[np.ndarray], mlir: str) -> Exported:
-    """A program as the C function `int64_t name(pointers of arguments, of results, workspace)`.
+    """Export a program as the C function `int64_t name(pointers of arguments, of results, workspace)`.
 
-    hidden    values of its last inputs, which become constants of the object      mlir    its kernels as text
+    hidden    the values of the program's last inputs, stored as constants         mlir    its kernels as text
 
     Raises NotExportable.
     """
@@ -81,7 +81,7 @@ def exported(program: BufferProgram, name: str, hidden: Sequence[np.ndarray], ml
 
 
 class ExportWriter:
-    """Collects functions by text, and writes the data of steps."""
+    """Collects the functions of an exported module by their text, and writes the data of its steps."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -93,7 +93,7 @@ class ExportWriter:
     # ------------------------------------------------------------ steps
 
     def pieces(self, step: Step, slots: tuple[int, ...]) -> list[StepWords]:
-        """A step, which may be several, on these slots; none if it is refused."""
+        """The step as one or more function calls on these slots; [] if it cannot be exported (see `_refused`)."""
         match step.work:
             case Kernel(function, extents):
                 try:
@@ -126,7 +126,7 @@ class ExportWriter:
         return StepWords(step("product"), (b, a, c) if is_swapped else slots, (tile, *extents))
 
     def nest(self, work: Loop | Branch | While, slots: tuple[int, ...]) -> list[StepWords]:
-        """A loop or branch."""
+        """The step of a loop or branch."""
         found = whole(work, len(slots))
         words = {}
         for k, step in outside(work, found).items():
@@ -138,20 +138,20 @@ class ExportWriter:
     # ------------------------------------------------------------ functions
 
     def emitted(self, function: Emitted) -> Label:
-        """A kernel, by its text."""
+        """The label of a kernel; kernels of equal text are emitted once."""
         known = self._kernels.get(function.text)
         if known is None:
             known = self._kernels[function.text] = function.named(f"{self.name}.k{len(self._kernels)}")
         return self.data.function(known.name)
 
     def module(self, text: str) -> Callable[[str], Label]:
-        """A module of the runtime, by its text; gives the symbols of its functions."""
+        """Add a module of the runtime; returns a function from names in it to labels."""
         names = {name: f"{self.name}.m{len(self._modules)}.{name}" for name in engine.exported_names(text)}
         names = self._modules.setdefault(text, names)
         return lambda name: self.data.function(names[name])
 
     def modules(self) -> list[tuple[str, dict[str, str]]]:
-        """All modules but the main one: text, new names of functions."""
+        """All modules but the main one, as pairs (text, new names of its functions)."""
         features = engine.target_features()
         found = [*self._modules.items()]
         if self._kernels:
@@ -159,9 +159,9 @@ class ExportWriter:
         return [*found, (stand_ins.text(Translation()), {})]
 
     def described(self, program: BufferProgram, hidden: Sequence[Any]) -> tuple[Label, int, int]:
-        """A program as `call_program` reads it, and how many arguments and results it has.
+        """The label of a program's description for `call_program`, and the numbers of its arguments and results.
 
-        hidden    values of its last inputs: constants of the object, or numbers that sizes decide
+        hidden    the values of the last inputs: arrays, or symbols of sizes
 
         Raises NotExportable.
         """
@@ -183,7 +183,7 @@ class ExportWriter:
         return described, inputs, outputs
 
     def joined(self, entrances: str, names: Sequence[str]) -> tuple[bytes, str, tuple[str, ...]]:
-        """The object file of these functions, its text, and what it calls.  Raises NotExportable."""
+        """The object file of these entry functions, its LLVM IR text, and its calls of C.  Raises NotExportable."""
         module = Translation()
         module.beside(self.data.text() + entrances)
         main = module.text([c_calls.call_program, run_steps])
@@ -195,7 +195,7 @@ class ExportWriter:
 
 
 def called(described: Label, inputs: int, outputs: int) -> tuple[list[str], list[str]]:
-    """The pointers that a function of a program takes, and the lines that run it and return."""
+    """The pointer parameters of the entry function of a program, and the lines of its body."""
     given, made = [f"%a{i}" for i in range(inputs)], [f"%r{i}" for i in range(outputs)]
     lines = []
     for table, pointers in (("%arguments", given), ("%results", made)):
@@ -209,7 +209,7 @@ def called(described: Label, inputs: int, outputs: int) -> tuple[list[str], list
 
 
 def _needs(node: Any) -> str:
-    """The reason why a step cannot leave Python."""
+    """The reason why a step cannot be exported: the Python library that it needs."""
     if node.op.name in ("eigh", "qr", "svd"):
         return "LAPACK"
     if isinstance(node.op.lower, Fourier):

@@ -1,17 +1,17 @@
-"""A program for any sizes as one C function, whose first arguments are the sizes.
+"""Export of a program for any sizes as one C function, whose first arguments are the sizes.
 
-    i64 name(i64 n, ..., pointers, workspace)       tries the ways below, in order
-    i64 name_workspace_bytes(i64 n, ...)            what the same way needs
+    i64 name(i64 n, ..., pointers, workspace)       runs the first way (variant) below that accepts the sizes
+    i64 name_workspace_bytes(i64 n, ...)            the bytes of workspace that this way needs
 
-    way 0    planned for n = 10007, with a symbol for n: for all n that planning would treat alike
-    way 1    planned for n = 1, which broadcasts
+    way 0    planned for n = 10007, with a symbol for n: accepts all n for which planning gives this program
+    way 1    planned for n = 103, in the same manner; a later way may be for n = 1 alone, which broadcasts
     ...      planned for sizes that none of these is for, until there are none among thousands that are tried
 
-Every comparison of a symbol is a condition of the way.  Each of them is computed first, with all numbers that depend on
-the sizes (extents, places in the workspace); then it is known whether the way is for these sizes, and it runs.
+Every comparison of a symbol is a condition of the way.  A way first computes its conditions, with all numbers that
+depend on the sizes (extents, places in the workspace); it runs its steps only if all conditions hold.
 
-A program could also read the very number in ways that no comparison shows (`range(n)`, `math.sqrt(n)`).  So it is
-recorded for sizes that lie far apart, and what is recorded must be the same but for formulas of the sizes.
+A program can also use a concrete number without a comparison (`range(n)`, `math.sqrt(n)`).  So it is recorded again for
+sizes that are much larger and smaller, and the recordings must be equal except for formulas of the sizes.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ from ..symbols import (
 from .data import SizedNumbers
 from .pieces import KNOWN_SIZES, Exported, ExportWriter, NotExportable, called
 
-#: The status of a call with sizes that there is no way for.
+#: The status of a call with sizes that no way accepts.
 BAD_SIZES = 16
 
-#: Sizes that a program is planned for first: primes that are no extents of anybody's.
+#: The sizes for which a program is planned first: primes, so that they hardly equal an extent of the user's.
 _FIRST = (103, 131, 167, 199)
 _LARGE = (10007, 12011, 14009, 16033)
 
-#: Ways of one program.
+#: The most ways of one program.
 _MOST = 24
 
-#: Up to this size a program may be planned for it alone.
+#: The largest size for which a way with this constant size may be planned.
 _FEW = 16
 
-#: Factors by which another size is larger or smaller, for which the same must be recorded, if there is such a one.
+#: The factors, tried in order, between a size and the much larger and smaller sizes for which it is recorded again.
 _APART = (11, 7, 5, 3, 2)
 
-#: By how much sizes are changed, at most, to find one that planning would treat alike.
+#: The bound of the changes of a size that are tried to find another size that a way accepts.
 _STEPS = 130
 
 
 class ExportedSizes(NamedTuple):
-    """A program as it is recorded for given sizes, of which some are symbols.
+    """A program recorded for given sizes, some of which are symbols.
 
-    hidden    values of its last inputs      results   what they are; the same for all sizes
+    hidden    values of its last inputs      results   a description of its results, equal for all sizes
     """
 
     graph: Graph
@@ -76,7 +76,7 @@ class ExportedSizes(NamedTuple):
 
 
 class Disagreement(Exception):
-    """Two sizes for which something else is recorded, by more than formulas say."""
+    """Raised if the recordings for two sizes differ in more than formulas of the sizes."""
 
     def __init__(self, one: Sequence[int], other: Sequence[int]) -> None:
         super().__init__(f"{one} and {other}")
@@ -84,9 +84,9 @@ class Disagreement(Exception):
 
 
 class _Way(NamedTuple):
-    """text        of its function, but for the name     pointers   its parameters after the sizes
-    numbers     all that it runs with, as text; conditions, of which more may be noted at another time, left out
-    is_for      is_for(*sizes)                        recorded, program   for an example
+    """text        the way's function, without its name    pointers   the function's parameters after the sizes
+    numbers     the text of all numbers that it computes, without conditions, which may differ between recordings
+    is_for      is_for(*sizes): True if it accepts them    recorded, program   for an example
     """
 
     text: str
@@ -100,13 +100,13 @@ class _Way(NamedTuple):
 def exported_sized(
     name: str, sizes: Sequence[str], record: Callable[[Sequence[int]], ExportedSizes]
 ) -> tuple[Exported, ExportedSizes]:
-    """A program as the C function `int64_t name(sizes, pointers of arguments, of results, workspace)`.
+    """Export a program as the C function `int64_t name(sizes, pointers of arguments, of results, workspace)`.
 
     sizes    the names of the sizes
-    record   records it for sizes that are numbers and symbols
+    record   records the program for sizes, some of which are symbols
 
-    The program is that of the first sizes, with symbols in its avals.
-    Raises Disagreement; NotExportable; what `record` raises for the first sizes.
+    The returned recording is the one for the first sizes, with symbols in its avals.
+    Raises Disagreement, NotExportable, and any error of `record` for the first sizes.
     """
     return _SizedWriter(name, sizes, record).exported()
 
@@ -114,7 +114,7 @@ def exported_sized(
 class _SizedWriter:
     def __init__(self, name: str, sizes: Sequence[str], record: Callable[[Sequence[int]], ExportedSizes]) -> None:
         self.name, self.record = name, record
-        # Kinds of nodes are remembered with their symbols: nothing else is to meet those of this export.
+        # Kinds of nodes are cached with their symbols: the serial number keeps exports apart.
         serial = next(_serial)
         self.names = [f"e{serial}_{size}" for size in sizes]
         self.writer = ExportWriter(name)
@@ -122,7 +122,7 @@ class _SizedWriter:
         self.ways: list[_Way] = []
 
     def exported(self) -> tuple[Exported, ExportedSizes]:
-        """All ways, in one object."""
+        """All ways in one object file, and the first recording."""
         count = len(self.names)
         first = self.way(_FIRST[:count])
         self.ways.append(first)
@@ -142,23 +142,23 @@ class _SizedWriter:
         return Exported(data, llvm, kernels, -1, calls, self.tried, sizes), first.recorded
 
     def is_for(self, sizes: Sequence[int]) -> bool:
-        """True if some way is for these sizes."""
+        """True if some way accepts these sizes."""
         return any([way.is_for(*sizes) for way in self.ways])
 
     def found(self, example: tuple[int, ...]) -> _Way | None:
-        """A way that is for these sizes; None where there is none that could be exported."""
+        """A way that accepts these sizes; None if no way for them can be exported."""
         small = tuple([n < LEAST for n in example]), tuple([n <= _FEW for n in example])
         for are_known in dict.fromkeys(small):
             try:
                 way = self.way(example, are_known)
-            except Exception:  # whatever such sizes are refused for: the first were not
+            except Exception:  # these sizes are invalid for the program, for any reason; its first sizes were valid
                 continue
             if self.has_results(way, example):
                 return way
         return None
 
     def has_results(self, way: _Way, example: tuple[int, ...]) -> bool:
-        """True if the results are those of the first way, in shape and dtype and order."""
+        """True if the results of a way have the order, shapes and dtypes of those of the first one."""
         first = self.ways[:2][-1].recorded
         if way.recorded.results != first.results:
             return False
@@ -171,7 +171,7 @@ class _SizedWriter:
         ])  # fmt: skip
 
     def way(self, example: tuple[int, ...], are_known: tuple[bool, ...] = ()) -> _Way:
-        """The way for these sizes and all that are treated alike; for no other than the known ones."""
+        """The way for these sizes and others for which planning gives this program; `are_known` sizes are constants."""
         recorded, own = self.recorded(example, are_known)
         for other in _far(example, are_known, checked(own, self.names)):
             if _text_of(self.recorded(other, are_known)[0]) != _text_of(recorded):
@@ -187,7 +187,7 @@ class _SizedWriter:
         return way
 
     def recorded(self, example: Sequence[int], are_known: Sequence[bool]) -> tuple[ExportedSizes, Conditions]:
-        """The program for these sizes, and the conditions that recording it relied on."""
+        """The program recorded for these sizes, and the conditions on which the recording relied."""
         known = [*are_known, *[False] * len(example)]
         given = [n if k else symbol(name, n) for name, n, k in zip(self.names, example, known, strict=False)]
         with watched(closely=True) as conditions:
@@ -198,7 +198,7 @@ class _SizedWriter:
         return found, conditions
 
     def planned(self, found: ExportedSizes, own: Conditions) -> _Way:
-        """The way of what was recorded with these conditions, unchecked."""
+        """The way for a recording with these conditions, not yet checked."""
         writer = self.writer
         numbers = SizedNumbers({name: f"%n{i}" for i, name in enumerate(self.names)})
         with watched() as conditions:
@@ -225,11 +225,11 @@ class _SizedWriter:
         return _Way(text, all_numbers, pointers, checked(conditions, self.names), found, program)
 
     def parameters(self, pointers: Sequence[str]) -> str:
-        """Parameters of a function of sizes and pointers."""
+        """The parameter list of a function of sizes and pointers, as LLVM IR."""
         return ", ".join([*[f"i64 %n{i}" for i in range(len(self.names))], *[f"ptr {p}" for p in pointers]])
 
     def public(self, name: str, measures: bool) -> str:
-        """A function that others call: it runs the first way that is for its sizes, or says what that needs."""
+        """A public function, which runs the first way that accepts the sizes, or returns the bytes it needs."""
         pointers = self.ways[0].pointers
         given = [f"i64 %n{i}" for i in range(len(self.names))]
         given += ["ptr null" if measures else f"ptr {p}" for p in pointers]
@@ -249,7 +249,7 @@ _OVERFLOW = [f"declare {{ i64, i1 }} @llvm.s{op}.with.overflow.i64(i64, i64)" fo
 
 
 def _text_of(found: ExportedSizes) -> Hashable:
-    """Equal for programs that differ by the values of symbols alone."""
+    """A key that is equal for programs that differ only in the values of symbols."""
     hidden = [repr(x) if type(x) in (Symbol, SymbolicFloat) else np.asarray(x).tobytes() for x in found.hidden]
     return apart(found.graph).text, tuple(hidden), found.results
 
@@ -257,7 +257,7 @@ def _text_of(found: ExportedSizes) -> Hashable:
 def _near(
     example: tuple[int, ...], are_known: Sequence[bool], is_for: Callable[..., bool]
 ) -> Iterator[tuple[int, ...]]:
-    """Other sizes that planning is to treat alike, the likeliest first."""
+    """Other sizes that the way accepts, beginning with those close to the example."""
     for step in range(1, _STEPS):
         for moved in ([n + n // 32 + step for n in example], [n - step for n in example]):
             other = _mixed(example, are_known, moved)
@@ -266,7 +266,7 @@ def _near(
 
 
 def _far(example: tuple[int, ...], are_known: Sequence[bool], is_for: Callable[..., bool]) -> Iterator[tuple[int, ...]]:
-    """Sizes that lie far above and far below, for which the same should be recorded."""
+    """At most one much larger and one much smaller size, for which the recording should be equal."""
     steps = [*itertools.product(_APART, range(_STEPS // 4))]
     above = ([n * by + step for n in example] for by, step in steps)
     below = ([max(n // by + step, LEAST) for n in example] for by, step in steps)
@@ -276,12 +276,12 @@ def _far(example: tuple[int, ...], are_known: Sequence[bool], is_for: Callable[.
 
 
 def _mixed(example: tuple[int, ...], are_known: Sequence[bool], moved: Sequence[int]) -> tuple[int, ...]:
-    """Other sizes, where they are not known."""
+    """The moved sizes, with those of the example where sizes are known."""
     known = [*are_known, *[False] * len(example)]
     return tuple([n if k else other for n, k, other in zip(example, known, moved, strict=False)])
 
 
-#: Values of each of so many sizes that are tried.
+#: The values that are tried for each size, by the number of sizes.
 _TRIED = {
     1: (*range(1, 1025), *[2**k + j for k in range(11, 31) for j in (-1, 0, 1, 2, 3, 4, 8, 17)]),
     2: (*range(1, 11), 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 200, 255, 256, 257, 500,
@@ -290,11 +290,11 @@ _TRIED = {
     4: (1, 2, 5, 8, 64, 100, 1000),
 }  # fmt: skip
 
-#: Sizes of this order are planned for first: where few are treated apart.
+#: Sizes near this one are tried first: planning treats few of them specially.
 _MIDDLE = 200
 
 
 def tried_sizes(count: int) -> list[tuple[int, ...]]:
-    """Sizes that a program is to be for, the likeliest to be planned well first."""
+    """The sizes that a program should accept, beginning with those that give the most general ways."""
     every = itertools.product(_TRIED[count], repeat=count)
     return sorted(every, key=lambda sizes: sum([abs(math.log(n / _MIDDLE)) for n in sizes]))

@@ -1,7 +1,7 @@
-"""Stand-ins for what the runtime has of Python and of worker threads, in native Python (`codegen.native`).
+"""Replacements for Python's functions and for worker threads in exported programs, in native Python.
 
-A long loop asks Python whether a signal waits, and takes memory from it.  In a program without Python nobody holds the
-interpreter's lock, so no loop ever gets to a signal; memory comes from the C library.
+A long loop of the runtime checks for signals by Python's API, and allocates Python's memory.  In a program without
+Python no thread holds the interpreter's lock, so no loop checks for signals; memory comes from the C library.
 """
 
 # mypy: ignore-errors
@@ -69,7 +69,7 @@ def PyThread_tss_get(key: u64) -> u64:
 
 @native
 def account_nothing(work: u64) -> i32:
-    """In place of `loop_account`."""
+    """Replaces `loop_account`; does nothing."""
     return i32(0)
 
 
@@ -80,6 +80,6 @@ _FUNCTIONS = (
 
 
 def text(module: Translation) -> str:
-    """LLVM's text of all of them."""
+    """The LLVM IR text of all replacements."""
     module.beside(f"@{FLUSHING} = global {{ i64, ptr }} zeroinitializer\n")
     return module.text(_FUNCTIONS)

@@ -1,4 +1,4 @@
-"""The graph level: avals, operations, graphs, their text, verifier and NumPy evaluator."""
+"""The graph level of the compiler: avals, operations, graphs, their text, a verifier and a NumPy evaluator."""
 
 from typing import TYPE_CHECKING
 
@@ -20,5 +20,5 @@ __all__ = [
     "node_text", "origins_text", "parse", "parse_aval", "print_dot", "print_graph", "refused", "unshared", "verify",
 ]
 
-# For those who look.
+# The module `text` is imported only when one of these names is used: most processes never read or draw a graph.
 __getattr__, __dir__ = lazily(globals(), dict.fromkeys(("ParseError", "parse", "print_dot"), "text"))

@@ -21,27 +21,27 @@ DTYPES: dict[str, np.dtype] = {
     "c64": np.dtype(np.complex64),
     "c128": np.dtype(np.complex128),
 }
-#: The same to look one up in.
+#: The dtypes of `DTYPES`, as a set.
 KNOWN_DTYPES = frozenset(DTYPES.values())
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
-#: An array has at most this many bytes, as in NumPy: strides, offsets and sizes fit 64 bits with a sign.
+#: The most bytes of an array, as in NumPy: strides, offsets and sizes fit signed 64-bit integers.
 MOST_BYTES = (1 << 63) - 1
-#: Fewer elements than this fit, of whichever dtype.
+#: An array of fewer elements than this fits in MOST_BYTES, whatever its dtype.
 _CERTAIN = 1 << 58
 
-#: The last line of the message of an aval that is too large: the front end knows the user's line.
+#: Gives the last line of the message for an aval that is too large.  The front end replaces it by the user's line.
 place: Callable[[], str] = str
 
 
 def dtype_name(dtype: np.dtype | type) -> str:
     """`f64` for float64, and so on; NumPy's own name for a dtype the compiler does not know."""
     dtype = np.dtype(dtype)
-    return _NAMES.get(dtype) or str(dtype)  # the latter takes two microseconds
+    return _NAMES.get(dtype) or str(dtype)  # str(dtype) takes two microseconds
 
 
-#: Of equal dtypes the one that NumPy's own arrays have: those that were pickled are others.
+#: For each dtype, the object that NumPy's own arrays share.  A pickled dtype is equal to it, but another object.
 _ONE: dict[np.dtype, np.dtype] = {}
 for _letter in "?bBhHiIlLqQefdFD":
     _ONE.setdefault(np.dtype(_letter), np.dtype(_letter))
@@ -50,7 +50,7 @@ for _letter in "?bBhHiIlLqQefdFD":
 class Aval:
     """The shape and dtype of an array.  Immutable, hashable, compared by value.
 
-    Raises MemoryError where strides or bytes would not fit 64 bits, as NumPy does; extents of 0 do not count for that.
+    Raises MemoryError, as NumPy does, if strides or bytes would not fit 64 bits; extents of 0 are counted as 1 there.
 
     >>> Aval((3, 4), "f8")
     f64[3,4]
@@ -70,7 +70,7 @@ class Aval:
         self.ndim = len(shape)
         self.size = math.prod(shape)
         self._hash = hash((shape, self.dtype))
-        if not 0 < int(self.size) < _CERTAIN:  # int: of a symbol it is no condition
+        if not 0 < int(self.size) < _CERTAIN:  # int(): comparing a symbolic size would record a condition on it
             self._check_bytes()
 
     def _check_bytes(self) -> None:
@@ -107,7 +107,7 @@ def aval_of(array: np.ndarray) -> Aval:
 
 
 def parse_aval(text: str) -> Aval:
-    """Read `f64[3,4]`.  Raises ValueError on anything else.
+    """Parse an aval such as `f64[3,4]`.  Raises ValueError for any other text.
 
     >>> parse_aval("f32[2, 3]")
     f32[2,3]

@@ -1,7 +1,7 @@
-"""The evaluator: what a graph means, by the NumPy reference of each operation.
+"""The evaluator, which defines the meaning of a graph by the NumPy reference of each operation.
 
-Everything below the graph level is measured against this.  It is also how single nodes are computed
-at compile time (`codegen.passes.rewrites`) and while debugging.
+Tests compare all later stages with it.  It also computes single nodes at compile time
+(`codegen.passes.rewrites`) and while debugging.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from .aval import Aval, aval_of
 from .graph import Graph, Node, node_names, node_text
 from .op import Op
 
-#: Called with what a reference raised, by those that machine code calls: nobody further out can look at it.
+#: Functions to call with an error that a reference raised inside machine code, through which no exception passes.
 failing: list[Callable[[Exception], None]] = []
 
-#: Traits of operations that treat every element alike, wherever it lies.
+#: Traits of operations whose result does not depend on the memory layout of their inputs.
 ANY_LAYOUT = frozenset(("elementwise", "move"))
-#: Traits of operations whose references run other graphs, or Python of the user's.
+#: Traits of operations whose references run other graphs, or Python code of the user.
 _NOT_ITS_OWN = frozenset(("regions", "host"))
 
 
 class OutOfRange(IndexError):
-    """An index is outside of its axis: nothing was read or written there.
+    """Raised for an index outside its axis; nothing was read or written there.
 
-    which   the operation, the index and the extent, where they are known
+    which   the operation, the index and the extent, or "" if they are unknown
     """
 
     def __init__(self, message: str, which: str = "") -> None:
@@ -38,14 +38,14 @@ class OutOfRange(IndexError):
 
 
 def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
-    """The outputs of the graph for these inputs, as packed arrays that share memory with nothing.
+    """The outputs of the graph for these inputs, as packed arrays that share no memory with any other array.
 
     arrays   one array (or number) per input, of exactly its aval
 
     Nodes that no output needs are not computed; a value is dropped after its last reader.
     nan, inf and overflow pass silently, as in compiled code.
-    Raises TypeError for the wrong number of arrays, ValueError for one of another aval, OutOfRange for an
-    index; what else a reference raises keeps its type.  Each error gets a note that shows the node.
+    Raises TypeError for the wrong number of arrays, ValueError for an array of another aval, OutOfRange for an
+    index; any other error of a reference keeps its type.  Each error gets a note that shows the node.
     """
     last = _last_readers(graph)
     given = _checked(graph, arrays)
@@ -62,23 +62,23 @@ def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
             for i in set(node.inputs):
                 if last[i] is node:
                     del values[i]
-    taken = {id(array) for array in given}  # an output may be an input, or a view of one, or stand twice
+    taken = {id(array) for array in given}  # an output may be an input, a view of one, or equal to another output
     return tuple([unshared(values[node], taken) for node in graph.outputs])
 
 
 def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """One node's value for these values of its inputs, of exactly its aval.
+    """The value of one node for these values of its inputs, with exactly the node's aval.
 
-    The reference may compute in another dtype (np.sum of int32 gives int64): the aval decides.
-    Reductions and products are given packed arrays, since NumPy adds up in the order of memory: the
-    value of a node then depends on nothing but the values of its inputs.
+    The reference may compute in another dtype (np.sum of int32 gives int64): the value is cast to that of the aval.
+    Reductions and products get packed arrays, since NumPy adds up in the order of memory: the value of a
+    node then depends only on the values of its inputs, not on their layout.
     """
     with ignoring(all="ignore"):
         return bound(node)(*arrays)
 
 
 def bound(node: Node) -> Callable[..., np.ndarray]:
-    """The function that gives a node's value for values of its inputs, of exactly its aval."""
+    """The function that computes the value of a node from the values of its inputs, with exactly the node's aval."""
     op, aval, keywords = node.op, node.aval, dict(zip(node.op.params, node.params, strict=True))
     reference, shape, dtype = op.reference, aval.shape, aval.dtype
     assert reference is not None, f"{op.name} has no reference"
@@ -103,10 +103,10 @@ def bound(node: Node) -> Callable[..., np.ndarray]:
 
 
 def refused(error: Exception, op: Op, aval: Aval) -> Exception | None:
-    """The error that says more than that of an operation's reference: which operation, and its index or its bytes."""
+    """A clearer error to raise instead, which names the operation and its index or bytes; None if there is none."""
     if type(error) is IndexError and _NOT_ITS_OWN.isdisjoint(op.traits):
         return OutOfRange("an index is out of range", f"{op.name}: {error}")
-    if isinstance(error, MemoryError) and type(error) is not MemoryError and "host" not in op.traits:  # NumPy's
+    if isinstance(error, MemoryError) and type(error) is not MemoryError and "host" not in op.traits:  # by NumPy
         what = f"{aval.nbytes} bytes of {aval}, the result of {op.name}"
         return MemoryError(f"no memory for {what}{avals.place()}")
     return None
@@ -123,7 +123,7 @@ def _checked(graph: Graph, arrays: Sequence) -> list[np.ndarray]:
 
 
 def _last_readers(graph: Graph) -> dict[Node, Node | None]:
-    """For each input and node that the outputs need, its last reader; None for an output, kept to the end."""
+    """For each input and node that the outputs need, its last reader; None for an output, which is never dropped."""
     last: dict[Node, Node | None] = dict.fromkeys(graph.outputs)
     for node in reversed(graph.nodes):
         if node in last:
@@ -133,7 +133,7 @@ def _last_readers(graph: Graph) -> dict[Node, Node | None]:
 
 
 def unshared(array: np.ndarray, taken: set[int]) -> np.ndarray:
-    """The array, or a packed copy if its memory belongs to something else."""
+    """The array, or a packed copy if it is a view, is not packed, or is in `taken`; adds the result to `taken`."""
     if id(array) in taken or not (array.flags.owndata and array.flags.c_contiguous):
         try:
             array = np.array(array, order="C")

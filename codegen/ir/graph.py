@@ -1,4 +1,4 @@
-"""Graphs: frozen, typed, single assignment.
+"""Graphs: immutable, typed, in single assignment form.
 
     f(x: f64[8], w: f64[8]) {
       a = mul(x, w)
@@ -6,8 +6,8 @@
       return b
     }
 
-A graph is what the compiler compiles.  Its *shape* (`Graph.key`) is everything about it but
-the values of its inputs: equal keys mean that one executable serves both.
+A graph is the input of the compiler.  Its *shape* (`Graph.key`) holds everything that compiled code depends on: two
+graphs of equal keys share one executable.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .origin import Origin, origins_text
 class Node:
     """One operation applied: `op(*inputs, **params)`, with its result's aval.
 
-    A node has one result.  Nodes are compared by identity and never change.  `origins` says where it comes from, as
-    far as that is known; it takes no part in what is computed.
+    A node has one result.  Nodes are compared by identity, and never change apart from `origins`: the recorded nodes
+    that a node stands for, as far as known, which affect no computed value.
     """
 
     __slots__ = ("aval", "inputs", "op", "origins", "params")
@@ -58,7 +58,7 @@ def input_node(aval: Aval) -> Node:
 
 
 def apply(op: Op, *inputs: Node, **params) -> Node:
-    """A new node; its aval follows from the operation's shape rule."""
+    """A new node that applies `op`; the operation's shape rule gives its aval."""
     return Node(
         op,
         inputs,
@@ -70,11 +70,11 @@ def apply(op: Op, *inputs: Node, **params) -> Node:
 def in_depth(roots: Sequence[Any], done: AbstractSet[Any]) -> list[Any]:
     """The nodes of a graph or a tape that `roots` need, each after its inputs, in depth-first order of first use.
 
-    done    nodes that are left out, with all that only they lead to
+    done    nodes to leave out, with all nodes reached only through them
     """
     found: dict[Any, None] = {}
     stack = [(node, False) for node in reversed(roots)]
-    while stack:  # no recursion
+    while stack:  # no recursion: graphs may be deeper than Python's limit
         node, is_ready = stack.pop()
         if node in found or node in done:
             continue
@@ -87,14 +87,14 @@ def in_depth(roots: Sequence[Any], done: AbstractSet[Any]) -> list[Any]:
 
 
 class Graph:
-    """Inputs, nodes in an order in which each follows its inputs, outputs.
+    """Inputs, nodes and outputs; each node comes after the nodes that it reads.
 
-    inputs    nodes of op `input`, in call order (also those that nothing reads)
-    nodes     all other nodes that the outputs need, and possibly more before `dce`
-    outputs   inputs or nodes; one node may stand there twice
-    merged    the origins of nodes that stand for more than themselves: for an equal one that was dropped
-    late      gives the nodes their origins, which nobody has asked for so far
-    seconds   that compiling it took, if it was
+    inputs    nodes of op `input`, in call order, including inputs that nothing reads
+    nodes     all other nodes that the outputs need, and before `dce` possibly more
+    outputs   inputs or nodes; a node may occur more than once
+    merged    for a node that also replaces other nodes (equal ones, say): its origins and theirs
+    late      a function that sets the origins of the nodes, until `tell` has called it; None afterwards
+    seconds   the time that compiling the graph took; 0.0 if it was not compiled
     """
 
     __slots__ = ("_key", "inputs", "late", "merged", "name", "nodes", "outputs", "seconds")
@@ -111,7 +111,7 @@ class Graph:
 
     @classmethod
     def of(cls, inputs: Iterable[Node], outputs: Iterable[Node], name: str = "f") -> Graph:
-        """The graph that `outputs` need, in depth-first order of first use (no recursion)."""
+        """The graph of the nodes that `outputs` need, in depth-first order of first use."""
         inputs, outputs = tuple(inputs), tuple(outputs)
         return cls(inputs, in_depth(outputs, set(inputs)), outputs, name)
 
@@ -123,7 +123,7 @@ class Graph:
             nodes = [
                 (
                     n.op.name,
-                    # -0.0 == 0.0 and nan != nan, but they are other constants: compare by text.
+                    # Constants are compared by text: -0.0 == 0.0, but they differ; nan != nan, but they are equal.
                     repr(n.params) if n.op is CONSTANT else _shapes(n.params) if n.op.has_regions else n.params,
                     n.aval,
                     *[number[i] for i in n.inputs],
@@ -143,7 +143,7 @@ class Graph:
         return found
 
     def tell(self) -> Graph:
-        """Give nodes their origins, as far as these are known, also those of regions.  Returns the graph."""
+        """Set the origins of all nodes, also in regions, by calling `late`.  Returns the graph."""
         late, self.late = self.late, None
         if late is not None:
             late()
@@ -154,7 +154,7 @@ class Graph:
         return self
 
     def origins_of(self, node: Node) -> tuple[Origin, ...]:
-        """The origins of a node; see `tell`."""
+        """The origins of a node, with those in `merged`; known only after `tell`."""
         return self.merged.get(node, node.origins)
 
     def __str__(self) -> str:
@@ -162,10 +162,10 @@ class Graph:
 
 
 class Region:
-    """A graph as a parameter: what an operation runs inside of it, such as the body of a loop.
+    """A graph as a parameter of an operation that runs it, such as the body of a loop.
 
-    Compared by identity, so that more than the graph may hang on it (how it is differentiated, say); in the key of
-    the graph around it, it stands for its own graph's shape.
+    Regions are compared by identity, so that other modules can attach data to one (its derivative, say).  In the key
+    of the enclosing graph a region is represented by the shape of its graph.
     """
 
     __slots__ = ("__weakref__", "graph")
@@ -183,7 +183,7 @@ class Region:
 
 
 class GraphKey:
-    """A graph's key, hashed once: it is looked up in several tables."""
+    """The key of a graph, with its hash computed once, since several tables look it up."""
 
     __slots__ = ("_hash", "_key")
 
@@ -202,26 +202,26 @@ def _shapes(params: tuple) -> tuple:
     return tuple([p.shape if isinstance(p, Region) else p for p in params])
 
 
-# ---------------------------------------------------------------- as text: `text` says how, and reads it back
+# ---------------------------------------------------------------- printing; `text` has the grammar and the parser
 
 
-#: A name in a text: `w`, `params['bias']`, `layers[0].w`.
+#: The pattern of a name in printed graphs: `w`, `params['bias']`, `layers[0].w`.
 WORD = r"[^\W\d]\w*"
 NAME = rf"{WORD}(?:\[(?:\d+|'[^'\n]*')\]|\.{WORD})*"
 _PATH = re.compile(NAME)
 
 
 def print_graph(graph: Graph) -> str:
-    """The graph as text, without a final newline; with comments where it was told (`Graph.tell`) what it comes from.
+    """The graph as text, without a final newline; nodes whose origins are known (`Graph.tell`) get a comment.
 
-    A parameter that has no notation (the Python function of a host call) prints as <its name>:
-    such a graph can be looked at, not read back.
+    A parameter without a notation (the Python function of a host call) prints as <its name>:
+    `parse` cannot read such a text.
     """
     return _graph_text(graph, _as_name(graph.name), {})
 
 
 def _graph_text(graph: Graph, name: str, regions: dict[Any, str]) -> str:
-    """`regions`: the names of those that stand further up, by shape."""
+    """The text of a graph under this name.  `regions` maps the shapes of regions already printed to their names."""
     names = node_names(graph)
     inputs = ", ".join(f"{names[node]}: {node.aval}" for node in graph.inputs)
 
@@ -239,10 +239,10 @@ def _graph_text(graph: Graph, name: str, regions: dict[Any, str]) -> str:
 
 
 def node_names(graph: Graph) -> dict[Node, str]:
-    """The names of inputs and nodes in print, and in messages about them.
+    """The names of inputs and nodes in printed graphs and in messages.
 
-    A value has the name of the first recorded node that it stands for: the same in every stage.  Where several do, the
-    last one has it, and those before it are numbered: `c_1`, `c_2`, `c`.
+    A node has the name of the first recorded node that it stands for, so its name is equal in every stage.  If several
+    nodes stand for one recorded node, the last has its name and those before it are numbered: `c_1`, `c_2`, `c`.
     """
     names: dict[Node, str] = {}
     of_name: dict[str, list[Node]] = {}
@@ -262,7 +262,7 @@ def node_names(graph: Graph) -> dict[Node, str]:
 
 
 def name_origins(graph: Graph) -> None:
-    """Name the values of a graph as it was recorded: inputs as the user does, or x0, x1, ...; all others a, b, ..."""
+    """Name the values of a recorded graph: by the user's name if known, else inputs x0, x1, ... and nodes a, b, ..."""
     taken: set[str] = set()
     for i, node in enumerate(graph.inputs):
         for origin in node.origins:
@@ -274,14 +274,14 @@ def name_origins(graph: Graph) -> None:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """This name, or one like it that nothing has."""
+    """The name, with a number appended if it is taken; adds the result to `taken`."""
     found = next(n for n in (name, *[f"{name}_{k}" for k in range(1, len(taken) + 2)]) if n not in taken)
     taken.add(found)
     return found
 
 
 def _spelled(label: str) -> str:
-    """A user's name as texts may have it."""
+    """A user's name in the form that the grammar of texts allows."""
     if _PATH.fullmatch(label) and label.partition("[")[0] not in DTYPES:
         return label
     return re.sub(r"\W+", "_", label).strip("_")
@@ -293,7 +293,7 @@ def _comment(origins: Sequence[Origin]) -> str:
 
 
 def node_text(node: Node, names: Mapping[Node, str]) -> str:
-    """The statement of one node on one line: of a region its size.  A node that has no name is called `?`."""
+    """The statement of one node on one line.  A region prints as its number of operations, an unnamed node as `?`."""
     return _statement(node, names, repr)
 
 
@@ -323,7 +323,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, complex):
-        # repr writes -0.0 + 1j in a way that reads back as 0.0 + 1j.
+        # The repr of -0.0 + 1j evaluates to 0.0 + 1j, so both parts are printed.
         return f"complex({value.real!r}, {value.imag!r})"
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)

@@ -1,8 +1,8 @@
-"""Operations: what a node of a graph does.
+"""Operations, which the nodes of a graph apply.
 
-An operation is declared once (in `autodiff.ops`): its name, shape rule, NumPy reference and
-lowering.  The compiler finds it by name in `OPS` when it reads a graph from text; nothing
-else is global.  This file knows no particular operation but `input` and `constant`.
+An operation is declared once (in `autodiff.ops`) by its name, shape rule, NumPy reference and
+lowering.  The table `OPS` finds it by name, for rewrites and when a graph is read from text; nothing
+else is global.  This file declares only the operations `input` and `constant`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .aval import DTYPES, Aval
 class Op:
     """One operation.
 
-    name        the word used in printed graphs
+    name        the name in printed graphs
     infer       infer(*input avals, **params) -> Aval; raises when the inputs do not fit
     reference   reference(*arrays, **params) -> array: the NumPy function that *defines* the value
-    lower       how its loops are made (`codegen.lowering`), or None for what has no loops
-    params      names of its static parameters, in order; a node holds just their values
-    traits      words that passes ask for, e.g. "commutative"; see `codegen.passes`.  With "regions" some parameters
+    lower       the lowering to loops (`codegen.lowering`), or None for an operation without loops
+    params      names of the static parameters, in order; a node holds only their values
+    traits      properties that passes test, e.g. "commutative"; see `codegen.passes`.  With "regions" some parameters
                 are graphs (`Region`)
     """
 
@@ -55,12 +55,12 @@ class Op:
         return self.name
 
 
-#: Every operation by name.  Filled by declarations, read by `parse`.
+#: Every operation by name.  Filled by `define`.
 OPS: dict[str, Op] = {}
 
 
 def define(op: Op) -> Op:
-    """Make `op` known by its name.  Raises ValueError when the name is taken."""
+    """Enter `op` into `OPS` and return it.  Raises ValueError if an operation has that name."""
     if op.name in OPS:
         raise ValueError(f"operation {op.name!r} is declared twice")
     OPS[op.name] = op
@@ -72,7 +72,7 @@ def _never(*_, **__):
 
 
 def internal(name: str, lower: Any, params: tuple[str, ...] = ()) -> Op:
-    """An operation that only passes make, which know the aval of each node; it stands in no graph that a user sees."""
+    """An operation that only passes use.  They give each node its aval; no graph shown to a user contains one."""
     return Op(name, infer=_never, reference=None, lower=lower, params=params)
 
 

@@ -1,12 +1,12 @@
-"""Origins of the nodes of a graph: lines of the user's program, and rules.
+"""Origins of the nodes of a graph: the user's lines and the rules that recorded them.
 
     loss = ad.sum(ad.sin(x))                 # train.py:4
     b: f64[3] = sin(x)                       Origin(half="forward", lines=(train.py:4,))
-    e: f64[3] = cos(x)                       Origin(half="backward", rule=sin, of=that of b)
+    e: f64[3] = cos(x)                       Origin(half="backward", rule=sin, of=the origin of b)
 
-Each recorded node has one origin.  A node that a pass makes has the origins of those that it stands for, so they say
-which recorded nodes a value of a later stage belongs to.  Origins are told and printed, never compiled: they are part
-of no key, and two graphs that differ in nothing else are equal.
+Each recorded node has one origin.  A node that a pass makes gets the origins of the nodes that it replaces, so that a
+value of a later stage can be traced to the recorded nodes.  Origins are printed, never compiled: they are part of no
+key, and two graphs that differ only in origins are equal.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from .op import CONSTANT
 if TYPE_CHECKING:
     from .graph import Graph, Node
 
-#: As many lines as a comment names.
+#: The most origins that the comment on a node names.
 _SHOWN = 4
 
-#: Nodes behind a replaced one that are looked at for what its replacement does instead of them.
+#: The most nodes behind a replaced node that are searched for origins which would be lost with it.
 _BEHIND = 64
 
 
 class Origin:
-    """One recorded node, as the user knows it.  Compared by identity.
+    """The description of one recorded node for the user.  Compared by identity.
 
-    half    "input", "constant", "forward", "backward" or "seed"
-    lines   the lines of the program that recorded it, the innermost first; each has `file`, `line`, `function`
-    rule    the rule that recorded it, where one did: its `kind` is a word, and it prints as a name and a place
-    of      the origin of the operation whose rule that is
-    label   the user's name for it: of an argument, or of the variable that it was read from
-    name    its name in texts: see `graph.name_nodes`
+    half    the part of the program: "input", "constant", "forward", "backward" or "seed"
+    lines   the lines of the user's program that recorded the node, innermost first: `file`, `line`, `function`
+    rule    the rule that recorded the node, or None; its `kind` is a word, and it prints as a name and a place
+    of      the origin of the node to which the rule belongs, or None
+    label   the user's name: of the argument, or of the variable that holds the tensor
+    name    the name in printed graphs, set by `graph.name_origins`
     """
 
     __slots__ = ("half", "label", "lines", "name", "of", "rule")
@@ -62,13 +62,13 @@ class Origin:
 
 
 def origins_text(origins: Iterable[Origin]) -> str:
-    """A comment on a node: rules and lines, each once."""
+    """The comment on a node in printed graphs: its rules and lines, each once."""
     told = [text for text in dict.fromkeys([str(o) for o in origins]) if text]
     return "; ".join([*told[:_SHOWN], *([f"{len(told) - _SHOWN} more"] if len(told) > _SHOWN else [])])
 
 
 def lines_of(graph: Graph) -> tuple:
-    """The file and line of each node, as debug info has them: part of the key of code that has any."""
+    """The file and line of each node, as debug info has them.  They are part of the key of code with debug info."""
     found: list[Any] = []
     for node in graph.nodes:
         lines = [line for origin in graph.origins_of(node) for line in origin.lines[:1]]
@@ -79,11 +79,11 @@ def lines_of(graph: Graph) -> tuple:
 
 
 def inherit(before: Graph, after: Graph, new: Mapping[Node, Node]) -> Graph:
-    """Give the nodes that a pass made the origins of those that they stand for.  Returns `after`.
+    """Give the nodes that a pass made the origins of the nodes that they replace.  Returns `after`.
 
-    new   for nodes of `before` what stands in `after` in place of them
+    new   for each replaced node of `before` the node of `after` in its place
     """
-    if after is before or not before.nodes or not before.nodes[-1].origins:  # nobody has asked for any
+    if after is before or not before.nodes or not before.nodes[-1].origins:  # no caller has asked for origins
         return after
     merged = dict(before.merged)
     for old, node in new.items():
@@ -93,22 +93,22 @@ def inherit(before: Graph, after: Graph, new: Mapping[Node, Node]) -> Graph:
         if not node.origins:
             node.origins = _with_lost(before, new, old, node, found)
             continue
-        if node not in new:  # it was there: x * 1 is x, and 1 is gone; -(-x) is x
+        if node not in new:  # the replacement is an older node, as x for x * 1 and for -(-x): keep the dropped ones
             found = (*found, *_between(before, new, old, node))
         if missing := set(found).difference(merged.get(node, node.origins)):
             merged[node] = (*merged.get(node, node.origins), *[o for o in found if o in missing])
-    for node in reversed(after.nodes):  # what a new node reads is new, too, if nothing stands there for it
+    for node in reversed(after.nodes):  # an input without origins is a helper node of the same pass
         for i in node.inputs:
             if not i.origins:
                 i.origins = merged.get(node, node.origins)
-    for node in after.nodes:  # a copy that nothing reads is an output
+    for node in after.nodes:  # the copy of an output, which no node reads
         node.origins = node.origins or next((i.origins for i in node.inputs if i.origins), ())
     after.merged = {**after.merged, **merged}
     return after
 
 
 def _between(graph: Graph, new: Mapping[Node, Node], old: Node, node: Node) -> list[Origin]:
-    """The origins of what lay between a node and the one that is there in place of it, and of constants beside it."""
+    """The origins of the nodes dropped between `old` and `node`, its replacement, and of constants they read."""
     found: list[Origin] = []
     for operand in old.inputs:
         waiting, seen = [operand], {operand: None}
@@ -127,12 +127,12 @@ def _between(graph: Graph, new: Mapping[Node, Node], old: Node, node: Node) -> l
 def _with_lost(
     graph: Graph, new: Mapping[Node, Node], old: Node, node: Node, found: tuple[Origin, ...]
 ) -> tuple[Origin, ...]:
-    """The origins of a new node: also of what the old one read, and the new one reads no more."""
+    """The origins of a new node, with those of nodes that the old one read and the new one does not."""
     inputs = [new.get(i, i) for i in old.inputs]
     if len(inputs) == len(node.inputs) and all([a is b for a, b in zip(inputs, node.inputs, strict=True)]):
         return found
     reads, waiting = set(node.inputs), list(node.inputs)
-    while waiting:  # what is new has no origins yet
+    while waiting:  # nodes without origins are new
         i = waiting.pop()
         if not i.origins:
             waiting += [j for j in i.inputs if j not in reads]

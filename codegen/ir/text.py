@@ -1,4 +1,4 @@
-"""The text of graphs, and reading it: `parse(print_graph(g))` has g's key.
+"""The grammar of graphs as text, its parser, and drawings.  `parse(print_graph(g))` has the key of g.
 
     graph      name "(" [input {"," input}] ")" "{" {statement} "return" [name {"," name}] "}"
     input      name ":" aval
@@ -6,11 +6,11 @@
     argument   name | parameter "=" value                 operands first, then parameters
     value      integer | float | inf | nan | string | True | False | None
                | "complex" "(" value "," value ")" | "(" [value {"," value} [","]] ")"
-               | graph | name                          a region; by its name where it stands again
+               | graph | name                          a region; by its name when it occurs again
     aval       f64[3,4]
 
-White space of any kind separates and `#` begins a comment, so a graph may stand on one line.  What is
-printed has an aval at every statement; in what is read it may be left out, and must be right if given.
+Line breaks are white space like any other, so a graph may be written on one line; `#` begins a comment.  Printed
+graphs have an aval at every statement; a text to be parsed may omit avals, but those given must be right.
 
     f(x0: f64[8], x1: f64[8]) {
       a: f64[8] = mul(x0, x1)
@@ -18,10 +18,10 @@ printed has an aval at every statement; in what is read it may be left out, and 
       return b
     }
 
-Inputs print as x0, x1, ..., nodes as a, b, ..., z, aa, ...: names depend on nothing but the order.  Where the program
-that recorded a graph is known, inputs have its names (`w`, `params['bias']`, `layers[0].w`), values keep the names that
-they had when they were recorded, and comments name lines and rules; reading a text forgets all three.  A region
-has names of its own: what it reads from outside are its inputs.  Regions print as body0, body1, ..., each once:
+Inputs print as x0, x1, ..., nodes as a, b, ..., z, aa, ...: names depend only on the order.  If the origins of nodes
+are known, inputs have the user's names (`w`, `params['bias']`, `layers[0].w`), values keep in all stages the names of
+the recorded graph, and comments name lines and rules; the parser drops all three.  A region has a separate name
+space, and reads values from outside only as its inputs.  Regions print as body0, body1, ..., each once:
 
     f(x0: f64[], x1: f64[4]) {
       a: f64[1] = scan(x0, x1, carried=1, scanned=1, ..., body=body0(x0: f64[], x1: f64[]) {
@@ -31,12 +31,12 @@ has names of its own: what it reads from outside are its inputs.  Regions print 
       ...
     }
 
-A graph as a drawing in Graphviz's language: boxes for operations, ellipses for what enters, bold for what leaves,
-dashed for the backward half.
+`print_dot` draws a graph in the language of Graphviz: operations are boxes, inputs ellipses, outputs bold, and the
+nodes of the backward pass dashed.
 
     print_dot(graph)    ->    digraph f { ... }    ->    dot -Tsvg, or the Python package `graphviz`
 
-Names are those of `print_graph`, so a drawing and a text can be read side by side.
+A drawing has the names of `print_graph`, so drawing and text can be read side by side.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from .op import INPUT, OPS, Op
 
 
 class ParseError(ValueError):
-    """Text that is no graph; the message begins with the line."""
+    """Raised for text that is not a graph; the message begins with the line number."""
 
 
 def parse(text: str, ops: Mapping[str, Op] = OPS) -> Graph:
@@ -87,7 +87,7 @@ class _Token(NamedTuple):
 
 
 class _TextReader:
-    """One left-to-right reading of a text, one token ahead."""
+    """A recursive-descent parser of one text, with one token of lookahead."""
 
     def __init__(self, text: str, ops: Mapping[str, Op]) -> None:
         self.text = text
@@ -113,7 +113,7 @@ class _TextReader:
             yield _Token("end", "the end", at)
 
     def fail(self, message: str, at: int | None = None, cause: Exception | None = None) -> NoReturn:
-        """Raise ParseError for what stands at this offset (default: the next token)."""
+        """Raise ParseError for the text at this offset (default: the next token)."""
         at = self.next.at if at is None else at
         line = self.text.count("\n", 0, at) + 1
         source = self.text.splitlines()[line - 1].strip() if line <= len(self.text.splitlines()) else ""
@@ -124,7 +124,7 @@ class _TextReader:
         return token
 
     def accept(self, text: str) -> bool:
-        """Take the next token if it is this one."""
+        """Take the next token if its text is `text`; return True if so."""
         found = self.next.text == text and self.next.kind in ("mark", "name")
         if found:
             self.take()
@@ -148,7 +148,7 @@ class _TextReader:
         return graph
 
     def graph_called(self, name: str) -> Graph:
-        """The rest of a graph after its name."""
+        """Parse the rest of a graph, after its name."""
         self.expect("(")
         inputs: list[Node] = []
         while not self.accept(")"):
@@ -169,7 +169,7 @@ class _TextReader:
         return Graph(inputs, nodes, outputs, name)
 
     def region(self, token: _Token) -> Region:
-        """A graph with names of its own, or the one that has this name."""
+        """Parse a region, which has a separate name space; a name alone means the region defined before."""
         if self.next.text != "(":
             if token.text not in self.regions:
                 self.fail(f"expected a value, found {token.text!r}", token.at)
@@ -188,7 +188,7 @@ class _TextReader:
         token = self.name("an operation")
         op = self.ops.get(token.text)
         if op is None:
-            import difflib  # for this message only
+            import difflib  # imported only for this message
 
             near = difflib.get_close_matches(token.text, self.ops, n=1)
             self.fail(f"no operation is called {token.text!r}" + (f"; {near[0]!r} is" if near else ""), token.at)
@@ -200,7 +200,7 @@ class _TextReader:
             self.fail(f"{op.name} takes {takes}; got {', '.join(params) or 'none'}", token.at)
         try:
             node = apply(op, *operands, **params)
-        except Exception as error:  # whatever a shape rule raises: the line matters more than the type
+        except Exception as error:  # a shape rule may raise any exception; the user needs the line, not the type
             self.fail(str(error), token.at, error)
         if stated is not None and stated != node.aval:
             self.fail(f"{target.text} is {node.aval}, not {stated}", target.at)
@@ -268,7 +268,7 @@ class _TextReader:
         self.fail(f"expected a value, found {token.text!r}", token.at)
 
     def tuple_rest(self) -> tuple:
-        """The rest of a tuple after its opening parenthesis; (3) without a comma is refused."""
+        """Parse the rest of a tuple after its opening parenthesis; (3) without a comma is an error."""
         values: list[Any] = []
         ends_in_comma = True
         while not self.accept(")"):
@@ -314,7 +314,7 @@ def _box(name: str, shape: str, label: str, style: str) -> str:
 
 
 def _style(graph: Graph, node: Node, outputs: Container[Node]) -> str:
-    """Results are bold, the backward half is dashed."""
+    """The style attributes of a node: bold for outputs, dashed for the backward pass."""
     origins = graph.origins_of(node)
     is_backward = bool(origins) and origins[0].half in ("backward", "seed")
     styles = [*(["bold"] if node in outputs else []), *(["dashed"] if is_backward else [])]
@@ -322,12 +322,12 @@ def _style(graph: Graph, node: Node, outputs: Container[Node]) -> str:
 
 
 def _id(name: str) -> str:
-    """A name of the user's, such as `params['w']`, has to be quoted."""
+    """A name as an identifier of DOT: quoted if it is a user's name such as `params['w']`."""
     return name if name.isidentifier() else f'"{_quoted(name)}"'
 
 
 def _label(node: Node, names: dict[Node, str]) -> str:
-    """The node's statement on two lines: what it gives, and how."""
+    """The label of a node's box: its name and aval on the first line, the call on the second."""
     result, _, call = node_text(node, names).partition(" = ")
     return f"{_quoted(result)}\\n{_quoted(call)}"
 

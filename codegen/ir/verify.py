@@ -1,6 +1,6 @@
-"""The verifier: is this a graph, and does every node have the aval that its operation infers?
+"""The verifier: checks the form of a graph, and that every node has the aval its operation infers.
 
-It reuses the shape rules, so nothing about any operation is said twice.
+It calls the shape rules of the operations, so it repeats nothing about any operation.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from .op import INPUT
 
 
 class VerifyError(ValueError):
-    """A graph that breaks a rule of the IR.  The message shows the node as it prints."""
+    """Raised for a graph that breaks a rule of the IR.  The message shows the node as it prints."""
 
 
 def verify(graph: Graph) -> None:
     """Check a graph; return nothing.
 
-    Raises VerifyError when an input is no `input` node, a node or input stands twice, an operand or
-    output is not defined (before its use), parameters are not as many as the operation has or not
-    hashable, operands do not fit the operation, or a recorded aval is not the inferred one.
+    Raises VerifyError when an input is not an `input` node, a node or input is listed twice, an operand
+    or output is not defined (before its use), the parameters are not as many as the operation has or not
+    hashable, operands do not fit the operation, or the aval of a node is not the inferred one.
     """
     defined: set[Node] = set()
     for node in graph.inputs:
@@ -63,7 +63,7 @@ def _verify_node(graph: Graph, node: Node, defined: set[Node]) -> None:
 def _inferred(graph: Graph, node: Node) -> Aval:
     try:
         return node.op.infer(*[i.aval for i in node.inputs], **node.keywords)
-    except Exception as error:  # whatever a shape rule raises
+    except Exception as error:  # a shape rule may raise any exception
         _fail(graph, node, f"has operands that do not fit: {error}", error)
 
 

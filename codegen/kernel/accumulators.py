@@ -1,16 +1,16 @@
-"""Reductions whose results gather in memory: a sum over rows of each column, of what rows know.
+"""Reductions with accumulators in memory, such as the sum over rows of each column.
 
     bias_bar = sum(z_bar, axis=0)     for each row i, for each column j: acc[j] += z_bar[i, j]
 
-Rows that meet in the same accumulators are done in blocks: each block has accumulators of its own,
-so blocks are independent, and they are added up at the end, in order.
+Rows that share accumulators are split into blocks: each block has accumulators of its own, so blocks
+are independent, and the accumulators of all blocks are added up at the end, in order.
 
-Within a block, or where there is one, runs of rows are added up by themselves, and enter the accumulators of the block:
-so 64 rows are no chain of 64 additions but one of 16 and one of 4.  Columns of 64 numbers err by .4 of their last bit
-so, .9 one by one.
+Within a block (or all rows, if there is one block), each run of rows is summed separately, and its sums are added to
+the accumulators of the block: 64 rows are then a chain of 16 additions and one of 4.  Sums of columns of 64 numbers err
+by .4 of their last bit in runs, by .9 row by row.
 
-A sum to one number has one accumulator, to which each row adds what its loop gave: an f64 also of floats,
-so that thousands of rows err no more than one.
+A sum to one number has one accumulator, to which each row adds the sum of its own loop.  The accumulator is an f64
+also for floats, so that the error of thousands of rows is no more than that of one.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from .scalar import Scalar
 
 _ZERO = constant_index(0)
 
-#: Floats that are added one after the other to one accumulator err by some 1e-6 of their sum, if they are alike.
+#: The additions of f32 to one accumulator beyond which it is an f64: so many similar floats err by 1e-6 of their sum.
 _LONG = 1024
 
-#: The number of additions to one accumulator that are done in runs, if rows are long enough: shorter ones stay in
-#: registers.
+#: The minimum additions to one accumulator that are split into runs, and the minimum length of a row: shorter rows
+#: stay in registers.
 _RUNS, _SHORT = 32, 8
 
-#: The same where a row adds but one number: rows that are shorter may run side by side.
+#: The minimum length of a row that adds only one number: shorter rows may run side by side.
 _BY_ITSELF = 17
 
-#: The number of blocks' sums that, added one after the other, err as much as the sum of a block.
+#: The number of blocks whose sums, added one after another, err as much as the sum of one block.
 _MANY = 16
 
 
@@ -51,12 +51,12 @@ _MANY = 16
 class _Gathered:
     """A reduction with accumulators in memory.
 
-    type     of the accumulators
-    places   these
-    count    of blocks of rows
-    blocks   where each of them has its own at first, block after block; empty where there is one
-    inside   the axes of a row that it keeps
-    runs     where a run of rows has its own at first, beside those of its block; empty where there are no runs
+    type     the type of the accumulators
+    places   the memory of the accumulators: two for argmax and argmin, else one
+    count    the number of blocks of rows
+    blocks   the memory of the accumulators of each block, block after block; () if rows are not split into blocks
+    inside   the axes of a row that the reduction keeps
+    runs     the memory of the accumulators of the current run of rows in each block; () if there are no runs
     """
 
     root: Root
@@ -75,12 +75,12 @@ class _Gathered:
 
     @property
     def of_block(self) -> tuple[Value, ...]:
-        """The accumulators that a block of rows enters."""
+        """The memory of the accumulators that the rows of a block are combined into."""
         return self.blocks or self.places
 
 
 def fill(k: Scalar, places: Sequence[Value], values: Sequence[Value], size: int, first: Index = _ZERO) -> None:
-    """Set `size` elements of each memory to its value, from the first on."""
+    """Set `size` elements of each memory to its value, from the place `first` on."""
     loop = k.open_loop(size) if size != 1 else None
     for memory, value in zip(places, values, strict=True):
         k.store(value, memory, first.plus(loop.index) if loop else first)
@@ -91,7 +91,7 @@ def fill(k: Scalar, places: Sequence[Value], values: Sequence[Value], size: int,
 class Accumulators:
     """The accumulators in memory of the kernel being built.
 
-    written   the reductions that have them, and what nobody else reads
+    written   the reductions that have accumulators, and temporaries of the kernel
     """
 
     def __init__(self, k: Scalar, elements: Elements, positions: Positions) -> None:
@@ -100,7 +100,7 @@ class Accumulators:
         self.positions = positions
         self.written: list[Node | Temporary] = []
         self._reductions: dict[Root, _Gathered] = {}
-        # The block of rows that the loops stand in.
+        # The index of the block of rows that the loops are in.
         self._block = _ZERO
         self._outermost: tuple[int, ...] = ()
 
@@ -113,7 +113,7 @@ class Accumulators:
         self._outermost = outermost
         monoid, avals = root.node.op.lower.monoid, [root.node.aval]
         if monoid.startswith("arg"):
-            # The extreme itself is not asked for: it needs memory of its own beside the places.
+            # The extreme itself is not a result of the node, so it needs memory besides that of the positions.
             avals.insert(0, root.node.aval.with_dtype(root.node.inputs[0].aval.dtype))
         type, last = type_of(root), self.elements.place(root.node)
         extent = self.positions.extent(outermost)
@@ -131,65 +131,65 @@ class Accumulators:
         self.written.append(root.node)
 
     def temporary(self, aval: Aval) -> Value:
-        """Memory of the kernel's own."""
+        """Add memory for the kernel's own use."""
         temporary = Temporary(aval)
         self.written.append(temporary)
         return self.elements.place(temporary)
 
     def rows(self, outermost: tuple[int, ...]) -> int | None:
-        """The number of iterations of the first loop that share accumulators; None where they do not meet in any."""
+        """The number of iterations of the first loop that share accumulators; None if no iterations do."""
         if any(r.blocks for r in self._reductions.values()):
             return self._rows_in_block(self.positions.extent(outermost))
         return self.positions.extent(outermost) if any(self._meets(r, outermost) for r in self._reductions) else None
 
     def enter(self, root: Root, accumulator: Accumulator) -> None:
-        """Combine what is there for the present element with one more result."""
+        """Combine a result into the accumulator of the current element."""
         reduction = self._reductions[root]
         if reduction.type is not type_of(root):
             accumulator = tuple([self.k.cast(x, "f64") for x in accumulator])
         self._combine(reduction, reduction.runs or reduction.of_block, self._at(reduction), accumulator)
 
     def _at(self, reduction: _Gathered) -> Index:
-        """The place of the accumulator for the present element."""
+        """The place of the accumulator of the current element."""
         at = self.positions.kept(reduction.root)
         return at.plus(self._block.times(reduction.size)) if reduction.blocks else at
 
     def run(self, rows: tuple[int, ...], inside: Sequence[int], together: int) -> int | None:
-        """The number of iterations over the axes `rows` in a run, of so many at a time; None where there are no runs.
+        """The number of iterations over the axes `rows` in a run, `together` at a time; None where there are no runs.
 
-        inside   the axes of the loops within
+        inside   the axes of the loops inside those over rows
         """
         in_blocks = self.rows(rows) if rows == self._outermost and any(self._in_blocks()) else None
         chain = typical(in_blocks or self.positions.extent(rows))
         found = None
         for r in self._reductions.values() if chain >= _RUNS * together else ():
             is_sum = r.monoid == "add" and r.type.is_float and r.type is type_of(r.root)
-            # A value that is made once a row has none of the axes within rows.
+            # A root that is evaluated once per row has none of the axes within rows.
             own = [a for a in inside if not r.root.row or a < self.positions.group.outer_axes]
             inside_of_it = tuple([a for a in own if a not in self.positions.reduced(r.root)])
             is_short = typical(self.positions.extent(tuple(inside))) < (_SHORT if inside_of_it else _BY_ITSELF)
             if is_sum and not is_short and self._meets(r.root, rows):
                 r.inside, r.runs = inside_of_it, (self.temporary(r.root.node.aval.with_shape((r.count * r.size,))),)
-                # Rounding within runs and of their sums together is least with (2 chain)^(1/3) of them.
+                # The rounding errors within runs and of their sums are together least with (2 chain)^(1/3) runs.
                 found = together << round(math.log2(chain // together) * 2 / 3 - 1 / 3)
-        # Whole runs make a block: what is left of one would reach into the next.
+        # A block is a whole number of runs: a run that is left over would reach into the next block.
         while found and in_blocks and in_blocks % found:
             found //= 2
         return found
 
     def begin_run(self) -> None:
-        """A run of rows begins: start its accumulators."""
+        """Begin a run of rows: start its accumulators."""
         for r, at in self._of_run():
             for memory, value in zip(r.runs, start(self.k, r.monoid, r.type), strict=True):
                 self.k.store(value, memory, at)
 
     def end_run(self) -> None:
-        """A run of rows is done: what it adds up to enters the accumulators of its block."""
+        """End a run of rows: add its sums to the accumulators of its block."""
         for r, at in self._of_run():
             self._combine(r, r.of_block, at, tuple([self.k.load(memory, at, stable=False) for memory in r.runs]))
 
     def _of_run(self) -> Iterator[tuple[_Gathered, Index]]:
-        """Each reduction that is done in runs, and where they are; within a loop over its accumulators, if many."""
+        """Each reduction done in runs, with the place of its accumulator; if it has many, inside a loop over them."""
         for r in self._reductions.values():
             if r.runs and not r.inside:
                 yield r, self._at(r)
@@ -201,13 +201,13 @@ class Accumulators:
                 self.k.close_loop(loop)
 
     def begin(self, block: Index) -> None:
-        """A block of rows begins: start its accumulators."""
+        """Begin a block of rows: start its accumulators."""
         self._block = block
         for r in self._in_blocks():
             fill(self.k, r.blocks, start(self.k, r.monoid, r.type), r.size, block.times(r.size))
 
     def end(self, blocks: int) -> None:
-        """All blocks are done: put their accumulators together, in order."""
+        """Combine the accumulators of all blocks, in order, after the loop over blocks."""
         k = self.k
         for r in self._in_blocks():
             lost = self._lost(r, blocks)
@@ -227,7 +227,7 @@ class Accumulators:
                 k.close_loop(loop)
 
     def _lost(self, r: _Gathered, blocks: int) -> Value | None:
-        """Memory for what rounding takes from each sum of many blocks; None where it is little, or nothing."""
+        """Memory for the rounding error of each sum over many blocks; None if it is small, or zero."""
         if typical(blocks) < _MANY or r.monoid != "add" or not r.type.is_float or r.type is not type_of(r.root):
             return None
         dtype = np.dtype(f"f{r.type.bits // 8}")
@@ -236,7 +236,7 @@ class Accumulators:
         return memory
 
     def finish(self) -> None:
-        """All loops are done: what was accumulated as an f64 becomes the result."""
+        """Round sums of floats that were accumulated as an f64 to the result, after all loops."""
         k = self.k
         for r in self._reductions.values():
             if r.type is not type_of(r.root):
@@ -248,8 +248,8 @@ class Accumulators:
                     k.close_loop(loop)
 
     def _is_wide(self, root: Root, blocks: int) -> bool:
-        """True if floats are accumulated as an f64: in one number, by rows whose own loops give one each; and where
-        very many meet in one accumulator of a block."""
+        """True if a sum of floats is accumulated as an f64: a sum to one number to which each row adds the sum of its
+        own loop, and a sum with very many elements in one accumulator of a block."""
         if type_of(root) is not F32 or root.node.op.lower.monoid != "add":
             return False
         group, size = self.positions.group, root.node.aval.size
@@ -261,7 +261,7 @@ class Accumulators:
         return self._block_of(extent, self.positions.group.cost)
 
     def _is_long(self, extent: int) -> bool:
-        """True if so many rows are done in blocks: fewer have their sums with less ado."""
+        """True if there are enough rows to split into blocks, even if their elements cost little."""
         return self._block_of(extent, 1) < typical(extent)
 
     def _block_of(self, extent: int, cost: int) -> int:
@@ -274,32 +274,32 @@ class Accumulators:
         return [r for r in self._reductions.values() if r.blocks]
 
     def _meets(self, root: Root, axes: tuple[int, ...]) -> bool:
-        """True if iterations over these axes add to the same accumulators."""
+        """True if iterations over these axes are combined into the same accumulators."""
         return not self.positions.reduced(root).isdisjoint(axes)
 
     def _combine(self, reduction: _Gathered, places: tuple[Value, ...], at: Index, accumulator: Accumulator) -> None:
         self.k.node = reduction.root.node
         k = self.k
         so_far = tuple([k.load(memory, at, stable=False) for memory in places])
-        # Of one number the order is free, so that short rows can run side by side.
+        # The order is free for a sum to one number, so that short rows can run side by side.
         values = combine(k, reduction.monoid, so_far, accumulator, free_order=reduction.size == 1)
         for memory, value in zip(places, values, strict=True):
             k.store(value, memory, at)
 
 
 def _add_exactly(k: Scalar, total: Value, lost: Value, at: Index, x: Value) -> None:
-    """Add to a total in memory, and to what is lost what rounding takes from it."""
+    """Add x to a total in memory, and the rounding error of that addition to `lost`."""
     after, rest = sum_and_rest(k, k.load(total, at, stable=False), x)
     k.store(after, total, at)
     k.store(k.add(k.load(lost, at, stable=False), rest), lost, at)
 
 
 def _give_back(k: Scalar, total: Value, lost: Value, at: Index) -> None:
-    """Add what was lost to a total."""
+    """Add the rounding errors collected in `lost` to a total."""
     k.store(with_rest(k, k.load(total, at, stable=False), k.load(lost, at, stable=False)), total, at)
 
 
 def _stores_in_rows(group: KernelGroup) -> bool:
-    """True if the elements of rows are stored, or added to stored ones: such rows do not run side by side."""
+    """True if elements of rows are stored, or added to accumulators in memory: such rows do not run side by side."""
     elements = [r for r in group.roots if not r.row]
     return any([r.inner != group.inner if r.is_reduction else r.stored for r in elements])

@@ -1,22 +1,22 @@
-"""Large extents become arguments of a kernel, so that kernels which differ in them alone are one.
+"""Turn large extents into arguments of a kernel, so that kernels which differ only in extents share their code.
 
     memref<6400xf64>    scf.parallel i = 0 to 6400: ...     for a batch of 100
-    memref<?xf64>       scf.parallel i = 0 to n0: ...       for any; this one is called with n0 = 6400
+    memref<?xf64>       scf.parallel i = 0 to n0: ...       for any batch; here it is called with n0 = 6400
 
-`build` knows every extent and folds what follows from it; what is left of the extents in a finished
-function are constants: bounds, strides, offsets.  Each large one is replaced by an index argument, and
-each place where it stands by an argument of its own: two equal numbers may be different tomorrow.
+`build` knows every extent and folds all that follows from it; the extents that are left in a finished function are
+constants: bounds, strides, offsets.  Each use of a large constant is replaced by an index argument of its own,
+because two numbers that are equal here may differ in another kernel of the same form.
 
-What stays a number, because a loop is faster for it:
+Constants that remain, because a loop is faster with them:
 
     small extents           short loops are straight code (`SMALL`)
     bounds of inner loops   they start often: a few vectors without a test for more (`SMALL_INSIDE`)
     divisors                a division by a known number is a multiplication
-    in the innermost loop   strides and places: which elements the lanes of a vector touch is known
+    in the innermost loop   strides and places: the elements that the lanes of a vector touch are then known
 
-Numbers that only look like extents become arguments too, which costs nothing; so do floats that an extent may
-have become, the count of a mean.  Counts that follow from extents (blocks of a long sum) are marked where they
-are made, and are arguments however small they are.
+Numbers that only look like extents become arguments too, which costs nothing; so do floats that may come from an
+extent, such as the count of a mean.  Counts that follow from extents (the blocks of a long sum) are marked as
+varying where they are made, and become arguments however small they are.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ..records import replace
 from ..symbols import Symbol, SymbolicFloat, whole
 from .nest import F32, F64, I64, INDEX, Block, MemRef, NestFunction, Operation, Value
 
-#: Extents up to here are constants: about what a loop that is straight code in vectors can have.
+#: Extents up to this one stay constants: about as many iterations as vectors do without a loop.
 SMALL = 32
 
-#: The same for loops in loops.
+#: Bounds of inner loops up to this one stay constants.
 SMALL_INSIDE = 128
 
-#: No extent is as large: what is, is the end of a range of integers.
+#: No extent is this large: a larger number is the end of a range of integers.
 MOST = 1 << 31
 
 _LOOPS = ("scf.for", "scf.parallel")
@@ -43,11 +43,11 @@ _DIVISIONS = ("arith.divsi", "arith.remsi", "arith.floordivsi")
 
 
 def with_arguments(kernel: Kernel, varying: Container[int] = ()) -> Kernel:
-    """The kernel with its large extents as arguments; itself where it has none.
+    """The kernel with its large extents as arguments; the kernel itself if it has none.
 
-    varying     the numbers of memory arguments whose extents follow from others, however small they are
+    varying     the numbers of memory arguments whose sizes follow from other extents: unknown, however small they are
 
-    The new kernel is made of the old one's operations, which is used up.
+    The new kernel takes over the operations of the old one, which must not be used afterwards.
     """
     if kernel.function.is_fixed and not any(map(_varies, kernel.function.body.operations)):
         return kernel
@@ -69,7 +69,7 @@ class _Lifted:
         self.scratches: list[Value] = []
 
     def function(self) -> NestFunction:
-        """The function with arguments for what was found."""
+        """The function with an argument for each large constant."""
         old, block = self.kernel.function, self.block
         memory = [a for a in old.arguments if isinstance(a.type, MemRef)]
         indices = old.arguments[len(memory) :]
@@ -87,7 +87,7 @@ class _Lifted:
         return replace(old, body=block, names=names)
 
     def _argument(self, number: int) -> Value:
-        """One more index argument, that is this number today."""
+        """Add an index argument, for which this kernel passes `number`."""
         value = Value(INDEX, self.block)
         self.added.append(value)
         self.extents.append(number)
@@ -96,7 +96,7 @@ class _Lifted:
     # ------------------------------------------------------------ operations
 
     def _visit(self, block: Block, depth: int) -> None:
-        """Let the operations of a block of so many loops read arguments instead of large numbers."""
+        """Let the operations of a block inside `depth` loops read arguments instead of large numbers."""
         is_innermost = depth > 0 and not any([o.regions for o in block.operations])
         counts: dict[Operation, list[Operation]] = {}
         used = self.used
@@ -122,7 +122,7 @@ class _Lifted:
             block.operations = [made for o in block.operations for made in counts.get(o, (o,))]
 
     def _counted(self, old: Operation) -> list[Operation]:
-        """A number that an extent may be, of another type; its readers read the same value as before."""
+        """Operations that compute a float constant, which may be an extent, from an argument; its readers stay."""
         count = self._argument(whole(old.attributes["value"]))
         made = [Operation("arith.index_cast", (count,), (I64,))]
         if old.result.type is not I64:
@@ -134,7 +134,7 @@ class _Lifted:
     def _operand(
         self, operation: Operation, place: int, value: Value, owner: Operation, depth: int, is_innermost: bool
     ) -> Value:
-        """The operand that an operation reads now, instead of this constant."""
+        """The operand that replaces a constant: an argument for a large number, else the constant itself."""
         number: int = owner.attributes["value"]
         if type(number) is Symbol:
             is_large = True
@@ -153,27 +153,27 @@ class _Lifted:
 
 
 def _flexible(memory: MemRef, small: int) -> MemRef:
-    """The type of an argument whose size is not known, unless it is small."""
+    """The type of a memory argument, without its size unless that is small."""
     is_known = memory.size is None or (type(memory.size) is not Symbol and memory.size <= small)
     return memory if is_known else MemRef(None, memory.element)
 
 
 def _varies(operation: Operation) -> bool:
-    """True if the operand is a number that follows from an extent which may be any."""
+    """True if the operation is a constant that follows from an extent of any size."""
     attributes = operation.attributes
     return operation.name == "arith.constant" and ("varies" in attributes or type(attributes["value"]) is Symbol)
 
 
 def _runs_once(loop: Operation) -> bool:
-    """True if the loop runs once, and is one in name only."""
+    """True if the loop has one iteration, and so is a loop in name only."""
     upper = loop.operands[1].owner
     return isinstance(upper, Operation) and upper.name == "arith.constant" and upper.attributes["value"] == 1
 
 
 def _is_count(constant: Operation) -> bool:
-    """True if a constant may come from an extent, as that of a mean does.
+    """True if a constant may come from an extent, as the count of a mean does.
 
-    Only floats: large integers may be masks and multipliers of bits, and small ones their places.
+    Only floats: large integers may be bit masks and multipliers, small ones bit positions.
     """
     value = constant.attributes["value"]
     if type(value) is SymbolicFloat:
@@ -182,5 +182,5 @@ def _is_count(constant: Operation) -> bool:
 
 
 def _rounded(extent: int) -> int:
-    """The size of scratch, a power of two where it is large: most extents share it."""
+    """The size of scratch memory: a power of two if it is large, so that most extents share it."""
     return extent if extent <= SMALL else 1 << (extent - 1).bit_length()

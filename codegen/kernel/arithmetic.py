@@ -1,4 +1,4 @@
-"""Arithmetic of elements: the part of the scalar builder that knows floats, integers, bools and positions."""
+"""Arithmetic of elements: the part of the scalar builder for floats, integers, bools and positions."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .nest import F32, F64, I1, I32, I64, INDEX, Operation, ScalarType, Value
 
 # Attributes are compared by identity when operations are shared, so there is one dict per meaning.
 _CONTRACT = {"fastmath": frozenset({"contract"})}
-#: For the accumulation of sums only: their order is ours to choose.
+#: For the accumulation of sums only, whose order the library may choose.
 _REASSOCIATE = {"fastmath": frozenset({"contract", "reassoc"})}
-#: LLVM's flags if the user asked for it (`modes.fast_math`).  Not arcp: LLVM makes an estimate of 1 / sqrt(x) by it,
-#: which is nan at 0 and at infinity.  Never nnan, ninf.
+#: The flags under `modes.fast_math`.  Not arcp: LLVM then replaces 1 / sqrt(x) by an estimate that is nan at 0 and
+#: at infinity.  Never nnan, ninf.
 _LOOSE = {"fastmath": frozenset({"contract", "nsz", "reassoc"})}
-#: For the extremes of many elements only: of two zeros either will do.
+#: For the extremes of many elements only, where either of two zeros is right.
 _EITHER_ZERO = {"fastmath": frozenset({"nsz"})}
 
 
 def _rounding(name: str, said: str) -> Callable[[Arithmetic, Element], Any]:
-    """The builder's method for a way of rounding."""
+    """The builder's method for a rounding instruction."""
 
     def method(self: Arithmetic, x: Element) -> Any:
         return self._float1(f"math.{name}", x) if self.is_float(x) else x
@@ -36,17 +36,17 @@ def _rounding(name: str, said: str) -> Callable[[Arithmetic, Element], Any]:
 class Arithmetic(Logic):
     """Typed arithmetic on elements.
 
-    fastmath    attributes of additions and multiplications: a pair of them may be one instruction, rounded once
+    fastmath    attributes of float arithmetic; by default a product and a sum may be contracted to one fma
     """
 
     fastmath: dict | None = _CONTRACT
 
     def rounded_by_itself(self, wanted: bool) -> None:
-        """Let each operation from here on be rounded by itself, or not."""
+        """Let each operation from here on round its own result (no contraction), or restore the default."""
         self.fastmath = None if wanted else _CONTRACT
 
     def loosened(self, wanted: bool) -> None:
-        """Let operations from here on be put in another order, with reciprocals for divisors, or not."""
+        """Let operations from here on be reordered, and divisions become reciprocals, or restore the default."""
         self.fastmath = _LOOSE if wanted else _CONTRACT
 
     # ------------------------------------------------------------ casts
@@ -61,7 +61,7 @@ class Arithmetic(Logic):
         return self.cast(wide, dtype)
 
     def cast(self, x: Element, dtype: str) -> Value:
-        """Convert as NumPy's astype: float to int truncates, and gives the least integer for what does not fit."""
+        """Convert as NumPy's astype: float to int truncates; a number that does not fit becomes the least integer."""
         if isinstance(x, Index):
             return self.from_index(x, dtype)
         source, target = x.type, SCALAR_TYPES[dtype]
@@ -84,7 +84,7 @@ class Arithmetic(Logic):
         return self.emit("arith.extsi" if source is I32 else "arith.trunci", (x,), target)
 
     def _truncated(self, x: Value, target: ScalarType) -> Value:
-        """Float to int; `fptosi` sees only what fits, for it is undefined elsewhere."""
+        """Float to int; `fptosi` gets only numbers that fit, because it is undefined for others."""
         least = -(2.0 ** (target.bits - 1))
         if x.type is F64 and target is I32:
             above = self.gt(x, self.constant(least - 1, like=x))
@@ -128,10 +128,10 @@ class Arithmetic(Logic):
         return self.emit("arith.addi", (x, as_value(y)), x.type)
 
     def _may_be_exact(self, x: Value, y: Value) -> bool:
-        """True if of two products only x is by a number, as in 0.5 * x + y * y.
+        """True if x and y are products and only x has a uniform factor, as in 0.5 * x + y * y.
 
-        Of two products LLVM fuses the first with the addition; the other is rounded, and by a power of two that is
-        nothing.
+        LLVM fuses the first of two products with the addition and rounds the second one, and a product with a
+        power of two is exact: so y should be the first.
         """
         one, other = _factors(x), _factors(y)
         return bool(other) and any(map(self._is_number, one)) and not any(map(self._is_number, other))
@@ -238,7 +238,7 @@ class Arithmetic(Logic):
         x, y = as_value(x), as_value(y)
         if x.type.is_float:
             return self._float_divmod(x, y)[1]
-        # A number that is not divided safely has remainder 0: x by 1.
+        # A division that is not safe becomes one by 1, whose remainder is 0.
         _, safe = self._safe_divisor(y)
         remainder = self.emit("arith.remsi", (x, safe), x.type)
         zero = self.constant(0, like=x)
@@ -267,13 +267,13 @@ class Arithmetic(Logic):
         return self._extreme("arith.minimumf", "arith.minsi", "lt", x, y)
 
     def accumulate_extreme(self, best: Value, x: Value, *, is_greatest: bool) -> Value:
-        """The larger, or the smaller, of both; nan when either is, and of two zeros either."""
+        """The larger or the smaller of both; nan if either is nan, and either one of two zeros."""
         if x.type.is_float and best is not x:
             return self.emit("arith.maximumf" if is_greatest else "arith.minimumf", (best, x), x.type, _EITHER_ZERO)
         return self.maximum(best, x) if is_greatest else self.minimum(best, x)
 
     def accumulate(self, total: Value, x: Value, *, product: bool = False) -> Value:
-        """total + x, or total * x, where the order is free: only for what loops carry."""
+        """total + x, or total * x, in an order that LLVM may change: only for values that loops carry."""
         if x.type.is_float:
             return self.emit("arith.mulf" if product else "arith.addf", (total, x), x.type, _REASSOCIATE)
         return self.mul(total, x) if product else self.add(total, x)
@@ -334,7 +334,7 @@ class Arithmetic(Logic):
         return self.emit(of_floats if self.is_float(x) else of_ints, (x, y), x.type)
 
     def _safe_divisor(self, y: Value) -> tuple[Value, Value]:
-        """(y is -1, y with 0 and -1 replaced by 1): what can be divided by without a trap."""
+        """(y is -1, y with 0 and -1 replaced by 1): a division by the second value never traps."""
         zero, one, minus = (self.constant(n, like=y) for n in (0, 1, -1))
         negates = self.eq(y, minus)
         return negates, as_value(self.select(self.logical_or(negates, self.eq(y, zero)), one, y))
@@ -362,7 +362,7 @@ class Arithmetic(Logic):
 
 
 def _factors(x: Value) -> tuple[Value, ...]:
-    """The factors of a product of floats; none of a value that is no product."""
+    """The factors of a product of floats; () for any other value."""
     made = x.owner
     return tuple(made.operands) if isinstance(made, Operation) and made.name == "arith.mulf" else ()
 
@@ -373,7 +373,7 @@ def _is(known: Any, number: float) -> bool:
 
 
 def _rounded(known: Any, target: ScalarType) -> Any:
-    """A known number as a constant of f32 must already be one."""
+    """A known number rounded to the target type, because a constant of f32 must be an f32."""
     if target is F32:
         try:
             return struct.unpack("f", struct.pack("f", float(known)))[0]

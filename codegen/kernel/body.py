@@ -1,11 +1,10 @@
-"""The loop bodies that scalar operations go into: the outermost one in which their operands are known.
+"""The builder of functions: each scalar operation goes into the outermost loop body in which its operands are known.
 
-A `FunctionBuilder` is a function being built: a stack of open blocks (the function, then each open loop).  An
-operation is appended to the block of its deepest operand, before the loop that is open there, so
-whatever does not depend on an inner counter is computed outside of it.  Equal operations on equal
-operands are one value as long as its block is open.
+A `FunctionBuilder` is a function being built: a stack of open blocks (the function, then each open loop).  An operation
+is appended to the block of its deepest operand, before the loop that is open there, and so outside of loops on whose
+counters it does not depend.  Equal operations on equal operands share one value as long as its block is open.
 
-All memory is seen packed and flat: memref<Nxf64>, one index.
+All memory is treated as packed and flat: memref<Nxf64>, one index.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from .nest import I1, I8, I32, INDEX, Block, MemRef, Operation, ScalarType, Stat
 
 @record(eq=False, slots=True)
 class OpenLoop:
-    """An open loop: its counter as an index, the values it carries; about how often it runs, if only the run knows;
-    whether its iterations meet in nothing but what it carries (`apart`), in whatever many places of a memory they are.
+    """An open loop: its block, its operands, its counter (`index`) and the values that it carries.
+    about    a rough count of iterations, if the extent is known only at run time; else None
+    apart    iterations share only carried values, though each may use several places of one memory
     """
 
     block: Block
@@ -47,12 +47,12 @@ class FunctionBuilder:
         self._status: Value | None = None
         self._answer: Value | None = None
         self._scratch = 0
-        self.node: Any = None  # what is being computed, to be told
+        self.node: Any = None  # the graph's node being computed, for debug info
 
     # ------------------------------------------------------------ operations
 
     def emit(self, name: str, operands: tuple[Value, ...], type: ScalarType, attributes: dict | None = None) -> Value:
-        """The result of a pure operation: an equal one made before, or a new one as far out as can be."""
+        """The result of a pure operation: of an equal one emitted before, else of a new one as far out as possible."""
         key = (name, type, operands) if attributes is None else (name, type, operands, id(attributes))
         found = self._known.get(key)
         if found is not None:
@@ -72,7 +72,7 @@ class FunctionBuilder:
         return result
 
     def effect(self, operation: Operation) -> Operation:
-        """Append an operation to the innermost open block: stores, allocations."""
+        """Append an operation with an effect (a store, an allocation) to the innermost open block."""
         operation.node = self.node
         self._blocks[-1].operations.append(operation)
         for result in operation.results:
@@ -82,9 +82,9 @@ class FunctionBuilder:
     def literal(self, value: Any, type: ScalarType, *, varies: bool = False) -> Value:
         """A constant of this type, made once, at the top of the function.
 
-        `varies`: another extent would make it another number, however small it is (see `arguments`).
+        `varies`: the number follows from an extent, so it becomes an argument, however small it is (see `arguments`).
         """
-        # By text: -0.0 == 0.0 and 1 == True, but they are other constants.
+        # By text: -0.0 == 0.0 and 1 == True, but these are different constants.
         key = (repr(value), type, varies)
         found = self._known.get(key)
         if found is None:
@@ -106,11 +106,11 @@ class FunctionBuilder:
         return len(self._blocks) - 1
 
     def depth_of(self, value: Value) -> int:
-        """The number of the loop body a value lives in; 0 is the function's."""
+        """The depth of the loop body that defines a value; 0 is the function's own block."""
         return self._depth[value]
 
     def argument(self, type: Type) -> Value:
-        """One more argument of the function."""
+        """Add an argument to the function."""
         value = Value(type, self.block)
         self.block.arguments.append(value)
         self._depth[value] = 0
@@ -138,7 +138,7 @@ class FunctionBuilder:
     ) -> OpenLoop:
         """Start a loop over range(extent) that carries values; `high` bounds an extent known only at run time.
 
-        `varies`: the extent is no axis but a count that follows from one, of blocks say
+        `varies`: the extent is not that of an axis but follows from one, such as a number of blocks
         """
         about = None
         if isinstance(extent, Value):
@@ -160,13 +160,13 @@ class FunctionBuilder:
         return OpenLoop(block, operands, counter, block.arguments[1:], parallel, about)
 
     def close_loop(self, loop: OpenLoop, results: Sequence[Value] = ()) -> list[Value]:
-        """End the innermost loop with the values it carries on; gives what it carried at the end."""
+        """End the innermost loop with the values that an iteration hands to the next; return the loop's results."""
         block = self._blocks.pop()
         assert block is loop.block, "loops are closed in the order they nest"
         for key in self._keys.pop():
             del self._known[key]
         attributes: dict[str, Any] = {} if loop.about is None else {"about": loop.about}
-        # Iterations that may fail meet in the status, and nowhere else: threads with a status each may share them.
+        # Iterations that may fail share only the status, so threads that have a status each may divide the loop.
         if loop.parallel and not self.can_fail:
             block.operations.append(Operation("scf.reduce"))
             operation = Operation("scf.parallel", loop.operands, (), attributes, [block])
@@ -212,19 +212,19 @@ class FunctionBuilder:
         return total
 
     def _atom(self, atom: Atom) -> Value:
-        """The value of one unknown."""
+        """The SSA value of one atom."""
         if type(atom) is not Quotient:
             assert atom.value is not None
             return atom.value
         numerator = self.value_of(atom.numerator)
-        # For a numerator that cannot be negative both divisions agree, and this one is a shift or multiply.
+        # For a numerator that cannot be negative both divisions agree, and divsi becomes a shift or a multiplication.
         name = "arith.divsi" if atom.numerator.low >= 0 else "arith.floordivsi"
         return self.emit(name, (numerator, self.literal(atom.divisor, INDEX)), INDEX)
 
     # ------------------------------------------------------------ memory
 
     def load(self, memory: Value, at: Index, *, stable: bool = True) -> Value:
-        """The element at a flat position; a bool arrives as i1.
+        """Load the element at a flat position; a bool is an i1 in arithmetic.
 
         `stable`: nothing in this function writes that memory, so the load may move out of loops.
         """
@@ -237,13 +237,13 @@ class FunctionBuilder:
         return self.emit("arith.trunci", (value,), I1) if element is I8 else value
 
     def store(self, value: Value, memory: Value, at: Index) -> None:
-        """Write the element at a flat position; an i1 leaves as NumPy's byte."""
+        """Write the element at a flat position; an i1 is stored as NumPy's byte."""
         if value.type is I1:
             value = self.emit("arith.extui", (value,), I8)
         self.effect(Operation("memref.store", (value, memory, self.value_of(at))))
 
     def scratch(self, size: int, element: ScalarType) -> Value:
-        """Memory of the function's own, allocated once at its top; what it holds at first is undefined."""
+        """Memory that the function allocates once, at its top, with undefined contents."""
         operation = Operation("memref.alloca", (), (MemRef(size, I8 if element is I1 else element),))
         self._blocks[0].operations.insert(self._scratch, operation)
         self._scratch += 1
@@ -253,10 +253,10 @@ class FunctionBuilder:
     # ------------------------------------------------------------ failing
 
     def fail_unless(self, condition: Value, status: Status) -> None:
-        """Make the function return `status` when the condition is ever false; it runs on to its end."""
+        """Make the function return `status` if the condition is ever false; the function still runs to its end."""
         if self._status is None:
             self._status = self.scratch(1, I32)
-            # It starts at the function's top, where no other constant stands yet: these two are its own.
+            # The status is set to 0 at the function's top, before any shared constant: it has two constants of its own.
             zero32 = Operation("arith.constant", (), (I32,), {"value": 0})
             zero = Operation("arith.constant", (), (INDEX,), {"value": 0})
             store = Operation("memref.store", (zero32.result, self._status, zero.result))
@@ -266,16 +266,16 @@ class FunctionBuilder:
         if self.recall(("checked", bad)) is not None:
             return
         self.remember(("checked", bad), bad)
-        # As far out as the condition is known: an inner loop is not held up by it.
+        # The check is in the outermost block that knows the condition, so that inner loops do not repeat it.
         block = self._blocks[self._depth[bad]]
         at = self.value_of(constant_index(0))
         so_far = Operation("memref.load", (self._status, at), (I32,))
-        # Statuses are or-ed rather than tested: the loop keeps no branch and can still be vectorised.
+        # Statuses are or-ed rather than tested: the loop then has no branch and can still be vectorised.
         worse = Operation("arith.ori", (so_far.result, bad), (I32,))
         block.operations += [so_far, worse, Operation("memref.store", (worse.result, self._status, at))]
 
     def answer(self, status: Value) -> None:
-        """Set the status that the function returns: one that it has found without checks on the way."""
+        """Set the status that the function returns to a computed value, in place of `fail_unless`."""
         self._answer = status
 
     @property
@@ -284,7 +284,7 @@ class FunctionBuilder:
         return self._status is not None
 
     def finish(self) -> Block:
-        """End the function with its status."""
+        """End the function: it returns its status."""
         assert len(self._blocks) == 1, "a loop is still open"
         if self._answer is not None:
             status = self._answer

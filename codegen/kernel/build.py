@@ -1,4 +1,4 @@
-"""A fusion group becomes a function: loops over rows, and in them one nest of loops per stage.
+"""Build the kernel of a fusion group: loops over rows, and in them one nest of loops per stage.
 
 For the softmax of `group.py`, with x: f64[256,10]:
 
@@ -7,9 +7,9 @@ For the softmax of `group.py`, with x: f64[256,10]:
       norm = scf.for j in 10 carrying addf              stage 1: exp(x - top) is kept in a scratch row
       scf.for j in 10: store scratch[j] / norm          stage 2
 
-A reduction whose reduced loops are the innermost ones is carried by them in a value.  If more of
-its axes are reduced further out, or an axis within is kept (a sum over rows, per column), it is
-accumulated in memory, so the innermost loop always runs over contiguous elements.
+A reduction over the innermost loops is carried through them as an SSA value.  If the reduction also
+reduces axes further out, or keeps an axis further in (a sum over rows, per column), its accumulators
+are in memory, so the innermost loop always runs over contiguous elements.
 
 Long sums run in blocks (see `parts`).
 """
@@ -32,16 +32,16 @@ from .nest import Value
 from .parts import Part, first_carrying, is_short, pieces, plan_parts, rows_at_a_time, rows_together, type_of
 from .scalar import Scalar
 
-#: A writer of the inside of loops, for some roots: gives the values that enter reductions, by root.
+#: A function that writes the innermost loop body for some roots; returns the values that enter reductions, by root.
 _Body = Callable[[list[Root]], dict[Root, Accumulator]]
 
 
 def build(
     group: KernelGroup, is_stored, name: str, placed: Placed | None = None, exact: Collection[Node] = ()
 ) -> Built:
-    """The kernel of a group.  `is_stored(node)`: the node's value is in memory before this kernel runs.
+    """Build the kernel of a group.  `is_stored(node)` is true if the node's value is in memory before this kernel runs.
 
-    exact    nodes that are rounded operation by operation: see `passes.drafts`
+    exact    nodes in which each operation rounds its own result: see `passes.drafts`
     """
     return _Builder(group, is_stored, placed, exact).build(name)
 
@@ -53,7 +53,7 @@ class _Builder:
         self.elements = Elements(self.k, is_stored, self._own, self._made, placed, exact)
         self.positions = Positions(group)
         self.arrays = {r.node for r in group.roots if r.stored and not r.row and not r.is_reduction}
-        # Values per row that are known by now; values of elements that earlier loops have put in memory.
+        # Results of finished reductions; memory that earlier loops filled with a node's elements, or open loops fill.
         self.reduced: dict[Node, Value] = {}
         self.filled: dict[Node, Value] = {}
         self.filling: dict[Node, Value] = {}
@@ -79,7 +79,7 @@ class _Builder:
         return finish(name, self.k, self.elements, [*written, *self.accumulators.written])
 
     def _rows(self, outer: list[tuple[int, ...]], inner: list[tuple[int, ...]], rows: int | None) -> None:
-        """Loops over rows, stage after stage in each."""
+        """Write the loops over rows; each row runs the stages one after another."""
         parts: list[Part] = []
         run = self._run(outer, inner)
         for axes in outer:
@@ -94,7 +94,7 @@ class _Builder:
         self._open(parts, 0, [], {}, True, lambda _: self._stages(inner))
 
     def _stages(self, inner: list[tuple[int, ...]]) -> dict[Root, Accumulator]:
-        """All of one row."""
+        """Write the work for one row, stage by stage."""
         roots = self.group.roots
         for stage in range(max(r.stage for r in roots) + 1):
             for root in roots:
@@ -104,7 +104,7 @@ class _Builder:
         return {}
 
     def _run(self, outer: list[tuple[int, ...]], inner: list[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
-        """The innermost axes whose iterations are done in runs, and how many of them make one."""
+        """The innermost axes of rows that are iterated in runs, with the number of iterations in a run; {} if none."""
         for level in reversed(range(len(outer))):
             inside = [a for one in (*outer[level + 1 :], *inner) for a in one]
             if run := self.accumulators.run(outer[level], inside, 1):
@@ -112,7 +112,7 @@ class _Builder:
         return {}
 
     def _begin(self, part: Part, loop: OpenLoop) -> None:
-        """An iteration of a loop over a part begins."""
+        """Begin an iteration of a loop over a part: set its counter, and start the accumulators of its block or run."""
         part.counter = loop.index
         if part.is_apart:
             self.accumulators.begin(loop.index)
@@ -126,12 +126,12 @@ class _Builder:
     def _nest(
         self, loops: list[tuple[int, ...]], stage: int, roots: list[Root], *, top: bool, rows: int | None = None
     ) -> None:
-        """Loops over the given axes, with the roots' elements computed in the innermost one."""
+        """Write loops over the given axes that compute the roots' elements in the innermost loop."""
         if not roots:
             return
 
         def planned(run: int | None = None) -> tuple[list[Part], dict[Root, int]]:
-            """The loops, and from which one on a reduction is carried by them."""
+            """The loops, and for each reduction the outermost loop that carries it."""
             parts = plan_parts(loops, roots, self.positions, top=top, rows=rows, run=run)
             return parts, {r: first_carrying(r, parts, self.positions) for r in roots if r.is_reduction}
 
@@ -141,13 +141,13 @@ class _Builder:
             if run := self.accumulators.run(loops[-2], loops[-1], together):
                 parts, carried = planned(run)
         self._open(parts, 0, roots, carried, top, self._body)
-        self.filled.update(self.filling)  # the loops are done: what they keep is there
+        self.filled.update(self.filling)  # the loops are done: the memory that they filled may be read
         self.filling.clear()
 
     def _open(
         self, parts: list[Part], level: int, roots: list[Root], carried: dict[Root, int], top: bool, body: _Body
     ) -> dict[Root, Accumulator]:
-        """The loops from `level` on, in them what `body` does; gives the accumulators of the reductions they carry."""
+        """Write the loops from `level` on around `body`; return the accumulators that outer loops carry on."""
         if level == len(parts):
             results = body(roots)
         elif level == len(parts) - 2 and (count := self._rows_at_a_time(parts, roots, carried)) > 1:
@@ -208,12 +208,12 @@ class _Builder:
         return _taken_apart(starts, k.close_loop(loop, results))
 
     def _stores_apart(self, roots: list[Root]) -> bool:
-        """True if a loop over elements stores in several places of a memory, and no two elements in the same."""
+        """True if a loop's elements go to different places in the memory of a pair or join, and to no accumulator."""
         apart = [r for r in roots if r.node in self.elements.placed and not self.elements.is_in_place(r.node)]
         return bool(apart) and not any([r in self.accumulators for r in roots])
 
     def _rows_at_a_time(self, parts: list[Part], roots: list[Root], carried: dict[Root, int]) -> int:
-        """The number of iterations of the last loop but one that are done together."""
+        """The number of rows (iterations of the last loop but one) that are computed together."""
         entering = [r for r in carried if carried[r] == len(parts) and r in self.accumulators]
         if self.group.inner is not None or not self._meeting(parts, entering):
             return 1
@@ -225,7 +225,7 @@ class _Builder:
         return [r for r in roots if r.is_reduction and rows <= self.positions.reduced(r)]
 
     def _combined(self, places: dict[Root, list[Value]], blocks: int) -> dict[Root, Accumulator]:
-        """The accumulators of all blocks together, in an order that is always the same."""
+        """Combine the accumulators of all blocks, always in the same order."""
         k = self.k
         starts = {r: start(k, r.node.op.lower.monoid, type_of(r)) for r in places}
         if not starts:
@@ -239,7 +239,7 @@ class _Builder:
         return _taken_apart(starts, k.close_loop(loop, results))
 
     def _body(self, roots: list[Root]) -> dict[Root, Accumulator]:
-        """The work for one element of the domain, or for one row; gives what enters reductions."""
+        """Write the work for one element of the domain, or for one row; return the values that enter reductions."""
         k, found = self.k, {}
         for root in roots:
             if not root.is_reduction:
@@ -253,7 +253,7 @@ class _Builder:
         return found
 
     def _finished(self, root: Root, accumulator: Accumulator) -> None:
-        """The innermost reduced loops of a reduction are done."""
+        """Take the result of a reduction after its carrying loops: into its accumulator in memory, or as a value."""
         if root in self.accumulators:
             self.accumulators.enter(root, accumulator)
             return
@@ -264,7 +264,7 @@ class _Builder:
         self.reduced[root.node] = value
 
     def _is_carried(self, root: Root, inner: list[tuple[int, ...]]) -> bool:
-        """True if loops can carry a reduction to its end."""
+        """True if loops can carry a reduction in a value: all axes that it reduces are those of innermost loops."""
         group = self.group
         loops = [axes for axes in group.loops if axes]
         trailing = 0
@@ -275,10 +275,10 @@ class _Builder:
         here = carried if group.inner is None else carried & {a for axes in inner for a in axes}
         return not root.row and reduced <= here
 
-    # ------------------------------------------------------------ what the kernel itself has made
+    # ------------------------------------------------------------ values that the kernel itself has made
 
     def _own(self, node: Node, index: tuple[Index, ...]) -> Value | None:
-        """A value per row, or what an earlier loop keeps in memory."""
+        """The value of a finished reduction, or an element that an earlier loop stored; None for any other node."""
         value = self.reduced.get(node)
         if value is not None:
             return value
@@ -288,7 +288,7 @@ class _Builder:
         return None
 
     def _made(self, node: Node, index: tuple[Index, ...], value: Value) -> None:
-        """Keep what a later loop will want again: in a row of scratch, or in its array."""
+        """Note the memory in which later loops find a node: a scratch row, which is written here, or its own array."""
         is_row = node in self.group.scratch
         if node in self.filled or node in self.filling or not (is_row or node in self.arrays):
             return

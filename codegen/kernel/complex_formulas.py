@@ -1,10 +1,10 @@
-"""Elementwise operations on complex numbers: one table, by name, of what their real and imaginary parts are.
+"""Elementwise operations on complex numbers: a table, by name, of the formulas of their real and imaginary parts.
 
     "mul": (x, y) -> x.re * y.re - x.im * y.im,  x.re * y.im + x.im * y.re
 
-A formula is written with Python's operators on expressions, and computes nothing: `part_of` makes of each part of it an
-operation on real numbers.  What both parts have in common is computed once, as kernels take equal operations together.
-Programs of linear algebra compute by the same formulas (`applied`).
+A formula is written with Python's operators on expressions and computes nothing: `part_of` makes an operation on real
+numbers of each part.  Common subexpressions of both parts are computed once, because kernels share equal operations.
+Programs of linear algebra use the same formulas (`applied`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _operation(name: str, *, turned: bool = False) -> Any:
 
 
 class Expression:
-    """A method of the scalar builder and its operands; of "part" the number of an element, of "either" the numbers to
-    take in f64 and in f32.
+    """A method of the scalar builder and its operands.  The operand of "part" is the number of an element; those of
+    "either" are the constants for f64 and for f32.
     """
 
     __slots__ = ("name", "operands")
@@ -59,7 +59,7 @@ def _either(of_f64: float, of_f32: float) -> Any:
 
 
 class Complex(NamedTuple):
-    """Expressions, or numbers, for the two parts."""
+    """A complex number: expressions, or numbers, for its two parts."""
 
     re: Any
     im: Any
@@ -81,7 +81,7 @@ def _chosen(condition: Any, x: Complex, y: Complex) -> Complex:
 
 
 def _quotient(x: Complex, y: Complex) -> Complex:
-    """The quotient by c + id as Smith divides: by the larger part first, so that nothing overflows on the way."""
+    """The quotient by c + id by Smith's method: the larger part divides first, so that no intermediate overflows."""
     c, d = y
     is_turned, is_zero = abs(c) < abs(d), _is_zero(y)
     large, small = _select(is_turned, d, c), _select(is_turned, c, d)
@@ -107,7 +107,7 @@ def _power_static(x: Complex, exponent: float) -> Complex:
 
 
 def _power(x: Complex, p: Complex) -> Complex:
-    """e to the (p log x); 1 for p = 0; 0 for x = 0, if p has a positive real part."""
+    """e to the (p log x); 1 for p = 0; 0 for x = 0 if p has a positive real part, else nan."""
     at_zero = _select(p.re > 0.0, 0.0, math.nan)
     found = _chosen(_is_zero(x), Complex(at_zero, at_zero), _exponential(_times(p, _logarithm(x))))
     return _chosen(_is_zero(p), _ONE, found)
@@ -118,12 +118,12 @@ def _size(z: Complex) -> Any:
     a, b = abs(z.re), abs(z.im)
     large, small = _maximum(a, b), _minimum(a, b)
     ratio = small / _select(large == 0.0, 1.0, large)
-    # An infinite part decides, even beside nan.
+    # If a part is infinite, so is the result, even if the other part is nan.
     return _select(_isinf(a) | _isinf(b), math.inf, large * _sqrt(1.0 + ratio * ratio))
 
 
 def _exponential(z: Complex) -> Complex:
-    """e to the a + ib: where e to the a alone overflows, cos b and sin b may bring it back."""
+    """e to the a + ib; where e to the a alone overflows, its product with cos b or sin b may still be finite."""
     a, b = z
     limit = _either(704.0, 87.0)  # whole, and near the logarithm of the largest number
     is_far, is_undirected = a > limit, _isinf(a) & ~_isfinite(b)
@@ -136,7 +136,7 @@ def _exponential(z: Complex) -> Complex:
 
 
 def _logarithm(z: Complex) -> Complex:
-    """log |z|: near 1 by how far |z|² is from it, elsewhere by the larger part and the ratio."""
+    """The logarithm: log |z| is computed from |z|² - 1 near 1, elsewhere from the larger part and the ratio of both."""
     a, b = abs(z.re), abs(z.im)
     large, small = _maximum(a, b), _minimum(a, b)
     is_near = (large > 0.5) & (large < 2.0)
@@ -147,7 +147,7 @@ def _logarithm(z: Complex) -> Complex:
 
 
 def _root(z: Complex) -> Complex:
-    """(t, b / 2t) or (|b| / 2t, ±t), with t = sqrt((|a| + |z|) / 2).  Large numbers are scaled down, small ones up."""
+    """sqrt z: (t, b / 2t) or (|b| / 2t, ±t), t = sqrt((|a| + |z|) / 2).  Large numbers are scaled down, small up."""
     a, b = z
     size = _maximum(abs(a), abs(b))
     is_large, is_small = size > _either(2.0**1020, 2.0**124), size < _either(2.0**-960, 2.0**-100)
@@ -166,7 +166,7 @@ def _root(z: Complex) -> Complex:
 
 
 def _unless_zero(x: Any, y: Any) -> Any:
-    """x * y, and 0 where y is: also beside an infinite x."""
+    """x * y, and 0 where y is 0, even if x is infinite."""
     return _select(y == 0.0, y, x * y)
 
 
@@ -193,9 +193,9 @@ def _tangent(z: Complex) -> Complex:
 
 
 def _hyperbolic_tangent(z: Complex) -> Complex:
-    """By W. Kahan, "Branch cuts for complex elementary functions" (1987)."""
+    """tanh z.  Source: W. Kahan, "Branch cuts for complex elementary functions" (1987)."""
     a, b = z
-    flat = _either(22.0, 11.0)  # from here on it is 1 but for what cannot be seen
+    flat = _either(22.0, 11.0)  # from here on the real part rounds to 1
     t, s = _tan(b), _sinh(_maximum(_minimum(a, flat), -flat))
     beta = 1.0 + t * t
     size = 1.0 + beta * s * s
@@ -206,13 +206,13 @@ def _hyperbolic_tangent(z: Complex) -> Complex:
     return Complex(re, _select(is_flat, far, t / size))
 
 
-#: By the name of an operation, its result from its operands and parameters: complex, or real.
+#: By the name of an operation: a function of its operands and parameters that gives its result, complex or real.
 FORMULAS: dict[str, Callable[..., Any]] = {
     "add": lambda x, y: Complex(x.re + y.re, x.im + y.im),
     "sub": lambda x, y: Complex(x.re - y.re, x.im - y.im),
     "neg": lambda x: Complex(-x.re, -x.im),
     "mul": _times,
-    "mul0": lambda g, p: _chosen(_is_zero(g), Complex(0.0, 0.0), _times(g, p)),  # 0 where g is, whatever p
+    "mul0": lambda g, p: _chosen(_is_zero(g), Complex(0.0, 0.0), _times(g, p)),  # 0 where g is 0, for any p
     "div": _quotient,
     "reciprocal": lambda x: _quotient(_ONE, x),
     "power_static": _power_static,
@@ -236,9 +236,9 @@ FORMULAS: dict[str, Callable[..., Any]] = {
 
 
 def part_of(op: Op, part: str, are_complex: tuple[bool, ...], params: tuple, dtype: np.dtype) -> Op:
-    """The operation on real numbers that gives a part of a complex operation's result: "re", "im"; "" of a real one.
+    """The operation on real numbers for a part of a complex operation's result: "re", "im"; "" if the result is real.
 
-    are_complex   of each operand, whether it comes as two
+    are_complex   for each operand: True if it is passed as two real operands
     """
     found = FORMULAS[op.name](*_operands(are_complex), *params)
     result = getattr(found, part) if part else found
@@ -254,7 +254,7 @@ def part_of(op: Op, part: str, are_complex: tuple[bool, ...], params: tuple, dty
 
 
 def applied(name: str, k: Any, *numbers: tuple[Any, Any]) -> Any:
-    """A formula of complex numbers that are pairs of elements: a pair, or an element where the result is real."""
+    """Apply a formula to complex numbers that are pairs of elements; returns a pair, or an element if it is real."""
     elements = [part for number in numbers for part in number]
     known: dict[int, Any] = {}
     found = FORMULAS[name](*_operands([True] * len(numbers)))
@@ -264,7 +264,7 @@ def applied(name: str, k: Any, *numbers: tuple[Any, Any]) -> Any:
 
 
 def _operands(are_complex: Sequence[bool]) -> list[Any]:
-    """Expressions for operands, of which complex ones are two elements."""
+    """Expressions for operands; a complex operand takes two elements."""
     operands, count = [], 0
     for is_pair in are_complex:
         parts = [Expression("part", (count + k,)) for k in range(1 + is_pair)]
@@ -274,7 +274,7 @@ def _operands(are_complex: Sequence[bool]) -> list[Any]:
 
 
 def _computed(x: Any, k: Any, elements: Sequence[Any], known: dict[int, Any]) -> Any:
-    """The value of an expression by a scalar builder.   known: those of its parts, as far as they are computed"""
+    """The value of an expression, computed with a scalar builder.   known: values computed before, by id"""
     if not isinstance(x, Expression):
         return k.constant(x, like=elements[-1])
     if id(x) not in known:
@@ -289,6 +289,6 @@ def _computed(x: Any, k: Any, elements: Sequence[Any], known: dict[int, Any]) ->
 
 
 def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape of all together.  By comparisons only: an extent may stand for any."""
+    """The shape to which all broadcast.  Extents are only compared, because one may stand for any size."""
     aligned = zip_longest(*[reversed(shape) for shape in shapes], fillvalue=1)
     return tuple([next((n for n in extents if n != 1), 1) for extents in aligned])[::-1]

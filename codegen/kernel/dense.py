@@ -1,15 +1,15 @@
-"""The programs of linear algebra, for one matrix of a batch each: what they compute, and whether they refuse.
+"""Programs of linear algebra, each for one matrix of a batch, and the kernel that runs one on the whole batch.
 
-program(job, b)  ->  whether matrix b is sound, or None for one that refuses nothing
+program(job, b)  ->  a bit: matrix b is sound, so not refused; None from a program that refuses no matrix
 
-Linear algebra on the matrices of a batch as one kernel: what an operation with the lowering `Dense` becomes.
+An operation with the lowering `Dense` becomes one kernel:
 
     for b in 0..batch, in parallel:      small matrices in registers (`dense_small`), others in memory (`dense_loops`)
-      the program of one matrix, which says whether it is refused: singular, not positive definite
-    status = whether any is
+      the program for one matrix, which refuses a matrix that is singular, or not positive definite
+    status = REFUSED if any matrix was refused
 
-A matrix that is refused makes the kernel give REFUSED: then the operation's reference decides (`runtime.host_steps`).
-Complex numbers lie in memory as pairs, and the same programs compute with both parts (`matrices`).
+If the kernel returns REFUSED, the operation's reference decides the result (`runtime.host_steps`).
+Complex numbers are pairs in memory, and the same programs compute with both parts (`matrices`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _cholesky(job: Job, b: Index) -> Value:
     a, y = job.input(0, b), job.output(b, n, n)
 
     def is_sound(x: Any) -> Value:
-        # LAPACK says which values an infinite pivot makes of the infinities beside it.
+        # A matrix with an infinite pivot is refused: LAPACK decides what becomes of the infinities beside it.
         root = f.real_part(x)
         return k.logical_not(k.logical_or(k.eq(root, f.real(0.0)), k.isinf(root)))
 
@@ -89,7 +89,7 @@ def _triangular(job: Job, b: Index) -> Value:
 
 
 def _factored(job: Job, b: Index) -> None:
-    """With a Cholesky factor: what was refused when it was made."""
+    """A solution with a known Cholesky factor; the kernel that made the factor refused unsound matrices."""
     f, n, columns = job.f, job.n, job.columns(2)
     factor, side, x = job.input(1, b), job.input(2, b), job.output(b, n, columns)
     copy(side, x, n, columns)
@@ -106,7 +106,7 @@ def _inverse(job: Job, b: Index) -> Value:
 
 
 def _solution(job: Job, b: Index, columns: int, *, has_side: bool) -> Value:
-    """Of a system whose right-hand side is the second input, or the identity."""
+    """The solution of a system whose right-hand side is the second input, or the identity."""
     f, n, a = job.f, job.n, job.input(0, b)
     side = job.input(1, b) if has_side else None
     x = job.output(b, n, columns)
@@ -135,9 +135,9 @@ def _solution(job: Job, b: Index, columns: int, *, has_side: bool) -> Value:
 
 
 def _lu(job: Job, b: Index) -> None:
-    """The factors, and as a row below them of which row of the matrix each row is, counted from 1.
+    """The factors, and in a row below them the number of the matrix's row that each row is, counted from 1.
 
-    These numbers have the sign of the permutation.  Where rows are kept apart there are zeros between them.
+    The sign of these numbers is that of the permutation.  Where rows are padded (`apart_in_cache`), the padding is 0.
     """
     k, f, n, row = job.k, job.f, job.n, apart_in_cache(job.n)
     a, y = job.input(0, b), job.output(b, n + 1, row)
@@ -153,7 +153,7 @@ def _lu(job: Job, b: Index) -> None:
 
 
 def _solve_lu(job: Job, b: Index) -> Value:
-    """With factors that are known, of the matrix or of its adjoint."""
+    """A solution with known factors of the matrix: for the matrix, or if `turned` for its adjoint."""
     k, f, n, columns = job.k, job.f, job.n, job.columns(2)
     factors, side, x = job.input(1, b), job.input(2, b), job.output(b, n, columns)
     order = order_below(factors, n)
@@ -201,7 +201,7 @@ def is_native(computed: Node) -> bool:
 
 
 def build_dense(node: Node, computed: Node, program: str, name: str) -> Built:
-    """The kernel of a node, which reads and writes memory; of complex numbers it is `computed` that says what."""
+    """Build the kernel of `node`, whose arrays are real; `computed` is the operation itself, on complex numbers too."""
     k = Scalar()
     k.node = node
     elements = Elements(k, lambda _: True)

@@ -1,6 +1,6 @@
-"""The programs of linear algebra that are made of pivots: determinants, their logarithms and signs, adjugates.
+"""The programs of linear algebra that use pivots: determinants, their logarithms and signs, adjugates.
 
-As in `dense`, for one matrix of a batch each: program(job, b).
+As in `dense`, each program is for one matrix of a batch: program(job, b).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .nest import F32, Value
 
 
 def _pivots(job: Job, b: Index) -> tuple[Value, Callable[..., list[Value]]]:
-    """The sign of the exchanges of rows, and what goes over all pivots: run(initial, step) -> what is carried."""
+    """The sign of the permutation of rows, and a function that folds over all pivots: over(initial, step) -> values."""
     k, f, n, a = job.k, job.f, job.n, job.input(0, b)
     if n * n * n <= WRITTEN_OUT:
         rows = read(a, n, n)
@@ -52,7 +52,7 @@ def _log_of_size(job: Job, over: Callable[..., list[Value]]) -> Value:
 
 
 def _direction(job: Job, sign: Value, over: Callable[..., list[Value]]) -> Any:
-    """The product of what the pivots are divided by their sizes; 0 if one is 0."""
+    """The product of all pivots, each divided by its absolute value; 0 if a pivot is 0."""
     k, f = job.k, job.f
 
     def step(x: Any, found: list[Value]) -> list[Value]:
@@ -64,7 +64,7 @@ def _direction(job: Job, sign: Value, over: Callable[..., list[Value]]) -> Any:
 
 
 def _sign_of(job: Job, x: Value) -> Value:
-    """1 or -1, whatever sign nan has."""
+    """-1 for a negative number, else 1, also for nan."""
     k, f = job.k, job.f
     return k.select(k.lt(x, f.real(0.0)), f.real(-1.0), f.real(1.0))
 
@@ -79,7 +79,7 @@ def _log_abs(job: Job, b: Index) -> None:
 
 
 def _determinant(job: Job, b: Index) -> None:
-    """The product of the pivots; where it leaves the range on the way, by its logarithm."""
+    """The product of the pivots, computed by logarithms if an intermediate product nearly overflows or underflows."""
     k, f = job.k, job.f
     sign, over = _pivots(job, b)
     if job.n <= _FEW:
@@ -101,12 +101,12 @@ def _determinant(job: Job, b: Index) -> None:
     job.output(b, 1, 1).put(f.choose(is_safe, f.joined(parts), by_logarithm), 0, 0)
 
 
-#: Rows of which the product of the largest pivot and the smallest, then the third, leaves no range that it need not.
+#: Up to this many rows a product (largest pivot * smallest * third) leaves the range of floats only if the result does.
 _FEW = 3
 
 
 def _product(job: Job, sign: Value, over: Callable[..., list[Value]]) -> Any:
-    """The product of up to three pivots, in that order."""
+    """The product of up to three pivots, in the order of `_FEW`."""
     k, f = job.k, job.f
     pivots: list[Any] = []
 
@@ -127,9 +127,9 @@ def _product(job: Job, sign: Value, over: Callable[..., list[Value]]) -> Any:
 
 
 def _adjugate(job: Job, b: Index) -> Value | None:
-    """With pivots d, and D the product of all but the last: u y = D d x, by rows from the last one, where y is D x.
+    """The adjugate, also if the last pivot is 0.  A matrix is refused if another pivot is small beside the largest.
 
-    So the last pivot may be 0.  Where another one is small beside the largest, the reference decides.
+    d is the last pivot, D the product of the others.  u y = D d x is solved from the last row on, in which y is D x.
     """
     k, f, n = job.k, job.f, job.n
     a, y = job.input(0, b), job.output(b, n, n)
@@ -162,7 +162,7 @@ def _adjugate(job: Job, b: Index) -> Value | None:
 
 
 def _write_of_finite(job: Job, y: Matrix, found: Rows, given: Rows) -> None:
-    """Write a matrix; nan and infinities in the given numbers make all of it nan, as in the reference."""
+    """Write a matrix; if a given number is nan or infinite, the whole result is nan, as in the reference."""
     k, f = job.k, job.f
     largest = f.real(0.0)
     for x in [x for row in given for x in row]:
@@ -172,7 +172,7 @@ def _write_of_finite(job: Job, y: Matrix, found: Rows, given: Rows) -> None:
 
 
 def _times(job: Job, y: Matrix, low: int, high: int, factor: Any) -> None:
-    """Some of the numbers of a matrix, as they lie in memory, times another."""
+    """Multiply the numbers of a matrix at the flat places from low to high by a factor."""
     flat = Matrix(y.f, y.memory, y.start, 0)
     with each(job.k, low, high, apart=True) as t:
         flat.put(y.f.times(flat.get(0, t), factor), 0, t)

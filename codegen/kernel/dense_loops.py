@@ -1,16 +1,16 @@
 """Programs for a matrix in memory: LU and Cholesky factors, substitution.
 
-All are built of one step, in which four rows are taken from others, vector by vector:
+All programs are built of one step, which subtracts multiples of four rows from four other rows, vector by vector:
 
     X[i, t] -= sum over p < 4 of A[i, p] X[p, t]        for four rows i at a time, and all t
 
-so that each number that is loaded is used four times, and what stays in registers is used by each.  The sum comes
-first: rounded product by product, solutions of 200 rows lost three times as much as LAPACK's.  A factorisation
-takes four columns (a panel), one by one, then the rows that follow by such steps; substitution takes four rows.  What
-is left over beyond whole fours is a panel of its own, the last.
+so each number that is loaded is used four times, and the factors stay in registers.  The four products are added up
+before the sum is subtracted: subtracted one by one, solutions of 200 rows lost three times as much as LAPACK's.  A
+factorisation does four columns (a panel) one by one, then updates the rows that follow by such steps; substitution
+does four rows.  The columns or rows that are left over are a last panel of fewer.
 
-Factors and one right-hand side go further: what is taken from a number adds up by itself, from 0 on, until its panel
-comes, and is taken once.  A sum is mostly smaller than the number, and so are its roundings.
+Factorisations, and substitution for one right-hand side, go further: the terms to be subtracted from a number are
+accumulated from 0 until its panel comes, then subtracted once.  Such a sum, and its rounding, is mostly smaller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .index import Index
 from .matrices import Matrix, Place, Reals, at, each, fold, root_of
 from .nest import Value
 
-#: Columns of a panel, and rows that are taken together.
+#: Columns of a panel, and rows that a step updates together.
 FOUR = 4
 
 
@@ -38,9 +38,9 @@ def _take(
     *,
     adds: bool = False,
 ) -> None:
-    """From each of `rows` of x its part of the rows at `pivots`, as a has it, in the columns from low to high.
+    """Subtract from each of `rows` of x the multiples of its rows `pivots` that `a` holds, in columns low to high.
 
-    adds    x has what is to be taken there: the part is added
+    adds    x holds sums that will be subtracted later: add the multiples to them
     """
     factors = [[a.get(i, p) for p in pivots] for i in rows]
     with each(f.k, low, high, apart=True) as t:
@@ -51,14 +51,14 @@ def _take(
 
 
 def _sum(f: Reals, total: Any, factors: Sequence[Any], values: Sequence[Any]) -> Any:
-    """With their products."""
+    """The total plus the products of factors and values."""
     for factor, value in zip(factors, values, strict=True):
         total = f.plus(total, f.times(factor, value))
     return total
 
 
 def _products(f: Reals, factors: Sequence[Any], values: Sequence[Any]) -> Any:
-    """Their sum, by pairs: a number from which it is taken is rounded once, not once for each product."""
+    """The sum of products, added in pairs: a number from which the sum is subtracted is rounded only once."""
     terms = [f.times(factor, value) for factor, value in zip(factors, values, strict=True)]
     while len(terms) > 1:
         pairs = [f.add(one, other) for one, other in zip(terms[::2], terms[1::2], strict=False)]
@@ -78,7 +78,7 @@ def _take_below(
     from_row: Callable[[Index], Place] | None = None,
     adds: bool = False,
 ) -> None:
-    """From all rows behind the pivots, up to n.  `from_row`: where the columns of four rows begin."""
+    """Apply `_take` to all rows after the pivots, up to n.  `from_row`: gives the first column for four rows."""
     whole, rest = divmod(n, FOUR)
     tile = first.plus(at(FOUR))
     with each(f.k, 0, at(n - rest).plus(tile.times(-1)).floordiv(FOUR)) as j:
@@ -94,9 +94,9 @@ def _take_below(
 def _panels(
     f: Reals, n: int, carried: Sequence[Value], panel: Callable[..., Sequence[Value]], *, rising: bool = True
 ) -> list[Value]:
-    """panel(first, width, carried) for every four columns or rows, and for what is left, the last one; or from the end.
+    """Call panel(first, width, carried) for every four columns or rows, then for the rest; in reverse if not `rising`.
 
-    Gives what is carried then.
+    Returns the values that the last panel carries on.
     """
     whole, rest = divmod(n, FOUR)
     found = list(carried)
@@ -117,19 +117,19 @@ def _panels(
 
 
 def order_below(factors: Matrix, n: int) -> Matrix:
-    """The row below n others, as a column: there LU factors that are kept have the order of their rows."""
+    """The row below the n rows of LU factors, seen as a column: stored factors have the order of their rows there."""
     return replace(factors, start=factors.start.plus(at(n * factors.row)), row=1, column=0)
 
 
 def lu(
     f: Reals, n: int, given: Matrix, a: Matrix, places: Value, beside: Matrix | None = None, columns: int = 0
 ) -> Value:
-    """The factors of `given` in a, by rows in the order of largest pivots; `beside` has its rows exchanged likewise.
+    """Factor `given` into a, with partial pivoting; the rows of `beside` are exchanged in the same way.
 
-    l, of ones on its diagonal, below the diagonal of a, and u.  Gives the sign of the permutation, as a real number.
-    places    memory for n positions; it has the order of the rows then
+    a gets l, whose diagonal of ones is left out, and u.  Returns the sign of the permutation, as a real number.
+    places    memory for n positions, which gets the order of the rows
 
-    Until their panel comes, places of a have what is to be taken from the given numbers.
+    Until the panel of an element comes, a holds the sum that is to be subtracted from the given number.
     """
     k = f.k
     with each(k, 0, n) as i:
@@ -165,12 +165,12 @@ def lu(
 
 
 def _none(f: Reals, i: Index) -> list[Value]:
-    """Less than the size of any number, and a row that may be looked at."""
+    """The start of a search for a pivot: a size less than that of any number, and a valid row."""
     return [f.real(-1.0), f.k.value_of(i)]
 
 
 def _better(f: Reals, best: list[Value], x: Any, i: Index) -> list[Value]:
-    """The larger one of the largest size so far and of a number in row i, and its row."""
+    """The best size so far and its row, or those of the number x in row i if its size is larger."""
     k, size = f.k, f.size(x)
     is_better = k.gt(size, best[0])
     return [k.select(is_better, size, best[0]), k.select(is_better, k.value_of(i), best[1])]
@@ -188,9 +188,9 @@ def _pivot(
     beside: Matrix | None,
     columns: int,
 ) -> tuple[Value, list[Value]]:
-    """One column of a panel: the pivot to its place, the factors below it, and what they take from the panel.
+    """Do one column of a panel: exchange rows, divide the column by the pivot, update the panel's later columns.
 
-    best    the largest number of this column and its row; gives the next column's, found on the way, and the sign
+    best    the largest size in this column and its row; returns the sign, and those of the next column
     """
     k, c = f.k, pivots[p]
     pivot = k.to_index(best[1], 0, n - 1)
@@ -219,7 +219,7 @@ def _pivot(
 
 
 def _exchange(f: Reals, x: Matrix, i: Index, j: Index, columns: int) -> None:
-    """Two rows."""
+    """Exchange two rows of x."""
     with each(f.k, 0, columns, apart=True) as t:
         one, other = x.get(i, t), x.get(j, t)
         x.put(other, i, t)
@@ -241,9 +241,9 @@ def _solve_rows(
     given: Matrix | None = None,
     origins: Sequence[Index] = (),
 ) -> None:
-    """A few rows of a triangular system, the first of `rows` first: those that follow are not looked at.
+    """Solve a few rows of a triangular system, in the order of `rows`; no other row is read.
 
-    given    x has what is taken from these numbers, in the rows `origins`
+    given    x holds sums to be subtracted from the rows `origins` of this matrix, the right-hand side
     """
     factors = [[a.get(i, p) for p in rows[:r]] for r, i in enumerate(rows)]
     diagonal = None if unit else [a.get(i, i) for i in rows]
@@ -263,7 +263,7 @@ def _solve_rows(
 
 
 def substitute(f: Reals, n: int, a: Matrix, x: Matrix, columns: int, *, lower: bool, unit: bool = False) -> None:
-    """The solution of a triangular system in place of its right-hand side."""
+    """Replace the right-hand side x of a triangular system by its solution."""
     if columns == 1:
         _by_sums(f, n, a, x, lower=lower, unit=unit)
         return
@@ -283,7 +283,7 @@ def substitute(f: Reals, n: int, a: Matrix, x: Matrix, columns: int, *, lower: b
 
 
 def _by_sums(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool) -> None:
-    """One right-hand side: each number from those that are known, by a sum along its row."""
+    """Solve for one right-hand side: each number follows from those known before, by a sum along its row."""
     zero = f.parts(f.number(0.0))
     with each(f.k, 0, n) as j:
         i = j if lower else at(n - 1).plus(j.times(-1))
@@ -301,7 +301,7 @@ def _by_sums(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool)
 
 
 def cholesky(f: Reals, n: int, given: Matrix, y: Matrix) -> None:
-    """The factor's adjoint in the upper triangle of y; of `given` the lower one is not looked at."""
+    """Write the adjoint of the factor to the upper triangle of y; only the upper triangle of `given` is read."""
     k = f.k
     with each(k, 0, n) as i, each(k, 0, n, apart=True) as t:
         y.put(f.number(0.0), i, t)
@@ -310,7 +310,7 @@ def cholesky(f: Reals, n: int, given: Matrix, y: Matrix) -> None:
         rows = [first.plus(at(p)) for p in range(width)]
         known: list[list[Any]] = []
         for r, i in enumerate(rows):
-            # The square on the diagonal, by numbers.
+            # The block on the diagonal, element by element.
             of_row = []
             for c in range(r, width):
                 value = f.minus(given.get(i, rows[c]), y.get(i, rows[c]))

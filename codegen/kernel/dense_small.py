@@ -1,6 +1,6 @@
-"""Programs for small matrices: all their numbers in registers, every operation written out.
+"""Programs for small matrices: all numbers are in registers, and every operation is written out.
 
-A matrix is a list of rows.  Without loops inside, the loop over a batch of matrices runs in vectors, one matrix a lane.
+A matrix is a list of rows.  Without inner loops, the loop over a batch of matrices runs in vectors, one matrix a lane.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ Rows = list[list[Any]]
 
 
 def lu(f: Reals, n: int, rows: Rows) -> Value:
-    """Factors in place, as `dense_loops.lu`; what stands beside the matrix in its rows is exchanged with them.
+    """Factor in place, as `dense_loops.lu`; columns beside the matrix are exchanged with its rows.
 
-    Each row below is exchanged with the pivot's if it has a larger number there: what is chosen last is the largest.
+    Each row below is exchanged with the pivot's row if its number is larger, so the last pivot chosen is the largest.
     """
     k, sign = f.k, f.real(1.0)
     for c in range(n):
@@ -36,7 +36,7 @@ def lu(f: Reals, n: int, rows: Rows) -> Value:
 
 
 def substitute(f: Reals, n: int, a: Rows, x: Rows, *, lower: bool, unit: bool = False) -> None:
-    """The solution of a triangular system in place of its right-hand side."""
+    """Replace the right-hand side x of a triangular system by its solution."""
     order = range(n) if lower else range(n - 1, -1, -1)
     for i in order:
         for p in order[: order.index(i)]:
@@ -46,7 +46,7 @@ def substitute(f: Reals, n: int, a: Rows, x: Rows, *, lower: bool, unit: bool = 
 
 
 def cholesky(f: Reals, n: int, a: Rows) -> Rows:
-    """The factor of a matrix of which the lower triangle is read; rows end at the diagonal."""
+    """The Cholesky factor, from the lower triangle of a matrix; its rows end at the diagonal."""
     k = f.k
     y: Rows = [[] for _ in range(n)]
     inverses: list[Value] = []
@@ -65,19 +65,19 @@ def cholesky(f: Reals, n: int, a: Rows) -> Rows:
     return y
 
 
-#: Rows up to which an adjugate is written out.
+#: The largest number of rows of an adjugate that is written out.
 ADJUGATE = 4
 
 
 def adjugate(f: Reals, n: int, a: Rows) -> Rows:
-    """By minors: of each element what is left without its row and column, the matrix turned round."""
+    """The adjugate by minors: element (i, j) is the minor without row j and column i, with its sign."""
     if n == 1:
         return [[f.number(1.0)]]
     rows = range(n)
     minors: dict[tuple[tuple[int, ...], tuple[int, ...]], Any] = {}
 
     def minor(of_rows: tuple[int, ...], of_columns: tuple[int, ...]) -> Any:
-        """By the first row: the minors of the others are used again."""
+        """A minor, expanded along its first row; smaller minors are reused."""
         key = of_rows, of_columns
         if key not in minors:
             first, *rest = of_rows

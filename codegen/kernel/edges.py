@@ -1,4 +1,4 @@
-"""The places where a node finds its elements: an index map into each input, with its price.
+"""Edges of a node: an index map into each input that it reads, with the price of an element.
 
 A node's own index is one atom per axis (`Axes.of(shape)`).  For
 
@@ -6,7 +6,7 @@ A node's own index is one atom per axis (`Axes.of(shape)`).  For
     y: f64[3,4] = add(x, b: f64[4])   x at (i, j), b at (j), one flop
     y: f64[12]  = reshape(x: f64[3,4])  x at (i // 4, i - 4·(i // 4)), whose flat position is i again
 
-The map of a move is found by running its lowering once on a probe that writes down what is read.
+The map of a move is found by running its lowering once on a probe that records the indices read.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from .logic import SCALAR_TYPES, Element
 from .nest import INDEX, ScalarType, Status, Value
 from .scalar import Scalar
 
-#: The price of a loop inside of an element, in additions.
+#: The price of a loop inside the computation of one element, in additions.
 _A_LOOP = 100
 
-#: From here on a value is dearer to compute again than to store and load.
+#: From this price on a value costs more to compute again than to store and load.
 HEAVY = 12
 
 
 @record(frozen=True, slots=True)
 class Edge:
-    """Input number `input` is read at `index`, in terms of the reader's axes; `flat` is its position there.
+    """A read of input number `input` at `index`, in terms of the reader's axes; `flat` is the flat position of `index`.
 
-    `is_same`: reader and input have one shape, and the index is the reader's own
+    `is_same`: reader and input have the same shape, and the index is the reader's own
     """
 
     input: int
@@ -46,8 +46,8 @@ class Edge:
 
 @record(frozen=True, slots=True)
 class Edges:
-    """All reads of a node; positions that it uses as numbers (`pinned`); its price per element; and positions
-    (axis, place) of its own from which on a comparison of positions comes out otherwise."""
+    """All reads of a node; indices that it uses as numbers (`pinned`); its price per element (`weight`); and
+    positions (axis, place) of its own index at which the result of a comparison of indices changes (`turns`)."""
 
     reads: tuple[Edge, ...]
     pinned: tuple[Index, ...]
@@ -56,7 +56,7 @@ class Edges:
 
 
 class Axes:
-    """One atom per (axis, extent): the index of any array of a graph, in its own terms."""
+    """One atom per (axis, extent): indices of all arrays of a graph, equal for equal shapes."""
 
     def __init__(self) -> None:
         self._atoms: dict[tuple[int, int], Atom] = {}
@@ -64,7 +64,7 @@ class Axes:
         self._flat: dict[tuple[int, ...], Index] = {}
 
     def of(self, shape: tuple[int, ...]) -> tuple[Index, ...]:
-        """The index of an array of this shape: one unknown per axis, 0 for axes of one element."""
+        """The index of an array of this shape: one atom per axis, 0 for axes of one element."""
         found = self._indices.get(shape)
         if found is None:
             found = self._indices[shape] = tuple([self._axis(d, n) for d, n in enumerate(shape)])
@@ -125,7 +125,7 @@ class Probed:
             return _NONE
         key: tuple = (node.op, node.params, node.aval, tuple([i.aval for i in node.inputs]))
         if type(node.op.lower) is Move:
-            # The place of a slice that starts at a known place is known.
+            # A slice that starts at a constant reads at known indices, so the constant is part of the key.
             key += tuple([(j, repr(i.params)) for j, i in enumerate(node.inputs) if i.op is CONSTANT])
         found = self._known.get(key)
         if found is None:
@@ -172,23 +172,23 @@ _NONE = Edges((), (), 0)
 
 
 def rows_kept(node: Node) -> int:
-    """The number of last axes of its updates that a scatter only copies: whole rows go to one place each.
+    """The number of last axes of its updates that a scatter keeps: whole rows are added at one place each.
 
-    out[i[j], k] += updates[j, k]        1: the elements of a row of updates lie side by side in the output too
+    out[i[j], k] += updates[j, k]        1: the elements of a row of updates are contiguous in the output too
     """
     return _kept(node, range(-1, -1 - node.inputs[-1].aval.ndim, -1))
 
 
 def rows_apart(node: Node) -> int:
-    """The number of first axes of its updates that a scatter only copies: each row is scattered within its own.
+    """The number of first axes of its updates that a scatter keeps: each row is scattered within one row of the output.
 
-    out[k, i[j]] += updates[k, j]        1: what is scattered in different rows does not meet
+    out[k, i[j]] += updates[k, j]        1: updates of different rows do not collide
     """
     return _kept(node, range(node.inputs[-1].aval.ndim))
 
 
 def _kept(node: Node, axes: Iterable[int]) -> int:
-    """The number of these axes, in this order, that stay where they were and that no other place depends on."""
+    """The number of these axes, in this order, that index the same axis of the output and affect no other index."""
     updates, out = node.inputs[-1].aval.shape, node.aval.shape
     index = Axes().of(updates)
     probe, read = _Probe(), set()
@@ -217,7 +217,7 @@ def _kept(node: Node, axes: Iterable[int]) -> int:
 
 
 class _Probe(Scalar):
-    """A scalar builder whose result is thrown away: it counts, and notes which positions become numbers."""
+    """A scalar builder whose result is discarded: it adds up prices, and notes the indices that become numbers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -226,13 +226,13 @@ class _Probe(Scalar):
         self.weight = 0
 
     def unknown(self, dtype) -> Value:
-        """An element about which nothing is known."""
+        """An element with an unknown value."""
         value = Value(SCALAR_TYPES[dtype_name(dtype)])
         self._depth[value] = 0
         return value
 
     def number(self, value: Any, dtype: str) -> Value:
-        """A known element."""
+        """An element with a known value."""
         found = self.constant(value, dtype)
         assert isinstance(found, Value), "an element is no position"
         return found
@@ -262,7 +262,7 @@ class _Probe(Scalar):
         return super().ge(x, y)
 
     def _turn(self, x: Element, y: Element) -> None:
-        """Note from where on x < y is no longer so."""
+        """Note the position from which on x < y is false."""
         if isinstance(x, Index) and isinstance(y, Index):
             difference = x.plus(y.times(-1))
             if len(difference.terms) == 1 and difference.terms[0][1] == 1 and difference.low < 0 <= difference.high:

@@ -1,6 +1,6 @@
-"""One element of a node at an index, built on demand from what is stored.
+"""Build one element of a node at an index, on demand, from stored arrays.
 
-A map asks for its inputs at the same index, a move at others; what is stored is loaded.  Each
+A map reads its inputs at the same index, a move at other indices; a stored node is loaded.  Each
 (node, index) is built once per loop body.
 """
 
@@ -21,11 +21,11 @@ from .logic import SCALAR_TYPES, as_value
 from .nest import I8, MemRef, NestFunction, ScalarType, Value
 from .scalar import Scalar
 
-#: Values that are stored in another's memory: whose, the stride and the place of the first of their elements, and if
-#: they take all of it, where that held what is read for the last time.
+#: Nodes stored in another node's memory: that node, the stride and place of the first element, and True if the node
+#: takes over all of that memory, whose old value is read here for the last time.
 Placed = Mapping[Node, tuple[Node, int, int, bool]]
 
-#: The operations that `fast_math` loosens: a program's arithmetic, and no function's own, whose steps rely on rounding.
+#: The operations that `fast_math` affects: a program's own arithmetic; the steps of functions rely on rounding.
 _PLAIN = frozenset({"add", "div", "mul", "neg", "sub"})
 
 
@@ -43,7 +43,7 @@ def element_type(node: Node | Temporary) -> ScalarType:
 
 
 class Temporary:
-    """Memory of a kernel's own, beyond what the stack should hold: a buffer like any other."""
+    """Memory for a kernel's own use that is too large for the stack: one more buffer among its arguments."""
 
     __slots__ = ("aval",)
 
@@ -54,12 +54,12 @@ class Temporary:
 class Elements:
     """Builds elements into `k`.
 
-    is_stored   whether a node's value is read from memory
-    own         hook for what this kernel itself has made: own(node, index) -> value or None
+    is_stored   is_stored(node) is true if the node's value is read from memory
+    own         hook for values that this kernel itself has computed: own(node, index) -> value or None
     made        hook called with each computed element: made(node, index, value)
-    placed      values that are stored in the memory of another: parts of pairs and joins, and what is made in place
-    taken       the memory that was taken so
-    exact       nodes that are rounded operation by operation
+    placed      nodes stored in another node's memory: parts of pairs and joins, and results computed in place
+    taken       the nodes whose memory a result computed in place took over
+    exact       nodes in which each operation rounds its own result (no contraction)
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Elements:
         return found
 
     def owner(self, node: Node) -> Node:
-        """The node in whose memory a value is stored: itself, the pair or join that it is part of, or one before."""
+        """The node in whose memory a value is stored: itself, its pair or join, or the node that it overwrites."""
         return self.placed[node][0] if node in self.placed else node
 
     def within(self, node: Node, flat: Index) -> Index:
@@ -106,7 +106,7 @@ class Elements:
         return self.place(owner)
 
     def is_in_place(self, node: Node) -> bool:
-        """True if a node takes the memory of another."""
+        """True if a node takes over the memory of another node."""
         return node in self.placed and self.placed[node][3]
 
     def store(self, value: Value, node: Node, flat: Index) -> None:
@@ -148,7 +148,7 @@ class Elements:
                 return value
 
     def _leaf(self, node: Node, index: tuple[Index, ...]) -> Value | None:
-        """An element that needs no computing, remembered; None for others."""
+        """An element that needs no computation (own, constant or stored), remembered; None for any other."""
         k = self.k
         value = self.own(node, index) if self.own is not None else None
         if value is None:
@@ -164,9 +164,9 @@ class Elements:
         return value
 
     def load(self, node: Node, index: tuple[Index, ...]) -> Value:
-        """An element of what another kernel has stored."""
+        """Load an element that another kernel has stored."""
         if node.aval.size == 0:
-            # Read only where the result is not used: there is nothing to read.
+            # An empty array is read only where the result is not used, so any number will do.
             return as_value(self.k.constant(0, dtype_name(node.aval.dtype)))
         return self.k.load(self.place(self.owner(node)), self.within(node, flatten(index, node.aval.shape)))
 
@@ -187,14 +187,14 @@ class Elements:
 
 @record(frozen=True)
 class Built:
-    """A kernel and what its memory arguments stand for: nodes, or a `Temporary` of its own."""
+    """A kernel, and for each of its memory arguments the node or the kernel's `Temporary` that it holds."""
 
     kernel: Kernel
     memory: tuple[Hashable, ...]
 
 
 def argument_names(count: int, writes: Set[int]) -> list[str]:
-    """x0, y0, ... as kernels name their arguments."""
+    """The names of a kernel's memory arguments: x0, x1, ... for those read, y0, y1, ... for those written."""
     names, reads = [], 0
     for j in range(count):
         names.append(f"y{j - reads}" if j in writes else f"x{reads}")
@@ -203,7 +203,7 @@ def argument_names(count: int, writes: Set[int]) -> list[str]:
 
 
 def finish(name: str, k: Scalar, elements: Elements, written: Iterable[Any]) -> Built:
-    """A built body as a kernel; arguments stand in the order of their first use."""
+    """Make a kernel of a built body; its arguments are in the order of their first use."""
     nodes, written = tuple(elements.memory), {elements.owner(node) for node in written}
     writes, updates = [frozenset(j for j, n in enumerate(nodes) if n in found) for found in (written, elements.taken)]
     function = NestFunction(name, k.finish(), tuple(argument_names(len(nodes), writes)), writes)

@@ -1,4 +1,4 @@
-"""A fusion group, the contents of one kernel, as the passes decide it and `build` reads it.
+"""A fusion group: the contents of one kernel, which the passes decide and `build` reads.
 
 The *domain* of a group is a flat range(total), cut into axes by strides: a domain [100, 50, 8] has
 strides (400, 8, 1).  Each root is evaluated over the whole domain, or once per row: over
@@ -9,7 +9,7 @@ range(total // inner), where a row is `inner` consecutive elements.
       stage 1   norm = sum(exp(x - top), axis=1)         a value per row
       stage 2   y    = exp(x - top) / norm               stored, over the whole domain
 
-Positions of the loops of a group: the index of each axis, and that in the domain of a root.
+`Positions` holds the index of each axis in the open loops, from which it makes indices into the domain of a root.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def strides_of(shape: tuple[int, ...]) -> list[int]:
 class Root:
     """A value that a group computes for others to read: an array's elements, or a reduction.
 
-    domain   the shape it is evaluated over: its own; a reduction's input's
+    domain   the shape it is evaluated over: that of the node, or that of a reduction's input
     inner    of a reduction whose kept axes all come before the reduced ones: the number of elements
              reduced to one; else None
     row      evaluated once per row
-    stage    the sweep over the rows in which its operands are all known; a row value is computed before that sweep
-    stored   written to memory: others than this group, or a later stage, read it
+    stage    the first sweep over a row in which all its operands are known; a row value is computed before that sweep
+    stored   written to memory, because another group or a later stage reads it
     """
 
     node: Node
@@ -68,7 +68,7 @@ class Root:
 
     @property
     def inner(self) -> int | None:
-        """See above."""
+        """The number of elements reduced to one; None if a kept axis comes after a reduced one."""
         if not self.is_reduction:
             return None
         reduced = self.reduced
@@ -84,14 +84,14 @@ class Root:
 
 @record(eq=False, slots=True)
 class KernelGroup:
-    """One kernel: see the file's head.
+    """The contents of one kernel: see the top of this file.
 
     strides   descending; axis a has strides[a-1] // strides[a] elements (the first: total // strides[0])
-    inner     elements of a row, or None: no root reads a reduction of this group
+    inner     elements of a row; None if no root reads a reduction of this group
     loops     the axes of each loop, outermost first; the loops over whole rows come first
-    scratch   values kept in memory for a row, because a later stage needs them and they are dear
-    cost      of one element of the dearest stage, in additions
-    turns     places of the last loop from which on elements come from elsewhere: it is cut there
+    scratch   values kept in memory for a row, because a later stage needs them and computing them again is expensive
+    cost      the cost of one element in the most expensive stage, in additions
+    turns     positions at which the last loop is cut in two, because elements come from another input from there on
     """
 
     total: int
@@ -114,7 +114,7 @@ class KernelGroup:
         return 0 if self.inner is None else sum(1 for s in self.strides if s >= self.inner)
 
     def axes_of(self, domain: tuple[int, ...], *, row: bool = False) -> list[list[tuple[int, int]]]:
-        """For each axis of a domain those of the group that it is cut into, and by how much it goes on with each."""
+        """For each axis of a domain: the group's axes that it is cut into, each with its step in the domain's axis."""
         scale = (self.inner or 1) if row else 1
         spans = [(stride * scale, stride * n * scale) for n, stride in zip(domain, strides_of(domain), strict=True)]
         return [[(axis, s // low) for axis, s in enumerate(self.strides) if low <= s < high] for low, high in spans]
@@ -133,7 +133,7 @@ class Positions:
         self._reduced: dict[Root, frozenset[int]] = {}
 
     def enter(self, axes: tuple[int, ...], counter: Index) -> None:
-        """A loop over these axes has begun."""
+        """Set the indices of these axes from the counter of a loop that was entered."""
         for axis, index in zip(axes, unflatten(counter, [self.extents[a] for a in axes]), strict=True):
             self._indices[axis] = index
 
@@ -146,7 +146,7 @@ class Positions:
         return self.within(root.domain, row=root.row)
 
     def within(self, domain: tuple[int, ...], *, row: bool = False) -> tuple[Index, ...]:
-        """The position of the loops, as an index of a domain that is evaluated over all (or once per row)."""
+        """The position of the loops, as an index of a domain that is evaluated for each element (or once per row)."""
         found = []
         for axes in self.group.axes_of(domain, row=row):
             index = constant_index(0)
@@ -156,34 +156,34 @@ class Positions:
         return tuple(found)
 
     def flat(self, root: Root) -> Index:
-        """The present element's place in the root's own array."""
+        """The flat place of the current element in the root's own array."""
         return flatten(self.index(root), root.domain)
 
     def kept(self, root: Root) -> Index:
-        """The place of a reduction's result for the present element."""
+        """The flat place of the reduction's result that the current element contributes to."""
         reduced = root.node.keywords["axis"]
         kept = [d for d in range(len(root.domain)) if d not in reduced]
         index = self.index(root)
         return flatten([index[d] for d in kept], [root.domain[d] for d in kept])
 
     def place(self, root: Root) -> Index:
-        """The present element's position among the reduced ones."""
+        """The flat position of the current element along the reduced axes."""
         reduced = root.node.keywords["axis"]
         index = self.index(root)
         return flatten([index[d] for d in reduced], [root.domain[d] for d in reduced])
 
     def is_here(self, node: Node, index: tuple[Index, ...]) -> bool:
-        """True if `index` is the element of the domain that the loops stand at."""
+        """True if `index` is the element of the domain that the loops are at."""
         return node.aval.size == self.group.total and flatten(index, node.aval.shape) == flatten(
             self._indices, self.extents
         )
 
     def along(self, axes: tuple[int, ...]) -> Index:
-        """The position among the elements of some axes."""
+        """The flat position of the loops along some axes."""
         return flatten([self._indices[a] for a in axes], [self.extents[a] for a in axes])
 
     def in_row(self) -> Index:
-        """The position in the row."""
+        """The flat position of the loops within the row."""
         return self.along(tuple(range(self.group.outer_axes, len(self.extents))))
 
     def reduced(self, root: Root) -> frozenset[int]:
@@ -195,5 +195,5 @@ class Positions:
         return found
 
     def are_reduced(self, axes: tuple[int, ...]) -> bool:
-        """True if iterations of this loop meet in an accumulator."""
+        """True if some reduction combines the iterations of a loop over these axes."""
         return any(not self.reduced(r).isdisjoint(axes) for r in self.group.roots if r.is_reduction)

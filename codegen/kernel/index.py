@@ -1,7 +1,7 @@
-"""Index arithmetic as sums of products, so that nothing needless is ever computed.
+"""Index arithmetic as sums of products, which are simplified before any code is emitted.
 
 An `Index` is  constant + Σ coefficient·atom  with a known range.  An atom is a loop's counter, a quotient,
-or a number that only the run knows (a gathered index).
+or a number that is known only at run time (a gathered index).
 Sums and constant multiples stay sums; division and remainder by a constant fold wherever the
 range allows:
 
@@ -36,7 +36,7 @@ class Atom:
 
 
 class Quotient(Atom):
-    """`numerator // divisor`, where no range makes it simpler.  `divisor` is a positive int."""
+    """`numerator // divisor`, where the range does not simplify the quotient.  `divisor` is a positive int."""
 
     __slots__ = ("divisor", "numerator")
 
@@ -49,7 +49,7 @@ class Quotient(Atom):
 class Index:
     """constant + Σ coefficient·atom, in [low, high].  Immutable; equal when the sums are equal.
 
-    `terms` are sorted by the atoms' age, without zero coefficients.
+    `terms` are sorted by the age of their atoms, and have no zero coefficients.
     """
 
     __slots__ = ("_hash", "constant", "high", "low", "terms")
@@ -64,7 +64,7 @@ class Index:
 
     @classmethod
     def of(cls, atom: Atom) -> Index:
-        """The index that is just this atom."""
+        """The index that equals one atom."""
         if atom.low == atom.high:
             return constant_index(atom.low)
         return cls(((atom, 1),), 0, atom.low, atom.high)
@@ -89,7 +89,7 @@ class Index:
         return " + ".join([f"{c}·a{a.serial}" for a, c in self.terms] + [str(self.constant)])
 
     def plus(self, other: Index) -> Index:
-        """Their sum."""
+        """The sum of two indices."""
         if not other.terms:
             if other.constant == 0:
                 return self
@@ -102,7 +102,7 @@ class Index:
         )
 
     def times(self, factor: int) -> Index:
-        """A constant multiple."""
+        """The index times a constant."""
         if factor == 1:
             return self
         if factor == 0:
@@ -144,14 +144,14 @@ class Index:
         return result.within(self.low, self.high)
 
     def _split(self, divisor: int) -> tuple[Index, Index]:
-        """(q, r) with self = q·divisor + r, where r collects what is not divisible."""
+        """(q, r) with self = q·divisor + r, where r collects the terms that are not divisible."""
         whole = [(a, c // divisor) for a, c in self.terms if c % divisor == 0]
         rest = [(a, c) for a, c in self.terms if c % divisor]
         quotient = _sum(whole, self.constant // divisor)
         return quotient, _sum(rest, self.constant % divisor)
 
     def within(self, low: int, high: int) -> Index:
-        """This index with a range known to hold besides its own."""
+        """This index with its range narrowed to a second range that is known to hold."""
         low, high = larger(low, self.low), smaller(high, self.high)
         if low == self.low and high == self.high:
             return self
@@ -162,7 +162,7 @@ _SMALL = [Index((), n, n, n) for n in range(64)]
 
 
 def constant_index(value: int) -> Index:
-    """A known index."""
+    """The index that is a known number."""
     return _SMALL[value] if type(value) is int and 0 <= value < 64 else Index((), value, value, value)
 
 
@@ -186,7 +186,7 @@ def _age(term: tuple[Atom, int]) -> int:
     return term[0].serial
 
 
-#: Equal quotients must be one atom, or they would not cancel.  Weak in effect: cleared with each kernel.
+#: Equal quotients must be one atom, or they would not cancel.  Cleared when it has more than 4,096 entries.
 _quotients: dict[tuple[Index, int], Quotient] = {}
 
 
@@ -211,7 +211,7 @@ def flatten(index: Sequence[Index], shape: Sequence[int]) -> Index:
 
 
 def unflatten(flat: Index, shape: Sequence[int]) -> tuple[Index, ...]:
-    """The inverse of `flatten`, for a position inside."""
+    """The inverse of `flatten`, for a flat position inside the array."""
     index: list[Index] = []
     for extent in reversed(shape[1:]):
         # An empty array has no positions; any index will do.

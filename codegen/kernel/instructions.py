@@ -1,12 +1,12 @@
-"""Scalar instructions, of MLIR's dialects arith and math: all that the compiler knows of one is its record here.
+"""Scalar instructions of MLIR's dialects arith and math: one record holds all that the compiler knows of each.
 
     interpreter (`interpret`)            NumPy's function
     check, printer (`verify`, `mlir`)       how many operands of which types
-    emitter (`emit.operations`)          LLVM's word, and what sort of word that is
-    fusion, loops, cost of a call        what an element costs
-    reductions (`emit.reductions`)       what changes nothing
+    emitter (`emit.operations`)          LLVM's name, and the sort of that name
+    fusion, loops, cost of a call        the cost of an element
+    reductions (`emit.reductions`)       the identity
 
-What no other instruction has (a comparison's predicate, a quotient rounded down) stands where it is needed, by name.
+A property of one instruction alone (a comparison's predicate, a quotient rounded down) is handled by name where needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _erf(x: float) -> float:
     return math.erf(float(x))
 
 
-#: By name: the file of `codegen.emit.math` that writes it, NumPy's function, the documentation of the builder's method.
+#: Functions of one float, by name: their file in `codegen.emit.math`, NumPy's function, the builder's documentation.
 OF_ONE: dict[str, tuple[str, Callable, str]] = {
     "acos": ("arc", np.arccos, "The inverse cosine."),
     "acosh": ("hyperbolic", np.arccosh, "The inverse hyperbolic cosine."),
@@ -57,7 +57,7 @@ OF_ONE: dict[str, tuple[str, Callable, str]] = {
 FLOATS = (F32, F64)
 INTEGERS = (INDEX, I1, I8, I32, I64)
 
-#: Prices of an elementary function, as `Instruction` has them.
+#: Price, cost and latency of an elementary function: see `Instruction`.
 _A_FUNCTION = {"price": 16, "cost": 24, "latency": 48}
 
 
@@ -65,14 +65,14 @@ _A_FUNCTION = {"price": 16, "cost": 24, "latency": 48}
 class Instruction:
     """One instruction.
 
-    name       MLIR's                                  llvm      LLVM's word
-    sort       of that word: "opcode", "intrinsic", "function" (written by `emit.math`), "cast"; "" for one apart
-    operands   how many                                kinds     the types that all operands and the result are one of
-    numpy      the function of NumPy scalars; None for one whose operands and result are of several types
-    price      of an element computed again, in additions, from the measured time of loops in vectors
-    cost       of a vector that fills a register, in additions
-    latency    how long its result takes, in additions that could begin meanwhile
-    identity   the number with which it changes nothing: where partial results in any order begin
+    name       MLIR's name                             llvm      LLVM's name
+    sort       of LLVM's name: "opcode", "intrinsic", "function" (of `emit.math`), "cast"; "" if emitted in its own way
+    operands   the number of operands                  kinds     the types allowed, one for all operands and the result
+    numpy      the function of NumPy scalars; None if operands and result have several types
+    price      the cost of computing an element again, in additions, from the measured time of vector loops
+    cost       the cost of one full vector register, in additions
+    latency    the time until the result is there, in additions that could begin meanwhile
+    identity   the operand that leaves the other one unchanged, with which partial results begin; None without one
     """
 
     name: str
@@ -108,7 +108,7 @@ def _cast(name: str, llvm: str = "") -> Instruction:
     return Instruction(f"arith.{name}", 1, (), None, "cast", llvm or name)
 
 
-#: By MLIR's name.
+#: All instructions, by MLIR's name.
 INSTRUCTIONS: dict[str, Instruction] = {i.name: i for i in (
     Instruction("arith.addf", 2, FLOATS, np.add, "opcode", "fadd", identity=-0.0),  # -0.0 + 0.0 is 0.0
     Instruction("arith.subf", 2, FLOATS, np.subtract, "opcode", "fsub"),
@@ -153,7 +153,7 @@ INSTRUCTIONS: dict[str, Instruction] = {i.name: i for i in (
 
 
 def is_function(name: str) -> bool:
-    """True if an operation is an elementary function, which `emit.math` writes."""
+    """True if an operation is an elementary function, which `emit.math` defines."""
     found = INSTRUCTIONS.get(name)
     return found is not None and found.sort == "function"
 

@@ -1,4 +1,4 @@
-"""Comparisons, logic, bits and choices of elements: the part of the scalar builder that arithmetic stands on."""
+"""Comparisons, logic, bits and choices of elements: the part of the scalar builder that arithmetic is built on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _comparison(relation: str, said: str) -> Callable[[Logic, Element, Element],
 
 
 class Logic(FunctionBuilder):
-    """Typed elements, and what is true of them."""
+    """Typed elements: constants, comparisons, logic, bits and choices."""
 
     # ------------------------------------------------------------ constants and types
 
@@ -80,7 +80,7 @@ class Logic(FunctionBuilder):
         return not isinstance(x, Index) and x.type.is_float
 
     def beats(self, relation: str, y: Element, x: Element) -> Value:
-        """True if y is "gt" or "lt" x, or y is nan and x is not: y is the extreme of both then, x coming first."""
+        """True if y replaces x as the extreme: y is "gt" or "lt" x, or y is nan and x, the earlier one, is not."""
         if not self.is_float(x):
             return self._compare(relation, y, x)
         beyond = self.emit("arith.cmpf", (as_value(y), as_value(x)), I1, {"predicate": f"u{relation}"})
@@ -100,11 +100,11 @@ class Logic(FunctionBuilder):
     ne = _comparison("ne", "x != y; True for nan.")
 
     def logical_and(self, x: Element, y: Element) -> Value:
-        """Both; of numbers: both nonzero."""
+        """True if both are true; numbers are true if nonzero."""
         return self._both("arith.andi", x, y, neutral=True)
 
     def logical_or(self, x: Element, y: Element) -> Value:
-        """Either; of numbers: either nonzero."""
+        """True if one or both are true; numbers are true if nonzero."""
         return self._both("arith.ori", x, y, neutral=False)
 
     def _both(self, name: str, x: Element, y: Element, *, neutral: bool) -> Value:
@@ -116,11 +116,11 @@ class Logic(FunctionBuilder):
         return self.emit(name, (x, y), I1)
 
     def logical_xor(self, x: Element, y: Element) -> Value:
-        """One but not the other."""
+        """True if exactly one of both is true; numbers are true if nonzero."""
         return self.emit("arith.xori", (self.truth(x), self.truth(y)), I1)
 
     def logical_not(self, x: Element) -> Value:
-        """Not."""
+        """True if x is false, or zero."""
         x = self.truth(x)
         known = self.known_value(x)
         if known is not None:
@@ -177,7 +177,7 @@ class Logic(FunctionBuilder):
         return x if x is y else self.emit("arith.select", (condition, x, y), x.type)
 
     def check(self, condition: Element, status: Status = Status.INDEX_OUT_OF_RANGE) -> None:
-        """Make the kernel fail with `status` when the condition is ever false."""
+        """Make the kernel fail with `status` if the condition is ever false."""
         truth = self.truth(condition)
         if self.known_value(truth) is not True:
             self.fail_unless(truth, status)
@@ -190,11 +190,11 @@ class Logic(FunctionBuilder):
         return self.emit(name, (x, y), x.type)
 
     def _plain(self, x: Element) -> Value:
-        """An element as a value, a position as an SSA value of type index."""
+        """The SSA value of an element; a position becomes a value of type index."""
         return self.value_of(x) if isinstance(x, Index) else x
 
     def _opaque(self, value: Value, low: int, high: int) -> Index:
-        """A position that only the run knows.  One atom per value, so that equal ones stay equal."""
+        """A position known only at run time.  One atom per value, so that equal positions stay equal."""
         key = ("opaque", value)
         atom = self._known.get(key)
         if atom is None:
@@ -214,7 +214,7 @@ class Logic(FunctionBuilder):
         return self.emit("arith.cmpi", (x, y), I1, predicates[relation])
 
     def _safe_shift(self, x: Element, y: Element) -> tuple[Value, Value]:
-        """(y is in [0, bits), y or 0): a shift by more is undefined."""
+        """(y is in [0, bits), y there and 0 elsewhere): a shift by a number outside is undefined."""
         bits = x.type.bits
         known = self.known_value(as_value(y))
         if known is not None:
@@ -238,7 +238,7 @@ def as_index(x: Element | int) -> Index:
 
 
 def _known_relation(relation: str, x: Index, y: Index) -> bool | None:
-    """A comparison that the ranges decide, or None."""
+    """The result of a comparison if the ranges decide it, or None."""
     difference = x.plus(y.times(-1))
     low, high = difference.low, difference.high
     if relation == "gt":

@@ -2,13 +2,13 @@
 
     f = field(k, F64, is_complex=False)        f.minus(c, f.times(a, b))
 
-A real number is a value of the builder; a complex one is two, and lies in memory as they do, one after the other.
+A real number is one value of the builder; a complex number is two, which are one after the other in memory.
 
-Matrices in memory, and loops over their rows, for programs that are written with the scalar builder.
+Matrices in memory, and loops over their rows, for programs that are written with the scalar builder:
 
     X = Matrix(f, memory, start, n)        f[n,n] at `start`, row after row
     with each(k, low, high) as i:          for i in range(low, high)
-    rows = read(X, n, n)                   all its numbers, in registers
+    rows = read(X, n, n)                   all numbers of X, in registers
 
 Places are `Index`es, or ints where they are known.
 """
@@ -38,9 +38,9 @@ else:
 
 
 class Reals:
-    """Numbers that are values of the builder.
+    """Real numbers, each one value of the builder.
 
-    width    how many elements of memory one takes
+    width    the elements of memory that a number takes
     """
 
     width = 1
@@ -49,15 +49,15 @@ class Reals:
         self.k, self.type = k, type
 
     def parts(self, x: Any) -> list[Value]:
-        """The elements of a number, in which loops carry it."""
+        """The elements of a number, which loops carry."""
         return [x]
 
     def joined(self, parts: list[Value]) -> Any:
-        """The other way round."""
+        """The number with these elements: the inverse of `parts`."""
         return parts[0]
 
     def _each(self, act: Callable[..., Any], *numbers: Any) -> Any:
-        """The results of `act` for each part."""
+        """The number whose parts are the results of `act` on the parts of `numbers`."""
         return self.joined([act(*parts) for parts in zip(*map(self.parts, numbers), strict=True)])
 
     def real(self, value: float) -> Value:
@@ -69,19 +69,19 @@ class Reals:
         return self.from_real(self.real(value))
 
     def load(self, memory: Value, at: Index, *, stable: bool) -> Any:
-        """Load the element at the place of so many numbers."""
+        """Load the number at a place, which counts numbers."""
         first = at.times(self.width)
         places = [first.plus(constant_index(j)) for j in range(self.width)]
         return self.joined([self.k.load(memory, place, stable=stable) for place in places])
 
     def store(self, x: Any, memory: Value, at: Index) -> None:
-        """Write a number there."""
+        """Write a number to a place, which counts numbers."""
         first = at.times(self.width)
         for j, part in enumerate(self.parts(x)):
             self.k.store(part, memory, first.plus(constant_index(j)))
 
     def plus(self, x: Any, y: Any) -> Any:
-        """x + y, where the order of additions is free."""
+        """x + y, in an order of additions that LLVM may change."""
         return self._each(self.k.accumulate, x, y)
 
     def add(self, x: Any, y: Any) -> Any:
@@ -105,7 +105,7 @@ class Reals:
         return self._each(lambda a, b: self.k.select(condition, a, b), x, y)
 
     def times(self, x: Any, y: Any) -> Any:
-        """x y."""
+        """x * y."""
         return self.k.mul(x, y)
 
     def over(self, x: Any, y: Any) -> Any:
@@ -113,7 +113,7 @@ class Reals:
         return self.k.div(x, y)
 
     def conjugate(self, x: Any) -> Any:
-        """x itself, or with the other imaginary part."""
+        """The complex conjugate; a real number itself."""
         return x
 
     def real_part(self, x: Any) -> Value:
@@ -121,7 +121,7 @@ class Reals:
         return self.parts(x)[0]
 
     def from_real(self, x: Value) -> Any:
-        """An element as a number."""
+        """The number whose real part is this element."""
         return x
 
     def size(self, x: Any) -> Value:
@@ -138,7 +138,7 @@ class Reals:
 
 
 class Complexes(Reals):
-    """Numbers that are pairs of values."""
+    """Complex numbers, each a pair of values."""
 
     width = 2
 
@@ -172,13 +172,13 @@ class Complexes(Reals):
 
 
 def root_of(f: Reals, x: Any) -> Value:
-    """The root of a pivot of a positive definite matrix; 0 of what is none.  That of nan is nan."""
+    """The square root of a pivot of a positive definite matrix; 0 for a pivot that is not positive, nan for nan."""
     pivot = f.real_part(x)
     return f.k.select(f.k.le(pivot, f.real(0.0)), f.real(0.0), f.k.sqrt(pivot))
 
 
 def field(k: Scalar, type: ScalarType, *, is_complex: bool) -> Reals:
-    """The numbers whose parts are of this type."""
+    """Real or complex numbers whose parts are of this type."""
     return Complexes(k, type) if is_complex else Reals(k, type)
 
 
@@ -197,9 +197,9 @@ def at(place: Place) -> Index:
 class Matrix:
     """Numbers in memory, row after row.
 
-    start      where the first number lies, and `row`, `column` the distances to the next of its column, of its row
-    stable     nothing in this function writes there
-    conjugates what is read is conjugated
+    start      the place of the first number; `row` and `column` are the distances to the next row and column
+    stable     nothing in this function writes to the matrix
+    conjugates elements are conjugated when they are read
     """
 
     f: Reals
@@ -231,7 +231,7 @@ class Matrix:
 
 @contextmanager
 def each(k: Scalar, low: Place, high: Place, *, apart: bool = False) -> Iterator[Index]:
-    """A loop over range(low, high).  `apart`: no iteration touches what another one writes."""
+    """A loop over range(low, high).  `apart`: no iteration accesses memory that another one writes."""
     low, high = at(low), at(high)
     extent, bound = _count(k, low, high)
     loop = k.open_loop(extent, high=bound, parallel=apart)
@@ -242,7 +242,7 @@ def each(k: Scalar, low: Place, high: Place, *, apart: bool = False) -> Iterator
 def fold(
     k: Scalar, low: Place, high: Place, initial: Sequence[Value], step: Callable[[Index, list[Value]], Sequence[Value]]
 ) -> list[Value]:
-    """The values that a loop over range(low, high) carries, at its end."""
+    """A loop over range(low, high) that carries values from `initial` on; returns them at its end."""
     low, high = at(low), at(high)
     extent, bound = _count(k, low, high)
     loop = k.open_loop(extent, initial, high=bound)
@@ -260,14 +260,14 @@ def read(x: Matrix, rows: int, columns: int) -> list[list[Any]]:
 
 
 def write(x: Matrix, rows: Sequence[Sequence[Any]]) -> None:
-    """Write such rows."""
+    """Write all numbers of a small matrix, given by rows."""
     for i, row in enumerate(rows):
         for j, value in enumerate(row):
             x.put(value, i, j)
 
 
 def copy(x: Matrix, y: Matrix, rows: int, columns: int) -> None:
-    """All numbers of x, to a place of the same shape."""
+    """Copy all numbers of x to y."""
     k = x.f.k
     if x.row != columns or y.row != columns:
         with each(k, 0, rows) as i, each(k, 0, columns, apart=True) as j:
@@ -279,7 +279,7 @@ def copy(x: Matrix, y: Matrix, rows: int, columns: int) -> None:
 
 
 def set_to_identity(x: Matrix, n: int) -> None:
-    """The identity of n rows, which lie packed."""
+    """Write the identity of n rows to packed memory."""
     f = x.f
     flat = Matrix(f, x.memory, x.start, 0)
     with each(f.k, 0, n * n, apart=True) as t:
@@ -291,17 +291,17 @@ def set_to_identity(x: Matrix, n: int) -> None:
 # ---------------------------------------------------------------- the arrays of a node
 
 
-#: The amount written out: multiplications and choices, roughly.  2,000 systems of 8 rows take 990 us by loops, 104 so.
+#: The most multiplications and choices written out without loops: 2,000 systems of 8 rows take 104 us, 990 by loops.
 WRITTEN_OUT = 700
-#: Bytes of a matrix that is kept on the stack; larger ones have memory of their own.
+#: The largest matrix on the stack, in bytes; a larger one has a buffer of its own.
 STACK = 32 << 10
 
 
 class Job:
     """The arrays of a node.
 
-    node       as it lies in memory         computed    what it computes: of complex numbers, which are pairs in memory
-    f          the numbers of its inputs    n, batch    rows, and how many matrices there are
+    node       on arrays in memory, where complex numbers are pairs    computed    the same operation on complex numbers
+    f          the numbers of its inputs                               n, batch    rows of a matrix, number of matrices
     """
 
     def __init__(self, k: Scalar, elements: Elements, node: Node, computed: Node) -> None:
@@ -312,26 +312,26 @@ class Job:
         *batch, n, _ = first.shape
         self.n, self.batch = number(n), prod(batch)
         self.temporaries: list[Temporary] = []
-        #: True if another number of matrices takes the same code.
+        #: True if the code is the same for another number of matrices.
         self.is_open = self.batch > SMALL
 
     def input(self, which: int, b: Index) -> Matrix:
-        """A matrix that is read."""
+        """Matrix b of an input."""
         rows, columns = map(number, self.computed.inputs[which].aval.shape[-2:])
         memory = self.elements.place(self.node.inputs[which])
         return Matrix(self.f, memory, b.times(rows * columns), columns, stable=True)
 
     def columns(self, which: int) -> int:
-        """Of an input."""
+        """The number of columns of an input."""
         return number(self.computed.inputs[which].aval.shape[-1])
 
     def output(self, b: Index, rows: int, columns: int) -> Matrix:
-        """The matrix that is written."""
+        """Matrix b of the output."""
         f = field(self.k, self.f.type, is_complex=self.computed.aval.dtype.kind == "c")
         return Matrix(f, self.elements.place(self.node), b.times(rows * columns), columns)
 
     def scratch(self, b: Index, columns: int) -> Matrix:
-        """A matrix of as many rows for the program's own use."""
+        """A matrix of n rows for the program's own use."""
         dtype, row = self.node.aval.dtype, apart_in_cache(columns)
         count = self.n * row
         if count * self.f.width * dtype.itemsize <= STACK:
@@ -341,5 +341,5 @@ class Job:
         return Matrix(self.f, self.elements.place(temporary), b.times(count), row)
 
     def places(self) -> Value:
-        """Memory for as many positions as there are rows."""
+        """Memory for n positions."""
         return self.k.scratch(self.n, I64)

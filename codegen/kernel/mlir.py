@@ -1,4 +1,4 @@
-"""Functions of the loop level as MLIR text that `mlir-opt` and xDSL parse and verify, and the names of their values.
+"""Print functions of loop nests as MLIR text that `mlir-opt` and xDSL parse and verify, and name their values.
 
     func.func @k0(%x: memref<?xf64>, %y: memref<?xf64>, %n: index) -> i32 {
       %c0 = arith.constant 0 : index
@@ -15,11 +15,11 @@
       func.return %c0_i32 : i32
     }
 
-The text depends on the function only, so that it can be a golden, and a key: names come from the
+The text depends only on the function, so that it can be a golden, and a key: names come from the
 function's argument names, from constants (`%c10`, `%cst`), from the depth of a loop (`%i`, `%j`),
-and from one counter.  A name ends with the region it was given in.
+and from one counter.  A name may be reused after the region in which it was given.
 
-`scf.parallel` is printed in MLIR's generic form: xDSL has no parser for its pretty one.
+`scf.parallel` is printed in MLIR's generic form: xDSL cannot parse the custom form.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from ..program import BufferProgram, Kernel, every_step
 from .instructions import INSTRUCTIONS
 from .nest import F32, F64, I1, INDEX, Block, NestFunction, Operation, ScalarType, Type, Value
 
-#: In the order MLIR prints them.  The others of MLIR's flags are never right here (`nest`).
+#: In the order in which MLIR prints them.  MLIR's other flags are never right in this compiler (`nest`).
 FASTMATH_FLAGS = ("reassoc", "nsz", "arcp", "contract", "afn")
 
-#: Printed as `op %x : from to to`.
+#: Printed as `op %x : f32 to f64`.
 _CASTS = frozenset([i.name for i in INSTRUCTIONS.values() if i.sort == "cast"])
 
 # Float operations of arith that take no flags in MLIR 19.
@@ -50,7 +50,7 @@ _LOOP_NAMES = "ijklmnpq"
 def print_module(
     program_or_functions: BufferProgram | Iterable[NestFunction], location: Callable[[Any], str] = lambda node: ""
 ) -> str:
-    """One `module` of functions, each public and with a C interface: of a program its kernels, also those of bodies."""
+    """One `module` of functions, each public and with a C interface; of a program its kernels, with those of bodies."""
     if isinstance(program_or_functions, BufferProgram):
         works = [step.work for step, _, _ in every_step(program_or_functions)]
         functions = list({w.function.name: w.function for w in works if isinstance(w, Kernel)}.values())
@@ -78,7 +78,7 @@ def print_function(
 
 
 def name_values(function: NestFunction) -> dict[Value, str]:
-    """The name of every value of a function, right or wrong: `%x`, `%c10`, `%i`, `%3`."""
+    """The name of every value of a function, valid or not: `%x`, `%c10`, `%i`, `%3`."""
     names: dict[Value, str] = {}
     taken: set[str] = set()
     count = 0
@@ -120,7 +120,7 @@ def _argument_name(number: int, depth: int) -> str:
 
 
 def _result_name(operation: Operation) -> str:
-    """A telling name, or nothing where the counter serves."""
+    """A descriptive name for a result, or "" if the counter names it."""
     if operation.name == "memref.alloca":
         return "scratch"
     if operation.name != "arith.constant":
@@ -208,7 +208,7 @@ class _Printer:
         ]
 
     def _region(self, block: Block, indent: str) -> list[str]:
-        """The lines inside of braces; MLIR supplies a yield of nothing itself."""
+        """The lines inside of braces, without an empty yield, which MLIR implies."""
         lines = self.block(block, indent + "  ")
         last = block.operations[-1]
         return lines[:-1] if last.name == "scf.yield" and not last.operands else lines
@@ -237,7 +237,7 @@ def constant_text(value: bool | int | float, type: Type) -> str:
 
 
 def _float_text(value: float, type: ScalarType) -> str:
-    """The shortest decimal that reads back as the same bits; bits where there is no decimal."""
+    """The shortest decimal that reads back as the same bits; the bits themselves of a number without a decimal."""
     if type is F32:
         with ignoring(over="ignore"):
             single = np.float32(value)
@@ -250,6 +250,6 @@ def _float_text(value: float, type: ScalarType) -> str:
         text = repr(value)
     if "e" not in text:
         return text
-    # MLIR wants a decimal point where Python drops it: 1e-05.
+    # MLIR requires the decimal point that Python omits: 1e-05.
     digits, exponent = text.split("e")
     return f"{digits if '.' in digits else digits + '.0'}e{exponent}"

@@ -1,4 +1,4 @@
-"""Reductions as monoids: where they start, how an element enters, how two partial results combine.
+"""Reductions as monoids: the start of a reduction, the accumulator of one element, the combination of two accumulators.
 
 An accumulator is a tuple of values: one, or for argmax and argmin two (the extreme and its place).
 """
@@ -18,7 +18,7 @@ Accumulator = tuple[Value, ...]
 
 
 def identity(monoid: str, dtype: np.dtype) -> Any:
-    """The result of a reduction of nothing: 0, 1, the least or the greatest number, False, True."""
+    """The result of a reduction over no elements: 0, 1, the least or the greatest number, False, True."""
     kind = dtype.kind
     if monoid in ("max", "argmax"):
         return -math.inf if kind == "f" else False if kind == "b" else int(np.iinfo(dtype).min)
@@ -29,7 +29,7 @@ def identity(monoid: str, dtype: np.dtype) -> Any:
 
 
 def is_sum(monoid: str, type: ScalarType) -> bool:
-    """True if rounding makes the order of additions matter."""
+    """True for a sum or product of floats: rounding makes its order matter."""
     return monoid in ("add", "mul") and type.is_float
 
 
@@ -41,14 +41,14 @@ def start(k: Scalar, monoid: str, type: ScalarType) -> Accumulator:
 
 
 def element(k: Scalar, monoid: str, x: Value, place: Index) -> Accumulator:
-    """The accumulator of one element; `place` is its position among the reduced ones."""
+    """The accumulator of one element; `place` is its flat position along the reduced axes."""
     return (x, k.from_index(place, "i64")) if monoid.startswith("arg") else (x,)
 
 
 def combine(k: Scalar, monoid: str, before: Accumulator, after: Accumulator, *, free_order: bool) -> Accumulator:
-    """Both together, `before` standing for the earlier elements.
+    """Combine two accumulators; `before` is that of the earlier elements.
 
-    `free_order`: this is an innermost loop, whose sum LLVM may reorder to fill its vectors.
+    `free_order`: in an innermost loop LLVM may reorder the sum to fill vectors.
     """
     (x, *_), (y, *_) = before, after
     if monoid.startswith("arg"):
@@ -64,14 +64,14 @@ def combine(k: Scalar, monoid: str, before: Accumulator, after: Accumulator, *, 
 
 
 def sum_and_rest(k: Scalar, x: Value, y: Value) -> tuple[Value, Value]:
-    """x + y, and what rounding takes from it (Knuth's two sum); nan where the sum is not finite."""
+    """x + y and its rounding error (Knuth's two sum), which is nan if the sum is not finite."""
     total = k.add(x, y)
     entered = k.sub(total, x)
     return total, k.add(k.sub(x, k.sub(total, entered)), k.sub(y, entered))
 
 
 def multiplied(k: Scalar, so_far: Accumulator, factor: Value) -> Accumulator:
-    """A sum so far times a factor, and what rounding has taken from it, where that is kept; 0 whatever the factor of 0.
+    """A partial sum, and its rounding error if the accumulator has one, times a factor; a sum of 0 stays 0.
 
     The rounding error of a product is exact, by a fused multiply-add (Ogita, Rump, Oishi 2005).
     """
@@ -85,5 +85,5 @@ def multiplied(k: Scalar, so_far: Accumulator, factor: Value) -> Accumulator:
 
 
 def with_rest(k: Scalar, total: Value, rest: Value) -> Value:
-    """A sum with what rounding took from it on the way."""
+    """A sum corrected by its collected rounding error, unless that is nan."""
     return k.select(k.eq(rest, rest), k.add(total, rest), total)

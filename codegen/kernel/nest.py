@@ -1,4 +1,4 @@
-"""The loop level: MLIR's dialects in lean classes.
+"""The IR of loop nests: a few of MLIR's dialects as small classes.
 
     module   = function*
     function = func.func @name(argument*) -> i32 { block }
@@ -11,30 +11,30 @@ The dialects used, all of them MLIR's own:
     func     func return
     scf      for (iter_args) parallel yield reduce
     memref   load store alloca
-    arith, math     scalar instructions: all of `instructions`
+    arith, math     the scalar instructions listed in `instructions`
 
 Rules that builder, printer and emitter share:
 
-  * A kernel's arguments are memrefs (packed, row-major, seen flat) and then indices (run-time extents).
+  * A kernel's arguments are memrefs (packed, row-major, with one flat index) and then indices (run-time extents).
     No two memref arguments are the same memory.
   * bool is `i8` in memory (NumPy's byte) and `i1` in arithmetic: a load of bool is followed by
     `arith.trunci`, a store preceded by `arith.extui`.  `Scalar.load/store` do this.
-  * A kernel returns an i32 status: 0, or what a failed `k.check` gave (`Status`).
-  * `attributes["fastmath"]` on arith float operations: a set of MLIR flags; builders use
-    `contract` everywhere and `reassoc` only on the accumulation of sums.  Never nnan, never fast.
+  * A kernel returns an i32 `Status`: 0, or the status of a failed `k.check`.
+  * `attributes["fastmath"]` on arith float operations: a set of MLIR flags; builders use `contract`, but
+    not in `exact` nodes, and `reassoc` only to add up sums or for `modes.fast_math`.  Never nnan, never fast.
   * `scf.for` and `scf.parallel` step by one, from zero unless their operands say otherwise.
-    `scf.parallel` is promised to have independent iterations; so is an `scf.for` with
-    `attributes["independent"]`, but for the status in memory to which they add, and with `attributes["apart"]`,
-    but for what it carries.
+    The iterations of `scf.parallel` are promised to be independent.  So are those of an `scf.for` with
+    `attributes["independent"]`, except that they share the status in memory, and those of an `scf.for`
+    with `attributes["apart"]`, except for the values that the loop carries.
   * Native signature: i32 name(ptr pointers, ptr extents), with `pointers[j]` the data of memref
     argument j and `extents[j]` (i64) the j-th index argument.
 
-The form of functions: it tells them apart, whatever they and their values are called.
+The form of a function identifies it without the names of the function and of its values:
 
-    form_of(k3_exp_sum_1) == form_of(k7_exp_sum_1)      equal forms, equal text: the second need not be written
+    form_of(k3_exp_sum_1) == form_of(k7_exp_sum_1)      equal forms, equal text: the text is emitted once
 
-A form is a nested tuple: values are numbers, by where they first stand.  Finding it takes a tenth of the time of
-writing the text.
+A form is a nested tuple in which values are numbered in the order of their definitions.  Computing a form takes a
+tenth of the time of emitting the text.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ F64 = ScalarType("f64", 64, True)
 
 @record(frozen=True)
 class MemRef:
-    """Memory of so many elements, memref<256xf64>; None: of as many as there are, memref<?xf64>."""
+    """Flat memory of `size` elements, memref<256xf64>; the size None is known only at run time, memref<?xf64>."""
 
     size: int | None
     element: ScalarType
@@ -83,7 +83,7 @@ TypeOf = TypeVar("TypeOf", bound=Type)
 
 
 class Value(Generic[TypeOf]):
-    """An SSA value.  `owner` is the operation that makes it, or the block it is an argument of."""
+    """An SSA value.  `owner` is the operation whose result it is, or the block whose argument it is."""
 
     __slots__ = ("owner", "type")
 
@@ -99,14 +99,14 @@ class Operation:
 
     Attributes by operation:
         arith.constant  value: int | float | bool       arith.cmpf/cmpi  predicate: "olt", "slt", ...
-        scf.for, scf.parallel     about: int, how often it runs, roughly, where only the run knows
+        scf.for, scf.parallel     about: int, a rough count of iterations where the extent is known only at run time
         any arith float           fastmath: frozenset[str]
-        memref.store    nontemporal: true, where what is written should not push other things out of the caches
+        memref.store    nontemporal: true if the stored data should bypass the caches
     Operands of scf.for: lower, upper, step, then the initial iter_args; its block's arguments:
     the induction variable, then the iter_args.  scf.parallel: lower, upper, step; its block has
     the induction variable, and ends in scf.reduce.
     memref.load: memref, index.  memref.store: value, memref, index.
-    `node` is the graph's node that it is a part of, to be told; it is no part of the operation.
+    `node` is the graph's node that the operation computes a part of; debug info names it, `form_of` ignores it.
     """
 
     __slots__ = ("attributes", "name", "node", "operands", "regions", "results")
@@ -128,18 +128,18 @@ class Operation:
 
     @property
     def result(self) -> Value:
-        """The one result of an operation that has one."""
+        """The result of an operation that has exactly one."""
         (only,) = self.results
         return only
 
 
 def is_parallel(loop: Operation) -> bool:
-    """True if a loop's iterations are independent, but for a status in which they may meet."""
+    """True if a loop's iterations are independent, except for a status that they may share."""
     return loop.name == "scf.parallel" or "independent" in loop.attributes
 
 
 def known_integer(value: Value) -> int | None:
-    """The number that an integer constant is; None for any other value."""
+    """The number that an integer constant holds; None for any other value."""
     owner = value.owner
     if isinstance(owner, Operation) and owner.name == "arith.constant":
         return int(owner.attributes["value"])
@@ -157,7 +157,7 @@ class Block:
 
 
 def every(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """These operations, each before those in its regions."""
+    """Yield these operations and those in their regions, each operation before its regions."""
     for operation in operations:
         yield operation
         for region in operation.regions:
@@ -169,8 +169,8 @@ class NestFunction:
     """func.func @name(memrefs..., indices...) -> i32.
 
     `names` are for printing, one per argument.  `writes` are the numbers of the memref arguments
-    that the kernel writes.
-    `refuses`: it may return REFUSED.  `is_fixed`: its numbers are part of it, but for those that are marked as varying.
+    that the kernel writes.  `refuses`: the kernel may return REFUSED.
+    `is_fixed`: extents stay constants of the kernel (see `arguments`), except those marked as varying.
     """
 
     name: str
@@ -187,9 +187,9 @@ class NestFunction:
 
 
 class Status(IntEnum):
-    """The status that a kernel returns; NO_MEMORY and INTERRUPTED are those of a loop at run time.
+    """The status that a kernel returns; NO_MEMORY and INTERRUPTED come from a loop or branch that runs kernels.
 
-    INTERRUPTED: an exception is set.  REFUSED: the kernel has no result for these numbers; the references decide.
+    INTERRUPTED: a Python exception is set.  REFUSED: the kernel has no result for these inputs; the references decide.
     """
 
     OK = 0
@@ -203,13 +203,13 @@ class Status(IntEnum):
 
 
 def form_of(function: NestFunction) -> Hashable:
-    """The form of a function, for its text without names."""
+    """The form of a function: equal for two functions whose texts differ only in names."""
     body = _form_of_block(function.body, {})
     return body, function.writes, function.refuses, function.is_fixed
 
 
 def _form_of_block(block: Block, numbers: dict[Value, int]) -> Hashable:
-    """Arguments with their types, then operations."""
+    """The form of a block: the types of its arguments, then its operations."""
     for argument in block.arguments:
         numbers[argument] = len(numbers)
     found: list[Any] = [a.type for a in block.arguments]

@@ -1,7 +1,7 @@
-"""Matrix products as `Gemm` steps see them: which stored memory each operand is, and how it lies there.
+"""Matrix products for `Gemm` steps: the stored memory of each operand, and its layout there.
 
-A transpose or reshape between a stored value and the product costs nothing when what arrives is
-still a matrix by rows or by columns: it becomes a flag.
+A transpose or reshape between a stored value and the product costs nothing if the operand is
+still a matrix by rows or by columns: the transpose becomes a flag.
 
     matmul(transpose(x), y), x: f64[k,m]      a is x itself, transposed
 """
@@ -15,14 +15,14 @@ from ..symbols import typical
 from .edges import Probed, broadcast_index
 from .index import Atom, Index, constant_index, flatten
 
-#: Up to so many multiplications a loop costs less than a step of its own: 4 x 4 x 4 takes 15 ns less, 5 x 5 x 5
+#: Up to this many multiplications a loop is cheaper than a separate step: 4 x 4 x 4 takes 15 ns less, 5 x 5 x 5
 #: 130 ns more (f32 and f64 alike; Zen 4, 2026-11).
 _LOOP_LIMIT = 64
 
 
 @record(frozen=True)
 class Operand:
-    """`rows` x `columns` matrices in the memory of `base`; `stride` elements from one of the batch to the next."""
+    """`rows` x `columns` matrices in the memory of `base`, each `stride` elements after the one before in the batch."""
 
     base: Node
     rows: int
@@ -50,12 +50,12 @@ class Product:
     k: int
 
     def is_step(self, node: Node) -> bool:
-        """True if a step of its own is possible and pays."""
+        """True if a separate step can compute the product, and is faster than a loop."""
         return node.aval.dtype.kind == "f" and typical(self.m * self.n * self.k) > _LOOP_LIMIT
 
 
 def product_of(node: Node, probed: Probed) -> Product | tuple[int, ...]:
-    """A node lowered by Contract as a product; or the numbers of the operands that must be copied first."""
+    """The product that a node lowered by Contract computes, or the numbers of operands that must be copied first."""
     a, b = node.inputs
     batch = node.aval.shape[:-2]
     m, k = a.aval.shape[-2:]
@@ -70,7 +70,7 @@ def product_of(node: Node, probed: Probed) -> Product | tuple[int, ...]:
 
 
 def _operand(x: Node, batch: tuple[int, ...], rows: int, columns: int, probed: Probed) -> Operand | None:
-    """Follow moves from `x` up to the memory it is read from, as long as matrices stay matrices."""
+    """The operand `x` in the memory farthest back through its moves in which it still is packed matrices."""
     domain = (*batch, rows, columns)
     atoms = [Atom(0, n - 1) if n > 1 else None for n in domain]
     index = tuple([Index.of(a) if a else constant_index(0) for a in atoms])
@@ -93,7 +93,7 @@ def _operand(x: Node, batch: tuple[int, ...], rows: int, columns: int, probed: P
 def _as_matrices(
     base: Node, at: tuple[Index, ...], atoms: list[Atom | None], batch: tuple[int, ...], rows: int, columns: int
 ) -> Operand | None:
-    """The operand, if reading `base` at `at` walks over packed matrices at a constant distance."""
+    """The operand, if the elements of `base` at `at` are packed matrices at a constant distance; else None."""
     flat = flatten(at, base.aval.shape)
     coefficients = dict(flat.terms)
     if flat.constant or any(a not in atoms for a in coefficients):

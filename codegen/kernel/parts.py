@@ -2,24 +2,24 @@
 
     sum of 10,000,000      blocks of 4,096, each added up by itself; then the blocks' sums
 
-Rows that are carried on to one number are added up in runs within a block: the sum of 3,000 rows of 8 doubles errs by
-1.3 of its last bit one by one, by .5 so.
+Within a block, rows that are reduced to one number are added up in runs: the sum of 3,000 rows of 8 doubles then errs
+by .5 of its last bit, and by 1.3 if it is formed row by row.
 
-Blocks depend on nothing but extents, so a sum has the same bits on every machine and for any number of
-threads, and errs little more than one by pairs.
+Blocks depend only on extents, so a sum has the same bits on every machine and for any number of threads.  Its error
+is little more than that of pairwise summation.
 
-Several rows at a time, where rows meet in accumulators in memory.
+Where rows share accumulators in memory, several rows are done at a time:
 
     for i in 0..n, j in 0..m:  acc[j] += x[i,j]        an accumulator is loaded and stored for each element,
                                                        and each row waits for what the one before has stored
     for i in 0..n // 4, j in 0..m:  acc[j] += (x[4i,j] + x[4i+1,j]) + (x[4i+2,j] + x[4i+3,j])
     for i in n // 4 * 4..n, j in 0..m:  acc[j] += x[i,j]
 
-What has an accumulator for each row enters row by row.
-The sum of 100,000 rows of 8 floats: 354 us one by one, 60 so.
+A reduction that has an accumulator for each row is still combined row by row.
+The sum of 100,000 rows of 8 floats takes 354 us row by row, and 60 with several rows at a time.
 
-Rows that are stored too are done one by one, if they fill vectors: else each store is followed by loads of other rows,
-which wait for it where both lie alike in their pages (three times as long).
+Rows that are also stored are done one by one if they fill vectors: done together, each store would be followed by
+loads of other rows, which wait for it if both are at the same offset in their pages (three times as long).
 """
 
 from __future__ import annotations
@@ -37,39 +37,39 @@ from .monoids import Accumulator, combine, is_sum
 from .nest import INDEX, ScalarType, Value
 from .scalar import Scalar
 
-#: Elements of one block of a long sum: with some thirty partial sums side by side, the longest chain of additions is
-#: that of NumPy's pairwise blocks.
+#: Elements of one block of a long sum.  With some thirty partial sums side by side, the longest chain of additions is
+#: as long as in NumPy's pairwise blocks.
 BLOCK = 4096
 
-#: The least rows, elements and additions of a block where rows meet in accumulators in memory: the rows must outweigh
+#: The minimum rows, elements and additions of a block whose rows share accumulators in memory: the rows must outweigh
 #: the block's own accumulators, and its start, 20 ns.
 ROWS, ELEMENTS, ADDITIONS = 64, 1024, BLOCK
 
-#: Rows of so many elements are done side by side, in the lanes of vectors (`emit.short_rows`).
+#: Rows of up to this many elements are done side by side, in the lanes of vectors (`emit.short_rows`).
 SIDE_BY_SIDE = 4
 
-#: The number of rows of a run: their sums are added up by themselves, so that those of a block are no long chain.
+#: The minimum rows of a run: each run is summed separately, so that the rows of a block are no long chain of additions.
 _RUN = 16
 
-#: Rows that meet in single numbers are done in blocks of so many elements, where that is fewer rows: threads share
-#: blocks (value and gradient of logsumexp, 10 x 100,000 floats: 1,261 us, so 658).
+#: The elements of a block of rows that are reduced to single numbers, if these are fewer than ROWS rows: threads divide
+#: the blocks (value and gradient of logsumexp, 10 x 100,000 floats: 658 us instead of 1,261).
 _LONG_ROWS = 1 << 15
 
-#: Blocks are longer if nothing is rounded: the end of a search costs as much as some hundred elements.
+#: The factor by which blocks are longer if nothing is rounded: ending a search costs as much as some hundred elements.
 _LONG_SEARCH = 4
 
-#: The additions of one block, if that leaves it at least so many elements: blocks are what threads share.
+#: The additions of one block, and the minimum of its elements: threads divide the blocks.
 WORK, SHORTEST = 1 << 18, 64
 
 
 def block_of(cost: int, longest: int = BLOCK) -> int:
-    """Elements of one block of a long reduction of elements of this cost in additions."""
+    """The elements of one block of a long reduction; an element costs `cost` additions."""
     wanted = max(SHORTEST, WORK // max(1, cost))
     return min(longest, 1 << wanted.bit_length() - 1)
 
 
 def rows_in_block(elements_of_row: int, cost: int, *, of_numbers: bool) -> int:
-    """The number of rows of a column reduction that share accumulators; an element costs so many additions.
+    """The number of rows of a column reduction that share accumulators; an element costs `cost` additions.
 
     of_numbers    the accumulators are single numbers
     """
@@ -81,11 +81,11 @@ def rows_in_block(elements_of_row: int, cost: int, *, of_numbers: bool) -> int:
 class Part:
     """A loop to open over some axes: over their elements, or over blocks of `step` elements.
 
-    whole      elements of the axes
+    whole      the number of elements along the axes
     outer      the loop over larger blocks that this one is in
-    is_apart   its iterations share nothing: each puts its results of reductions beside those of the others
-    is_run     its iterations are runs of rows, which `Accumulators` adds up by themselves
-    first      where it begins
+    is_apart   its iterations share nothing: each stores its partial results of reductions in a place of its own
+    is_run     its iterations are runs of rows, each of which `Accumulators` sums separately
+    first      the index of its first element
     """
 
     __slots__ = ("axes", "counter", "extent", "first", "is_apart", "is_run", "outer", "step", "whole")
@@ -100,22 +100,22 @@ class Part:
         self.is_apart = is_apart
         self.is_run = is_run
         self.first = constant_index(0)
-        #: The most iterations it makes.
+        #: The maximum number of its iterations.
         self.extent = -(-(outer.step if outer else whole) // step)
         self.counter = constant_index(0)
 
     @property
     def is_block(self) -> bool:
-        """True if an iteration is more than one element."""
+        """True if an iteration covers more than one element."""
         return self.step > 1
 
     def index(self) -> Index:
-        """The first element of the present iteration."""
+        """The first element of the current iteration."""
         own = self.counter.times(self.step).plus(self.first)
         return self.outer.index().plus(own) if self.outer else own
 
     def length(self, k: Scalar) -> int | Value:
-        """The number of iterations here: the last block may be shorter."""
+        """The number of iterations in the current outer block: the last block may be shorter."""
         length = self.index_length(k)
         return length.constant if length.is_constant else k.value_of(length)
 
@@ -124,14 +124,14 @@ class Part:
         if self.outer is None or (self.outer.step <= SMALL_INSIDE and self.whole % self.outer.step == 0):
             return constant_index(self.extent)
         rest = constant_index(self.whole).plus(self.outer.index().times(-1))
-        # As if the last block could be shorter, also where none is: so that it is the same code for every extent.
+        # The last block is always treated as possibly shorter, so that the code is the same for every extent.
         rest = Index(rest.terms, rest.constant, 1, rest.high)
         rest = k.minimum(rest, constant_index(self.outer.step))
         return rest.plus(constant_index(self.step - 1)).floordiv(self.step)
 
 
 class LoopPiece(Part):
-    """The work of a loop over elements from one place to another; of a loop in a block the share in that block."""
+    """The part of a loop from element `begin` to `end`; of a loop in a block, the part that is also in that block."""
 
     __slots__ = ("begin", "end")
 
@@ -154,13 +154,13 @@ class LoopPiece(Part):
             return super().index_length(k)
         start = self.outer.index()
         end = k.minimum(start.plus(super().index_length(k)), constant_index(self.end))
-        # Its beginning stays in the loop as one number, of which more is known than of the block's.
+        # The first index stays one value in the loop, with a narrower range than the start of the block.
         self.first = k.maximum(start, constant_index(self.begin))
         return k.maximum(end.plus(self.first.times(-1)), constant_index(0))
 
 
 def pieces(part: Part, turns: Sequence[int]) -> list[Part]:
-    """A loop as several, one after the other, that begin at these places."""
+    """Cut a loop at the places `turns` into several loops, one after the other."""
     return [LoopPiece(part, begin, end) for begin, end in pairwise((0, *turns, part.whole))]
 
 
@@ -175,9 +175,9 @@ def plan_parts(
 ) -> list[Part]:
     """The loops over these axes, outermost first.
 
-    top    nothing is around these loops: those of a long reduction to one number are blocks apart
-    rows   of the outermost axes, where reductions meet in memory: those in one block
-    run    of the last axes but one: those that are added up by themselves
+    top    no loop is around these: a long reduction to one number is then split into independent blocks
+    rows   the rows of the outermost axes in one block, where reductions have accumulators in memory
+    run    the rows of the last axes but one that are summed separately, as a run
     """
     parts: list[Part] = []
     reductions = [r for r in roots if r.is_reduction]
@@ -213,18 +213,18 @@ def plan_parts(
 
 
 def _run(chain: int, *, is_block: bool) -> list[int]:
-    """The numbers of additions, of so many one after the other, that are done by themselves: [] where they are few."""
+    """The length of the runs into which a chain of so many additions is split, as a list; [] for a short chain."""
     if chain < 2 * _RUN:
         return []
     run = max(_RUN, 1 << round(math.log2(chain) / 2))
-    # Whole runs make a block: what is left of one would reach into the next.
+    # A block is a whole number of runs: a run that is left over would reach into the next block.
     while is_block and chain % run:
         run //= 2
     return [run]
 
 
 def first_carrying(root: Root, parts: Sequence[Part], positions: Positions) -> int:
-    """The outermost of the innermost run of loops that `root` reduces over."""
+    """The outermost loop from which on `root` reduces over every loop; len(parts) if it keeps the innermost one."""
     reduced = positions.reduced(root)
     first = len(parts)
     while first > 0 and parts[first - 1].axes[0] in reduced:
@@ -233,7 +233,7 @@ def first_carrying(root: Root, parts: Sequence[Part], positions: Positions) -> i
 
 
 def is_short(part: Part) -> bool:
-    """True if a loop runs so few times that iterations of the loop around it are done side by side."""
+    """True if a loop has so few iterations that iterations of the loop around it are done side by side."""
     return isinstance(part.extent, int) and part.extent <= SIDE_BY_SIDE
 
 
@@ -243,7 +243,7 @@ def type_of(root: Root) -> ScalarType:
 
 
 def _adds_rows(root: Root, loops: Sequence[tuple[int, ...]], positions: Positions) -> bool:
-    """True if the first of these loops adds up what those in it carry to it."""
+    """True if `root` is a sum over all these loops, so that the first one adds up the sums of those inside it."""
     is_carried = all(axes[0] in positions.reduced(root) for axes in loops)
     return is_carried and is_sum(root.node.op.lower.monoid, type_of(root))
 
@@ -255,23 +255,23 @@ def _adds_up(root: Root, axes: tuple[int, ...], positions: Positions) -> bool:
 # ---------------------------------------------------------------- several rows at a time
 
 
-#: Up to which costs of an element, in additions, so many rows are done together.
+#: (maximum cost of an element in additions, number of rows done together).
 _COSTS = ((8, 8), (24, 4))
 
-#: Rows that are as long have vectors enough to do beside each other (1024 x 1024 doubles: 614 us by eight rows, 335).
+#: Rows of this length have enough independent vectors: fewer are done together (1024 x 1024 doubles: 335 us, not 614).
 _FULL, _FULL_COUNT = 32, 4
 
-#: Rows of so many elements fill a vector: accumulators are loaded from where vectors of the same size were stored.
+#: Rows of this length fill vectors: accumulators are loaded as the vectors that were stored, so no load waits.
 _FILLS = 16
 
-#: Rows that are longer are many vectors: what the next one waits for is there long since, and lies in the cache.
+#: Longer rows are done one by one: the accumulators that a row loads were stored long before, and are cached.
 _LONGEST = 2048
 
 
 def rows_at_a_time(parts: Sequence[Part], roots: Sequence[Root], innermost: Sequence[Root], cost: int) -> int:
     """The number of iterations of the last loop but one that are done together; 1 where that would not help.
 
-    innermost   the roots that enter an accumulator in memory with each element
+    innermost   the roots whose accumulators in memory each element is combined into
     """
     *_, rows, columns = parts
     if rows.is_block or columns.is_block or typical(columns.extent) > _LONGEST:
@@ -294,10 +294,10 @@ def rows_together(
     enter: Callable[[Root, Accumulator], None],
     meeting: Sequence[Root],
 ) -> None:
-    """The last two loops, the outer one by `count` iterations at a time.
+    """Write the last two loops, the outer one with `count` iterations at a time.
 
     body      computes one element of each root
-    enter     puts what one row gave, or several together, into an accumulator
+    enter     combines the result of one row, or of several rows, into an accumulator
     meeting   the roots whose rows meet in one accumulator for each column
     """
     *_, rows, columns = parts
@@ -306,7 +306,7 @@ def rows_together(
     rest = length.plus(whole.times(-count))
     rest = Index(rest.terms, rest.constant, 0, count - 1)
     _loops(k, positions, rows, columns, whole, count, lambda i: i.times(count), body, enter, meeting)
-    # A rest is not tested for where another extent might leave one: it is the same code.
+    # The loop over the rest is written even if it is empty, when another extent of the same code may leave a rest.
     if not rest.is_constant or rest.constant or typical(rows.whole) > SMALL:
         first = whole.times(count)
         _loops(k, positions, rows, columns, rest, 1, first.plus, body, enter, meeting)
@@ -317,7 +317,7 @@ def _loops(
     first: Callable[[Index], Index], body: Callable[[], dict[Root, Accumulator]],
     enter: Callable[[Root, Accumulator], None], meeting: Sequence[Root],
 ) -> None:
-    # Also a loop that runs once today has a counter, if it may run twice tomorrow.
+    # A loop with one iteration has a counter too, because the same code may run it more often for another extent.
     extent = k.literal(length.constant, INDEX, varies=True) if length.is_constant else k.value_of(length)
     outer = k.open_loop(extent, high=max(length.high - 1, 0))
     inner = k.open_loop(columns.length(k), high=columns.extent - 1)
@@ -340,7 +340,7 @@ def _loops(
 
 
 def _tree(k: Scalar, monoid: str, rows: list[Accumulator]) -> Accumulator:
-    """Neighbours combined until one is left."""
+    """Combine neighbouring rows in pairs until one accumulator is left."""
     while len(rows) > 1:
         rows = [combine(k, monoid, a, b, free_order=False) for a, b in zip(rows[::2], rows[1::2], strict=True)]
     return rows[0]

@@ -1,12 +1,11 @@
-"""The scalar builder: what an operation's lowering is written with.
+"""The scalar builder, with which an operation's lowering is written.
 
     Map(lambda k, x: k.div(x, k.add(k.constant(1.0, like=x), k.exp(k.neg(x)))))
 
 Operands are `Value`s of type f32, f64, i32, i64 or i1 (bool), or an `Index` (positions in arrays).
 A method picks the float, integer or bool form by the type of its operands, which must agree;
-nothing is promoted.  Integers wrap, and nothing traps: what NumPy gives is what comes out.
-Anything that is already known (constants, index arithmetic) is folded; anything computed before is
-taken again.
+nothing is promoted.  Integers wrap, and nothing traps: results are those of NumPy.
+Known values (constants, index arithmetic) are folded; a value computed before is reused.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .nest import Value
 
 
 class Scalar(Arithmetic):
-    """Typed arithmetic on elements, appended to the loop being built: with the functions of floats, all of it."""
+    """The whole builder: typed arithmetic on elements and functions of floats, appended to the loop being built."""
 
     if TYPE_CHECKING:
 

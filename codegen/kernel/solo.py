@@ -1,6 +1,6 @@
-"""Kernels of their own: scatter, running sums, and products that are small (or not of floats).
+"""Kernels of a single operation: scatter, running sums, and products that are small (or not of floats).
 
-They take producers fused in like any group, but what they write is not one value per iteration.
+Producers are fused into scatters and running sums, but these kernels do not write one value per iteration.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .scalar import Scalar
 def build_scatter(
     node: Node, is_stored, name: str, placed: Placed | None = None, exact: Collection[Node] = ()
 ) -> Built:
-    """Zeros, then out[target(j)] += updates[j], in index order: collisions add up the same way each time.
+    """Zeros, then out[target(j)] += updates[j], in index order, so that collisions add up in the same order each time.
 
-    Or, for a scatter that replaces: the first input, then out[target(j)] = updates[j]; the last one stays.
+    For a scatter that replaces: the first input, then out[target(j)] = updates[j]; of collisions the last one stays.
     """
     k = Scalar()
     k.node = node
@@ -42,7 +42,7 @@ def build_scatter(
         fill(k, [out], [k.literal(0.0 if element_type(node).is_float else 0, element_type(node))], node.aval.size)
     if updates.aval.size == 0:
         return finish(name, k, elements, [node])
-    # Rows that go to one place each are added element by element, side by side; the rows in their order.
+    # Rows that are added at one place each run over their elements side by side; the rows are taken in order.
     shape = updates.aval.shape
     split = len(shape) - rows_kept(node)
     first = min(rows_apart(node), split)
@@ -53,7 +53,7 @@ def build_scatter(
     index = (*_index(apart, shape[:first]), *_index(rows, shape[first:split]), *_index(loop, shape[split:]))
     readers = [elements.reader(i) for i in (*others, updates)]
     target = node.op.lower.target(k, index, *readers, **node.keywords)
-    # A target that failed its check is moved inside: nothing is ever written outside.
+    # A target that failed its check is clamped, so that nothing is ever written out of bounds.
     inside = [
         k.maximum(k.minimum(i, constant_index(max(n - 1, 0))), constant_index(0))
         for i, n in zip(target, node.aval.shape, strict=True)
@@ -83,12 +83,12 @@ def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
 
 
 def build_scan(node: Node, is_stored, name: str, placed: Placed | None = None, exact: Collection[Node] = ()) -> Built:
-    """out[t] = out[t-1] + x[t], or *, along one axis, for all places before and after it.
+    """out[t] = out[t-1] + x[t], or *, along one axis, for all positions of the axes before and after it.
 
-    Or out[t] = x[t] + a[t] * out[t-1], and from the end if the node says so.  Floats are added up as an f64, and of
-    an f64 what rounding takes is added up beside: a sum errs as little as its elements, however many came before.
-    Along the last axis the total is in registers, else in memory, one for each place, so that all places go on side
-    by side.
+    Or out[t] = x[t] + a[t] * out[t-1]; from the end if `reverse`.  Sums of f32 are accumulated as an f64, and for f64
+    the rounding errors are summed beside the total, so the error of a sum does not grow with the number of elements.
+    Along the last axis the total is in registers; along another axis there is a total in memory for each position of
+    the other axes, so that positions after the axis run side by side.
     """
     k = Scalar()
     k.node = node
@@ -103,7 +103,7 @@ def build_scan(node: Node, is_stored, name: str, placed: Placed | None = None, e
     begin = (*begin, *begin) if has_rest else begin
 
     def step(lead: Index, time: Index, inner: Index, so_far: Accumulator) -> Accumulator:
-        """One element: built, stored, given on."""
+        """Build and store one element; return the accumulator for the next one."""
         time = constant_index(length - 1).plus(time.times(-1)) if reverse else time
         index = (*unflatten(lead, shape[:axis]), time, *unflatten(inner, shape[axis + 1 :]))
         value, *by = (k.cast(elements.at(i, index), "f64") if is_wide else elements.at(i, index) for i in node.inputs)

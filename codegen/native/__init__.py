@@ -16,33 +16,33 @@
 
     text = Translation().text([next_number])            # a module of LLVM's text, for `codegen.runtime.objects`
 
-Types are Python classes (`numbers`, `structs`), so a native function that is called in Python runs: its machine code is
-tested against itself.  The language:
+Types are Python classes (`numbers`, `structs`), so a native function also runs when it is called in Python, and tests
+compare its machine code with that run.  The language:
 
-- Integers of 8 to 128 bits, f32, f64, bool, vectors.  Literals take the type of the other side; `x = 0` is refused: say
-  `u64(0)`.  What keeps a value is done unasked (u8 to i32), all else is a conversion: `u8(x)`.  `//` and `%` round as
-  Python's.  Mind Python's precedence: `flags & ROOT != 0` is right here, and wrong in C.
-- A local gets its type from its first value.  `if`, `while`, `for i in range`, `break`, `continue`, early `return`,
-  `a if c else b`, `and`, `or`, `not`, `assert`.  An `if` on constants of the module compiles only the part that is
-  taken.  `for a, b in PAIRS`, a name that is known while compiling, is written once for each turn.  Generic functions
-  are closures: a function of types that returns a native one.
+- Integers of 8 to 128 bits, f32, f64, bool, vectors.  A literal takes the type of the other operand; `x = 0` is
+  refused: write `u64(0)`.  Conversions that keep every value are implicit (u8 to i32), all others are written: `u8(x)`.
+  `//` and `%` round as in Python.  Precedence is Python's: `flags & ROOT != 0` is right here, and wrong in C.
+- The first value of a local sets its type.  `if`, `while`, `for i in range`, `break`, `continue`, early `return`,
+  `a if c else b`, `and`, `or`, `not`, `assert`.  Of an `if` on constants only the branch taken is compiled.  A loop
+  `for a, b in PAIRS` over a constant is unrolled.  A generic function is a Python function from types to a native one.
 - `None` is the null pointer.  `p.field`, `p[i]`, `p + n`; a field or element that is a struct or array is a pointer.
-- Objects of Python's are pointers.  `own` has a reference: a local `x: own = f()`, a parameter, a field, an element of
-  `local(own, n)` or of a row of new objects.  It gives that back where it gets another value; locals, parameters and
-  what is on the stack do on every way out.  `return x`, an `own` parameter that x is given to, and `moved(x)` take the
-  reference along: x has no value then.  A result `own` is a new reference, which must go to such a place; so must
-  `held(y)`, one more reference of an object that is somebody else's.  Numbers below 256 stand for no object.
-- The result of a call is looked at: `_ = f()` says that it is not needed.
+- Python objects are pointers.  An `own` place holds a reference: a local `x: own = f()`, a parameter, a field, an
+  element of `local(own, n)` or of a row of new objects.  The reference is released when the place gets another value;
+  locals, parameters and places on the stack release theirs on every way out of the function.  `return x`, passing x to
+  an `own` parameter, and `moved(x)` take the reference away, after which x has no value.  A result `own` is a new
+  reference, which must go to an `own` place; so must `held(y)`, a new reference to an object that another place owns.
+  Numbers below 256 stand for no object.
+- The result of a call must be used; `_ = f()` discards it.
 - Words of `routines`: static, constants, local, row, moved, held, select, shuffle, the atomic operations, fence.
 
-Read in this order: `routines` and `structs` (what a program says), `exports` (what comes out), `statements`,
-`expressions`, `calls` (one method for each kind of syntax node), `writer` (blocks, checks).
+Read in this order: `routines` and `structs` (the language), `exports` (the output), `statements`, `expressions`,
+`calls` (one method for each kind of syntax node), `writer` (blocks, checks).
 
 To debug: run the function as plain Python with the same arguments; build with checks (AUTODIFF_NATIVE_CHECKS=1 for the
-runtime's), which ends the process at the file, line and expression that is wrong; or look at the text, where each
+runtime's code), which end the process with the file, line and expression of a fault; or read the text, where each
 instruction has its line (`!dbg`).  The object file (`engine.object_of`) keeps the lines: in gdb, `disassemble /s f` of
-an object shows source and instructions, and `add-symbol-file OBJECT START` names both in the traces of a process, where
-START is the address of a function in the process less that in the object.
+an object shows source and instructions; `add-symbol-file OBJECT START` names both in the traces of a process, where
+START is a function's address in the process minus its address in the object.
 """
 
 from .exports import Translation

@@ -17,7 +17,7 @@ _CHANGES = {"atomic_add": "add", "atomic_max": "max"}
 
 
 class CallWriter(ExpressionWriter):
-    """The text of expressions, calls included."""
+    """Writes the text of expressions, calls included."""
 
     def on_Call(self, e: ast.Call, want: Any) -> Computed:
         if e.keywords:
@@ -44,7 +44,7 @@ class CallWriter(ExpressionWriter):
     # ------------------------------------------------------------ functions
 
     def call(self, e: ast.Call, function: Routine | FunctionPointer, target: str) -> Computed:
-        """A call of a function at an address."""
+        """Write a call of a function, whose name or address in LLVM's text is `target`."""
         kinds: list[Any] = [k for _, k in function.params] if isinstance(function, Routine) else list(function.params)
         if len(e.args) != len(kinds):
             raise self.refuse(e, f"{len(kinds)} arguments are asked, {len(e.args)} are given")
@@ -69,7 +69,7 @@ class CallWriter(ExpressionWriter):
         return Computed(found, looked_at(function.result))
 
     def _or_fault(self, function: Any, spelling: str, given: list[str]) -> str:
-        """A call in a build with faults: the one whose turn it is fails, and is not made.   given: references"""
+        """A call in a build with faults, which fails unmade if its turn has come.   given: references to release"""
         kind, cell = spelled(function.result), self.cell(function.result)
         fault, go, out = self.labels("fault", "go", "called")
         left = self.let(f"sub i64 {self.let('load i64, ptr @faults.left')}, 1")
@@ -95,7 +95,7 @@ class CallWriter(ExpressionWriter):
     # ------------------------------------------------------------ conversions
 
     def convert(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
-        """A conversion that is asked for: it may lose a part of the value."""
+        """An explicit conversion, which may lose part of the value."""
         a = value.kind
         if a == kind:
             return value
@@ -130,7 +130,7 @@ class CallWriter(ExpressionWriter):
         return Computed(text, kind)
 
     def _spread(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
-        """A vector of equal numbers."""
+        """A vector with the same number in all lanes."""
         value = self.fit(value, kind.item, e)
         one = self.let(f"insertelement {spelled(kind)} poison, {spelled(kind.item)} {value.text}, i64 0")
         zeros = f"<{kind.lanes} x i32> zeroinitializer"
@@ -139,7 +139,7 @@ class CallWriter(ExpressionWriter):
     # ------------------------------------------------------------ words
 
     def part(self, e: ast.Call) -> tuple[str, Field]:
-        """The place that the first two arguments name."""
+        """The place in memory that the first two arguments name: an owner and a field name or index."""
         owner, key = e.args[:2]
         named: Any = ast.Subscript(owner, key, ast.Load())
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
@@ -193,7 +193,7 @@ class CallWriter(ExpressionWriter):
         return Computed(self.let(f"bitcast {spelled(value.kind)} {value.text} to {spelled(kind)}"), kind)
 
     def word_local(self, e: ast.Call) -> Computed:
-        """Room on the stack.  Of a number that is not known while compiling only outside of loops, where it adds up."""
+        """Room on the stack.  A count that is not constant is refused in loops, where each pass would allocate more."""
         kind = self.evaluated(e.args[0])
         name = self.fresh("%local")
         is_known = not any(isinstance(n, ast.Name) and n.id in self.variables for n in ast.walk(e.args[1]))
@@ -213,7 +213,7 @@ class CallWriter(ExpressionWriter):
         return Computed(name, ptr[kind], length=length)
 
     def word_row(self, e: ast.Call) -> Computed:
-        """Pointers side by side on the stack; all with their references, if one is new."""
+        """Pointers side by side on the stack; if one of them is a new reference, all places are `own`."""
         name = self.fresh("%local")
         self.heads.append(f"  {name} = alloca [{8 * len(e.args)} x i8], align 16")
         values = [self.fit(self.expr(part, ptr), ptr, part) for part in e.args]
@@ -228,8 +228,8 @@ class CallWriter(ExpressionWriter):
     # ------------------------------------------------------------ atomic operations
 
     def word_atomic(self, e: ast.Call) -> Computed:
-        """`atomic_load(owner, key)` and its like."""
-        name = e.func.id  # type: ignore[attr-defined]  # a word
+        """An atomic operation, such as `atomic_load(owner, key)`."""
+        name = e.func.id  # type: ignore[attr-defined]  # called by its name
         ordering, count = "seq_cst", {"fence": 0, "atomic_load": 2, "compare_exchange": 4}.get(name, 3)
         if len(e.args) == count + 1:
             ordering = getattr(e.args[count], "value", "")
@@ -263,7 +263,7 @@ def _named(kind: Any) -> str:
 
 
 def _conversion(a: Any, b: Any) -> str:
-    """The instruction that makes a number of one type of one of another; none where the bits stay."""
+    """LLVM's instruction that converts a number of type `a` to type `b`; "" if the bits are the same."""
     from_float, to_float = issubclass(a, Float), issubclass(b, Float)
     if from_float and to_float:
         return "fpext" if b.bits > a.bits else "fptrunc"

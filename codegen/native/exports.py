@@ -3,18 +3,18 @@
     translation = Translation(checks=True)
     text = translation.text([run_blocks], builtins=[count])
 
-`run_blocks` is exported by its name; for `count` the function `count.builtin` is, as CPython's METH_FASTCALL has it:
-it takes its arguments apart, looks at their number, types and ranges, and makes an object of the result.  An argument
-of type `ptr` is the object itself, which the caller holds, and a result of type `own` one with a new reference, or
-null with an exception.  All else is internal.
+`run_blocks` is exported by its name.  For `count`, a METH_FASTCALL function `count.builtin` is exported, which checks
+the number, types and ranges of its arguments and converts them, calls `count`, and makes an object of the result.  An
+argument of type `ptr` is the object itself, borrowed from the caller; a result of type `own` is a new reference, or
+null with an exception.  All other functions are internal.
 
-checks    asserts, bounds of arrays, null pointers, divisions and shifts are looked at; a fault ends the process with
-          the file, the line and the expression
+checks    asserts, bounds of arrays, null pointers, divisions and shifts are checked; a failed check ends the process
+          with the file, the line and the expression
 
-faults    a function `faults` gives the address of a number n: the n-th call that may fail (`extern`) fails, as there is
-          no memory, without being made; the word behind n is then the address of a text that says which call it was
+faults    an exported function `faults` returns the address of a number n: the n-th call that may fail (`extern`) is
+          not made and fails as if memory ran out; the word after n is then the address of a text that names the call
 
-CPython is called through functions of its limited API only.
+Native code calls only functions of CPython's limited API.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PYTHON = {
     "held": held,
     "none": external("_Py_NoneStruct"),
 }
-#: The result of a conversion that has failed, or may have, by type.
+#: By type, the result that CPython's conversion returns for an error, but also for an object that is this number.
 _FAILED = {"i64": "i64(-1)", "u64": "~u64(0)", "f64": "f64(-1.0)", "bool": "i32(-1)"}
 
 
@@ -59,7 +59,7 @@ class Translation(ModuleText):
 
 
 def builtin(routine: Routine) -> Routine:
-    """`routine.builtin(self, arguments, count)`, as CPython calls a builtin function."""
+    """`routine.builtin(self, arguments, count)`, a function with CPython's calling convention for builtins."""
     count = len(routine.params)
     lines = ["def builtin(self: ptr, arguments: ptr[ptr], count: i64) -> own:"]
     lines += _refused(f"count != {count}", "TypeError", f"{routine.name}() takes {count} arguments")
@@ -72,12 +72,12 @@ def builtin(routine: Routine) -> Routine:
 
 
 def _refused(condition: str, error: str, said: str) -> list[str]:
-    """The lines that leave with an exception under a condition."""
+    """The source lines that return with an exception if a condition holds."""
     return [f"if {condition}:", f"    set_error({error}, {said!r})", "    return None"]
 
 
 def _taken(routine: Routine, place: int, name: str, kind: Any, lines: list[str], scope: dict[str, Any]) -> str:
-    """The expression of an argument; lines that look at it come before."""
+    """The source expression of a converted argument; appends the lines that convert and check it."""
     scope[f"T{place}"] = kind
     here, mine = f"arguments[{place}]", f"a{place}"
     if kind == ptr:
@@ -95,7 +95,7 @@ def _taken(routine: Routine, place: int, name: str, kind: Any, lines: list[str],
 
 
 def _result(routine: Routine, call: str) -> list[str]:
-    """The lines that give the result."""
+    """The source lines that return the result of a call as an object."""
     kind = routine.result
     if kind is void:
         return [call, "return held(none)"]
@@ -105,7 +105,7 @@ def _result(routine: Routine, call: str) -> list[str]:
 
 
 def _word(kind: Any) -> str:
-    """The number of Python's that a type is exchanged as."""
+    """The name of the conversion between a type and Python's numbers."""
     if is_pointer(kind):
         return "u64"
     if kind is bool:

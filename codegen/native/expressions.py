@@ -1,6 +1,6 @@
 """Expressions of native Python: numbers, names, places in memory, comparisons, choices.
 
-`want` is the type that the surroundings ask for: a literal takes it.
+`want` is the type that the context expects; a literal takes that type.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _name(kind: Any) -> str:
 
 
 def _item(kind: Any) -> Any:
-    """The type of one number of a vector, or of a number."""
+    """The type of one lane of a vector type; any other type itself."""
     return kind.item if isinstance(kind, type) and issubclass(kind, Vector) else kind
 
 
@@ -52,17 +52,17 @@ def _is_float(kind: Any) -> bool:
 
 
 class ExpressionWriter(TextWriter):
-    """The text of expressions, but for calls."""
+    """Writes the text of expressions other than calls."""
 
     def expr(self, e: ast.expr, want: Any = None) -> Computed:
-        """The value of an expression.  Raises NotNative."""
+        """The value of an expression, literals converted to `want` if it is given.  Raises NotNative."""
         value = self.value(e, want)
         if value.kind in _LITERALS and want is not None and not is_pointer(want):
             return self.fit(value, want, e)
         return value
 
     def value(self, e: ast.expr, want: Any) -> Computed:
-        """The same; a literal, and what is computed of literals, is still one.  Raises NotNative."""
+        """The value of an expression; an expression of literals stays a literal.  Raises NotNative."""
         method = getattr(self, f"on_{type(e).__name__}", None)
         if method is None:
             raise self.refuse(e, f"{type(e).__name__} is not in the language")
@@ -70,11 +70,11 @@ class ExpressionWriter(TextWriter):
         return found
 
     def taken(self, e: ast.expr, want: Any) -> Computed:
-        """The value with a reference: that of a local which is `own`, or a new one."""
+        """The value with its reference, which is moved out of an `own` local or is a new one."""
         return self.claimed(self.expr(e, want), e)
 
     def claimed(self, value: Computed, e: ast.AST) -> Computed:
-        """A value and its reference: null and numbers need none.  Raises NotNative for one that has none to give."""
+        """Take the reference of a value; null and numbers have none.  Raises NotNative for a borrowed value."""
         if self.new.pop(value.text, None):
             return value
         if value.text in self.owners:
@@ -84,7 +84,7 @@ class ExpressionWriter(TextWriter):
         return value
 
     def fit(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
-        """A value where a type is asked for: conversions that keep it are made unasked."""
+        """Convert a value to an expected type, if the conversion keeps every value.  Raises NotNative otherwise."""
         if value.kind == kind:
             return value
         if value.kind in _LITERALS:
@@ -105,7 +105,7 @@ class ExpressionWriter(TextWriter):
         return a.target is None or b.target is None or a.target is b.target
 
     def literal(self, value: Computed, kind: Any, e: ast.AST) -> Computed:
-        """A number of the source, as a type.  Raises NotNative if it does not fit."""
+        """A literal as a number of a type.  Raises NotNative if the type does not hold it."""
         number = int(value.text) if value.kind is int else float(value.text)
         if kind is bool or is_pointer(kind) or not issubclass(kind, (Integer, Float)):
             raise self.refuse(e, f"{_name(value.kind)} where {_name(kind)} is asked")
@@ -115,7 +115,7 @@ class ExpressionWriter(TextWriter):
         return Computed(constant(number, kind), kind)
 
     def constant(self, found: Any, want: Any, e: ast.AST) -> Computed:
-        """A value that is known while compiling."""
+        """A Python value that is known while compiling, as LLVM's text."""
         if found is None:
             return Computed("null", want if is_pointer(want) else ptr)
         if isinstance(found, bool):
@@ -135,7 +135,7 @@ class ExpressionWriter(TextWriter):
         return self.constant(e.value, want, e)
 
     def known(self, name: str, e: ast.AST) -> Any:
-        """The value of a name that is no local.  Raises NotNative."""
+        """The value of a name that is not a local: a global or builtin.  Raises NotNative."""
         try:
             return self.scope[name]
         except KeyError:
@@ -166,7 +166,7 @@ class ExpressionWriter(TextWriter):
     # ------------------------------------------------------------ arithmetic
 
     def both(self, left: ast.expr, right: ast.expr, e: ast.expr, want: Any) -> tuple[Computed, Computed, Any]:
-        """Two values of one type, and that type."""
+        """The values of two operands, converted to one type, and that type."""
         a = self.value(left, want)
         is_number = a.kind not in _LITERALS and not is_pointer(a.kind)
         b = self.value(right, None if is_number else want)
@@ -216,7 +216,7 @@ class ExpressionWriter(TextWriter):
         return "s" + name[1:] if is_signed and name in ("udiv", "urem") else name
 
     def _floored(self, name: str, kind: Any, a: str, b: str) -> Computed:
-        """A quotient or remainder of signed numbers as Python has it: rounded down, not towards zero."""
+        """A quotient or remainder of signed numbers, rounded down as in Python, not towards zero."""
         t = spelled(kind)
         rest = self.let(f"srem {t} {a}, {b}")
         is_inexact = self.let(f"icmp ne {t} {rest}, 0")
@@ -270,7 +270,7 @@ class ExpressionWriter(TextWriter):
         return Computed(found, vector[bool, lanes] if lanes else bool)
 
     def truth(self, e: ast.expr) -> str:
-        """An expression as a condition."""
+        """The truth of an expression, as an i1."""
         value = self.expr(e, ptr)
         if value.kind is int:
             return str(int(value.text != "0"))
@@ -325,7 +325,7 @@ class ExpressionWriter(TextWriter):
         return text if number == "0" else self.let(f"getelementptr {item}, ptr {text}, i64 {number}")
 
     def place(self, e: ast.Attribute | ast.Subscript, base: Computed | None = None) -> tuple[str, Field]:
-        """The address of `p.field` or `p[i]`, and what is there."""
+        """The address of `p.field` or `p[i]`, and a `Field` with the type of the value there."""
         p = base or self.expr(e.value)
         if not isinstance(p.kind, Reference) or p.kind.target is None:
             raise self.refuse(e, f"{_name(p.kind)} has no parts")
@@ -357,7 +357,7 @@ class ExpressionWriter(TextWriter):
         return self.read(*self.place(e))
 
     def is_in_memory(self, e: ast.expr) -> bool:
-        """False for `module.NAME` and its like, which is known while compiling."""
+        """False for an expression like `module.NAME`, which is known while compiling; True for a place in memory."""
         while isinstance(e, ast.Attribute):
             e = e.value
         return not isinstance(e, ast.Name) or e.id in self.variables or of_static(self.known(e.id, e)) is not None
@@ -372,7 +372,7 @@ class ExpressionWriter(TextWriter):
         return self.read(*self.place(e, base))
 
     def evaluated(self, e: ast.expr) -> Any:
-        """An expression that is computed while compiling.  Raises NotNative."""
+        """The value of an expression that is known while compiling.  Raises NotNative."""
         if isinstance(e, ast.Name):
             return self.known(e.id, e)
         try:

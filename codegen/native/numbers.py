@@ -2,9 +2,9 @@
 
     u8 u16 u32 u64 u128   i8 i16 i32 i64   f32 f64   vector[f64, 4]
 
-An operation on two integers has the type that holds all values of both.  Where neither does (i64 and u64) the compiler
-and plain Python refuse it alike.  A result that does not fit its type is an OverflowError in plain Python below 64
-bits, where it is a fault of the program; from 64 bits on it wraps, as hashes do.  Machine code wraps at any width.
+An operation on two integers has the one type of the two that holds all values of both; if there is none (i64 and u64),
+the compiler and plain Python refuse the operation.  In plain Python an overflow below 64 bits is a bug and raises
+OverflowError; from 64 bits on the result wraps, which hashes rely on.  Machine code wraps at any width.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Integer(int):
     def __new__(cls, value: Any = 0) -> Integer:
         number = int(value)
         if isinstance(value, float) and cls.wrapped(number) != number:
-            raise OverflowError(f"{value} does not fit into {cls.__name__}")  # the machine's result is any
+            raise OverflowError(f"{value} does not fit into {cls.__name__}")  # undefined in machine code
         return int.__new__(cls, cls.wrapped(number))
 
     def __repr__(self) -> str:
@@ -33,20 +33,20 @@ class Integer(int):
 
     @classmethod
     def wrapped(cls, value: int) -> int:
-        """The value that is left in this many bits."""
+        """The value modulo 2**bits, in the range of this type."""
         low = value & (1 << cls.bits) - 1
         return low - (1 << cls.bits) if cls.signed and low >> cls.bits - 1 else low
 
     @classmethod
     def exactly(cls, value: int) -> Integer:
-        """A number that must fit.  Raises OverflowError below 64 bits."""
+        """The number as this type.  Raises OverflowError if it does not fit and the type has fewer than 64 bits."""
         if cls.bits < 64 and cls.wrapped(value) != value:
             raise OverflowError(f"{value} does not fit into {cls.__name__}")
         return cls(value)
 
 
 class Float(float):
-    """A number with a fraction.  Division by zero and overflow give what the machine gives."""
+    """A floating-point number of `bits` bits.  Division by zero and overflow give IEEE results, as in machine code."""
 
     bits = 64
     signed = True
@@ -61,7 +61,7 @@ class Float(float):
 
 
 class Vector:
-    """`lanes` numbers side by side; a number makes a vector of equal ones."""
+    """`lanes` numbers side by side; the constructor copies a single number to all lanes."""
 
     item: Any
     lanes: int
@@ -77,14 +77,14 @@ class Vector:
 
 
 def is_integer(kind: Any) -> bool:
-    """True for the types of whole numbers and for bool."""
+    """True for the integer types and for bool."""
     return kind is bool or (isinstance(kind, type) and issubclass(kind, Integer))
 
 
 def join(a: Any, b: Any) -> Any:
-    """The type of an operation on two types; None if neither holds all values of both.
+    """The type of an operation on numbers of two types; None if neither type holds all values of both.
 
-    `int` and `float` stand for literals, which take the type of the other side.
+    `int` and `float` are the types of literals, which take the type of the other operand.
     """
     if a is b:
         return a
@@ -110,7 +110,7 @@ def _quotient(a: float, b: float) -> float:
 
 
 def _give_operators(base: type, literals: tuple[type, ...], operators: dict[str, Callable[[Any, Any], Any]]) -> None:
-    """Give a family of numbers its operators: on two of them, and on one and a literal."""
+    """Set the operators of a family of numbers: between two numbers, and between a number and a literal."""
 
     def forward(name: str, compute: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         is_shift = name in ("lshift", "rshift")
@@ -135,7 +135,7 @@ def _give_operators(base: type, literals: tuple[type, ...], operators: dict[str,
         apply = forward(name, compute)
         setattr(base, f"__{name}__", apply)
         setattr(base, f"__r{name}__", backward(apply))
-    base.__neg__ = lambda a: type(a).exactly(-base.__mro__[1](a))  # type: ignore[operator]  # the plain number's
+    base.__neg__ = lambda a: type(a).exactly(-base.__mro__[1](a))  # type: ignore[operator]  # of int or float
 
 
 _SHARED = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
@@ -164,7 +164,7 @@ Vector.__neg__ = lambda a: type(a)([-x for x in a.values])  # type: ignore[opera
 
 
 def _sized(base: Any, letter: str, *widths: int) -> list[Any]:
-    """The types of a family, by their numbers of bits."""
+    """The types of a family, one for each number of bits."""
     return [type(f"{letter}{bits}", (base,), {"bits": bits, "signed": letter != "u"}) for bits in widths]
 
 

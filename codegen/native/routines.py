@@ -1,25 +1,25 @@
-"""Functions of native Python, and the words that mean more to the compiler than to Python.
+"""Functions of native Python, and the functions that have a meaning of their own to the compiler.
 
-    @native                     a function that is compiled from its own source; called, it runs in plain Python
-    @native(inline=True)        the same, inlined wherever it is called; False: nowhere
-    @native(contract=True)      a product and a sum of fractions may be one that rounds once
+    @native                     a function that is compiled from its source; a call in Python runs it as plain Python
+    @native(inline=True)        a function that is inlined into every caller; inline=False: into none
+    @native(contract=True)      a function whose products and sums of floats may be fused, with one rounding
     extern("Py_IncRef", ...)    a function of another library, by name
     static(Pool)                memory that exists once for each module of machine code, zero at the start
     external("_Py_NoneStruct")  an object of another library, by name
     local(T, n)                 n values on the stack
     row(x, y)                   these pointers, side by side on the stack
-    moved(x)                    the object of an `own` local or place with its reference, which that has no more
-    held(x)                     an object with one more reference; it may be null
-    own(x)                      an object with a reference that was counted before, of a pointer that C has written say
-    constants(T, [1, 2])        numbers in memory that nobody changes
+    moved(x)                    the object of an `own` local or place, with its reference; x has none afterwards
+    held(x)                     the object x, which may be null, with one more reference
+    own(x)                      the object x with a reference that is counted already: of a pointer that C code wrote
+    constants(T, [1, 2])        constant numbers in memory
 
-`bit_cast(u64, x)` is the bits of a number.  Of vectors: `select(lanes, a, b)` chooses from two, `shuffle(a, b, (0, 5))`
-takes lanes of both by number, which are known while compiling.
+`bit_cast(u64, x)` gives the bits of a number.  `select(mask, a, b)` chooses lanes from two vectors, and
+`shuffle(a, b, (0, 5))` takes lanes of both by numbers that are known while compiling.
 
-Two arguments name a place: an owner and a field in quotes, or an array and a number.
+The atomic operations name a place by two arguments: a struct and the name of a field, or an array and an index.
 
     atomic_load(job, "next")    read, write and change a number that several threads use; the last argument may be the
-                                ordering in LLVM's word, else it is "seq_cst"
+                                ordering as LLVM names it, and is "seq_cst" otherwise
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from ..records import record
 from .numbers import Float, Vector, vector
 from .structs import Pointer, Reference, Struct, array, evaluated, own, ptr, zero
 
-#: The ways in which a function of another library may fail.
+#: The ways in which a function of another library reports failure.
 FAILS, NO_MEMORY = "an exception", "null"
 
 
 class void:
-    """The result of a function that gives nothing."""
+    """The result type of a function that returns nothing."""
 
 
 class Routine:
@@ -62,7 +62,7 @@ class Routine:
         self.name, self.plain = name, plain
 
     def __getattr__(self, name: str) -> Any:
-        """The source and the types that its annotations name, which are looked up when one is asked for."""
+        """The source (`tree`) and the types of the annotations (`result`, `params`), evaluated at their first use."""
         if not self.is_native or self.plain is None:
             raise AttributeError(name)
         if name == "tree":
@@ -74,7 +74,7 @@ class Routine:
         return object.__getattribute__(self, name)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run it in plain Python."""
+        """Run the function as plain Python."""
         if self.plain is None:
             raise TypeError(f"{self.name} has no stand-in in plain Python")
         given = [_converted(kind, a) for a, (_, kind) in zip(arguments, self.params, strict=True)]
@@ -89,8 +89,8 @@ def _converted(kind: Any, value: Any) -> Any:
 def extern(name: str, result: Any, *params: Any, plain: Callable[..., Any] | None = None, fails: str = "") -> Routine:
     """A function of another library.
 
-    plain    what stands for it in plain Python
-    fails    FAILS: it may, and gives null or -1 with an exception;  NO_MEMORY: null, and no exception
+    plain    the function that replaces it in plain Python
+    fails    FAILS: it may fail, and returns null or -1 with an exception;  NO_MEMORY: it returns null without one
     """
     found = Routine(name, plain)
     found.fails = fails
@@ -99,7 +99,7 @@ def extern(name: str, result: Any, *params: Any, plain: Callable[..., Any] | Non
 
 
 def native(function: Any = None, *, inline: bool | None = None, contract: bool = False, fails: str = "") -> Any:
-    """A function that is compiled from its own source.   fails: it may where it calls nothing that does (`extern`)"""
+    """A function that is compiled from its source.   fails: as in `extern`; only if no function that it calls has it"""
     around = sys._getframe(1)
 
     def of(f: Any) -> Routine:
@@ -117,7 +117,7 @@ _definitions: dict[str, dict[int, ast.FunctionDef]] = {}
 
 
 def _definition(file: str, line: int) -> ast.FunctionDef:
-    """The function whose decorators begin at a line of a file, which is parsed once."""
+    """The syntax tree of the function whose first decorator is at a line of a file; each file is parsed once."""
     if line not in _definitions.get(file, ()):
         nodes = ast.walk(ast.parse("".join(linecache.getlines(file))))
         functions = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.decorator_list]
@@ -128,7 +128,7 @@ def _definition(file: str, line: int) -> ast.FunctionDef:
 
 
 def from_source(source: str, scope: Mapping[str, Any], like: Routine) -> Routine:
-    """A function of generated source, which stands in debug info and messages where another one does."""
+    """A function of generated source, with the file and line of the function `like` in debug info and messages."""
     tree = ast.parse(source).body[0]
     assert isinstance(tree, ast.FunctionDef)
     for node in ast.walk(tree):
@@ -142,7 +142,7 @@ def from_source(source: str, scope: Mapping[str, Any], like: Routine) -> Routine
 
 
 class _Closure(Mapping[str, Any]):
-    """The variables that a function has from the functions around it, as they are now."""
+    """The variables of enclosing functions that a function uses, with their present values."""
 
     def __init__(self, function: Any) -> None:
         self._cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
@@ -162,7 +162,7 @@ class _Closure(Mapping[str, Any]):
 
 @record(frozen=True)
 class External:
-    """An object of another library, which is always there."""
+    """An object of another library, which exists as long as the process."""
 
     name: str
 
@@ -172,21 +172,21 @@ def external(name: str) -> External:
 
 
 def static(kind: Any) -> Any:
-    """Memory that exists once."""
+    """Memory that exists once for each module; plain Python gets a stand-in."""
     return zero(kind)
 
 
 def constants(kind: Any, values: Sequence[Any]) -> Any:
-    """Numbers in memory that nobody changes."""
+    """Constant numbers in memory; plain Python gets a stand-in."""
     return Constants([kind(value) for value in values], 0, kind)
 
 
 class Constants(Pointer):
-    """The stand-in of numbers that nobody changes."""
+    """The stand-in for constant numbers, in plain Python."""
 
 
 def of_static(stand_in: Any) -> Any:
-    """The type of the static memory that a value of plain Python stands for; None if it does for none."""
+    """The type of the static memory that a stand-in represents; None for any other value."""
     if isinstance(stand_in, Pointer):
         return array[stand_in.item, len(stand_in.items)]
     return type(stand_in) if isinstance(stand_in, Struct) else None
@@ -209,20 +209,20 @@ def held(value: Any) -> Any:
 
 
 def select(choice: Any, yes: Any, no: Any) -> Any:
-    """Of two vectors the lanes that a vector of bool chooses; a bool chooses one of any two without a branch."""
+    """Choose lanes from two vectors by a vector of bool, or one of two values by a bool, without a branch."""
     if isinstance(choice, bool):
         return yes if choice else no
     return type(yes)([y if c else n for c, y, n in zip(choice.values, yes.values, no.values, strict=True)])
 
 
 def shuffle(a: Any, b: Any, places: Sequence[int]) -> Any:
-    """Lanes of two vectors by their numbers; those of the second come after those of the first."""
+    """The lanes with these numbers; the lanes of `b` are numbered after those of `a`."""
     both = [*a.values, *b.values]
     return vector[a.item, len(places)]([both[place] for place in places])
 
 
 def bit_cast(kind: Any, value: Any) -> Any:
-    """The bits of a number or vector as another type of as many bits."""
+    """The bits of a number or vector as a value of another type of the same size."""
     if isinstance(value, Vector):
         data = b"".join([_bytes_of(lane) for lane in value.values])
         size = kind.item.bits // 8
@@ -271,22 +271,22 @@ def atomic_store(place: Any, key: Any, value: Any, ordering: str = "seq_cst") ->
 
 
 def atomic_add(place: Any, key: Any, value: Any, ordering: str = "seq_cst") -> Any:
-    """Add, and give the number before."""
+    """Add to a number, and return its previous value."""
     return _changed(place, key, lambda old: type(old).wrapped(int(old) + int(value)))
 
 
 def atomic_max(place: Any, key: Any, value: Any, ordering: str = "seq_cst") -> Any:
-    """Keep the larger number, and give the number before."""
+    """Replace a number by the maximum of it and `value`, and return its previous value."""
     return _changed(place, key, lambda old: max(old, value))
 
 
 def compare_exchange(place: Any, key: Any, expected: Any, value: Any, ordering: str = "seq_cst") -> bool:
-    """Write a number if the expected one is there.  True if it was."""
+    """Write a number if the present one is `expected`.  Return True if it was."""
     return bool(_changed(place, key, lambda old: value if old == expected else old) == expected)
 
 
 def fence(ordering: str = "seq_cst") -> None:
-    """Order what this thread reads and writes before and after."""
+    """Order the reads and writes of this thread before the fence and those after it."""
 
 
 INTRINSICS: dict[Any, str] = {

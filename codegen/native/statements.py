@@ -14,7 +14,7 @@ from .translation import Computed, spelled
 
 
 class RoutineWriter(CallWriter):
-    """The text of a whole function."""
+    """Writes the text of a whole function."""
 
     def text(self) -> str:
         """LLVM's definition of the function.  Raises NotNative."""
@@ -96,7 +96,7 @@ class RoutineWriter(CallWriter):
         self.store(s.target, self.expr(sum_), s)
 
     def store(self, target: ast.expr, value: Computed, s: ast.stmt) -> None:
-        """Give a value to a local or a place in memory."""
+        """Assign a value to a local or a place in memory."""
         if isinstance(target, ast.Name):
             at, kind = self._local(target, value, s)
             field = Field("", kind, 0)
@@ -119,7 +119,7 @@ class RoutineWriter(CallWriter):
             self.give_back(old)
 
     def _local(self, target: ast.Name, value: Computed, s: ast.stmt) -> tuple[str, Any]:
-        """The place of a local, which the first value gives its type."""
+        """The place and type of a local; its first value sets the type."""
         kind = value.kind
         if target.id not in self.variables:
             if kind in (int, float):
@@ -154,8 +154,7 @@ class RoutineWriter(CallWriter):
             self.is_closed = True
 
     def _known_truth(self, test: ast.expr) -> bool | None:
-        """A condition on constants of the module, or numbers of unrolled loops: only the part that is taken is
-        compiled."""
+        """The truth of a condition on constants of the module or variables of unrolled loops; None for others."""
         parts = [n for n in ast.walk(test) if not isinstance(n, (ast.Load, ast.operator, ast.cmpop, ast.unaryop))]
         names = [n.id for n in parts if isinstance(n, ast.Name)]
         others = (ast.Name, ast.Constant, ast.Compare, ast.UnaryOp, ast.BinOp)
@@ -219,7 +218,7 @@ class RoutineWriter(CallWriter):
         self.begin(end)
 
     def _unrolled(self, s: ast.For) -> None:
-        """A loop over what is known while compiling: its body once for each."""
+        """A loop over a value that is known while compiling: the body is written once for each item."""
         parts = s.target.elts if isinstance(s.target, ast.Tuple) else [s.target]
         names = [part.id for part in parts if isinstance(part, ast.Name)]
         if s.orelse or len(names) < len(parts) or any(name in self.variables for name in names):

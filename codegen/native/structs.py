@@ -1,7 +1,7 @@
-"""The memory of native Python: pointers, structs and arrays, each with a stand-in that plain Python runs on.
+"""The memory of native Python: pointers, structs and arrays, each with a stand-in for runs in plain Python.
 
-    ptr[T]         a pointer; `ptr`: to anything, an object of Python's say.  Nothing counts references unasked
-    own[T]         a pointer to an object that comes with a reference: of a local, parameter, result, place in memory
+    ptr[T]         a pointer; `ptr`: to memory of any type, such as a Python object.  It counts no references
+    own[T]         a pointer that owns a reference to a Python object: the type of a local, parameter, result or field
     array[T, n]    n values in place
     fn[R, A, B]    a pointer to a function
 
@@ -9,7 +9,7 @@
         number: u32
         inputs: array[ptr[Node], 2]
 
-Annotations are looked up when the layout is first asked for, so a struct may name itself.  Layouts are C's.
+Annotations are evaluated when the layout is first needed, so a struct may name itself.  The layout is that of C.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .numbers import Float, Vector, is_integer
 
 @record(frozen=True)
 class Reference:
-    """`ptr` or `own`, and what it points to."""
+    """A pointer type, `ptr` or `own`, with the type that it points to."""
 
     target: Any = None
     is_owned: bool = False
@@ -34,7 +34,7 @@ class Reference:
         return Reference(target, self.is_owned)
 
     def __call__(self, value: Any) -> Any:
-        """A conversion, in plain Python."""
+        """Convert a value to this type, in plain Python."""
         if isinstance(value, Pointer) and isinstance(self.target, type) and issubclass(self.target, (Vector, Float)):
             return Pointer(value.items, value.start, self.target)
         return value
@@ -64,7 +64,7 @@ class Array:
 
 @record(frozen=True)
 class FunctionPointer:
-    """Its last part but for the parameters: the result."""
+    """The type of pointers to functions with these parameters and this result: `fn[result, *params]`."""
 
     result: Any
     params: tuple[Any, ...]
@@ -72,7 +72,7 @@ class FunctionPointer:
     __name__ = "fn"
 
     def __call__(self, function: Any) -> Any:
-        """A conversion, in plain Python."""
+        """Convert a function to this type, in plain Python."""
         return function
 
     def __class_getitem__(cls, kinds: Any) -> FunctionPointer:
@@ -80,7 +80,7 @@ class FunctionPointer:
         return cls(result, tuple(params))
 
 
-array: Any = Array  # its brackets hold a number
+array: Any = Array  # Any, because type checkers refuse a number in the brackets
 fn = FunctionPointer
 
 
@@ -97,12 +97,12 @@ def is_owned(kind: Any) -> bool:
 
 
 def looked_at(kind: Any) -> Any:
-    """The type of a value of this one that comes without its reference."""
+    """The type of a borrowed value: `ptr[T]` for `own[T]`, any other type itself."""
     return Reference(kind.target) if is_owned(kind) else kind
 
 
 def size_of(kind: Any) -> int:
-    """The bytes of a value in memory."""
+    """The number of bytes of a value in memory."""
     if isinstance(kind, Array):
         return size_of(kind.item) * kind.length
     if is_struct(kind):
@@ -119,20 +119,20 @@ def align_of(kind: Any) -> int:
 
 
 def zero(kind: Any) -> Any:
-    """The value that memory of zeros holds, in plain Python."""
+    """The value that zeroed memory of a type holds, in plain Python."""
     if isinstance(kind, Array):
         return Pointer([None] * kind.length, 0, kind.item)
     return None if is_pointer(kind) else kind()
 
 
 def evaluated(annotation: Any, scope: Mapping[str, Any]) -> Any:
-    """The type that an annotation names."""
+    """The type that an annotation names, which may be a string."""
     return eval(annotation, {}, scope) if isinstance(annotation, str) else annotation
 
 
 @record(frozen=True)
 class Field:
-    """The place of a value in a struct."""
+    """A field of a struct: its type and byte offset."""
 
     name: str
     kind: Any
@@ -140,8 +140,8 @@ class Field:
 
 
 class Struct:
-    """Named values in memory.  In plain Python an instance stands for the memory: fields are zero until they are set,
-    and hold what fits their type."""
+    """A C struct.  In plain Python an instance stands for the memory: fields are zero until they are set, and refuse
+    integers that do not fit their type."""
 
     _scope: Mapping[str, Any]
     _fields: dict[str, Field]
@@ -152,11 +152,11 @@ class Struct:
 
     @classmethod
     def fields(cls) -> dict[str, Field]:
-        """The fields by name, in their order."""
+        """The fields by name, in the order of the layout."""
         if "_fields" not in cls.__dict__:
             found: dict[str, Field] = {}
             end = 0
-            classes = cls.__mro__[-3::-1]  # without this one and `object`; what a struct extends comes first
+            classes = cls.__mro__[-3::-1]  # without `Struct` and `object`; base structs come first
             for name, annotation in [pair for c in classes for pair in c.__annotations__.items()]:
                 kind = evaluated(annotation, cls._scope)
                 start = -(-end // align_of(kind)) * align_of(kind)
@@ -184,7 +184,7 @@ class Struct:
 
 
 def stored(kind: Any, value: Any) -> Any:
-    """The value that a place of this type keeps, in plain Python."""
+    """The value that memory of this type holds after a store, in plain Python.  Raises OverflowError."""
     if kind is not bool and is_integer(kind):
         if kind.wrapped(int(value)) != int(value):
             raise OverflowError(f"{value} does not fit into {kind.__name__}")
@@ -193,7 +193,7 @@ def stored(kind: Any, value: Any) -> Any:
 
 
 class Pointer:
-    """A pointer into an array, in plain Python: `start` counts single values, also where it points to vectors."""
+    """A pointer into an array, in plain Python; `start` counts single values even if it points to vectors."""
 
     def __init__(self, items: list[Any], start: int, item: Any) -> None:
         self.items, self.start, self.item = items, start, item
@@ -224,7 +224,7 @@ class Pointer:
         return Pointer(self.items, self.start + int(number) * self.step, self.item)
 
     def __int__(self) -> int:
-        """An address, of which nothing else is known."""
+        """A made-up address, which is never null."""
         return 64 + self.start
 
     def __sub__(self, number: int) -> Pointer:

@@ -1,7 +1,7 @@
-"""The LLVM text of native functions and of all that they call: names, constants, metadata of one module.
+"""The LLVM text of native functions and of all functions that they call: names, constants, metadata of one module.
 
-Each function has its file and each instruction its line as debug info.  Numbers of metadata start high, so that the
-text may stand behind another that has some of its own.
+Debug info gives each function its file and each instruction its line.  Metadata is numbered from 1000 on, so that the
+text can be appended to a text with metadata of its own.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .structs import Array, is_pointer, is_struct, size_of
 
 
 class NotNative(TypeError):
-    """Source that the compiler refuses: file, line, function, reason and expression."""
+    """An error in source that the compiler refuses: file, line, function, reason and expression."""
 
 
 @record(frozen=True)
 class Computed:
     """A value in LLVM's text.
 
-    length    of the array that it points to, where that is known
+    length    the length of the array that a pointer points to; 0 if it is not known
     """
 
     text: str
@@ -60,7 +60,7 @@ def constant(value: Any, kind: Any) -> str:
     return str(int(value))
 
 
-#: Count one holder less of an object, or of so many, where they are there: null and small numbers stand for none.
+#: Functions that release the reference to one object, or to each of `count`; null and numbers below 256 are no objects.
 _GIVE_BACK = """define internal void @give_back(ptr %object) alwaysinline {
   %is_there = icmp ugt ptr %object, inttoptr (i64 255 to ptr)
   br i1 %is_there, label %some, label %done
@@ -92,7 +92,7 @@ _FIRST_METADATA = 1000
 
 
 class ModuleText:
-    """A module's text in the making; `written` gives the text of a function."""
+    """The text of a module while it is written; `written` returns the text of a function."""
 
     def __init__(self, *, checks: bool = False, faults: bool = False) -> None:
         self.checks, self.faults = checks, faults
@@ -107,7 +107,7 @@ class ModuleText:
         self._written: set[int] = set()
 
     def whole(self, exports: Iterable[Routine]) -> str:
-        """The text of these functions and of all that they call."""
+        """The text of these functions and of all functions that they call."""
         self.exported = list(exports)
         if self.faults:
             self.beside("define ptr @faults() {\n  ret ptr @faults.left\n}")
@@ -121,14 +121,14 @@ class ModuleText:
         return "\n\n".join(self.texts) + "\n" + "\n".join([*named, *self._metadata]) + "\n"
 
     def beside(self, text: str) -> None:
-        """Put text that is written by hand into the module.  Native functions call its functions as `extern`."""
+        """Add hand-written LLVM text to the module.  Native functions call its functions as `extern`."""
         self.texts.append(text)
         self._taken.update(re.findall(r"^(?:declare|define)[^@\n]*@([\w.]+)\(", text, re.MULTILINE))
 
     # ------------------------------------------------------------ names
 
     def use(self, routine: Routine) -> str:
-        """The name of a function, which is then part of the module."""
+        """The name of a function, which is added to the module."""
         if routine not in self._known:
             if not routine.is_native:
                 self._known[routine] = f"@{routine.name}"
@@ -138,7 +138,7 @@ class ModuleText:
         return self._known[routine]
 
     def static(self, stand_in: Any, kind: Any, name: str) -> str:
-        """The name of static memory."""
+        """The name of static memory, which is added to the module."""
         if id(stand_in) not in self._known:
             found = self._named(id(stand_in), name)
             memory = f"global [{size_of(kind)} x i8] zeroinitializer"
@@ -150,7 +150,7 @@ class ModuleText:
         return self._known[id(stand_in)]
 
     def _named(self, key: Any, wanted: str, *, exactly: bool = False) -> str:
-        """A name that nothing else in the module has."""
+        """A unique name in the module, recorded under `key`; with `exactly`, the wanted name itself."""
         name, count = wanted, 1
         while name in self._taken and not exactly:
             count += 1
@@ -160,15 +160,15 @@ class ModuleText:
         return self._known[key]
 
     def declared(self, name: str, result: str, *params: str) -> str:
-        """A function of another library that the compiler itself calls."""
+        """Declare a function of another library that generated code calls; return its name."""
         return self._once(name, f"declare {result} @{name}({', '.join(params)})")
 
     def variable(self, name: str) -> str:
-        """A variable of another library."""
+        """Declare a variable of another library; return its name."""
         return self._once(name, f"@{name} = external global ptr")
 
     def giving_back(self, name: str) -> str:
-        """`give_back` or `give_back_all`."""
+        """The name of `give_back` or `give_back_all`, which are added to the module."""
         self.declared("Py_DecRef", "void", "ptr")
         self._once("give_back", _GIVE_BACK)
         return f"@{name}"
@@ -180,7 +180,7 @@ class ModuleText:
         return f"@{name}"
 
     def string(self, text: str) -> str:
-        """The name of a constant text, which ends with a zero."""
+        """The name of a constant text with a zero byte at its end."""
         if text not in self._known:
             data = text.encode() + b"\0"
             quoted = "".join([chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data])

@@ -1,7 +1,7 @@
-"""Lines of LLVM's text of one function: instructions, blocks, the source line of each, and checks.
+"""The lines of LLVM text of one function: instructions with their source lines, blocks, and checks.
 
-Locals are followed here as well: none is used before it has a value on every way to there.  A block is begun after all
-that lead to it, but for the head of a loop; the way back to that goes through it, so it brings no fewer values along.
+A use of a local is refused unless the local is set on every way to the use.  A block is begun after all blocks that
+lead to it, except the head of a loop, to which the body jumps back: the body sets no fewer locals than the head.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from .translation import ModuleText, NotNative, in_memory, spelled
 
 
 class TextWriter:
-    """The text of a function in the making.
+    """The text of a function while it is written.
 
     variables   the address and type of each local and parameter
-    lengths     of the arrays that locals point to, where a local is given a value once
-    values      of parameters that are given no other, and of locals that are an array: they need no place
-    scope       names that are known while compiling, first of all those of unrolled loops
-    given       how often the source gives a local its value
-    loops       where `continue` and `break` go; None for an unrolled one
-    are_set     locals and parameters that have a value here
-    set_at      by block, those that have one on every way to it so far
-    owned       locals and parameters that have a reference, or null: their places, by name
-    owners      the names of those that values were read from;   moves: where references were taken from them
-    arrays      where the addresses and lengths of `own` places on the stack are
-    new         values with a reference that nobody has yet: the calls that gave them;   called: the latest of a call
+    lengths     the lengths of arrays, by the local that points to one and is assigned only once
+    values      values of parameters that are never assigned, and of locals that are an array: they need no place
+    scope       names that are known while compiling; those of unrolled loops come first
+    given       the number of assignments to each local in the source
+    loops       the blocks that `continue` and `break` jump to, by loop; None for an unrolled loop
+    are_set     locals and parameters that have a value at the present instruction
+    set_at      by block, the locals that have a value on every way to it so far
+    owned       by name, the places of `own` locals and parameters, which hold a reference or null
+    owners      by value, the name of the `own` local it was read from;   moves: by local, the last move out of it
+    arrays      the cells that hold the address and count of `own` places on the stack
+    new         by value, the call that gave a new reference not yet stored;   called: the value of the latest call
     """
 
     def __init__(self, module: ModuleText, routine: Routine) -> None:
@@ -64,13 +64,13 @@ class TextWriter:
     # ------------------------------------------------------------ text
 
     def emit(self, text: str) -> None:
-        """An instruction, with the present source line."""
+        """Append an instruction, with the present source line."""
         if self.line not in self._places:
             self._places[self.line] = self.module.metadata(f"!DILocation(line: {self.line}, scope: {self._subprogram})")
         self.lines.append(f"  {text}, !dbg {self._places[self.line]}")
 
     def let(self, text: str) -> str:
-        """The name of the result of an instruction."""
+        """Append an instruction, and return the name of its result."""
         name = self.fresh("%v")
         self.emit(f"{name} = {text}")
         return name
@@ -93,11 +93,11 @@ class TextWriter:
         self.lines.append(f"{label}:")
         self.is_closed = False
         self._begun.add(label)
-        # In a block that no way leads to every name counts as set.
+        # In an unreachable block every name counts as set.
         self.are_set = set(self.set_at.get(label, self.variables))
 
     def jump(self, label: str) -> None:
-        """End the block, if it has not ended."""
+        """End the block with a jump, if it has not ended."""
         if not self.is_closed:
             self._lead_to(label)
             self.emit(f"br label %{label}")
@@ -110,7 +110,7 @@ class TextWriter:
         self.is_closed = True
 
     def _lead_to(self, label: str) -> None:
-        """Note which locals have a value on a way to a block."""
+        """Note which locals have a value on the way from here to a block.  Raises NotNative."""
         if label in self._begun and (gone := self.set_at[label] - self.are_set):
             name = min(gone)
             raise self.refuse(self.moves[name], f"{name} has no value in the next turn of the loop: it is moved here")
@@ -122,7 +122,7 @@ class TextWriter:
         return NotNative(f"{self.routine.file}:{line}: in {self.routine.name}: {why}\n    {text}")
 
     def check(self, good: str, node: ast.AST, why: str) -> None:
-        """End the process unless something is true, in a build with checks."""
+        """Append a check that ends the process with a message unless a condition is true."""
         fine, stop = self.labels("fine", "stop")
         self.branch(good, fine, stop)
         self.begin(stop)
@@ -135,25 +135,25 @@ class TextWriter:
     # ------------------------------------------------------------ locals
 
     def slot(self, name: str, kind: Any) -> tuple[str, Any]:
-        """The place of a local."""
+        """The place and type of a local, which is made at its first use."""
         if name not in self.variables:
             self.heads.append(f"  %{name}.at = alloca {spelled(kind)}")
             self.variables[name] = (f"%{name}.at", kind)
         return self.variables[name]
 
     def loaded(self, at: str, kind: Any) -> str:
-        """The value in memory."""
+        """Load a value from memory, and return its name."""
         align = f", align {kind.item.bits // 8}" if hasattr(kind, "lanes") else ""
         text = self.let(f"load {in_memory(kind)}, ptr {at}{align}")
         return self.let(f"trunc i8 {text} to i1") if kind is bool else text
 
     def own(self, name: str) -> None:
-        """Have a local give back its reference on every way out; it begins with none."""
+        """Have the reference of a local released on every way out of the function; the local starts as null."""
         self.owned[name] = self.variables[name][0]
         self.heads.append(f"  store ptr null, ptr {self.owned[name]}")
 
     def own_all(self, name: str, number: str, e: ast.AST) -> None:
-        """Have so many places on the stack give back their references on every way out; they begin with none."""
+        """Have the references in `number` places on the stack released on every way out; the places start as null."""
         if self.loops:
             raise self.refuse(e, "`own` places: not in loops")
         at, count = self.cell(ptr), self.cell(i64)
@@ -165,17 +165,17 @@ class TextWriter:
         self.emit(f"store i64 {number}, ptr {count}")
 
     def give_back(self, text: str) -> None:
-        """Count one holder less of an object, if it is there."""
+        """Append the release of a reference, unless it is null or a small number."""
         self.emit(f"call void {self.module.giving_back('give_back')}(ptr {text})")
 
     def move(self, name: str, e: ast.AST) -> None:
-        """Take the reference of a local, whose value has been read."""
+        """Take the reference out of a local whose value has been read; the local then has no value."""
         self.moves[name] = e
         self.emit(f"store ptr null, ptr {self.owned[name]}")
         self.are_set.discard(name)
 
     def kept(self, text: str, kind: Any, at: str) -> None:
-        """Write a value to memory."""
+        """Append a store of a value to memory."""
         if kind is bool:
             text = self.let(f"zext i1 {text} to i8")
         align = f", align {kind.item.bits // 8}" if hasattr(kind, "lanes") else ""

@@ -1,4 +1,4 @@
-"""Passes: `Graph -> Graph`, one file each; `pipeline` names them on one page."""
+"""Passes: `Graph -> Graph`, one file each; `pipeline` lists them in the order in which they run."""
 
 from .pipeline import PASSES, optimize, stages
 

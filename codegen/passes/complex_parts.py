@@ -1,12 +1,12 @@
-"""The graph of the real and imaginary parts of a graph of complex numbers.
+"""A pass that splits complex numbers: it replaces each complex value of a graph by its real and its imaginary part.
 
-    part    one of the two numbers of each element of memory        f64[n,2]  ->  f64[n]
-    pair    two arrays as the memory of a complex one, interleaved  f64[n], f64[n]  ->  f64[n,2]
-    hosted  what NumPy computes with complex numbers                memory -> memory
+    part    the real or the imaginary part of stored complex numbers         f64[n,2]  ->  f64[n]
+    pair    two arrays interleaved, as complex numbers are stored            f64[n], f64[n]  ->  f64[n,2]
+    hosted  an operation that NumPy computes on complex arrays               pairs -> pairs
 
-An imaginary part that is None is zero: of what was a real number.  A real factor, and a real divisor, of a complex
-number has its zero part there as in NumPy, which shows where an operand is infinite or nan; in products of matrices
-and in sums it is left out.
+An imaginary part of None means zero, as for a value that was real.  Elementwise formulas multiply and divide by such a
+zero as NumPy does, since the result differs if an operand is infinite or nan; products of matrices and sums leave it
+out.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .stored_parts import PAIR, REALS, has_complex, is_complex
 
 
 class ComplexParts(NamedTuple):
-    """The real and the imaginary part of a value."""
+    """The real and the imaginary part of a value; `im` is None for zero."""
 
     re: Node
     im: Node | None
 
 
-#: Of a complex node its parts, of a real one the node that it has become.
+#: The translation of a node: the parts of a complex node, or the new node of a real one.
 Value = ComplexParts | Node
 
-#: The part of a number: 0 the real ones, 1 the imaginary ones.
+#: The operation that takes one part of stored pairs; `which` is 0 for the real part, 1 for the imaginary part.
 _PART = Op(
     "part",
     infer=lambda x, *, which: x.with_shape(x.shape[:-1]),
@@ -48,24 +48,24 @@ _PART = Op(
 
 
 def _memory_aval(aval: Aval) -> Aval:
-    """Of an array as it lies in memory: complex numbers are pairs there."""
+    """The aval of an array in memory, where complex numbers are pairs: c128[n] becomes f64[n,2]."""
     return Aval((*aval.shape, 2), REALS[aval.dtype]) if aval.dtype in REALS else aval
 
 
 def _hosted(name: str, lower: Call) -> Op:
-    """An operation on complex numbers in memory, of NumPy or `Dense`: its parameter is the complex node."""
+    """An operation on stored pairs, by NumPy or by a `Dense` program; its parameter is the original complex node."""
     return Op(
         name, infer=lambda *_, computed: _memory_aval(computed.aval), reference=None, lower=lower, params=("computed",)
     )
 
 
 def split(graph: Graph) -> Graph:
-    """The graph without complex numbers."""
+    """The graph with every complex number split into its parts; see the head of the file."""
     return _Splitter({}, {}).graph(graph)
 
 
 class _Splitter:
-    """Makes one graph without complex numbers.  `nests`, `made`: those that are made already, of all graphs."""
+    """The translation of one graph.  All graphs share `nests` (translated loops) and `made` (operations on parts)."""
 
     def __init__(self, nests: dict[int, tuple[Nested, Nested]], made: PartOps) -> None:
         self.nests = nests
@@ -74,7 +74,7 @@ class _Splitter:
         self.stored: dict[Node, Node] = {}
 
     def graph(self, graph: Graph) -> Graph:
-        """The graph whose complex inputs and outputs are memory."""
+        """The translated graph, whose complex inputs and outputs are arrays of pairs."""
         inputs = [self._input(node) for node in graph.inputs]
         for node in graph.nodes:
             self.values[node] = self._value(node)
@@ -87,7 +87,7 @@ class _Splitter:
         return made
 
     def memory(self, node: Node) -> Node:
-        """A node as it lies in memory."""
+        """The translation of a node as it is stored: an array of pairs if the node is complex."""
         value = self.values[node]
         if not is_complex(node):
             return value
@@ -105,7 +105,7 @@ class _Splitter:
         return memory
 
     def _parts(self, node: Node, memory: Node) -> ComplexParts:
-        """The parts of what lies in memory."""
+        """The parts of a complex node that is stored as `memory`, an array of pairs."""
         self.stored[node] = memory
         return _parts_in(memory)
 
@@ -126,7 +126,7 @@ class _Splitter:
         return self._parts(node, memory) if is_complex(node) else memory
 
     def _result(self, node: Node) -> Any:
-        """A result of a loop or branch."""
+        """The translation of a result of a loop or branch."""
         nested, starts, numbers = params = node.params
         if has_complex(nested):
             starts = tuple([s * (1 + is_complex(i)) for s, i in zip(starts, node.inputs, strict=True)])
@@ -137,7 +137,7 @@ class _Splitter:
         return self._parts(node, Node(RESULT, inputs, params, _memory_aval(node.aval)))
 
     def _nested(self, nested: Nested) -> Nested:
-        """The loop or branch with graphs without complex numbers; one for all results of an operation."""
+        """The loop or branch with its graphs translated; one object for all results of an operation."""
         known = self.nests.get(id(nested))
         if known is None:
             found: dict[str, Any] = {}
@@ -148,7 +148,7 @@ class _Splitter:
 
 
 def _again(node: Node, inputs: Sequence[Node], params: tuple) -> Node:
-    """The node, reading what its inputs have become."""
+    """The node on translated inputs; the same object if neither inputs nor parameters differ."""
     if params is node.params and all(a is b for a, b in zip(inputs, node.inputs, strict=True)):
         return node
     return Node(node.op, inputs, params, node.aval)
@@ -158,7 +158,7 @@ def _again(node: Node, inputs: Sequence[Node], params: tuple) -> Node:
 
 
 def _real(node: Node) -> Aval:
-    """The aval of a part of a node."""
+    """The aval of one part of a complex node, or of a real node itself."""
     return node.aval.with_dtype(REALS[node.aval.dtype]) if is_complex(node) else node.aval
 
 
@@ -172,7 +172,7 @@ def _constant(value: complex, node: Node) -> ComplexParts:
 
 
 def _im(x: ComplexParts) -> Node:
-    """The imaginary part, in the shape of the real one."""
+    """The imaginary part, an array of zeros if it is None."""
     if x.im is not None:
         return x.im
     zero = _number(0.0, x.re.aval.dtype)
@@ -185,7 +185,7 @@ def _parts_in(memory: Node) -> ComplexParts:
 
 
 def _memory_of(x: ComplexParts) -> Node:
-    """The pairs of a value; the memory that its parts are read from, where they are."""
+    """The pairs of a value.  If its parts were taken from an array of pairs, the result is that array."""
     re, im = x.re, _im(x)
     if re.op is _PART and im.op is _PART and re.inputs == im.inputs and re.params != im.params:
         return re.inputs[0]
@@ -194,18 +194,18 @@ def _memory_of(x: ComplexParts) -> Node:
 
 # ---------------------------------------------------------------- rules
 
-#: Operations that give parts, by all that they are made of: equal ones are one.
+#: The operations that compute parts, by the arguments of `part_of`, so that equal ones are one object.
 PartOps = dict[tuple, Op]
 
-#: A rule takes a node, parts or a node for each of its inputs, and the operations that are made already.
+#: A rule takes a node, the translations of its inputs, and the part operations made so far.
 Rule = Callable[[Node, Sequence[Any], PartOps], Value]
 
-#: Operations whose result is real where all operands are.
+#: Operations whose result is real if all operands are real.
 _OF_REALS = frozenset(("add", "sub", "neg", "mul", "mul0", "div", "reciprocal", "where"))
 
 
 def _rule_of(node: Node) -> Rule | None:
-    """The rule that computes a node by parts; None where only NumPy can."""
+    """The rule that computes a node by parts; None if NumPy has to compute it."""
     found = _RULES.get(node.op.name)
     if found is not None:
         return found
@@ -219,7 +219,7 @@ def _rule_of(node: Node) -> Rule | None:
 
 
 def _by_formula(node: Node, inputs: Sequence[Any], made: PartOps) -> Value:
-    """An elementwise operation of the table."""
+    """The rule of elementwise operations in the table of `kernel.complex_formulas`."""
     real, are_complex = _real(node), tuple([isinstance(x, ComplexParts) for x in inputs])
     is_real = not any([isinstance(x, ComplexParts) and x.im for x in inputs])
     if is_real and is_complex(node) and node.op.name in _OF_REALS:
@@ -244,7 +244,7 @@ def _conjugate(node: Node, inputs: Sequence[ComplexParts], made: PartOps) -> Com
 
 
 def _cast(node: Node, inputs: Sequence[Any], made: PartOps) -> Value:
-    """To complex: each part; from complex the real part, and to bool whether either is not zero."""
+    """The rule of casts: to complex by parts, to a real dtype of the real part, to bool True if a part is not zero."""
     (x,) = inputs
     real = _real(node)
 
@@ -260,7 +260,7 @@ def _cast(node: Node, inputs: Sequence[Any], made: PartOps) -> Value:
 
 
 def _each_part(node: Node, inputs: Sequence[Any], made: PartOps) -> ComplexParts:
-    """A rule that does the same to both parts."""
+    """The rule of an operation that acts on each part separately, such as a sum or a transpose."""
 
     def of(which: int) -> Node:
         operands = [(_im(x) if which else x.re) if isinstance(x, ComplexParts) else x for x in inputs]
@@ -271,7 +271,7 @@ def _each_part(node: Node, inputs: Sequence[Any], made: PartOps) -> ComplexParts
 
 
 def _product(node: Node, inputs: Sequence[ComplexParts], made: PartOps) -> ComplexParts:
-    """Four products of real matrices, or two where a factor is real, or one."""
+    """A product of matrices: four products of real parts, or two if one factor is real, or one if both are."""
     x, y = inputs
 
     def product(a: Node, b: Node) -> Node:

@@ -1,9 +1,9 @@
-"""Values that are stored before anything is grouped: those that others must find in memory, and those
-too dear to compute as often as they are read.
+"""The choice of roots, the values that fusion assigns to kernels: values that another step may have to find in
+memory, and values too expensive to compute again at each read.  All other values are computed wherever they are read.
 
-Walked from the outputs backwards.  A node knows how its readers see it: at the same index (shared,
-computed once), at another one (computed again), or more often than it has elements (broadcast along
-an axis that is not the last, a gather with repetition).
+The graph is walked from the outputs backwards.  Each node collects how its readers see it: at the same
+index (computed once, and shared), at another index (computed again), or more often than it has elements
+(broadcast along an axis that is not the last, a gather with repetition).
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from .prepare import Prepared
 
 _FUSED = frozenset((Map, Move))
 
-#: The cost of reading from memory, in additions: a cheaper value is always computed again.
+#: The cost of a read from memory, in additions: a cheaper value is always computed again.
 _CHEAP = 3
 
-#: More places are counted, not told apart: what is made of a value that is read at so many is read at as many again.
+#: The most indices told apart.  Beyond, only their number counts: a value reads its inputs at as many indices, too.
 _PLACES = 64
 
 
 def is_fused(node: Node) -> bool:
-    """True if a node is computed element by element, wherever it is wanted."""
+    """True if a node is computed element by element, so that it can be part of any kernel that reads it."""
     return type(node.op.lower) in _FUSED
 
 
 class Demand:
     """The number of times that a node's elements are computed if it is not stored, relative to once each.
 
-    per_row     whether it is one number of a row somewhere: computed there by itself, which takes ten times as long
-                as in a vector (30 functions of each of 1,000 numbers, times rows of 16: 353 us, stored before 30)
+    per_row     True if some reader needs one number per row: a scalar computation takes ten times as long as one in
+                vectors (30 functions of each of 1,000 numbers, times rows of 16: 353 us, if stored before 30)
     """
 
     __slots__ = ("elsewhere", "here", "per_row")
 
     def __init__(self) -> None:
-        self.here = 0.0
+        self.here = 0.0  # reads per element at the reader's own index
         self.per_row = False
-        self.elsewhere: dict[tuple, float] = {}
+        self.elsewhere: dict[tuple, float] = {}  # reads per element at each other index
 
     def places(self) -> list[tuple[tuple | None, float]]:
-        """The indices at which it is wanted (None: the readers' own), and how often at each."""
+        """The indices at which the node is read (None: the readers' own), with the number of reads at each."""
         found: list[tuple[tuple | None, float]] = [(None, self.here)] if self.here else []
         if len(self.elsewhere) > _PLACES:
             return [*found, (("many",), sum(self.elsewhere.values()))]
@@ -55,7 +55,7 @@ class Demand:
 
     @property
     def total(self) -> float:
-        """All together."""
+        """The number of times that the elements are computed, over all indices."""
         return self.here + sum(self.elsewhere.values())
 
 
@@ -64,8 +64,8 @@ _ONCE.here = 1.0
 
 
 def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
-    """The nodes whose values are made for memory or by a kernel of their own kind: outputs, reductions,
-    what products and host calls read and write, and what is dear and read in several ways."""
+    """The roots of a graph: outputs, reductions and other nodes that are not fused, the operands of products and
+    host calls, and expensive values that are read at several indices."""
     graph = prepared.graph
     price = _prices(graph.nodes, probed)
     of_rows = _of_rows(graph.nodes)
@@ -73,7 +73,7 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
     roots: set[Node] = set()
 
     def want(node: Node, times: float, index: tuple | None, *, per_row: bool = False) -> None:
-        """`node` is read `times` per element at `index` (None: the reader's own)."""
+        """Note that `node` is read `times` per element at `index` (None: the reader's own)."""
         if node.op is INPUT or node.op is CONSTANT:
             return
         seen = demand.get(node)
@@ -121,17 +121,17 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
 
 
 def _is_beside(node: Node, roots: set[Node]) -> bool:
-    """True if a node reads a stored value and what that is computed from: it is computed beside it then, as a slope of
-    tanh(x) from x and tanh(x), whose exponentials are one.  Only what another kernel reads will be in memory."""
+    """True if a node reads a root and also an input of that root, as a slope of tanh(x) reads x and tanh(x): one kernel
+    computes both, with one exponential.  A root made here is stored only if another kernel reads it."""
     shared = {i for i in node.inputs if i.op is not CONSTANT}
     return any(y in roots and is_fused(y) and not shared.isdisjoint(y.inputs) for y in node.inputs)
 
 
 def _is_one_by_one(node: Node) -> bool:
-    """True if numbers go to their places one after the other: dear values are then computed in vectors before.
+    """True if a node handles elements one after the other, so that expensive operands should be stored, from vectors.
 
-    Gradient of sum(sin(x[i])**2), 100,000 doubles 2,990 us, stored before 918.  Running sums along the last axis are
-    alike (sum(sin(cumsum(x))) 1,057, 534); those along others are side by side.
+    Gradient of sum(sin(x[i])**2), 100,000 doubles: 2,990 us, with the operand stored 918.  Running sums along the last
+    axis behave alike (sum(sin(cumsum(x))): 1,057 and 534); along another axis they run in vectors.
     """
     lower = node.op.lower
     if isinstance(lower, Scan):
@@ -140,11 +140,11 @@ def _is_one_by_one(node: Node) -> bool:
 
 
 def _pass_on(node: Node, seen: Demand, probed: Probed, want) -> None:
-    """Tell the inputs of a computed node how it reads them: at each place where the node itself is wanted."""
+    """Add the reads of a computed node to the demand of its inputs, for each index at which the node itself is read."""
     own = None
     for edge in probed.edges(node).reads:
         x = node.inputs[edge.input]
-        # One element, or one per row: computed outside of the inner loop.
+        # A value of one element, or of one element per row, is computed outside the inner loop.
         is_here, per_row, ratio = edge.is_same, False, 1.0
         if not is_here and x.aval.size > 1:
             shape = node.aval.shape
@@ -162,22 +162,22 @@ def _pass_on(node: Node, seen: Demand, probed: Probed, want) -> None:
 
 
 def _deciding(node: Node, x: Node) -> tuple[Node, ...]:
-    """Other operands that say where a node reads x: starts of a slice, indices.
+    """The other operands of a move, which decide where it reads x: starts of a slice, indices.
 
-    Equal positions of two nodes that name numbers which only the run knows are the same where these are.
+    Positions of two moves that contain run-time numbers are equal only if these operands are equal, too.
     """
     return tuple([i for i in node.inputs if i is not x]) if type(node.op.lower) is Move else ()
 
 
 def _is_per_row(flat: Index, shape: tuple[int, ...], probed: Probed) -> bool:
-    """True if a read at this position depends on leading axes only, in their order, each element once."""
+    """True if this position depends only on leading axes, in order, so that each element is read by one row."""
     atoms = [i.terms[0][0] for i in probed.axes.of(shape) if i.terms]
     used = [a for a, _ in flat.terms]
     return used == atoms[: len(used)] and len(used) < len(atoms)
 
 
 def _prices(nodes, probed: Probed) -> dict[Node, int]:
-    """The price of the longest way to a node from stored values: of what computing it again would cost."""
+    """The cost of the most expensive path to each node from stored values: an estimate for computing it again."""
     price: dict[Node, int] = {}
     for node in nodes:
         dearest = max([price.get(i, 0) for i in node.inputs], default=0)
@@ -186,7 +186,7 @@ def _prices(nodes, probed: Probed) -> dict[Node, int]:
 
 
 def _of_rows(nodes: Iterable[Node]) -> set[Node]:
-    """Values computed from sums and the like: where a row is reduced, they are there and nowhere else."""
+    """The fused nodes computed from reductions: only the kernel that reduces a row has their operands at hand."""
     found: set[Node] = set()
     for node in filter(is_fused, nodes):
         if any(i in found or (isinstance(i.op.lower, Reduce) and i.aval.size > 1) for i in node.inputs):

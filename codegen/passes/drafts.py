@@ -1,19 +1,19 @@
-"""From a graph that is prepared to the steps of its program: the half of planning that needs loops built.
+"""Drafts of steps: the half of planning that builds loops, from a prepared graph to the steps of its program.
 
-    fuse      what is computed together, what is stored
-    build     a function per group
-    in_place  which values share memory
+    fuse      chooses the values that are computed together, and those that are stored
+    in_place  chooses the values that share memory
+    build     makes a function for each group
 
-It is imported when `plan` has told what there is besides kernels: LLVM is at that meanwhile.
+`plan` imports this module, and with it the builders of kernels, at its first use.
 
-Values that every kernel must compute alike: those that an extreme was found among.
+All kernels must compute some values with equal bits: those among which a maximum or minimum is found.
 
-    y = max(d)          the gradient asks where d == y, perhaps in another kernel, or after y was asked for, in another
-                        graph.  A product and a sum that the processor does at once in one of them (fma) and in two
-                        steps in the other differ in the last bit: then no element is the largest.
+    y = max(d)          The gradient compares d == y, perhaps in another kernel, or in a later graph if y was evaluated
+                        first.  If one kernel computes a product and a sum by one instruction (fma) and the other by
+                        two, d differs in the last bit, and no element equals the maximum.
 
-So on the way to an extreme every operation is rounded by itself.  Sums and products of matrices are stored, not
-computed again, so what is behind them does not matter; cheap sums are walked through.
+So each operation before an extreme is rounded separately (`exact_nodes`).  The search passes through reductions, which
+a kernel may compute again, and ends at products of matrices, which are stored.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from .storage import let_past_caches
 from .stored_parts import JOIN, PAIR, placed_parts
 from .unit import Unit
 
-#: Operations named in a kernel's name.
+#: The most operations named in a kernel's name.
 _NAMED = 4
 
-#: Computed nodes that are looked at for a name.
+#: The most computed nodes from which a kernel's name is chosen.
 _LOOKED_AT = 64
 
-#: Makes the program of the body of a loop or branch, given what it adds to the names of its kernels.
+#: A function that makes the program of a body of a loop or branch; the string is added to the names of its kernels.
 BodyPlanner = Callable[[Graph, str], BufferProgram]
 
 
 def drafted(
     prepared: Prepared, probed: Probed, prefix: str, body_planner: Callable[[str], BodyPlanner]
 ) -> tuple[list[Draft], dict[Any, Any]]:
-    """The steps of a graph, in order, on its values; and which values lie in the memory of others.
+    """The steps of a graph, in order, as pairs (work, values); and a dict from a value to the one that has its memory.
 
-    prefix         names of kernels begin with it
-    body_planner   gives for a prefix what plans the bodies of loops and branches
+    prefix         the beginning of each kernel's name
+    body_planner   a function from a prefix to a planner for the bodies of loops and branches
     """
     fused = fuse(prepared, probed)
     made_by = {node: unit for unit in fused.units for node in (*unit.roots, *([unit.node] if unit.node else []))}
@@ -72,7 +72,7 @@ def drafted(
     for unit in fused.units:
         if unit.node in loops:
             if results := loops[unit.node]:
-                from .nests import draft_nest  # loops and branches only
+                from .nests import draft_nest  # imported only for loops and branches
 
                 drafts.append(draft_nest(results, body_planner(f"{prefix}{len(drafts)}_")))
             continue
@@ -85,7 +85,7 @@ def drafted(
         draft = _draft(unit, prepared, is_stored, placed, exact, f"{prefix}{len(drafts)}_{_words(unit, fused)}")
         if draft is not None:
             work, values = draft
-            if isinstance(work, Kernel) and prepared.graph.nodes[-1].origins:  # somebody looks
+            if isinstance(work, Kernel) and prepared.graph.nodes[-1].origins:  # known for `stages` or a profile
                 draft = replace(work, members=_members(unit, fused)), values
             drafts.append(draft)
 
@@ -93,13 +93,13 @@ def drafted(
 
 
 def _members(unit: Unit, fused: Fused) -> tuple[Node, ...]:
-    """The nodes that a unit computes, in the order of the graph as they were numbered."""
+    """The nodes that a unit computes, in the order of the graph, followed by its roots."""
     found = dict.fromkeys([fused.reaches.nodes[j] for j in numbers(unit.tree)])
     return tuple(found | dict.fromkeys([*unit.roots, *([unit.node] if unit.node else [])]))
 
 
 def for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:
-    """The drafts with kernels for any extent."""
+    """The drafts, with large extents as arguments of kernels (`kernel.arguments`), and nontemporal stores marked."""
     for work, values in drafts:
         if isinstance(work, Kernel):
             let_past_caches(work.function, [v.aval.nbytes for v in values])
@@ -115,7 +115,7 @@ def _draft(
     exact: Collection[Node],
     name: str,
 ) -> Draft | None:
-    """The step of a unit, on nodes; None when it has nothing to do."""
+    """The step of a unit, with the nodes and temporaries it works on; None if the unit needs no step."""
     node = unit.node
     if node is None:
         group = unit.group
@@ -135,7 +135,7 @@ def _draft(
         return None
     computed = computed_by(node)
     if isinstance(lower, Dense):
-        from ..kernel.dense import build_dense, is_native  # linear algebra only
+        from ..kernel.dense import build_dense, is_native  # imported only for linear algebra
 
         if is_native(computed):
             return _kernel(build_dense(node, computed, lower.program, name))
@@ -147,7 +147,7 @@ def _kernel(built: Built) -> Draft:
 
 
 def _words(unit: Unit, fused: Fused) -> str:
-    """A kernel in a few words: its roots, then the dearest values that it computes on the way."""
+    """Operation names for a kernel's name: those of its roots, then those of the most expensive nodes it computes."""
     if unit.node is not None:
         return unit.node.op.name
     assert unit.group is not None
@@ -157,11 +157,11 @@ def _words(unit: Unit, fused: Fused) -> str:
     return "_".join(list(dict.fromkeys(words))[:_NAMED])
 
 
-# ---------------------------------------------------------------- values that every kernel must compute alike
+# ---------------------------------------------------------------- values that every kernel must compute with equal bits
 
 
 def exact_nodes(graph: Graph) -> frozenset[Node]:
-    """The nodes that an extreme of floats is computed from, element by element."""
+    """The nodes from which a maximum or minimum of floats is computed, through elements, moves and reductions."""
     waiting = [n.inputs[0] for n in graph.nodes if _is_extreme(n)]
     found: set[Node] = set()
     while waiting:

@@ -1,21 +1,21 @@
-"""Fusion: which values are computed together in one kernel.
+"""Fusion: the choice of the values that one kernel computes together.
 
-Roots (see `demand`) are taken in the graph's order; each joins a kernel that already computes over
-the same domain and reads the same memory, or opens one.  Everything between roots is computed on
-the way, wherever it is wanted.  A root may read another root of its own kernel:
+Roots (the nodes chosen by `demand`) are visited in the order of the graph.  Each root joins a kernel that already
+computes over the same domain and reads the same memory, or opens a new kernel.  Nodes between roots are not stored:
+each kernel that reads such a node computes it again.  A root may read another root of its own kernel:
 
-    an array's element at the same position           it is in a register
-    a reduction's result of the row being computed    a stage later, in the same loop over rows
-    anything else                                     from memory, so from an earlier kernel
+    an array's element at the same position           from a register
+    a reduction's result for the current row          one stage later, in the same loop over rows
+    anything else                                     from memory, so an earlier kernel must have written the value
 
     top = max(x, axis=1)       \
     e = exp(x - top)            |  one kernel: a loop over rows, with three loops in it;
-    norm = sum(e, axis=1)       |  e is kept for a row
+    norm = sum(e, axis=1)       |  e is kept in a scratch buffer for the length of one row
     y = e / norm               /
-    loss = sum(log(norm))         joins: a sum over rows of what a row knows
-    g = matmul(transpose(y), x)   a step: y is stored, its transpose is a flag
+    loss = sum(log(norm))         joins that kernel: a sum over rows of a number that the row has computed
+    g = matmul(transpose(y), x)   a step by itself: y is stored, and its transpose is a flag of the product
 
-Joining never makes a cycle: every unit knows, as a set of bits, all units it waits for.
+Joining never makes a cycle: every unit holds, as a set of bits, all units that must run before it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from .prepare import Prepared
 from .reach import TREE_LIMIT, Reach, Reaches, numbers
 from .unit import Unit, choose_scratch, fit, in_order, settle_storage, store_shared
 
-#: Arrays that one kernel reads and writes: as many streams as caches and their prefetchers still serve well.
+#: The most arrays that one kernel reads and writes: more streams than this overload the caches and prefetchers.
 _STREAMS_LIMIT = 28
 
-#: Units tried for one root, latest first: what was computed long ago has left the cache anyway.
+#: The most units tried for one root, latest first: the values of an older unit have left the cache anyway.
 _CANDIDATES_LIMIT = 8
 
 
 @record()
 class Fused:
-    """Units in an order in which they can run; the values that are in memory, and what each expression reaches."""
+    """The result of fusion: units in an order in which they can run, the values stored in memory, and all reaches."""
 
     units: list[Unit]
     stored: set[Node]
@@ -48,7 +48,7 @@ class Fused:
 
 
 def fuse(prepared: Prepared, probed: Probed) -> Fused:
-    """Put a graph's work into units.  See the file's head."""
+    """Divide the work of a graph into units, as the head of the file describes."""
     nodes = prepared.graph.nodes
     roots = choose_roots(prepared, probed)
     reaches = Reaches(nodes, roots, probed)
@@ -76,11 +76,11 @@ class _Clustering:
         self.units: list[Unit] = []
         self.unit_of: dict[Node, Unit] = {}
         self.readers_of: dict[int, list[Unit]] = {}
-        # Leaves that units make.
+        # The leaves that some unit makes, as a set of bits.
         self.made = 0
 
     def run(self) -> list[Unit]:
-        """One unit after another, in the order of the graph."""
+        """Place every root of the graph, in order, and return the units."""
         for place, node in enumerate(self.prepared.graph.nodes):
             if node not in self.reaches.roots or node.aval.size == 0:
                 continue
@@ -91,7 +91,7 @@ class _Clustering:
         return self.units
 
     def _alone(self, node: Node, place: int) -> None:
-        """A node with a step of its own."""
+        """Open a unit for a node that runs as a separate step."""
         unit = self._new(place, node, None)
         if isinstance(node.op.lower, Contract):
             product = self.prepared.products[node]
@@ -117,7 +117,7 @@ class _Clustering:
         return dict.fromkeys([self.unit_of[found[j]] for j in numbers(leaves & self.made)])
 
     def _wait(self, unit: Unit, leaves: int) -> None:
-        """Let a unit wait for those that make what it reads, and tell all who wait for it."""
+        """Let a unit wait for the units that make these leaves, and update `needs` of every unit that waits for it."""
         for other in self._makers(leaves):
             if other is not unit and unit not in other.followers:
                 other.followers[unit] = None
@@ -131,7 +131,7 @@ class _Clustering:
                     changed.append(follower)
 
     def _place(self, node: Node, place: int) -> None:
-        """Let a root join a unit, or open one."""
+        """Let a root join an existing unit, or open a new one for it."""
         domain = node.inputs[0].aval.shape if isinstance(node.op.lower, Reduce) else node.aval.shape
         root = Root(node, domain)
         reach = self.reaches.of(node)
@@ -143,7 +143,7 @@ class _Clustering:
         self._add(unit, root, reach, place)
 
     def _candidates(self, reach: Reach, makers: dict[Unit, None]) -> list[Unit]:
-        """Units that made or read what this root reads, latest first; a single number is no reason to meet."""
+        """Units that make or read a leaf of this root, latest first.  A read leaf of one element does not count."""
         found = {unit for unit in makers if unit.group is not None}
         for j in numbers(reach.leaves & ~self.reaches.small):
             found.update(self.readers_of.get(j, ())[-_CANDIDATES_LIMIT:])

@@ -1,13 +1,13 @@
-"""In place: a value takes the memory of one that is read for the last time in the step that makes it.
+"""In-place steps: a value takes the memory of another value if the step that computes it is the last to read that one.
 
-    t1 = relu(t0 + b)        nobody reads t0 later: each element is loaded, then stored where it was
+    t1 = relu(t0 + b)        no later step reads t0: each element of t0 is loaded, then overwritten by that of t1
 
-A step's arguments are never the same memory, so the two become one argument of the kernel, which is built so: the new
-value is placed in the memory of the old one (`kernel.elements`).  That is right where an element is read by nobody but
-what makes the one at its place:
+Two arguments of a step never overlap, so the two values become one argument: the kernel is built with the new value
+placed in the memory of the old one (`kernel.elements`).  The condition is that no old element is read after the new
+one at its place is stored:
 
-    in one loop       what else reads the element does so before
-    in a row          so do the loops before the one that stores
+    in one loop       all other reads of the element come earlier in the body of the loop
+    in stages         all other reads of the row are in earlier stages than the store
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .fuse import Fused
 from .reach import Reaches, numbers
 from .unit import Unit
 
-#: A step before buffers have numbers: its work, and what it works on, nodes and temporaries.
+#: A step before buffers are numbered: its work (a kernel, say), and the nodes and temporaries that it works on.
 Draft = tuple[Any, tuple[Any, ...]]
 
-#: Values that are stored in another's memory: whose, the stride and the place of the first of their elements, and
-#: whether they take all of it.
+#: For each value stored in another one's memory: the owner of the memory, the stride and the position of the first
+#: element there, and True if the value takes over all of the memory.
 Places = dict[Node, tuple[Node, int, int, bool]]
 
 
 def share_memory(graph: Graph, fused: Fused, placed: Places, names: Mapping[Node, Node]) -> dict[Node, Node]:
-    """Place values in the memory of others that are read for the last time; gives which took the memory of which.
+    """Place values in the memory of values that no later step reads.  Returns the new value for each old one.
 
-    names   values that are only others in another shape: what has their memory
+    names   for each value that shares memory with a reshape of it: the value that owns the memory
     """
     reaches = fused.reaches
     last: dict[Hashable, Unit] = {}
@@ -59,7 +59,7 @@ def share_memory(graph: Graph, fused: Fused, placed: Places, names: Mapping[Node
 
 
 def _made(unit: Unit) -> list[Root]:
-    """The values that a unit makes element by element."""
+    """The values that a unit stores element by element: no reductions, and no values of one number per row."""
     if unit.group is not None:
         return [r for r in unit.group.roots if r.stored and not r.row and not r.is_reduction]
     node = unit.node
@@ -67,7 +67,7 @@ def _made(unit: Unit) -> list[Root]:
 
 
 def _is_made_again(unit: Unit, reaches: Reaches) -> bool:
-    """True if a kernel reads its own values at other places: it makes those again, of what may be overwritten there."""
+    """True if a kernel reads one of its roots at another index: it would compute that element from overwritten data."""
     flat = reaches.probed.axes.flat
     for root in unit.roots.values():
         reach = reaches.of(root.node)
@@ -79,7 +79,7 @@ def _is_made_again(unit: Unit, reaches: Reaches) -> bool:
 
 
 def _may_take(root: Root, old: Node, unit: Unit, reaches: Reaches) -> bool:
-    """True if no element of the old value is read after that of the new one is stored at its place."""
+    """True if no element of `old` is read after the element of `root` at its place is stored."""
     new, group = root.node, unit.group
     if (new.aval.size, new.aval.dtype) != (old.aval.size, old.aval.dtype):
         return False
@@ -89,11 +89,11 @@ def _may_take(root: Root, old: Node, unit: Unit, reaches: Reaches) -> bool:
         if any([r.row for r in readers]):
             return False
         ahead = [r for r in readers if r.stage < root.stage]
-        if group.inner is None:  # one loop does all of them, one after the other
+        if group.inner is None:  # one loop computes all roots, in the order of the list
             ahead = group.roots[: group.roots.index(root)]
         if any([r is not root and r not in ahead for r in readers]):
             return False
-    elif isinstance(new.op.lower, Scatter):  # the first input is copied, then numbers go to any places
+    elif isinstance(new.op.lower, Scatter):  # it copies its first input, then writes updates at arbitrary places
         others = [reaches.seen(i).leaves for i in new.inputs[1:]]
         if not new.op.lower.replaces or any([leaves & reaches.leaf(old) for leaves in others]):
             return False
@@ -102,9 +102,9 @@ def _may_take(root: Root, old: Node, unit: Unit, reaches: Reaches) -> bool:
 
 
 def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
-    """For each value that is only another stored one in another shape, that one: they can be one buffer.
+    """For each value that is only a reshape of another stored value, that value: the two can share one buffer.
 
-    Not for what a user gives or is given, or where one kernel reads both.
+    Reshapes of an input or output of the graph are left out, and so are pairs of which one kernel reads both values.
     """
     fixed = {*graph.inputs, *graph.outputs}
     found: dict[Node, Node] = {}
@@ -126,7 +126,7 @@ def same_memory(graph: Graph, fused: Fused) -> dict[Node, Node]:
 
 
 def renamed(drafts: Sequence[Draft], names: Mapping[Hashable, Hashable]) -> list[Draft]:
-    """The steps with other names for values."""
+    """The steps with each value replaced by the value that owns its memory."""
     if not names:
         return list(drafts)
     return [(work, tuple([_name(v, names) for v in values])) for work, values in drafts]

@@ -1,4 +1,4 @@
-"""The axes that a group's domain is cut into, and the loops that they share.
+"""The axes into which a group's domain is cut, and the merging of axes into loops.
 
     add(x: f64[100,50,8], y: f64[100,50,8])    one loop of 40,000
     add(x: f64[100,50,8], b: f64[8])           loops of 5,000 and 8
@@ -15,7 +15,7 @@ from .reach import Reaches, numbers
 
 
 def chain(strides: set[int], total: int) -> tuple[int, ...] | None:
-    """Strides in falling order, if each divides the one before: then together they cut the domain into axes."""
+    """The strides in falling order if each divides the one before, so that they cut the domain into axes; else None."""
     ordered = sorted((s for s in strides if s < total), reverse=True)
     before = total
     for stride in ordered:
@@ -29,7 +29,7 @@ def chain(strides: set[int], total: int) -> tuple[int, ...] | None:
 
 
 def lay_out(group: KernelGroup, reaches: Reaches) -> None:
-    """Merge neighbouring axes into one loop where every read walks through both alike."""
+    """Set the loops of a group: neighbouring axes become one loop if every read moves through both with one stride."""
     _cut_further(group, reaches)
     extents = group.extents
     n = len(extents)
@@ -48,7 +48,7 @@ def lay_out(group: KernelGroup, reaches: Reaches) -> None:
 
 
 def _views(group: KernelGroup, reaches: Reaches) -> list[tuple[Root, int]]:
-    """One root for all that are computed over the same domain alike, and what they read together."""
+    """One root for each set of roots that agree in domain, row and reduced axes, with the union of their reads."""
     found: dict[tuple, tuple[Root, int]] = {}
     for root in group.roots:
         key = (root.domain, root.row, root.reduced)
@@ -58,7 +58,7 @@ def _views(group: KernelGroup, reaches: Reaches) -> list[tuple[Root, int]]:
 
 
 def _separate(group: KernelGroup, root: Root, reads: list[Index], reaches: Reaches, joint: list[bool]) -> None:
-    """Note between which axes this root needs two loops."""
+    """Set `joint` to False between axes that need two loops because of this root."""
     index = reaches.probed.axes.of(root.domain)
     dimension_of = {i.terms[0][0]: d for d, i in enumerate(index) if i.terms}
     reduced = set(root.reduced)
@@ -81,7 +81,7 @@ def _separate(group: KernelGroup, root: Root, reads: list[Index], reaches: Reach
 
 
 def _in_step(at: Index, d: int, e: int, dimension_of: dict, domain: tuple[int, ...]) -> bool:
-    """True if moving on by one along d is moving on by a whole length of e."""
+    """True if a step of one along axis d moves as far as the whole length of axis e."""
     coefficients = {dimension_of.get(a, a): c for a, c in at.terms}
     if coefficients.get(d, 0) != coefficients.get(e, 0) * domain[e]:
         return False
@@ -89,7 +89,7 @@ def _in_step(at: Index, d: int, e: int, dimension_of: dict, domain: tuple[int, .
 
 
 def _cut_further(group: KernelGroup, reaches: Reaches) -> None:
-    """Cut axes where a reshape in the way divides: its quotients then are counters of loops."""
+    """Cut the domain at the strides by which reshapes divide positions: their quotients are then loop counters."""
     strides = set(group.strides)
     for root, reads in _views(group, reaches):
         if root.row:
@@ -106,13 +106,13 @@ def _cut_further(group: KernelGroup, reaches: Reaches) -> None:
 
 
 def _strides_of_axes(root: Root, reaches: Reaches) -> dict[Atom, int]:
-    """By how much the flat position grows with each axis."""
+    """The stride of each axis of a root's domain, by the axis's atom."""
     index = reaches.probed.axes.of(root.domain)
     return {i.terms[0][0]: s for i, s in zip(index, strides_of(root.domain), strict=True) if i.terms}
 
 
 def _cut_of(atom: Atom, flat: Index, axes: dict[Atom, int]) -> int | None:
-    """The stride at which a quotient divides the flat position, or the position along one axis; or None."""
+    """The stride at which a quotient divides the flat position or the position along one axis, else None."""
     cut = 1
     while isinstance(atom, Quotient):
         cut *= atom.divisor
@@ -125,21 +125,21 @@ def _cut_of(atom: Atom, flat: Index, axes: dict[Atom, int]) -> int | None:
     return axes[atom] * cut if cut > 1 and atom in axes else None
 
 
-# ---------------------------------------------------------------- elements that come from elsewhere from some places on
+# ---------------------------------------------------------------- loops cut where elements start to come from elsewhere
 
 
-#: The most that the pieces of a loop may cost together.
+#: The most that the pieces of a cut loop may cost together: their number times the additions for one element.
 _PIECES_COST = 2560
 
-#: The cost of a reduction besides its operand.
+#: The cost of a reduction without its operand, in additions.
 _REDUCTION_COST = 4
 
-#: Places at which nodes are looked at, to find where a loop is cut.
+#: The most pairs (node, index) that are visited to find the places at which a loop is cut.
 _VIEWS = 1024
 
 
 def cost_of(group: KernelGroup, reaches: Reaches) -> int:
-    """The cost of one element of a group's dearest stage, in additions."""
+    """The cost of one element of a group's most expensive stage, in additions."""
     dearest = 0
     for stage in range(max([r.stage for r in group.roots], default=0) + 1):
         roots = [r for r in group.roots if r.stage == stage and not r.row]
@@ -152,9 +152,9 @@ def cost_of(group: KernelGroup, reaches: Reaches) -> int:
 
 
 def find_turns(group: KernelGroup, reaches: Reaches, turning: int) -> None:
-    """Cut the last loop where elements come from elsewhere from there on: in a concatenation, at the edges of a pad.
+    """Cut the last loop where elements start to come from another operand: in a concatenation, at the edges of a pad.
 
-    turning   the set of the nodes with such places, as a tree is one; there are some
+    turning   the nodes with such places, as a set of bits like `Reach.tree`; it is not empty
     """
     if group.inner is not None or not group.loops or len(group.loops[-1]) != 1:
         return
@@ -169,7 +169,7 @@ def find_turns(group: KernelGroup, reaches: Reaches, turning: int) -> None:
 
 
 def _turns_of(root: Root, extent: int, reaches: Reaches, turning: int) -> set[int]:
-    """Places of the last axis from which on anything that a root computes on the way is read from elsewhere."""
+    """The places of the last axis at which any node that a root computes starts to read another operand."""
     edges, axes = reaches.probed.edges, reaches.probed.axes
     first = root.node.inputs[0] if root.is_reduction else root.node
     tree = reaches.of(root.node).tree
@@ -198,7 +198,7 @@ def _turns_of(root: Root, extent: int, reaches: Reaches, turning: int) -> set[in
 
 
 def _as_few(places: list[int], cost: int) -> list[int]:
-    """The ends of pieces that are worth their code: all of them, or of the longest one and what is around it."""
+    """The ends of the pieces to make: all places if the code is small enough, else those around the longest piece."""
     if (len(places) - 1) * cost <= _PIECES_COST:
         return places
     length, begin, end = max([(end - begin, begin, end) for begin, end in pairwise(places)])

@@ -1,13 +1,13 @@
-"""The steps of loops and branches: which programs run, and where their inputs and results lie.
+"""The steps of loops and branches: the programs that they run, and the places of their inputs and results.
 
     results of one operation  ->  Loop, Branch or While, and the values that the step works on
 
-Small kernels that follow each other become one: in the body of a loop, calling them is most of what they cost.
+`merged` joins small kernels that follow each other: in the body of a loop most of their cost is the call.
 
     k0(x0, x1) -> t0        one multiplication              k0(x0, x1, x2) -> t0, y0
     k1(t0, x2) -> y0        one addition
 
-Only straight code, which cannot fail: its operations are put one after the other, so what the second reads is there.
+Only straight-line code that cannot fail is joined: the second kernel's operations simply follow those of the first.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, While
 from .in_place import Draft
 from .rewrites import inlined
 
-#: A function that makes the program of a graph.  Kernels of two graphs of one step differ in a letter of their names.
+#: A function that makes the program of a graph; the letter keeps the kernel names of two graphs of one step apart.
 Planner = Callable[[Graph, str], BufferProgram]
 
 
-#: Memory of a step for itself.
+#: The operation of a node that stands for the workspace of a step.
 _WORKSPACE = internal("workspace", None)
 
 
 def draft_nest(results: tuple[Node, ...], plan: Planner) -> tuple[object, tuple[Node, ...]]:
-    """The step that makes all these results of one operation, and the values it works on."""
+    """The step that computes these results of one operation, and the values that it works on."""
     nested: Nested = results[0].params[0]
     inputs = results[0].inputs
     reads = list(enumerate(results[0].params[1]))
@@ -53,7 +53,7 @@ def draft_nest(results: tuple[Node, ...], plan: Planner) -> tuple[object, tuple[
 def _draft(
     nested: Nested, reads: list[Place], places: list[Place | None], plan: Planner
 ) -> tuple[Loop | Branch | While, int]:
-    """The step, and how large its workspace is."""
+    """The step, and the size of its workspace in bytes."""
     match nested:
         case Recurrence():
             loop = _loop(nested, reads, places, plan)
@@ -71,7 +71,7 @@ def _draft(
             if nested.back is not None:
                 values = len(nested.back.outputs)
                 over = Recurrence(nested.back, values, nested.carried, 1, True)
-                scanned = [(0, 0)] * nested.carried  # known only when it runs, as is the length
+                scanned = [(0, 0)] * nested.carried  # placeholders: arrays and length are known only at run time
                 back = _loop(over, [*reads[:values], *scanned, *hidden], places, plan, "b")
                 places = [None] * nested.carried
             condition, step = plan(nested.condition, "c"), plan(_asking(nested), "s")
@@ -111,7 +111,7 @@ def _loop(
 
 
 def _live(body: Graph, carried: int, stacked: Sequence[Node], wanted: Sequence[int]) -> list[int]:
-    """The states that are wanted, or from which anything is computed that is."""
+    """The numbers of the states to compute: the wanted ones, and those on which they or the stacked outputs depend."""
     live, before = set(wanted), -1
     while before != len(live):
         before = len(live)
@@ -122,7 +122,7 @@ def _live(body: Graph, carried: int, stacked: Sequence[Node], wanted: Sequence[i
 
 
 def _wanting(body: Graph, places: Sequence[Place | None]) -> Graph:
-    """The body with those outputs that have a place."""
+    """The body with only those outputs that have a place."""
     outputs = [output for output, place in zip(body.outputs, places, strict=True) if place is not None]
     return _with(body, body.inputs, outputs)
 
@@ -133,7 +133,7 @@ def _with(body: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph
 
 
 def _asking(nested: Repetition) -> Graph:
-    """A step, and whether the condition holds after it."""
+    """The step's graph with one more output: the condition on the new states."""
     step, condition = nested.step, nested.condition
     answer = inlined(condition, [*step.outputs, *step.inputs[nested.carried :]])
     return Graph.of(step.inputs, [*step.outputs, *answer], step.name)
@@ -142,15 +142,15 @@ def _asking(nested: Repetition) -> Graph:
 # ---------------------------------------------------------------- small kernels that follow each other
 
 
-#: Operations of one kernel.
+#: The most operations of a kernel that may be joined with another.
 _MOST = 256
 
-#: Letters of a kernel's name.
+#: The most letters of a kernel's name.
 _NAME = 60
 
 
 def merged(drafts: Sequence[Draft]) -> list[Draft]:
-    """The steps, with runs of small kernels as one each."""
+    """The steps, with each run of consecutive small kernels joined into one kernel."""
     found: list[Draft] = []
     for draft in drafts:
         if found and _is_small(found[-1][0]) and _is_small(draft[0]):
@@ -161,7 +161,7 @@ def merged(drafts: Sequence[Draft]) -> list[Draft]:
 
 
 def _is_small(work: object) -> bool:
-    """True if the step is a kernel of straight code that gives the status 0."""
+    """True if the step is a kernel of straight-line code that cannot fail, since it returns the constant status 0."""
     if not isinstance(work, Kernel) or work.extents or len(work.function.body.operations) > _MOST:
         return False
     *operations, end = work.function.body.operations
@@ -169,7 +169,7 @@ def _is_small(work: object) -> bool:
 
 
 def _joined(a: Kernel, of_a: tuple[Hashable, ...], b: Kernel, of_b: tuple[Hashable, ...]) -> Draft:
-    """Both as one kernel.  Arguments that are the same memory become one."""
+    """Both kernels as one.  A value that both use becomes one argument."""
     values = [*of_a, *[v for v in of_b if v not in of_a]]
     own = dict(zip((*of_b, *of_a), (*b.function.arguments, *a.function.arguments), strict=True))
     same = {x: own[value] for value, x in zip(of_b, b.function.arguments, strict=True)}
@@ -180,7 +180,7 @@ def _joined(a: Kernel, of_a: tuple[Hashable, ...], b: Kernel, of_b: tuple[Hashab
     writes = {values.index(of[j]) for of, k in ((of_a, a), (of_b, b)) for j in k.function.writes}
     read_first = {values.index(of_a[j]) for j in a.updates}
     of_first = {of_a[j] for j in a.function.writes}
-    # An array that the first reads and the second writes is read and then written.
+    # An array that the first kernel reads and the second one writes is an update of the joined kernel.
     updates = b.updates | {j for j in b.function.writes if of_b[j] in of_a}
     read_first |= {values.index(of_b[j]) for j in updates if of_b[j] not in of_first}
     order = [*[j for j in range(len(values)) if j not in writes], *sorted(writes)]
@@ -195,6 +195,6 @@ def _joined(a: Kernel, of_a: tuple[Hashable, ...], b: Kernel, of_b: tuple[Hashab
 
 
 def _name(a: str, b: str) -> str:
-    """The name of both together; the number of the second says nothing now."""
+    """The name of the joined kernel: the name of the first, with the new words of the second but without its number."""
     words = [w for w in b.split("_")[2:] if w not in a.split("_")]
     return "_".join([a, *words])[:_NAME].rstrip("_")

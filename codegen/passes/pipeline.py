@@ -1,9 +1,9 @@
-"""The graph passes, in order, on one page.
+"""The graph passes, and the order in which they run.
 
     recorded graph  ->  optimize  ->  fusion and storage (`codegen.compiler`)
 
-Each pass is a function `Graph -> Graph` that keeps inputs, outputs and their meaning, is idempotent,
-and returns the very graph it got when it has nothing to do.
+Each pass is a function `Graph -> Graph`.  A pass keeps the inputs, the outputs and the values of the outputs; it is
+idempotent; and it returns the same `Graph` object that it was given when it changes nothing.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from .rewrites import cse, dce, fold
 from .simplify import simplify
 from .windows import windows
 
-#: In this order, again and again until none has anything to do.
+#: The passes, in the order in which they run.  The sequence repeats until no pass changes the graph.
 PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
-    ("fold", fold),            # constants first: rewrites look for them
-    ("simplify", simplify),    # leaves nodes unread
-    ("windows", windows),      # makes sums, which may be simple
-    ("cse", cse),              # makes equal nodes one
+    ("fold", fold),            # first, since the rewrites of `simplify` look for constants
+    ("simplify", simplify),    # leaves nodes that nothing reads, for `dce`
+    ("windows", windows),      # makes sums, which the next round may simplify
+    ("cse", cse),              # replaces equal nodes by one
     ("dce", dce),
 )
 
-#: Passes over a graph come to rest in two or three rounds; a bound keeps a mistake in a rewrite finite.
+#: The most rounds of all passes.  Two or three suffice; the bound ends the loop if a faulty rewrite never settles.
 ROUNDS = 8
 
 
 def optimize(graph: Graph) -> Graph:
     """The graph after all passes.
 
-    With AUTODIFF_VERIFY=1 in the environment (and without python -O) the graph is verified before
-    and after, and its interface compared.  Raises VerifyError then.
+    With AUTODIFF_VERIFY=1 in the environment (and without python -O) the graph is verified before and after the
+    passes, and its inputs and outputs are compared.  Raises VerifyError if a check fails.
     """
     checked = __debug__ and os.environ.get("AUTODIFF_VERIFY") == "1"
     if checked:
@@ -47,15 +47,15 @@ def optimize(graph: Graph) -> Graph:
 
 
 def stages(graph: Graph) -> list[tuple[str, Graph]]:
-    """The stages of `optimize`, to look at: each pass that ran, in order, and the graph after it.
+    """The stages of `optimize`, for inspection: each pass that ran, in order, and the graph after it.
 
-    A pass that had nothing to do gives the same object as the one before it.
+    The entry of a pass that changed nothing holds the same `Graph` object as the entry before it.
     """
     found = []
-    at_rest = 0  # passes in a row that have nothing to do with the graph as it is
+    at_rest = 0  # the number of passes in a row that would not change the current graph
     for name, run in islice(cycle(PASSES), ROUNDS * len(PASSES)):
         after = run(graph)
-        # A pass is idempotent: right after itself it has nothing to do.
+        # A pass is idempotent: the pass that has just changed the graph counts as the first one at rest.
         at_rest = at_rest + 1 if after is graph else 1
         graph = after
         found.append((name, graph))

@@ -1,8 +1,7 @@
-"""From an optimised graph to a program, on one page.
+"""Planning: an optimised graph becomes a program of steps and buffers.
 
-    separate  results of loops and branches stand alone
-    prepare   special cases become ordinary       drafts    what is computed together, a function for each group
-    storage   where everything lies
+    separate  gives each result of a loop or branch a node           prepare   removes the special cases of later stages
+    drafts    groups operations and builds a kernel for each group   storage   assigns a buffer to each value
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from .stored_parts import needs_parts, seen
 if TYPE_CHECKING:
     from . import complex_parts, drafts
 else:
-    complex_parts = later("codegen.passes.complex_parts")  # for graphs that have some
+    complex_parts = later("codegen.passes.complex_parts")  # only graphs with complex numbers need it
     drafts = later("codegen.passes.drafts")
 
 
 def by_parts(graph: Graph) -> Graph:
-    """The graph without complex numbers; the very graph where there are none."""
+    """The graph with complex numbers split into real parts; the same object if the graph has none."""
     return complex_parts.split(graph) if needs_parts(graph) else graph
 
 
@@ -45,7 +44,7 @@ REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
 
 
 def rewritten(graph: Graph) -> list[tuple[str, Graph]]:
-    """An optimised graph after each rewrite, the last one "prepare": what is fused."""
+    """The name of each rewrite and the graph after it.  The last entry, "prepare", is the graph that fusion gets."""
     found = []
     for name, rewrite in REWRITES:
         graph = rewrite(graph)
@@ -58,9 +57,9 @@ def plan(
 ) -> BufferProgram:
     """The program that computes a graph.  Nodes that no output needs are not computed.
 
-    prefix    names of kernels begin with it, also those of the bodies of loops
-    is_body   it runs inside of a step, perhaps often
-    bodies    those that are planned, by shape: the derivative of loops within loops has many a body several times
+    prefix    the beginning of each kernel's name, also of kernels in the bodies of loops
+    is_body   True for the body of a loop or branch, which runs inside a step, perhaps many times
+    bodies    programs of bodies already planned, by graph shape: the derivative of nested loops repeats many bodies
     """
     graph = original = inherit(graph, Graph.of(graph.inputs, graph.outputs, graph.name), {})
     for _, rewrite in REWRITES:
@@ -70,7 +69,7 @@ def plan(
     planner = functools.partial(_body_planner, {} if bodies is None else bodies)
     steps, shares = drafts.drafted(prepared, probed, prefix, planner)
     if is_body:
-        from .nests import merged  # bodies of loops only
+        from .nests import merged  # imported only for the bodies of loops and branches
 
         steps = merged(steps)
     ends = prepared.graph
@@ -91,12 +90,12 @@ def plan(
 
 
 def _seen(memory: tuple[Node, ...], nodes: tuple[Node, ...]) -> tuple[Aval, ...]:
-    """The avals of inputs or outputs, as the graph's owner sees them."""
+    """The avals of inputs or outputs as the caller sees them: complex arrays, not the pairs stored in memory."""
     return tuple([seen(m.aval, node.aval.dtype) for m, node in zip(memory, nodes, strict=True)])
 
 
 def _body_planner(bodies: dict[Any, BufferProgram], prefix: str) -> drafts.BodyPlanner:
-    """A function that makes the programs of a loop or branch, with names of their own for kernels."""
+    """A function that plans the bodies of one loop or branch; their kernels' names begin with `prefix` and a letter."""
 
     def planner(body: Graph, letter: str) -> BufferProgram:
         key = None if is_watched() or any([n.origins for n in body.nodes]) else body.key

@@ -1,11 +1,11 @@
-"""The last look at a graph before fusion: what needs a special case later is made ordinary here.
+"""Preparation of a graph for fusion: rewrites of all cases that later stages would have to treat specially.
 
-    a constant given to the host, or put out                          becomes an array
-    an output that is an input, or stands there twice                  becomes a copy of it
+    a constant that is an output or an operand of a host call         becomes an array
+    an output that is an input, or is listed twice                    becomes a copy
     a reduction of no elements, a product over an inner size of 0     becomes a fill
-    an operand of a product that is no matrix where it is stored      is copied by rows
+    an operand of a product that is not stored as a matrix            is copied, packed by rows
     a concatenation of many parts                                     becomes a join
-    the parts of a pair or join                                       become copies, which are stored in it
+    the parts of a pair or join                                       become copies, stored in its memory
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _FILL = internal("fill", Move(lambda k, index, *, value, dtype: k.constant(value
 
 @record(frozen=True)
 class Prepared:
-    """The graph, and for each product what it multiplies."""
+    """The prepared graph, and the operands and sizes of each product in it."""
 
     graph: Graph
     products: dict[Node, Product]
 
 
 def prepare(graph: Graph, probed: Probed) -> Prepared:
-    """See the file's head."""
+    """The graph with special cases rewritten, as the head of the file lists them."""
     new: dict[Node, Node] = {}
     products: dict[Node, Product] = {}
     nodes: list[Node] = []
@@ -51,11 +51,11 @@ def prepare(graph: Graph, probed: Probed) -> Prepared:
         node = as_join(original)
         inputs = [new.get(i, i) for i in node.inputs]
         if node.op in (PAIR, JOIN):
-            # Its parts are stored in its memory, and nobody else's values are.
+            # The parts are stored in the memory of this node, so they must be values that nothing else reads.
             inputs = [Node(_COPY, (i,), (), i.aval) for i in inputs]
             nodes += inputs
         elif isinstance(node.op.lower, Call):
-            # The host and loops are given arrays: a constant must become one.
+            # Host calls and loops take arrays, so a constant operand is stored as one.
             for j, i in enumerate(inputs):
                 if i.op is CONSTANT:
                     if i not in arrays:
@@ -92,7 +92,7 @@ def _fill(value: Any, aval: Aval) -> Node:
 
 
 def _product(node: Node, nodes: list[Node], probed: Probed) -> tuple[Node, Product]:
-    """The product, after copying the operands that are no matrices where they are stored."""
+    """The product and its operands; appends to `nodes` a copy of each operand that is not stored as a matrix."""
     found = product_of(node, probed)
     if isinstance(found, tuple):
         inputs = list(node.inputs)
@@ -109,7 +109,7 @@ def _product(node: Node, nodes: list[Node], probed: Probed) -> tuple[Node, Produ
 
 
 def gemm_of(node: Node, product: Product) -> Gemm:
-    """The step that does a product."""
+    """The step that computes a product."""
     a, b = product.a, product.b
     dtype = "f32" if node.aval.dtype.itemsize == 4 else "f64"
     strides = (a.stride, b.stride, product.m * product.n) if product.batch > 1 else (0, 0, 0)
@@ -117,6 +117,6 @@ def gemm_of(node: Node, product: Product) -> Gemm:
 
 
 def computed_by(node: Node) -> Node:
-    """The values that such a node computes."""
+    """The node that a host call evaluates: for a hosted complex operation the original node, else the node itself."""
     computed: Node = node.params[0] if node.op.params == ("computed",) else node
     return computed

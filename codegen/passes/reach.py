@@ -1,10 +1,10 @@
-"""The computation of a node from stored values: operations on the way, and the places that it reads.
+"""The reach of a node: how the node is computed from stored values.
 
-    tree     the computed nodes in its expression
-    reads    pairs (stored node, flat position in terms of the reader's axes), and positions used as numbers
-    leaves   the stored nodes of its reads
+    tree     the computed nodes in the node's expression
+    reads    the pairs (stored node, flat position in terms of the reader's axes), and positions used as numbers
+    leaves   the stored nodes of these reads
 
-All three are sets of numbers, as the bits of an int.
+Each of the three is a set of numbers, represented by the bits of an int.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ..lowering import Move
 from ..records import record
 from .demand import is_fused
 
-#: Computed nodes in one kernel: LLVM's time grows faster than a loop's length.  Kernels hand on arrays: 1,525 nodes in
-#: two kernels take .41 ms for 1,000 elements and 90 for 100,000, in one .25 and 24.
+#: The most computed nodes in one kernel, since LLVM's time grows faster than the length of a loop's body.  A low limit
+#: costs more arrays: 1,525 nodes take .41 ms for 1,000 elements and 90 for 100,000 in two kernels, in one .25 and 24.
 TREE_LIMIT = 8192
 
-#: Computed nodes on the way to one number, which each kernel that needs the number would compute.
+#: The most computed nodes in the expression of one number, which each kernel that reads the number would compute.
 _NUMBERS_LIMIT = TREE_LIMIT // 4
 
-#: Moves within moves: each is a Python call deep when the kernel is built.
+#: The longest chain of moves: the kernel builder recurses once per move.
 _MOVES_LIMIT = 24
 
-#: Different places read by one expression, single numbers not counted.
+#: The most places that one expression reads, not counting reads of one fixed element.
 _READS_LIMIT = 24
 
 
 def numbers(found: int) -> Iterator[int]:
-    """The numbers of a set, in rising order."""
+    """The numbers of a set that is given as bits, in rising order."""
     while found:
         low = found & -found
         yield low.bit_length() - 1
@@ -43,7 +43,7 @@ def numbers(found: int) -> Iterator[int]:
 
 @record(eq=False, slots=True)
 class Reach:
-    """See the file's head.  `moves`: the longest chain of moves; `price`: the longest way, in additions."""
+    """See the head of the file.  `moves`: the longest chain of moves; `price`: the cost of the longest path."""
 
     tree: int
     reads: int
@@ -53,13 +53,13 @@ class Reach:
 
 
 class Reaches:
-    """The reach of every node of a graph, given which nodes are roots.
+    """The reach of every node of a graph, for a given set of roots.
 
-    `roots` grows by what is too large.
+    Nodes whose reach exceeds a limit are added to `roots`.
 
-    number, nodes  the number of each computed node in a `tree`, and the other way round
-    leaves         the nodes that are meant by numbers in `leaves`
-    small          the numbers of leaves of one element
+    number, nodes  the number of each computed node in a `tree`, and the node of each number
+    leaves         the node of each number in `Reach.leaves`
+    small          the leaves of one element, as bits
     """
 
     def __init__(self, nodes: Iterable[Node], roots: set[Node], probed: Probed) -> None:
@@ -73,9 +73,9 @@ class Reaches:
         self._reads: list[tuple[Node | None, Index]] = []
         self._read: dict[tuple[Node | None, Index], int] = {}
         self._reads_of: dict[Node, int] = {}
-        # Reads of one known element: the same wherever they are seen from.
+        # The reads of one fixed element, which no index of a reader changes.
         self._fixed = 0
-        # A read as seen through an edge: by flat position, and edge.
+        # The flat position of a read in terms of a reader's axes, by the original flat position and the id of the edge.
         self._seen_through: dict[tuple[Index, int], Index] = {}
         self._own: dict[Node, Reach] = {}
         self._seen: dict[Node, Reach] = {}
@@ -83,7 +83,7 @@ class Reaches:
             self._add(node)
 
     def settle(self, nodes: Iterable[Node], new: set[Node]) -> None:
-        """Read off again what has changed since these became roots; nothing becomes one for its size now."""
+        """Compute again the reaches that change when the nodes `new` become roots.  No limit is checked here."""
         changed: set[Node] = set()
         for node in nodes:
             if not changed.isdisjoint(node.inputs):
@@ -96,23 +96,23 @@ class Reaches:
                 changed.add(node)
 
     def of(self, root: Node) -> Reach:
-        """The reach of a root (of a reduction: that of its input's elements)."""
+        """The reach of a root; for a reduction, that of its input's elements."""
         return self._own[root]
 
     def reads(self, reads: int) -> list[tuple[Node | None, Index]]:
-        """The reads that a set of numbers stands for."""
+        """The reads in a set of bits."""
         return [self._reads[j] for j in numbers(reads)]
 
     def reads_of(self, leaf: Node, reads: int) -> list[Index]:
-        """The positions at which these reads read one leaf."""
+        """The positions of those of these reads that read this leaf."""
         return [self._reads[j][1] for j in numbers(reads & self._reads_of.get(leaf, 0))]
 
     def moving(self, reads: int) -> list[Index]:
-        """The positions at which these reads read anything, but what is the same for every element."""
+        """The positions of these reads, without the reads of one fixed element."""
         return [self._reads[j][1] for j in numbers(reads & ~self._fixed)]
 
     def leaf(self, node: Node) -> int:
-        """A stored node alone, as in `leaves`."""
+        """The set of bits with only this stored node, which gets a number if it has none."""
         found = self._leaf.get(node)
         if found is None:
             found = self._leaf[node] = 1 << len(self.leaves)
@@ -173,7 +173,7 @@ class Reaches:
         return Reach(tree, reads, leaves, moves, price + edges.weight)
 
     def _whole(self, node: Node) -> Reach:
-        """The operands of a node that are computed as a whole."""
+        """The reach of a node that is not fused, such as a reduction: the union of those of its operands."""
         own = Reach(0, 0, 0, 0, 0)
         for x in node.inputs:
             part = self.seen(x)
@@ -185,11 +185,11 @@ class Reaches:
         return own
 
     def seen(self, node: Node) -> Reach:
-        """The reach of a value as its readers see it."""
+        """The reach of a node as its readers see it: a single read if the node is stored."""
         return self._seen.get(node) or self._entering(node)
 
     def _entering(self, node: Node) -> Reach:
-        """An input of the graph, seen for the first time."""
+        """The reach of an input of the graph, at its first read."""
         assert node.op is INPUT, f"{node} is read before it is computed"
         found = self._seen[node] = self._stored(node)
         return found
@@ -215,7 +215,7 @@ class Reaches:
         return reads
 
     def _stored(self, node: Node) -> Reach:
-        """A stored value, as its readers see it."""
+        """The reach of a stored node as its readers see it: one read of the node itself."""
         flat = self.probed.axes.flat(node.aval.shape)
         return Reach(0, self._one_read(node, flat), self.leaf(node), 0, 0)
 

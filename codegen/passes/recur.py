@@ -1,14 +1,14 @@
-"""Loops and branches: operations lowered by `Nest` become steps that run programs of their own.
+"""Loops and branches: operations lowered by `Nest` become nodes, one per result, that one step computes together.
 
-A recorded one gives all results of a dtype in one vector, and parts are taken out of that.  Here each part
-becomes a value of its own, and all results of one operation are made by one step:
+A recorded loop returns all results of a dtype in one vector, from which `unpack` nodes take parts.  This pass
+replaces each part by a separate node, and one step computes all results of an operation:
 
     a: f32[72] = scan(c, x, w)                 loop(c, x, w) -> b, d
     b: f32[8]  = unpack(a, number=0, start=0, ...)
     d: f32[8,8] = unpack(a, number=1, start=8, ...)
 
-A vector that is wanted as a whole (it is an output) stays one, and the step writes into it.  Inputs which are parts
-of a vector that is there are read where they lie.
+A vector that is read as a whole (as an output of the graph, say) stays one value, and the step writes into it.  An
+input that is a part of such a vector is read from the vector's memory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ..nested import Nested, Recurrence, graphs
 from .pipeline import optimize
 from .rewrites import inlined, rebuilt
 
-#: Results, by their numbers: one, or all of a dtype as a vector.  `starts`: where each input begins in the array that
-#: it is a part of.
+#: The operation of a loop's or branch's result, or of all results of a dtype as one vector; `numbers` are those of the
+#: results, `starts` the offset of each input in the array that it is a part of.
 RESULT = internal("nested", Call(), ("nested", "starts", "numbers"))
 
 
 def separate(graph: Graph) -> Graph:
-    """The graph with results instead of the parts of vectors; the very graph where there is no loop or branch."""
+    """The graph with a node for each result of a loop or branch; the same object if the graph has neither."""
     nests = [n for n in graph.nodes if isinstance(n.op.lower, Nest)]
     if not nests:
         return graph
@@ -39,7 +39,7 @@ def separate(graph: Graph) -> Graph:
 
     def visit(node: Node, original: Node) -> Node:
         if isinstance(node.op.lower, Nest):
-            # If nothing reads the vector as a whole, this only holds the inputs for its parts.
+            # If nothing reads the vector as a whole, this node only holds the inputs for the nodes of its parts.
             known = {k: i for k, i in enumerate(node.inputs) if i.op is CONSTANT and i.aval.dtype.kind == "i"}
             key = (node.op, *[v for name, v in node.keywords.items() if name != "dtype"],
                    *[(k, i.params) for k, i in known.items()])  # fmt: skip
@@ -47,7 +47,7 @@ def separate(graph: Graph) -> Graph:
                 nested = _knowing(node.op.lower.control(**node.keywords), known)
                 trimmed[key] = _trimmed(nested, len(node.inputs))
             nested, reads = trimmed[key]
-            values = [node.inputs[k] for k in reads]  # parts of a vector that is there are read where they lie
+            values = [node.inputs[k] for k in reads]  # a part of a stored vector is read from the vector's memory
             starts = tuple([i.keywords["start"] if "part" in i.op.traits else 0 for i in values])
             read = [i.inputs[0] if "part" in i.op.traits else i for i in values]
             numbers = tuple([k for k, aval in enumerate(nested.results) if aval.dtype == node.aval.dtype])
@@ -61,25 +61,25 @@ def separate(graph: Graph) -> Graph:
 
 
 def results_together(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
-    """For the first result of each operation all of them, in the order of the nodes; for the others nothing."""
+    """For the first result of each operation the tuple of its results, in the order of `nodes`; for the others ()."""
     groups: dict[Any, list[Node]] = {}
     times: dict[Any, int] = {}
     for node in nodes:
         if node.op is RESULT:
             nested, starts, numbers = node.params
             key = nested, starts, node.inputs
-            # Two that differ in what they do not read are equal here, but a step stores each result only once.
+            # Operations that differ only in inputs they do not read have one key; a step stores each result only once.
             turn = 1 + max([times.get((key, k), 0) for k in numbers])
             times.update({(key, k): turn for k in numbers})
             groups.setdefault((key, turn), []).append(node)
     return {n: tuple(group) if n is group[0] else () for group in groups.values() for n in group}
 
 
-# ---------------------------------------------------------------- inputs that nobody reads
+# ---------------------------------------------------------------- inputs that no graph reads
 
 
 def _knowing(nested: Nested, known: dict[int, Node]) -> Nested:
-    """A scan whose steps know the whole numbers among what all of them read: places, which need no test per element."""
+    """A scan with the integer constants among its hidden inputs moved into the body, so that indices need no test."""
     if not isinstance(nested, Recurrence):
         return nested
     body, first = nested.body, nested.carried + nested.scanned
@@ -90,10 +90,10 @@ def _knowing(nested: Nested, known: dict[int, Node]) -> Nested:
 
 
 def _trimmed(nested: Nested, count: int) -> tuple[Nested, list[int]]:
-    """The loop without those of its `count` inputs that its graphs do not read, and the numbers of those that stay."""
+    """The loop or branch without those of its `count` inputs that no graph of it reads, and the numbers of the rest."""
     own: dict[str, Any] = {name: optimize(graph) for name, graph in graphs(nested).items()}
     read = {name: {*graph.outputs, *[i for n in graph.nodes for i in n.inputs]} for name, graph in own.items()}
-    shared = range(nested.own - count, 0)  # counted from the end, as own inputs of graphs differ in number
+    shared = range(nested.own - count, 0)  # from the end, since graphs differ in the number of their own inputs
     stays = [k for k in shared if any([graph.inputs[k] in read[name] for name, graph in own.items()])]
     for name, graph in own.items():
         inputs = [*graph.inputs[: len(graph.inputs) - len(shared)], *[graph.inputs[k] for k in stays]]

@@ -1,20 +1,20 @@
-"""Rewrites of a graph, by which more of it fuses or is done with less, and the walk that passes share (`rebuild`).
+"""Rewrites of a graph that allow more fusion or save work, and `rebuild`, the walk that all passes share.
 
-choose: a scatter of one update per row is a choice, element by element; so it fuses with what reads it.
+choose: a scatter of one update per row becomes a choice for each element, which fuses with its readers.
 
     y = scatter_along(index: i64[n,1], updates: f64[n,1], shape=(n, 10), axis=1)
     y[i,j] = updates[i,0] if index[i,0] == j else 0
 
-It is what the gradient of picking one element of each row (a label's logit) is made of.
+The gradient of picking one element of each row (a label's logit) consists of such scatters.
 
-inner: a long product of one row and one column is a sum: it fuses with what it reads, and threads share it.
+inner: a long product of one row and one column becomes a sum, which fuses with its operands and runs on threads.
 
-    y = matmul(x: f64[1,n], z: f64[n,1])        one thread, and both factors stored
-    y = sum(x * z)                              n = 1e6: 215 us, so 87 on two
+    y = matmul(x: f64[1,n], z: f64[n,1])        one thread, and both factors stored: n = 1e6, 215 us
+    y = sum(x * z)                              n = 1e6, two threads: 87 us
 
-So are many short ones, of which each would be a product of its own.
+The same holds for a batch of many short products, each of which would be a separate matrix product.
 
-cse, dce, fold: a program is spared work that is done twice, for nobody, or on known numbers.
+cse, dce, fold: these remove work that is done twice, that no output needs, or that has a constant result.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from ..symbols import typical
 
 
 def rebuild(graph: Graph, visit: Callable[[Node], Node]) -> Graph:
-    """The graph with every node replaced by `visit(node)`; the graph itself when nothing was.
+    """The graph with every node replaced by `visit(node)`; the same object if `visit` replaces no node.
 
-    `visit` sees the nodes in order, each already reading the replacements of its inputs.  It returns
-    the node, one seen before (an input included), or a new one of the same aval that reads such;
-    what a new one reads may be new as well.
+    `visit` is called with the nodes in order, each already reading the replacements of its inputs.  It
+    returns the node, an earlier node or graph input, or a new node of the same aval; the inputs of a new
+    node are earlier nodes, or new nodes in turn.
     """
     return _walked(graph, lambda node, original: visit(node))
 
 
 def rebuilt(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
-    """Rebuild by `visit(node, original)`, the original being the graph's own; drop nodes that nothing reads then."""
+    """Like `rebuild`, with `visit(node, original)`, the original being the graph's node; drops nodes left unread."""
     found = _walked(graph, visit)
     return found if found is graph else inherit(found, Graph.of(found.inputs, found.outputs, found.name), {})
 
@@ -72,7 +72,7 @@ def _walked(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
 
 
 def _place_inputs(node: Node, placed: set[Node], nodes: list[Node]) -> None:
-    """Append what a node reads, each after what it reads itself.  No recursion: a chain of new nodes can be long."""
+    """Append the new inputs of a node, each after its own inputs.  No recursion: a chain of new nodes can be long."""
     waiting = [i for i in reversed(node.inputs) if i not in placed]
     while waiting:
         node = waiting[-1]
@@ -87,7 +87,7 @@ def _place_inputs(node: Node, placed: set[Node], nodes: list[Node]) -> None:
 
 
 def inlined(graph: Graph, inputs: Sequence[Node]) -> list[Node]:
-    """The outputs of a graph on these inputs."""
+    """Copies of the nodes of a graph on other inputs; the copies of its outputs."""
     new = dict(zip(graph.inputs, inputs, strict=True))
     for node in graph.nodes:
         new[node] = Node(node.op, [new[i] for i in node.inputs], node.params, node.aval, graph.origins_of(node))
@@ -98,7 +98,7 @@ def inlined(graph: Graph, inputs: Sequence[Node]) -> list[Node]:
 
 
 def choose(graph: Graph) -> Graph:
-    """Replace such scatters."""
+    """Replace each scatter of one update per row by a choice for each element; see the head of the file."""
     return rebuild(graph, _chosen)
 
 
@@ -112,14 +112,14 @@ def _chosen(node: Node) -> Node:
 
 
 def _choice(scatter: Op) -> Op:
-    """The operation that computes an element of such a scatter."""
+    """The operation that computes a scatter of one update per row element by element."""
 
     def element(k: Any, index: Any, places: Any, updates: Any, *, shape: tuple[int, ...], axis: int) -> Any:
         row = (*index[:axis], k.index(0), *index[axis + 1 :])
         target = scatter.lower.target(k, row, places, updates, shape=shape, axis=axis)
         update = updates(*row)
         zero = k.constant(0, like=update)
-        # Added to 0 as a scatter does, so that -0.0 becomes 0.0.
+        # A scatter adds the update to 0, which turns -0.0 into 0.0: so does this sum.
         return k.select(k.eq(target[axis], index[axis]), k.add(zero, update), zero)
 
     return Op(scatter.name, infer=scatter.infer, reference=scatter.reference,
@@ -129,12 +129,12 @@ def _choice(scatter: Op) -> Op:
 # ---------------------------------------------------------------- products of one row and one column
 
 
-#: Fewer multiplications gain nothing.
+#: The least number of multiplications for which a sum is faster than a product.
 _LONG = 4096
 
 
 def inner(graph: Graph) -> Graph:
-    """Replace such products."""
+    """Replace products of one row and one column by sums; see the head of the file."""
     return rebuild(graph, _added_up)
 
 
@@ -150,21 +150,21 @@ def _added_up(node: Node) -> Node:
     return apply(OPS["reshape"], total, shape=node.aval.shape)
 
 
-# ---------------------------------------------------------------- what is computed twice
+# ---------------------------------------------------------------- equal nodes
 
 
 def cse(graph: Graph) -> Graph:
-    """Replace a node by an earlier one of the same operation, parameters and inputs.
+    """Replace a node by an earlier one of equal operation, parameters and inputs.
 
-    Operations with the trait "commutative" may have their inputs in another order.  Which of two
-    zeros of different sign NumPy's maximum and minimum return depends on that order; it is the one
-    thing here that is not preserved to the bit.
+    The inputs of operations with the trait "commutative" may be in another order.  NumPy's maximum
+    and minimum of two zeros of different sign depend on that order: this is the only result whose
+    bits the pass may change.
     """
     first: dict[tuple, Node] = {}
 
     def visit(node: Node) -> Node:
         found = first.setdefault(_key(node), node)
-        # 0.0 == -0.0 and 1 == True: equal keys are not yet equal parameters.
+        # Equal keys do not imply equal parameters: 0.0 == -0.0 and 1 == True.
         if found is node or (node.params and repr(found.params) != repr(node.params)):
             return node
         return found
@@ -177,15 +177,15 @@ def _key(node: Node) -> tuple[Any, ...]:
     if len(inputs) == 2 and "commutative" in node.op.traits:
         a, b = inputs
         inputs = inputs if id(a) <= id(b) else (b, a)
-    # Constants of equal value and other text (0.0 and -0.0) each have their own first node.
+    # The key of a constant is its text, so that 0.0 and -0.0 are separate entries of the table.
     return node.op, repr(node.params) if node.op is CONSTANT else node.params, inputs
 
 
-# ---------------------------------------------------------------- what nobody reads
+# ---------------------------------------------------------------- unread nodes
 
 
 def dce(graph: Graph) -> Graph:
-    """Remove nodes no output depends on.  Order of the rest, and all inputs, are kept."""
+    """Remove the nodes that no output depends on.  All inputs, and the order of the other nodes, are kept."""
     live = set(graph.outputs)
     nodes = []
     for node in reversed(graph.nodes):
@@ -197,21 +197,21 @@ def dce(graph: Graph) -> Graph:
     return inherit(graph, Graph(graph.inputs, reversed(nodes), graph.outputs, graph.name), {})
 
 
-# ---------------------------------------------------------------- what is known
+# ---------------------------------------------------------------- constant results
 
 
 def fold(graph: Graph) -> Graph:
-    """Replace 0-d nodes that read nothing but constants by the constant that their reference gives.
+    """Replace 0-d nodes whose inputs are all constants by the constant that their reference computes.
 
-    Arrays are not folded: a broadcast number is cheaper to make in a loop than to load.  Host calls,
-    and operations that passes made, are left to run time; so is what is made of a float that may be an extent, the
-    count of a mean, say: kernels take that as an argument (`kernel.arguments`), and are then the same for every count.
+    Arrays are not folded: computing a broadcast number in a loop is cheaper than loading it.  Host calls and internal
+    operations of passes are left to run time, and so are nodes on a float that may be an extent, such as the count of a
+    mean: kernels take such a float as an argument (`kernel.arguments`), so that one kernel serves every count.
     """
     return rebuild(graph, _folded)
 
 
 def _folded(node: Node) -> Node:
-    # Most nodes read no constant first: that settles them.
+    # A quick test, which excludes most nodes: the first input is a constant.
     if not node.inputs or node.inputs[0].op is not CONSTANT or not _is_foldable(node):
         return node
     value = evaluate_node(node, [evaluate_node(i, ()) for i in node.inputs])

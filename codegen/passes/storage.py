@@ -1,12 +1,12 @@
-"""Storage: every stored value gets a buffer; temporaries share one workspace by the span of their lives.
+"""Storage: every stored value gets a buffer, and temporaries share one workspace according to their lifetimes.
 
-A temporary lives from the step that writes it to the last step that reads it.  Two that live at the
-same step never overlap, so no two arguments of a kernel are the same memory.
+A temporary lives from the step that writes it to the last step that reads it.  Temporaries that are live
+at the same step never overlap, so no two arguments of a kernel share memory.
 
-Large results are written past the caches.
+Large results bypass the caches.
 
-A store brings the line that it writes to into the cache first, and pushes another one out; a "nontemporal" one does
-neither.  It pays where what a kernel reads and writes does not fit in the caches anyway.
+A normal store first loads the cache line that it writes to, and evicts another line; a "nontemporal" store does
+neither.  Nontemporal stores are faster if the data that a kernel reads and writes exceed the caches.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Span = tuple[int, int, int]
 def place_buffers(
     graph: Graph, avals: dict[Hashable, Aval], uses: Sequence[Sequence[Hashable]]
 ) -> tuple[tuple[Buffer, ...], dict[Hashable, int], int]:
-    """Buffers; the number of each value's buffer; the bytes of the workspace.
+    """The buffers, the number of each value's buffer, and the bytes of the workspace.
 
-    graph   its inputs and outputs have buffers of their own
-    avals   everything that is in memory at some time, inputs and outputs too, in a fixed order
-    uses    for each step, what it reads and writes
+    graph   the graph, each of whose inputs and outputs gets a separate buffer
+    avals   the aval of every value that is ever in memory, inputs and outputs included, in a fixed order
+    uses    for each step, the values that it reads and writes
 
     Raises MemoryError for a workspace whose size does not fit 64 bits.
     """
@@ -47,7 +47,7 @@ def place_buffers(
     offsets, size = _in_chains([(first.get(v, 0), last.get(v, 0), avals[v].nbytes) for v in temporaries])
     for value, offset in zip(temporaries, offsets, strict=True):
         places[value] = ("temporary", offset)
-    if int(size) > MOST_BYTES:  # int: of a symbol it is no condition
+    if int(size) > MOST_BYTES:  # int(): comparing a symbolic size would record a condition on it
         raise MemoryError(f"{graph.name}: {size} bytes of temporaries: there are fewer than 2**63")
     numbers: dict[Hashable, int] = {}
     buffers: list[Buffer] = []
@@ -69,13 +69,13 @@ def _lives(uses: Iterable[Iterable[Hashable]]) -> tuple[dict[Hashable, int], dic
 
 
 def _in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
-    """Offsets for spans, whose bytes may be symbols, and the bytes of all.
+    """An offset for each span, and the total bytes.  The bytes may be symbols.
 
-    Those that lie in one place, one after the other, do not depend on sizes; it is as large as the largest of them.
+    Spans that follow each other in time share a place, which is as large as the largest of them.
     """
     places: list[list[int]] = []
-    taken: list[tuple[int, int]] = []  # the end of the latest span in a place, and the place
-    free: dict[int, list[int]] = {}  # places by the size of their latest span
+    taken: list[tuple[int, int]] = []  # a heap of (last step of the latest span in a place, place)
+    free: dict[int, list[int]] = {}  # heaps of free places, by the size of their latest span
     for number in sorted(range(len(spans)), key=lambda k: spans[k][0]):
         first, last, size = spans[number]
         while taken and taken[0][0] < first:
@@ -98,14 +98,14 @@ def _in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
     return offsets, total
 
 
-# ---------------------------------------------------------------- past the caches
+# ---------------------------------------------------------------- stores that bypass the caches
 
 
-#: Bytes that a kernel reads and writes, from which on its large results go past the caches: those of the last cache of
-#: one part of a server's processor (y = 2 x + 1 in C, Zen 3: of 8 MB .93 of the time, 16 1.11, 32 and more 1.38).
+#: A kernel that reads and writes at least these bytes uses nontemporal stores: the size of a last-level cache of Zen 3.
+#: Normal stores there take .93 of the time of nontemporal ones at 8 MB, 1.11 at 16, 1.38 from 32 (y = 2 x + 1 in C).
 FAR = 32 << 20
 
-#: A result of less than this part of them is no stream.
+#: A result of at least FAR / _PARTS bytes is large.
 _PARTS = 16
 
 
@@ -115,9 +115,9 @@ def is_beyond_caches(sizes: Iterable[int]) -> bool:
 
 
 def let_past_caches(function: NestFunction, sizes: Sequence[int]) -> None:
-    """Mark the stores to large results of a large kernel, those that it does not read.
+    """Mark as nontemporal the stores of a large kernel to large results that it does not read.
 
-    sizes   of its memory arguments, in bytes; a kernel for any extents is one for those that fit (`families`)
+    sizes   the bytes of the kernel's memory arguments; a kernel for any extents (`families`) is never large
     """
     if any(type(n) is Symbol for n in sizes) or not is_beyond_caches(sizes):
         return

@@ -1,22 +1,22 @@
-"""Values whose parts are stored in one memory: the two of complex numbers, and those of a long concatenation.
+"""Values stored in one buffer by parts: the two parts of complex numbers, and the parts of a long concatenation.
 
-Complex numbers become pairs of real ones: from here on the compiler sees nothing else.
+Complex numbers become pairs of real ones: later stages of the compiler see no complex dtype.
 
     y: c128[n] = mul(x, w)          x.re = part(x), ...         y.re = mul_re(x.re, x.im, w.re, w.im), ...
 
-What is in memory is an array of one more axis, of two: f64[n,2], the same bytes.  There the parts of inputs are read,
-every second number; an output, and what the host or a loop reads, is a `pair` of its parts.  Bodies of loops and
-branches are graphs like any other: their states are such pairs.  An operation that has no formula is computed by
-NumPy, whose arrays are complex again.
+A complex array is stored as a real array with one more axis, of extent 2: f64[n,2] has the bytes of c128[n].  Parts of
+an input are read from that array, every second number; an output, and an operand of a host call or a loop, is a `pair`
+of its parts.  Bodies of loops and branches are split in the same way: their states are such pairs.  An operation
+without a formula is computed by NumPy, on complex arrays over the same memory.
 
-The graph of the parts is made by `complex_parts`, elementwise ones by the table of `kernel.complex_formulas`.
+`complex_parts` makes the graph of the parts; `kernel.complex_formulas` has the formulas of elementwise operations.
 
-Of concatenations of many parts, what computes a part stores it where it goes:
+The kernel that computes a part of a long concatenation stores the part in the memory of the result:
 
     y: f64[300,16] = concatenate(a, b, ...)      element i of b is element 16 + i of y
 
-A loop over y would choose among all parts for each element.  Where the parts lie in y with one stride, they are stored
-there by whatever kernels compute them, as the parts of a pair are; and nothing is left to do.
+A loop over y would choose among all parts for each element.  If each part lies in y with one stride, the kernel that
+computes the part stores it there, as with the parts of a pair, and the concatenation needs no step.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REALS: dict[Any, np.dtype] = {
     np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.float64),
 }  # fmt: skip
 
-#: Nothing of its own to do: what computes the parts stores them where this lies (`kernel.elements`).
+#: The operation that interleaves two parts.  It needs no step: the kernels of the parts store into its memory.
 PAIR = Op(
     "pair",
     infer=lambda re, im: re.with_shape((*re.shape, 2)),
@@ -54,7 +54,7 @@ def needs_parts(graph: Graph) -> bool:
 
 
 def seen(memory: Aval, dtype: Any) -> Aval:
-    """The aval of memory as its owner sees it: that of a complex dtype has one axis less."""
+    """The aval of an array as the caller sees it, from that in memory: a complex dtype replaces the last axis."""
     return Aval(memory.shape[:-1], dtype) if dtype in REALS else memory
 
 
@@ -71,21 +71,21 @@ def has_complex(nested: Nested) -> bool:
 # ---------------------------------------------------------------- concatenations of many parts
 
 
-#: Fewer parts are chosen among: then what reads the whole can be computed in the same loop.
+#: The fewest parts of a join.  A loop chooses among fewer parts per element, so that readers can be fused with it.
 _MANY = 8
 
 
-#: `concatenate`, its parts stored in its memory.
+#: A `concatenate` whose parts are stored into its memory.
 JOIN = internal("join", Call(), ("axis",))
 
 
 def as_join(node: Node) -> Node:
-    """A concatenation of many parts as one that is only stored; any other node as it is."""
+    """A join for a concatenation of many parts; any other node unchanged."""
     if node.op.name != "concatenate" or len(node.inputs) < _MANY or node.aval.dtype.kind == "c":
         return node
     (axis,) = node.params
     shapes = [node.aval.shape, *[i.aval.shape for i in node.inputs]]
-    # Symbols would be different numbers for each size of a family: where parts begin is text of the kernels.
+    # No join for symbolic extents: the offsets of parts are constants in the text of kernels.
     if any([type(n) is not int for shape in shapes for n in shape]) or 0 in node.aval.shape:
         return node
     if prod(node.aval.shape[:axis]) > 1 and any([prod(shape[axis:]) != 1 for shape in shapes[1:]]):
@@ -94,7 +94,7 @@ def as_join(node: Node) -> Node:
 
 
 def placed_parts(graph: Graph) -> dict[Node, tuple[Node, int, int, bool]]:
-    """For each value that is a part of another's memory: that one, the stride and place of its elements, and False."""
+    """For each part of a pair or join: the pair or join, the stride and offset of the part in its memory, and False."""
     return {part: place for node in graph.nodes for part, place in _parts(node)}
 
 

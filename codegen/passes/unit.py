@@ -1,9 +1,9 @@
-"""Units: the steps of the program to be, while fusion decides what is in them.
+"""Units: the future steps of a program, while fusion fills them.
 
-A unit is a group of roots that become one kernel, or one node with a step of its own.  `fit` says
-whether and how a root can be computed in a group.
+A unit is a group of roots that become one kernel, or a single node that becomes a separate step.  `fit`
+decides if and how a root can be computed in a group.
 
-After clustering: in what order units run, which values are stored, what a kernel keeps for itself.
+After clustering, the functions below choose the order of units, the stored values, and the scratch memory of kernels.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from .loops import chain
 from .prepare import Prepared
 from .reach import Reach, Reaches, numbers
 
-#: By itself a number takes ten times as long as in a vector; a row that is read again takes less than so many additions
-#: an element.  Numbers of short rows are in vectors anyway where all of the row's work is written out.
+#: A scalar computation takes ten times as long as one in vectors; reading a row again takes less than _ROW_PRICE
+#: additions per element.  The work of rows up to _SHORT_ROW is unrolled, so their scalars are in vectors anyway.
 _ROW_PRICE, _SHORT_ROW = 3, 32
 
-#: Rows of so many elements are in no cache when the next sweep comes; if they are fewer than so many, each sweep is a
-#: kernel of its own, which threads share (x / norm(x), softmax of a vector).
+#: A row of _LONG_ROW elements leaves the cache before the next sweep over it.  With fewer than _FEW_ROWS such rows each
+#: sweep is a separate kernel, whose loop over elements threads share (x / norm(x), softmax of a vector).
 _LONG_ROW, _FEW_ROWS = 1 << 16, 4
 
 
 @record(eq=False, slots=True)
 class Unit:
-    """One step of the program to be: a group of roots, or one node with a step of its own.
+    """One future step of the program: a group of roots, or one node that becomes a separate step.
 
-    number      its bit in `needs`;   needs   all units that must run before, as bits
-    place       of its last root in the graph
-    tree        computed nodes in it;   leaves   the stored values it reads;   made   those it makes
-    followers   the units that read what it makes
-    bases       of a product: what it multiplies, whatever moves lie between
+    number      the unit's bit in `needs`;   needs   all units that must run before, as bits
+    place       the position of the unit's last root in the graph
+    tree        the nodes it computes;   leaves   the stored values it reads;   made   those it makes (all as bits)
+    followers   the units that read a value of this one
+    bases       for a product: the stored arrays behind its operands, before moves such as a transpose
     """
 
     number: int
@@ -55,7 +55,7 @@ class Unit:
     bases: tuple[Node, ...] = ()
 
     def refresh(self, reaches: Reaches) -> None:
-        """Read off again what it computes and reads, after values became roots."""
+        """Compute `made`, `leaves` and `tree` again, after more nodes have become roots."""
         nodes = list(self.roots) if self.node is None else [self.node]
         self.made = self.leaves = self.tree = 0
         for node in nodes:
@@ -71,19 +71,19 @@ class Unit:
 
 
 def fit(group: KernelGroup, unit: Unit, root: Root, reaches: Reaches) -> tuple[int | None, tuple[int, ...]] | None:
-    """The row length and strides of a unit's group with `root` in it; None if it does not fit.
+    """The row length and strides of a unit's group with `root` added; None if the root does not fit.
 
-    Sets the root's row and stage.
+    Sets `row` and `stage` of the root.
     """
     inner = group.inner
     reach = reaches.of(root.node)
     made = [reaches.leaves[j] for j in numbers(reach.leaves & unit.made)]
-    if made and root.total == 1 and group.total != 1:  # as a row its loop could not be shared among threads
+    if made and root.total == 1 and group.total != 1:  # with one row threads could not share the loop over rows
         return None
     for leaf in made:
         own = unit.roots[leaf]
         if own.is_reduction:
-            # Its result is there at the end of a row, if rows are what it reduces.
+            # The result is known at the end of each row, provided that the reduction is over rows.
             if own.row or own.inner is None or (inner is not None and own.inner != inner):
                 return None
             if _has_few_long_rows(group.total, own.inner):
@@ -117,25 +117,25 @@ def fit(group: KernelGroup, unit: Unit, root: Root, reaches: Reaches) -> tuple[i
 
 
 def _is_dear(reach: Reach, inner: int) -> bool:
-    """True if a number of each row is better computed from memory, in vectors, than by itself where the row is."""
+    """True if a value per row is so expensive that a separate kernel, in vectors, beats scalar code in each row."""
     return reach.price > _ROW_PRICE * max(_SHORT_ROW, typical(inner))
 
 
 def _has_few_long_rows(total: int, inner: int) -> bool:
-    """True if threads could not share a loop over the rows, though each row is much work."""
-    # The very numbers, not typical ones: for other extents the program is another.
+    """True if the rows are too few for threads to share, though each row is long."""
+    # The exact numbers, not `typical` ones: a symbol here records a condition, so other extents get another program.
     return inner >= _LONG_ROW and total < _FEW_ROWS * inner
 
 
 # ---------------------------------------------------------------- after clustering
 
 
-#: Bytes of a row that are kept between the stages of a kernel: they must stay in the first cache.
+#: The most bytes of a row that a kernel keeps between its stages: they must stay in the first-level cache.
 SCRATCH_BYTES = 16 * 1024
 
 
 def in_order(units: list[Unit]) -> list[Unit]:
-    """An order in which every unit follows those it needs, otherwise as the graph has it."""
+    """The units in an order in which each follows those it needs, as close as possible to the order of the graph."""
     waiting = dict.fromkeys(units, 0)
     for unit in units:
         for follower in unit.followers:
@@ -155,10 +155,10 @@ def in_order(units: list[Unit]) -> list[Unit]:
 
 
 def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> set[Node]:
-    """Make roots of dear values that two units would both compute; gives them.
+    """Make roots of the expensive values that two units would both compute; return these values.
 
-    The first unit that computes such a value stores it, if it computes all of it; else a new unit
-    before that one does.  `units` are in the order in which they run, and stay so.
+    The first unit that computes such a value stores it if it computes all elements; otherwise a new
+    unit before that one does.  `units` are in the order in which they run; new units are inserted.
     """
     dear = sum([1 << j for j, node in enumerate(reaches.nodes) if _is_dear_to_make(node, reaches)])
     always: int | None = None
@@ -188,8 +188,7 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
         if _hosts(unit, node, reaches):
             hosted[unit] = hosted.get(unit, 0) | 1 << j
         elif reaches.of(node).tree & hosted.get(unit, 0) or reaches.of(node).leaves & unit.made:
-            # It needs what the first unit makes, or only then stores.
-            continue
+            continue  # the value depends on what its first unit makes or will store, so no unit before can make it
         else:
             before.setdefault(unit, []).append(_maker(node, len(units) + len(before)))
         new.add(node)
@@ -200,12 +199,12 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
 
 
 def _always_shared(nodes: Iterable[Node], reaches: Reaches) -> int:
-    """Numbers of nodes that a root reads, or a step of its own: wherever else they are computed, they are shared."""
+    """The nodes that a root or a separate step reads, as bits: computed anywhere else, they are computed twice."""
     return _read_by([n for n in nodes if n in reaches.roots or not is_fused(n)], reaches)
 
 
 def _read_by(nodes: Iterable[Node], reaches: Reaches) -> int:
-    """Numbers of the computed nodes that these read."""
+    """The computed nodes that these nodes read, as bits."""
     return sum([1 << j for j in {reaches.number[i] for n in nodes for i in n.inputs if i in reaches.number}])
 
 
@@ -214,7 +213,7 @@ def _is_dear_to_make(node: Node, reaches: Reaches) -> bool:
 
 
 def _hosts(unit: Unit, node: Node, reaches: Reaches) -> bool:
-    """Let a unit that computes all of `node`, at its own place, store it on the way."""
+    """Add `node` to the roots of a unit that computes all its elements in place; return True if that is possible."""
     group = unit.group
     if group is None or node.aval.size != group.total:
         return False
@@ -223,27 +222,27 @@ def _hosts(unit: Unit, node: Node, reaches: Reaches) -> bool:
     if placed is None or root.row:
         return False
     group.inner, group.strides = placed
-    # Readers in the same stage find it computed; later ones load it.
+    # As the first root it is computed before its readers in the same stage; readers in later stages load it.
     group.roots.insert(0, root)
     unit.roots[node] = root
     return True
 
 
 def _maker(node: Node, number: int) -> Unit:
-    """A unit that does nothing but compute and store a value."""
+    """A new unit that computes and stores one value."""
     root = Root(node, node.aval.shape)
     group = KernelGroup(root.total, tuple(sorted(root.strides(), reverse=True)), roots=[root])
     return Unit(number, 0, None, group, roots={node: root})
 
 
 def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> set[Node]:
-    """Say which roots are written to memory: outputs, and what another unit or a later stage reads."""
+    """Set `stored` of all roots, and return the stored values: outputs, and values that another unit or stage reads."""
     stored = {n for n in prepared.graph.outputs if n.op is not INPUT}
     for unit in units:
         if unit.group is None and unit.node is not None:
             stored.add(unit.node)
         stored.update([n for j in numbers(unit.leaves & ~unit.made) if (n := reaches.leaves[j]).op is not INPUT])
-        # A root reads what earlier stages of its unit make: nothing does in the first stage.
+        # A root of the first stage reads no value of an earlier stage.
         first = min([r.stage for r in unit.roots.values()], default=0)
         for root in unit.roots.values():
             if root.stage == first:
@@ -261,7 +260,7 @@ def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> s
 
 
 def choose_scratch(group: KernelGroup, reaches: Reaches) -> None:
-    """Keep dear values of a row that a later stage needs again, as far as a row fits in the cache."""
+    """Choose the expensive values that a kernel keeps for the length of a row, since a later stage reads them again."""
     stages = max((r.stage for r in group.roots), default=0)
     if group.inner is None or stages == 0:
         return

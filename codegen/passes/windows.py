@@ -1,11 +1,11 @@
-"""Sums of what slices give back: each part of an array is added up by itself, and put in its place once.
+"""Sums of embedded slices, as in gradients of indexing: the terms of each window are added first, then embedded once.
 
-The gradient of p, where a function reads p[0], p[1] and p[0] again, is recorded as a sum of arrays as large as p:
+If a function reads p[0], p[1] and p[0] again, the gradient of p is recorded as a sum of arrays as large as p:
 
     embed(a, 0) + embed(b, 1) + embed(c, 0)    =    embed(a + c, 0) + embed(b, 1)
 
-for windows of which any two are the same or apart; each element of the sum has the same terms in the same order, but
-where whole arrays stand between them.  Many windows side by side are a concatenation, with zeros in the gaps.
+The rewrite needs windows of which any two are equal or disjoint.  The terms of each element are added in the order of
+the sum, except for terms that are whole arrays.  Many adjacent windows become a concatenation, with zeros in the gaps.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from itertools import combinations, pairwise
 from ..ir import CONSTANT, OPS, Graph, Node, apply, dtype_name
 from .rewrites import rebuilt
 
-#: Fewer windows than this are added up: a loop chooses between two, and is cut where one ends.
+#: The fewest windows of a concatenation.  Fewer stay a sum: its loop is cut where a window ends.
 _SEVERAL = 3
 
-#: Among more windows than this that differ along several axes nobody looks for two that meet.
+#: The most windows, differing along several axes, that are compared in pairs; a sum of more is not rewritten.
 _MOST = 64
 
-#: The place of a part: (start, stop) along each axis.
+#: The place of a part in the whole array: (start, stop) along each axis.
 Window = tuple[tuple[int, int], ...]
 
 
 def windows(graph: Graph) -> Graph:
-    """See the file's head."""
+    """The graph with sums of embedded slices rewritten; see the head of the file."""
     if sum([n.op.name == "embed" for n in graph.nodes]) < 2:
         return graph
     sums = _sums(graph)
@@ -43,7 +43,7 @@ def windows(graph: Graph) -> Graph:
 
 
 def _sums(graph: Graph) -> dict[Node, list[int]]:
-    """The last node of each sum of several windows, and by which inputs one comes to its first."""
+    """For the last node of each sum of several windows, the input numbers on the path back to its first term."""
     readers = Counter([i for n in graph.nodes for i in n.inputs])
     readers.update(graph.outputs)
     found: dict[Node, list[int]] = {}
@@ -62,7 +62,7 @@ def _sums(graph: Graph) -> dict[Node, list[int]]:
             at = at.inputs[side]
             inside.add(at)
         count += _window(at.inputs[spine[-1]]) is not None
-        # A value that nobody reads was left for `dce` by this pass or another.
+        # Skip sums that nothing reads: another pass has left them for `dce`.
         if count > 1 and readers[node]:
             found[node] = spine
     return found
@@ -73,7 +73,7 @@ def _goes_on(node: Node, reader: Node, readers: Counter[Node]) -> bool:
 
 
 def _terms(node: Node, spine: Sequence[int]) -> list[Node]:
-    """The terms of a sum, the first one first."""
+    """The terms of a sum, in the order of addition."""
     found = []
     for side in spine:
         found.append(node.inputs[1 - side])
@@ -82,7 +82,7 @@ def _terms(node: Node, spine: Sequence[int]) -> list[Node]:
 
 
 def _window(node: Node) -> Window | None:
-    """The place of an embedded part, if it is known, and its elements lie side by side."""
+    """The window of an `embed` node with constant starts and steps of 1; None for any other node."""
     if node.op.name != "embed" or any([i.op is not CONSTANT for i in node.inputs[1:]]):
         return None
     axes, steps, _ = node.params
@@ -94,7 +94,7 @@ def _window(node: Node) -> Window | None:
 
 
 def _gathered(node: Node, terms: list[Node]) -> Node:
-    """The sum of these terms with one part for each window; the node itself where that is no better."""
+    """The sum of these terms with one part for each window; the node itself if that saves nothing."""
     embedded: dict[Window, list[Node]] = {}
     others = []
     for term in terms:
@@ -123,7 +123,7 @@ def _sum(terms: list[Node]) -> Node:
 
 
 def _axis(found: list[Window], shape: tuple[int, ...]) -> int | None:
-    """The one axis along which windows that meet nowhere are parts of an array of this shape, and whole else."""
+    """The axis along which disjoint windows divide an array of this shape, each being whole along all other axes."""
     partly = {axis for w in found for axis, n in enumerate(shape) if w[axis] != (0, n)}
     if len(partly) != 1:
         return None
@@ -143,7 +143,7 @@ def _are_apart(found: list[Window], along: int | None) -> bool:
 
 
 def _joined(parts: dict[Window, Node], axis: int, node: Node) -> Node:
-    """Parts side by side, with zeros in the gaps."""
+    """The concatenation of the parts along an axis, with zeros in the gaps."""
     n = node.aval.shape[axis]
     pieces: list[Node] = []
     end = 0

@@ -1,9 +1,9 @@
-"""A whole program as C calls it, in native Python (`codegen.native`).
+"""Functions by which C and XLA call a whole program, in native Python (`codegen.native`).
 
     i64 call_program(const DescribedProgram *program, void **arguments, void **results, void *workspace)
 
-runs it, and gives 0 or step << 32 | status.  `xla_call` is the same for XLA's foreign function interface, which JAX
-has: it finds pointers and the program in what XLA passes, and takes memory for the workspace.
+runs the program, and returns 0 or step << 32 | status.  `xla_call` does the same for XLA's foreign function interface,
+which JAX uses: it reads the program and the pointers from XLA's call frame, and allocates the workspace.
 """
 
 # mypy: ignore-errors
@@ -14,7 +14,7 @@ from __future__ import annotations
 from ..kernel.nest import Status
 from ..native import Struct, extern, fn, i32, i64, local, native, ptr, u64, void
 
-#: Bytes of a workspace that may lie on the stack: a thread of XLA's has some megabytes.
+#: The largest workspace, in bytes, on the stack: a thread of XLA has some megabytes.
 ON_STACK = 1 << 14
 ALIGNMENT = 64
 METADATA = 1
@@ -22,11 +22,11 @@ INTERNAL_ERROR = 13
 
 
 class DescribedProgram(Struct):
-    """A program as `c_entries` writes it for these functions.
+    """A program as `c_entries` describes it for these functions.
 
-    run        `run_for_c` of `run_steps`, or in an object file `run_steps`
-    hidden     inputs after the arguments, whose values are fixed, and where they are
-    messages   a text for each status
+    run        the function that runs the steps: `run_for_c` of `run_steps`, or in an object file `run_steps`
+    hidden     the number of inputs after the arguments, whose fixed values are at the addresses in `values`
+    messages   the address of a text for each status
     """
 
     run: fn[i64, ptr, i64, ptr, ptr]
@@ -112,7 +112,7 @@ class Attributes(Struct):
 
 
 class Frame(Struct):
-    """XLA_FFI_CallFrame of XLA's c_api.h."""
+    """XLA_FFI_CallFrame of XLA's c_api.h; the structs above are its parts."""
 
     size: u64
     extension: ptr[MetadataExtension]
@@ -130,7 +130,7 @@ free = extern("PyMem_RawFree", void, u64)
 
 @native
 def call_program(program: ptr[DescribedProgram], arguments: ptr[u64], results: ptr[u64], workspace: u64) -> i64:
-    """Run a program on these pointers."""
+    """Run a program on pointers to its arguments, results and workspace."""
     count = program.arguments + program.hidden + program.results + program.temporaries
     slots = local(u64, count + program.scratch)
     slot = i64(0)
@@ -152,7 +152,7 @@ def call_program(program: ptr[DescribedProgram], arguments: ptr[u64], results: p
 
 @native
 def xla_call(frame: ptr[Frame]) -> ptr:
-    """A handler of XLA's: null, or an error."""
+    """An XLA handler, which runs the program in the frame's first attribute; returns null or an XLA error."""
     extension = frame.extension
     if extension is not None and extension.base.kind == METADATA:
         metadata = extension.metadata

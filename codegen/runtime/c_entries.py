@@ -1,4 +1,4 @@
-"""Programs as other languages call them: by the address of one C function and of what describes the program."""
+"""Programs that other languages can call: the address of a C function, and that of a description of the program."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
     c_calls = later("codegen.runtime.c_calls")
 
-#: By status: texts that callers in other languages show.
+#: The text for each status, which callers in other languages show.
 MESSAGES = {
     Status.OK: "",
     Status.INDEX_OUT_OF_RANGE: "an index is out of range",
@@ -31,16 +31,16 @@ MESSAGES = {
 
 
 class CEntry:
-    """A program that runs nothing of the user's in Python.
+    """A program without Python functions of the user, callable from C and XLA.
 
     function, handler   addresses of `call_program` and `xla_call`
-    address             of what describes this program, good as long as the entry is there
+    address             the address of the `DescribedProgram`, valid as long as this object lives
     """
 
     __slots__ = ("_kept", "address", "function", "handler", "workspace_bytes")
 
     def __init__(self, executable: Executable, hidden: Sequence[np.ndarray]) -> None:
-        """`hidden`: values of the last inputs, which the entry keeps copies of."""
+        """`hidden`: the values of the last inputs, of which the entry keeps copies."""
         plan = executable.plan
         assert plan is not None, "a program that NumPy evaluates"
         code = objects.typed("call_program", lambda module: module.text([c_calls.call_program, c_calls.xla_call]))

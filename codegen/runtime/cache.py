@@ -1,4 +1,4 @@
-"""Tables that forget: bounded, least recently used first out, with counters."""
+"""Bounded tables with counters, which evict the least recently used entries."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 from ..forks import renewed_in_child
 from ..garbage import Paused
 
-#: Of all tables.  Entries are dropped while it is held, and a dropped one may come back here from its finaliser.
-#: A change that is made under it is whole at any time.
+#: The one lock of all tables, reentrant: entries are dropped while it is held, and the finaliser of a dropped entry may
+#: use a table again.  So each change under the lock leaves the table consistent at every moment.
 _lock = renewed_in_child(globals(), "_lock")
 
 
 def all_locked() -> AbstractContextManager:
-    """The lock of all tables."""
+    """The lock that all tables share."""
     return _lock
 
 
 class LRU:
-    """A dictionary of at most `maxsize` entries, and of `most` weight; those not used for longest go first.
+    """A dictionary of at most `maxsize` entries and `most` total weight, which evicts the least recently used ones.
 
-    hits, misses    of `get`, since the table was made (`clear` keeps them)
-    evictions       entries that went because the table was full
+    hits, misses    counts of `get`, since the table was made (`clear` keeps them)
+    evictions       the number of entries that were dropped because the table was full
 
-    Threads may share one: an entry lost in a race is a miss, never an error.
+    Threads may share a table: an entry lost in a race is a miss, never an error.
     """
 
     __slots__ = ("_clock", "_entries", "_weight", "evictions", "hits", "maxsize", "misses", "most")
@@ -38,7 +38,7 @@ class LRU:
         self._weight: float = 0
         self.hits = self.misses = self.evictions = 0
         self._clock = 0
-        #: key -> [value, time of last use, weight].  Reordering at each use would hash a long key once more.
+        #: key -> [value, time of last use, weight].  Reordering the dictionary at each use would hash a long key again.
         self._entries: dict[Hashable, list[Any]] = {}
 
     def get(self, key: Hashable, default: Any = None) -> Any:
@@ -53,8 +53,8 @@ class LRU:
             return entry[0]
 
     def put(self, key: Hashable, value: Any, weight: int = 0) -> None:
-        """Keep `value`; the oldest entries make room if they must."""
-        entry = [value, 0, weight]  # made outside: the collector may run here, and a finaliser ask for another lock
+        """Store `value`, and evict old entries if the table is full."""
+        entry = [value, 0, weight]  # made outside the lock: the collector may run, and a finaliser take another lock
         with _lock:
             entry[1] = self._clock = self._clock + 1
             self._forget(key)
@@ -65,11 +65,11 @@ class LRU:
                     self._evict()
 
     def _evict(self) -> None:
-        """Drop the sixteenth that was not used for longest: finding them is a walk over all entries.
+        """Drop the least recently used sixteenth at once, since finding the oldest entries walks over all of them.
 
-        Where the entries are too heavy, as many as make them a sixteenth lighter than they may be; never the last one.
+        If the weight is too large, drop entries until it is a sixteenth below the limit; never the last entry.
         """
-        # By pairs: looking each entry up would hash its key, which may be long, once more.
+        # Sorted as pairs: looking up each entry would hash its key, which may be long, again.
         oldest = [key for key, _ in sorted(self._entries.items(), key=lambda pair: pair[1][1])]
         number = max(1, self.maxsize // 16) if len(self._entries) > self.maxsize else 0
         for place, key in enumerate(oldest[:-1] if number < len(oldest) else oldest):
@@ -85,7 +85,7 @@ class LRU:
         return entry
 
     def pop(self, key: Hashable, default: Any = None) -> Any:
-        """Take an entry out."""
+        """Remove and return an entry; `default` if there is none."""
         with _lock:
             entry = self._forget(key)
             return default if entry is None else entry[0]
@@ -93,13 +93,13 @@ class LRU:
     def clear(self) -> None:
         """Forget every entry."""
         with _lock:
-            # The entries die after the table is consistent again.
+            # The entries are freed after the table is consistent again.
             self._entries, dropped = {}, self._entries
             self._weight = 0
         del dropped
 
     def values(self) -> list[Any]:
-        """All entries, without using them."""
+        """All values, without marking them as used."""
         with _lock:
             return [entry[0] for entry in self._entries.values()]
 
@@ -114,19 +114,19 @@ class LRU:
         return len(self._entries)
 
 
-#: The number of things that are remembered after they were met once.
+#: The number of keys in a generation of `Room`: at least this many latest keys are remembered.
 MET = 256
-#: The number of things that are learnt at once; a later one is learnt when it is met again.
+#: The number of new keys that are learnt at their first occurrence; later ones are learnt when they occur again.
 AT_ONCE = 64
 
 
 class Room:
-    """Room for what is met first; where many things were met, for those that come again.
+    """Decides which keys are worth learning: the first ones at once, later ones when they occur again.
 
-    Of arrays that grow at each step to learn an operation takes as long as to record it.  Known are the last 256 things
-    met, at least: of two that come by turns neither drives out the other.
+    For arrays that grow at each step, learning an operation takes as long as recording it.  At least the last 256 keys
+    are remembered, so that two keys that occur by turns do not evict each other.
 
-    at_once    room for what is met first
+    at_once    False: no key is learnt at its first occurrence
     """
 
     def __init__(self, at_once: bool = True) -> None:
@@ -136,7 +136,7 @@ class Room:
         self._new = 0
 
     def is_left(self, what: Any) -> bool:
-        """True if this is to be learnt."""
+        """True if the key should be learnt now; the occurrence is noted."""
         if what in self._met or what in self._before:
             return True
         if len(self._met) >= MET:
@@ -147,7 +147,7 @@ class Room:
 
 
 class Namespace:
-    """The entries of one word in a table that others share: they have one bound, and the latest used of all stay."""
+    """The entries of one word in a table that several words share.  The bound is that of the whole table."""
 
     __slots__ = ("_table", "_word")
 
@@ -159,11 +159,11 @@ class Namespace:
         return self._table.get((self._word, key), default)
 
     def put(self, key: Hashable, value: Any, weight: int = 0) -> None:
-        """Keep `value`."""
+        """Store `value`, and evict old entries of the whole table if it is full."""
         self._table.put((self._word, key), value, weight)
 
     def pop(self, key: Hashable, default: Any = None) -> Any:
-        """Take an entry out."""
+        """Remove and return an entry; `default` if there is none."""
         return self._table.pop((self._word, key), default)
 
     def clear(self) -> None:

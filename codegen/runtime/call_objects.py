@@ -1,7 +1,7 @@
-"""Objects of a call, in native Python: the numbers of its arguments, and its result.
+"""The objects of a call, in native Python: the data of its arguments, and its result.
 
-An array that fits its spec, packed and aligned, and a NumPy scalar of the spec's class are used where they are; a
-Python number whose kind it can hold is written to a cell of sixteen bytes in the frame.  Everything else is a miss.
+A packed, aligned array that fits its spec and a NumPy scalar of the spec's class are read in place.  A Python number
+that the dtype can hold is written to a cell of sixteen bytes in the frame.  Any other argument is a miss.
 """
 
 # mypy: ignore-errors
@@ -26,10 +26,10 @@ from .recording_objects import (
 )
 
 F64, F32, I64, I32, BOOL, C128, C64 = range(1, 8)
-#: The form in which a Python number is written for a 0-d input of this dtype; 0 is no number at all.
+#: The form in which a Python number is written for a 0-d input of each dtype; 0: no number is accepted.
 NUMBER_KINDS = {"f64": F64, "f32": F32, "i64": I64, "i32": I32, "bool": BOOL, "c128": C128, "c64": C64}
 
-#: NPY_ARRAY_C_CONTIGUOUS and NPY_ARRAY_ALIGNED; and writeable.
+#: NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED; the same with NPY_ARRAY_WRITEABLE.
 PACKED, WRITES = 0x101, 0x501
 
 real_of = extern("PyComplex_RealAsDouble", f64, ptr)
@@ -40,7 +40,7 @@ is_true = extern("PyObject_IsTrue", i32, ptr)
 
 @native(inline=True)
 def data_of(argument: ptr, spec: ptr[Spec], cell: ptr) -> ptr:
-    """The data of an argument that fits its spec, else null.  A number is written to the cell."""
+    """The address of the data of an argument that fits its spec, else null.  A number is written to the cell."""
     cls = class_of(argument)
     if cls is entering.array_type:
         return data_of_array(ptr[RawArray](argument), spec)
@@ -68,7 +68,7 @@ def data_of_array(a: ptr[RawArray], spec: ptr[Spec]) -> ptr:
 
 @native
 def written(number: ptr, kind: u64, cell: ptr) -> ptr:
-    """The cell, where a Python number is written to it; null for what does not fit."""
+    """Write a Python number to the cell and return the cell; null if the number does not fit."""
     cls = class_of(number)
     if cls is entering.float_type:
         if kind == F64:
@@ -119,8 +119,8 @@ def written_integer(number: ptr, kind: u64, cell: ptr) -> ptr:
     return cell
 
 
-#: (code, operand): end; a result that is not used again, or is; an object; so many as a tuple, a list; a dict of keys;
-#: NumPy's own of these two for the part before it, what a function of Python's gives for it.
+#: (code, operand) instructions on a stack: end; push an output, for the last time ("last") or not ("result"); push an
+#: object; replace the top n by a tuple, a list, a dict with these keys; the top by np.True_ or np.False_, by f(top).
 PUT_TOGETHER = ("end", "last", "result", "object", "tuple", "list", "dict", "truth", "call")
 END, LAST, RESULT, OBJECT, TUPLE, LIST, DICT, TRUTH, CALL = range(len(PUT_TOGETHER))
 
@@ -142,15 +142,15 @@ def dict_of_parts(keys: ptr, parts: ptr[own], count: i64) -> own:
     for i in range(count):
         if set_in_dict(made, items_of(keys)[i], parts[i]) != 0:
             return None
-        parts[i] = None  # the dict holds it
+        parts[i] = None  # the dict holds the part
     return made
 
 
 @native(inline=False)
 def put_together(entry: ptr[EntryWords], objects: ptr[own]) -> own:
-    """The result of these new objects, which it takes; null with an exception.
+    """The result of a call, put together from its new output objects; null with an exception.
 
-    Objects that it does not take are left where they are.
+    Outputs are moved out of `objects` at their last use; those that the result does not use stay there.
     """
     stack = local(own, entry.depth)
     top = i64(0)
@@ -188,7 +188,7 @@ def put_together(entry: ptr[EntryWords], objects: ptr[own]) -> own:
 
 @native
 def host_failed(pointers: ptr[ptr], host: ptr[HostWords]) -> bool:
-    """Call a function of Python's on arrays, and copy the one that it gives.  True with an exception."""
+    """Call a Python function on arrays, and copy its result into the memory of the step.  True with an exception."""
     inputs = host.inputs
     arrays = local(own, inputs)
     for j in range(inputs):
@@ -204,6 +204,6 @@ def host_failed(pointers: ptr[ptr], host: ptr[HostWords]) -> bool:
 
 @native
 def array_at(data: ptr, host: ptr[HostWords], place: i64, flags: i64) -> own:
-    """An array over the memory of a step, which it does not own; null with an exception."""
+    """A new array over the memory of a step, which the array does not own; null with an exception."""
     spec = host.specs[place]
     return new_array(host.array_type, held(spec.descr), i32(spec.rank), spec.extents, None, data, i32(flags), None)

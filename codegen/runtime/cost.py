@@ -1,4 +1,4 @@
-"""The work of a program, roughly: it decides if a call lets other threads run meanwhile."""
+"""The approximate work of a program, which decides whether a call releases the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ LONG = 3_000_000
 #: The cost of calling a step: some 10 ns.
 STEP = 100
 
-#: The cost of an elementary function: some 0.8 ns an element, inline (FACTS 4), against 0.1 of an addition.
+#: The cost of an elementary function: some 0.8 ns an element, inline, against 0.1 of an addition (Zen 4).
 ELEMENTARY = 8
 
-#: The cost of an element that finds its place in an order.
+#: The cost of sorting, per element.
 ORDERED = 100
 
 
 def operations_of(program: BufferProgram) -> int:
-    """Scalar operations of one run, host calls not counted (they hold the lock in any case)."""
+    """The number of scalar operations of one run, without host calls (which hold the lock in any case)."""
     total = 0
     for step, _, times in every_step(program):
         match step.work:
@@ -43,12 +43,12 @@ def operations_of(program: BufferProgram) -> int:
 
 
 def transformed(n: int, rows: int) -> int:
-    """The work of Fourier transforms of rows of n elements."""
+    """The scalar operations of Fourier transforms of rows of n elements each."""
     return 5 * rows * n * max(1, n.bit_length())
 
 
 def work_of(program: BufferProgram) -> int:
-    """The work of one run of a loop's body, without the loops in it: these say for themselves.  At most 2**62."""
+    """The work of one pass of a loop's body, without inner loops, which count their own.  At most 2**62."""
     total: int = 0
     for step in program.steps:
         total += STEP
@@ -63,13 +63,13 @@ def work_of(program: BufferProgram) -> int:
 
 
 def operations_of_function(function: NestFunction, extents: Sequence[int]) -> int:
-    """Scalar operations of one run of a kernel."""
+    """The number of scalar operations of one run of a kernel."""
     indices = [a for a in function.arguments if not isinstance(a.type, MemRef)]
     return operations_of_block(function.body.operations, dict(zip(indices, extents, strict=True)))
 
 
 def operations_of_block(operations: Sequence[Operation], known: dict[Value, int]) -> int:
-    """Operations executed by one pass through these.  `known` are index values that are certain; more are added."""
+    """The number of scalar operations of one pass.  `known`: index values known so far; those found are added."""
     total = 0
     for operation in operations:
         name = operation.name
@@ -77,7 +77,7 @@ def operations_of_block(operations: Sequence[Operation], known: dict[Value, int]
             value = operation.attributes["value"]
             if isinstance(value, int):
                 known[operation.result] = value
-        elif name == "arith.minsi":  # the last block of a loop may be shorter: that of the others counts
+        elif name == "arith.minsi":  # the end of a block: the last block may be shorter, the others' length counts
             bounds = [known[value] for value in operation.operands if value in known]
             if bounds:
                 known[operation.result] = functools.reduce(smaller, bounds)

@@ -1,9 +1,9 @@
-"""Object files put into memory as shared libraries, in which gdb, perf and others find the user's lines.
+"""Object files loaded as shared libraries, in which debuggers and profilers find the user's source lines.
 
     loaded = linked(data, exports)      loaded.addresses["f"]
 
-Such a library is a file like any other, so nobody has to be told of it: `break train.py:12` stops in a kernel, and
-`perf annotate` shows lines.  The files stay when the process ends, since `perf report` reads them then.
+Tools find such a library without registration, because it is an ordinary file: `break train.py:12` stops in a kernel,
+and `perf annotate` shows lines.  The files remain after the process ends, since `perf report` reads them then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..ending import has_ended
 
 
 class _Loaded:
-    """A library in memory; it is closed when this goes."""
+    """A loaded library, which the finaliser closes."""
 
     __slots__ = ("__weakref__", "_close", "_library", "addresses")
 
@@ -37,7 +37,7 @@ class _Loaded:
 
 
 def check() -> None:
-    """Raise ValueError where object files cannot be made shared libraries."""
+    """Raise ValueError if this system cannot make shared libraries of object files."""
     if sys.platform != "linux":
         raise ValueError(f"debug_info is there on Linux, not on {sys.platform}: leave it off (AUTODIFF_DEBUG_INFO=0)")
     if _linker() is None:
@@ -45,7 +45,7 @@ def check() -> None:
 
 
 def linked(data: bytes, exports: Sequence[str]) -> Any:
-    """An object file in memory.  Raises OSError."""
+    """Link an object file to a shared library, and load it.  Raises OSError."""
     check()
     made = Path(tempfile.mkdtemp(prefix=f"autodiff-{os.getpid()}-")) / "kernel.so"
     source = made.with_suffix(".o")
@@ -55,7 +55,7 @@ def linked(data: bytes, exports: Sequence[str]) -> Any:
     source.unlink()
     if done.returncode:
         raise OSError(f"debug_info: ld does not link a kernel: {done.stderr.strip()}")
-    library = ctypes.CDLL(str(made))  # an OSError says why not
+    library = ctypes.CDLL(str(made))  # raises OSError with the reason
     return _Loaded(library, {name: ctypes.cast(library[name], ctypes.c_void_p).value or 0 for name in exports})
 
 

@@ -1,7 +1,7 @@
-"""A graph and its program as plain data, for those who draw: nodes with their origins, steps, buffers.
+"""A graph and its program as plain data, for programs that draw them: nodes with their origins, steps, buffers.
 
-Everything has a name that is the same in every run: nodes that of the texts (`node_names`), buffers and steps that of
-the text of the fused stage.  `docs/reference/inspection-data.md` says which fields there are.
+All names are the same in every run: nodes are named as in the printed graph (`node_names`), buffers and steps as in
+the text of the fused stage.  `docs/reference/inspection-data.md` lists the fields.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..ir.graph import Region, value_text
 from ..program import BufferProgram, Kernel, bodies
 from .told import ToldProgram, half_of, kind_of_step
 
-#: An origin as data: its lines, rule, label.
+#: A function that returns an origin as data: its source lines, rule and label.
 Told = Callable[[Origin], dict[str, Any]]
 
 
@@ -23,7 +23,7 @@ def graph_data(
 ) -> list[dict[str, Any]]:
     """The inputs and nodes of a graph, in order.
 
-    recorded   the names of recorded nodes by their origins: each node then says from which it comes
+    recorded   the names of recorded nodes, by their origins; if it is given, each node lists those it comes from
     """
     names = node_names(graph)
     outputs = {node: k for k, node in reversed([*enumerate(graph.outputs)])}
@@ -78,9 +78,9 @@ def _each(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def program_data(
     program: BufferProgram, told: Told, recorded: Mapping[Origin, Sequence[str]], functions: Mapping[int, str]
 ) -> dict[str, Any]:
-    """The graph that was fused, the steps that compute it, and where values lie.
+    """The fused graph, the steps that compute it, and the buffers of its values.
 
-    functions   of loops and branches, by `id` of their work
+    functions   the names of the functions of loops and branches, by the `id` of their work
     """
     found = ToldProgram(program)
     nodes = graph_data(found.graph, told, recorded)

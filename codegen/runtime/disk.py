@@ -1,18 +1,18 @@
-"""Objects on disk: what LLVM made once is not made again, by any process of this user.
+"""The disk cache of object files: LLVM compiles each text once for all processes of this user.
 
-    folder/<key>        one file per kernel or module.  Kernels of one object are links to one file
+    folder/<key>        one file per kernel or module.  The keys of the kernels of one object are links to one file
     file                magic, length, BLAKE2 digest, then: keys, exported names, object
 
     cache = default()                     None when AUTODIFF_CACHE=0
-    entry = cache.load(key)               None unless all of it is as it was written
-    cache.store(keys, object, exports)    written beside and renamed: readers see all of it or nothing
+    entry = cache.load(key)               None unless the file is whole, byte for byte
+    cache.store(keys, object, exports)    writes another file and renames it: a reader sees a whole file or none
 
-A damaged object would end the process or, worse, run; so every byte is checked before LLVM sees it.
-Code is only taken from a folder and files that belong to the user and that nobody else may write.
-What cannot be used is ignored, reported once (logger "autodiff.cache"), and replaced.
+A damaged object would crash the process or, worse, run; so every byte is checked before LLVM sees it.
+Code is only read from a folder and files that belong to the user and that nobody else may write.
+A file that cannot be used is ignored, reported once (logger "autodiff.cache"), and replaced.
 
 The folder is "objects" in AUTODIFF_CACHE_DIR, or in "autodiff" in the user's cache folder.  It is kept
-below `LIMIT_BYTES`: files that were not used for longest go first.
+below about `LIMIT_BYTES`: the least recently used files are removed first.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ try:
 except ImportError:
     from hashlib import blake2b
 
-#: Counts up when a file is laid out in another way.  It is part of a file's key too: files of an earlier version of
-#: the library are not looked at, and go when they were not used for longest.
+#: The version of the file layout.  It is part of each key too, so files of an earlier layout are never read, and are
+#: removed once they are the least recently used.
 FORMAT = 2
 _MAGIC = f"autodiff object {FORMAT}\n".encode()
 _HEAD = struct.Struct(f"<{len(_MAGIC)}sQ32s")
 
-#: Names of our files; others are left alone.
+#: The names of files of this cache; other files in the folder are never removed.
 _KEY = r"[0-9a-f]{32}"
 _TEMPORARY = r"\.\d+-\d+-[0-9a-f]{16}"
 
-#: The bytes that the folder may hold, roughly; and the part of it that is left when it was more.
+#: The bytes that the folder may hold, roughly; and the fraction of these that pruning leaves.
 LIMIT_BYTES = 256 << 20
 _KEPT = 0.75
 
-#: An object of ours has some kilobytes; a file beyond this is not one.
+#: An object of this library has some kilobytes; a larger file than this is refused.
 _LARGEST = 64 << 20
 
-#: The time of last use is written at most this often.
+#: The time of last use is updated at most this often, in seconds.
 _TOUCH_S = 3600
 
-#: After a failure to write, a full disk for one, nothing is written for so long; what is there is read all the same.
+#: After a failure to write (a full disk, say) nothing is written for this many seconds; files are still read.
 _PAUSE_S = 60.0
 
-#: A file that is being written for longer than this is left over from a process that died.
+#: A temporary file older than this, in seconds, was left by a process that died.
 _STALE_S = 3600
 
 
@@ -73,10 +73,10 @@ class ObjectFile(NamedTuple):
 
 
 class DiskCache:
-    """Objects by key, in a folder.  Never raises for what it finds there; threads and processes may share it.
+    """Objects by key, in a folder.  Never raises for the state of the folder; threads and processes may share it.
 
-    hits, misses   of `load`
-    faults         files that could not be used, and failures to write
+    hits, misses   counts of `load`
+    faults         the number of files that could not be used, and of failures to write
     """
 
     def __init__(self, folder: str | os.PathLike[str], limit_bytes: int = LIMIT_BYTES) -> None:
@@ -90,7 +90,7 @@ class DiskCache:
     # ------------------------------------------------------------ reading
 
     def load(self, key: str) -> ObjectFile | None:
-        """The entry of a key, if there is a sound one."""
+        """The entry of a key; None if there is none, or a damaged one."""
         entry = None
         if self._is_ready():
             path = os.path.join(self.folder, key)
@@ -113,7 +113,7 @@ class DiskCache:
 
     @staticmethod
     def _touch(path: str) -> None:
-        """Note that it was used, so that it is not among the first to go."""
+        """Set the time of last use of a file to now, by which pruning chooses the files to remove."""
         with contextlib.suppress(OSError):
             if time.time() - os.stat(path).st_mtime > _TOUCH_S:
                 os.utime(path)
@@ -121,7 +121,7 @@ class DiskCache:
     # ------------------------------------------------------------ writing
 
     def store(self, keys: Sequence[str], object_bytes: bytes, exports: Iterable[str]) -> None:
-        """Keep an object under each of the keys."""
+        """Write an object, under each of the keys."""
         if not self._is_ready() or time.monotonic() < self._writes_from:
             return
         data = _encoded(ObjectFile(object_bytes, tuple(exports), tuple(keys)))
@@ -139,12 +139,12 @@ class DiskCache:
             self._report(f"cannot write to {self.folder} ({error}); nothing is kept for the next {_PAUSE_S:.0f} s")
             return
         _tell("kept on disk: %s, %d bytes of machine code", keys[0], len(object_bytes))
-        # Looking at every file takes time: once per sixteenth of the limit, counted over all processes.
+        # Listing all files takes time, so it is done by chance: on average once per sixteenth of the limit written.
         if int.from_bytes(os.urandom(4), "little") < 16 * len(data) / self.limit_bytes * 2**32:
             self.prune()
 
     def _written(self, data: bytes) -> str:
-        """A new file of this content, under a name that nobody reads."""
+        """Write a new file with this content, under a temporary name, which no reader opens."""
         path = os.path.join(self.folder, f".{os.getpid()}-{next(self._numbers)}-{os.urandom(8).hex()}")
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
         try:
@@ -156,17 +156,17 @@ class DiskCache:
         return path
 
     def _link(self, first: str, key: str, data: bytes) -> None:
-        """Another name for the same file; a copy where files cannot have two names."""
+        """Link the file `first` to another key; copy it on file systems without hard links."""
         path = f"{first}-{key}"
         try:
             os.link(first, path)
         except OSError:
             path = self._written(data)
         os.replace(path, os.path.join(self.folder, key))
-        _remove(path)  # renaming a name of a file to another of its names does nothing
+        _remove(path)  # a rename between two names of one file does nothing (POSIX): the temporary name remains
 
     def prune(self) -> None:
-        """Remove what was not used for longest, if the folder holds more than its limit."""
+        """Remove the least recently used files, if the folder holds more than its limit."""
         files = self._files()
         total = sum(size for _, size, _ in files)
         if total <= self.limit_bytes:
@@ -186,7 +186,7 @@ class DiskCache:
         return len(files), sum(size for _, size, _ in files)
 
     def _files(self) -> list[tuple[float, int, list[str]]]:
-        """(time of last use, bytes, paths) of each object, unused ones first; leftovers are removed on the way."""
+        """(time of last use, bytes, paths) of each object, oldest first; also removes stale temporary files."""
         files: dict[int, tuple[float, int, list[str]]] = {}
         with contextlib.suppress(OSError), os.scandir(self.folder) as found:
             for place in found:
@@ -202,7 +202,7 @@ class DiskCache:
     # ------------------------------------------------------------ trust
 
     def _is_ready(self) -> bool:
-        """True if the folder is there, and ours alone."""
+        """True if the folder exists or can be made, and only this user may write to it."""
         if self._is_usable is None:
             try:
                 _make_private(self.folder)
@@ -216,20 +216,20 @@ class DiskCache:
     def _report(self, message: str) -> None:
         self.faults += 1
         if self.faults == 1:
-            import logging  # needed by almost nobody
+            import logging  # late, because few processes need it
 
             logging.getLogger("autodiff.cache").warning("autodiff: cache of compiled code: %s", message)
 
 
 def _tell(message: str, *values: Any) -> None:
-    """Tell the logger, where a program has imported `logging`: else nobody listens."""
+    """Log a debug message, if the program has imported `logging`; otherwise no handler can exist."""
     logging = sys.modules.get("logging")
     if logging is not None:
         logging.getLogger("autodiff.cache").debug(message, *values)
 
 
 def _make_private(folder: str) -> None:
-    """Make a folder and those it is in, as far as they are missing, for this user alone."""
+    """Make a folder and its missing parents, accessible to this user alone."""
     parent = os.path.dirname(folder.rstrip(os.sep))
     if parent and not os.path.isdir(parent):
         _make_private(parent)
@@ -243,12 +243,12 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-#: To open what may be no regular file: a named pipe is not waited for.
+#: The flags to open a file that may not be a regular one: a link is refused, and opening a named pipe does not block.
 _READING = os.O_RDONLY | sum([getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")])
 
 
 def _read(path: str) -> bytes:
-    """The content of a regular file that only its owner, this user, may write."""
+    """The content of a regular file that this user owns and nobody else may write.  Raises ValueError for others."""
     descriptor = os.open(path, _READING)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -261,7 +261,7 @@ def _read(path: str) -> bytes:
 
 
 def _refuse_others(status: os.stat_result) -> None:
-    """Raise ValueError for what another user owns or may write: its code would run as ours."""
+    """Raise ValueError for a file or folder that another user owns or may write: its code would run as this user."""
     if not hasattr(os, "geteuid"):
         return
     if status.st_uid != os.geteuid():
@@ -277,7 +277,7 @@ def _encoded(entry: ObjectFile) -> bytes:
 
 
 def _decoded(data: bytes, key: str) -> ObjectFile:
-    """Raises ValueError unless this is, byte for byte, what was written for the key."""
+    """The entry that a file's bytes hold.  Raises ValueError if they are not exactly those written for the key."""
     if len(data) < _HEAD.size:
         raise ValueError("it is truncated")
     magic, length, digest = _HEAD.unpack_from(data)
@@ -310,9 +310,9 @@ def default() -> DiskCache | None:
 
 
 def folder_of_user() -> str:
-    """AUTODIFF_CACHE_DIR, or where this system keeps a user's caches.
+    """AUTODIFF_CACHE_DIR, or "autodiff" in the folder that this system has for a user's caches.
 
-    Raises RuntimeError for a user without a home.
+    Raises RuntimeError for a user without a home folder.
     """
     given = os.environ.get("AUTODIFF_CACHE_DIR")
     if given:

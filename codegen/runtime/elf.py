@@ -1,12 +1,12 @@
-"""Object files put into memory without LLVM: ELF for x86-64, as LLVM writes it for our modules.
+"""A loader of object files that needs no LLVM: ELF for x86-64, as LLVM writes it for the library's modules.
 
-    loaded = linked(data, imports, exports)      loaded.addresses["f"]; None where this does not know how
+    loaded = linked(data, imports, exports)      loaded.addresses["f"]; None if this loader cannot link the object
 
-LLVM's own linker does the same for any system and processor, but the library that it is in takes 8 ms to load, which a
-process whose code is all on disk need not do at all.
+LLVM's own linker does the same for any system and processor, but loading the LLVM library takes 8 ms, which a process
+whose code is all on disk saves.
 
-One mapping holds all: code, constants and jumps to what is elsewhere first, which can then be run but not written;
-variables behind them.  What unwinds stacks is left out: no exception passes through our code.
+One mapping holds the whole object: first code, constants and jumps to imported functions, which become executable and
+read-only; then variables.  Tables for unwinding the stack are left out: no C++ exception passes through this code.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ..records import NamedTuple
 
 
 def is_here() -> bool:
-    """True if objects of this system and processor are known."""
+    """True if this loader supports the system and processor."""
     return sys.platform == "linux" and ctypes.sizeof(ctypes.c_void_p) == 8 and os.uname().machine == "x86_64"
 
 
 class MappedCode:
-    """Code in memory; it is unmapped when this goes, but not when the process ends: somebody may still call it."""
+    """Code in memory, unmapped by the finaliser, but not at the end of the process, when it may still be called."""
 
     __slots__ = ("__weakref__", "_address", "_size", "_unmap", "addresses")
 
@@ -43,11 +43,11 @@ class MappedCode:
 
 
 class _Unknown(Exception):
-    """An object that has what is not known here."""
+    """An object file with a feature that this loader does not support."""
 
 
 class _Section(NamedTuple):
-    """A section's header, as the file has it."""
+    """A section header, in the order of the file's fields."""
 
     name: int
     type: int
@@ -76,25 +76,25 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QIIq")
 _WORD, _NEAR = struct.Struct("<Q"), struct.Struct("<i")
 
-#: First bytes of a 64-bit object of this order of bytes; its type and machine.
+#: The first bytes of a 64-bit little-endian object; its type and machine.
 _IDENTITY, _RELOCATABLE, _X86_64 = b"\x7fELF\x02\x01\x01", 1, 62
 _SYMBOLS, _ADDENDS, _EMPTY, _UNWIND = 2, 4, 8, 0x70000001
 _WRITABLE, _LOADED, _THREADS_OWN = 1, 2, 0x400
 _UNDEFINED, _RESERVED = 0, 0xFF00
-#: Kinds of relocations: the address; the distance to it; that to code, perhaps elsewhere; that to a word with it.
+#: Kinds of relocations: an address; a distance; that to a function, perhaps imported; that to a word with the address.
 _ADDRESS, _DISTANCE, _CALL, _THROUGH = 1, 2, 4, (9, 41, 42)
 
 _PAGE = 4096
 
-#: jmp [rip + 2]: through the word behind it, which is aligned.
+#: jmp [rip + 2]: a jump to the address in the aligned word after it.
 _JUMP = b"\xff\x25\x02\0\0\0\x90\x90"
 _STUB = len(_JUMP) + 8
 
 
 def linked(data: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> MappedCode | None:
-    """An object file in memory.  None for what is to be linked by LLVM, which also says what is wrong with it.
+    """Load an object file.  Return None if LLVM must link it, which then also reports errors.
 
-    imports     addresses of what it declares; else it is looked for in the process
+    imports     addresses of declared functions, by name; all others are looked up in the process
     """
     if not is_here():
         return None
@@ -105,7 +105,7 @@ def linked(data: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> M
 
 
 class _Object:
-    """An object file being linked."""
+    """An object file while it is linked."""
 
     def __init__(self, data: bytes, imports: Mapping[str, int]) -> None:
         identity, kind, machine, *_, sections_at, _, _, _, _, size, count, _ = _HEADER.unpack_from(data)
@@ -118,12 +118,12 @@ class _Object:
         self.symbols = [
             _ElfSymbol(*_SYMBOL.unpack_from(data, table.offset + i)) for i in range(0, table.size, _SYMBOL.size)
         ]
-        #: The places where each section that is loaded begins, and jumps to symbols elsewhere by their number.
+        #: The offset in the image of each loaded section, and of the jump to each imported symbol, by number.
         self.places: dict[int, int] = {}
         self.jumps: dict[int, int] = {}
 
     def loaded(self, exports: Sequence[str]) -> MappedCode:
-        """The whole of it."""
+        """The whole object, mapped, linked and protected."""
         relocations = self._relocations()
         size, fixed = self._laid_out(relocations)
         image = bytearray(size)
@@ -150,7 +150,7 @@ class _Object:
         return MappedCode(base, size, addresses)
 
     def _relocations(self) -> list[tuple[int, list[tuple[int, int, int, int]]]]:
-        """The relocations of each section that is loaded: offset, kind, symbol, what is added."""
+        """The relocations of each loaded section: (offset, kind, symbol, addend)."""
         found = []
         for section in self.sections:
             if section.type == _ADDENDS and self._is_loaded(self.sections[section.info]):
@@ -165,7 +165,7 @@ class _Object:
         return bool(section.flags & _LOADED) and section.type != _UNWIND and section.size > 0
 
     def _laid_out(self, relocations: list[tuple[int, list[tuple[int, int, int, int]]]]) -> tuple[int, int]:
-        """Give everything its place; the bytes of all, and of what is not written."""
+        """Choose the place of each section and jump; return the size of the image, and of its read-only part."""
         end = 0
         for writable in (0, _WRITABLE):
             for number, section in enumerate(self.sections):
@@ -186,7 +186,7 @@ class _Object:
         return _up(end, _PAGE), fixed
 
     def _relocate(self, image: bytearray, base: int, start: int, found: list[tuple[int, int, int, int]]) -> None:
-        """Write into a section, which starts there, what it says of other places."""
+        """Apply relocations to a section that begins at `start`: write the addresses and distances."""
         for offset, kind, number, added in found:
             symbol, at = self.symbols[number], start + offset
             if kind == _ADDRESS:
@@ -203,13 +203,13 @@ class _Object:
             _NEAR.pack_into(image, at, place + added - at)
 
     def _place(self, symbol: _ElfSymbol) -> int:
-        """The place in the image of something of the object."""
+        """The offset in the image of a symbol that the object defines."""
         if symbol.section == _UNDEFINED or symbol.section >= _RESERVED:
             raise _Unknown
         return self.places[symbol.section] + symbol.value
 
     def _address(self, symbol: _ElfSymbol, base: int) -> int:
-        """The address of something, of the object or elsewhere."""
+        """The address of a symbol, defined in the object or imported."""
         if symbol.section != _UNDEFINED:
             return base + self._place(symbol)
         name = self._name(symbol)
@@ -229,12 +229,12 @@ def _up(number: int, unit: int) -> int:
 
 # ------------------------------------------------------------ memory
 
-#: Linux's numbers, which importing `mmap` for takes longer than linking.
+#: Linux's flags; importing `mmap` for them takes longer than linking.
 _READ, _WRITE, _RUN, _PRIVATE, _ANONYMOUS = 1, 2, 4, 2, 32
 
 
 def _system() -> Any:
-    """The functions of the C library that are needed."""
+    """The C library, with the signatures of the functions that are used."""
     found = ctypes.CDLL(None, use_errno=True)
     pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     found.mmap.argtypes, found.mmap.restype = (pointer, size, number, number, number, ctypes.c_long), pointer
@@ -248,7 +248,7 @@ _SYSTEM: Any = _system() if is_here() else None
 
 
 def _mapped(size: int) -> int:
-    """New memory.  Raises OSError."""
+    """Map new memory, writable.  Raises OSError."""
     address = _SYSTEM.mmap(None, size, _READ | _WRITE, _PRIVATE | _ANONYMOUS, -1, 0)
     if address is None or address == ctypes.c_void_p(-1).value:
         raise OSError(ctypes.get_errno(), "no memory")
@@ -256,13 +256,13 @@ def _mapped(size: int) -> int:
 
 
 def _protect(address: int, size: int) -> None:
-    """Have code run, and not be written any more.  Raises OSError where the system forbids it."""
+    """Make memory executable and read-only.  Raises OSError if the system forbids it."""
     if size and _SYSTEM.mprotect(address, size, _READ | _RUN):
         raise OSError(ctypes.get_errno(), "memory cannot be made executable")
 
 
 def executable_memory(code: bytes) -> MappedCode:
-    """Code that needs nothing, at `addresses["code"]`.  Raises OSError."""
+    """Map code that needs no linking, at `addresses["code"]`.  Raises OSError."""
     size = _up(len(code), _PAGE)
     address = _mapped(size)
     loaded = MappedCode(address, size, {"code": address})

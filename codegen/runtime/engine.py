@@ -2,11 +2,11 @@
 
     text --parse, verify--> module --pass pipeline--> optimised --code generation--> object --link--> addresses
 
-`object_of` goes as far as the object (what the disk cache keeps, see `objects`), `link` does the rest,
-and `compile` is both.  A `MachineCode` owns what it linked: whoever may still call an address of it must hold
-it, because unloading code that somebody calls ends the process.
+`object_of` makes the object file, which the disk cache stores (see `objects`); `link` loads an object file; `compile`
+does both.  A `MachineCode` owns the loaded code: every caller of one of its addresses must hold the `MachineCode`,
+because a call of unloaded code crashes the process.
 
-LLVM is loaded when it is first needed, and works on one module at a time (`_Compiler`): on a stack that is deep enough
+LLVM is loaded at its first use, and compiles one module at a time (`_Compiler`), on a thread whose stack is deep enough
 (`deeply`).
 """
 
@@ -29,8 +29,8 @@ from . import elf, machine
 from .disk import FORMAT, blake2b, default
 from .llvm import give_back, is_loaded, library, library_file, version
 
-#: True if a module lies in one piece of memory, so that an instruction finds its constants relative to itself: two
-#: instructions fewer for each constant in a loop.  The linker that promises it is young for Windows.
+#: True if a module lies in one piece of memory, so that code addresses its constants relative to the instruction: two
+#: instructions fewer for each constant in a loop.  LLVM's linker that guarantees this is too new on Windows.
 _IS_NEAR = sys.platform != "win32"
 
 _Made = TypeVar("_Made")
@@ -39,16 +39,16 @@ _lock = held_over_fork(threading.RLock())
 _library_numbers = itertools.count()
 
 
-#: The passes of LLVM over a module, whose loops are written as vectors: inline, share, simplify.  They take a tenth of
-#: the time of LLVM's usual passes, for the same code or better: gradient of the chain of FACTS 9, 26 ms against 4.
-#: NewGVN: functions inlined side by side, sin and cos of one number say, have steps in common.
+#: LLVM's passes over a module: inline, remove common subexpressions, simplify.  Loops are already written as vectors.
+#: LLVM's usual passes take up to ten times as long and give no better code: 26 ms against 4 for the gradient of the
+#: benchmark `chain`.  NewGVN is there for inlined functions with common steps, such as sin and cos of one number.
 _PASSES = ("AlwaysInliner", "SROA", "InstCombine", "NewGVN", "SimplifyCFG")
 
 
 class CompileError(RuntimeError):
-    """LLVM refused text that this library made: a defect of ours, not of the caller.
+    """LLVM refused text that this library generated: a defect of the library, not of the caller.
 
-    text    the whole module, to be looked at
+    text    the whole module, for inspection
     """
 
     def __init__(self, stage: str, message: str, text: str) -> None:
@@ -57,9 +57,7 @@ class CompileError(RuntimeError):
 
 
 class MachineCode:
-    """Linked machine code of one module.
-
-    Loaded as long as this object lives.
+    """Linked machine code of one module, loaded as long as this object lives.
 
     size   of the object file in bytes
     """
@@ -68,7 +66,7 @@ class MachineCode:
 
     def __init__(self, size: int, loaded: Any) -> None:
         self.size = size
-        self._loaded = loaded  # when it goes, the code is unloaded
+        self._loaded = loaded  # its finaliser unloads the code
         self._addresses: dict[str, int] = loaded.addresses
 
     def address(self, name: str) -> int:
@@ -84,11 +82,11 @@ class MachineCode:
 def compile(text: str, imports: Mapping[str, int] | None = None) -> MachineCode:
     """Machine code of a module of LLVM IR text.
 
-    `imports` gives the addresses of functions that the text only declares; others are looked for
-    among the symbols of the process (libm, the C library).  Every function that the module defines
-    with external linkage gets an address.
+    `imports` gives the addresses of functions that the text only declares; declared functions that are
+    not in `imports` are looked up among the symbols of the process (libm, the C library).  Every function
+    that the module defines with external linkage gets an address.
 
-    Raises CompileError, also for a declared function that is nowhere.
+    Raises CompileError, also for a declared function that is not found.
     """
     object_bytes, exports = object_of(text)
     return link(text, object_bytes, exports, imports)
@@ -136,10 +134,10 @@ def _linked_by_llvm(text: str, object_bytes: bytes, imports: Mapping[str, int], 
 
 
 def joined(modules: Sequence[tuple[str, Mapping[str, str]]], exports: Sequence[str]) -> tuple[bytes, str, list[str]]:
-    """One object file of several modules, its text after the passes, and the functions that it calls elsewhere.
+    """One object file of several modules, its text after the passes, and the external functions that it calls.
 
-    modules   of each its text, and new names of functions
-    exports   the functions that others may call
+    modules   (text, new names of functions) of each module
+    exports   the functions that keep external linkage
     """
     found: tuple[bytes, str, list[str]] = deeply(library().joined, modules, _PASSES, target_features(), exports)
     return found
@@ -160,7 +158,7 @@ def assembly_text(text: str) -> str:
 
 
 def target_key() -> tuple[str, ...]:
-    """The key of all that machine code depends on besides its text: versions, triple, processor, options."""
+    """The facts that machine code depends on besides its text: versions, triple, processor, options."""
     return (
         *_compiler.target,
         "opt 2, loops written as vectors, small code model" if _IS_NEAR else "opt 2, loops written as vectors",
@@ -178,9 +176,9 @@ def _asked() -> tuple[str, ...]:
 
 
 def exported_names(text: str) -> tuple[str, ...]:
-    """The functions of a module that have an address: those that say nothing of their linkage.
+    """The functions of a module that get an address: those defined neither `internal` nor `private`.
 
-    Asking LLVM, or a pattern, takes ten times as long.
+    Parsing with LLVM or with a regular expression takes ten times as long.
     """
     lines = [rest.partition("\n")[0] for rest in f"\n{text}".split("\ndefine ")[1:]]
     exported = [line for line in lines if not line.startswith(("internal ", "private "))]
@@ -188,17 +186,17 @@ def exported_names(text: str) -> tuple[str, ...]:
 
 
 class _Compiler:
-    """A compiler of one module at a time: machines and passes are for one thread, which holds the lock."""
+    """A compiler of one module at a time: only the thread that holds `lock` may use the machine and the passes."""
 
     def __init__(self) -> None:
         self.lock = held_over_fork(threading.RLock())
 
     @functools.cached_property
     def target(self) -> tuple[str, ...]:
-        """LLVM's words for itself and this machine, features last.
+        """The versions of llvmlite and LLVM, the triple, the processor and its features, as LLVM writes them.
 
-        They are kept on disk for the processor that says of itself what it said then, and the same file of LLVM: a
-        process that finds all its code on disk does without LLVM.
+        They are cached on disk for one processor identity and one file of the LLVM library, so that a process that
+        finds all its code on disk never loads LLVM.
         """
         disk, said = default(), machine.identity()
         if disk is None or said is None or is_loaded():
@@ -214,16 +212,16 @@ class _Compiler:
 
     @functools.cached_property
     def machine(self) -> Any:
-        """Code generation for this very processor."""
+        """LLVM's target machine, for the processor of this process."""
         return library().machine("small" if _IS_NEAR else "jitdefault", target_features())
 
     @functools.cached_property
     def _pipeline(self) -> Callable[[Any], None]:
-        """The passes.  Made once: llvmlite never frees 10 KB of each."""
+        """The pass pipeline.  It is made once, because llvmlite leaks 10 KB for each pipeline."""
         return library().pipeline(_PASSES, self.machine)
 
     def finished(self, text: str, finish: Callable[[Any], _Made]) -> _Made:
-        """Parse, verify, run the passes; gives finish(module)."""
+        """Parse and verify a module, run the passes, and return finish(module)."""
         with self.lock:
             try:
                 parsed = library().parsed(text, self.machine)
@@ -237,41 +235,41 @@ class _Compiler:
 _compiler = _Compiler()
 
 
-#: Modules that share a linker.
+#: The number of modules that share a linker.
 _PER_LINKER = 64
 
-_linkers: list[Any] = []  # the present one
+_linkers: list[Any] = []  # at most one: the linker in use
 _linked = itertools.count()
 
 
 def _present_linker() -> Any:
     """The linker for the next module.
 
-    A linker costs a millisecond, and a module in it a quarter of one; so they share.  But a linker
-    keeps 10 KB of every module that it ever had; so they share for a while only.  Each module's tracker
-    holds its linker, which goes with the last of them.
+    Making a linker takes a millisecond, adding a module a quarter of one, so modules share a linker.  A
+    linker keeps 10 KB for every module that was ever added, so it is replaced after `_PER_LINKER` modules.
+    The tracker of each module holds its linker, which is freed with the last of its modules.
     """
     if next(_linked) % _PER_LINKER == 0:
-        # The machine is asked for its target only, which may be done while it is in use.
+        # The linker only reads the target of the machine, which is safe while another thread compiles with it.
         _linkers[:] = [library().linker(_compiler.machine, is_near=_IS_NEAR)]
     return _linkers[0]
 
 
 # ------------------------------------------------------------ threads with small stacks
 
-#: LLVM needs between 64 and 96 KB of stack for a sort of rows (Zen 4), and more for what is nested more deeply.  A
-#: program of many threads may say (`threading.stack_size`) that each has less than the system's 8 MB.
+#: LLVM needs between 64 and 96 KB of stack to compile a sort of rows (Zen 4), and more for deeper nesting.  A program
+#: with many threads may set `threading.stack_size` to less than the system's 8 MB.
 _ENOUGH, _DEEP = 1 << 20, 8 << 20
 
 _starting = renewed_in_child(globals(), "_starting")
 
 
 class _Deep(threading.Thread):
-    """A thread with a deep stack, whatever new threads have."""
+    """A thread with a deep stack, independent of the program's `threading.stack_size`."""
 
     def start(self) -> None:
         with _starting:
-            before = threading.stack_size(_DEEP)  # it gives what was said before
+            before = threading.stack_size(_DEEP)  # returns the previous size
             try:
                 if before == 0 or before >= _ENOUGH:
                     threading.stack_size(before)
@@ -281,9 +279,9 @@ class _Deep(threading.Thread):
 
 
 def deeply(make: Callable[..., _Made], *arguments: Any) -> _Made:
-    """`make(*arguments)`, in another thread, which is waited for, where the stack of this one may be small.
+    """Return `make(*arguments)`, called in a thread with a deep stack if the stack of this thread may be small.
 
-    All uses of LLVM come by here: an interrupt in one leaves no lock behind.
+    Every use of LLVM goes through this function, which releases LLVM's lock after an interrupt.
     """
     me = threading.current_thread()
     if isinstance(me, _Deep) or me is threading.main_thread():
@@ -304,7 +302,7 @@ def deeply(make: Callable[..., _Made], *arguments: Any) -> _Made:
     thread = _Deep(target=work, name="autodiff compiles")
     try:
         thread.start()
-    except RuntimeError:  # no more threads
+    except RuntimeError:  # the system starts no more threads
         return make(*arguments)
     thread.join()
     if raised:

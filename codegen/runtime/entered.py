@@ -1,7 +1,7 @@
-"""Calls of Python objects that go straight into a plan: entries as data for `enter` (`entered_call`).
+"""Calls of Python objects that run a plan directly: the data of entries for the machine code `enter` (`entered_call`).
 
-    install(cls, "site", (MODE, Mode, "careful"), slow, ...)    calls of objects of the class look into their slot
-    f.site = site([EnteredCall(plan, form), ...])             what is tried at a call of f, in this order
+    install(cls, "site", (MODE, Mode, "careful"), slow, ...)    calls of objects of the class try the slot's entries
+    f.site = site([EnteredCall(plan, form), ...])             the entries that a call of f tries, in this order
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .memory import words
 from .native import Self, is_native, native
 from .slots import offset_of, wrapper
 
-#: `if` and `is` know NumPy's own two by their identity.
+#: The addresses of NumPy's two bool objects: a 0-d bool result is one of them, so that `is` works on it.
 _TRUTHS = words([id(np.False_), id(np.True_)])
 
 
@@ -26,30 +26,30 @@ class CallForm:
     """The form of a call's arguments and result: instructions by the names in `entered_call` and `call_objects`."""
 
     def __init__(self, given: int, has_keywords: bool, *, has_scalars: bool = True) -> None:
-        self.given = given  # the number of arguments, which are the first registers
-        self.has_keywords = has_keywords  # their dict is in the next register
+        self.given = given  # the number of positional arguments, which are the first registers
+        self.has_keywords = has_keywords  # the dict of keyword arguments is the next register
         self.has_scalars = has_scalars  # 0-d results are NumPy scalars, not arrays
-        self.registers = given + has_keywords  # their number
+        self.registers = given + has_keywords  # the number of registers
         self.checks: list[tuple[str, int, Any, int, int]] = []  # name, register, object, first register of parts, count
-        self.inputs: list[int] = []  # of the plan: their registers
-        self.arrays: list[int] = []  # the inputs that are arrays: no number is taken for them
-        self.result: list[tuple[str, Any]] = []  # name, operand
-        self.then: Callable | None = None  # gets the inputs where there is no plan
+        self.inputs: list[int] = []  # the registers of the plan's inputs
+        self.arrays: list[int] = []  # the inputs that take arrays only, no Python numbers
+        self.result: list[tuple[str, Any]] = []  # (name, operand) of each instruction
+        self.then: Callable | None = None  # the Python function that gets the inputs if there is no plan
 
     def check(self, name: str, register: int, thing: Any, count: int = 0) -> int:
-        """Add an instruction; the first register of its parts."""
+        """Add an instruction; return the first register of its parts."""
         first = self.registers
         self.checks.append((name, register, thing, first, count))
         self.registers += count
         return first
 
     def constant(self, thing: Any) -> int:
-        """A register with an object."""
+        """Add a register that holds a constant object; return its number."""
         return self.check("constant", 0, thing, 1)
 
 
 class EnteredCall:
-    """One known call, of a plan or of the function that the form has in its place, in memory as `enter` reads it."""
+    """One known call, of a plan or of the form's function `then`, in memory as `enter` reads it."""
 
     __slots__ = ("_block", "_owned")
 
@@ -85,7 +85,7 @@ class EnteredCall:
 
 
 def site(entries: Sequence[EnteredCall]) -> Self:
-    """The contents of an object's slot."""
+    """The content of an object's slot: the addresses of these entries, which it keeps alive."""
     made = Self(struct.pack(f"{len(entries)}P", *[entry.address for entry in entries]))
     made.owned = tuple(entries)
     return made
@@ -98,12 +98,12 @@ def install(
     slow: Callable[[Any, tuple, dict[str, Any] | None], Any],
     handles: Sequence[tuple[type, str]],
 ) -> bool:
-    """Let calls of objects of this class go by `enter`.  For one class of a process.
+    """Make `enter` the `__call__` of a class, which may be done for one class of a process.  Return True if it was.
 
-    slot       of the class, for sites
-    mode       a ContextVar of objects of a class, with the slot that is not False when every call goes to `slow`
-    slow       slow(self, args, kwargs or None): all other calls
-    handles    classes and slots: of handles for nodes, of nodes for values and for kinds, of kinds for results
+    slot       the name of the slot of the class that holds a site
+    mode       a ContextVar, the class of its values, and their slot that is False unless every call must go to `slow`
+    slow       slow(self, args, kwargs or None), called if no entry fits
+    handles    (class, slot) of: a handle's node, a node's value, a node's kind, a kind's result
     """
     variable, mode_type, flag = mode
     if not is_native():
@@ -115,7 +115,7 @@ def install(
         mode=variable, false=False, site_type=Self, slow=slow, none=None, dict_type=dict, str_type=str,
         error_type=Exception,
     )  # fmt: skip
-    # The code holds their addresses to the end of the process.
+    # Machine code holds the addresses of these objects to the end of the process.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(objects))
     native().remember(fields | {name: id(thing) for name, thing in objects.items()})
     name = "__call__"

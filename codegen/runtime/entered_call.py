@@ -1,11 +1,11 @@
-"""From the call of a Python object into a plan and back, in native Python: `enter`, a `tp_call`.
+"""The call of a Python object that runs a plan, in native Python: `enter`, a `tp_call`.
 
-An object that is called has a slot with its *site*: a bytes object of addresses of entries (`plan_words.EntryWords`),
-tried one after the other.  An entry says what the arguments of its call look like, and what its result does, as data.
+The called object has a slot with its *site*: a bytes object of addresses of entries (`plan_words.EntryWords`), which
+are tried in order.  An entry describes, as data, the arguments of a call and how its result is put together.
 
-Registers hold objects: first the arguments in order and the dict of keywords, which the caller holds, then what checks
-put there, which are held until the call ends.  Where no entry fits, or the mode asks for care, the Python function
-`slow(self, args, kwargs)` is called.  The site, and with it the entries and what they run, is held while a call is on.
+Registers hold objects: first the arguments in order and the dict of keywords, borrowed from the caller, then the parts
+that checks store, with references until the call ends.  If no entry fits, or the mode is careful, the Python function
+`slow(self, args, kwargs)` is called.  The site, and so the entries and their plans, is held during the call.
 """
 
 # mypy: ignore-errors
@@ -33,11 +33,11 @@ from .recording_objects import (
     matches,
 )
 
-#: (code, register, object, first register for the parts, count): an exact class; an object, or one of its class and
-#: value if it is an int, a float or a str; a tuple of a class; a list of one; a dict whose keys are these of a tuple,
-#: in order; a handle on a node with this result; a handle whose node has a value, which is the part; a dict that has
-#: to be empty; the object itself, as the part; the parts that a function of Python's finds, which gives None where they
-#: are not as expected.
+#: (code, register, object, first register for the parts, count).  The checks, in order: the register holds an instance
+#: of exactly this class; this object, or an equal int, float or str; a tuple of this class with `count` items; a list
+#: of it; a dict with the keys of this tuple, in order; a handle on a node whose kind has this result; a handle whose
+#: node has a value, which is the part; the dict `object` is empty; the constant `object` is the part; the Python
+#: function `object` returns the parts, or None if they are not as expected.
 TAKE_APART = ("class", "object", "tuple", "list", "dict", "handle", "value", "empty", "constant", "parts")
 CLASS, OBJECT, TUPLE, LIST, DICT, HANDLE, VALUE, EMPTY, CONSTANT, PARTS = range(len(TAKE_APART))
 #: The bytes of a site before its addresses.
@@ -58,7 +58,7 @@ def entering_words() -> ptr:
 
 @native(inline=False)
 def same_value(x: ptr, y: ptr) -> bool:
-    """True if two are an int, a float or a str, of the same class and value (0.0 is not -0.0)."""
+    """True if x and y are ints, floats or strs of the same class and value (0.0 differs from -0.0)."""
     cls = class_of(x)
     if cls is not class_of(y):
         return False
@@ -69,14 +69,14 @@ def same_value(x: ptr, y: ptr) -> bool:
 
 @native(inline=False)
 def parts_by(function: ptr, x: ptr, parts: ptr[own], count: i64) -> bool:
-    """True if a function of Python's takes an object apart; the parts are in their registers then.
+    """Store the parts of an object, as a Python function returns them, in registers.  True if it did.
 
-    An interrupt, which nobody would meet again, stays set.
+    An exception of the function is cleared, but an interrupt stays set: the slow path would not raise it again.
     """
     found: own = call(function, row(x), 1, None)
     if found is None:
         if matches(entering.error_type) != 0:
-            clear_error()  # the general way meets it again
+            clear_error()  # the slow path raises the error again
         return False
     if found is entering.none:
         return False
@@ -87,7 +87,7 @@ def parts_by(function: ptr, x: ptr, parts: ptr[own], count: i64) -> bool:
 
 @native(inline=False)
 def dict_parts(x: ptr, keys: ptr, parts: ptr[own], count: i64) -> bool:
-    """True if a dict has these keys in this order; its values are in registers then."""
+    """Store the values of a dict in registers, if it has these keys in this order.  True if it has."""
     cursor = local(i64, 1)
     pair = local(ptr, 2)
     cursor[0] = 0
@@ -102,7 +102,7 @@ def dict_parts(x: ptr, keys: ptr, parts: ptr[own], count: i64) -> bool:
 
 @native(inline=True)
 def taken_apart(check: ptr[Check], x: ptr, parts: ptr[own]) -> bool:
-    """True if an object passes a check; its parts are in their registers then, which hold them."""
+    """True if an object passes a check; the parts are then stored in their registers, with references."""
     count = check.count
     if check.code == CLASS:
         return class_of(x) is check.object
@@ -144,7 +144,7 @@ def node_of(x: ptr) -> ptr:
 
 @native(inline=True)
 def value_of(x: ptr) -> ptr:
-    """The value that a handle has now, or null."""
+    """The value of a handle's node, borrowed; null if it has none yet."""
     node = node_of(x)
     if node is None:
         return None
@@ -154,7 +154,7 @@ def value_of(x: ptr) -> ptr:
 
 @native(inline=False)
 def run_packed(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> own:
-    """Run a plan on inputs that it did not take, those copied that do not lie packed: MISS if there are none."""
+    """Run a plan that refused its inputs on packed copies of those that are not packed; MISS if all are."""
     copies = local(own, count)
     made = i64(0)
     for i in range(count):
@@ -170,7 +170,7 @@ def run_packed(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> own:
 
 @native(inline=True)
 def passes(entry: ptr[EntryWords], registers: ptr[ptr]) -> bool:
-    """True if arguments are as the entry has them."""
+    """True if the arguments pass all checks of an entry."""
     checks = entry.checks
     for c in range(entry.check_count):
         check = checks[c]
@@ -181,14 +181,14 @@ def passes(entry: ptr[EntryWords], registers: ptr[ptr]) -> bool:
 
 @native(inline=False)
 def run_then(entry: ptr[EntryWords], inputs: ptr[ptr], count: i64) -> own:
-    """The result of the function of Python's that an entry has in place of a plan."""
+    """The result of the Python function that an entry has in place of a plan; MISS for None."""
     found: own = call(entry.then, inputs, u64(count), None)
     return moved(found) if found is not entering.none else ptr(MISS)
 
 
 @native(inline=True)
 def run_inputs(entry: ptr[EntryWords], registers: ptr[ptr], inputs: ptr[ptr]) -> own:
-    """The result of an entry for arguments that have passed its checks; `inputs`: room for what it runs on."""
+    """The result of an entry for arguments that have passed its checks; `inputs`: memory for the plan's inputs."""
     count = entry.input_count
     places = entry.inputs
     for i in range(count):
@@ -201,7 +201,7 @@ def run_inputs(entry: ptr[EntryWords], registers: ptr[ptr], inputs: ptr[ptr]) ->
 
 @native(inline=False)
 def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> own:
-    """The result of an entry for these arguments; MISS where they do not fit."""
+    """The result of an entry for these arguments; MISS if they do not fit."""
     registers = local(ptr, entry.registers + entry.input_count)
     given = entry.given
     for a in range(given):
@@ -223,10 +223,10 @@ def tried(entry: ptr[EntryWords], arguments: ptr[ptr], keywords: ptr) -> own:
 
 @native(inline=True)
 def is_careless() -> bool:
-    """True if the mode of this context asks for no care."""
+    """True if the mode of this context is not careful, so that entries may answer a call."""
     mode = local(own, 1)
     if context_value(entering.mode, None, mode) < 0:
-        clear_error()  # Python meets it again
+        clear_error()  # the slow path raises the error again
         return False
     return ptr[ptr](mode[0] + entering.careful_at)[0] is entering.false
 

@@ -7,8 +7,8 @@
 new arrays; 0-d outputs are 0-d arrays.  It never returns memory of its inputs, keeps nothing between
 calls, and may be called by several threads at once and from within a host call.
 
-Steps become native steps: kernels, products of matrices, loops and branches.  The native launcher runs them, with no
-Python in between.  A step that needs NumPy (a host call) is one that calls Python.
+Kernels, matrix products, loops and branches become native steps, which the native launcher runs with no Python in
+between.  A host call, an operation that NumPy or the user's Python computes, is a native step that calls Python.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ else:
 class Executable:
     """A program that can be called.
 
-    call        call(*inputs) -> tuple of arrays.  May be kept without the executable; look it up at each call, since
-                the first may be another than those after it
-    name, inputs, outputs   of its program, which itself is not kept: it is many times as large
-    plan        its steps; None for one that NumPy evaluates
-    hosts       the names of operations that Python computes
+    call        call(*inputs) -> tuple of arrays.  It may outlive the executable.  Read the attribute anew at each
+                call: the launcher may replace it
+    name, inputs, outputs   as in the program, which is not stored: it is many times as large
+    plan        the steps and what the launcher needs to run them; None if NumPy evaluates the graph
+    hosts       the names of the operations that Python computes
     """
 
     __slots__ = ("__weakref__", "call", "hosts", "inputs", "name", "outputs", "plan")
@@ -79,7 +79,7 @@ class Executable:
         kernels: KernelTable,
         keep: Callable[[LaunchPlan, Sequence[Any]], None] | None = None,
     ) -> None:
-        """`keep` is given what may be kept of it on disk."""
+        """`keep(plan, owners)` is called if the plan can be stored: kernels and products that refuse no numbers."""
         code = Pieces.of(program).loaded(kernels)
         layout, exchanges = SlotLayout(program), [observe(program) for observe in observers]
         pieces: list[_Owning] = []
@@ -104,14 +104,14 @@ class Executable:
 
     @classmethod
     def of(cls, plan: LaunchPlan, decides: Graph | None = None) -> Executable:
-        """The executable of a plan whose steps are all machine code; `decides`: its graph, if it may refuse numbers."""
+        """The executable of a plan of machine code.  `decides`: the graph that NumPy evaluates if a kernel refuses."""
         self = cls.__new__(cls)
         self.hosts = ()
         self._run(plan, decides)
         return self
 
     def _run(self, plan: LaunchPlan, decides: Graph | None) -> None:
-        """Run this plan from now on."""
+        """Set the attributes from a plan, and make the function that runs the plan."""
         self.plan = plan
         self.name, self.inputs, self.outputs = plan.name, plan.inputs, plan.outputs
         owner: Any = self if decides is None else host_steps.Decided(decides)
@@ -134,10 +134,10 @@ class Executable:
 
 
 class SlotLayout:
-    """Slots of buffers in the pointer table: inputs, outputs, then temporaries.
+    """The slots of buffers in the table of pointers: inputs, then outputs, then temporaries.
 
-    offsets     of each temporary in the workspace
-    slots       by the program's numbers
+    offsets     the offset of each temporary in the workspace
+    slots       the slot of each buffer, by its number in the program
     """
 
     def __init__(self, program: BufferProgram) -> None:
@@ -165,16 +165,16 @@ class SlotLayout:
 
 
 class _Owning(NamedTuple):
-    """A step in machine code, and what keeps that loaded."""
+    """A native step, and the objects that keep its machine code loaded."""
 
     step: NativeStep
     owners: tuple[object, ...]
 
 
 def coded(program: BufferProgram, place_of: PlaceOf | None) -> Iterator[tuple[Step, NestText | None]]:
-    """The steps that are a function each: kernels, and loops and branches, with the text of these.
+    """The steps that are compiled to a function each: (kernel, None), (loop or branch, its text).
 
-    Behind a loop stand the kernels that it calls.
+    The kernels that a loop calls come after the loop.
     """
     for step in program.steps:
         if isinstance(step.work, Kernel):
@@ -186,8 +186,8 @@ def coded(program: BufferProgram, place_of: PlaceOf | None) -> Iterator[tuple[St
 
 
 class Pieces(NamedTuple):
-    """The parts of a program that are compiled, by `id(work)`: the pieces of each kernel; loops and branches that are
-    one function.  `native`: the machine code of each piece's function by its id, and of each nest by `id(work)`.
+    """The parts of a program that are compiled: `parts` and `nests` have the pieces of each kernel and the text of each
+    loop or branch, by `id(work)`; `native` their machine code, by the id of a piece's function or by `id(work)`.
     """
 
     parts: dict[int, list[KernelPiece]]
@@ -196,7 +196,7 @@ class Pieces(NamedTuple):
 
     @classmethod
     def of(cls, program: BufferProgram) -> Pieces:
-        """All pieces of a program, without machine code."""
+        """The pieces of a program, not yet compiled."""
         found = cls({}, {}, {})
         told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
         for step, nest in coded(program, told):
@@ -207,7 +207,7 @@ class Pieces(NamedTuple):
         return found
 
     def loaded(self, kernels: KernelTable) -> Pieces:
-        """These pieces with their machine code."""
+        """A copy of these pieces with their machine code, compiled or from the cache."""
         functions = [part.function for found in self.parts.values() for part in found]
         native = kernels.load([*functions, *[nest.emitted for nest in self.nests.values()]])
         native.update({number: native[id(nest.emitted)] for number, nest in self.nests.items()})
@@ -215,7 +215,7 @@ class Pieces(NamedTuple):
 
 
 def _pieces(step: Step, slots: tuple[int, ...], code: Pieces) -> list[_Owning]:
-    """The step as it will run on these slots: a kernel may be several native steps."""
+    """The native steps of one step on these slots; a kernel may become several."""
     match step.work:
         case Kernel(_, extents) as work:
             parts = code.parts[id(work)]
@@ -237,12 +237,12 @@ def _pieces(step: Step, slots: tuple[int, ...], code: Pieces) -> list[_Owning]:
 
 
 def _is_native(node: Node) -> bool:
-    """True if a call is in machine code."""
+    """True if a host call is done by machine code (sorts and Fourier transforms)."""
     return orders.is_native(node) or fourier.is_native(node)
 
 
 def may_refuse(program: BufferProgram) -> bool:
-    """True if the program may have no result for some numbers."""
+    """True if a step may refuse some numbers; NumPy's references then raise an error or return a value."""
     works = [step.work for step, _, _ in every_step(program)]
     return any([
         work.function.refuses if isinstance(work, Kernel)
@@ -258,7 +258,7 @@ def _kernel_step(part: KernelPiece, kernel: NativeKernel, slots: tuple[int, ...]
 
 
 def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: Pieces) -> _Owning:
-    """A loop or branch, a function in machine code."""
+    """The native step of a loop or branch; the steps that its function calls are tables of their own."""
     nest, kernel = code.nests[id(work)], code.native[id(work)]
     owners: list[object] = [kernel]
     words = {}

@@ -1,8 +1,8 @@
 """Fourier transforms: native steps, their plans, and the tables that they read.
 
-Rows whose extents have no factors but those of `RADICES` are transformed some side by side, or one by one where they
-are few, or long (`fourier_rows`); both by passes that read tables of roots, as exact as they can be, in pairs of a real
-part and an imaginary one.  All others are NumPy's (`host_steps`).
+Rows whose length is a product of `RADICES` are transformed several side by side, or one by one if they are few or long
+(`fourier_rows`).  Both ways run passes that read tables of roots of unity, correctly rounded as far as possible, in
+pairs of a real and an imaginary part.  NumPy transforms rows of any other length (`host_steps`).
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 else:
     fourier_rows = later("codegen.runtime.fourier_rows")
 
-#: The radices of passes, of which the first that fits is taken.
+#: The radices of passes; the first one that divides the remaining length is taken.
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
 
-#: The number of angles that are cheaper than their combination.
+#: The number of fine angles: each root is a product of a coarse and a fine one, if there are more roots than this.
 _FEW_ANGLES = 1024
-#: The number of angles that are looked at together: their memory, 150 bytes each, is little beside the numbers of a
-#: long row. NumPy takes .03 s to transform so many longer floats, and six times as long as of doubles.
+#: The number of angles that are computed together: their memory, 150 bytes each, is little beside the numbers of a long
+#: row.  NumPy takes .03 s to transform this many long doubles, six times as long as for doubles.
 _AT_ONCE = 1 << 16
 
-#: The bytes of two buffers of a block above which a row is taken apart: half of the second cache of a Zen 4.
+#: If two buffers of a block are larger than this, each row is split into a matrix: half of the L2 cache of a Zen 4.
 _BLOCK_BYTES = 1 << 19
-#: So few rows leave most lanes of a block empty: each is taken apart.
+#: Up to this many rows would leave most lanes of a block empty: each row is split into a matrix.
 _FEW = 4
 #: The longest column of a block.
 _LONGEST = 1 << 20
@@ -48,8 +48,8 @@ _KINDS = ("complex", "half", "whole")
 
 
 class _WordsOfPlan:
-    """The words of a `fourier_rows.TransformPlan` for so many rows of n complex numbers, `inner` apart; sign: of the
-    angles, -1 for an inverse transform."""
+    """The words of a `fourier_rows.TransformPlan` for `rows` rows of n complex numbers, which are `inner` apart.
+    sign: the sign of the angles, -1 for an inverse transform."""
 
     __slots__ = ("_dtype", "_owned", "_sign", "words")
 
@@ -78,7 +78,7 @@ class _WordsOfPlan:
         return self._placed(roots(self._sign * j, n, self._dtype))
 
     def _turns(self, rows: int, columns: int) -> int:
-        """exp(-2πi j k / n) for row k, column j: real parts, then imaginary parts."""
+        """The address of exp(-2πi j k / n) for row k, column j: all real parts, then all imaginary parts."""
         j = np.multiply.outer(self._sign * np.arange(rows), np.arange(columns))
         return self._placed(np.ascontiguousarray(np.moveaxis(roots(j, rows * columns, self._dtype), -1, 0)))
 
@@ -101,13 +101,13 @@ def _text_of_pass(name: str, radix: int, module: Translation) -> str:
 
 
 def is_native(node: Node) -> bool:
-    """True if a call is a transform that machine code does: of some elements."""
+    """True if a call is a Fourier transform that has machine code: not empty, of a supported length."""
     return isinstance(node.op.lower, lowering.Fourier) and node.aval.size > 0 and _extents(node)[0] > 0
 
 
 def _extents(node: Node) -> tuple[int, int]:
-    """The complex numbers of a row that passes transform, of real ones in packed rows half as many, 0 of others; and
-    how far apart they are."""
+    """(complex numbers of a row that the passes transform, their distance).  Real rows that are packed have half as
+    many complex numbers; the first number is 0 if passes cannot do the transform."""
     axis, kind = node.keywords["axis"], node.op.lower.kind
     n = (node.aval if kind == "whole" else node.inputs[0].aval).shape[axis]
     inner = math.prod(node.aval.shape[axis + 1 :])
@@ -117,11 +117,11 @@ def _extents(node: Node) -> tuple[int, int]:
 
 
 def fourier_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[object, ...]]:
-    """The native step for such a node on these slots, and what has to live as long.
+    """The native step for a Fourier transform on these slots, and the objects that must live as long as the step.
 
-    Raises MemoryError where there is no room for its result.
+    Raises MemoryError if there is no room for its result.
 
-    The tables of a long row are as large as the row: room for the result is asked for before they are computed.
+    The tables of a long row are as large as the row, so the memory of a result is tried before they are computed.
     """
     memory.new(node.aval)
     kind, (n, inner) = node.op.lower.kind, _extents(node)
@@ -143,7 +143,7 @@ def fourier_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[
 
 
 def radices(n: int) -> tuple[int, ...] | None:
-    """The passes of a transform of n numbers; None where no passes do it."""
+    """The radices of the passes of a transform of n numbers; None if n has other factors."""
     found = []
     for radix in RADICES:
         while n % radix == 0:
@@ -153,7 +153,7 @@ def radices(n: int) -> tuple[int, ...] | None:
 
 
 def parts(n: int) -> tuple[int, int] | None:
-    """(columns, rows) of a row of n, as alike as can be; None where they are too few."""
+    """(columns, rows) of the matrix that a row of n is split into, as close as possible; None if one is too small."""
     return next(((n // d, d) for d in range(math.isqrt(n), LANES - 1, -1) if n % d == 0), None)
 
 
@@ -161,14 +161,14 @@ def parts(n: int) -> tuple[int, int] | None:
 
 
 def factors(radix: int, m: int, sign: int, dtype: np.dtype) -> np.ndarray:
-    """Numbers that a pass reads: the roots of its butterfly, then w^(p k) for p = 0, 1, .."""
+    """The table that a pass reads: the roots of its butterfly, then w^(p k) for p = 0, 1, ..."""
     p, k = np.ogrid[:m, 1:radix]
     i, j = np.ogrid[1 : (radix + 1) // 2, 1 : (radix + 1) // 2]
     return np.concatenate([roots(sign * j, n, dtype).reshape(-1) for j, n in ((i * j, radix), (p * k, m * radix))])
 
 
 def roots(j: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
-    """exp(-2πi j / n), in pairs: of many angles, as products of those of two parts of j."""
+    """exp(-2πi j / n), as pairs of real and imaginary parts: products of the roots for two parts of each j."""
     found = np.empty((*j.shape, 2), dtype)
     flat, pairs = j.reshape(-1), found.reshape(-1, 2)
     near = _exact_roots(np.arange(min(n, _FEW_ANGLES)), n)
@@ -182,9 +182,9 @@ def roots(j: np.ndarray, n: int, dtype: np.dtype) -> np.ndarray:
 
 
 def _exact_roots(j: np.ndarray, n: int) -> np.ndarray:
-    """The angle is taken from the nearest quarter of a turn, so that its cosine and sine are as exact as they can be.
+    """exp(-2πi j / n), as long doubles, each with an angle from the nearest quarter turn, for exact cosines and sines.
 
-    π is the sum of two doubles, so that it has all digits of a longer float.
+    π is the sum of two doubles, so that it has all digits of a long double.
     """
     quarters = (4 * j + n // 2) // n
     pi = np.longdouble(math.pi) + np.longdouble(1.2246467991473532e-16)

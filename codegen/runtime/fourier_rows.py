@@ -2,23 +2,23 @@
 
     i32 fourier(pointers, extents)      pointers (x, y), extents (address of a `TransformPlan`, begin, end)
 
-transforms the rows in [begin, end), LANES of them side by side, in two buffers that passes are done between.  A long
-row of n = rows · columns numbers is a matrix: first its columns are transformed so, and multiplied by the numbers at
-`turns`, then its rows.
+transforms the rows in [begin, end), LANES of them side by side; each pass reads one of two buffers and writes the
+other.  A long row of n = rows · columns numbers is treated as a matrix: its columns are transformed and multiplied by
+the numbers at `turns`, then its rows are transformed.
 
-An element of a buffer is LANES real parts, then as many imaginary ones.  With r the radix, a pass (Stockham's)
+An element of a buffer is LANES real parts, then LANES imaginary parts.  With r the radix, a pass (Stockham's)
 
     fourier_pass(given, taken, m, s, factors)
     taken[q + s (r p + k)] = w^(p k) · sum over j of given[q + s (p + m j)] exp(-2πi j k / r)     w = exp(-2πi / (r m))
 
-is done for all p < m, q < s: passes with r1 r2 ... = n, s = 1, r1, r1 r2, ..., m = n / (r s) give the transform in its
-natural order.  `factors` are w^(p k) for k = 1 .. r - 1, of p = 0, 1, ...  Before them come exp(-2πi j k / r) for
-0 < j, k < r / 2.  All tables of an inverse transform are the conjugates of these.
+is computed for all p < m, q < s.  Passes with r1 r2 ... = n, s = 1, r1, r1 r2, ..., m = n / (r s) give the transform in
+natural order.  The table `factors` holds exp(-2πi j k / r) for 0 < j, k < r / 2, then w^(p k) for k = 1 .. r - 1 of
+each p = 0, 1, ...  All tables of an inverse transform are the conjugates of these.
 
-2n real numbers are n complex ones, their even and odd elements: `split` takes the spectra of these two apart, `join`
-puts them together.
+2n real numbers are transformed as n complex ones, whose real and imaginary parts are the even and odd elements: `split`
+separates the spectra of even and odd elements, `join` combines them.
 
-Rows that hold nan or infinities give REFUSED: where they end up depends on the order of sums: the references decide.
+Rows that hold nan or infinities give REFUSED: which results are nan depends on the order of sums, so NumPy decides.
 
 Source: Van Loan, "Computational Frameworks for the Fast Fourier Transform" (1992), section 1.7.
 """
@@ -33,11 +33,11 @@ from ..lowering import LANES
 from ..native import NO_MEMORY, Struct, extern, fn, i32, i64, local, native, ptr, shuffle, u64, vector, void
 from .vectors import FLOATS, any_of, square_of
 
-#: The kinds of transforms: of complex numbers, of real ones to the half of their spectrum, of that to real ones.
+#: The kinds of transforms: complex to complex, real to half a spectrum, half a spectrum to real.
 COMPLEX, HALF, WHOLE = range(3)
 
-#: The ways in which a block lies in memory: each number by itself; a vector of pairs for each element of rows side by
-#: side; rows of pairs one after the other.
+#: The layouts of a block's rows in memory: each element apart from the next; the same element of all rows as one vector
+#: of pairs; each row as consecutive pairs.
 EACH, PAIRS, ROWS = range(3)
 
 _EVEN, _ODD = tuple(range(0, 2 * LANES, 2)), tuple(range(1, 2 * LANES, 2))
@@ -45,7 +45,7 @@ _MIXED = tuple([k + part for k in range(LANES) for part in (0, LANES)])
 
 
 class Pass(Struct):
-    """A pass of a transform; the one without code is the end."""
+    """A pass of a transform; a null `run` marks the end of a list of passes."""
 
     run: fn[void, ptr, ptr, i64, i64, ptr]
     m: i64
@@ -54,8 +54,8 @@ class Pass(Struct):
 
 
 class Side(Struct):
-    """The elements of rows in an array, pairs of numbers: how many a row has, and, in numbers, how far one is from the
-    next; how far a row is from the next, and `inner` rows from the next ones."""
+    """The layout of the rows of an array: the count of elements (pairs of numbers) of a row, and, counted in numbers,
+    the distances `step` between elements, `near` between adjacent rows, `far` between groups of `inner` rows."""
 
     count: i64
     step: i64
@@ -64,9 +64,9 @@ class Side(Struct):
 
 
 class BlockRows(Struct):
-    """Transforms of rows of n complex numbers, undivided.
+    """Unnormalised transforms of rows of n complex numbers.
 
-    turns     exp(-2πi j k / n) for row k, column j of a matrix: real parts, then imaginary ones; null without matrix
+    turns     exp(-2πi j k / n) for row k, column j of a matrix: real parts, then imaginary ones; null without a matrix
     """
 
     given: Side
@@ -78,12 +78,12 @@ class BlockRows(Struct):
 
 
 class TransformPlan(Struct):
-    """Transforms of rows, or of the columns and of the rows of the matrix that a row is.
+    """Transforms of rows (`first`), or of the columns and then the rows of a matrix (`first`, `second`).
 
-    halves   -i exp(-2πi k / 2n) for k <= n / 2, of real numbers
-    room     the numbers that blocks need memory for
-    count    of numbers in a matrix, or 0
-    row      from one matrix to the next: of what is given, and of what is taken
+    halves   -i exp(-2πi k / 2n) for k <= n / 2, for transforms of real numbers
+    room     the size of the buffers of a block, in numbers
+    count    the number of elements of a matrix; 0 if rows are not split
+    given_row, taken_row   the distance from one matrix to the next, in the input and in the result
     """
 
     first: BlockRows
@@ -100,10 +100,10 @@ class TransformPlan(Struct):
 
 
 def pass_of(dtype, radix):
-    """`fourier_pass` for a radix, of f32 or f64 numbers.
+    """`fourier_pass` for a radix and dtype (f32 or f64).
 
-    Elements j from either end have the same cosines, and opposite sines; the one in the middle, where there is one, is
-    added for even k and taken away for odd ones.
+    Elements j and r - j have equal cosines and opposite sines.  The middle element of an even radix is added for even
+    k and subtracted for odd k.
     """
     number, half, is_even = FLOATS[dtype], (radix - 1) // 2, radix % 2 == 0
     element, pairs, parts = vector[number, LANES], tuple(range(half)), (0, 1)
@@ -121,8 +121,8 @@ def pass_of(dtype, radix):
     ) -> void:  # fmt: skip
         sums = local(element, 2 * radix)
         differences = local(element, 2 * radix)
-        alone = local(element, 4)  # of even k, then of odd ones
-        all_ = local(element, 4)  # of k = 0, then of the middle one
+        alone = local(element, 4)  # the terms of elements 0 and r / 2: for even k, then for odd k
+        all_ = local(element, 4)  # the results for k = 0, then for k = r / 2
         found = local(element, 4)
         for part in parts:
             alone[part] = given[part]
@@ -175,8 +175,8 @@ def pass_of(dtype, radix):
 
 
 def move_of(number, is_load):
-    """The function that loads rows into a block, or stores a block: pointers to the rows, the block, so many elements
-    that are so far apart, the `way` in which rows lie."""
+    """The function that loads rows into a block, or stores a block to rows: `count` elements of each row, `step`
+    numbers apart, in the layout `way` (EACH, PAIRS or ROWS)."""
     element, pairs, lanes = vector[number, LANES], vector[number, 2 * LANES], tuple(range(LANES))
     transpose = square_of(pairs, LANES)
 
@@ -227,13 +227,13 @@ def move_of(number, is_load):
 def pair_of(number, element, is_split):
     """`split` or `join`.
 
-    Z is the transform of the numbers with even places as real parts, those with odd ones as imaginary parts.  Split,
-    X[k] = E + O and X[n-k] = conj(E - O) for
+    Z is the transform of the complex numbers whose real parts are the even elements and imaginary parts the odd ones.
+    `split` computes the spectrum X of the real numbers, X[k] = E + O and X[n-k] = conj(E - O), with
 
-        E = (Z[k] + conj Z[n-k]) / 2      O = (Z[k] - conj Z[n-k]) / 2 · the table's k-th
+        E = (Z[k] + conj Z[n-k]) / 2      O = (Z[k] - conj Z[n-k]) / 2 · table[k]
 
-    Joined, the same without the halves gives the Z whose inverse transform, undivided, is that of X; what X[0] and X[n]
-    have as imaginary parts is not read.
+    `join` computes the same without the halves: the Z whose unnormalised inverse transform is that of X.  The imaginary
+    parts of X[0] and X[n] are not read.
     """
     half = 0.5 if is_split else 1.0
 
@@ -270,7 +270,7 @@ def pair_of(number, element, is_split):
 
 
 def side_by_side(number):
-    """The function that transforms some rows, false where they are not finite."""
+    """The function that transforms a range of rows; it returns False if a row is not finite."""
     element = vector[number, LANES]
     load, store, any_lane = move_of(number, True), move_of(number, False), any_of(LANES)
     split, join = pair_of(number, element, True), pair_of(number, element, False)
@@ -279,12 +279,12 @@ def side_by_side(number):
     def is_finite(block: ptr[element], count: i64) -> bool:
         sum_ = element(0.0)
         for i in range(2 * count):
-            sum_ += block[i] * element(0.0)  # nan of what is not
+            sum_ += block[i] * element(0.0)  # nan for a number that is not finite
         return not any_lane(sum_ != element(0.0))
 
     @native(inline=False, contract=True)
     def turn(block: ptr[element], count: i64, re: ptr[number], im: ptr[number], step: i64) -> void:
-        """Multiply numbers, each by one of its own."""
+        """Multiply the elements of a block by complex numbers."""
         for i in range(count):
             x = block[2 * i]
             y = block[2 * i + 1]
@@ -308,7 +308,7 @@ def side_by_side(number):
         x: ptr[number], y: ptr[number], rows: ptr[BlockRows], kind: i64, halves: ptr[number], room: ptr[number],
         begin: i64, end: i64,
     ) -> bool:  # fmt: skip
-        """The rows in [begin, end).  Of fewer than a block some are done twice."""
+        """Transform the rows in [begin, end).  To fill the last block, some rows are transformed twice."""
         xs = local(ptr[number], LANES)
         ys = local(ptr[number], LANES)
         given = rows.given
@@ -352,7 +352,7 @@ def side_by_side(number):
 
 
 def rows_of(dtype):
-    """`fourier` of f32 or f64 numbers."""
+    """`fourier` for f32 or f64 numbers."""
     number = FLOATS[dtype]
     some, split, join = side_by_side(number), pair_of(number, number, True), pair_of(number, number, False)
     size, refused, no_memory = number.bits // 8, int(Status.REFUSED), int(Status.NO_MEMORY)
@@ -361,7 +361,7 @@ def rows_of(dtype):
 
     @native(inline=False)
     def matrix(x: ptr[number], y: ptr[number], plan: ptr[TransformPlan], room: ptr[number]) -> bool:
-        """A long row."""
+        """Transform a long row as a matrix."""
         n = plan.count
         turned = room + plan.room
         given = x
@@ -373,7 +373,7 @@ def rows_of(dtype):
         if not some(given, turned, plan.first, COMPLEX, None, room, 0, plan.first.inner):
             return False
         if not some(turned, y, plan.second, COMPLEX, None, room, 0, plan.second.inner):
-            return False  # its sums may be infinite where x is finite
+            return False  # the sums over columns may be infinite although x is finite
         if plan.kind == HALF:
             split(y, n, ptr[number](plan.halves))
         return True

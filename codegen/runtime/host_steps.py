@@ -1,9 +1,9 @@
-"""Steps in Python: the references of operations that machine code does not do, the user's functions among them.
+"""Steps in Python: the references of operations that have no machine code, among them the user's functions.
 
-    step = host_step(node, slots)         a native step as any other, which calls Python (`run_steps.call_host`)
-    Decided(graph)                        what may refuse numbers: then its graph is evaluated by the references
+    step = host_step(node, slots)         a native step that calls Python (`run_steps.call_host`)
+    Decided(graph)                        a callable that falls back to the references if a kernel refuses its numbers
 
-References raise what says which matrix is singular, and where; or they give the value, where they round otherwise.
+The references raise an error that names the singular matrix, and its place; or they round differently and succeed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .native import pooled
 
 
 class Decided:
-    """`f(*arguments)`; `call` is what is called first."""
+    """`f(*arguments)`: `call` on machine code, and if that refuses the numbers, NumPy's evaluation of the graph."""
 
     __slots__ = ("__weakref__", "_graph", "call")
 
@@ -37,20 +37,20 @@ class Decided:
         try:
             return self.call(*arguments)
         except Refused:
-            pass  # what is raised now has nothing to do with it
+            pass  # outside of the handler, so that `Refused` is not the context of what NumPy raises below
         graph = self._graph
         try:
             return evaluate(graph, *checked_arguments(arguments, [i.aval for i in graph.inputs], graph.name))
-        except Exception as error:  # machine code may have called, around which there is no other place for it
+        except Exception as error:  # reported here: if machine code is the caller, no Python code further out sees it
             for tell in failing:
                 tell(error)
             raise
 
 
 def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Callable[..., np.ndarray], Specs]]:
-    """The step that calls a node's reference, and what has to live as long."""
+    """The step that calls a node's reference, and the objects that must live as long as the step."""
     value = bound(node)
-    # A function of the user's may keep what it is given, and the memory is used again.
+    # A user's function may keep its arguments, whose memory is reused after the step.
     keeps = "host" in node.op.traits
 
     def run(*arrays: np.ndarray) -> np.ndarray:
@@ -61,9 +61,9 @@ def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Cal
                     try:
                         return value(*arrays)
                     except Exception:
-                        pass  # its frames hold the arrays: what is raised below may live longer than their memory
+                        pass  # an exception's frames hold the arrays: called again on copies, it may outlive the memory
                 return value(*_copies(arrays))
-        except Exception as error:  # as above
+        except Exception as error:  # as in `Decided`
             for tell in failing:
                 tell(error)
             raise
@@ -75,7 +75,7 @@ def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Cal
 
 
 def _copies(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Read-only copies, in memory of the pool, which is there already, if they are large."""
+    """Read-only copies; if they are large, in memory of the pool, which need not be paged in again."""
     is_large = sum([array.nbytes for array in arrays]) > _LARGE
     with pooled() if is_large else nullcontext():
         copies = tuple([array.copy() for array in arrays])
@@ -84,6 +84,6 @@ def _copies(arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     return copies
 
 
-#: Bytes of copies, from which on new pages of the system's cost more than finding the pool: see
+#: The size in bytes from which on fresh pages from the system take longer than using the pool: see
 #: `recorder_arrays.POOLED`.
 _LARGE = 1 << 16

@@ -1,15 +1,15 @@
-"""Programs on disk: a graph whose program an earlier process made is neither planned nor written as text again.
+"""Programs on disk: a graph that an earlier process compiled is neither planned nor emitted as text again.
 
-    key = key_of(graph)                            None for a graph that is not kept
-    plan = loaded(key, name, kernels, disk)        its plan, if it is there with all its code
-    keep(disk, key, plan, owners)                  for the next process
+    key = key_of(graph)                            None for a graph whose program cannot be stored
+    plan = loaded(key, name, kernels, disk)        the plan, if it is on disk with all its code
+    keep(disk, key, plan, owners)                  stores a plan for later processes
 
-A process that finds all it runs imports neither the passes nor what writes kernels, a third of its bytecode, and does
-not load LLVM.  Only programs of kernels and products are kept; no loops, and nothing that calls NumPy.
+A process that finds all its programs on disk imports neither the passes nor the emitters, a third of its bytecode, and
+does not load LLVM.  Only programs of kernels and products are stored; no loops, and no calls of NumPy.
 
-What is planned depends on the library's own code, so that is part of the key: every file of the packages that declare
-the graph's operations, and of this one, by name, size and times.  Where one of them has changed since this process
-began, it may run something else than what stands there, and nothing is kept.
+A plan depends on the library's code, so the key includes the names, sizes and times of all files of this package and
+of the packages that declare the graph's operations.  If one of the files has changed since this process began, the
+process may run older code than the files contain, and no program is stored.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:
     products = later("codegen.runtime.products")
 
-#: Counts up when what is written for a program comes to mean something else.
+#: The version of the stored format; increased when its content changes meaning.
 VERSION = 2
 
 
@@ -46,22 +46,22 @@ VERSION = 2
 
 
 class _NotKept(Exception):
-    """A graph that says too little of itself."""
+    """A graph whose parts do not identify its program in another process."""
 
 
 def key_of(graph: Graph) -> str | None:
-    """The identity of a graph's program, in any process; None where there is none."""
-    if os.environ.get("AUTODIFF_VERIFY") == "1":  # passes are to be looked at
+    """The key of a graph's program, equal in every process; None if the program cannot be stored."""
+    if os.environ.get("AUTODIFF_VERIFY") == "1":  # the passes must run, to be verified
         return None
     try:
-        described = marshal.dumps(_described(graph), 2)  # of later formats, equal values may have several
+        described = marshal.dumps(_described(graph), 2)  # later versions may write equal values differently
         packages = {"codegen"}.union(*[_packages(op) for op in {node.op for node in graph.nodes}])
     except _NotKept:
         return None
     identities = [package_identity(name) for name in sorted(packages)]
     if None in identities:
         return None
-    # A constant value is computed by NumPy, when a graph is planned.
+    # Planning a graph computes constants by NumPy.
     versions = (f"plan {VERSION} {FORMAT}", sys.version, np.__version__)
     parts = (*versions, modes.of_code(), *engine.target_key(), *map(str, identities))
     return blake2b("\0".join(parts).encode() + b"\0" + described, digest_size=16).hexdigest()
@@ -84,7 +84,7 @@ _PLAIN = frozenset((int, float, complex, str, bytes, bool, type(None)))
 
 
 def _plain(value: Any) -> Any:
-    """A parameter itself, if writing it says all of it."""
+    """A parameter itself, if it is plain data.  Raises _NotKept otherwise."""
     if type(value) is tuple:
         for inner in value:
             if type(inner) not in _PLAIN:
@@ -95,7 +95,7 @@ def _plain(value: Any) -> Any:
 
 
 def _packages(op: Op) -> frozenset[str]:
-    """The packages that declare an operation.  Raises _NotKept for one that could mean something else elsewhere."""
+    """The packages that declare an operation.  Raises _NotKept if another process may declare it otherwise."""
     functions = [op.infer, *vars(op.lower).values()] if hasattr(op.lower, "__dict__") else [op.infer]
     homes = {getattr(f, "__module__", None) or "" for f in functions if callable(f)}
     if OPS.get(op.name) is not op or type(op.lower).__name__ in ("Call", "Nest") or "" in homes:
@@ -107,7 +107,7 @@ def _packages(op: Op) -> frozenset[str]:
 
 
 def keep(disk: DiskCache, key: str, plan: LaunchPlan, owners: Sequence[NativeKernel | ProductStep]) -> None:
-    """Write down a program of kernels and products; `owners`: whose code each of its steps is."""
+    """Store a program of kernels and products on disk; `owners`: for each step the kernel or product it calls."""
     steps: list[tuple] = []
     for step, owner in zip(plan.steps, owners, strict=True):
         if isinstance(owner, NativeKernel):
@@ -124,14 +124,14 @@ def keep(disk: DiskCache, key: str, plan: LaunchPlan, owners: Sequence[NativeKer
 
 
 def loaded(key: str, name: str, kernels: KernelTable, disk: DiskCache) -> LaunchPlan | None:
-    """The plan of a program that is kept, if all its code is there too."""
+    """The plan of a stored program; None if the plan or code of a kernel is missing."""
     entry = disk.load(key)
     if entry is None:
         return None
     inputs, outputs, offsets, workspace, steps, is_long, operations = marshal.loads(entry.object_bytes)
     needed = {name for kind, name, *_ in steps if kind == "kernel"}
     found = kernels.kept(needed, lambda: disk)
-    if not found.keys() >= needed:  # a kernel whose file is gone may have been in the object of another
+    if not found.keys() >= needed:  # compared after loading: an object may hold further kernels whose files are gone
         return None
     made: list[NativeStep] = []
     owns: list[Any] = []

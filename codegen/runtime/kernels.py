@@ -1,8 +1,8 @@
-"""Machine code of kernels: equal text, equal code.
+"""The table of compiled kernels: equal text, equal code.
 
-A kernel's text without its name is its identity, so graphs share kernels, and another graph of the
-same shape of loops costs no LLVM.  What a graph misses is looked for on disk; what is not there either
-is compiled as one module, because a module costs a link and three memory maps however small it is.
+A kernel is identified by its text without its name, so graphs share kernels, and another graph with
+equal loops is not compiled again.  Missing kernels are looked up on disk; those that are not on disk
+are compiled together as one module, because each module costs a link and three memory maps.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 else:
     emit = later("codegen.emit")
 
-#: A kernel's name in its module is this and its key.
+#: A kernel's name in its module is this prefix and its key.
 _PREFIX = "k"
 
 
 @record(frozen=True)
 class NativeKernel:
-    """A kernel's entry point; who may call it holds this, which keeps its code loaded."""
+    """A kernel's entry point.  Callers of `address` hold this object, which keeps the code loaded."""
 
     address: int
     code: engine.MachineCode
@@ -41,10 +41,10 @@ class NativeKernel:
 
 
 class KernelTable:
-    """Kernels by text: all that somebody uses, and the last `maxsize` that nobody may use any more.
+    """Kernels by the key of their text: all that are in use, and the `maxsize` latest used ones.
 
-    disk               gives the cache to look in and to write to, or None; asked when it is needed
-    compiled_modules   modules that LLVM compiled          disk_objects   objects that were on disk
+    disk               a function that returns the disk cache, or None; called when a kernel is missing
+    compiled_modules   number of modules that LLVM compiled      disk_objects   number of objects loaded from disk
     """
 
     def __init__(self, maxsize: int, disk: Callable[[], DiskCache | None] = lambda: None) -> None:
@@ -54,9 +54,9 @@ class KernelTable:
         self.compiled_modules = self.disk_objects = 0
 
     def load(self, functions: Iterable[NestFunction | Emitted]) -> dict[int, NativeKernel]:
-        """The native kernel of each function, by `id(function)`; what is missing is compiled together.
+        """The native kernel of each function, by `id(function)`; the missing ones are compiled together.
 
-        What is text already is called `kernel`.
+        A function that is given as text (`Emitted`) has the name `kernel`.
         """
         features = engine.target_features()
         told = imported("codegen.runtime.told").place_of_node if modes.debug_info else None
@@ -64,7 +64,7 @@ class KernelTable:
         wanted: dict[str, Emitted] = {}
         of_form: dict[Hashable, str] = {}
         for function in functions:
-            form: Hashable = id(function)  # with its lines there is no other like it
+            form: Hashable = id(function)  # with debug lines no two functions are equal
             if isinstance(function, emit.Emitted):
                 form = function.text
             elif told is None:
@@ -93,7 +93,7 @@ class KernelTable:
         return {number: found[key] for number, key in keys.items()}
 
     def kept(self, keys: Iterable[str], disk: Callable[[], DiskCache | None]) -> dict[str, NativeKernel]:
-        """The kernels of these keys that are here or on disk.  An object brings all its kernels with it."""
+        """The kernels of those keys that are in the table or on disk.  Loading an object adds all its kernels."""
         found: dict[str, NativeKernel] = {}
         for key in keys:
             native = found.get(key) or self._known(key)
@@ -124,8 +124,8 @@ class KernelTable:
 
     @property
     def code_bytes(self) -> int:
-        """Bytes of the object files of all kernels that are loaded."""
-        kernels = [kernel for r in list(self._living.values()) if (kernel := r()) is not None]  # others may add to them
+        """The total size of the object files of all loaded kernels."""
+        kernels = [kernel for r in list(self._living.values()) if (kernel := r()) is not None]  # threads may add to it
         codes: dict[int, Any] = {id(kernel.code): kernel.code for kernel in kernels}
         return sum(code.size for code in codes.values())
 
@@ -134,11 +134,11 @@ class KernelTable:
 
 
 def _key_of(name: str) -> str:
-    """The key of a kernel, from its name in a module: "k" and the key, or with debug info "k0_sum_mul." and the key."""
+    """The key in a kernel's name in its module: "k" and the key, or with debug info "k0_sum_mul." and the key."""
     return name.rpartition(".")[2].removeprefix(_PREFIX)
 
 
 def text_of(function: NestFunction) -> str:
-    """The text of a function, whatever it is called: it tells kernels apart."""
+    """The text of a function without its name, by which kernels are told apart."""
     features = engine.target_features()
     return emit.module_of([emit.emit_function(emit.nameless(function), features)], features)

@@ -1,20 +1,20 @@
 """The code between a Python call and the kernels, in native Python.
 
-One piece of machine code serves every program; what differs is data, in a `PlanWords`.  A call has a frame:
+The same machine code runs every program; a `PlanWords` holds the data of one program.  A call has a frame:
 
     slots      one pointer per buffer: inputs, outputs, temporaries
     scratch    the pointers of the step that runs
     numbers    sixteen bytes per input, for arguments that are Python numbers
-    objects    the output arrays, until they stand in the result
+    objects    the output arrays, until the result holds them
     workspace, 64-byte aligned
 
-A small frame lies on the stack, a large one comes from the pool, and so does the memory of outputs: an array is made
-around it and then told that it owns it, by way of the pool's allocator.
+A small frame lies on the stack.  Large frames and the memory of outputs come from the pool; an output array is made
+around its memory, and owns it through the pool's allocator.
 
 `launch` is a METH_FASTCALL function whose `self` is a bytes object that holds the plan's address.  It compares each
-argument with its spec; on any difference it calls the plan's `slow` with the same arguments, and what that returns or
-raises is the result.  A step whose status is not zero ends the run: `fail(step << 32 | status, bytes that are missing)`
-is called, which raises (unless the status says that something was raised).
+argument with its spec; on any difference it returns what the plan's `slow` returns for the same arguments.
+A step with a nonzero status ends the run, and `fail(step << 32 | status, missing bytes)` raises (unless the status
+is that of an interrupt, whose exception is already set).
 """
 
 # mypy: ignore-errors
@@ -32,7 +32,7 @@ from .run_steps import let_others, run_program, take_lock_again
 
 #: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
 STACK_BYTES = 16384
-#: Status and step of memory that is not there: of a result, of a frame.
+#: The status codes of a failed allocation: of a result (step 0), of a frame (step 1).
 NO_RESULT, NO_FRAME = Status.NO_MEMORY.value, 1 << 32 | Status.NO_MEMORY.value
 
 #: `tp_alloc` of a class of NumPy's scalars.
@@ -41,7 +41,7 @@ MakeScalar = fn[own, ptr, i64]
 
 @native(inline=False)
 def fail(plan: ptr[PlanWords], status: i64, size: i64) -> own:
-    """Null, with the exception that the plan's `fail` raises."""
+    """Return null, with the exception that the plan's `fail` raises."""
     code: own = int_of(status)
     if code is None:
         return None
@@ -53,7 +53,7 @@ def fail(plan: ptr[PlanWords], status: i64, size: i64) -> own:
 
 @native(inline=True)
 def output(plan: ptr[PlanWords], spec: ptr[Spec], slot: ptr[ptr]) -> own:
-    """A new object for an output, and in a slot where its data are; null with an exception."""
+    """A new object for an output, whose data address is written to the slot; null with an exception."""
     if spec.kind != 0:
         made: own = MakeScalar(ptr(spec.kind))(spec.scalar, 0)
         slot[0] = made + HEAD
@@ -71,7 +71,7 @@ def output(plan: ptr[PlanWords], spec: ptr[Spec], slot: ptr[ptr]) -> own:
 
 @native(inline=True)
 def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], slots: ptr[ptr]) -> own:
-    """`run_plan` in this frame."""
+    """Run a plan as `run_plan` does, in a frame that starts at `slots`."""
     inputs = plan.inputs
     outputs = plan.outputs
     objects = ptr[own](slots + (plan.frame_words - outputs))
@@ -99,7 +99,7 @@ def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], sl
     if plan.is_long == 0:
         status = run_program(plan.step_table, plan.steps, slots, scratch)
     else:
-        # The caller holds the arguments, the frame holds the outputs: nothing can go meanwhile.
+        # The caller holds the arguments and the frame holds the outputs: no memory can be freed meanwhile.
         thread = let_others()
         status = run_program(plan.step_table, plan.steps, slots, scratch)
         take_lock_again(thread)
@@ -112,10 +112,10 @@ def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], sl
 
 @native(inline=False)
 def not_run(plan: ptr[PlanWords], status: i64, is_entered: bool) -> own:
-    """The result where a step has failed: an index out of range is a miss for an entry."""
+    """The result after a failed step: for an entry, an index out of range or refused numbers are a miss."""
     kind = u32(status)
     if kind == Status.INTERRUPTED.value:
-        return None  # a handler has raised
+        return None  # a signal handler has raised: its exception is set
     if is_entered and (kind == Status.INDEX_OUT_OF_RANGE.value or kind == Status.REFUSED.value):
         return ptr(MISS)
     return fail(plan, status, 0)
@@ -123,9 +123,9 @@ def not_run(plan: ptr[PlanWords], status: i64, is_entered: bool) -> own:
 
 @native(inline=False)
 def run_plan(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords]) -> own:
-    """Run a plan on as many arguments as it has inputs: the result, null with an exception, or MISS.
+    """Run a plan on one argument for each input; return the result, null with an exception, or MISS.
 
-    entry    says how the results are put together; null: as one tuple
+    entry    how the outputs are put together to the result; null: as one tuple
     """
     size = plan.frame_bytes + plan.workspace_bytes
     if size <= STACK_BYTES:

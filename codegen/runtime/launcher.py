@@ -1,16 +1,16 @@
 """Calling a program from Python: one generic native launcher, and a ctypes path that does the same.
 
-What enters is a `LaunchPlan`: what to check, what to allocate, which steps to run, as data.  What leaves
+The input is a `LaunchPlan`: the types to check, the memory to allocate and the steps to run, as data.  The output
 is a callable `f(*arguments) -> tuple of arrays`.
 
     launcher(plan)        a builtin function; between Python's call and the kernels there is only
-                          machine code (`launch`).  A miss *calls* `PackedCall` natively.
-    PackedCall(plan)      the same by ctypes with one packed table of pointers: the slow path of the
-                          launcher, and its replacement where the self-check fails.
+                          machine code (`launch`), which calls `PackedCall` if the arguments do not fit.
+    PackedCall(plan)      a call by ctypes, with one packed table of pointers: the slow path of the
+                          launcher, and its replacement if the self-check fails.
     EarlyCall(plan, ...)  the first call of a program, in a process that has no launcher yet.
 
 Ownership: the builtin function holds its `self`, a bytes object that holds the plan block, the method definition, the
-descriptors and the code of the kernels.  There are no cycles, so dropping the function frees all of it at once.
+descriptors and the code of the kernels.  There are no cycles, so dropping the function frees these at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .threads import sharing
 
 @record(frozen=True)
 class NativeStep:
-    """Call the function at `address` with the pointers in these slots and these extents.
+    """A call of the function at `address`, with the pointers in these slots and with these extents.
 
     The function is `i32 f(ptr pointers, ptr extents)` and returns a `Status`.
     """
@@ -50,9 +50,9 @@ class NativeStep:
 
 @record(frozen=True)
 class Share:
-    """A step that threads share: `total` iterations in blocks of `chunk`.
+    """The division of a step among threads: `total` iterations in blocks of `chunk`.
 
-    The function takes two more extents, the first and the end of the iterations to do.
+    The function of such a step takes two more extents, the first and the end of the iterations to do.
     """
 
     total: int
@@ -65,11 +65,11 @@ class Share:
 
 @record(frozen=True)
 class LaunchPlan:
-    """All that a launcher needs to know of a program.
+    """The data that a launcher needs to run a program.
 
     Slots are numbered inputs first, then outputs, then temporaries; temporary t lies at byte `offsets[t]` of the
-    workspace.  `owns` is whatever must live as long as the plan can run: the code of the steps.  `is_long` releases the
-    interpreter's lock while they run.  `operations`: scalar ones of one run.
+    workspace.  `owns` holds the code of the steps, which must live as long as the plan can run.  If `is_long`, the
+    interpreter's lock is released while the steps run.  `operations` counts the scalar operations of one run.
     """
 
     name: str
@@ -84,9 +84,9 @@ class LaunchPlan:
 
 
 class StepTable:
-    """Steps in memory as `run_steps` reads them.
+    """Steps in memory, as `run_steps` reads them.
 
-    table     the words of each step      numbers   of each its slots, then its extents
+    table     the words of each step      numbers   the slots, then the extents, of each step
     """
 
     __slots__ = ("address", "numbers", "scratch", "table")
@@ -109,7 +109,7 @@ class StepTable:
 
 
 class PackedCall:
-    """`f(*arguments)` by ctypes.  Converts what the launcher would not take; raises what is wrong."""
+    """`f(*arguments)` by ctypes.  Converts arguments that the launcher does not take, or raises what is wrong."""
 
     __slots__ = ("__weakref__", "_plan", "steps")
 
@@ -131,7 +131,7 @@ class PackedCall:
 def run_by(run: Callable[[Sequence[int]], int], plan: LaunchPlan, arguments: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """The results of a plan on any arguments, in fresh memory.
 
-    run    given the addresses of all slots it gives a status, as `run_program` does
+    run    a function from the addresses of all slots to a status, as `run_program` returns it
     """
     inputs = checked_arguments(arguments, plan.inputs, plan.name)
     outputs, space = tuple([memory.new(a) for a in plan.outputs]), memory.workspace(plan.workspace_bytes)
@@ -142,7 +142,7 @@ def run_by(run: Callable[[Sequence[int]], int], plan: LaunchPlan, arguments: Seq
 
 
 def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str) -> list[np.ndarray]:
-    """The arguments as packed arrays.  Raises TypeError or ValueError that names the first that is wrong."""
+    """The arguments as packed arrays.  Raises TypeError or ValueError that names the first wrong argument."""
     if len(arguments) != len(avals):
         raise TypeError(f"{name}: expected {len(avals)} arguments ({', '.join(map(str, avals))}), got {len(arguments)}")
     return [
@@ -152,13 +152,13 @@ def checked_arguments(arguments: Sequence[Any], avals: Sequence[Aval], name: str
 
 
 class Refused(ArithmeticError):
-    """A kernel has no result for these numbers: the references decide (`host_steps`)."""
+    """A kernel has no result for these numbers: NumPy's references are run instead (`host_steps.Decided`)."""
 
 
 def raise_status(code: int, size: int = 0) -> None:
-    """Raise what `run_program` returned (step << 32 | status) as an exception.
+    """Raise the exception for a status that `run_program` returned (step << 32 | status).
 
-    size    of memory that is not there: bytes of a result in step 0, of the temporaries in another
+    size    the bytes that could not be allocated: of a result if the step is 0, else of the temporaries
     """
     status = code & 0xFFFFFFFF
     if status == Status.INDEX_OUT_OF_RANGE:
@@ -174,12 +174,12 @@ def raise_status(code: int, size: int = 0) -> None:
 
 
 def launcher(plan: LaunchPlan) -> Callable[..., tuple[np.ndarray, ...]]:
-    """A callable that runs `plan`: the native launcher where it works, else `PackedCall`."""
+    """A callable that runs `plan`: by the native launcher if it works in this Python, else `PackedCall`."""
     packed = PackedCall(plan)
     return builtin_of(plan.name, PlanBlock(plan, packed.steps, packed)) if is_native() else packed
 
 
-#: From this many scalar operations on (some 150 ms, vectorised) threads gain more than the launcher takes.
+#: From this many scalar operations on (some 150 ms, vectorised) threads save more time than making the launcher takes.
 _LONGEST = 1_000_000_000
 
 _signature = (ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -187,9 +187,9 @@ _locked, _unlocked = ctypes.PYFUNCTYPE(*_signature), ctypes.CFUNCTYPE(*_signatur
 
 
 def call_of(plan: LaunchPlan, owner: Callable[[], Any]) -> Callable[..., tuple[np.ndarray, ...]]:
-    """The caller of a program: the launcher where there is one, or much to do; else what makes it at the second call.
+    """The callable of a program: the launcher if the process has one or the program is long, else an `EarlyCall`.
 
-    owner   gives whose `call` it is, to be replaced then, or None once that is gone
+    owner   returns the object whose `call` attribute an `EarlyCall` replaces by the launcher; None if it was freed
     """
     return launcher(plan) if is_made() or plan.operations > _LONGEST else EarlyCall(plan, owner)
 
@@ -197,10 +197,10 @@ def call_of(plan: LaunchPlan, owner: Callable[[], Any]) -> Callable[..., tuple[n
 class EarlyCall:
     """`f(*arguments)`: by ctypes once, then by the launcher.
 
-    The launcher and the thread pool are the same for every program and take LLVM some 170 ms, more than the kernels of
-    most; a process that computes one gradient would wait for them longer than for anything else.  So the first call
-    runs step by step, on fresh memory and one thread; the second makes the launcher, for all programs.
-    Bits are the same: it is the same code, and a shared loop's chunks do not depend on who runs them.
+    The launcher and the thread pool are the same for every program, and LLVM compiles them in some 170 ms, more than
+    the kernels of most programs take: a process that computes one gradient would mostly wait for them.  So the first
+    call runs step by step, on fresh memory and one thread, and the second call makes the launcher for all programs.
+    Both give the same bits: they run the same code, and the chunks of a shared loop do not depend on the threads.
     """
 
     __slots__ = ("__weakref__", "_launcher", "_owner", "_plan", "_was_called")
@@ -210,7 +210,7 @@ class EarlyCall:
         self._launcher: Callable[..., tuple[np.ndarray, ...]] | None = None
 
     def __call__(self, *arguments: Any) -> tuple[np.ndarray, ...]:
-        # Nothing but machine code flushes.
+        # Only the launcher's machine code can flush subnormal numbers.
         if self._launcher is None and (self._was_called or is_made() or modes.flush_subnormals):
             with suppress(*NO_ROOM):
                 self._launcher = launcher(self._plan)
@@ -223,7 +223,7 @@ class EarlyCall:
 
 
 def _run_steps(plan: LaunchPlan, addresses: Sequence[int]) -> int:
-    """Run the steps as `run_program` does, without any code of its own, on one thread."""
+    """Run the steps as `run_program` does, on one thread, by ctypes instead of the launcher's machine code."""
     made = _unlocked if plan.is_long else _locked
     for number, step in enumerate(plan.steps):
         pointers = (ctypes.c_void_p * len(step.slots))(*[addresses[slot] for slot in step.slots])
@@ -240,10 +240,10 @@ _new_builtin = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_ob
 
 
 def builtin(name: str, address: int, payload: int, *owned: Any) -> Callable[..., Any]:
-    """A builtin function of Python's.
+    """A new builtin function of Python.
 
-    address    of its code, a METH_FASTCALL function whose `self` has the address `payload`
-    owned      all that must live as long
+    address    the address of its code, a METH_FASTCALL function whose `self` holds the address `payload`
+    owned      objects that must live as long as the function
     """
     definition = MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
     self = Self(struct.pack("P", payload))
@@ -257,12 +257,12 @@ def builtin_of(name: str, block: PlanBlock) -> Callable[..., Any]:
 
 
 class PlanBlock:
-    """A plan in memory as machine code reads it, and all that must live with it.
+    """A plan in memory as machine code reads it, and the objects that must live with it.
 
-    words         those of `plan_words.PLAN`             offsets   of temporaries
-    input_specs, output_specs, steps   what they point to
-    has_scalars   0-d outputs are NumPy scalars, not arrays
-    arrays        the 0-d inputs, by place, that are arrays: no number fits them
+    words         the words of `plan_words.PLAN`, which point to the tables below
+    input_specs, output_specs, offsets, steps   the tables: specs of arguments and results, temporaries, steps
+    has_scalars   if True, 0-d outputs are NumPy scalars, not arrays
+    arrays        the places of 0-d inputs that take arrays only, no Python numbers
     """
 
     __slots__ = ("_owned", "input_specs", "offsets", "output_specs", "steps", "words")
@@ -305,13 +305,13 @@ class PlanBlock:
 
 
 def _number(aval: Aval) -> tuple[int, int]:
-    """Of an input: how a Python number is written for it, and the class of NumPy's scalars."""
+    """(the form in which a Python number is written for an input, the class of NumPy scalars); zeros for arrays."""
     kind = native().facts["numbers"].get(dtype_name(aval.dtype), 0) if aval.ndim == 0 else 0
     return kind, id(aval.dtype.type) if kind else 0
 
 
 def _scalar(aval: Aval) -> tuple[int, int]:
-    """Of an output: what makes the NumPy scalar of a 0-d one (its class's `tp_alloc`), and that class."""
+    """(the `tp_alloc` of the NumPy scalar class of a 0-d output, that class); zeros for an array."""
     return (_slot(aval.dtype.type, _TP_ALLOC), id(aval.dtype.type)) if aval.ndim == 0 else (0, 0)
 
 
@@ -321,7 +321,7 @@ _slot = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_int)(("PyT
 
 
 class Specs:
-    """Specifications that arguments are compared with, and outputs made from: the shape of each, a table of all."""
+    """The specs that arguments are compared with and outputs are made from: the shape of each, and the table of all."""
 
     __slots__ = ("_dtypes", "shapes", "table")
 

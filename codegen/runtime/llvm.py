@@ -7,9 +7,9 @@
     object = llvm.emitted(machine, module)
     loaded = llvm.linked(llvm.linker(machine, ...), "name", object, imports, exports)       loaded.addresses["f"]
 
-It is imported when the first code is made: a process that finds all its code on disk does without.  llvmlite holds one
-lock in every call; the two long ones, passes and code generation, go past that lock where llvmlite is made as it is
-known to be.
+LLVM is loaded when the first code is made: a process that finds all its code on disk never loads it.  llvmlite holds
+one lock in every call; the two long calls, passes and code generation, bypass that lock if llvmlite's internals are as
+expected.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def version() -> str:
 
 
 def library_file() -> str:
-    """The file of LLVM."""
+    """The path of the shared library that contains LLVM."""
     folder = os.path.dirname(llvmlite.__file__)
     return os.path.join(folder, "binding", _FILES.get(sys.platform, "libllvmlite.so"))
 
@@ -50,7 +50,7 @@ _loaded: list[Library] = []
 
 
 def library() -> Library:
-    """LLVM as it is used in this process."""
+    """The `Library` of this process, made at the first call."""
     with _loading:
         if not _loaded:
             _loaded.append(Library())
@@ -58,28 +58,28 @@ def library() -> Library:
 
 
 def is_loaded() -> bool:
-    """True if this process has needed LLVM."""
+    """True if this process has loaded LLVM."""
     return bool(_loaded)
 
 
 def give_back() -> None:
-    """Free llvmlite's lock, which an interrupt in its `__enter__` or `__exit__` leaves with this thread: all other
-    threads that need LLVM would wait for ever."""
+    """Release llvmlite's lock if this thread still holds it after an interrupt in its `__enter__` or `__exit__`;
+    otherwise all other threads that need LLVM would wait for ever."""
     lock = getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None)
     while lock is not None and lock._is_owned():
         lock.release()
 
 
 class _LibrarysLock:
-    """The lock that llvmlite holds in every call of LLVM, those of finalisers too, which take none of ours."""
+    """The lock that llvmlite holds in every call of LLVM, also in finalisers, which take no lock of this library."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Wait for it, however long: who holds it waits for nobody."""
+        """Wait for the lock without a timeout: its holder waits for no other lock."""
         llvm.ffi.lib._lock.__enter__()
         return True
 
     def release(self) -> None:
-        """Give it back."""
+        """Release the lock."""
         llvm.ffi.lib._lock.__exit__(None, None, None)
 
 
@@ -91,7 +91,7 @@ _ADDED = {
 
 
 class Library:
-    """The uses of LLVM.  A function that makes something raises RuntimeError, saying what is wrong."""
+    """The functions of LLVM that the compiler uses.  Those that compile or link raise RuntimeError with the reason."""
 
     def __init__(self) -> None:
         held_over_fork(_LibrarysLock())
@@ -103,7 +103,7 @@ class Library:
         return llvm.get_host_cpu_features().flatten()
 
     def machine(self, model: str, features: str) -> Any:
-        """Code generation for this very processor, at level 2."""
+        """LLVM's target machine for the processor of this process, at optimisation level 2."""
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         return llvm.Target.from_default_triple().create_target_machine(
@@ -111,7 +111,7 @@ class Library:
         )
 
     def parsed(self, text: str, machine: Any) -> Any:
-        """The module of a text, verified, in a context of its own."""
+        """Parse and verify a module, in a new context."""
         module = llvm.parse_assembly(text, llvm.create_context())
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
@@ -119,11 +119,11 @@ class Library:
         return module
 
     def text(self, module: Any) -> str:
-        """A module as text."""
+        """The text of a module."""
         return str(module)
 
     def pipeline(self, passes: Sequence[str], machine: Any) -> Callable[[Any], None]:
-        """A function that changes a module by passes of these names, "AlwaysInliner" say, in this order."""
+        """A function that runs the passes of these names, such as "AlwaysInliner", on a module, in this order."""
         manager = llvm.create_new_module_pass_manager()
         for name in passes:
             getattr(manager, _ADDED[name])()
@@ -150,8 +150,8 @@ class Library:
     ) -> tuple[bytes, str, list[str]]:  # fmt: skip
         """One object file of several modules, its text, and the functions that it declares and does not define.
 
-        modules   of each its text, and new names of functions
-        exports   the functions that others may call; all else becomes internal
+        modules   (text, new names of functions) of each module
+        exports   the functions that keep external linkage; all others become internal
         """
         machine, context, whole = self.machine("default", features), llvm.create_context(), None
         for text, names in modules:
@@ -175,13 +175,13 @@ class Library:
         return self.emitted(machine, whole), str(whole), declared
 
     def linker(self, machine: Any, *, is_near: bool) -> Any:
-        """A linker, which code is loaded into."""
+        """A linker (LLVM's LLJIT), into which objects are loaded."""
         return llvm.create_lljit_compiler(machine, suppress_errors=True, use_jit_link=is_near)
 
     def linked(self, linker: Any, name: str, data: bytes, imports: Mapping[str, int], exports: Sequence[str]) -> Any:
-        """An object file in memory, for as long as what is returned lives.
+        """Load an object file; it stays loaded as long as the returned tracker lives.
 
-        imports     addresses of what it declares; else it is looked for in the process
+        imports     addresses of declared functions, by name; all others are looked up in the process
         """
         library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
         for symbol, address in imports.items():
@@ -194,5 +194,5 @@ class Library:
 
 
 def _beside_others(function: Any) -> Callable[..., Any]:
-    """A function of llvmlite's library without the lock of all; with it where llvmlite is made in another way."""
+    """A function of llvmlite without its global lock, or the locked function if llvmlite's internals have changed."""
     return getattr(function, "_cfn", function)

@@ -1,13 +1,13 @@
-"""Facts of this machine: its processor, the files that code is made by, and the processors that may be used.
+"""Facts about this machine: its processor, the files of a package, and the processors that may be used.
 
-    identity()              what the processor says of itself; None where that is not known here
-    file_identity(path)     which file it is
-    package_identity(name)  which files a package is, the version of the library that runs here, say
-    usable_processors()     how many this thread may use: its affinity
-    quota()                 how many the process's cgroup pays for
+    identity()              the kind and features of the processor, as bytes; None on systems that are not supported
+    file_identity(path)     the path, size and time of a file
+    package_identity(name)  a digest of the files of a package, which identifies its version
+    usable_processors()     the number of processors that this thread may use (its affinity)
+    quota()                 the number of processors that the cgroup of the process may use
 
-A container that is given half of a machine's time sees all of its processors; Linux stops all threads of a process that
-has used up its quota of a period.  So more threads than the quota pays for only wait for one another.
+A container that gets half of a machine's time still sees all of its processors, and Linux stops all threads of a
+process that has used up its quota of a period.  So threads beyond the quota only make one another wait.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .disk import blake2b
 
 _began_ns = time.time_ns()
 
-#: The machine code that reads it: cpuid(leaf, inner, out) writes four words; xgetbv() gives what the system saves.
+#: Code that reads the identity: cpuid(leaf, inner, out) writes four words; xgetbv() says which registers are saved.
 _CPUID = bytes.fromhex("53 89f8 89f1 4989d0 0fa2 418900 41895804 41894808 4189500c 5b c3")
 _XGETBV = bytes.fromhex("31c9 0f01d0 48c1e220 4809d0 c3")
 
-#: (leaf, inner leaf, which of the words eax, ebx, ecx, edx): those that say what kind it is and what it can do.  Others
-#: tell one core from another, or change while it runs.
+#: (leaf, inner leaf, mask of the words eax, ebx, ecx, edx): the words that tell the processor's kind and features.
+#: The words left out differ between cores, or change over time.
 _ASKED = (
     (0, 0, 0b1111), (1, 0, 0b1101), (7, 0, 0b1111), (7, 1, 0b1111), (0xD, 1, 0b0001), (0x14, 0, 0b0010),
     (0x19, 0, 0b0010), (0x1E, 1, 0b0001), (0x24, 0, 0b0010),
@@ -41,7 +41,7 @@ _OSXSAVE = 1 << 27
 
 
 def identity() -> bytes | None:
-    """The identity of the processor: equal where the same code runs."""
+    """The identity of the processor: processors with equal identities run the same machine code."""
     if not elf.is_here():
         return None
     try:
@@ -69,16 +69,16 @@ def identity() -> bytes | None:
 
 
 def file_identity(path: str) -> bytes:
-    """The identity of a file, as far as its size and time tell; raises OSError where there is none."""
+    """The identity of a file: path, size and time of change.  Raises OSError if the file does not exist."""
     status = os.stat(path)
     return f"{path} {status.st_size} {status.st_mtime_ns}".encode()
 
 
 @functools.cache
 def package_identity(name: str) -> str | None:
-    """All files of a package: their names, sizes and times.  None where they do not tell what runs.
+    """A digest of the names, sizes and times of all files of a package; None if they may not be the imported ones.
 
-    Where one of them has changed since this process began, that may be another version than the one that was imported.
+    A file that changed since this process began may be of another version than the code that was imported.
     """
     found = []
     try:
@@ -104,7 +104,7 @@ def _files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
                 yield entry.path, entry.stat()
 
 
-#: More threads than this never share a loop.
+#: The largest number of threads that share a loop.
 MOST_THREADS = 256
 
 
@@ -114,10 +114,10 @@ def usable_processors() -> int:
 
 
 def quota(groups: str = "/proc/self/cgroup", mounts: str = "/sys/fs/cgroup") -> float:
-    """The number of processors that the process's cgroup, and those around it, pay for: rounded up; inf for no limit.
+    """The number of processors that the process's cgroup and its ancestors allow, rounded up; inf for no limit.
 
     groups    the file that lists the cgroups of the process, as Linux writes it
-    mounts    the folder in which cgroups are mounted: of version 2, or of version 1 in a folder for each controller
+    mounts    the folder in which cgroups are mounted: of version 2, or of version 1 with a folder for each controller
     """
     try:
         with open(groups) as file:
@@ -128,7 +128,7 @@ def quota(groups: str = "/proc/self/cgroup", mounts: str = "/sys/fs/cgroup") -> 
 
 
 def _smallest(mounts: str, controllers: str, path: str) -> float:
-    """The smallest quota on the way from a cgroup up to where it is mounted."""
+    """The smallest quota of a cgroup and its ancestors."""
     if not controllers:
         roots = [mounts, f"{mounts}/unified"]
     elif "cpu" in controllers.split(","):
@@ -141,7 +141,7 @@ def _smallest(mounts: str, controllers: str, path: str) -> float:
 
 
 def _of_folder(folder: str) -> float:
-    """The quota of one cgroup: in `cpu.max` (version 2), or in `cpu.cfs_quota_us` and `cpu.cfs_period_us`."""
+    """The quota of one cgroup, from `cpu.max` (version 2) or `cpu.cfs_quota_us` and `cpu.cfs_period_us` (version 1)."""
     try:
         limit, period = _read(f"{folder}/cpu.max").split()
     except (OSError, ValueError):

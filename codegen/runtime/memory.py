@@ -1,7 +1,7 @@
-"""Memory of one run, and arguments made fit for native code.
+"""Memory for one run, and the conversion of arguments for native code.
 
-Everything here is for the Python side: the slow path of a call, and the ctypes path.  The fast path does the same in
-`launch`.
+These functions serve the slow path of a call and the ctypes path.  On the fast path `launch` does the same in machine
+code.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..ir import aval as avals
 
 
 def _physical_bytes() -> int:
-    """The memory of this machine; 4 GiB where the system does not tell."""
+    """The bytes of memory of this machine; 4 GiB if the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return 1 << 32
 
 
-#: The bytes that the pool of `pool` may keep for later: a thirty-second of the machine's memory, within bounds.
+#: The free bytes that the pool (`pool`) may hold: a thirty-second of the machine's memory, from 64 MiB to 1 GiB.
 POOL_BYTES = min(max(_physical_bytes() // 32, 1 << 26), 1 << 30)
 
 #: Temporaries start at multiples of this: a cache line, and the widest vector.
@@ -40,7 +40,7 @@ def address_of(array: np.ndarray) -> int:
 
 
 def words(values: Sequence[int]) -> ctypes.Array:
-    """Numbers as consecutive 64-bit words.  Raises MemoryError where one does not fit: what has that size is too large.
+    """Numbers as consecutive 64-bit words.  Raises MemoryError if one does not fit, since it is a size or a count.
     """
     try:
         return (ctypes.c_int64 * len(values)).from_buffer(packed("q", values))
@@ -49,7 +49,7 @@ def words(values: Sequence[int]) -> ctypes.Array:
 
 
 def new(aval: Aval) -> np.ndarray:
-    """An array for a result.  Raises MemoryError that says how many bytes there is no room for."""
+    """A new array for a result.  Raises MemoryError that says how many bytes could not be allocated."""
     try:
         return np.empty(aval.shape, aval.dtype)
     except MemoryError:
@@ -57,7 +57,7 @@ def new(aval: Aval) -> np.ndarray:
 
 
 def workspace(size: int) -> np.ndarray:
-    """`size` bytes (and at least one) that start at a multiple of `ALIGNMENT`."""
+    """An array of `size` bytes, at least one, whose data start at a multiple of `ALIGNMENT`."""
     try:
         memory = np.empty(size + ALIGNMENT, np.uint8)
     except MemoryError:
@@ -67,11 +67,11 @@ def workspace(size: int) -> np.ndarray:
 
 
 def as_argument(value: Any, aval: Aval, place: int, name: str) -> np.ndarray:
-    """`value` as a packed, aligned array of `aval`; the same array when it already is one.
+    """`value` as a packed, aligned array of `aval`; `value` itself if it already is one.
 
     An array of another byte order or layout, of a subclass, or of another name for the same dtype
-    (`np.longlong`) is converted; a number is accepted for a 0-d input that can hold it (any number
-    but a float for an integer, or any but a bool for a bool).
+    (`np.longlong`) is converted.  A number is accepted for a 0-d input whose dtype can hold it: a bool
+    for any, an int for all but a bool, a float for a float or complex, a complex for a complex.
 
     Raises ValueError for another shape, TypeError for another dtype or no array at all, OverflowError
     for an integer that does not fit.

@@ -1,10 +1,10 @@
-"""The launcher's machine code, and whether it may be used in this Python.
+"""The launcher's machine code, and the self-check that decides if this Python may use it.
 
-The launcher reads fields of CPython and NumPy objects at offsets.  The self-check compares what live
-objects have there with what they say of themselves; where it does not agree, or AUTODIFF_LAUNCHER=0
-says so, there is no launcher and calls go by ctypes (`PackedCall`).
+The launcher reads fields of CPython and NumPy objects at fixed offsets.  The self-check compares the
+values at these offsets in live objects with the same values as Python reports them.  If they differ,
+or if AUTODIFF_LAUNCHER=0, there is no launcher and programs are called by ctypes (`PackedCall`).
 
-One module per process, made when the first program is: launcher and pool.  It is never unloaded.
+A process has one module with launcher and pool, made when it is first needed and never unloaded.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 
 class Self(bytes):
-    """`self` of a launcher: eight bytes, the address of the plan block, and all that must live with it."""
+    """The `self` of a launcher: eight bytes with the address of the plan block; `owned` keeps its objects alive."""
 
     owned: tuple[Any, ...]
 
 
-#: The errors that making machine code raises where there is no memory for LLVM, or for what it makes.
+#: The errors raised if there is no memory for LLVM, or for the machine code.
 NO_ROOM = (MemoryError, OSError)
 
 
 def is_native() -> bool:
-    """True if calls go through the native launcher (see `doctor`): not where there is no memory to make it."""
+    """True if calls go through the native launcher (see `doctor`); False also if there is no memory to make it."""
     try:
         return bool(native().launch)
     except NO_ROOM:
@@ -48,7 +48,7 @@ def is_native() -> bool:
 
 
 def trim_pool() -> None:
-    """Give all that the pool keeps back to the system."""
+    """Return the free memory of the pool to the system."""
     if is_made() and is_native():
         native().call("pool_trim")
 
@@ -61,7 +61,7 @@ class Native:
         functions = {"new_array": NEW_FROM_DESCR, "new_copy": NEW_COPY}
         imports = {name: numpy_function(number) for name, number in functions.items()} if is_known else {}
         imports[FLUSHING] = modes.flushing_at
-        # It is there to the end of the process: arrays give memory back to it.
+        # The code stays loaded to the end of the process, because arrays call its `free`.
         self.code = objects.typed("launch" if is_known else "run_program", _text, imports=imports)
         self.facts = objects.facts("launch", _facts)
         self.launch = self.code.address("launch") if is_known else 0
@@ -73,48 +73,48 @@ class Native:
                 bool_type=id(bool), complex_type=id(complex), allocator=id(self.allocator),
             ))  # fmt: skip
         signature = (ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-        # An error that a signal's handler raised in a loop is raised by these.
+        # PYFUNCTYPE: an exception that a signal handler raised in a loop is raised by these calls.
         self.run_program = ctypes.PYFUNCTYPE(*signature)(self.code.address("run_program"))
         self.run_program_unlocked = ctypes.PYFUNCTYPE(*signature)(self.code.address("run_program_unlocked"))
 
     def _allocator(self) -> object:
-        """The capsule by which arrays find the pool's `free`."""
+        """The capsule with NumPy's handler, through which arrays return memory to the pool."""
         new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
             ("PyCapsule_New", ctypes.pythonapi)
         )
         handler = ctypes.PYFUNCTYPE(ctypes.c_void_p)(self.code.address("pool_handler"))()
-        # Arrays outlive modules at the end of the process, and capsules do not own their name.
+        # At the end of the process arrays outlive modules, and a capsule does not own its name: the name is leaked.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_CAPSULE_NAME))
         return new_capsule(handler, _CAPSULE_NAME, None)
 
     def remember(self, words: Mapping[str, Any]) -> None:
-        """Write fields of `plan_words.Entering`."""
+        """Write fields of `plan_words.Entering`, by name."""
         address = self.call("entering_words")
         for name, word in words.items():
             ctypes.c_int64.from_address(address + 8 * self.facts["entering"].index(name)).value = word
 
     def call(self, name: str, *numbers: int) -> int:
-        """One of the small functions of the module: numbers in, a number out (anything, if it gives none)."""
+        """Call a function of the module on integers; return its integer (an arbitrary one for `void`)."""
         return call_numbers(self.code, name, *numbers)
 
 
 def call_numbers(code: engine.MachineCode, name: str, *numbers: int) -> int:
-    """Call a function of numbers that gives a number (anything, if it gives none), holding the interpreter's lock."""
+    """Call a function on integers under the interpreter's lock; return its integer (an arbitrary one for `void`)."""
     signature = (ctypes.c_int64,) * (len(numbers) + 1)
     return ctypes.PYFUNCTYPE(*signature)(code.address(name))(*numbers)
 
 
 _lock = held_over_fork(threading.Lock())
-_made: list[Native] = []  # once it is
+_made: list[Native] = []  # at most one
 
 
 def is_made() -> bool:
-    """True if the code of this process is there."""
+    """True if the launcher's code has been made in this process."""
     return bool(_made)
 
 
 def native() -> Native:
-    """The code of this process."""
+    """The launcher's code of this process, made at the first call."""
     with _lock:
         if not _made:
             _made.append(Native())
@@ -122,8 +122,8 @@ def native() -> Native:
 
 
 def _text(module: Translation) -> str:
-    """All of it, or without a launcher what runs steps."""
-    from .run_steps import run_program, run_program_unlocked  # not needed where the code is on disk
+    """The text of the module; without a launcher, only the functions that run steps."""
+    from .run_steps import run_program, run_program_unlocked  # not needed if the code is on disk
 
     if not _is_known():
         return module.text([run_program, run_program_unlocked])
@@ -135,7 +135,7 @@ def _text(module: Translation) -> str:
 
 
 def _facts() -> dict[str, Any]:
-    """The names of the words of structs, of instructions, and of what a number is written as."""
+    """The names of struct words and of instructions, and the codes of number forms, which Python needs."""
     from . import call_objects, entered_call, plan_words
 
     return {
@@ -153,7 +153,7 @@ COPY_INTO, NEW_COPY, NEW_FROM_DESCR = 50, 85, 94
 
 
 def numpy_function(number: int) -> int:
-    """An entry of NumPy's C-API table."""
+    """The address at a place of NumPy's C-API table."""
     core = importlib.import_module("numpy._core._multiarray_umath")
     get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
@@ -168,7 +168,7 @@ SET_HANDLER, _GET_HANDLER = 304, 305
 
 @contextmanager
 def pooled() -> Iterator[None]:
-    """New arrays of NumPy's have memory of the pool inside, where there is one."""
+    """A context in which NumPy allocates new arrays from the pool, if there is one."""
     allocator = native().allocator
     set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(numpy_function(SET_HANDLER))
     usual = None if allocator is None else set_handler(allocator)
@@ -179,7 +179,7 @@ def pooled() -> Iterator[None]:
             set_handler(usual)
 
 
-#: The places in objects that the launcher's structs read: the same in every Python that `_is_tried` lets through.
+#: The offsets in objects that the launcher's structs read: equal in every Python that `_is_tried` accepts.
 _HEAD = object.__basicsize__
 OFFSETS = dict(
     TYPE=_HEAD - 8, DATA=_HEAD, ND=_HEAD + 8, DIMS=_HEAD + 16, BASE=_HEAD + 32, DESCR=_HEAD + 40, FLAGS=_HEAD + 48,
@@ -189,11 +189,11 @@ OFFSETS = dict(
 
 
 def _is_known() -> bool:
-    """True if objects of Python's and NumPy's are as the launcher's structs have them."""
+    """True if the launcher is switched on and its structs describe the objects of this Python and NumPy."""
     return os.environ.get("AUTODIFF_LAUNCHER", "1") != "0" and _is_tried() and _is_confirmed()
 
 
-#: For a warning that is given once, whether it is raised or shown.
+#: The warning of `_is_tried`, removed when it is given: once, even if a filter turns it into an error.
 _unsaid = [
     "autodiff was not tried on this Python ({}): programs are called by ctypes and recorded in Python, with the same "
     "results, but slower; AUTODIFF_LAUNCHER=0 says that this is known"
@@ -201,8 +201,8 @@ _unsaid = [
 
 
 def _is_tried() -> bool:
-    """True for a Python whose objects are known.  Another is warned of, once."""
-    from .slots import is_known_python  # when the first program is called again
+    """True if this Python's object layout is known.  Otherwise warn, once."""
+    from .slots import is_known_python  # only needed at the second call of a program
 
     if is_known_python():
         return True
@@ -213,14 +213,14 @@ def _is_tried() -> bool:
 
 
 def _is_copy(array: np.ndarray) -> bool:
-    """True if NumPy has the function that makes packed copies where it is expected."""
+    """True if NumPy's table has PyArray_NewCopy at the expected place."""
     new_copy = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_int)(numpy_function(NEW_COPY))
     made = new_copy(array, 0)
     return type(made) is np.ndarray and made.flags.c_contiguous and made.flags.owndata and bool((made == array).all())
 
 
 def _is_confirmed() -> bool:
-    """True if live objects have at `OFFSETS` what they say of themselves in Python."""
+    """True if the fields of live objects at `OFFSETS` are equal to the attributes that Python shows."""
 
     def word(thing: object, field: str) -> int:
         return ctypes.c_int64.from_address(id(thing) + OFFSETS[field]).value
@@ -248,7 +248,7 @@ def _is_confirmed() -> bool:
         and half(array, "FLAGS") & 0x101 == 0x100
         and half(packed, "FLAGS") & 0x505 == 0x505
         and word(packed, "ALLOCATOR") == id(allocator)
-        # Followed only when the fields around it are confirmed: a wrong pointer would end the process.
+        # Dereferenced only after the fields around it are confirmed: a wrong pointer would crash the process.
         and (ctypes.c_int64 * 3).from_address(word(array, "DIMS"))[:] == list(array.shape)
         and word(pair, "ITEMS") == id(array)
         and word(pair, "SIZE") == 2

@@ -1,14 +1,14 @@
-"""Code of a module, from disk where it was made before.
+"""The machine code of modules, from disk if it was made before.
 
-    compiled(text, imports)     code of a whole module: the launcher, say
-    named(words, write)         code of functions that this version of the library writes: products, orders, transforms
-    typed(name, write)          one function of native Python, which is translated where it is on disk nowhere
-    is_kept(name)               if that is there
-    facts(name, tell)           what Python has to know of such code: where it is on disk no source is imported
-    loaded(key)                 code of the object that serves a key, if it is on disk
-    made(keys, text)            code from LLVM, kept on disk for these keys
+    compiled(text, imports)     the code of a whole module
+    named(words, write)         the code of functions that this version of the library generates: products, orders
+    typed(name, write)          one function of native Python, translated only if its code is not on disk
+    is_kept(name)               True if the code of such a function is on disk
+    facts(name, tell)           facts about native code that Python needs, on disk too, so that no source is imported
+    loaded(key)                 the code of the object that serves a key, if it is on disk
+    made(keys, text)            code from LLVM, stored on disk under these keys
 
-Texts are many times the size of code, and are not kept.
+Texts are many times the size of code, and are not stored.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from .machine import package_identity
 if TYPE_CHECKING:
     from ..native import Translation
 
-#: The code that has a function, by its name, what says all of it, and the build.  It is never unloaded: steps have its
-#: addresses to the end of the process, threads sleep in it.
+#: The code of functions, by name, description and build.  It is never unloaded: steps hold its addresses to the end of
+#: the process, and threads sleep in it.
 _named: dict[tuple[str, str, str], MachineCode] = {}
 
-#: Counts up when the same text comes to mean other code (other passes, another calling convention).
+#: Increased when the same text is compiled to other code (other passes, another calling convention).
 VERSION = 2
 
 
 def key_of(text: str) -> str:
-    """The identity of code: its text, how it is compiled and kept, LLVM's version, the target."""
+    """The identity of code: a digest of its text, the versions of compiling and storing, LLVM's version, the target."""
     parts = (text, str(VERSION), str(FORMAT), *engine.target_key())
     return blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def compiled(text: str, imports: Mapping[str, int] | None = None) -> MachineCode:
-    """Code of a module."""
+    """The code of a module, from disk or from LLVM."""
     disk, key = default(), key_of(text)
     return loaded(key, disk, imports, text) or made([key], text, disk, imports)
 
@@ -49,11 +49,11 @@ def compiled(text: str, imports: Mapping[str, int] | None = None) -> MachineCode
 def named(
     words: Mapping[str, str], write: Callable[[Sequence[str]], str], imports: Mapping[str, int] | None = None
 ) -> dict[str, MachineCode]:
-    """The code that has each of these functions, made once in a process; those that are on disk nowhere are made
-    together.
+    """The code that contains each of these functions, made once in a process; those that are not on disk are compiled
+    as one module.
 
-    words   for each function, by name, what says all of it
-    write   the text of a module of such functions
+    words   by the name of each function, a text that determines its code
+    write   returns the text of a module with the functions of these names
     """
     build = _build()
     missing = {name: said for name, said in words.items() if (name, said, build) not in _named}
@@ -82,13 +82,13 @@ def _found(
 
 
 def _kept_by() -> tuple[DiskCache | None, str]:
-    """The disk that keeps what this version of the library writes, and what says which version that is."""
+    """The disk cache for generated functions (None if the library's files have changed), and the version's identity."""
     disk = default()
     identity = package_identity("codegen") if disk else None
     return disk if identity else None, f"{identity}{_build()}"
 
 
-#: The words of native Python of which there is one by its name.
+#: The description of a function of native Python that its name alone determines.
 _ALONE = "in native Python"
 
 
@@ -98,23 +98,23 @@ def typed(
     imports: Mapping[str, int] | None = None,
     words: str = _ALONE,
 ) -> MachineCode:
-    """Code of native Python (`codegen.native`).
+    """The code of a module of native Python (`codegen.native`).
 
-    name    of a function that it exports
-    write   the text of the module
-    words   what tells it from others of that name
+    name    the name of a function that the module exports
+    write   returns the text of the module
+    words   a text that distinguishes it from other modules that export the same name
     """
     return named({name: f"{name} {words}"}, lambda _: write(native_module()), imports)[name]
 
 
 def is_kept(name: str) -> bool:
-    """True if code of native Python is on disk, sound or not."""
+    """True if the code of a native function has a file on disk, which may be damaged."""
     disk, identity = _kept_by()
     return disk is not None and os.path.exists(os.path.join(disk.folder, key_of(f"{name} {_ALONE} of {identity}")))
 
 
 def facts(name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The facts about native code that its sources tell, as plain Python, from disk where the code is."""
+    """Facts about native code, as plain Python data: from disk if they are there, else from `tell()`."""
     disk, identity = _kept_by()
     if disk is None:
         return tell()
@@ -122,21 +122,21 @@ def facts(name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     entry = disk.load(key)
     if entry is None:
         found = tell()
-        disk.store([key], marshal.dumps(found, 2), ())  # a format that each Python reads
+        disk.store([key], marshal.dumps(found, 2), ())  # a format that every version of Python reads
     else:
         found = marshal.loads(entry.object_bytes)
     return found
 
 
 def native_module() -> Translation:
-    """An empty module of native Python, in the build that is asked for."""
-    from ..native import Translation  # not needed where the code is on disk
+    """An empty module of native Python, in the build that AUTODIFF_NATIVE_CHECKS chooses."""
+    from ..native import Translation  # not needed if the code is on disk
 
     return Translation(checks=_build() == _CHECKS, faults=_build() == _FAULTS)
 
 
-#: The builds of native Python beside the usual one: AUTODIFF_NATIVE_CHECKS=1 asks for checks, =faults for calls that a
-#: test has fail in turn.
+#: The builds of native Python beside the usual one: AUTODIFF_NATIVE_CHECKS=1 adds checks, =faults lets a test make each
+#: call that may fail do so in turn.
 _CHECKS, _FAULTS = " with checks", " with faults"
 
 
@@ -145,18 +145,18 @@ def _build() -> str:
 
 
 def loaded(key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, text: str = "") -> MachineCode | None:
-    """Code of the object that was kept for a key."""
+    """The code of the object that is stored under a key; None if there is none that links."""
     entry = disk.load(key) if disk else None
     if entry is None:
         return None
     try:
         return engine.link(text, entry.object_bytes, entry.exports, imports)
     except CompileError:
-        return None  # sound, but not for this process: it is made again
+        return None  # a valid object that does not link in this process: it is compiled again
 
 
 def made(keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None) -> MachineCode:
-    """Code of a module from LLVM, kept for these keys.  Raises CompileError."""
+    """Compile a module by LLVM, and store the object under these keys.  Raises CompileError."""
     object_bytes, exports = engine.object_of(text)
     code = engine.link(text, object_bytes, exports, imports)
     if disk:

@@ -1,18 +1,18 @@
-"""Orders of rows, in native Python (`codegen.native`).
+"""Stable argsort of rows, in native Python (`codegen.native`).
 
     i32 order(pointers, extents)      pointers (x, out), extents (n, inner, flip, begin, end)
 
-writes for each row in [begin, end) the numbers of its n elements in rising order, equal ones as they stand.  The
+writes for each row in [begin, end) the indices of its n elements in rising order; equal elements keep their order.  The
 elements of a row are `inner` apart.  flip is -1 for a falling order, else 0.
 
-What is sorted are words of 64 bits: the key of an element, 32 bits of it, above its number, so that no two are alike.
-A key is a signed number in the order of the elements.  Of a float its bits, of a negative one all but the sign turned
-round; nan is above all, -0.0 is 0.0.  For a falling order the complement.  A key of 64 bits is counted from the least
-one of the row, and loses its last bits where it is still too long (`drop`): words that are alike in the rest are put
-in order once more, by those bits.
+The code sorts 64-bit words: 32 bits of the element's key above its index, so that all words differ.  A key is a signed
+integer that orders as the elements do.  The key of a float is its bits, with all but the sign flipped if it is
+negative; nan has the largest key, -0.0 that of 0.0.  A falling order complements the keys.  A 64-bit key is counted
+from the smallest key of the row, and its last bits (`drop`) are left out if it still has more than 32: words that are
+equal in the other bits are sorted again, by the bits left out.
 
-    short rows   side by side, each in a lane of vectors, by a network of comparisons: no branch depends on one
-    long rows    by four passes, from the last byte of the keys to the first
+    short rows   side by side, each in a lane of vectors, by a sorting network, whose branches depend on no element
+    long rows    by a radix sort, in four passes from the last byte of the keys to the first
 
 Source: Batcher, "Sorting networks and their applications" (1968).
 """
@@ -27,20 +27,20 @@ from ..kernel.nest import Status
 from ..native import NO_MEMORY, constants, extern, i8, i32, i64, local, native, ptr, select, u32, u64, vector, void
 from .vectors import any_of
 
-#: Elements as they are in memory, and if they are floats.
+#: By dtype: the integer type that an element is read as, True for floats.
 KINDS = {"f32": (i32, True), "f64": (i64, True), "i32": (i32, False), "i64": (i64, False), "bool": (i8, False)}
 
-#: Rows of so few elements are sorted side by side: 2.4 ns an element of 256, by passes 6 (one core of a Zen 4); and of
-#: so few also where most lanes would stay empty.
+#: The longest rows that are sorted side by side: 2.4 ns an element for rows of 256, by radix sort 6 (one core of a Zen
+#: 4); and the longest that are so even if most lanes stay empty.
 MOST, FEW = 512, 64
 
-#: Words in registers while they are sorted.
+#: The number of vectors that are sorted in registers at a time.
 BLOCK = 16
 
-#: The bytes of a key, where they begin in a word, and the least value of each: that of the last one has a sign.
+#: The bytes of a key: number, first bit in a word, smallest value in the order (the last byte has the sign).
 BYTES = ((0, 32, 0), (1, 40, 0), (2, 48, 0), (3, 56, 128))
 
-#: The sign of a word, and the bits of its number.
+#: The sign bit of a word, and the bits of its index.
 SIGN, NUMBER = 1 << 63, (1 << 32) - 1
 
 
@@ -50,8 +50,8 @@ SIGN, NUMBER = 1 << 63, (1 << 32) - 1
 def words_of(dtype, V):
     """`prepare` and `finish` for rows of a dtype.
 
-    prepare    writes the words of a row, and the least of its keys and how many bits words leave out into `scale`
-    finish     turns sorted words into the numbers of elements; `other` is as long
+    prepare    writes the words of a row, and into `scale` its smallest key and the number of bits left out
+    finish     turns sorted words into the indices of elements; `other` is scratch memory of the same length
     """
     E, is_float = KINDS[dtype]
     is_wide, lanes = E is i64, V.lanes
@@ -111,7 +111,7 @@ def words_of(dtype, V):
 
     @native(inline=False)
     def mend(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: E) -> void:
-        """Words that are alike but for the numbers, in the order of the whole keys."""
+        """Sort each run of words that differ only in their index by the whole keys."""
         begin = u64(0)
         while begin + 1 < n:
             end = begin + 1
@@ -153,7 +153,7 @@ def words_of(dtype, V):
 
 
 def sorted_pairs(n):
-    """The comparisons of Batcher's network."""
+    """The comparisons of Batcher's sorting network for n words."""
     found = []
     size = 1
     while size < n:
@@ -169,7 +169,7 @@ def sorted_pairs(n):
 
 
 def merged_pairs(n):
-    """The comparisons after which n words that fall, then rise, rise."""
+    """The comparisons that sort n words which first fall, then rise (a bitonic merge)."""
     steps = [n >> level for level in range(1, n.bit_length())]
     return [(i, i + step) for step in steps for i in range(n) if not i & step]
 
@@ -184,7 +184,7 @@ def network_of(V):
 
     @native(inline=True)
     def exchange(rows: ptr[V], a: u64, b: u64) -> void:
-        """Of each lane of two vectors the smaller word to the first, the larger to the second."""
+        """In each lane, put the smaller word of two vectors into the first, the larger into the second."""
         x = rows[a]
         y = rows[b]
         rows[a] = less(x, y)
@@ -194,13 +194,13 @@ def network_of(V):
 
     @native(inline=False)
     def network(rows: ptr[V], n: u64) -> void:
-        """Sorted blocks, then sorted pairs of these, and so on; behind the last vector any number of words would stand
-        that are larger than all."""
+        """Sort blocks, then merge pairs of sorted runs, and so on.  Comparisons beyond the last vector are left out, as
+        if the largest words stood there."""
         for block in range(0, n, BLOCK):
             sort_block(rows + block)
         size = u64(BLOCK)
         while size < n:
-            # Each run that rises is compared with the one behind it backwards: what follows falls, then rises.
+            # Comparing each rising run with the next one read backwards leaves runs that fall, then rise.
             first = u64(0)
             while first < n:
                 behind = first + 2 * size
@@ -224,7 +224,7 @@ def network_of(V):
 
 
 def _block(V, exchange, pairs):
-    """A function that compares pairs of a few vectors, which it has in registers."""
+    """A function that does these comparisons on a few vectors, held in registers."""
     count = 1 + max(b for _, b in pairs)
     places, pairs = tuple(range(count)), tuple(pairs)
 
@@ -251,7 +251,7 @@ def byte_at(word: i64, shift: u64) -> u64:
 
 @native(inline=False)
 def by_bytes(words: ptr[i64], other: ptr[i64], n: u64) -> void:
-    """Words in the order of their keys, those with equal ones as they stand."""
+    """Sort words by their keys (radix sort); words with equal keys keep their order."""
     counts = local(u64, 1024)
     for k in range(1024):
         counts[k] = u64(0)
@@ -264,7 +264,7 @@ def by_bytes(words: ptr[i64], other: ptr[i64], n: u64) -> void:
     taken = other
     for byte, shift, first in BYTES:
         count = counts + 256 * byte
-        if count[byte_at(given[0], shift)] != n:  # else all have the same
+        if count[byte_at(given[0], shift)] != n:  # else all words have the same byte
             begin = u64(0)
             for k in range(256):
                 size = count[k ^ first]
@@ -286,7 +286,7 @@ def by_bytes(words: ptr[i64], other: ptr[i64], n: u64) -> void:
 
 @native(inline=False)
 def by_insertion(words: ptr[i64], n: u64) -> void:
-    """A few words in order."""
+    """Sort a few words by insertion."""
     for i in range(1, n):
         word = words[i]
         to = i64(i)
@@ -300,7 +300,7 @@ def by_insertion(words: ptr[i64], n: u64) -> void:
 
 
 def order_of(dtype, features):
-    """`order` for elements of a dtype on such a machine."""
+    """`order` for elements of a dtype, on a processor with these features."""
     V = vector[i64, Target.of(features).vector_bytes // 8]
     E, lanes, refused = KINDS[dtype][0], V.lanes, int(Status.NO_MEMORY)
     prepare, finish = words_of(dtype, V)
@@ -310,7 +310,7 @@ def order_of(dtype, features):
 
     @native(inline=False)
     def beside(words: ptr[i64], n: u64, count: u64) -> void:
-        """Sort so many rows of words, each in a lane; lanes that are left over as the last row is."""
+        """Sort `count` rows of words, each in a lane; unused lanes hold copies of the last row."""
         turned = local(i64, MOST * lanes)
         rows = ptr[V](turned)
         for lane in range(lanes):
@@ -328,7 +328,7 @@ def order_of(dtype, features):
 
     @native(inline=False)
     def some(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: E, count: u64) -> void:
-        """Order some rows, at most as many as lanes, one behind the other."""
+        """Order `count` consecutive rows, at most as many as there are lanes."""
         scales = local(i64, 2 * lanes)
         for k in range(count):
             prepare(x + u64(k) * n, out + u64(k) * n, n, flip, scales + 2 * k)
@@ -342,7 +342,7 @@ def order_of(dtype, features):
 
     @native(inline=False)
     def columns(x: ptr[E], out: ptr[i64], memory: ptr[i64], n: u64, inner: u64, flip: E, count: u64) -> void:
-        """Order some columns beside each other, which are copied."""
+        """Order `count` adjacent columns, by way of copies as rows."""
         found = memory + n
         rows = ptr[E](found + n * lanes)
         for i in range(n):

@@ -1,4 +1,4 @@
-"""Orders of elements: native steps, and their code, made when a dtype first wants it."""
+"""Native steps that sort: the code for each dtype is made when it is first needed."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 else:
     order_rows = later("codegen.runtime.order_rows")
 
-#: Rows that are sorted side by side.
+#: The number of rows that are sorted side by side.
 _ROWS = 8
 
 
 def is_native(node: Node) -> bool:
-    """True if a call is in machine code: of rows no longer than keys can number."""
+    """True if a call is a sort that has machine code: its rows are short enough for the indices in keys."""
     return isinstance(node.op.lower, lowering.Order) and node.aval.shape[node.keywords["axis"]] <= 1 << 31
 
 
 def order_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[MachineCode]]:
-    """The native step for such a node on these slots, and its code."""
+    """The native step for a sort on these slots, and its code."""
     (x,) = node.inputs
     axis, falls = node.keywords["axis"], node.keywords["descending"]
     n, inner = x.aval.shape[axis], math.prod(x.aval.shape[axis + 1 :])
@@ -42,7 +42,7 @@ def order_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Ma
 
 
 def share_of_rows(rows: int, work: int, beside: int) -> Share | None:
-    """Blocks of rows of so much work each, so many of which are done side by side; None for too little work."""
+    """The `Share` of rows with `work` operations each, computed `beside` at a time; None for too little work."""
     if rows < 2 or work * rows < 300_000:
         return None
     chunk = max(1, min(100_000 // work, rows // 2))
@@ -50,5 +50,5 @@ def share_of_rows(rows: int, work: int, beside: int) -> Share | None:
 
 
 def text_of(node: Node, module: Translation) -> str:
-    """The text of a module with the function that `order_step` names for a node."""
+    """The text of a module with the sorting function for a node's dtype."""
     return module.text([order_rows.order_of(dtype_name(node.inputs[0].aval.dtype), engine.target_features())])

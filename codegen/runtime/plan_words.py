@@ -1,9 +1,9 @@
 """Programs and their calls in memory, as machine code reads them: structs whose fields `launcher` and `entered` write.
 
-    Plan     counts, sizes and the addresses of tables        `PLAN` names its words
-    Spec     of each input and output
-    Step     one call of a kernel
-    Entry    one known call of a Python object
+    PlanWords         a program: counts, sizes and the addresses of tables        `PLAN` names its words
+    Spec              the type of an input or output
+    KernelCallWords   one step: a call of a kernel
+    EntryWords        one known call of a Python object
 """
 
 # mypy: ignore-errors
@@ -13,16 +13,16 @@ from __future__ import annotations
 
 from ..native import Struct, fn, i32, i64, ptr, static, u64
 
-#: In place of a result: arguments are not as expected.
+#: Returned in place of a result if the arguments are not as expected.
 MISS = 1
 
 
 class Spec(Struct):
-    """An input or an output.
+    """The type of an input or an output.
 
-    kind      of an input: how a Python number is written for it (`call_objects.NUMBER_KINDS`);  of an output: the
-              address of the function that makes a NumPy scalar, 0 for an array
-    scalar    the class of NumPy's scalars
+    kind      of an input: the form in which a Python number is written for it (`call_objects.NUMBER_KINDS`);
+              of an output: the address of the function that makes a NumPy scalar, 0 for an array
+    scalar    the class of NumPy scalars of this dtype
     """
 
     descr: ptr
@@ -34,11 +34,11 @@ class Spec(Struct):
 
 
 class KernelCallWords(Struct):
-    """A call of a kernel, `function(pointers, extents)`, which gives a status.
+    """A call of a kernel, `function(pointers, extents)`, which returns a status.
 
-    places        slots of its pointers
-    share         the function that shares it out among threads, `share(step, pointers)`; null: nobody does
-    total         iterations in all, in `blocks` of `chunk`
+    places        the slots of its pointers
+    share         the function that distributes the call over threads, `share(step, pointers)`; null: it is not shared
+    total         the number of iterations, in `blocks` blocks of `chunk`
     """
 
     function: fn[i32, ptr, ptr]
@@ -55,7 +55,7 @@ class KernelCallWords(Struct):
 class HostWords(Struct):
     """The extents of a step in Python: its function, NumPy's class of arrays, the specs of its pointers.
 
-    inputs    how many of them the function is given; the last one is of its result
+    inputs    the number of specs of arguments; the spec after them is that of the result
     """
 
     function: ptr
@@ -65,11 +65,11 @@ class HostWords(Struct):
 
 
 class PlanWords(Struct):
-    """A program that may be run.
+    """A program that can be run.
 
-    frame_words       slots, scratch, numbers of two words per input, output objects
-    slow              the function of Python's that takes what does not fit
-    fail              the function of Python's that raises what a status says
+    frame_words       the words of a frame: slots, scratch, two words per input for numbers, output objects
+    slow              the Python function that is called with arguments that do not fit
+    fail              the Python function that raises the exception of a status
     """
 
     inputs: i64
@@ -90,9 +90,9 @@ class PlanWords(Struct):
 
 
 class Check(Struct):
-    """An instruction that looks at a register and takes it apart (`entered_call.TAKE_APART`).
+    """An instruction that checks the object in a register and stores its parts (`entered_call.TAKE_APART`).
 
-    parts    the first register for its parts;   count: how many there are
+    parts    the first register for the parts;   count: the number of parts
     """
 
     code: i64
@@ -103,7 +103,7 @@ class Check(Struct):
 
 
 class InstructionWords(Struct):
-    """A part of a result (`call_objects.PUT_TOGETHER`)."""
+    """An instruction that puts a part of a result together (`call_objects.PUT_TOGETHER`)."""
 
     code: i64
     operand: i64
@@ -112,10 +112,10 @@ class InstructionWords(Struct):
 class EntryWords(Struct):
     """A known call: its arguments and its result.
 
-    registers    how many there are: arguments, then the dict of keywords, then parts of these and constants
-    inputs       their registers
-    plan         null where a function of Python's, `then`, gets the inputs; it gives None for a miss
-    depth        of the stack that the instructions of the result need
+    registers    the number of registers: arguments, then the dict of keywords, then parts of these and constants
+    inputs       the registers of the plan's inputs
+    plan         the plan to run; null if a Python function, `then`, gets the inputs, which returns None for a miss
+    depth        the size of the stack that the instructions of the result need
     """
 
     given: i64
@@ -132,16 +132,16 @@ class EntryWords(Struct):
 
 
 class Entering(Struct):
-    """Whatever is the same for all plans, and for all calls of Python objects.
+    """Constants that all plans and all calls of Python objects share.  Names with `_at` are offsets in objects.
 
-    items_at      where tuples have their items
-    allocator     by which arrays find the pool's `free`
-    mode          the ContextVar of the mode;   careful_at: where that has the flag of care, which is not `false` then
-    site_at       where objects have their site;   site_type: the class of sites
-    slow          slow(self, args, kwargs or None) is called otherwise
-    node_at       where handles have a node;   value_at, kind_at: where nodes have a value and a kind
-    out_at        where kinds have what results
-    error_type    the class of errors: of what a function of Python's raises, all others are raised at once
+    items_at      the items of a tuple
+    allocator     the capsule through which arrays find the pool's `free`
+    mode          the ContextVar of the mode;   careful_at: the flag of a mode, the object `false` unless it is careful
+    site_at       the site of a called object;   site_type: the class of sites
+    slow          the Python function slow(self, args, kwargs or None), called if no entry fits
+    node_at       the node of a handle;   value_at, kind_at: the value and the kind of a node
+    out_at        the result (`out`) of a kind
+    error_type    the class Exception: such errors of a Python function are a miss, all others are raised at once
     """
 
     items_at: i64

@@ -1,15 +1,15 @@
-"""The pool, in native Python: memory of outputs and workspaces that comes back when it is no longer used.
+"""The pool, in native Python: it reuses the memory of outputs and workspaces that are no longer used.
 
-A fresh block of 80 MB costs 9 ms of page faults, every time; one from the pool costs none.
+Each fresh block of 80 MB costs 9 ms of page faults; a block from the pool costs none.
 
-    Block    a header of 64 bytes, then the data, which start at a cache line; of large blocks at one of a few in a page
-    Class    blocks of one size: multiples of 64 bytes up to 1 KiB, then four sizes per doubling
+    Block    a header of 64 bytes, then the data, at the start of a cache line; large blocks vary the line in the page
+    Class    the free blocks of one size: multiples of 64 bytes up to 1 KiB, then four sizes per doubling
 
-`from_pool` gives a free block of the class, or a new one.  `to_pool` puts it back; while more than the limit is free,
-blocks of the class that was not used for longest go back to the system.
+`from_pool` returns a free block of the class, or a new one.  `to_pool` puts a block back; while the free bytes exceed
+the limit, blocks of the least recently used class are returned to the system.
 
-Output arrays own their blocks by way of NumPy's allocators (NEP 49): an array holds a capsule with the handler, whose
-`free` is `to_pool`.  All this runs under the interpreter's lock and takes no other.
+Output arrays own their blocks through NumPy's allocators (NEP 49): an array holds a capsule with the handler, whose
+`free` is `to_pool`.  All functions run under the interpreter's lock and take no other lock.
 """
 
 # mypy: ignore-errors
@@ -22,19 +22,19 @@ import sys
 from ..native import Struct, array, extern, fn, i32, native, ptr, static, u8, u64, void
 from .recording_objects import allocated, free, set_bytes
 
-#: Sizes up to 2^57 bytes.
+#: The number of classes, for sizes up to 2^57 bytes.
 CLASSES = 256
 
-#: From this size on NumPy, too, asks for huge pages; 14 is MADV_HUGEPAGE.
+#: The size from which huge pages are requested, as NumPy does; 14 is MADV_HUGEPAGE.
 HUGE_BYTES, HUGE_PAGES = 1 << 22, 14
 HAS_HUGE_PAGES = sys.platform == "linux"
 
-#: Blocks from this size on begin at different places of a page: so many, so far apart.  A load waits for a store before
-#: it, of another array, whose address has the same last 12 bits, and the system gives large memory whole pages: of ten
-#: million doubles the sum of x * y and its gradients took 24 ms, and takes 6 (Zen 3).
+#: Blocks from this size on begin at one of COLOURS places in a page, COLOUR_BYTES apart.  Systems align large memory
+#: to pages, and a load waits for an earlier store to another array whose address has the same last 12 bits: the sum of
+#: x * y and its gradients, for ten million doubles, took 24 ms without, and takes 6 ms with colours (Zen 3).
 COLOURED_BYTES, COLOURS, COLOUR_BYTES = 1 << 16, 6, 576
 
-#: The bytes of a header, and the largest size: nothing may be added to one of nearly 2^64.
+#: The bytes of a header, and the largest size, so that adding to a size never overflows.
 HEADER, MOST = 64, 1 << 62
 
 leading_zeros = extern("llvm.ctlz.i64", u64, u64, bool)
@@ -43,7 +43,7 @@ advise = extern("madvise", void, ptr, u64, i32)
 
 
 class PoolBlock(Struct):
-    """The header of a block: the next free one of its class, the address to free, bytes of data."""
+    """The header of a block: its class, the next free block of the class, the address to free, the bytes of data."""
 
     cls: u64
     next: ptr[PoolBlock]
@@ -52,7 +52,7 @@ class PoolBlock(Struct):
 
 
 class Class(Struct):
-    """Blocks of one size: the first free one, and when one was used last."""
+    """The blocks of one size: the first free one, and the time of last use by the pool's clock."""
 
     first: ptr[PoolBlock]
     used: u64
@@ -83,7 +83,7 @@ pool, handler = static(Pool), static(Handler)
 
 @native
 def from_pool(size: u64) -> ptr:
-    """At least so many bytes at a multiple of 64, or null."""
+    """At least `size` bytes at a multiple of 64; null if there is no memory."""
     units = size + 63 >> 6 if size != 0 else u64(1)
     last = units - 1
     number = last
@@ -148,7 +148,7 @@ def to_pool(data: ptr) -> void:
 
 @native(inline=False)
 def shrink(limit: u64) -> void:
-    """Free blocks, those of the class that was not used for longest first, until at most so many bytes are free."""
+    """Return blocks to the system, least recently used class first, until the pool holds at most `limit` free bytes."""
     while pool.free > limit:
         oldest = ~u64(0)
         victim = classes[0]
@@ -170,13 +170,13 @@ def shrink(limit: u64) -> void:
 
 @native
 def pool_free_bytes() -> u64:
-    """The bytes that are free now."""
+    """The number of free bytes in the pool."""
     return pool.free
 
 
 @native
 def pool_set_limit(limit: u64) -> void:
-    """Keep at most so many bytes, from now on."""
+    """Set the limit of free bytes."""
     pool.limit = limit
     shrink(limit)
 
@@ -188,7 +188,7 @@ def pool_trim() -> void:
 
 @native
 def pool_handler() -> ptr:
-    """The handler that arrays of the pool's hold."""
+    """The NumPy handler that arrays with memory of the pool hold."""
     name = "autodiff"
     copy_bytes(handler.name + 0, name, 8)
     handler.version = 1
@@ -200,7 +200,7 @@ def pool_handler() -> ptr:
 
 
 # ------------------------------------------------------------------ called by NumPy
-# The sizes that it hands to `free` are not needed: headers know.
+# `free` ignores the size that NumPy passes: the header has it.
 
 
 @native
@@ -238,5 +238,5 @@ def handler_free(context: ptr, data: ptr, size: u64) -> void:
         to_pool(data)
 
 
-#: The functions that Python calls, and other machine code.
+#: The functions that Python and other machine code call.
 POOL = (pool_free_bytes, pool_set_limit, pool_trim, pool_handler, from_pool, to_pool)

@@ -1,19 +1,19 @@
-"""Matrix products in native Python (`codegen.native`): the step, which is the same for all tiles and dtypes.
+"""Matrix products in native Python (`codegen.native`): the step, one function for all tile shapes and dtypes.
 
     i32 product(pointers, extents)      pointers (a, b, c) and the words of `ProductExtents`
 
-op(a)[i, t] lies at i * a_row + t * a_col and op(b)[t, j] at t * b_row + j * b_col; one of each pair of distances
-is 1, and c[i, j] lies at i * c_row + j * c_col: packed, or its transpose is.  The products of a batch are cut into
-tiles of rows and columns, numbered through; a call does those from `begin` to `end`, whole sums, so that threads may
-share them.
+op(a)[i, t] lies at i * a_row + t * a_col and op(b)[t, j] at t * b_row + j * b_col, where one of the two strides is 1.
+c[i, j] lies at i * c_row + j * c_col; c or its transpose is packed.  The products of a batch are cut into tiles of rows
+and columns, numbered consecutively.  A call computes the tiles from `begin` to `end`, with whole sums, so that threads
+can share them.
 
-    for `panel_depth` rows of b at a time                         what they add to c is added to what is there
-      for one or two vectors of columns j                      packed into a panel that stays in the cache nearest
+    for `panel_depth` rows of b at a time                      the first panel writes c, later ones add to c
+      for one or two vectors of columns j                      packed into a panel that stays in the L1 cache
         for all rows i, a few at a time                        `multiply` of `product_tiles`
 
-A panel is packed because rows of b are far from each other, or lie across, or end within a vector: then the panel is
-filled up, and the tile of c, the corner, is made beside c and put there; so is every tile where c lies across.
-a is read where it is, for it is read element by element.  One packed row times a matrix is a function's of its own
+A panel is packed if the rows of b are far apart, or transposed, or end within a vector.  In the last case the panel is
+padded, and the tile of c is computed in a buffer (the corner) and then copied; so is every tile of a transposed c.
+a is not packed, because it is read element by element.  The product of one row and a matrix has functions of its own
 (`product_tiles`).
 """
 
@@ -28,12 +28,12 @@ from ..native import Struct, Translation, fn, i32, i64, local, native, ptr, sele
 from .product_tiles import dots_of, multiply_of, pack_columns_of, pack_of, put_across_of, put_of, rows_of
 from .vectors import FLOATS
 
-#: Up to so many rows of c a panel is not worth packing.
+#: The largest number of rows of c for which packing a panel costs more than it saves.
 FEW = 16
 
 class TileWords(Struct):
-    """The functions for tiles of `rows` rows and two vectors of `lanes` elements, or one, each of `size` bytes; panels
-    have up to `depth` rows.  Those that a product does not call are null; where `vector` is there it does all."""
+    """The functions for tiles of `rows` rows and one or two vectors of `lanes` elements of `size` bytes; panels have up
+    to `depth` rows.  Functions that a product does not call are null.  `vector` does a whole product with a vector."""
 
     wide: fn[void, ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, bool]
     narrow: fn[void, ptr, i64, i64, ptr, i64, i64, ptr, i64, i64, bool]
@@ -47,7 +47,7 @@ class TileWords(Struct):
 
 
 class ProductExtents(Struct):
-    """The words of a step; see the file's head."""
+    """The words of a step, described at the head of this file."""
 
     tile: ptr[TileWords]
     m: i64
@@ -108,7 +108,7 @@ def product(pointers: ptr[ptr], e: ptr[ProductExtents]) -> i32:
 
 @native(inline=True)
 def clear(c: ptr, rows: i64, columns: i64, e: ptr[ProductExtents]) -> void:
-    """Zeros, which are so many bytes of zeros."""
+    """Set a tile of c to zero, byte by byte, which is right for every dtype."""
     size = e.tile.size
     for i in range(rows):
         for j in range(columns):
@@ -121,7 +121,7 @@ def clear(c: ptr, rows: i64, columns: i64, e: ptr[ProductExtents]) -> void:
 def add_panels(
     a: ptr, b: ptr, c: ptr, rows: i64, columns: i64, term: i64, memory: ptr[u8], e: ptr[ProductExtents]
 ) -> void:  # fmt: skip
-    """Add to a tile of c what the rows of b from a term on give."""
+    """Add the products with one panel depth of rows of b, from row `term` on, to a tile of c."""
     tile = e.tile
     depths = least(e.panel_depth, e.k - term)
     a_from = a + term * e.a_col * tile.size
@@ -154,7 +154,7 @@ def add_panels(
 
 
 def functions_of(tile, names):
-    """The functions for a tile (`products.Tile`), by these names."""
+    """The functions of these names for a tile (`products.Tile`)."""
     number, lanes = FLOATS[tile.dtype], tile.lanes
     makers = {
         "wide": lambda: multiply_of(number, 2 * lanes, tile.rows),
@@ -175,10 +175,10 @@ def functions_of(tile, names):
 
 @functools.cache
 def text_of(tile, names):
-    """A module of these functions as an object has it that runs without Python."""
+    """The text of a module of these functions, for an object file that runs without Python."""
     return Translation().text(functions_of(tile, [name for name in names if name]))
 
 
 def step_text():
-    """A module of `product`, the same way."""
+    """The text of a module of `product`, for an object file that runs without Python."""
     return Translation().text([product])

@@ -1,22 +1,22 @@
 """The innermost loops of matrix products in native Python (`codegen.native`): a few rows and columns of c, kept in
-registers, and the copying that these need; products of a vector and a matrix.
+registers, and the copies that these need; products of a vector and a matrix.
 
     multiply        c[i, j] = sum over t of a[i, t] * b[t, j], for all rows i and a vector of columns j
-    pack            rows of b to rows of a panel, which lie one after the other     pack_columns    columns to rows
-    put             a tile of c to its place, whose columns end within a vector, or lie across
-    rows            of one row a: c = sum over t of a[t] * b[t], for b_col = 1: along rows of b and c, of eight at once
-    dots            of one row a: c[j] = a . b[j], for b_row = 1: along the sum, for four columns at once
+    pack            copies rows of b to the consecutive rows of a panel     pack_columns    the same for a transposed b
+    put             copies a tile to c, if the columns end within a vector     put_across   the same for a transposed c
+    rows            for one row a and b_col = 1: c = sum over t of a[t] * b[t], along rows of b and c, eight at once
+    dots            for one row a and b_row = 1: c[j] = a . b[j], along the sum, for four columns at once
 
-A vector of columns is one or two of the processor's.  A step of the loop loads one of b's row t, and multiplies it by
-a[i, t] for every row i of a tile: the sums of all rows stay in registers, and each element that is loaded is used
-often.  A processor that multiplies vectors once or twice a cycle is kept busy by that (one thread, GFLOP/s, this /
+A vector of columns is one or two vectors of the processor.  A turn of the loop loads such a vector of row t of b, and
+multiplies it by a[i, t] for every row i of a tile: the sums of all rows stay in registers, and each loaded element is
+used often.  This keeps a processor busy that multiplies vectors once or twice a cycle (one thread, GFLOP/s, this /
 OpenBLAS 0.3.31, Zen 4 at a peak of about 115):  f32  64^3 102 / 94, 256^3 115 / 104, 1024^3 103 / 103.
 
-Elements are added in the order of t, from zero on in each panel, and panels in their order, whichever tile they are
-in: how a product is cut up never shows in its bits, and a long sum errs like its panels.
+Elements are added in the order of t, from zero on in each panel, and panels in their order, in every tile: so the bits
+of a product do not depend on how it is cut, and the rounding error of a long sum is that of its panels.
 
-Products with a vector are bound by memory: every element of b is used once, so there is nothing to keep in registers
-but sums.  What is left of a vector is read and written under a mask.
+Products with a vector are bound by memory: every element of b is used once, so only sums are kept in registers.  The
+remainder of a row that does not fill a vector is read and written under a mask.
 """
 
 # mypy: ignore-errors
@@ -29,12 +29,12 @@ from .vectors import square_of
 
 
 def multiply_of(number, width, height):
-    """`multiply` for vectors of so many columns and tiles of so many rows.
+    """`multiply` for vectors of `width` columns and tiles of `height` rows.
 
     a, a_row, a_col    a[i, t] is at a + i * a_row + t * a_col        k, at least 1, is the number of terms
-    b, b_row           rows of b start at b + t * b_row
-    c, c_row, rows     so many rows of c, tile after tile
-    is_more            True: the sums are added to what c holds
+    b, b_row           row t of b starts at b + t * b_row
+    c, c_row, rows     `rows` rows of c, tile after tile
+    is_more            True: the sums are added to c
     """
     V, numbers = vector[number, width], tuple(range(height))
 
@@ -48,7 +48,7 @@ def multiply_of(number, width, height):
         sums = local(V, height)
         for r in range(0, rows, height):
             for i in numbers:
-                # A row that is not there is the last one again.
+                # In the last tile, rows beyond the end repeat the last row.
                 row = select(r + i < rows, r + i, rows - 1)
                 a_at[i] = a + row * a_row
                 c_at[i] = ptr[V](c + row * c_row)
@@ -71,8 +71,8 @@ def multiply_of(number, width, height):
 
 
 def masks_of(number, width):
-    """`first_lanes`: which of a vector's lanes are below a number;  `masked_load`: these of one in memory, and zeros;
-    `masked_store` writes these.  Nothing beside them is touched."""
+    """`first_lanes(count)`: the mask of the first lanes;  `masked_load`: the lanes of a mask from memory, zeros in the
+    other lanes;  `masked_store`: writes the lanes of a mask.  The memory of other lanes is not accessed."""
     item = i32 if number is f32 else i64
     V, W, lanes, size = vector[item, width], vector[number, width], vector[bool, width], number.bits // 8
     numbers = constants(item, range(width))
@@ -106,7 +106,7 @@ def _kept(x, at, size, mask):
 
 
 def pack_of(number, lanes):
-    """`pack` to a panel whose rows are one or two vectors: beside what is packed they are zero."""
+    """`pack` to a panel whose rows are one or two vectors, padded with zeros."""
     V, (first_lanes, masked_load, _) = vector[number, lanes], masks_of(number, lanes)
 
     @native
@@ -125,8 +125,8 @@ def pack_of(number, lanes):
 
 
 def pack_columns_of(number, lanes):
-    """`pack_columns`, squares of whose elements are turned in registers; columns that are not there are the last one
-    again, and rows of the last square may be of the one before as well."""
+    """`pack_columns`, which transposes squares of elements in registers.  Columns beyond the end repeat the last one,
+    and the last square of rows may overlap the one before."""
     size = min(8, 2 * lanes)
     V, numbers = vector[number, size], tuple(range(size))
     transpose = square_of(V, size)
@@ -155,7 +155,7 @@ def pack_columns_of(number, lanes):
 
 
 def put_of(number, lanes):
-    """`put` to rows that lie one after the other."""
+    """`put`, to a c that lies by rows."""
     V, (first_lanes, masked_load, masked_store) = vector[number, lanes], masks_of(number, lanes)
 
     @native
@@ -177,7 +177,7 @@ def put_of(number, lanes):
 
 
 def put_across_of(number):
-    """`put_across` to columns that do."""
+    """`put_across`, to a c that lies by columns."""
 
     @native
     def put_across(
@@ -192,12 +192,12 @@ def put_across_of(number):
     return put_across
 
 
-#: Rows that `rows` adds at once.  With four, loads and stores of c are a third of all.
+#: The number of rows that `rows` adds at once.  With four, loads and stores of c would be a third of all.
 ROWS = 8
 
 
 def rows_of(number, lanes):
-    """`rows` for vectors of so many lanes."""
+    """`rows` for vectors of `lanes` elements."""
     add_many, add_one = add_of(number, lanes, ROWS), add_of(number, lanes, 1)
 
     @native
@@ -212,13 +212,13 @@ def rows_of(number, lanes):
 
 
 def add_of(number, lanes, count):
-    """The function that adds so many rows, each times a number, to c, or writes that."""
+    """The function that computes the sum of `count` rows, each times a number, and adds it to c or writes it."""
     V, numbers, is_alone = vector[number, lanes], tuple(range(count)), count == 1
     first_lanes, masked_load, masked_store = masks_of(number, lanes)
 
     @native(inline=True, contract=True)
     def sum_of(old: V, x: ptr[V], y: ptr[V]) -> V:
-        """Rounded as often as there are eights of rows, not rows."""
+        """Sum ROWS rows before adding them to the old sum, which is then rounded once for ROWS rows, not for each."""
         sum_ = old if is_alone else V(0.0)
         for i in numbers:
             sum_ = x[i] * y[i] + sum_
@@ -247,8 +247,8 @@ def add_of(number, lanes, count):
 
 
 def dots_of(number, width, count):
-    """`dots` for so many columns at once, of which those that are not there are the last one again, in vectors of
-    `width` elements."""
+    """`dots` for `count` columns at once, in vectors of `width` elements; columns beyond the end repeat the last
+    column."""
     V, numbers, (first_lanes, masked_load, _) = vector[number, width], tuple(range(count)), masks_of(number, width)
     halves = tuple([[lane ^ width >> level for lane in range(width)] for level in range(1, width.bit_length())])
 

@@ -1,10 +1,10 @@
-"""Matrix products: which native step does a `Gemm`, and how threads share it.
+"""Matrix products: the native step of a `Gemm`, and how threads share it.
 
     product_step(gemm) -> its function, extents, share
 
-Own code for all of it, rather than a BLAS: it is as fast as OpenBLAS or faster (`product_tiles`); its tiles run on the
-threads of all other loops instead of on a second set, which fights them for the processors and collapses when one is
-busy; and its results have the same bits for any number of threads.
+Products do not use a BLAS.  The library's code is as fast as OpenBLAS or faster (`product_tiles`).  Its tiles run on
+the same threads as all other loops; a BLAS has a second set of threads, which competes for the processors and becomes
+very slow when one is busy.  And results have the same bits for any number of threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WORDS = 21
 class Tile:
     """The shape of a tile: `rows` rows, and one or two vectors of `lanes` elements of `size` bytes.
 
-    depth         rows of b in a panel, at most
+    depth         the largest number of rows of b in a panel
     """
 
     dtype: str
@@ -46,9 +46,9 @@ class Tile:
 
     @staticmethod
     def of(dtype: str, features: str) -> Tile:
-        """The tile for this processor, which has 32 vector registers (AVX-512, ARM) or 16: sums take half and more.
+        """The tile for this processor, which has 32 vector registers (AVX-512, ARM) or 16: the sums fill at least half.
 
-        A panel takes 20 KB of 32 in the cache nearest, or all of them where registers are long.
+        A panel takes 20 KB of the 32 KB of an L1 cache, or all of it if vectors have 64 bytes.
         """
         target = Target.of(features)
         has_many = target.vector_bytes == 64 or "+neon" in features.split(",")
@@ -59,9 +59,9 @@ class Tile:
 
 @record(eq=False)
 class ProductStep:
-    """A native step for a `Gemm`: its function, its extents, and whether its pointers are (b, a, c).
+    """A native step for a `Gemm`: the address of its function, and its extents.
 
-    words    what the first extent is the address of
+    is_swapped   True if its pointers are (b, a, c)      words   the `TileWords`, whose address is the first extent
     """
 
     gemm: Gemm
@@ -74,7 +74,7 @@ class ProductStep:
 
 
 def product_step(gemm: Gemm) -> ProductStep:
-    """The native step for this product."""
+    """The native step for a product."""
     is_swapped, extents, share, tile = _form(gemm)
     code = objects.typed("product", lambda module: module.text([product_steps.product]))
     codes, words = _loaded_for(tile, _names(extents, tile))
@@ -82,17 +82,17 @@ def product_step(gemm: Gemm) -> ProductStep:
     return ProductStep(gemm, code.address("product"), extents, is_swapped, (code, *codes), words, share)
 
 
-#: Numbers that are taken for those of a product that only a call knows: large ones, columns that end within a vector.
+#: Numbers in place of extents that are symbols, known only at a call: large, with columns that end within a vector.
 _UNKNOWN = {"m": (1 << 40) + 1, "n": (1 << 41) + 1, "k": (1 << 42) + 1}
 
 
 def form_of(gemm: Gemm) -> tuple[bool, tuple[int, ...], str, tuple[str | int, ...]]:
-    """A product's step for an object that runs without Python, on one thread: True if its pointers are (b, a, c), its
-    extents but for the first, a module of what it calls, and the words of its tile, where names stand for functions.
-    The step is `product` of another module, `product_steps.step_text`.
+    """The step of a product for an object file that runs without Python, on one thread: True if its pointers are (b, a,
+    c); its extents after the first; the text of a module of the functions it calls; the words of its tile, in which
+    names stand for functions.  The step's function is `product` of another module, `product_steps.step_text`.
 
-    Numbers that are symbols are taken for large ones, so that there is one step for all; its results have the bits
-    that each size's own step has, but where a symbol's formula gives one row or column.
+    Symbols are treated as large numbers, so that one step serves all sizes.  Its results have the bits of each size's
+    own step, except if a symbol's value is one row or column.
     """
     numbers = {unknown: x for name, unknown in _UNKNOWN.items() if type(x := getattr(gemm, name)) is Symbol}
     seen = replace(gemm, **{name: x for name, x in _UNKNOWN.items() if x in numbers})
@@ -107,7 +107,7 @@ def form_of(gemm: Gemm) -> tuple[bool, tuple[int, ...], str, tuple[str | int, ..
 
 
 def _extents_for_any(has_rows: bool, extents: tuple[int, ...], tile: Tile) -> tuple[int, ...]:
-    """All extents by formulas that compare nothing; of one row there is one tile."""
+    """All extents, some of them symbols, by formulas without comparisons; a product of one row has one tile."""
     m, n, k, *_, batch = extents[:8]
     rows, columns, row_tiles, column_tiles = 1, n, 1, 1
     if has_rows:
@@ -121,7 +121,7 @@ def _extents_for_any(has_rows: bool, extents: tuple[int, ...], tile: Tile) -> tu
 
 
 def _form(gemm: Gemm) -> tuple[bool, tuple[int, ...], Share | None, Tile]:
-    """All that a step is but for its code: True if it is turned round, extents, share, the tile."""
+    """A step without its code: (True if the transpose is computed, extents, share, tile)."""
     is_swapped, extents, tile = _case(gemm)
     m, n, k, *_ = extents
     batch, size = gemm.batch, tile.size
@@ -142,34 +142,34 @@ def _form(gemm: Gemm) -> tuple[bool, tuple[int, ...], Share | None, Tile]:
 
 
 def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
-    """The case of a product: True if it is turned round, its extents, and the tile it is cut into."""
+    """(True if the transpose of a product is computed, its extents, the tile that it is cut into)."""
     features = engine.target_features()
     is_swapped = (gemm.n == 1 and gemm.m > 1) or _is_better_across(gemm, features)
     extents = _extents(gemm, is_swapped)
     m, n, k = extents[:3]
     tile = Tile.of(gemm.dtype, features)
-    # Rows of c that are a small part of a vector have vectors that they fill.
+    # If the rows of c are shorter than a vector, tiles have shorter vectors, which the rows fill.
     if m > 1 and n in NARROW and NARROW_BYTES <= n * tile.size < tile.lanes * tile.size:
         tile = replace(tile, lanes=n)
-    # Asked in this order, so that a formula for small matrices says of no number of rows that it is few or many.
+    # Compared in this order, so that a formula for small matrices makes no assumption about the number of rows.
     few = _few(m, tile) if n * k >= EVEN_LEAST else 0
     return is_swapped, extents, _evenly(tile, few) if few else tile
 
 
 def _few(rows: int, tile: Tile) -> int:
-    """The number of rows where they are to be evened out, 0 elsewhere; a formula is a number then."""
+    """The number of rows, as a plain int, if tiles should divide them evenly; 0 otherwise."""
     limit = EVEN_TILES * tile.rows
     return next(n for n in range(2, limit + 1) if n == rows) if 1 < rows <= limit else 0
 
 
 def _evenly(tile: Tile, rows: int) -> Tile:
-    """The tile with as few rows as share so many evenly, the last one full or nearly; where that gains enough."""
+    """The tile with fewer rows, so that equal tiles cover `rows` with little or no rest, if that saves enough work."""
     even = -(-rows // -(-rows // tile.rows))
     return replace(tile, rows=even) if EVEN_GAIN * _up(rows, even) <= _up(rows, tile.rows) else tile
 
 
 def _extents(gemm: Gemm, is_swapped: bool) -> tuple[int, ...]:
-    """The extents up to the tiles.  A product with a vector on the right is made one with it on the left."""
+    """The extents before those of tiles.  A product with a vector on the right becomes one with it on the left."""
     m, n, k = gemm.m, gemm.n, gemm.k
     a_stride, b_stride, c_stride = gemm.strides
     if is_swapped and n == 1:  # c' = b' a'
@@ -181,8 +181,8 @@ def _extents(gemm: Gemm, is_swapped: bool) -> tuple[int, ...]:
 
 
 def _is_better_across(gemm: Gemm, features: str) -> bool:
-    """True if the transpose of the product fills its vectors, and the product does not: few columns, by what lies by
-    rows where its transpose is read (the gradient of a layer's weights)."""
+    """True if the transpose of the product fills its vectors and the product does not: c has few columns, and a is
+    transposed, so its rows are contiguous in the transposed product (the gradient of a layer's weights)."""
     m, n, k = gemm.m, gemm.n, gemm.k
     if not gemm.transpose_a or k < ACROSS_LEAST or m * k < EVEN_LEAST:
         return False
@@ -195,65 +195,65 @@ def _is_better_across(gemm: Gemm, features: str) -> bool:
 
 
 def _steps(rows: int, columns: int, is_transposed: bool) -> tuple[int, int]:
-    """Distances between rows and between columns of a packed matrix.
+    """The strides of rows and of columns of a packed matrix.
 
-    A matrix of one row or column lies in memory as its transpose does: it is taken as the plain case.
+    A matrix of one row or column lies in memory as its transpose does, and is treated as not transposed.
     """
     return (1, rows) if is_transposed and rows > 1 and columns > 1 else (columns, 1)
 
 
-#: Up to so many tiles of rows are evened out, for matrices b of so many elements: of 10 rows two tiles of 8 compute 16
-#: (10 x 256 x 784 f64: 113 us, by two of 5 rows 78; 5 x 64 x 64 f32 .77 and .56; 4 x 256 x 256 f32 9.1 and 4.9, one
-#: thread of a Zen 4).
+#: Up to EVEN_TILES tiles of rows are made equal, if b has at least EVEN_LEAST elements: for 10 rows two tiles of 8 rows
+#: compute 16 (10 x 256 x 784 f64: 113 us, with two tiles of 5 rows 78; 5 x 64 x 64 f32 .77 and .56; 4 x 256 x 256 f32
+#: 9.1 and 4.9, one thread of a Zen 4).
 EVEN_TILES = 4
 EVEN_LEAST = 1 << 12
-#: The factor by which tiles of all rows must compute more: each number of rows is code of its own, which takes LLVM 20
-#: ms (10 rows: 16 or 10, 17: 24 or 18; of 20 an eighth is not saved).
+#: The factor by which usual tiles must compute more rows than equal ones: each height of tiles is separate code, which
+#: LLVM compiles in 20 ms (10 rows: 16 or 10; 17: 24 or 18; for 20 rows the saving is too small).
 EVEN_GAIN = 1.3
 
-#: Rows of c that fill a shorter vector have tiles of these, which need no corner: 25,000 x 4 x 4 f32 170 us, so 69.
+#: Numbers of columns of c that fill a shorter vector, whose tiles need no corner: 25,000 x 4 x 4 f32 170 us, so 69.
 NARROW, NARROW_BYTES = (2, 4, 8), 16
 
-#: The part of a product's work that its transpose must save to be computed instead, and the length that sums must be:
+#: The factor of work that the transpose of a product must save to be computed instead, and the least length of sums:
 #: each panel moves the result there and back.
 ACROSS_GAIN, ACROSS_LEAST = 1.25, 64
 
-#: From so many multiplications on, times the bytes of an element, a product is shared: 20 us as fast as
-#: `product_tiles` is.
+#: The number of multiplications, times the bytes of an element, from which threads share a product: 20 us of work at
+#: the rates of `product_tiles`.
 SHARED = 1 << 22
-#: A product with a vector reads each element once: so many bytes take 20 us from the third cache.
+#: The bytes from which threads share a product with a vector, which reads each element once: 20 us from the L3 cache.
 READ = 3 << 19
 
-#: A tile has at least so many (10 us at these rates), and a product about so many tiles if it has the work for them.
+#: The least work of a tile, counted as for SHARED (10 us), and the number of tiles of a product with enough work.
 TILE = 1 << 21
 TILES = 64
 
-#: Rows of a tile at most: what it reads of a, a panel's depth of columns of them, stays in the second cache.
+#: The most rows of a tile: the part of a that it reads, `depth` columns of these rows, stays in the L2 cache.
 MOST_ROWS = 256
 
-#: Rows of a tile at least, if there are as many: fewer are not worth packing the columns that they meet.
+#: The fewest rows of a tile, if c has as many: with fewer, packing the columns costs more than it saves.
 LEAST_ROWS = 64
 
-#: A result of so many bytes stays in the cache nearest, so that adding to it costs nothing: its panels are this short,
-#: and its sums err by less.
+#: A result of up to NEAR_RESULT bytes stays in the L1 cache, so that adding to it costs nothing: its panels have up to
+#: SHORT rows, which makes the rounding errors of sums smaller.
 NEAR_RESULT, SHORT = 1 << 14, 128
 
-#: Columns of a tile that only the run cuts.
+#: The columns of a tile if the extents are known only at a call.
 OPEN_COLUMNS = 128
 
-#: Columns of a tile whose part of a leaves the second cache, at least: for each tile that comes from farther away.
+#: The fewest columns of a tile whose part of a is FAR_BYTES or more: each tile then reads it from beyond the L2 cache.
 FAR_COLUMNS, FAR_BYTES = 64, 1 << 18
 
 
 def _cut(extents: tuple[int, ...], tile: Tile) -> tuple[int, int, int, int]:
-    """Rows and columns of the tiles that a product is cut into, and how many there are beneath and beside each other.
+    """(rows of a tile, columns of a tile, number of tiles along the rows, along the columns) of a product.
 
-    Columns are cut first: that packs no b twice.
+    Columns are cut first, since tiles of different columns pack different parts of b.
     """
     m, n, k, _, _, _, _, batch = extents[:8]
     if m <= MOST_ROWS:
         rows, columns = _up(m, tile.rows), _up(n, tile.lanes)
-        if rows * columns * max(k, 1) * tile.size <= TILE:  # as what follows says, in fewer formulas
+        if rows * columns * max(k, 1) * tile.size <= TILE:  # the result of the code below, with fewer formulas
             return rows, columns, 1, 1
     least = max(TILE // (tile.size * max(k, 1)), 1)  # elements of c
     rows = _even(m, MOST_ROWS, tile.rows)
@@ -267,7 +267,7 @@ def _cut(extents: tuple[int, ...], tile: Tile) -> tuple[int, int, int, int]:
 
 
 def _depth(extents: tuple[int, ...], tile: Tile) -> int:
-    """Rows of b in a panel."""
+    """The number of rows of b in a panel."""
     m, n, k = extents[:3]
     return _even(k, SHORT if m * n * tile.size <= NEAR_RESULT else tile.depth, 1)
 
@@ -283,16 +283,16 @@ def _up(extent: int, unit: int) -> int:
 
 
 def _vector_columns(n: int, k: int, size: int) -> int:
-    """Columns that one call does: memory of b that takes some 10 us to read, whole cache lines of c."""
+    """The number of columns for one call: some 10 us to read of b, and whole cache lines of c."""
     return _up(max(TILE // (4 * size * k), -(-n // TILES), 1), 64)
 
 
-#: By tile and names of functions their code, and the words of `product_steps.TileWords`.
+#: By (tile, names of functions), their code and the words of `product_steps.TileWords`.
 _loaded: dict[tuple[Tile, tuple[str, ...]], tuple[tuple[engine.MachineCode, ...], ctypes.Array]] = {}
 
 
 def _names(extents: Sequence[int], tile: Tile) -> tuple[str, ...]:
-    """The functions of `product_steps.TileWords` that a product calls, in order; "" for others."""
+    """For each function of `product_steps.TileWords`, in order, the name of the one that a product calls, or ""."""
     m, n, k, _, _, _, b_col, *_ = extents
     if m == 1 and k > 0:
         return "", "", "", "", "dot" if n == 1 else "rows" if b_col == 1 else "dots"
@@ -314,7 +314,7 @@ def _words(tile: Tile) -> tuple[int, ...]:
 def _loaded_for(tile: Tile, names: tuple[str, ...]) -> tuple[tuple[engine.MachineCode, ...], ctypes.Array]:
     """The machine code of these functions, and the words of their tile.
 
-    Those that are missing are made in one module: by itself each takes LLVM a millisecond.
+    Missing functions are compiled as one module, since each module costs LLVM a millisecond.
     """
     found = _loaded.get((tile, names))
     if found is None:

@@ -1,12 +1,12 @@
-"""The recorder: operations on handles whose classes and kinds have been met before, in machine code.
+"""The recorder: machine code that records operations on handles whose classes and kinds have occurred before.
 
-    recorder = set_up(Layout(...))            None where the self-check does not confirm how objects look
+    recorder = set_up(RecordLayout(...))      None if the self-check does not confirm the layout of objects
     address = recorder.site("binary", table, slow, unknown)     a C function that records from a table (`record_table`)
-    wrapper(cls, example, "__mul__", address)           a descriptor that puts it into the slot of a class
+    wrapper(cls, example, "__mul__", address)           a descriptor that puts the function into a slot of a class
 
-The machine code is native Python, whose files `recorder_code` lists.  Whatever it does not know it leaves to Python:
-`slow` is called in circumstances (a trace, another thread), `unknown` for operands without an entry; both get the
-operands.
+The machine code is native Python, whose files `recorder_code` lists.  It leaves all other cases to Python: `slow` is
+called if machine code may not record now (a trace, another thread), `unknown` for operands without an entry; both get
+the operands.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .slots import attribute, life_of, method, wrapper
 
 if TYPE_CHECKING:
     from . import recorder_code
-else:  # where the code is on disk nowhere
+else:  # imported only if the code is not on disk
     recorder_code = later("codegen.runtime.recorder_code")
 
 
 class Recorder(Asks):
-    """The machine code, set up for one layout.  Made by `set_up`, once."""
+    """The recorder's machine code, set up for one layout.  `set_up` makes the one instance."""
 
     def __init__(self, layout: RecordLayout, code: engine.MachineCode, facts: Mapping[str, Any]) -> None:
         super().__init__(layout, code, facts)
-        # Classes hold addresses of the code, and that those of the tables, to the end of the process.
+        # Classes hold addresses of the code, and the code those of the tables, to the end of the process.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._held: list[Any] = []
         self._recording: Any = None
@@ -46,10 +46,10 @@ class Recorder(Asks):
         self._take_over(layout)
 
     def _take_over(self, layout: RecordLayout) -> None:
-        """Let nodes and handles live and end in machine code: what it keeps in nodes Python cannot read, or free."""
+        """Let machine code free, traverse and clear nodes and handles: Python cannot read what it stores in nodes."""
         node, rich, handle = [layout.classes[name] for name in ("plain", "rich", "handle")]
         lives = [life_of(cls) for cls in (node, rich, handle)]
-        assert None not in lives  # `is_as_known` has looked
+        assert None not in lives  # checked by `is_as_known`
         (free, traverse, clear), (free_rich, *_), (usual, *_) = [life for life in lives if life]
         self.set_life(usual.value or 0, handle.__weakrefoffset__, rich.__weakrefoffset__)
         at = self._code.address
@@ -57,7 +57,7 @@ class Recorder(Asks):
         free.value, free_rich.value = at("node_dealloc"), at("rich_dealloc")
         for name in ("inputs", "number"):
             setattr(node, name, attribute(node, name, at(f"get_{name}"), at(f"set_{name}")))
-        delattr(node, "mark")  # no object stands there
+        delattr(node, "mark")  # machine code stores a number there, not an object
 
     def _numbers(self, name: str) -> int:
         return ctypes.PYFUNCTYPE(ctypes.c_int64)(self._code.address(name))()
@@ -65,28 +65,28 @@ class Recorder(Asks):
     # ------------------------------------------------------------ where it records
 
     def attach(self, recording: Any) -> None:
-        """This thread records here from now on."""
+        """Record the operations of this thread in `recording` from now on."""
         self._here[0] = -1
         self._here[1] = id(recording)
         self._recording = recording
         self._here[0] = _thread_id(_thread_state())
 
     def detach(self) -> None:
-        """The thread that was attached records elsewhere."""
+        """Stop recording for the attached thread."""
         self._here[0] = -1
 
     # ------------------------------------------------------------ sites
 
     def begin_sites(self) -> None:
-        """Give all sites away again: nothing of what they were given for is in use."""
+        """Make all sites available again; none of them may be in use."""
         self._free = {sort: iter(range(first, first + COUNTS[sort])) for sort, first in FIRST.items()}
 
     def site(self, sort: str, table: RecordTable | None, slow: Callable, unknown: Callable, operands: int = 0) -> int:
-        """The address of a C function that records from a table; 0 when there are no more of its sort.
+        """The address of a C function that records from a table; 0 if all sites of its sort are taken.
 
-        sort    of `record_table.COUNTS`: comparisons, which share a function, in the order <, <=, ==, !=, >, >=; each
-                operator in place after its binary one: slow(handle, operand) updates instead, and
-                unknown(handle, result) gives the handle what the operator gave
+        sort    a key of `record_table.COUNTS`.  Comparisons share a function; their sites are requested in the order
+                <, <=, ==, !=, >, >=.  The site of an in-place operator is requested after that of its binary operator;
+                its slow(handle, operand) updates the handle, unknown(handle, result) gives it the operator's result
         """
         number = next(self._free[sort], None)
         if number is None:
@@ -98,7 +98,7 @@ class Recorder(Asks):
         return self._code.address(sort if is_one else f"{sort}_{number - FIRST[sort]}")
 
     def reads(self, cls: type) -> dict[str, Any]:
-        """Attributes of a class by which its objects answer in machine code (`recorder_reads`), by name."""
+        """The attributes of a handle class that read values in machine code (`recorder_reads`), by name."""
         at = self._code.address
         grad, doc = vars(cls)["grad"], {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item")}
         made = {name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "item")}
@@ -109,14 +109,14 @@ class Recorder(Asks):
         return made
 
     def method(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int, cls: type, name: str) -> Any:
-        """A method of a class with a site, in place of the one it has; None when there are no more."""
+        """A method with a site that replaces a method of a class; 0 if all sites are taken."""
         address = self.site("method", table, slow, unknown, operands)
         return address and method(cls, name, address, takes_arguments=True, doc=vars(cls)[name].__doc__)
 
     def function_site(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int) -> Self:
-        """The object that a function keeps in its slot so that calls of it record from a table.
+        """The object that a function stores in its slot so that its calls record from a table.
 
-        operands   which arguments are operands, the others being static: see `recorder_sites`
+        operands   the arguments that are operands, as bits (see `recorder_sites`); all others are static
         """
         words = (ctypes.c_int64 * SITE_WORDS)(table.address, id(slow), id(unknown), operands)
         made = Self(struct.pack("P", ctypes.addressof(words)))
@@ -124,11 +124,11 @@ class Recorder(Asks):
         return made
 
     def putter(self, program: RecordedProgram) -> Callable[..., Any]:
-        """put(recording, *operands): the handle on what the program puts down for these."""
+        """put(recording, *operands): records a program's nodes for these operands, and returns the result's handle."""
         return builtin("put_program", self._code.address("put_program"), program.address, program)
 
 
-#: Made once: ctypes makes a class for each, which takes 15 us.
+#: Made once, because ctypes makes a class for each prototype, which takes 15 us.
 _thread_state = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_Get", ctypes.pythonapi))
 _thread_id = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(("PyThreadState_GetID", ctypes.pythonapi))
 
@@ -144,9 +144,9 @@ def _made() -> engine.MachineCode | None:
 
 
 def set_up(layout: RecordLayout) -> Recorder | None:
-    """The recorder for these classes; None where there is no launcher, or objects do not look as expected.
+    """The recorder for these classes; None if there is no launcher, or the layout of objects is not as expected.
 
-    Its machine code is the same for all layouts.  It takes a second to make, and 3 ms to load from disk.
+    The machine code is the same for all layouts.  Compiling it takes a second, loading it from disk 3 ms.
     """
     code = _made()
     if code is None:

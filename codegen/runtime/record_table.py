@@ -1,10 +1,10 @@
-"""Programs of the native recorder, by the operands that they are recorded for.
+"""Tables of the native recorder: programs by the operands that they are recorded for.
 
-    table.learn(table.age, keys, mode, program)   `recorder_tables` finds it from now on
-    table.forget()                                and no more
+    table.learn(table.age, keys, mode, program)   adds a program, which `recorder_tables` then finds
+    table.forget()                                removes all programs
 
-Tables and programs are words in memory that machine code reads under the interpreter's lock; beside them the
-objects whose addresses the words are, so that nothing goes while it can be found.
+Tables and programs are words in memory that machine code reads under the interpreter's lock.  Python holds the objects
+whose addresses are among the words, so that they live as long as machine code can find them.
 """
 
 from __future__ import annotations
@@ -20,53 +20,52 @@ from ..forks import held_over_fork
 from ..garbage import Paused
 from .cache import Room
 
-#: The least number of places that a table has, of which half are filled at most; a table that is to have more programs
-#: than the other number forgets those it has.
+#: The least number of places of a table, of which at most half are filled; and the number of programs from which a full
+#: table is emptied instead of enlarged.
 FEWEST, MOST = 64, 1024
 #: An odd number near 2**64 over the golden ratio (Knuth, TAOCP 3, 6.4).
 SPREAD = 0x9E3779B97F4A7C15
-#: Operands that have keys, and static arguments that a call can have: beyond the operands, by position or by name.
+#: The most operands with keys, and the most static arguments, by position or by name, of a call.
 MOST_OPERANDS, MOST_STATICS = 16, 4
-#: Extents of an array that are looked at.
+#: The largest rank of an array operand that machine code records.
 MOST_EXTENTS = 4
-#: Index arrays of a program; elements that those have whose values are looked at.
+#: The most index arrays of a program, and the most elements of an index array whose values are checked.
 MOST_BOUNDS, MOST_KNOWN = 4, 256
-#: A program: steps, kind of a number, operands, index arrays; the object that has it; then exactly what it is for: grad
-#: mode, how many operands have keys, how many arguments are static, True if these are words; all keys; name and value
-#: of each static argument (or two words).  Of each index array which operand it is, for which extent; then the steps.
+#: The words of a program: counts of steps, kind of a number, counts of operands and of index arrays, the owner; then
+#: what it is for: grad mode, counts of keys and of static arguments, True if the latter are words; the keys; (name,
+#: value) or two words of each static argument.  Then (operand, extent) of each index array, and the steps.
 MODE, FIRST_KEY = 5, 9
 FIRST_STATIC = FIRST_KEY + MOST_OPERANDS
 FIRST_BOUND = FIRST_STATIC + 2 * MOST_STATICS
 PROGRAM_WORDS = FIRST_BOUND + 2 * MOST_BOUNDS
-#: Operands and steps of a program.
+#: The most operands and steps, together, of a program.
 MOST_NODES = 64
 
-#: The number of sites of each sort, and the first one: see `recorder_sites`.  Comparisons and those that are alone have
-#: one function.
+#: The number of sites of each sort, and the number of the first one: see `recorder_sites`.  All comparisons share one
+#: C function, and a sort with a single site has one function; all other sites have a function each.
 COUNTS = {
     "binary": 16, "unary": 8, "compare": 6, "power": 1, "subscript": 1, "assign": 1, "called": 1, "method": 64,
     "in_place": 16,
 }  # fmt: skip
 FIRST = dict(zip(COUNTS, accumulate(COUNTS.values(), initial=0), strict=False))
-#: A function of the recorder, by which its code is known.
+#: The exported function of the recorder whose name identifies its code.
 RECORDER = "recorder_here"
-#: A site: table, `slow`, `unknown`, which arguments are operands.
+#: The words of a site: table, `slow`, `unknown`, the arguments that are operands.
 SITE_WORDS = 4
 
-#: Re-entrant: an entry may be dropped, by the garbage collector, while another is learnt.
+#: Re-entrant, because the garbage collector may drop an entry while another one is learnt.
 _lock = held_over_fork(threading.RLock())
 
 
-#: A node of a program: its kind, its value (None: pending), its inputs by number: operands, then steps.
+#: A node of a program: its kind, its value (None: pending), the numbers of its inputs (operands first, then steps).
 Step = tuple[Any, Any, tuple[int, ...]]
 
 
 class RecordedProgram:
-    """A recording for given operands: steps, the last of which is the result; none: nothing is recorded natively.
+    """The steps that are recorded for given operands; the last one is the result.  No steps: Python records.
 
-    number_kind   of the leaf that is made of an operand that is a number: of its value as a float
-    bounds        operands that are index arrays, with the extents they are for: if their values are known and
-                  outside, nothing is recorded
+    number_kind   the kind of the leaf made for an operand that is a number, with its value as a float
+    bounds        (operand, extent) of each index array: if its values are known and out of range, Python records
     choices       an object that lives as long as the program
     """
 
@@ -98,7 +97,7 @@ class RecordedProgram:
         return ctypes.addressof(self._words)
 
     def belongs_to(self, keys: Sequence[Any], mode: bool, statics: Sequence[tuple[Any, Any]], are_words: bool) -> None:
-        """Say exactly what it is for: keys of operands, grad mode, static arguments by name, or pairs of words."""
+        """Set what the program is for: keys of operands, grad mode, static arguments by name, or pairs of words."""
         words = self._words
         self._held += tuple(keys), statics
         words[MODE:FIRST_KEY] = [id(mode), len(keys), len(statics), are_words]
@@ -126,17 +125,17 @@ def forget_all() -> None:
 class RecordTable:
     """The programs of one function, by operands and grad mode.
 
-    Their addresses stand in places of memory that machine code searches, each in the first one that was free from that
-    which its hash names (`recorder_tables.place_for`); before them a word says how many places there are.
+    The addresses of programs are in a hash table with linear probing, which machine code searches
+    (`recorder_tables.place_for`); a word before its places holds their number.
 
-    age   how often it was emptied: what was found out before that must not be learnt any more
-    room  for operands that are worth learning
+    age   how often the table was emptied: a program made for an earlier age must not be learnt
+    room  decides which operands are worth learning
     """
 
     __slots__ = ("__weakref__", "_beside", "_cell", "_held", "_place_for", "_rule", "_words", "age", "room")
 
     def __init__(self, place_for: Callable[[int, int], int]) -> None:
-        """`place_for(words, program)`: the number of the place that a program has, or gets, among a table's words."""
+        """`place_for(words, program)`: the number of the place in a table's words that a program has or would get."""
         self.age, self.room = 0, Room()
         self._place_for = place_for
         self._beside: list[RecordTable] = []
@@ -148,13 +147,13 @@ class RecordTable:
 
     @property
     def address(self) -> int:
-        """Of two words, which have the address of the places, and of the rule; or 0."""
+        """The address of two words: the addresses of the hash table and of the rule, each 0 if there is none."""
         return ctypes.addressof(self._cell)
 
     def ask(self, rule: Callable[..., Any]) -> None:
-        """Ask `rule(*keys)`, where all operands are tensors and nothing is static, for the kind of the one node that is
-        recorded for operands of unknown kinds; None: it is not one, or Python is to record it.  Of `x[key]` with
-        slices the rule gets the key of x, and the other."""
+        """Set the rule, which machine code calls as `rule(*keys)` for operands without an entry, if all are tensors and
+        no argument is static.  It returns the kind of the one node to record, or None if Python should record.  For
+        `x[key]` with slices the rule gets the key of x and `key`."""
         self._rule = rule
         self._cell[1] = id(rule)
 
@@ -171,42 +170,42 @@ class RecordTable:
         *,
         are_words: bool = False,
     ) -> None:
-        """Record this program from now on; None: it is no use asking again, `slow` is called.
+        """Record this program for these operands from now on; None: always call `slow` for them.
 
-        statics   name (None: by position) and value of arguments that are the same each time, or pairs of words
+        statics   (name, value) of each static argument, name None for one by position; or pairs of words
         """
         program = program or RecordedProgram(0, ())
         program.belongs_to(keys, mode, statics, are_words)
         with Paused(), _lock:
             if age != self.age:
                 return
-            dropped = self._words, self._held  # until the end: what goes with them may run code of its own
+            dropped = self._words, self._held  # held until after the change: finalisers may run arbitrary code
             if 2 * len(self._held) >= len(self._words) - 1:
                 self._make_room()
             replaced = self._put(program)
         del dropped, replaced
 
     def _make_room(self) -> None:
-        """Twice as many places, or empty ones where there are too many programs."""
+        """Double the number of places, or empty the table if it has too many programs."""
         held = [*self._held.values()] if len(self._held) < MOST else []
         places = max(FEWEST, 4 * len(held))
-        self._cell[0] = 0  # an interrupt may end this anywhere
+        self._cell[0] = 0  # an interrupt may end this method at any line
         self._words, self._held = (ctypes.c_int64 * (1 + places))(places), {}
         for program in held:
             self._put(program)
         self._cell[0] = ctypes.addressof(self._words)
 
     def _put(self, program: RecordedProgram) -> RecordedProgram | None:
-        """Put a program in its place, and give the one that was there."""
+        """Put a program in its place, and return the previous one of that place."""
         place = self._place_for(ctypes.addressof(self._words), program.address)
         replaced = self._held.get(place)
-        self._words[1 + place] = 0  # another thread may look, or an interrupt come, between any two of these lines
+        self._words[1 + place] = 0  # another thread may search, or an interrupt come, between any two of these lines
         self._held[place] = program
         self._words[1 + place] = program.address
         return replaced
 
     def another(self) -> RecordTable:
-        """A table of its own that forgets when this one does."""
+        """A new table that is emptied whenever this one is."""
         made = RecordTable(self._place_for)
         self._beside.append(made)
         return made
@@ -219,4 +218,4 @@ class RecordTable:
             self.age += 1
             self._cell[0] = 0
             dropped, self._words, self._held = self._held, (), {}
-        del dropped  # what it holds may run code of its own when it goes
+        del dropped  # outside of the lock: finalisers may run arbitrary code

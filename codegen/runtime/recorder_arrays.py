@@ -1,11 +1,11 @@
-"""Arrays of NumPy's as operands, in native Python: which kind their leaves have, and copies of them.
+"""NumPy arrays as operands, in native Python: the kinds of their leaves, and copies of the arrays.
 
-Which kind the leaf of an array has is found by its descr and extents, in a small table that Python fills.  An array of
-more extents, of another class, or met where machine code may not record is left to Python.
+The kind of an array's leaf is found by the array's descr and extents in a small table that Python fills.  Python
+handles arrays of higher rank or of a subclass, and all arrays while machine code may not record.
 
-    copy_leaf(array)           the handle on a leaf with a copy of it, or None: called by Python
-    learn_leaf(array, kind)    of which kind such are
-    kind_of_array              in the table
+    copy_leaf(array)           the handle on a leaf with a copy of the array, or None; called by Python
+    learn_leaf(array, kind)    adds the kind of the leaves of such arrays to the table
+    kind_of_array              looks up the kind in the table
     own_copy                   a packed copy
 """
 
@@ -20,14 +20,14 @@ from .record_table import MOST_EXTENTS
 from .recorder_nodes import new_leaf, recording_now
 from .recording_structs import RawKind, nothing, tape
 
-#: Copies of more elements lie in memory of the pool.  Ten million doubles take 18 ms so, and 42 where the system hands
-#: out new pages for them; a hundred thousand take 25 us in either (two cores of a Zen 4, 2026-11).
+#: Copies of more elements than this use memory of the pool.  Copying ten million doubles takes 18 ms so, and 42 ms in
+#: fresh pages from the system; a hundred thousand take 25 us in either (two cores of a Zen 4, 2026-11).
 POOLED = 8192
-#: Kinds of leaves are found in a table of so many places.
+#: The number of places of the table of kinds, a power of two.
 LEAVES = 512
-#: NPY_ARRAY_WRITEABLE; C_CONTIGUOUS and ALIGNED; these with OWNDATA.
+#: NPY_ARRAY_WRITEABLE; C_CONTIGUOUS | ALIGNED; C_CONTIGUOUS | OWNDATA | ALIGNED.
 WRITEABLE, PACKED, OWN_MEMORY = 0x400, 0x1 | 0x100, 0x1 | 0x4 | 0x100
-#: In place of the kind of an array that nobody has told.
+#: Returned in place of the kind of an array whose kind is not in the table.
 UNKNOWN = 2
 
 new_view = extern("new_view", own, ptr, ptr, ptr, fails=FAILS)
@@ -36,7 +36,7 @@ set_handler = extern("set_handler", own, ptr, fails=FAILS)
 
 
 class LeafEntry(Struct):
-    """The kind of leaves that arrays of this descr and these extents have."""
+    """The kind of the leaves of arrays with this descr and these extents."""
 
     descr: u64
     rank: i64
@@ -54,7 +54,7 @@ def set_writeable(a: ptr[py.RawArray], can: bool) -> void:
 
 @native(inline=True)
 def entry_of(a: ptr[py.RawArray]) -> ptr[LeafEntry]:
-    """The place of an array in the table; null where it can have none."""
+    """The place of an array in the table; null if it can have none."""
     if py.class_of(a) is not tape.array_type or a.nd > MOST_EXTENTS:
         return None
     bits = (u64(a.descr) >> 4) + u64(a.nd)
@@ -65,7 +65,7 @@ def entry_of(a: ptr[py.RawArray]) -> ptr[LeafEntry]:
 
 @native
 def kind_of_array(a: ptr[py.RawArray]) -> ptr[RawKind]:
-    """The kind of the leaf of an array, borrowed: null where it can have none, UNKNOWN where none is known."""
+    """The kind of an array's leaf, borrowed; null if the array cannot be in the table, UNKNOWN if it is not."""
     entry = entry_of(a)
     if entry is None:
         return None
@@ -88,7 +88,7 @@ def size_of(a: ptr[py.RawArray]) -> i64:
 
 @native
 def own_copy(a: ptr[py.RawArray]) -> own:
-    """A packed copy of an array: a large one in memory of the pool, which is there already.  Null with an exception."""
+    """A packed copy of an array; a large one uses memory of the pool.  Null with an exception."""
     if size_of(a) <= POOLED:
         return new_copy(a, 0)  # NPY_CORDER
     usual: own = set_handler(tape.allocator)
@@ -106,14 +106,14 @@ def own_copy(a: ptr[py.RawArray]) -> own:
 
 @native
 def copy_leaf(a: ptr) -> own:
-    """The handle on a leaf with a copy of an array; None where Python is to make it."""
+    """The handle on a leaf with a copy of an array; None if Python must make the leaf."""
     mode = local(ptr, 1)
     if recording_now(mode) is None:
         return nothing()
     kind = kind_of_array(ptr[py.RawArray](a))
     if u64(kind) <= UNKNOWN:
         return nothing()
-    leaf: own[RawKind] = held(kind)  # memory is asked for: the table may change meanwhile
+    leaf: own[RawKind] = held(kind)  # allocating the copy may run Python code, which may change the table
     value: own = own_copy(ptr[py.RawArray](a))
     if value is None:
         return None

@@ -1,11 +1,11 @@
-"""The machine code of the recorder: its text, and the facts about it that Python needs beside its addresses.
+"""The machine code of the recorder: its LLVM text, and the facts about the code that Python needs beside addresses.
 
-    text(module)      the whole module
-    facts()           the names and places of fields, as plain Python: they are kept on disk as the code is
+    text(module)      the text of the whole module
+    facts()           the names and offsets of fields, as plain Python: they are kept on disk beside the code
 
-Only a process that makes the code imports this file, and with it all sources.  They are native Python
-(`codegen.native`), read in this order: `recorder_sites` (where it is entered), `recorder_tables`, `recorder_put`,
-`recorder_nodes`, `recorder_life`; of asks `recording_keys` first.
+Only a process that builds the code imports this file, and with it all sources.  They are native Python
+(`codegen.native`).  Read them in this order: `recorder_sites` (the entry points), `recorder_tables`, `recorder_put`,
+`recorder_nodes`, `recorder_life`; for asks begin with `recording_keys`.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ _FILLED = (raw.Tape, recording_run.AnswerBlock, recording_interpret.RunWords, re
 
 
 def text(module: Translation) -> str:
-    """The whole module."""
+    """The text of the whole module."""
     return module.text(_EXPORTS, builtins=_BUILTINS)
 
 
 def facts() -> dict[str, Any]:
-    """All that Python has to know of the code.
+    """The facts that Python needs about the code.
 
-    loops              names of our own loops, by what they do and the bytes of an element
-    slots              offsets of the fields of classes with slots
-    words              names of the words of structs that Python fills
+    loops              the names of our own loops, by operation and bytes of an element
+    slots              the offsets of the fields of classes with slots
+    words              the names of the words of structs that Python fills
     """
     return {
         "loops": {key: loop.name for key, loop in recording_interpret.LOOPS_OF_OURS.items()},

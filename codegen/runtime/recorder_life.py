@@ -1,13 +1,13 @@
-"""The life of nodes and handles, from memory and back to it, in native Python.
+"""Allocation and release of nodes and handles, in native Python.
 
-Python's general way of freeing an object takes as long as recording an operation.  So the class of nodes and those of
-handles have a `tp_dealloc` of their own, and what is freed is kept for the next of its kind, as CPython's tuples are.
+Python's general way of freeing an object takes as long as recording an operation.  So the classes of nodes and handles
+have a `tp_dealloc` of their own, and freed objects are kept on free lists, as CPython does with tuples.
 
-    new_plain(), new_rich(), new_handle(cls)    of refcount 1, followed by the collector, fields are null
-    node_dealloc, rich_dealloc, handle_dealloc    also called for an object of a class below, which is freed as usual
-    node_traverse, node_clear    what the collector of cycles asks
+    new_plain(), new_rich(), new_handle(cls)    a new object: refcount 1, tracked by the cycle collector, fields null
+    node_dealloc, rich_dealloc, handle_dealloc    release one; an object of a subclass is freed in the usual way
+    node_traverse, node_clear    visit and clear the references of a node, for the cycle collector
 
-Chains of nodes are long: a node that is let go of amid a few others waits on a list until these are gone.
+Chains of nodes are long.  Beyond a certain depth of nested releases a node therefore waits on a list for its release.
 """
 
 # mypy: ignore-errors
@@ -20,10 +20,10 @@ from . import recording_objects as py
 from .recording_structs import RawHandle, RawNode, RawRich, drop_inputs, tape, word_of
 from .slots import DEALLOC
 
-#: The number of each that is kept, some 100 bytes an object: 200 steps of a small policy have 6,400 nodes.  Those above
-#: it count as new for the collector of cycles, which then goes through all of them again and again: 5 us a step there.
+#: The most objects on each free list, some 100 bytes each: 200 steps of a small policy have 6,400 nodes.  Objects above
+#: it count as new for the cycle collector, which then goes through all of them again and again: 5 us per step there.
 KEPT = 16384
-#: The number of nodes that are freed one amid the other, before others wait: each takes room on the stack.
+#: The depth of nested releases of nodes beyond which others wait: each level takes room on the stack.
 DEEPEST = 16
 
 new_object = extern("PyType_GenericAlloc", own, ptr, i64)
@@ -34,16 +34,16 @@ clear_references = extern("PyObject_ClearWeakRefs", void, ptr)
 
 
 class Freed(Struct):
-    """An object that nobody has, linked by the word of its refcount."""
+    """A freed object on a list.  The word of its refcount holds the link to the next one."""
 
     behind: ptr[Freed]
     type: ptr
 
 
 class Kept(Struct):
-    """Objects that are kept.  For each that is made here one is, so that what Python makes does not pile up.
+    """A free list of at most as many objects as were allocated here, so that those made by Python do not pile up.
 
-    room    how many more may be;   grown: how far that has grown
+    room    the number of objects that still fit;   grown: the number allocated here so far, `KEPT` at most
     """
 
     first: ptr[Freed]
@@ -52,9 +52,9 @@ class Kept(Struct):
 
 
 class Dying(Struct):
-    """Nodes that nobody has any more.
+    """Nodes without references that wait for their release.
 
-    thread    the one that frees nodes, one that is gone, after a fork say, none;   depth: how many, one amid the other
+    thread    the thread that releases nodes; for any other thread, as after a fork, the depth of nested releases is 0
     """
 
     first: ptr[Freed]
@@ -63,7 +63,7 @@ class Dying(Struct):
 
 
 class Life(Struct):
-    """The usual way to free handles, and the bytes at which handles and rich nodes have their weak references."""
+    """The usual `tp_dealloc` of handles, and the offsets at which handles and rich nodes have their weak references."""
 
     usual_dealloc: ptr
     handle_references: i64
@@ -81,12 +81,12 @@ def set_life(usual_dealloc: u64, handle_references: i64, rich_references: i64) -
     life.rich_references = rich_references
 
 
-# ------------------------------------------------------------------ made
+# ------------------------------------------------------------------ allocation
 
 
 @native(inline=True, fails=FAILS)
 def used_or_new(kept: ptr[Kept], cls: ptr) -> own:
-    """An object of a class: one that is kept, as if it were new, or a new one; null with an exception."""
+    """An object of a class, from the free list or newly allocated; null with an exception."""
     found = kept.first
     if found is None:
         if kept.grown < KEPT:
@@ -114,7 +114,7 @@ def new_rich() -> own[RawRich]:
 
 @native(inline=True)
 def new_handle(cls: ptr) -> own[RawHandle]:
-    """A handle; its class is adopted when the first of it is made here."""
+    """A handle.  The first handle of a class that is made here gives the class the `tp_dealloc` of this file."""
     dealloc = ptr[ptr](cls + DEALLOC)
     if dealloc[0] is not handle_dealloc:
         if dealloc[0] is not life.usual_dealloc:
@@ -123,12 +123,12 @@ def new_handle(cls: ptr) -> own[RawHandle]:
     return ptr[RawHandle](used_or_new(kept_handles, cls))
 
 
-# ------------------------------------------------------------------ freed
+# ------------------------------------------------------------------ release
 
 
 @native(inline=True)
 def put_away(thing: ptr, is_exact: bool, kept: ptr[Kept]) -> void:
-    """Keep an object, or free it."""
+    """Put an object onto a free list, or free it."""
     cls = py.class_of(thing)
     if is_exact and kept.room != 0:
         kept.room -= 1
@@ -141,7 +141,7 @@ def put_away(thing: ptr, is_exact: bool, kept: ptr[Kept]) -> void:
 
 @native(inline=True)
 def clear_number(n: ptr[RawNode]) -> void:
-    """Let go of a number that is an object."""
+    """Clear the number of a node, and release it if it is an object."""
     word = n.number
     n.number = 0
     if word & 1 == 0:
@@ -149,7 +149,7 @@ def clear_number(n: ptr[RawNode]) -> void:
 
 
 VALUE = word_of(RawNode, "value")
-#: The fields that a rich node has beside what all nodes have: from the first to behind the last.
+#: The words that only rich nodes have: the first of them, and the end.
 FIRST_RICH, LAST_RICH = RawNode.size() // 8, RawRich.size() // 8
 TYPE, MARK, NUMBER = word_of(RawNode, "type"), word_of(RawNode, "mark"), word_of(RawNode, "number")
 
@@ -165,7 +165,7 @@ def clear_node(n: ptr[RawNode]) -> void:
 
 @native(inline=False)
 def free_rich(n: ptr[RawNode]) -> void:
-    """Free a node with more, or of a class below."""
+    """Free a rich node, or one of a subclass."""
     is_exact = n.type is tape.rich_type
     if is_exact:
         for word in range(FIRST_RICH, LAST_RICH):
@@ -176,7 +176,7 @@ def free_rich(n: ptr[RawNode]) -> void:
 
 @native
 def free_in_turn(thing: ptr) -> void:
-    """Free a node and all that only it has: a few one amid the other, and what these let go of from the list."""
+    """Free a node and all nodes that only it holds: nested up to `DEEPEST`, beyond that one by one from a list."""
     thread = py.thread_state()
     depth = dying.depth if dying.thread is thread else i64(0)
     if depth >= DEEPEST:
@@ -209,7 +209,7 @@ def node_dealloc(thing: ptr) -> void:
 
 @native(inline=True)
 def tell_references(thing: ptr, at: i64) -> void:
-    """Tell who refers to an object weakly that it is gone."""
+    """Clear the weak references to an object."""
     if ptr[ptr](thing + at)[0] is not None:
         clear_references(thing)
 
@@ -231,12 +231,12 @@ def handle_dealloc(thing: ptr) -> void:
     put_away(thing, dealloc[0] is handle_dealloc, kept_handles)
 
 
-# ------------------------------------------------------------------ the collector of cycles
+# ------------------------------------------------------------------ the cycle collector
 
 
 @native
 def node_traverse(thing: ptr, visit: fn[i32, ptr, ptr], data: ptr) -> i32:
-    """Let the collector visit the objects that a node has references of."""
+    """Let the cycle collector visit the objects that a node refers to."""
     words = ptr[ptr](thing)
     for word in range(TYPE, VALUE + 1):
         if word != MARK and word != NUMBER and words[word] is not None:
@@ -248,6 +248,6 @@ def node_traverse(thing: ptr, visit: fn[i32, ptr, ptr], data: ptr) -> i32:
 
 @native
 def node_clear(thing: ptr) -> i32:
-    """Let go of the objects of a node in a cycle."""
+    """Drop the inputs of a node, which breaks a cycle that it is in."""
     drop_inputs(ptr[RawNode](thing))
     return 0

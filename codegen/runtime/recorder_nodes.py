@@ -1,18 +1,18 @@
 """The contents of nodes, in native Python: their numbers, which are raw words, and their inputs.
 
-    number       2 n + 1, once machine code records; an object in nodes that Python made before, and of some hooks
-    inputs       a tuple, or null: then `first` and `second` are the inputs (null: none, or one)
+    number       2 n + 1; or an object, in nodes that Python made before machine code recorded, and of some hooks
+    inputs       a tuple; or null: then `first` and `second` are the inputs (a null one is missing)
     mark         a raw word, for walks
 
-So a node is one object: a tuple and an int beside it took as long to make and to free as all else.  Python sees both as
-attributes (`get_inputs`, ...); where it asks for inputs, these move to a tuple.
+So a node is one object: a tuple and an int beside it took as long to make and to free as everything else.  Python sees
+number and inputs as attributes (`get_inputs`, ...); when it reads the inputs, they move to a tuple.
 
-    new_node, new_leaf        a node without inputs; a handle on one
-    new_step, new_steps       a node of a program; all of them
-    node_of, kind_of          of a handle
-    recording_here()          the recording of this thread, if that is known
-    recording_now(tracks)     if moreover nothing asks for Python, with the grad mode
-    recording_operations(tracks)    also in a trace that only wants the nodes of operations
+    new_node, new_leaf        make a node without inputs; a handle on such a node
+    new_step, new_steps       make one node of a program; all of its nodes
+    node_of, kind_of          the node of a handle, the kind of a node
+    recording_here()          the recording of this thread, if machine code knows it
+    recording_now(tracks)     the same, if machine code may record now; with the grad mode
+    recording_operations(tracks)    the same, also in a trace that only needs the nodes of operations
 """
 
 # mypy: ignore-errors
@@ -26,16 +26,16 @@ from .record_table import MOST_NODES
 from .recorder_life import clear_number, new_handle, new_plain
 from .recording_structs import RawHandle, RawKind, RawMode, RawNode, RawRecording, count_of, int_or, tape
 
-#: Classes of handles are found in a table of this many places.
+#: The size of the table of known classes of handles.
 TYPES = 256
-#: The number of no node: all are older.
+#: A number above that of any node.
 LATEST = (1 << 63) - 1
 
 bad_argument = extern("PyErr_BadArgument", void)
 
 
 class Counter(Struct):
-    """An iterator of Python's that counts: the number that comes next."""
+    """The head of an `itertools.count`, with the number that comes next."""
 
     head: py.RawObject
     number: i64
@@ -46,7 +46,7 @@ handle_classes = static(array[ptr, TYPES])
 
 @native(inline=True)
 def number_of(n: ptr[RawNode]) -> i64:
-    """The number of a node; -1 where it is none that was counted."""
+    """The number of a node; -1 if the number is no int."""
     if n.number & 1 != 0:
         return i64(n.number) >> 1
     return int_or(ptr(n.number), -1)
@@ -54,8 +54,8 @@ def number_of(n: ptr[RawNode]) -> i64:
 
 @native(inline=True)
 def is_captured(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
-    """True for a node that is older than an argument with respect to which a function that runs is differentiated: what
-    the function captured then, or a value that it passed on as it was."""
+    """True for a node that is older than the newest argument that a running function is differentiated with respect to:
+    the function has captured it, or passed it on unchanged."""
     return number_of(n) < int_or(now.since, LATEST)
 
 
@@ -76,7 +76,7 @@ def node_of(x: ptr) -> ptr[RawNode]:
 
 @native(inline=True)
 def kind_of(n: ptr[RawNode]) -> ptr[RawKind]:
-    """The kind of a node; null where there is none."""
+    """The kind of a node; null if the node has none."""
     if n.kind is None or py.class_of(n.kind) is not tape.kind_type:
         return None
     return n.kind
@@ -92,7 +92,7 @@ def is_masked(x: ptr, n: ptr[RawNode]) -> bool:
 
 
 class NodeWords(Struct):
-    """A node that a program puts down: which of the nodes before it are its inputs, operands first."""
+    """A step of a program, which records one node.  Its inputs are numbers of nodes before it, operands first."""
 
     kind: ptr[RawKind]
     value: ptr
@@ -102,7 +102,7 @@ class NodeWords(Struct):
 
 @native(inline=True)
 def next_number() -> u64:
-    """The word of the next number of the counter that Python counts with, too."""
+    """The next number, as a word 2 n + 1.  Python takes its numbers from the same counter."""
     counter = ptr[Counter](tape.counter)
     counter.number += 1
     return u64(counter.number << 1) - 1
@@ -121,7 +121,7 @@ def new_node(kind: ptr[RawKind], value: ptr) -> own[RawNode]:
 
 @native
 def new_step(step: ptr[NodeWords], nodes: ptr[own[RawNode]]) -> own[RawNode]:
-    """The node of a step; null with an exception."""
+    """Make the node of a step; null with an exception."""
     n: own[RawNode] = new_node(step.kind, step.value)
     if n is None:
         return None
@@ -142,7 +142,7 @@ def new_step(step: ptr[NodeWords], nodes: ptr[own[RawNode]]) -> own[RawNode]:
 
 @native(inline=True)
 def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[own[RawNode]], there: i64) -> i64:
-    """The nodes of so many steps, behind those that are there: how many there are then; fewer with an exception."""
+    """Make the nodes of `count` steps behind `there` nodes: the new number of nodes, fewer with an exception."""
     for _k in range(count):
         ptr[ptr](nodes)[there] = None
         nodes[there] = new_step(step, nodes)
@@ -155,7 +155,7 @@ def new_steps(step: ptr[NodeWords], count: i64, nodes: ptr[own[RawNode]], there:
 
 @native
 def new_leaf(kind: ptr[RawKind], value: ptr) -> own[RawHandle]:
-    """A handle on a new node that has this value; null with an exception."""
+    """A handle on a new node with a value; null with an exception."""
     n: own[RawNode] = new_node(kind, value)
     if n is None:
         return None
@@ -167,19 +167,19 @@ def new_leaf(kind: ptr[RawKind], value: ptr) -> own[RawHandle]:
     return handle
 
 
-# ------------------------------------------------------------------ attributes of Python's
+# ------------------------------------------------------------------ attributes for Python
 
 
 @native
 def inputs_of(n: ptr[RawNode]) -> own:
-    """The inputs as a tuple, a new reference: those in the node move into it.  Null with an exception."""
+    """The inputs as a tuple, a new reference; `first` and `second` move into the tuple.  Null with an exception."""
     while n.inputs is None:
         count = count_of(n)
         made: own = py.new_tuple(count)
         if made is None:
             return None
         if n.inputs is not None or count_of(n) != count:
-            continue  # memory was asked for: what ran has dropped or moved them
+            continue  # the allocation ran other Python, which has dropped or moved the inputs
         if count > 0:
             py.set_tuple(made, 0, moved(n.first))
         if count > 1:
@@ -216,7 +216,7 @@ def get_number(n: ptr[RawNode], unused: ptr) -> own:
 
 @native
 def set_number(n: ptr[RawNode], value: ptr, unused: ptr) -> i32:
-    """Give a node a number; null: none."""
+    """Give a node a number; null deletes the number."""
     word = u64(value)
     if value is not None:
         if py.class_of(value) is tape.int_type:
@@ -234,7 +234,7 @@ thread_number = extern("PyThreadState_GetID", i64, ptr)
 
 
 class ThreadRecording(Struct):
-    """The thread that records natively, by its number, and where it does."""
+    """The number of the thread that machine code records for, and the recording of this thread."""
 
     thread: i64
     recording: ptr[RawRecording]
@@ -250,7 +250,7 @@ def recorder_here() -> ptr[ThreadRecording]:
 
 @native(inline=True)
 def recording_here() -> ptr[RawRecording]:
-    """The recording of this thread; null where that is not known."""
+    """The recording of this thread; null if machine code records for another thread."""
     return here.recording if thread_number(py.thread_state()) == here.thread else None
 
 
@@ -261,7 +261,7 @@ def recording_in_mode(tracks: ptr[ptr], is_light: bool) -> ptr[RawRecording]:
         return None
     found = local(own, 1)
     if py.context_value(tape.mode, None, found) < 0:
-        py.clear_error()  # Python meets it again
+        py.clear_error()  # Python records instead, and meets the error again
         return None
     if found[0] is None:
         return None
@@ -274,11 +274,11 @@ def recording_in_mode(tracks: ptr[ptr], is_light: bool) -> ptr[RawRecording]:
 
 @native(inline=True)
 def recording_now(tracks: ptr[ptr]) -> ptr[RawRecording]:
-    """The recording of this thread, if machine code may now; null in circumstances.  Grad mode goes to `tracks`."""
+    """The recording of this thread, if machine code may record now, else null.  The grad mode goes to `tracks`."""
     return recording_in_mode(tracks, False)
 
 
 @native(inline=True)
 def recording_operations(tracks: ptr[ptr]) -> ptr[RawRecording]:
-    """The recording for code that only makes nodes, and changes no handle, nor asks for a value."""
+    """The same as `recording_now`, for code that only makes nodes: it changes no handle and asks for no value."""
     return recording_in_mode(tracks, True)

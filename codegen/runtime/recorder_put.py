@@ -1,10 +1,10 @@
-"""Programs of the recorder put down, in native Python: nodes, their inputs, the handle.
+"""Record a program of the recorder, in native Python: make its nodes with their inputs, and a handle on the last.
 
-    hold_operands    holds their nodes, after a look at index arrays
-    put_down         for operands whose nodes are held
+    hold_operands    take references to the operands' nodes, after a check of index arrays
+    put_down         record a program for operands whose nodes are held
     put_program      the same, called from Python: for a body that knows its program
-    note             remembers the handle of a small pending result, which is computed along with what is asked for
-    rebind           gives a handle another node, in place
+    note             remember the handle of a small pending result, which is computed along with the next ask
+    rebind           give a handle another node, in place
 """
 
 # mypy: ignore-errors
@@ -34,7 +34,7 @@ new_reference = extern("PyWeakref_NewRef", own, ptr, ptr, fails=FAILS)
 
 @native
 def done_with_two(function: ptr, first: ptr, second: ptr) -> i32:
-    """Call a function of Python's for what it does.  -1 with an exception."""
+    """Call a Python function, and ignore its result.  -1 with an exception."""
     answer: own = py.call_two(function, first, second)
     return i32(-1) if answer is None else i32(0)
 
@@ -47,13 +47,13 @@ def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
         reference: own = new_reference(y, None)
         if reference is None:
             return -1
-        return py.append(now.small, reference)  # it may be another list by now
+        return py.append(now.small, reference)  # new_reference may have run Python, so the list is read again
     return done_with_two(tape.note_small, now, y)
 
 
 @native
 def rebind(now: ptr[RawRecording], x: ptr, n: own[RawNode]) -> i32:
-    """Give a handle another node, and remember it.  -1 with an exception: then it keeps the node that it had."""
+    """Give a handle another node, and remember the handle.  -1 with an exception: the handle keeps its old node."""
     handle = ptr[RawHandle](x)
     old: own[RawNode] = moved(handle.node)
     handle.node = held(n)
@@ -75,7 +75,7 @@ class StaticArgument(Struct):
 
 
 class Bound(Struct):
-    """The operand that is an index array, and the extent that it is for."""
+    """The number of an operand that is an index array, and the extent of the axis that it indexes."""
 
     operand: i64
     extent: i64
@@ -102,7 +102,7 @@ class ProgramWords(Struct):
 _PLACES = [word_of(ProgramWords, name) for name in ("mode", "statics", "first_step")]
 assert _PLACES == [MODE, FIRST_STATIC, PROGRAM_WORDS]
 
-# ------------------------------------------------------------------ leaves of operands
+# ------------------------------------------------------------------ leaves for operands
 
 int_as_float = extern("PyLong_AsDouble", f64, ptr)
 float_of = extern("PyFloat_FromDouble", own, f64, fails=FAILS)
@@ -111,7 +111,7 @@ error_set = extern("PyErr_Occurred", ptr)
 
 @native
 def number_node(x: ptr, kind: ptr[RawKind]) -> own[RawNode]:
-    """The leaf of a number, as a float; null with an exception."""
+    """Make the leaf of a number, which is stored as a float; null with an exception."""
     cls = py.class_of(x)
     if cls is tape.float_type:
         return new_node(kind, x)
@@ -123,13 +123,13 @@ def number_node(x: ptr, kind: ptr[RawKind]) -> own[RawNode]:
 
 @native
 def node_holding(kind: ptr[RawKind], value: own) -> own[RawNode]:
-    """The leaf of a value, whose reference it takes over; null with an exception, which is set where that is null."""
+    """Make the leaf of a value, whose reference it takes over; null with an exception, or if the value is null."""
     return None if value is None else new_node(kind, value)
 
 
 @native
 def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> own[RawNode]:
-    """The leaf of an array of this kind, a copy unless it is lent (`autodiff.tape.loans`); null with an exception."""
+    """Make the leaf of an array: with a copy unless it is lent (`autodiff.tape.loans`); null with an exception."""
     may_lend = now.lends is tape.true and size_of(a) > py.int_value(tape.few)
     if may_lend and a.flags & OWN_MEMORY == OWN_MEMORY:
         return ptr[RawNode](py.call(tape.held, row(a, kind, now), 3, None))
@@ -148,15 +148,15 @@ Nodes = ptr[own[RawNode]]
 def hold_operands(
     program: ptr[ProgramWords], now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes, count: i64
 ) -> i64:
-    """Hold the nodes of the keyed operands of a program that is held, those of arrays being made: from here on they are
-    ours, whatever happens to handles.
+    """Take references to the nodes of a program's keyed operands, and make the leaves of arrays, so that the nodes stay
+    alive whatever happens to the handles.  The caller holds the program.
 
-    Gives 1; 0 where an index array is not as the program wants it, and -1 with an exception: then none is held.
+    Returns 1; 0 if an index array does not fit the program, or -1 with an exception: then no node is held.
     """
     arrays = i64(0)
     for i in range(count):
-        # All that are there, before memory is asked for: what runs then may leave a handle with another node.
-        py.inc(nodes[i])  # null, for a number or an array, is fine
+        # Hold all existing nodes before the first allocation, which may run Python that gives a handle another node.
+        py.inc(nodes[i])  # null, for a number or an array, is ignored
         arrays += i64(nodes[i] is None)
     found = i64(1)
     if arrays > 0:
@@ -171,7 +171,7 @@ def hold_operands(
 
 @native
 def hold_arrays(now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes, count: i64) -> i64:
-    """Make the leaves of operands that are arrays.  1, or -1 with an exception."""
+    """Make the leaves of operands that are arrays.  Returns 1, or -1 with an exception."""
     for i in range(count):
         if nodes[i] is None and py.class_of(xs[i]) is tape.array_type:
             nodes[i] = array_node(ptr[py.RawArray](xs[i]), ptr[RawKind](keys[i]), now)
@@ -182,7 +182,7 @@ def hold_arrays(now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nod
 
 @native
 def is_within(index: ptr[RawNode], extent: i64) -> bool:
-    """True if an index array, which may be pending, is not known to leave an axis of this extent."""
+    """True unless an index array is known to hold an index outside of an axis of this extent; also if it is pending."""
     if index is None:
         return False
     if index.value is tape.none:
@@ -192,7 +192,7 @@ def is_within(index: ptr[RawNode], extent: i64) -> bool:
     a = ptr[py.RawArray](index.value)
     count = size_of(a)
     if u64(count) > MOST_KNOWN:
-        return True  # a kernel looks at them all
+        return True  # too many to check here: the kernel checks all indices
     is_long = a.descr is tape.int64_descr
     for i in range(count):
         value = ptr[i64](a.data)[i] if is_long else i64(ptr[i32](a.data)[i])
@@ -216,7 +216,7 @@ def is_inside_masked(xs: ptr[ptr], count: i64) -> bool:
 
 @native(inline=True)
 def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> own[RawHandle]:
-    """The handle on the result of a program; null with an exception."""
+    """Make the handle on the result of a program; null with an exception."""
     out = n.kind.out
     y: own[RawHandle] = new_handle(out.cls)
     if y is None:
@@ -241,9 +241,9 @@ def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
 def put_down(
     program: ptr[ProgramWords], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
 ) -> own[RawHandle]:
-    """Put a program down, which is held: a new handle, null with an exception.
+    """Record a program, which the caller holds: a new handle, null with an exception.
 
-    `nodes` has references to the operands' nodes, null for a number; they are given away here.
+    `nodes` has references to the operands' nodes, null for a number; this function releases these references.
     """
     y: own[RawHandle] = ptr[RawHandle](0)
     made = operands
@@ -265,20 +265,20 @@ def put_down(
 
 @native(inline=True)
 def add_starts(starts: ptr[i64], n_starts: i64, xs: ptr[ptr], nodes: Nodes, there: i64) -> bool:
-    """Make the nodes of places, operands behind those that are held.  False with an exception: then none is held."""
+    """Make the nodes of a key's starts, operands behind the first `there`.  False with an exception: none is held."""
     for k in range(n_starts):
         ptr[ptr](nodes)[there + k] = None
         nodes[there + k] = node_holding(tape.start_kind, py.int_of(starts[k]))
         if nodes[there + k] is None:
             py.let_go(ptr[own](nodes), there + k)
             return False
-        xs[there + k] = tape.none  # no handle
+        xs[there + k] = tape.none  # this operand has no handle
     return True
 
 
 @native
 def put_kind(kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64) -> own[RawHandle]:
-    """Put a node of a kind down, as `put_down` does a program."""
+    """Record one node of a kind, as `put_down` records a program."""
     program = local(ProgramWords, 1)
     program.count = 1
     step = program.first_step
@@ -292,7 +292,7 @@ def put_kind(kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: No
 
 @native
 def put_program(self: ptr, arguments: ptr[ptr], count: i64) -> own:
-    """put(recording, *operands), as CPython calls it: `self` holds the address of the program."""
+    """The C function behind put(recording, *operands).  `self` holds the address of the program."""
     nodes = local(ptr[RawNode], MOST_NODES)
     program = ptr[ProgramWords](ptr[py.RawSelf](self).payload)
     if count - 1 != program.operands:

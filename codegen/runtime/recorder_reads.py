@@ -1,11 +1,11 @@
-"""Asks of handles, answered where the value is there or the ask is known, in native Python.
+"""Asks for the value of a handle, answered if the value is computed or the ask is known, in native Python.
 
-    read_numpy, read_array    the value as an array that cannot be written to      METH_NOARGS; of any arguments
-    read_item, read_float     the number of a 0-d value                            METH_NOARGS; nb_float
-    read_bool                 whether it is not zero                               nb_bool
-    set_grad                  setting None, of a leaf, or of what retains its gradient: called by Python
+    read_numpy, read_array    the value as a read-only array              METH_NOARGS; METH_FASTCALL | METH_KEYWORDS
+    read_item, read_float     the number of a 0-d value                   METH_NOARGS; nb_float
+    read_bool                 True for a value that is not zero           nb_bool
+    set_grad                  set `.grad` of a leaf, or of a node that retains its gradient, to None: called by Python
 
-Whatever is otherwise (a pending value that is not known, an error, a trace) is left to what Python has for it.
+All other cases (a pending value without a known plan, an error, a trace) are left to the Python functions.
 """
 
 # mypy: ignore-errors
@@ -31,19 +31,19 @@ from .recording_structs import (
     tape,
 )
 
-#: In place of an array or a number: Python is to be asked.
+#: Stands for an array or a number that Python has to provide.
 PYTHON = 1
-#: Arguments of `__array__` that are passed on.
+#: The most arguments that `__array__` takes here.
 MOST_ARGUMENTS = 7
 
 is_true = extern("PyObject_IsTrue", i32, ptr)
-#: `recording_keys.answer_value`, null with an exception.
+#: `recording_keys.answer_value`: True or None; null with an exception.
 answer_value = extern("answer_value", own, ptr[RawRecording], ptr[RawNode], bool)
 
 
 @native(inline=True)
 def is_python(found: ptr) -> bool:
-    """True for PYTHON and an error."""
+    """True for PYTHON, and for null, which means an exception."""
     return u64(found) <= PYTHON
 
 
@@ -52,7 +52,7 @@ def is_python(found: ptr) -> bool:
 
 @native
 def answered(n: ptr[RawNode]) -> i32:
-    """Compute a pending value if that is known: 1 when it was, 0 where Python is to be asked, -1 with an exception."""
+    """Compute a pending value if a plan for it is known.  1: done, 0: Python has to, -1: an exception."""
     mode = local(ptr, 1)
     if tape.answers is not tape.true:
         return 0
@@ -68,20 +68,20 @@ def answered(n: ptr[RawNode]) -> i32:
 
 @native
 def may_be_lost(now: ptr[RawRecording], refuses_gradients: bool) -> bool:
-    """True where Python is to see who asks for a value that tracks: it warns of one that is being differentiated, and a
-    custom forward is told what it looks at."""
+    """True if Python has to handle an ask for a value that tracks gradients: it warns in a function that is being
+    differentiated, and notes which values a custom forward looks at."""
     return refuses_gradients or int_or(now.transforming, 1) != 0 or int_or(now.body, 1) != 0
 
 
 @native
 def value_here(x: ptr, refuses_gradients: bool) -> ptr:
-    """The array of a computed value, counted as an ask, borrowed; null with an exception, or PYTHON."""
+    """The array of a value, computed if necessary, borrowed; null with an exception, or PYTHON.  Counted as an ask."""
     now = recording_here()
     if now is None or now.unseen is not tape.zero:
         return ptr(PYTHON)
     was_asked = False
     while True:
-        # Once more when it was pending: it may be on another node by then.
+        # A second round after the evaluation, which may run Python: the handle may have another node by then.
         n = node_of(x)
         if n is None or kind_of(n) is None:
             return ptr(PYTHON)
@@ -97,7 +97,7 @@ def value_here(x: ptr, refuses_gradients: bool) -> ptr:
             return ptr(PYTHON) if status == 0 else None
         was_asked = True
     if py.class_of(now.lent) is not tape.list_type or py.list_size(now.lent) > 0:
-        return ptr(PYTHON)  # it gives back what was lent
+        return ptr(PYTHON)  # Python gives lent arrays back at an ask
     words = ptr[ptr](now)
     if not count_up(words + ASKED, 1) or (out.flows is tape.true and not count_up(words + LOOKED, 1)):
         return None
@@ -106,7 +106,7 @@ def value_here(x: ptr, refuses_gradients: bool) -> ptr:
 
 @native
 def view_here(x: ptr) -> own:
-    """A view of a value that cannot be written to; as `value_here`, but a new reference."""
+    """A read-only view of a value, a new reference; null with an exception, or PYTHON."""
     value = value_here(x, True)
     if is_python(value):
         return own(value)
@@ -118,7 +118,7 @@ def view_here(x: ptr) -> own:
 
 @native
 def number_here(x: ptr) -> own:
-    """The number of a computed 0-d value, a new reference; null with an exception, or PYTHON."""
+    """The number of a 0-d value, a new reference; null with an exception, or PYTHON."""
     value = value_here(x, False)
     if is_python(value):
         return own(value)
@@ -157,7 +157,7 @@ def read_bool(x: ptr) -> i32:
 
 @native
 def read_array(x: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> own:
-    """NumPy's protocol, which as a rule says nothing about dtype and copies: METH_FASTCALL | METH_KEYWORDS."""
+    """`__array__`, NumPy's protocol, as a rule called without a dtype or `copy`: METH_FASTCALL | METH_KEYWORDS."""
     stack = local(ptr, MOST_ARGUMENTS + 1)
     if count == 0 and names is None:
         found: own = view_here(x)
@@ -178,7 +178,7 @@ def read_array(x: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> own:
 
 @native
 def leaf_of(x: ptr) -> ptr[RawLeaf]:
-    """The leaf of a handle, or what retains its gradient; null for none."""
+    """The leaf of a handle, or the `Leaf` that retains the gradient of its node (`retain_grad`); null for none."""
     n = node_of(x)
     if n is None or n.type is not tape.rich_type:
         return None
@@ -192,7 +192,7 @@ def leaf_of(x: ptr) -> ptr[RawLeaf]:
 
 @native
 def set_grad(x: ptr, value: ptr) -> own:
-    """Set `.grad`, which Python does for all but None.  Gives None."""
+    """Set `.grad`.  Python sets all values but None.  Returns None."""
     if value is tape.none:
         now = recording_here()
         leaf = leaf_of(x)

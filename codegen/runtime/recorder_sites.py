@@ -1,13 +1,13 @@
-"""Sites at which the recorder is entered, in native Python: one for each operator, call and method.
+"""Sites at which Python's calls enter the recorder, in native Python: one for each operator, function and method.
 
-    at_site        records from a site's table, or calls what Python has for it
+    at_site        record from a site's table, or call the site's Python function
     compare, power    `tp_richcompare`, `nb_power`
-    called         `tp_call` of functions: those that have a site of their own go there
-    method         a method of handles, which has one
+    called         `tp_call` of functions; a function with a site of its own is recorded there
+    method         a method of handles that has a site
     SITES          the entry points: `binary_0`, `unary_0`, `method_0` and so on, and those that are alone of their sort
 
-How many arguments of a site are operands: so many in front; 0: all, whose names are static; -1: the items of the
-first, a list or tuple; -2: none.
+`operands` says which arguments of a site are operands.  n > 0: the first n; 0: all, and their names are static; -1: the
+items of the first argument, a list or tuple; -2: none.
 """
 
 # mypy: ignore-errors
@@ -33,11 +33,11 @@ call_with = extern("PyObject_VectorcallDict", own, ptr, ptr[ptr], u64, ptr, fail
 class RecordingSite(Struct):
     """A place where operations are recorded.
 
-    table      the address of its table's cell;   slow: who is called in circumstances;   unknown: for an unknown key
-    operands   which of its arguments are operands
+    table      the address of its table's cell;   operands: which of its arguments are operands (see the module)
+    slow, unknown    Python functions: `slow` is called for CIRCUMSTANCE, `unknown` for UNKNOWN (`recorder_tables`)
 
-    Of what is in place `slow` updates instead, and `unknown` gives a handle the result of the operator, whose site has
-    the same number among those of binary ones.
+    At a site of an in-place operator `slow` does the whole update.  `unknown` gives the handle the result of the binary
+    operator, whose site has the same number among the binary sites.
     """
 
     table: ptr[TableCell]
@@ -60,14 +60,14 @@ def recorder_sites() -> ptr[RecordingSite]:
 
 @native
 def call_site(site: ptr[RecordingSite], missed: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> own:
-    """The result of Python's function of a site, in circumstances or for an unknown key."""
+    """The result of the Python function that a site has for a miss: CIRCUMSTANCE or UNKNOWN."""
     function = site.unknown if missed is ptr(UNKNOWN) else site.slow
     return py.call(function, arguments, u64(count), names)
 
 
 @native(inline=True)
 def answer_of(found: own, site: ptr[RecordingSite], arguments: ptr[ptr], count: i64, names: ptr) -> own:
-    """The result of a site; of a miss that of the function which the site has for it, with these arguments."""
+    """A result of `recorded`; after a miss the result of the site's Python function for these arguments."""
     if not is_miss(found) or found is None:
         return found
     return call_site(site, found, arguments, count, names)
@@ -75,7 +75,7 @@ def answer_of(found: own, site: ptr[RecordingSite], arguments: ptr[ptr], count: 
 
 @native
 def at_site(site: ptr[RecordingSite], first: ptr, second: ptr) -> own:
-    """The result of a site for one or two operands: recorded, or given by its Python functions."""
+    """The result of a site for one or two operands: recorded, or computed by a Python function of the site."""
     arguments = row(first, second)
     count = 1 + i64(second is not None)
     return answer_of(recorded(site.table, arguments, count, None, 0), site, arguments, count, None)
@@ -83,7 +83,7 @@ def at_site(site: ptr[RecordingSite], first: ptr, second: ptr) -> own:
 
 @native
 def compare(first: ptr, second: ptr, which: i32) -> own:
-    """A comparison.  The sites of the six are in the order of their numbers."""
+    """A comparison.  The six sites are in the order of CPython's numbers of comparisons."""
     return at_site(sites + (which + COMPARE), first, second)
 
 
@@ -107,7 +107,7 @@ def power(first: ptr, second: ptr, modulus: ptr) -> own:
 
 @native
 def recorded_items(site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgument], n_statics: i64) -> own:
-    """The result for the items of a list or tuple, as `recorded`.  They are held: a list may be changed."""
+    """The result for the items of a list or tuple, as `recorded`.  The items are held, because a list may change."""
     items = local(own, MOST_OPERANDS)
     is_list = py.class_of(first) is tape.list_type
     if not is_list and py.class_of(first) is not tape.tuple_type:
@@ -122,12 +122,12 @@ def recorded_items(site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgu
 
 @native
 def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> own:
-    """The result of a site for these arguments, the last of which have names: as `recorded`."""
+    """The result of a site for arguments, the last `named` of which have names: as `recorded`."""
     statics = local(StaticArgument, MOST_STATICS)
     all_ = given + named
     wanted = site.operands
     count = all_ if wanted == 0 else wanted
-    first = given if wanted == 0 else i64(0)  # the first one that is static; of operands names are, without a value
+    first = given if wanted == 0 else i64(0)  # the first static argument; named operands count, with their names alone
     if wanted > 0 or wanted == -1:
         first = wanted if wanted > 0 else i64(1)
     if first > given or count > MOST_OPERANDS or all_ - first > MOST_STATICS or (wanted == 0 and all_ == 0):
@@ -149,7 +149,7 @@ def called(function: ptr, arguments: ptr, keywords: ptr) -> own:
     memory = py.room(nearby, py.FEW, given + 2 * named + 1)
     if memory is None:
         return None
-    stack = ptr[ptr](memory)  # they are the caller's
+    stack = ptr[ptr](memory)  # borrowed: the caller holds the arguments
     names = stack + (given + named + 1)
     position = local(i64, 1)
     stack[0] = function
@@ -213,7 +213,7 @@ def _method(number: int) -> Any:
 
 
 def named_sites(sort: str, make: Any) -> list[Any]:
-    """The entry points of a sort, by their names."""
+    """The entry points of a sort of sites, named by sort and number."""
     made = [make(FIRST[sort] + k) for k in range(COUNTS[sort])]
     for k, routine in enumerate(made):
         routine.name = f"{sort}_{k}"

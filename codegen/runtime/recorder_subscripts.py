@@ -1,12 +1,12 @@
 """`x[key]` and `x[key] = v`, in native Python: an `mp_subscript` and an `mp_ass_subscript`.
 
-What decides what is recorded is static, a pair of words for each entry of the key, which `key_words` tells Python:
+The static part of a key decides which nodes are recorded: a pair of words for each entry.  `key_words` returns it:
 
-    slice    how many elements, step        int    -1, 0        None    -2, 0        ...    -3, 0
+    slice    number of elements, step       int    -1, 0        None    -2, 0        ...    -3, 0
     array of integers    -4, 0
 
-Index arrays are operands behind x and v, and behind those where slices and ints start, but for what takes all of an
-axis.
+The operands are x, v, then index arrays, then the starts of slices and ints.  An entry that takes all of an axis has
+none.
 """
 
 # mypy: ignore-errors
@@ -23,7 +23,7 @@ from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_si
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for, recorded_by_rule
 from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, nothing, tape
 
-#: The first words of entries that are no slices.
+#: The first words of the pairs of entries that are no slices.
 INT, NEW, REST, INDEX = u64(-1), u64(-2), u64(-3), u64(-4)
 
 given_ends = extern("PySlice_Unpack", i32, ptr, ptr[i64], ptr[i64], ptr[i64], fails=FAILS)
@@ -38,7 +38,7 @@ class RawSlice(Struct):
 
 
 class RawInt64(Struct):
-    """A number of NumPy's."""
+    """A `numpy.int64`."""
 
     head: py.RawObject
     value: i64
@@ -47,8 +47,8 @@ class RawInt64(Struct):
 class KeyReading(Struct):
     """A key while it is read.
 
-    count     operands in front of index arrays;   keys, nodes, xs: of all operands
-    pairs     of each entry of the key;   starts: where slices and ints do;   extents: of the axes of index arrays
+    count     the number of operands before index arrays;   keys, nodes, xs: table keys, nodes, objects of all operands
+    pairs     the static pairs of entries;   starts: of slices and ints;   extents: of the axes of index arrays
     """
 
     now: ptr[RawRecording]
@@ -66,12 +66,12 @@ class KeyReading(Struct):
     has_ints: bool
 
 
-# ------------------------------------------------------------------ what a key says
+# ------------------------------------------------------------------ reading a key
 
 
 @native(inline=True)
 def is_plain_bound(bound: ptr) -> bool:
-    """True for None and an int: no Python runs that looks at it."""
+    """True for None and an int, which can be read without running Python."""
     return bound is tape.none or py.class_of(bound) is tape.int_type
 
 
@@ -89,7 +89,7 @@ def read_slice(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr[RawSlice]
     stop = local(i64, 1)
     step = local(i64, 1)
     if given_ends(one, start, stop, step) < 0:
-        py.clear_error()  # Python says what is wrong
+        py.clear_error()  # Python meets the error again, and explains it
         return False
     count = adjusted(extent, start, stop, step[0])
     pair.name = u64(count)
@@ -113,7 +113,7 @@ def read_place(r: ptr[KeyReading], pair: ptr[StaticArgument], place: i64, extent
 
 @native
 def read_index(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: i64) -> u64:
-    """An index array.  0, CIRCUMSTANCE or UNKNOWN."""
+    """Read an index array.  Returns 0, CIRCUMSTANCE or UNKNOWN."""
     operand = r.count + r.n_indices
     if operand >= MOST_OPERANDS:
         return CIRCUMSTANCE
@@ -133,7 +133,7 @@ def read_index(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: 
 
 @native
 def read_axis(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: i64) -> u64:
-    """An entry that takes an axis.  0, CIRCUMSTANCE or UNKNOWN."""
+    """Read an entry that takes an axis.  Returns 0, CIRCUMSTANCE or UNKNOWN."""
     place = local(i64, 1)
     cls = py.class_of(one)
     if cls is tape.slice_type:
@@ -149,7 +149,7 @@ def read_axis(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: i
 
 @native
 def axes_behind(key: ptr, first: i64) -> i64:
-    """The number of axes that the entries behind an ellipsis take; -1 where there is another one."""
+    """The number of axes that the entries behind an ellipsis take; -1 if there is a second ellipsis."""
     found = i64(0)
     if py.class_of(key) is tape.tuple_type:
         for i in range(first, py.tuple_size(key)):
@@ -162,7 +162,7 @@ def axes_behind(key: ptr, first: i64) -> i64:
 
 @native
 def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
-    """Read a key of an operand with this shape.  0, CIRCUMSTANCE or UNKNOWN."""
+    """Read a key of an operand with this shape.  Returns 0, CIRCUMSTANCE or UNKNOWN."""
     is_several = py.class_of(key) is tape.tuple_type
     rank = py.tuple_size(shape)
     r.n_starts = 0
@@ -191,16 +191,16 @@ def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
             if status != 0:
                 return status
             axis += 1
-    # Beside index arrays ints are such, too: Python knows how.
+    # Beside index arrays an int also acts as an index array, which Python handles.
     return CIRCUMSTANCE if r.has_ints and r.n_indices > 0 else 0
 
 
-# ------------------------------------------------------------------ what is recorded
+# ------------------------------------------------------------------ recording
 
 
 @native(inline=True)
 def is_slice(r: ptr[KeyReading]) -> bool:
-    """True if a key without a value is of slices alone, not all of which take all of their axis."""
+    """True for a read (not an assignment) whose key has only slices, at least one of which leaves out a part."""
     for i in range(r.n_pairs):
         if i64(r.pairs[i].name) < 0:
             return False
@@ -233,7 +233,7 @@ def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> own:
 
 @native(inline=True)
 def begin_reading(r: ptr[KeyReading], x: ptr) -> bool:
-    """Take the first operand.  False where machine code does not record for it."""
+    """Read the first operand.  False if machine code does not record for it."""
     if r.now is None:
         return False
     r.count = 1
@@ -244,9 +244,9 @@ def begin_reading(r: ptr[KeyReading], x: ptr) -> bool:
 
 @native
 def key_words(x: ptr, key: ptr) -> own:
-    """The part of a key that decides what is recorded, as words; None for a key that machine code does not record.
+    """The static part of a key, as words; None for a key that machine code does not record.
 
-    How many starts and index arrays there are, the extents of the axes of these, and a pair for each entry.
+    The words: the numbers of starts and of index arrays, the extents of the axes of index arrays, a pair per entry.
     """
     r = local(KeyReading, 1)[0]
     r.now = recording_operations(r.mode)
@@ -278,7 +278,7 @@ def subscript(x: ptr, key: ptr) -> own:
 
 @native
 def recorded_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, key: ptr, value: ptr) -> own:
-    """The result of `x[key] = value`, as `recorded`.  A leaf that wants gradients is for Python."""
+    """The result of `x[key] = value`, as `recorded`.  Python handles a leaf that requires gradients."""
     r.now = recording_now(r.mode)
     if not begin_reading(r, x):
         return ptr(CIRCUMSTANCE)
@@ -296,7 +296,7 @@ def recorded_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, ke
 
 @native
 def assign(x: ptr, key: ptr, value: ptr) -> i32:
-    """`x[key] = value`: the handle gets what is recorded.  Deleting is for Python.  -1 with an exception."""
+    """`x[key] = value`: the handle gets the recorded node.  Python handles deletion.  -1 with an exception."""
     r = local(KeyReading, 1)[0]
     site = sites + ASSIGN
     found: own = recorded_assignment(site, r, x, key, value) if value is not None else ptr(CIRCUMSTANCE)
@@ -304,7 +304,7 @@ def assign(x: ptr, key: ptr, value: ptr) -> i32:
         if found is not None:
             found = call_site(site, found, row(x, key, value), 2 + i64(value is not None), None)
         return -1 if found is None else 0
-    # The handle that was noted is about to go; this one is found at the next ask instead.
+    # The new handle, which `put_down` has noted, dies here; `rebind` notes x, which the next ask finds instead.
     n: own[RawNode] = held(ptr[RawHandle](found).node)
     found = None
     return rebind(r.now, x, n)

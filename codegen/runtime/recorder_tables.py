@@ -1,14 +1,14 @@
 """Operations on handles that are recorded from tables, in native Python.
 
-The nodes that are put down for given operands are data, a *program* (`record_table`); it is found in a *table* by what
-the operands are, and the static arguments of the call.  Of these an int stands for its value, a float for its bits, a
-tuple for those of its items; all else for its address.
+The nodes to record for given operands are data, a *program* (`record_table`).  A *table* finds the program by the keys
+of the operands (`key_of`) and by the static arguments of the call: an int counts by its value, a float by its bits, a
+tuple by its items, any other object by its address.
 
-`recorded` answers from a table, or gives CIRCUMSTANCE (not now: a trace, another thread, an older operand) or UNKNOWN
-(no entry), and then the Python function that the *site* names for it is called.  For tensors of kinds that come for the
-first time a table may have a *rule*, a Python function that gives the kind of the one node that is to be recorded.
+`recorded` returns a handle; or CIRCUMSTANCE (machine code cannot record now: a trace, another thread, an older operand)
+or UNKNOWN (no entry).  For these two the *site* names Python functions to call.  A table may have a *rule* for tensors
+of new kinds: a Python function that returns the kind of the one node to record.
 
-Arbitrary Python may run wherever something is allocated: an object that is looked at again afterwards is held.
+Any allocation may run arbitrary Python, so an object that is read again after one is held.
 """
 
 # mypy: ignore-errors
@@ -29,7 +29,7 @@ long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32])
 
 @native(inline=True)
 def int_within(x: ptr, found: ptr[i64]) -> bool:
-    """The value of an int; False where it takes more than 64 bits."""
+    """Write the value of an int to `found`.  False if it takes more than 64 bits."""
     overflow = local(i32, 1)
     found[0] = long_value(x, overflow)
     return overflow[0] == 0
@@ -37,7 +37,7 @@ def int_within(x: ptr, found: ptr[i64]) -> bool:
 
 @native(inline=True)
 def atom_bits(x: ptr) -> u64:
-    """The word of an argument that is no tuple; it may be null."""
+    """The word that stands for a static argument that is no tuple.  It may be null."""
     number = local(i64, 1)
     if x is not None:
         if py.class_of(x) is tape.int_type and int_within(x, number):
@@ -54,7 +54,7 @@ def is_tuple(x: ptr) -> bool:
 
 @native
 def static_bits(x: ptr) -> u64:
-    """The word of an argument."""
+    """The word that stands for a static argument."""
     if not is_tuple(x):
         return atom_bits(x)
     size = py.tuple_size(x)
@@ -66,8 +66,7 @@ def static_bits(x: ptr) -> u64:
 
 @native(inline=True)
 def is_same_atom(x: ptr, y: ptr) -> bool:
-    """True for the same object, or the same value of an int or float; of an int beyond 64 bits another object differs.
-    """
+    """True for the same object, or ints or floats of the same value.  Two int objects beyond 64 bits differ."""
     if x is y:
         return True
     if x is None or y is None or py.class_of(x) is not py.class_of(y):
@@ -78,7 +77,7 @@ def is_same_atom(x: ptr, y: ptr) -> bool:
 
 @native
 def is_same_static(x: ptr, y: ptr) -> bool:
-    """True for arguments of one word that are the same: tuples, where their items are."""
+    """True for equal static arguments: tuples are equal if their items are."""
     if not is_tuple(x) or not is_tuple(y):
         return is_same_atom(x, y)
     count = py.tuple_size(x)
@@ -90,7 +89,7 @@ def is_same_static(x: ptr, y: ptr) -> bool:
     return same == count
 
 
-#: In place of a key: what is not recorded now; what is pending from an earlier recording.  UNKNOWN is the third.
+#: Stand for a key: the operand cannot be recorded now; it is pending from an earlier recording.  UNKNOWN is the third.
 NOT_NOW, OLD = 0, 1
 
 
@@ -102,8 +101,8 @@ def is_number(cls: ptr) -> bool:
 
 @native
 def key_of(x: ptr, now: ptr[RawRecording], found: ptr[ptr[RawNode]]) -> ptr:
-    """The key of an operand in a table: the out of a handle, the class of a number, the kind that the leaf of an array
-    gets; or NOT_NOW, OLD, UNKNOWN.  Its node, null for a number or an array, goes to `found`."""
+    """The key of an operand in a table: the Out of a handle, the class of a number, the kind of an array's leaf; or
+    NOT_NOW, OLD, UNKNOWN.  The node of a handle goes to `found`, null for a number or an array."""
     cls = py.class_of(x)
     if is_number(cls):
         found[0] = None
@@ -133,25 +132,25 @@ def evaluate_old(now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> bool:
     return True
 
 
-#: In place of a program or a handle, as UNKNOWN is.
+#: Stands for a program or a handle, as UNKNOWN does.
 CIRCUMSTANCE = 1
 
 
 class TableWords(Struct):
-    """The words of a `record_table.RecordTable`: how many places there are, a power of two, and then these."""
+    """The words of a `record_table.RecordTable`: the number of its places, a power of two, then the places."""
 
     places: i64
 
 
 @native(inline=True)
 def programs_of(table: ptr[TableWords]) -> ptr[ptr[ProgramWords]]:
-    """The places of a table: of programs, or null."""
+    """The places of a table, each a program or null."""
     return ptr[ptr[ProgramWords]](table + 1)
 
 
 @native(inline=True)
 def is_miss(found: ptr) -> bool:
-    """True for CIRCUMSTANCE, UNKNOWN and an error."""
+    """True for CIRCUMSTANCE, for UNKNOWN, and for null, which means an exception."""
     return u64(found) <= UNKNOWN
 
 
@@ -181,7 +180,7 @@ def place_of(
     table: ptr[TableWords], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
     are_words: bool,
 ) -> i64:
-    """The place of the program for these keys of operands and statics; an empty one where the table has none."""
+    """The place of the program for these keys of operands and statics, or the empty place where it would go."""
     bits = u64(mode)
     for k in range(count):
         bits = (bits + u64(keys[k])) * SPREAD
@@ -198,14 +197,14 @@ def place_of(
 
 @native
 def place_for(words: ptr, program: ptr) -> own:
-    """The place of a program in a table, as `place_of`: called by Python, with the addresses of both."""
+    """`place_of` for Python, which passes the addresses of a table and a program."""
     table = ptr[TableWords](u64(py.int_value(words)))
     p = ptr[ProgramWords](u64(py.int_value(program)))
     return py.int_of(place_of(table, p.keys, p.n_keyed, p.mode, p.statics, p.n_statics, p.are_words != 0))
 
 
 class TableCell(Struct):
-    """The words of a function's table, and its rule; each may be null."""
+    """The table of a function, and its rule; each may be null."""
 
     table: ptr[TableWords]
     rule: ptr
@@ -216,14 +215,14 @@ def program_for(
     cell: ptr[TableCell], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
     are_words: bool,
 ) -> ptr[ProgramWords]:  # fmt: skip
-    """The program in a table for these keys of operands and statics; CIRCUMSTANCE, UNKNOWN."""
+    """The program in a table for these keys of operands and statics, or CIRCUMSTANCE, or UNKNOWN."""
     table = cell.table
     if table is None:
         return ptr[ProgramWords](UNKNOWN)
     program = programs_of(table)[place_of(table, keys, count, mode, statics, n_statics, are_words)]
     if program is None:
         return ptr[ProgramWords](UNKNOWN)
-    return ptr[ProgramWords](CIRCUMSTANCE) if program.count == 0 else program  # no steps: it is no use asking again
+    return ptr[ProgramWords](CIRCUMSTANCE) if program.count == 0 else program  # no steps: Python always records this
 
 
 @native(inline=False)
@@ -231,9 +230,9 @@ def recorded_by_rule(
     rule: ptr, given: ptr[ptr], n_given: i64, now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr],
     nodes: ptr[ptr[RawNode]], count: i64, starts: ptr[i64], n_starts: i64,
 ) -> own:  # fmt: skip
-    """The result for tensors for which a rule knows the kind, as `recorded`.
+    """Record one node for tensors, of the kind that a rule returns.  The result is as that of `recorded`.
 
-    given     what the rule is asked with;  starts: of a slice, operands behind the tensors
+    given     the arguments of the rule;  starts: of a slice, further operands behind the tensors
     """
     mode = local(ptr, 2)
     found = local(ptr[RawNode], 1)
@@ -245,7 +244,7 @@ def recorded_by_rule(
     recording: own[RawRecording] = held(now)
     _ = recording_operations(mode)
     kind: own[RawKind] = py.call(rule, given, u64(n_given), None)
-    # Any Python may have run: all is looked at again.
+    # Any Python may have run, so everything is checked again.
     is_good = kind is not None and py.class_of(kind) is tape.kind_type
     is_good = is_good and recording_operations(mode + 1) is now and mode[0] is mode[1]
     for i in range(count):
@@ -260,7 +259,7 @@ def recorded_by_rule(
 
 @native
 def recorded(cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64) -> own:
-    """A new handle, null with an exception, CIRCUMSTANCE or UNKNOWN."""
+    """Record an operation: a new handle, CIRCUMSTANCE or UNKNOWN; null with an exception."""
     mode = local(ptr, 1)
     keys = local(ptr, MOST_OPERANDS)
     nodes = local(ptr[RawNode], MOST_NODES)
@@ -276,7 +275,7 @@ def recorded(cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[Static
                 return ptr(UNKNOWN)
             if keys[i] is ptr(NOT_NOW) or was_evaluated:
                 return ptr(CIRCUMSTANCE)
-            # Once, then all is looked at again: what runs meanwhile may change anything.
+            # Evaluate old operands once, then start over: the evaluation may run Python, which may change anything.
             recording: own[RawRecording] = held(now)
             if not evaluate_old(recording, xs, count):
                 return None

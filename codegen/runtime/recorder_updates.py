@@ -1,10 +1,10 @@
-"""In-place operators, in native Python: `t += x` and its kin.
+"""In-place operators, in native Python: `t += x` and the like.
 
-    update        records `t + x` at the operator's site, and gives the handle its node
-    updated_leaf  a leaf that wants gradients stays one: the node of its update is a rich one of the same leaf
+    update        record `t + x` at the operator's site, and give the handle the new node
+    updated_leaf  make the rich node of an updated leaf: a leaf that requires gradients keeps its identity
 
-The kind of such a node is what the Out of the result knows of once Python has made one (`as_leaf`).  Where the aval
-changes, gradients are recorded, or the node has more than a leaf, Python's `unknown` of the site is called.
+The Out of the result has the kind of such a node (`as_leaf`) once Python has made one.  If the aval changes, gradients
+are recorded, or the node has more than a leaf, the site's Python function `unknown` is called.
 """
 
 # mypy: ignore-errors
@@ -26,13 +26,13 @@ from .recording_structs import RawNode, RawRecording, RawRich, tape
 
 #: The first site of binary operators, and of those in place.
 OPERATORS, UPDATES = FIRST["binary"], FIRST["in_place"]
-#: In place of a node: Python is to give the handle one.
+#: Stands for a node that Python has to give to the handle.
 PYTHON = 1
 
 
 @native
 def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> own:
-    """The node that a handle on a leaf gets, of the same leaf, with the value of another node: as `contents`."""
+    """A new node of the same leaf with the value of another node, for the leaf's handle.  Returns as `contents`."""
     leaf = old.leaf
     kind = value.kind.out.as_leaf
     if mode is not tape.false or leaf is None or py.class_of(leaf) is not tape.leaf_type or kind is None:
@@ -56,13 +56,13 @@ def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> own:
 
 @native
 def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> own:
-    """The node that a handle gets for what the operator gave, a new reference; null with an exception, or PYTHON."""
+    """The node that a handle `t` gets for the result `y`, a new reference; null with an exception, or PYTHON."""
     found = local(ptr[RawNode], 2)
     y_key = key_of(y, now, found)
     t_key = key_of(t, now, found + 1)
     if is_miss(y_key) or is_miss(t_key) or found[0] is None or found[1] is None:
         return ptr(PYTHON)
-    # In a custom forward the handle's mask changes as well.
+    # In a custom forward the handle's mask changes as well, which is left to Python.
     if found[0].value is not tape.none or now.body is not tape.zero:
         return ptr(PYTHON)
     if found[1].type is not tape.plain_type:
@@ -74,7 +74,7 @@ def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> own:
 
 @native
 def update(number: i64, t: ptr, x: ptr) -> own:
-    """`t += x`: the handle, a new reference; null with an exception.   number: of the site, and of the operator's"""
+    """`t += x`: the handle, a new reference; null with an exception.   number: of the in-place and the binary site"""
     site = sites + (UPDATES + number)
     mode = local(ptr, 1)
     if recording_now(mode) is None:

@@ -1,12 +1,12 @@
-"""Recordings in machine code, set up for the classes and objects of the one who records (`record`).
+"""Machine code for recordings, set up for the classes and objects of a recording package (`record`: `autodiff.tape`).
 
-    is_as_known(layout)        False where a self-check does not confirm how these look
+    is_as_known(layout)        a self-check: False if objects do not lie in memory as machine code expects
     asks = Asks(layout, code, facts)
     asks.ask(...)              and all other builtins, each in its file (`recorder_code`)
-    asks.answer(...)           an answer: what is looked up, and says how a plan is run
-    asks.steps(...)            nodes to put down, the program of a rule say
-    asks.rules(...)            the rules of a kind
-    asks.code(...)             code that is run on a piece of a recording, and asks.piece(...) such a piece
+    asks.answer(...)           make an answer: the object under a key that says how its plan is run
+    asks.steps(...)            make a block of nodes to record again, for example the program of a rule
+    asks.rules(...)            make the table of a kind's rules
+    asks.code(...)             make code that runs on a piece of a recording; asks.piece(...) makes the piece
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from .native import OFFSETS, SET_HANDLER, Self, native, numpy_function
 from .slots import life_of, offset_of
 from .ufunc_loops import MOST, loops_of, use_loops
 
-#: PyArray_View in NumPy's table.
+#: The index of PyArray_View in NumPy's table of C functions.
 VIEW = 137
 
 
 @record(frozen=True)
 class RecordLayout:
-    """The classes and objects of the one who records.
+    """The classes and objects of the package that records.
 
-    classes    with slots, by name: see `recording_structs`; "plain" and "rich" are those of nodes
-    objects    those of `recording_structs.Tape` that are not Python's or NumPy's own, by name
+    classes    classes with slots, by name: see `recording_structs`; "plain" and "rich" are the two classes of nodes
+    objects    the objects of `recording_structs.Tape` that do not belong to Python or NumPy, by name
     """
 
     classes: Mapping[str, type]
     objects: Mapping[str, Any]
 
 
-#: Per group: place of its leaf, position of its gradient or -1.
+#: Per leaf: its place, and the position of its gradient among the results, -1 for none.
 Group = tuple[int, int]
 
 
 class NativeAnswer(Self):
-    """The way a known ask is answered: the address of a `recording_run.AnswerBlock`.
+    """An answer, the way a plan serves an ask: bytes with the address of a `recording_run.AnswerBlock`.
 
-    plan     what is run
-    ranks    of gradients of tensors: in which order the plan has them
-    calls    of those that it is asked with the ones that the plan's formulas read
+    plan     the plan that is run
+    ranks    for gradients of tensors: the order in which the plan has them
+    calls    the numbers of those custom calls of the ask that the plan's formulas read
     """
 
     plan: Any
@@ -62,9 +62,9 @@ class NativeAnswer(Self):
 
 
 class NativeSteps(Self):
-    """Nodes to put down, the program of a rule say: the address of a `recording_program.StepsBlock`.
+    """Nodes to record again, for example the program of a rule: the address of a `recording_program.StepsBlock`.
 
-    entry    what it is made from
+    entry    the Python object that these nodes were made from
     """
 
     entry: Any
@@ -73,8 +73,8 @@ class NativeSteps(Self):
 class NativeCode(Self):
     """Code that is run on a piece of a recording: the address of a `recording_piece.CodeBlock`.
 
-    runs       the object whose `executable` is called; None: nothing is
-    choices    of a pull: the methods that its rules chose
+    runs       the object whose `executable` is called; None: nothing is called
+    choices    of a pull: the methods that dispatch chose while its rules ran
     """
 
     runs: Any
@@ -82,7 +82,7 @@ class NativeCode(Self):
 
 
 class NativeRules(Self):
-    """The rules of a kind that are programs: the address of their number, and behind it of each `StepsBlock`.
+    """The rules of a kind that are programs: the address of a table of their number and their `StepsBlock` addresses.
 
     programs    all rules of the kind that were met
     """
@@ -91,8 +91,8 @@ class NativeRules(Self):
 
 
 def _check_structs(layout: RecordLayout, facts: Mapping[str, Any]) -> None:
-    """Raise TypeError unless objects have their slots where the structs of `recording_structs` have fields, and nodes
-    and handles no others."""
+    """Raise TypeError unless slots lie where the structs of `recording_structs` have fields, and nodes and handles have
+    no further slots."""
     classes = {**{name: type(thing) for name, thing in layout.objects.items()}, **layout.classes}
     for cls, slots in [(classes[name], slots) for name, slots in facts["slots"].items()]:
         for slot, offset in slots.items():
@@ -109,7 +109,7 @@ def _check_structs(layout: RecordLayout, facts: Mapping[str, Any]) -> None:
 
 
 def _counts(counter: Any) -> bool:
-    """True if a counter's first word is the number that comes next."""
+    """True if the first word behind the head of a counter (`itertools.count`) is the number that comes next."""
     word = (ctypes.c_int64 * 3).from_address(id(counter))
     first = next(counter)
     before = word[2]
@@ -118,7 +118,7 @@ def _counts(counter: Any) -> bool:
 
 
 def _is_view(address: int) -> bool:
-    """True if a function of NumPy's makes views: a table of another version would have another one there."""
+    """True if the C function at an address makes views; another NumPy version could have another function there."""
     array = np.arange(6.0)[1:4]
     made = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(address)
     view = made(array, None, None)
@@ -126,20 +126,19 @@ def _is_view(address: int) -> bool:
 
 
 def _is_handler(address: int) -> bool:
-    """True if a function of NumPy's says by whom memory is had from now on, and gives who it was."""
+    """True if the C function at an address sets NumPy's memory handler, and returns the previous one."""
     set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(address)
     allocator = native().allocator
     usual = set_handler(allocator)
     return set_handler(usual) is allocator
 
 
-#: The numbers of words that handles and nodes have of their own.
+#: The number of words that handles and nodes have behind the head of an object.
 _WORDS = {"plain": 7, "rich": 15, "handle": 2}
 
 
 def is_as_known(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
-    """True if objects of Python's and NumPy's are as machine code knows them.  Raises TypeError for ours that are not.
-    """
+    """True if objects of Python and NumPy lie in memory as machine code expects.  Raises TypeError if ours do not."""
     _check_structs(layout, facts)
     parts = slice(object(), object(), object())
     if _words_of(parts, 5)[2:] != [id(parts.start), id(parts.stop), id(parts.step)]:
@@ -150,7 +149,7 @@ def is_as_known(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
     if None in lives or not _counts(layout.objects["counter"]):
         return False
     token = object()
-    return ctypes.c_ssize_t.from_address(id(token)).value == 1  # where checks read how many references there are
+    return ctypes.c_ssize_t.from_address(id(token)).value == 1  # the checks read reference counts there
 
 
 def _words_of(thing: Any, count: int) -> list[int]:
@@ -158,7 +157,7 @@ def _words_of(thing: Any, count: int) -> list[int]:
 
 
 def _count(cls: type) -> int:
-    """The number of words that the objects of a class have, beside those of all."""
+    """The number of words that objects of a class have behind the head of an object; -1 for a class with a dict."""
     return -1 if cls.__dictoffset__ else (cls.__basicsize__ - object.__basicsize__) // ctypes.sizeof(ctypes.c_void_p)
 
 
@@ -178,7 +177,7 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
 
 
 def _made(cls: Any, fields: Sequence[str], tables: Mapping[str, Sequence[int]], *owned: Any, **words: int) -> Any:
-    """An object with the address of a struct of such fields, given by their names: `tables` are words elsewhere."""
+    """An object with the address of a new struct of these fields.  Each of `tables` is allocated beside the struct."""
     kept = {name: (ctypes.c_int64 * len(table))(*table) for name, table in tables.items()}
     words |= {name: ctypes.addressof(table) for name, table in kept.items()}
     block = (ctypes.c_int64 * len(fields))()
@@ -189,7 +188,7 @@ def _made(cls: Any, fields: Sequence[str], tables: Mapping[str, Sequence[int]], 
 
 
 def _argument_words(arguments: Sequence[tuple[int, Any]]) -> list[int]:
-    """Two words for each argument: a place, or -1 and the address of an object, or -2 and which of what is given."""
+    """Two words per argument: (place, any), (-1, address of an object), or (-2, number of a given value)."""
     return [word for place, what in arguments for word in (place, what if place == -2 else id(what))]
 
 
@@ -215,13 +214,13 @@ class Asks:
         self, plan: Any, arguments: Sequence[tuple[int, Any]], stored: Sequence[tuple[int, int, bool]],
         groups: Sequence[Group], past: Sequence[int] | None, is_whole: bool,
     ) -> NativeAnswer:  # fmt: skip
-        """Make the answer of an ask by this plan.
+        """Make the answer that serves an ask by this plan.
 
-        arguments   (place, None), (-1, object), or (-2, which of the inputs that are computed)
-        stored      place, position among the results, whether inputs are dropped
-        groups      of gradients that are added to `.grad`
-        past        places of what is given up; None: all of the history
-        is_whole    all targets are reached
+        arguments   per input of the plan: (place, None), (-1, object), or (-2, number of a computed input)
+        stored      per stored node: place, position among the results, True if the node drops its inputs
+        groups      the leaves whose gradients are added to `.grad`
+        past        places of the nodes whose history a backward releases; None: all of the history
+        is_whole    True if all targets are reached
         """
         valid, executable = [id(plan) + offset for offset in self._plan]
         tables = {
@@ -242,10 +241,10 @@ class Asks:
         self, given: int, steps: Sequence[tuple[Any, Any, Sequence[int]]], results: Sequence[int | None],
         masks: bool = False, has_zeros: bool = False, word: int = 0, outs: Sequence[Any] = (), entry: Any = None,
     ) -> NativeSteps:  # fmt: skip
-        """Nodes to put down behind so many that are given: see `recording_program`, of rules `recording_rules`.
+        """Make a block of nodes to record again behind `given` nodes: `recording_program`; for rules `recording_rules`.
 
-        steps      kind, value and inputs of each node: the given nodes come first in the numbering
-        results    which of them all are wanted; of a rule, for each input, None for none
+        steps      kind, value and inputs of each node; inputs are numbers, in which the given nodes come first
+        results    the numbers of the wanted nodes; for a rule one for each input, None for no cotangent
         """
         words = [w for kind, value, picks in steps for w in (id(kind), id(value), len(picks), *picks)]
         assert all(0 <= i < place for place, (_, _, picks) in enumerate(steps, given) for i in picks)
@@ -266,7 +265,7 @@ class Asks:
         self, dtype: np.dtype, shape: Sequence[int], given: int, rows: Sequence[tuple[bytes, Sequence[int | None]]],
         constants: Sequence[np.ndarray],
     ) -> Self:  # fmt: skip
-        """The way NumPy computes a kind of so many inputs: see `ufunc_loops.Runs`."""
+        """Make the words of a kind of `given` inputs that NumPy's loops compute: see `ufunc_loops.Runs`."""
         latest = {place: number for number, (_, places) in enumerate(rows) for place in places if (place or 0) >= given}
         after = len(constants)
         words = []
@@ -283,7 +282,7 @@ class Asks:
         )  # fmt: skip
 
     def rules(self, programs: Sequence[Any], steps: Sequence[NativeSteps]) -> NativeRules:
-        """The rules of a kind, of which those that are programs are given as steps, too."""
+        """Make the table of a kind's rules.  `steps` has those of the rules that are programs."""
         blocks = [ctypes.addressof(one.owned[0]) for one in steps]
         table = (ctypes.c_int64 * (1 + len(blocks)))(len(blocks), *blocks)
         made = NativeRules(struct.pack("P", ctypes.addressof(table)))
@@ -295,11 +294,11 @@ class Asks:
         self, runs: Any, arguments: Sequence[tuple[int, Any]], results: Sequence[Sequence[int]],
         flags: Sequence[int] = (),
     ) -> NativeCode:  # fmt: skip
-        """Code that is run on a piece of a recording.
+        """Make code that is run on a piece of a recording.
 
-        runs        the object whose `executable` is called; None: nothing is
-        arguments   (place, None), (-1, object), or (-2, which of the cotangents that are given)
-        results, flags    as words of `recording_piece.CodeBlock`
+        runs        the object whose `executable` is called; None: nothing is called
+        arguments   (place, None), (-1, object), or (-2, number of a given cotangent)
+        results, flags    the words of the tables of `recording_piece.CodeBlock`
         """
         executable = 0 if runs is None else id(runs) + offset_of(type(runs), "executable")
         tables = {
@@ -317,9 +316,9 @@ class Asks:
         self, roots: Sequence[Any], bounds: Sequence[bool], reads: Sequence[int], tracked: Sequence[int],
         forward: NativeCode | None, pulls: list[NativeCode],
     ) -> Self | None:  # fmt: skip
-        """A piece of a recording, which is learnt from its roots; None where it is another one meanwhile.
+        """Make a piece of a recording, learnt from its roots; None if the recording has changed meanwhile.
 
-        bounds    of each node, in the order in which they are met: True for one of its own
+        bounds    for each node, in the order of the walk: True if the node belongs to the piece
         reads, tracked, forward, pulls    see `recording_piece.PieceBlock`
         """
         words = (ctypes.c_uint32 * len(bounds))(*bounds)

@@ -1,14 +1,14 @@
-"""The entries of a walk over a recording: one for each node that was met, in native Python (`codegen.native`).
+"""The entries of a walk over a recording, one for each node that was met, in native Python (`codegen.native`).
 
-    begin()                a walk with no entries
-    reach(hot, node, flags)    meet a node: its entry
+    begin()                begin a walk with no entries
+    reach(node, flags)     meet a node, and return the index of its entry
     entry_of(node)         the entry of a node that was met
-    put_in_order()         entries with a place by the number of their node, in order: as the recording was made
+    put_in_order()         sort the entries of nodes to compute or differentiate by the nodes' numbers
 
-A walk allocates no object and runs no Python, so it holds no node.  A node keeps the place of its entry in `mark`; the
-entry names the node, so a mark that an earlier walk left counts for nothing.  The memory is kept for the next walk.
+A walk allocates no object and runs no Python, so it holds no reference to a node.  A node keeps the index of its entry
+in `mark`, and the entry names the node, so that a mark of an earlier walk is recognised.  The next walk reuses memory.
 
-Numbers are odd words, or objects where a node was put between two others; those are sorted.
+Numbers of nodes are odd words, or objects in a few nodes (`recorder_nodes`).  A walk that meets an object has to sort.
 """
 
 # mypy: ignore-errors
@@ -20,22 +20,22 @@ from ..native import Struct, held, i32, i64, local, native, own, ptr, static, u3
 from . import recording_objects as py
 from .recording_structs import RawNode, tape
 
-#: Of an entry: gradients go through it; asked for; only read by what is asked (a cotangent).
+#: Flags of an entry: gradients flow through the node; the node is asked for; an ask only reads it (a cotangent).
 PAST, ROOT, READ = 1, 2, 4
-#: Its inputs were looked at; it has a place by its number.
+#: The walk has looked at the node's inputs; the node is ordered by its number, not by its first use.
 DONE, OWN = 8, 16
-#: It is stored; it can be computed elementwise from what is stored.
+#: The value is stored; the value can be computed elementwise from stored values.
 KEPT, CHEAP = 64, 128
-#: It has no value.
+#: The node has no value.
 PENDING = 256
 
 
 class Met(Struct):
-    """The entry of a node that was met.  The first one stands for no node.
+    """The entry of a node that was met.  The first entry is unused: index 0 means no node.
 
-    links      how often pending nodes read it
-    place      in canonical order, -1 before it has one
-    identity   of a leaf: the place of the first node that is a version of it
+    links      the number of times that pending nodes read the node
+    place      the node's place in canonical order, -1 before it has one
+    identity   for a version of a leaf: the place of the first node that is a version of this leaf
     """
 
     node: ptr[RawNode]
@@ -46,31 +46,31 @@ class Met(Struct):
 
 
 class Dated(Struct):
-    """An entry with the number of its node."""
+    """The index of an entry, with the number of its node."""
 
     number: u64
     at: u64
 
 
 class LeafPlace(Struct):
-    """A leaf's identity in a table of such."""
+    """A slot of the hash table of leaves' identities."""
 
     leaf: ptr
     identity: i64
 
 
 class WalkWords(Struct):
-    """The entries of the present walk.
+    """The entries of the present walk, and lists of their indices.
 
-    queue      entries whose inputs are to be looked at; later those with a place by their number, in order
+    queue      entries whose inputs are to be looked at; later the entries with `OWN`, by number
     order      entries by place
-    bodies, roots    entries: pending boundaries, what was asked for
-    calls        the calls of the history, by place
-    n_versions   at most how many leaves have an identity
-    most, least    the largest number and the smallest;   own: how many have a place by their number
-    held       how often the caller holds each node of the history
-    is_dated   some have a number that is an object
-    is_hooked  there are hooks in the history;   is_full: there is no memory
+    bodies, roots    entries of pending boundaries; entries of nodes that are asked for, or read
+    calls        entries of the custom calls of the history
+    n_versions   an upper bound of the number of leaves that have an identity
+    most, least    the largest and the smallest number among entries with `OWN`;   own: the number of these entries
+    held       the number of references that the caller has to each node of the history
+    is_dated   True if some number is an object
+    is_hooked  True if there are hooks in the history;   is_full: True if there was no memory
     """
 
     met: ptr[Met]
@@ -103,7 +103,7 @@ class WalkWords(Struct):
 walk = static(WalkWords)
 
 
-#: The words of `walk` that have the addresses of its tables, and the bytes that each has for an entry.
+#: The words of `walk` that hold the addresses of its tables, and the bytes per entry of each table.
 TABLES = tuple([(WalkWords.fields()[name].offset // 8, size) for name, size in (
     ("met", 24), ("queue", 8), ("order", 4), ("calls", 4), ("bodies", 4), ("roots", 4), ("window", 16),
     ("dated", 16), ("identities", 32),
@@ -112,7 +112,7 @@ TABLES = tuple([(WalkWords.fields()[name].offset // 8, size) for name, size in (
 
 @native(inline=False)
 def grow() -> void:
-    """Room for twice as many entries."""
+    """Make room for twice as many entries."""
     n = walk.capacity * 2 if walk.capacity != 0 else u64(1024)
     tables = ptr[ptr](walk)
     for word, size in TABLES:
@@ -126,7 +126,7 @@ def grow() -> void:
 
 @native(inline=True)
 def has_room(more: i64) -> bool:
-    """Make room for so many more entries."""
+    """Make room for `more` entries.  False without memory."""
     while walk.count + u64(more) > walk.capacity:
         grow()
         if walk.is_full:
@@ -167,7 +167,7 @@ def entry_of(n: ptr[RawNode]) -> ptr[Met]:
 
 @native(inline=True)
 def reach(n: ptr[RawNode], flags: u32) -> u64:
-    """Meet a node: the place of its entry, for which there is room."""
+    """Meet a node, and return the index of its entry.  The caller has made room for a new one (`has_room`)."""
     at = n.mark
     if at < walk.count and walk.met[at].node is n:
         e = walk.met[at]
@@ -193,7 +193,7 @@ def reach(n: ptr[RawNode], flags: u32) -> u64:
 
 @native(inline=True)
 def note_own(e: ptr[Met]) -> void:
-    """It has a place by its number."""
+    """Note that a node is ordered by its number."""
     if e.flags & OWN == 0:
         word = e.node.number
         walk.own += 1
@@ -206,14 +206,14 @@ def note_own(e: ptr[Met]) -> void:
 
 @native
 def hold(to: ptr[own], entries: ptr[u32], count: u64) -> void:
-    """Hold the nodes of so many entries."""
+    """Write references to the nodes of `count` entries to `to`."""
     for i in range(count):
         to[i] = held(walk.met[entries[i]].node)
 
 
 @native
 def nodes_of(entries: ptr[u32], count: u64) -> own:
-    """A list of the nodes of so many entries, a new reference; null with an exception.  It may run any Python."""
+    """A list of the nodes of `count` entries, a new reference; null with an exception.  Any Python may run here."""
     nearby = local(ptr, py.FEW)
     nodes = py.room(nearby, py.FEW, i64(count))
     if nodes is None:
@@ -226,7 +226,7 @@ def nodes_of(entries: ptr[u32], count: u64) -> own:
 
 @native(inline=False)
 def number_word(n: ptr[RawNode]) -> u64:
-    """Twice a node's number, and one."""
+    """Twice a node's number plus one, also for a number that is an object.  A float lies between two whole numbers."""
     if n.number & 1 != 0:
         return n.number
     thing = ptr[py.RawObject](n.number)
@@ -237,7 +237,7 @@ def number_word(n: ptr[RawNode]) -> u64:
 
 @native(inline=False)
 def sort_dated(count: u64) -> void:
-    """Sort entries by their numbers, as Shell does it, with the gaps of Gonnet and Baeza-Yates."""
+    """Sort entries by their numbers: Shell's sort with the gaps of Gonnet and Baeza-Yates."""
     gap = count // 2
     while gap > 0:
         for i in range(gap, count):
@@ -255,9 +255,9 @@ def sort_dated(count: u64) -> void:
 
 @native
 def put_in_order() -> u64:
-    """The entries with a place by their number, in order, into `queue`: how many.
+    """Write the entries with `OWN` to `queue`, sorted by number, and return how many there are.
 
-    Numbers of one recording lie side by side: each finds its place in a window by its number.
+    The numbers of one recording are close together, so that each entry has a slot of its own in a window of numbers.
     """
     width = u64(0)
     first = u64(0)

@@ -1,11 +1,11 @@
-"""A recording as Python is told of it, in native Python: its key, with and without its numbers, and its nodes.
+"""Describe a recording to Python, in native Python: its key, with numbers and without, and its nodes.
 
-    described(...)         all that there is to say of an ask
+    described(...)         the key, nodes, states, wires and numbers of an ask
 
 The key without numbers is for plans of any size: see `autodiff.tape.sizes`.
 
-The walk of an ask is hashed once more, with what is left of each kind and Out without numbers in the place of itself:
-its family.  The numbers are gathered in canonical order.  `autodiff.tape.families` says the same in plain Python.
+The walk of an ask is hashed a second time, with each kind and Out replaced by its family: all of it but its numbers.
+The numbers are gathered in canonical order.  `autodiff.tape.families` does the same in plain Python.
 """
 
 # mypy: ignore-errors
@@ -20,16 +20,16 @@ from .recording_hash import Digest, mix, start, state, wires_of
 from .recording_keys import key_object, mix_asked, walked
 from .recording_structs import RawKind, RawOut, RawRich, count_of, input_at, is_filled, nothing, tape
 
-hash_of = extern("PyObject_Hash", i64, ptr)  # of strings alone
+hash_of = extern("PyObject_Hash", i64, ptr)  # called for strings only: it runs no Python
 occurred = extern("PyErr_Occurred", ptr)
 
-#: A constant that is larger is no count.
+#: The largest whole number that a constant may have and still be taken for a count.
 MOST_COUNT = 2.0**53
 
 
 @native(inline=True)
 def is_given(e: ptr[Met]) -> bool:
-    """True for a node that the key names by its Out: what it was computed by does not matter."""
+    """True for a node that the key names by its Out, because the operation that computed its value does not matter."""
     if e.flags & OWN == 0:
         return True
     r = ptr[RawRich](e.node)
@@ -39,7 +39,7 @@ def is_given(e: ptr[Met]) -> bool:
 
 @native
 def mix_value(d: ptr[Digest], value: ptr) -> bool:
-    """Add a parameter without its whole numbers.  False where it is of a type that has no hash."""
+    """Add a parameter without its whole numbers to the hash.  False if the type of a parameter is not handled here."""
     cls = ptr[py.RawObject](value).type
     if cls is tape.tuple_type:
         mix(d, u64(py.tuple_size(value)), 0x79)
@@ -62,14 +62,14 @@ def mix_value(d: ptr[Digest], value: ptr) -> bool:
 
 @native(inline=True)
 def is_count(value: f64) -> bool:
-    """True for a constant that may be a count: `autodiff.tape.families` says the same."""
+    """True for a constant that may be a count.  `autodiff.tape.families` has the same test."""
     size = value if value > 0 else -value
     return size >= 1 and size <= MOST_COUNT and f64(i64(value)) == value
 
 
 @native
 def mix_constant(d: ptr[Digest], params: ptr) -> bool:
-    """Add the value and dtype of a constant: a float that is a whole number may be the count of a mean."""
+    """Add the value and dtype of a constant.  A whole float, which may be the count of a mean, is left out."""
     value = py.tuple_item(params, 0)
     cls = ptr[py.RawObject](value).type
     if cls is tape.float_type:
@@ -78,7 +78,7 @@ def mix_constant(d: ptr[Digest], params: ptr) -> bool:
     elif cls is tape.int_type:
         mix(d, u64(py.int_value(value)), 0xB3)
         if occurred() is not None:
-            py.clear_error()  # it is too large
+            py.clear_error()  # the int does not fit into 64 bits
             return False
     elif cls is tape.bool_type:
         mix(d, u64(value), 0x89)
@@ -94,9 +94,9 @@ def flags_of(out: ptr[RawOut]) -> u64:
 
 @native(inline=True)
 def mix_out(d: ptr[Digest], out: ptr[RawOut], said: u64) -> bool:
-    """Add an Out without its extents, and what is said of the node above the bits of an address.
+    """Add an Out without its extents, and the state of a node, which lies above the bits of an address.
 
-    False where an extent is no number: a symbol.
+    False if an extent is a symbol, not a number.
     """
     mix(d, u64(out.cls) | said, flags_of(out))
     return mix_value(d, out.shape)
@@ -104,7 +104,7 @@ def mix_out(d: ptr[Digest], out: ptr[RawOut], said: u64) -> bool:
 
 @native(inline=True)
 def mix_kind(d: ptr[Digest], kind: ptr[RawKind]) -> bool:
-    """Add a kind without its numbers, beside its operation.  False where a parameter has no hash."""
+    """Add a kind without its numbers; the caller adds its operation.  False if a parameter has no hash."""
     mix(d, flags_of(kind.out) | u64(kind.released is tape.true) << 2, u64(py.tuple_size(kind.params)))
     if py.tuple_size(kind.params) == 0:
         return True
@@ -113,7 +113,7 @@ def mix_kind(d: ptr[Digest], kind: ptr[RawKind]) -> bool:
 
 @native
 def mix_own_family(d: ptr[Digest], e: ptr[Met]) -> bool:
-    """Add a node that is computed or gone through.  False where no plan is for any size."""
+    """Add a node that is computed, or that gradients flow through.  False if no plan for any size can exist."""
     n = e.node
     wires = wires_of(n, -1)
     if is_given(e):
@@ -133,7 +133,7 @@ def mix_own_family(d: ptr[Digest], e: ptr[Met]) -> bool:
 
 @native
 def mix_families(d: ptr[Digest]) -> bool:
-    """Add all nodes of a walk that has given them places.  False where no plan is for any size."""
+    """Add all nodes of a walk that has given them places.  False if no plan for any size can exist."""
     for i in range(d.count):
         e = walk.met[walk.order[i]]
         if e.flags & OWN != 0:
@@ -153,7 +153,7 @@ def mix_families(d: ptr[Digest]) -> bool:
 
 @native
 def take_numbers(value: ptr, to: ptr[own], count: i64) -> i64:
-    """Hold the numbers of a parameter from place `count` on; only count them where `to` is null."""
+    """Store a parameter's numbers in `to` from index `count` on (null: only count them), and return the new count."""
     if ptr[py.RawObject](value).type is tape.tuple_type:
         for i in range(py.tuple_size(value)):
             count = take_numbers(py.tuple_item(value, i), to, count)
@@ -166,7 +166,7 @@ def take_numbers(value: ptr, to: ptr[own], count: i64) -> i64:
 
 @native
 def take_numbers_of(e: ptr[Met], to: ptr[own], count: i64) -> i64:
-    """Hold, or count, the numbers of a node.  Null is held where there is no memory."""
+    """Store, or count, the numbers of a node, as `take_numbers`.  Without memory for a number, null is stored."""
     kind = e.node.kind
     if is_given(e):
         return take_numbers(kind.out.shape, to, count)
@@ -180,12 +180,12 @@ def take_numbers_of(e: ptr[Met], to: ptr[own], count: i64) -> i64:
     return count + 1
 
 
-# ------------------------------------------------------------------ a recording as Python is told of it
+# ------------------------------------------------------------------ the description for Python
 
 
 @native
 def mixed_families(f: ptr[Digest], d: ptr[Digest]) -> bool:
-    """The hash without numbers of what was walked over.  False where no plan is for any size."""
+    """Hash the present walk without its numbers.  False if no plan for any size can exist."""
     start(f, 0x452821E638D01377, 0xBE5466CF34E90C6C)
     f.count = d.count
     return walk.n_calls == 0 and mix_families(f)
@@ -193,9 +193,9 @@ def mixed_families(f: ptr[Digest], d: ptr[Digest]) -> bool:
 
 @native
 def hold_things(to: ptr[own], count: u64) -> i64:
-    """Hold what an exact key says of each node: the kind of an operation, the Out of what is given, None of others.
+    """Store the part of an exact key for each node: the kind of an operation, the Out of a given value, else None.
 
-    Gives the number of inputs of operations."""
+    Returns the number of inputs of all operations."""
     n_wires = i64(0)
     for i in range(count):
         e = walk.met[walk.order[i]]
@@ -211,7 +211,7 @@ def hold_things(to: ptr[own], count: u64) -> i64:
 
 @native
 def write_wires(words: ptr[u32], states: ptr[u8], count: u64) -> void:
-    """Write where the places of each node's inputs begin, and then these; and the states of nodes."""
+    """Write the states of nodes, and as wires the index where the inputs of each node begin, then their places."""
     at = u32(count + 1)
     for i in range(count):
         e = walk.met[walk.order[i]]
@@ -229,14 +229,14 @@ def described(
     purpose: u64, small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr, tracks: bool,
     held_by: u32,
 ) -> own:  # fmt: skip
-    """[key, nodes, calls, things, states, wires, family, numbers] of an ask; None where no key says all: hooks.
+    """[key, nodes, calls, things, states, wires, family, numbers] of an ask; None if no key covers the ask (hooks).
 
-    small      as `ask` has it;  held_by: how often the caller holds each node of the history
-    nodes      in canonical order;  calls: those of the history
-    things     of each node what an exact key says of it (`autodiff.tape.walk.structure`): see `hold_things`
-    states     of each if it is pending (1) and is to be stored (2)
-    wires      where the inputs of each operation stand: words, see `write_wires`
-    family     the hash without numbers, None where no plan is for any size;  numbers: these, in canonical order
+    small      as for `recording_keys.ask`;  held_by: the number of references of the caller to each node of the history
+    nodes      the nodes in canonical order;  calls: the custom calls of the history
+    things     for each node its part of an exact key (`autodiff.tape.walk.structure`): see `hold_things`
+    states     for each node bits: pending (1), to be stored (2)
+    wires      the places of the inputs of operations, as words: see `write_wires`
+    family     the hash without numbers, None if no plan for any size can exist;  numbers: these, in canonical order
     """
     d = local(Digest, 1)[0]
     f = local(Digest, 1)[0]
@@ -269,7 +269,7 @@ def described(
     wires: own = py.new_bytes(None, 4 * (count + 1 + n_wires))
     if states is not None and wires is not None:
         write_wires(ptr[u32](py.bytes_at(wires)), ptr[u8](py.bytes_at(states)), d.count)
-    # Lists are made now, which may run any Python: nothing of the walk is read any more.
+    # Lists are made from here on, which may run any Python and begin another walk: nothing of this one is read.
     family: own = key_object(f) if has_family else nothing()
     parts = row(
         key_object(d), py.list_of(nodes, count), py.list_of(calls, n_calls), py.list_of(things, count), states, wires,

@@ -1,10 +1,10 @@
 """The hash of a recording, and its nodes in canonical order: the second half of the walk that `recording_walk` begins.
 
-    number(digest, tracks)     nodes get their places; their kinds, wires and states go into the hash
-    mix(digest, a, b)          two more words
+    number(digest, tracks)     give nodes their places; add their kinds, wires and states to the hash
+    mix(digest, a, b)          add two more words to the hash
 
-Order and hash say what `autodiff.tape.walk.structure` says, which is the same in plain Python.  Whether a pending node
-is looked at from outside is told by its references, less those that pending readers in the recording have.
+Order and hash stand for the same key as `autodiff.tape.walk.structure`, the version in plain Python.  A pending node
+has a reader outside of the recording if it has more references than its pending readers in the recording hold.
 """
 
 # mypy: ignore-errors
@@ -32,7 +32,7 @@ from .recording_structs import RawLeaf, RawNode, RawRich, body_of, count_of, inp
 
 
 class Digest(Struct):
-    """The hash so far, and how many nodes have a place."""
+    """The two words of a hash so far, and the number of nodes that have a place."""
 
     low: u64
     high: u64
@@ -41,7 +41,7 @@ class Digest(Struct):
 
 @native(inline=True)
 def start(d: ptr[Digest], low: u64, high: u64) -> void:
-    """A hash of nothing: the two words are those of one purpose."""
+    """Start an empty hash with two seed words."""
     d.low = low
     d.high = high
     d.count = 0
@@ -49,7 +49,7 @@ def start(d: ptr[Digest], low: u64, high: u64) -> void:
 
 @native(inline=True)
 def mix(d: ptr[Digest], a: u64, b: u64) -> void:
-    """Add two words to the hash: two lanes, each with a product of its own."""
+    """Add two words to the hash.  Each of its two lanes multiplies the words with different constants."""
     x = u128(d.low ^ a) * u128(b ^ 0xA0761D6478BD642F)
     y = u128(d.high ^ b ^ 0xE7037ED1A0B428DB) * u128(a ^ 0x8EBC6AF09C88C6E3)
     d.low = u64(x) ^ u64(x >> 64) ^ b
@@ -61,7 +61,7 @@ def mix(d: ptr[Digest], a: u64, b: u64) -> void:
 
 @native
 def make_room_for_versions() -> void:
-    """Empty the table of leaves' identities."""
+    """Empty the hash table of leaves' identities, at twice as many slots as there may be leaves, or more."""
     if walk.n_versions != 0:
         size = u64(2)
         while size < 2 * walk.n_versions:
@@ -72,7 +72,7 @@ def make_room_for_versions() -> void:
 
 @native(inline=True)
 def version_place(leaf: ptr[RawLeaf]) -> ptr[LeafPlace]:
-    """The place of a leaf in the table of identities, or the free one where it belongs."""
+    """The slot of a leaf in the table of identities, or the free slot where the leaf should go."""
     at = (u64(leaf) >> 4) * 0x9E3779B97F4A7C15 >> 20 & walk.identity_mask
     while walk.identities[at].leaf is not None and walk.identities[at].leaf is not leaf:
         at = at + 1 & walk.identity_mask
@@ -81,7 +81,7 @@ def version_place(leaf: ptr[RawLeaf]) -> ptr[LeafPlace]:
 
 @native
 def known_identity(leaf: ptr[RawLeaf]) -> i64:
-    """The identity of a leaf that was met; -1 of another."""
+    """The identity of a leaf that the walk has met; -1 for any other leaf."""
     if walk.n_versions == 0:
         return -1
     found = version_place(leaf)
@@ -90,7 +90,7 @@ def known_identity(leaf: ptr[RawLeaf]) -> i64:
 
 @native(inline=False)
 def note_version(e: ptr[Met]) -> void:
-    """Note the identity of a leaf, the place of the first node that is a version of it."""
+    """Note the identity of an entry's leaf: the place of the first node that is a version of this leaf."""
     leaf = ptr[RawRich](e.node).leaf
     found = version_place(leaf)
     if found.leaf is None:
@@ -111,7 +111,7 @@ def take_place(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
 
 @native(inline=True)
 def take_given(d: ptr[Digest], at: u64) -> void:
-    """Place a node that has a value and is not gone through, where it is first used."""
+    """Give the next place to a node that the walk stops at because it has a value."""
     e = walk.met[at]
     take_place(d, e, at)
     e.flags |= CHEAP
@@ -119,7 +119,7 @@ def take_given(d: ptr[Digest], at: u64) -> void:
 
 @native(inline=True)
 def body_of_own(e: ptr[Met]) -> i64:
-    """The number of the input that has a boundary's value, where nothing else of it is gone through; else -1."""
+    """The number of the input that holds a boundary's value, if the walk follows only this input; else -1."""
     n = e.node
     if n.type is tape.plain_type or e.flags & PAST != 0:
         return -1
@@ -128,7 +128,7 @@ def body_of_own(e: ptr[Met]) -> i64:
 
 @native
 def take_inputs(d: ptr[Digest], at: u64) -> void:
-    """Place those inputs of a node that have no place yet."""
+    """Give places to the inputs of a node that have none yet."""
     e = walk.met[at]
     body = body_of_own(e)
     for i in range(count_of(e.node)):
@@ -139,7 +139,7 @@ def take_inputs(d: ptr[Digest], at: u64) -> void:
 
 @native(inline=True)
 def is_several(e: ptr[Met]) -> bool:
-    """True for a call of several results, which have the values."""
+    """True for a pending custom call of several results, which have the values; the call itself has none."""
     r = ptr[RawRich](e.node)
     if e.flags & (PENDING | ROOT) != PENDING or e.node.type is tape.plain_type:
         return False
@@ -148,9 +148,9 @@ def is_several(e: ptr[Met]) -> bool:
 
 @native
 def decide(e: ptr[Met], tracks: bool) -> void:
-    """Decide if a node is stored, and if it can be computed elementwise from what is stored.
+    """Decide if a node's value is stored, and if the value can be computed elementwise from stored values.
 
-    tracks    a heavy result is stored where it tracks gradients
+    tracks    True: store each heavy result that tracks gradients
     """
     flags = e.flags
     n = e.node
@@ -182,7 +182,7 @@ def decide(e: ptr[Met], tracks: bool) -> void:
 
 @native
 def take_places(d: ptr[Digest], own: u64, tracks: bool) -> void:
-    """Give nodes their places, and decide what is stored."""
+    """Give nodes their places, and decide which values are stored."""
     queue = walk.queue
     for i in range(own):
         at = u64(queue[i])
@@ -200,13 +200,13 @@ def take_places(d: ptr[Digest], own: u64, tracks: bool) -> void:
 
 @native(inline=True)
 def state(e: ptr[Met]) -> u64:
-    """A node's state as the hash says it, above the bits of an address."""
+    """The bits of a node's state for the hash, above those that the address of a kind uses."""
     return u64(e.flags & (PAST | KEPT | PENDING)) << 48
 
 
 @native
 def wires_of(n: ptr[RawNode], body: i64) -> u64:
-    """The places of a node's inputs as one word; `body` is the number of the only one that counts, or -1."""
+    """The places of a node's inputs as one word; `body` is the number of the only input that counts, -1: all count."""
     wires = u64(count_of(n))
     for i in range(count_of(n)):
         if body < 0 or i == body:
@@ -216,7 +216,7 @@ def wires_of(n: ptr[RawNode], body: i64) -> u64:
 
 @native(inline=True)
 def mix_given(d: ptr[Digest], e: ptr[Met]) -> void:
-    """Add a node that has a value and is not gone through."""
+    """Add a node that the walk stops at because it has a value."""
     past = e.flags & PAST
     mix(d, u64(e.node.kind.out) | u64(past) << 48, 0x67)
     if past != 0:
@@ -226,7 +226,7 @@ def mix_given(d: ptr[Digest], e: ptr[Met]) -> void:
 
 @native
 def mix_own(d: ptr[Digest], at: u64) -> void:
-    """Add the kind, wires and state of any node."""
+    """Add the kind, wires and state of a node that the walk goes through."""
     e = walk.met[at]
     n = e.node
     r = ptr[RawRich](n)
@@ -254,7 +254,7 @@ def mix_own(d: ptr[Digest], at: u64) -> void:
 def number(d: ptr[Digest], tracks: bool) -> void:
     """Give all nodes their places, and add them to the hash.
 
-    tracks   gradients may be asked for later: what they need is then stored
+    tracks   True: gradients may be asked for later, so the values that they need are stored
     """
     for i in range(walk.n_bodies):
         n = walk.met[walk.bodies[i]].node

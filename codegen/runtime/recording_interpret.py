@@ -1,13 +1,13 @@
-"""Programs evaluated by NumPy's own inner loops, in native Python: see `autodiff.tape.program`.
+"""Evaluate a program by NumPy's own inner loops, in native Python: see `autodiff.tape.program`.
 
     interpreted(kinds, wires, inputs, python)    the outputs of a program
 
-A ufunc is a table of loops by dtype, and each loop a C function: loop(addresses, &count, strides, data).  It is called
-as NumPy calls it, for whole arrays: the values are NumPy's, to the bit, without its search for the loop, its objects
-and its looks at layouts, which cost more than a hundred elements do.
+A ufunc is a table of loops by dtype.  Each loop is a C function: loop(addresses, &count, strides, data).  Machine code
+calls a loop as NumPy does, for whole arrays, so values have the same bits as NumPy's.  It saves NumPy's search for the
+loop, its objects and its checks of layouts, which cost more than the work on a hundred elements.
 
-A kind is computed in one ufunc or in several, or by Python.  A value lies in memory of the pool, which goes back after
-its last reader; it becomes an array where Python reads it, or if it is a result.
+A kind is computed by one ufunc, by several, or by Python.  A value lies in memory of the pool, which is given back
+after the last reader.  A value becomes an array if Python reads it, or if it is a result.
 """
 
 # mypy: ignore-errors
@@ -21,8 +21,8 @@ from .recorder_arrays import size_of
 from .recording_structs import RawKind, nothing, tape
 from .ufunc_loops import MOST
 
-#: The words of a loop: the dtypes of operands and result, then the bytes of an element of each, both with zeros for
-#: those that are not there; the function, and its last argument.
+#: The layout of a loop's words: the dtypes of operands and result, then the bytes of an element of each, both padded
+#: with zeros; the function, and its last argument.
 BYTES, FUNCTION, DATA, LOOP_WORDS = 4, 8, 9, 10
 
 Loop = fn[void, ptr[ptr], ptr[i64], ptr[i64], ptr]
@@ -31,9 +31,9 @@ Loop = fn[void, ptr[ptr], ptr[i64], ptr[i64], ptr]
 class Evaluated(Struct):
     """A value while a program is evaluated.
 
-    data, dtype, count    where its elements are, of which dtype they are, and how many
-    array      the array that they belong to; null: the memory is one of the pool's
-    readers    how often it will be read
+    data, dtype, count    the address of its elements, their dtype and their number
+    array      the array that owns the elements; null: the memory belongs to the pool
+    readers    the number of reads to come
     """
 
     data: ptr
@@ -44,11 +44,11 @@ class Evaluated(Struct):
 
 
 class RowWords(Struct):
-    """One of the ufuncs that an equation is computed in.
+    """One of the ufuncs that compute an equation.
 
     loops     a table of loops: their number, then the words of each
-    places    of its operands: what is given, then constants, then earlier rows; -1: the result so far, of a sum
-    dying     a bit for each of these that no later row reads
+    places    the numbers of its operands: given values, then constants, then earlier rows; -1: a sum's result so far
+    dying     a bit for each operand that no later row reads
     """
 
     loops: ptr[u64]
@@ -58,10 +58,10 @@ class RowWords(Struct):
 
 
 class RunWords(Struct):
-    """The way a kind is computed (`recording_asks.Asks.runs`).
+    """The rows of ufuncs that compute a kind (made by `recording_asks.Asks.runs`).
 
-    dtype, rank, extents, count    of the result
-    rows, constants    how many there are; without rows Python computes it
+    dtype, rank, extents, count    dtype, shape and number of elements of the result
+    rows, constants    the numbers of rows and of constants; without rows Python computes the kind
     """
 
     dtype: ptr
@@ -82,7 +82,7 @@ def loop_of(loops: ptr[u64], dtypes: ptr[ptr], count: i64) -> ptr[u64]:
     """The words of the loop that takes operands of these dtypes, in a table of loops; null for none."""
     for i in range(loops[0]):
         at = loops + (1 + LOOP_WORDS * i)
-        fits = count == MOST or at[count + 1] == 0  # of so many operands
+        fits = count == MOST or at[count + 1] == 0  # a loop with `count` operands
         for k in range(count):
             fits = fits and ptr(at[k]) is dtypes[k]
         if fits:
@@ -92,9 +92,9 @@ def loop_of(loops: ptr[u64], dtypes: ptr[ptr], count: i64) -> ptr[u64]:
 
 @native
 def by_loop(step: ptr[RowWords], values: ptr[ptr[Evaluated]], count: i64, made: ptr[Evaluated]) -> i64:
-    """Compute a row: 1;  0 where no loop takes its operands, -1 with an exception.
+    """Compute a row.  1: done, 0: no loop takes its operands, -1: an exception.
 
-    There are as many elements of each as of the result, or one; of a sum the result is one number, which begins at 0.
+    Each operand has as many elements as the result, or one.  The result of a sum is one number, which begins at 0.
     """
     n = step.operands
     is_sum = step.places[0] < 0
@@ -131,7 +131,7 @@ def by_loop(step: ptr[RowWords], values: ptr[ptr[Evaluated]], count: i64, made: 
 
 @native(inline=True)
 def drop(value: ptr[Evaluated]) -> void:
-    """Let go of a value, if it is there."""
+    """Release a value's memory or array, if the value has one."""
     if value.array is None and value.data is not None:
         py.to_pool(value.data)
     value.array = None
@@ -140,7 +140,7 @@ def drop(value: ptr[Evaluated]) -> void:
 
 @native
 def in_rows(runs: ptr[RunWords], operands: ptr[ptr[Evaluated]], n: i64, made: ptr[Evaluated]) -> i64:
-    """Compute an equation in ufuncs; as `by_loop`."""
+    """Compute an equation by its rows of ufuncs.  Returns 1, 0 or -1, as `by_loop`."""
     first = n + runs.constants
     last = runs.rows - 1
     values = local(ptr[Evaluated], first + runs.rows)
@@ -172,7 +172,7 @@ def in_rows(runs: ptr[RunWords], operands: ptr[ptr[Evaluated]], n: i64, made: pt
 
 @native
 def runs_of(kinds: ptr, i: i64) -> ptr[RunWords]:
-    """The way the kind of an equation is computed; null with an exception."""
+    """The `RunWords` of an equation's kind; Python makes them if they are missing.  Null with an exception."""
     kind = ptr[RawKind](py.list_item(kinds, i))
     if kind.runs is tape.none:
         _said: own = py.call_method(tape.run_as_name, row(kind), 1, None)
@@ -183,7 +183,7 @@ def runs_of(kinds: ptr, i: i64) -> ptr[RunWords]:
 
 @native
 def note_array(value: ptr[Evaluated], a: own[py.RawArray]) -> void:
-    """Note that a value is an array."""
+    """Make a value refer to an array, which it then owns."""
     value.data = a.data
     value.dtype = a.descr
     value.count = size_of(a)
@@ -192,7 +192,7 @@ def note_array(value: ptr[Evaluated], a: own[py.RawArray]) -> void:
 
 @native
 def array_of(values: ptr[Evaluated], kinds: ptr, i: i64) -> ptr:
-    """The array of a value, borrowed; null with an exception."""
+    """The array of a value, made around its memory if necessary, borrowed; null with an exception."""
     value = values[i]
     if value.array is None:
         r = runs_of(kinds, i)
@@ -202,7 +202,7 @@ def array_of(values: ptr[Evaluated], kinds: ptr, i: i64) -> ptr:
 
 @native
 def by_python(python: ptr, kinds: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated]) -> i64:
-    """Have Python compute an equation; as `by_loop`."""
+    """Have Python compute an equation.  Returns 1 or -1, as `by_loop`."""
     n = i64(places[0])
     given = local(ptr, n + 1)
     for k in range(n):
@@ -222,7 +222,7 @@ def by_python(python: ptr, kinds: ptr, i: i64, places: ptr[i32], values: ptr[Eva
 
 @native
 def evaluated(kinds: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated], python: ptr) -> i64:
-    """Compute the value of an equation, and let go of those that are read no more; as `by_loop`."""
+    """Compute the value of an equation, and drop the operands that no later equation reads.  Returns as `by_loop`."""
     runs = runs_of(kinds, i)
     if runs is None:
         return -1
@@ -243,14 +243,14 @@ def evaluated(kinds: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated], pyth
 
 @native
 def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> own:
-    """The outputs of a program, as a tuple; None where an equation has no loop and `python` is None.
+    """The outputs of a program, as a tuple; None if an equation has no loop and `python` is None.
 
-    The wires say what each equation reads, and which values the outputs are: see `autodiff.tape.program`.
+    The wires give the places that each equation reads, and those of the outputs: see `autodiff.tape.program`.
 
-    Loops of plain numbers raise nothing.  The interpreter's lock is held, and an interrupt waits: no longer than the
-    price of compiling, since what takes longer is compiled.
+    Loops of plain numbers raise nothing.  The GIL is held, and an interrupt waits, but no longer than compiling would
+    take: a program that runs longer is compiled.
 
-    inputs    a list of arrays, packed;   python    python(equation, *operands) -> its value, packed
+    inputs    a list of packed arrays;   python    python(equation number, *operands) -> the equation's value, packed
     """
     n = py.list_size(kinds)
     for i in range(n if python is tape.none else 0):
@@ -300,7 +300,7 @@ def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> own:
 
 
 def _choice(word):
-    """The loop of `numpy.where` for elements of so many bytes."""
+    """The loop of `numpy.where` for elements of the size of a word type."""
 
     @native
     def choose(operands: ptr[ptr], count: ptr[i64], strides: ptr[i64], data: ptr) -> void:
@@ -321,7 +321,7 @@ def _choice(word):
 
 
 def _copy(word):
-    """The loop of a copy of elements of so many bytes."""
+    """The loop that copies elements of the size of a word type."""
 
     @native
     def copy(operands: ptr[ptr], count: ptr[i64], strides: ptr[i64], data: ptr) -> void:
@@ -336,7 +336,7 @@ def _copy(word):
     return copy
 
 
-#: By name and the bytes of an element.
+#: The loops by name and bytes of an element.
 LOOPS_OF_OURS = {
     (name, size): made(word)
     for name, made in (("choice", _choice), ("copy", _copy))

@@ -1,8 +1,8 @@
-"""The key of an ask, a hash of the recording and of what is asked of it; an ask whose key is known is answered.
+"""Answer an ask from the table of plans.  The key of an ask is a hash of its recording and of the nodes asked for.
 
-    walked(...)            the walk for an ask, with the hash
-    ask(...)               the key is looked up; where there is an answer, its plan is run (`recording_run`)
-    answer_value(...)      the same for one pending value, as the recorder calls it
+    walked(...)            walk over the recording for an ask, and compute its hash
+    ask(...)               look the key up; if an answer is known, run its plan (`recording_run`)
+    answer_value(...)      answer an ask for one pending value; the recorder calls this function
 """
 
 # mypy: ignore-errors
@@ -33,7 +33,7 @@ from .recording_walk import gather, root, roots
 
 @native(inline=True)
 def place_of(n: ptr) -> u64:
-    """One more than the place of a node; 0 for one that has none, and for None."""
+    """A node's place in canonical order plus one; 0 for a node without a place, and for None."""
     if n is tape.none:
         return 0
     e = entry_of(ptr[RawNode](n))
@@ -42,7 +42,7 @@ def place_of(n: ptr) -> u64:
 
 @native(inline=False)
 def mix_asked(d: ptr[Digest], purpose: u64, results: ptr, seeds: ptr, targets: ptr) -> void:
-    """Add to the hash which nodes are asked for, by their places."""
+    """Add the places of the results, seeds and targets of an ask, and its purpose, to the hash."""
     if purpose != VALUE:
         for i in range(py.tuple_size(results)):
             mix(d, place_of(py.tuple_item(results, i)), place_of(py.tuple_item(seeds, i)))
@@ -61,10 +61,10 @@ def walked(
     d: ptr[Digest], purpose: u64, one: ptr[RawNode], small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr,
     tracks: bool,
 ) -> bool:
-    """Walk over what is asked for.  False where no key says all: hooks, no memory.
+    """Walk over the nodes that an ask needs, and hash them.  False if no key covers the ask: hooks, or no memory.
 
-    one       a node whose value is asked for; null: none
-    small     weak references to handles: what is pending of these is asked for, too; None: nothing is
+    one       a node whose value is asked for, or null
+    small     a list of weak references to handles, whose pending nodes are computed along with the ask, or None
     results, seeds, also, targets    tuples of nodes; a seed may be None
     """
     start(d, 0x243F6A8885A308D3, 0x13198A2E03707344)
@@ -97,22 +97,22 @@ def key_object(d: ptr[Digest]) -> own:
     return py.new_bytes(d, 16)
 
 
-# ------------------------------------------------------------------ asks that are known
+# ------------------------------------------------------------------ answers to known asks
 
 
 @native
 def looked_up(key: ptr) -> ptr:
-    """The valid answer that is known for a key, as `run` takes it; null for none."""
+    """The answer in the table of plans for a key; null if there is none, or if its plan is no longer valid."""
     entry = py.dict_item(tape.plans.entries, key)
     if entry is None:
         return None
     answer = py.list_item(entry, 0)
     if ptr[py.RawObject](answer).type is not tape.answer_type:
         return None
-    if py.list_item(entry, 1) is not tape.plans.clock:  # it is the latest used now
+    if py.list_item(entry, 1) is not tape.plans.clock:  # make the entry the latest used one
         clock: own = py.int_of(py.int_value(tape.plans.clock) + 1)
         if clock is None:
-            py.clear_error()  # it keeps the place that it had
+            py.clear_error()  # no memory for the new clock: the entry keeps its old rank
         else:
             py.set_list(entry, 1, held(clock))
             tape.plans.clock = moved(clock)
@@ -124,13 +124,13 @@ def ask(
     purpose: u64, now: ptr, small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr,
     tracks: bool, is_released: bool, given: ptr,
 ) -> own:
-    """Answer an ask if it is known.
+    """Answer an ask if a plan for it is known.
 
-    now      the recording that ends with it; None: none does
-    given    None; or what Python has looked up: answer, hash, what is run, inputs computed from calls (see `run`)
+    now      the recording that ends with the ask, or None
+    given    None; or the tuple that Python has looked up: answer, hash, executable, inputs computed from calls (`run`)
 
-    Gives True; of gradients that are asked for [a plan's results, the answer]; of leaves with hooks that are due these;
-    [hash, calls] where keys of calls belong to the key; None where it is not known.
+    Returns True when values or `.grad` were stored; [results of the plan, answer] when gradients were asked for; a list
+    of leaves and nodes whose hooks are due; [hash, calls] if the key also needs the keys of custom calls; else None.
     """
     d = local(Digest, 1)[0]
     walk.held = 0
@@ -159,7 +159,7 @@ def ask(
 
 @native
 def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> own:
-    """Compute a pending value if that is known: True or None."""
+    """Compute a pending value if a plan for it is known: True if it was computed, else None."""
     d = local(Digest, 1)[0]
     known = ptr(None)
     walk.held = 0

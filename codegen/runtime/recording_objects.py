@@ -1,12 +1,12 @@
-"""Objects of Python's and NumPy's in native Python: their heads as structs, and the calls of CPython's that are shared.
+"""Python and NumPy objects in native Python: their heads as structs, and functions of CPython that several files call.
 
-    RawObject, RawArray, ...  their heads: `native.OFFSETS` is compared with live objects when the launcher is made
-    inc, dec, let_go          counts of references by hand, where objects lie in memory that is asked for
-    call_one, call_two        a function of Python's with one object, or two
-    room, leave               memory for objects that are held for the length of a call
-    list_of, tuple_of         a list, or a tuple, of objects that are held
+    RawObject, RawArray, ...  the heads; `native.OFFSETS` is compared with live objects when the launcher is made
+    inc, dec, let_go          reference counts by hand, for objects in allocated memory
+    call_one, call_two        call a Python function with one object, or two
+    room, leave               allocate and free memory for objects that are held during a call
+    list_of, tuple_of         make a list or tuple that takes over references
 
-A function that makes an object may run any Python: the collector of cycles may run, and objects that go run methods.
+A function that makes an object may run any Python: the cycle collector may start, and run the finalizers of objects.
 """
 
 # mypy: ignore-errors
@@ -42,7 +42,7 @@ class RawSelf(Struct):
 
 
 class RawArray(Struct):
-    """The head of an array of NumPy's, which does not change."""
+    """The head of a NumPy array, whose layout is the same in all versions."""
 
     head: RawObject
     data: ptr
@@ -58,14 +58,14 @@ class RawArray(Struct):
 
 
 class RawDescr(Struct):
-    """A dtype of NumPy's: the class of its scalars; then kind, byte order, flags and number in one word."""
+    """A NumPy dtype: the class of its scalars; then kind, byte order, flags and type number in one word."""
 
     head: RawObject
     type: ptr
     rest: u64
 
 
-#: The bytes of the head of an object: a NumPy scalar's value is behind it.
+#: The bytes of the head of an object, behind which a NumPy scalar has its value.
 HEAD = RawObject.size()
 
 
@@ -76,7 +76,7 @@ def class_of(thing: ptr) -> ptr:
 
 # ------------------------------------------------------------------ calls
 
-#: The number of objects that are held on the stack.
+#: The number of objects for which a function has room on the stack (see `room`).
 FEW = 64
 
 inc = extern("Py_IncRef", void, ptr)
@@ -97,7 +97,7 @@ bytes_at = extern("PyBytes_AsString", ptr[u64], ptr)
 int_of = extern("PyLong_FromLongLong", own, i64, fails=FAILS)
 int_value = extern("PyLong_AsLongLong", i64, ptr, plain=int)
 float_value = extern("PyFloat_AsDouble", f64, ptr, plain=float)
-slice_ends = extern("PySlice_Unpack", void, ptr, ptr[i64], ptr[i64], ptr[i64])  # of a slice of ours
+slice_ends = extern("PySlice_Unpack", void, ptr, ptr[i64], ptr[i64], ptr[i64])  # for a slice that we made
 referent = extern("PyWeakref_GetObject", ptr, ptr)
 is_subtype = extern("PyType_IsSubtype", i32, ptr, ptr)
 next_of = extern("PyIter_Next", own, ptr, fails=FAILS)
@@ -108,7 +108,7 @@ clear_error = extern("PyErr_Clear", void)
 context_value = extern("PyContextVar_Get", i32, ptr, ptr, ptr[own], fails=FAILS)
 no_memory = extern("PyErr_NoMemory", void)
 allocated = extern("PyMem_RawMalloc", ptr, u64, fails=NO_MEMORY)
-#: Those of `pool`, which is part of the launcher's code.
+#: The functions of `pool`, which is part of the launcher's code.
 from_pool = extern("from_pool", ptr, u64, fails=NO_MEMORY)
 to_pool = extern("to_pool", void, ptr)
 resized = extern("PyMem_RawRealloc", ptr, ptr, u64, fails=NO_MEMORY)
@@ -119,13 +119,13 @@ new_array = extern("new_array", own, ptr, own, i32, ptr, ptr, ptr, i32, ptr, fai
 copy_into = extern("copy_into", i32, ptr, ptr, fails=FAILS)
 
 
-#: Of a new array: it is packed, aligned, writeable;  it owns its memory.
+#: Flags of NumPy arrays: packed, aligned and writeable, as a new array is;  the array owns its memory.
 NEW_FLAGS, OWNS = 0x501, 0x4
 
 
 @native(inline=True)
 def owning_array(cls: ptr, allocator: ptr, descr: ptr, rank: i64, dims: ptr[i64], data: ptr) -> own:
-    """A new array around memory of the pool, which it gives back when it dies; null with an exception."""
+    """A new array around memory of the pool, which gets it back when the array dies.  Null with an exception."""
     array: own = new_array(cls, held(descr), i32(rank), dims, None, data, NEW_FLAGS, None)
     if array is not None:
         raw = ptr[RawArray](array)
@@ -142,26 +142,26 @@ def int_in(items: ptr, i: i64) -> i64:
 
 @native(inline=False)
 def call_one(function: ptr, x: ptr) -> own:
-    """The result of a function of Python's, called with one object; null with an exception."""
+    """The result of a Python function, called with one object; null with an exception."""
     return call(function, row(x), 1, None)
 
 
 @native(inline=False)
 def call_two(function: ptr, x: ptr, y: ptr) -> own:
-    """The result of a function called with two objects; null with an exception."""
+    """The result of a Python function, called with two objects; null with an exception."""
     return call(function, row(x, y), 2, None)
 
 
 @native
 def let_go(objects: ptr[own], count: i64) -> void:
-    """Count one holder less of each object; there may be nulls among them."""
+    """Release one reference to each object; there may be nulls among them."""
     for i in range(count):
         objects[i] = None
 
 
 @native(inline=True)
 def room(nearby: ptr, few: i64, count: i64) -> ptr[own]:
-    """Memory for so many objects, nulls at first, which `leave` gives back; null with an exception.
+    """Memory for `count` objects, filled with nulls, which `leave` frees; null with an exception.
 
     nearby    memory on the stack, for `few` of them
     """
@@ -183,7 +183,7 @@ def leave(objects: ptr[own], count: i64, nearby: ptr) -> void:
 def _of(new: Any, put: Any) -> Any:
     @native
     def made_of(objects: ptr[own], count: i64) -> own:
-        """A list or tuple that takes objects; null with an exception, which is set where one of them is null."""
+        """A list or tuple that takes over references; null if one of them is null: its maker has set the exception."""
         for i in range(count):
             if objects[i] is None:
                 return None

@@ -1,10 +1,10 @@
-"""Recordings in parts, in native Python: known segments come off at the end, and are run (`autodiff.tape.parts`).
+"""Cut known segments off the end of a recording and run them, in native Python: see `autodiff.tape.parts`.
 
-    take_known(...)         take off what is known
-    compute_parts(parts)    compute what is pending, from the beginning
-    pull_parts(...)         carry cotangents through, from the end
+    take_known(...)         cut off the known segments
+    compute_parts(parts)    compute the pending nodes of parts, from the beginning of the recording
+    pull_parts(...)         carry cotangents through parts, from the end
 
-A part is a tuple: its segment, and the nodes of that in the order in which the walk over it meets them.
+A part is a tuple: a segment, and its nodes in the order in which the walk over the segment meets them.
 """
 
 # mypy: ignore-errors
@@ -20,14 +20,14 @@ from .recording_piece import CodeBlock, PieceBlock, is_alike
 from .recording_run import settle
 from .recording_structs import RawNode, RawSegment, is_plain_or_no_leaf, nothing, tape
 
-set_has = extern("PySet_Contains", i32, ptr, ptr)  # of nodes, which compare as objects do
+set_has = extern("PySet_Contains", i32, ptr, ptr)  # for nodes, which compare by identity: no Python runs
 add_to_set = extern("PySet_Add", i32, ptr, ptr, fails=FAILS)
 drop_from_set = extern("PySet_Discard", i32, ptr, ptr)
 put_in_list = extern("PyList_Insert", i32, ptr, i64, ptr, fails=FAILS)
 set_slice = extern("PyList_SetSlice", i32, ptr, i64, i64, ptr, fails=FAILS)
 drop_from_dict = extern("PyDict_DelItem", i32, ptr, ptr)
 
-#: Words of a table beside places: an object, which cotangent that was given, which result.
+#: First words of a table's entry that is no place: an object, a given cotangent by number, a result by number.
 OBJECT, GIVEN, RESULT = -1, -2, -3
 
 
@@ -41,7 +41,7 @@ def block_of(segment: ptr) -> ptr[PieceBlock]:
 
 @native(inline=False)
 def is_free(p: ptr[PieceBlock], frontier: ptr, gone: ptr) -> bool:
-    """True if none of what stays lies within the piece that was walked over, and none of what it reads is gone."""
+    """True if the piece that was walked over holds no other node of the frontier, and reads no node of `gone`."""
     oldest = ~u64(0)
     for i in range(p.count):
         if p.words[i] & 1 != 0:
@@ -71,15 +71,15 @@ def part_of(segment: ptr, count: i64) -> own:
         return None
     for i in range(count):
         memory[i] = held(walk.met[i + 1].node)
-    nodes: own = py.tuple_of(memory, count)  # which may run any Python: nothing of the walk is read any more
+    nodes: own = py.tuple_of(memory, count)  # may run any Python: the walk is not read any more
     py.leave(memory, count, nearby)
     return py.tuple_of(row(held(segment), nodes), 2)
 
 
 @native
 def meet_outside(n: ptr[RawNode], frontier: ptr, ends: ptr, is_end: ptr) -> bool:
-    """Put a node that is read into the frontier, where its number has it, if it is not there and gradients do not end
-    at it.  False with an exception."""
+    """Insert a node that a part reads into the frontier, which is sorted by number, unless the node is there already or
+    gradients end at the node.  False with an exception."""
     if set_has(ends, n) != 0:
         return True
     if n.type is not tape.plain_type:
@@ -97,7 +97,7 @@ def meet_outside(n: ptr[RawNode], frontier: ptr, ends: ptr, is_end: ptr) -> bool
 
 @native(inline=False)
 def take(segment: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> i32:
-    """Take a segment off the end.  0: another one stands there, -1: an exception."""
+    """Cut a segment off the end.  1: done, 0: the recording does not end with this segment, -1: an exception."""
     p = block_of(segment)
     if not is_alike(p, frontier, False) or not is_free(p, frontier, gone):
         return 0
@@ -120,7 +120,7 @@ def take(segment: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: 
 
 @native
 def put_first(items: ptr, k: i64) -> void:
-    """Move the item of a list at place k, which somebody holds, to the front."""
+    """Move the item at place k of a list to the front.  The caller holds a reference to the item."""
     item: own = held(py.list_item(items, k))
     while k > 0:
         k -= 1
@@ -130,13 +130,13 @@ def put_first(items: ptr, k: i64) -> void:
 
 @native
 def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> own:
-    """Take known segments off the end of a recording, as long as there are any.  Gives None.
+    """Cut known segments off the end of a recording, as long as there are any.  Returns None.
 
-    known     by kinds of nodes lists of the segments that end in one, the one that was met last first
-    frontier  a list of what is still to be computed or gone through, by number
-    parts     a list of what came off
-    gone, ends    sets: roots of what came off; where gradients end, so far
-    is_end    is_end(node): true if gradients end at a node with room for more, which is among the ends from now on
+    known     for each kind of node the segments that end in such a node, the one that was met last first
+    frontier  a list of the nodes that are still to be computed or gone through, by number
+    parts     a list to which the parts that come off are appended
+    gone, ends    sets of nodes: the roots of these parts; the nodes at which gradients end, so far
+    is_end    is_end(node): True if gradients end at a node that is a `RichNode`, which is then added to `ends`
     """
     found = i32(1)
     while found == 1 and py.list_size(frontier) > 0:
@@ -158,7 +158,7 @@ def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_e
 
 @native(inline=True)
 def word_at(words: ptr[i64], nodes: ptr, given: ptr[ptr], results: ptr) -> ptr:
-    """The object that two words of a table stand for: the value of the node at a place, or as above."""
+    """The object that two words of a table name: the value of a node by place, or see `OBJECT`, `GIVEN`, `RESULT`."""
     if words[0] >= 0:
         return ptr[RawNode](py.tuple_item(nodes, words[0])).value
     if words[0] == GIVEN:
@@ -170,7 +170,7 @@ def word_at(words: ptr[i64], nodes: ptr, given: ptr[ptr], results: ptr) -> ptr:
 
 @native(inline=False)
 def called(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr]) -> own:
-    """The results of code on a part, a new reference; null with an exception.   given: cotangents"""
+    """Call code on a part's nodes: its results, a new reference; null with an exception.   given: cotangents"""
     values = local(own, code.arguments + 1)
     values[0] = held(code.executable[0])
     for i in range(code.arguments):
@@ -180,7 +180,7 @@ def called(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr]) -> own:
 
 @native
 def compute_parts(parts: ptr) -> own:
-    """Compute what is pending in parts, the last one first, and keep it.  Gives None."""
+    """Compute and store the pending nodes of parts, the last part first.  Returns None."""
     for i in range(py.list_size(parts)):
         part = py.list_item(parts, py.list_size(parts) - 1 - i)
         code = block_of(py.tuple_item(part, 0)).forward
@@ -198,7 +198,7 @@ def compute_parts(parts: ptr) -> own:
 
 @native
 def pull_of(p: ptr[PieceBlock], flags: ptr[i64], count: i64) -> ptr:
-    """The pull of a segment for a pattern; null for none."""
+    """The pull of a segment for a pattern of cotangents, given as flags; null for none."""
     for k in range(py.list_size(p.pulls)):
         pull = py.list_item(p.pulls, k)
         code = ptr[CodeBlock](py.bytes_at(pull)[0])
@@ -212,7 +212,7 @@ def pull_of(p: ptr[PieceBlock], flags: ptr[i64], count: i64) -> ptr:
 
 @native
 def new_pull(segment: ptr, flags: ptr[i64], count: i64, make: ptr) -> bool:
-    """Have one made.  False with an exception."""
+    """Have Python make a pull for a pattern.  False with an exception."""
     numbers = local(own, count)
     for i in range(count):
         numbers[i] = py.int_of(flags[i])
@@ -225,8 +225,8 @@ def new_pull(segment: ptr, flags: ptr[i64], count: i64, make: ptr) -> bool:
 
 @native
 def cotangent_of(n: ptr[RawNode], is_root: bool, bars: ptr, masked: ptr, zeros: ptr, flag: ptr[i64]) -> own:
-    """The cotangent of a node, a new reference, and its flag; a root's is taken out.  Null for none, or with a flag of
-    -1 and an exception."""
+    """The cotangent of a node, a new reference, and its flag; that of a root is removed from `bars`.  Null for none, or
+    with an exception and a flag of -1."""
     bar: own = held(py.dict_item(bars, n))
     flag[0] = 0
     if bar is None:
@@ -242,7 +242,7 @@ def cotangent_of(n: ptr[RawNode], is_root: bool, bars: ptr, masked: ptr, zeros: 
 
 @native
 def put_cotangents(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr], bars: ptr, masked: ptr) -> bool:
-    """Run a pull, and keep the cotangents of what a part reads.  False with an exception."""
+    """Run a pull, and store the cotangents of the nodes that a part reads.  False with an exception."""
     results: own = ptr(None)
     if code.executable is not None:
         results = called(code, nodes, given)
@@ -252,7 +252,7 @@ def put_cotangents(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr], bars: ptr,
     for k in range(code.results):
         word = code.result_table + 4 * k
         n = ptr[RawNode](py.tuple_item(nodes, word[0]))
-        # A zero that was made for a leaf, and is passed on: no gradient reaches it.
+        # A leaf that only has the zero of `zeros`, which the pull passes on unchanged, is not reached by a gradient.
         is_reached = word[1] == RESULT or is_plain_or_no_leaf(n) or py.dict_item(bars, n) is not None
         if is_right and is_reached:
             bar = word_at(word + 1, nodes, given, results)
@@ -286,11 +286,11 @@ def pull_part(segment: ptr, nodes: ptr, bars: ptr, masked: ptr, make: ptr, zeros
 
 @native
 def pull_parts(parts: ptr, bars: ptr, masked: ptr, make: ptr, zeros: ptr) -> own:
-    """Carry cotangents through parts.  Gives None.
+    """Carry cotangents through parts.  Returns None.
 
-    bars     the cotangents by node: those of ends are left;   masked: a set of nodes whose cotangents are masked
-    make     make(segment, pattern): adds to a segment's pulls one that is missing
-    zeros    zeros(leaf): the cotangent of a leaf that no other part has reached
+    bars     cotangents by node, of which those of ends are left over;   masked: a set of nodes with masked cotangents
+    make     make(segment, pattern) adds a missing pull to a segment
+    zeros    zeros(leaf) is the cotangent of a leaf that no earlier part has reached
     """
     for i in range(py.list_size(parts)):
         part = py.list_item(parts, i)

@@ -1,11 +1,11 @@
-"""Pieces of recordings, found again by their hashes, in native Python: see `autodiff.tape.segment`.
+"""Pieces of recordings, recognised by their hashes, in native Python: see `autodiff.tape.segment`.
 
-    learn_piece     walk over a piece and keep its hash
-    is_alike        the same walk: true where the hash is the same
+    learn_piece     walk over a piece and store its hash
+    is_alike        walk over nodes in the same way; True if their hash is that of the piece
 
-A piece is what is reached from its roots, as far as it goes: its words say of each node, in the order in which they are
-met, if it is one of its own, whose inputs are met then.  So nothing is put in order, and numbers do not matter: other
-threads may have some between.  The words have the hash so far, too: a walk over something else ends soon.
+The nodes of a piece are reached from its roots.  For each node, in the order of the walk, a word of the piece says if
+the walk goes on to the inputs of this node.  The walk therefore sorts nothing, and the numbers of nodes do not matter:
+other threads may take some in between.  Each word also holds the hash so far: a walk over other nodes ends soon.
 """
 
 # mypy: ignore-errors
@@ -21,13 +21,13 @@ from .recording_structs import RawNode, count_of, input_at, tape
 
 
 class CodeBlock(Struct):
-    """Code that is run on a piece: where its inputs come from, and where its results go to, by places of nodes.
+    """Code that is run on a piece.  Its inputs and results are named by places of nodes.
 
-    executable   where it has what is called
+    executable        the address of the slot that holds the executable
     argument_table    per input two words: see `recording_parts.word_at`
-    result_table      of what is computed per node: its place, the position of its value, whether it drops its inputs;
-                 of cotangents per node: its place, two words as above, whether its cotangent is masked
-    flag_table   of cotangents: which are given, roots first, then tracked nodes (0: none, 1, 2: a masked one)
+    result_table      of a forward, per node: its place, the position of its value, 1 if the node drops its inputs;
+                      of a pull, per node: its place, two words as above, 2 if its cotangent is masked
+    flag_table        of a pull, its pattern of cotangents: roots, then tracked nodes (0: none, 1: given, 2: masked)
     """
 
     executable: ptr[ptr]
@@ -40,15 +40,15 @@ class CodeBlock(Struct):
 
 
 class PieceBlock(Struct):
-    """The hash of a piece, and what is done with it.  Places count nodes from 0, in the order in which they are met.
+    """The hash of a piece, and its code.  Places count nodes from 0, in the order of the walk.
 
-    low, high      its hash
-    roots, count   how many roots it has, which are met first, and nodes in all
-    words          per node: the hash so far, but for the lowest bit, which is 1 for one of its own
+    low, high      the hash
+    roots, count   the number of roots, which are met first, and of all nodes
+    words          per node: the hash so far; the lowest bit is 1 for a node of the piece, 0 for a node outside
     read_table     the places of nodes outside that are pending or have a history
-    tracked_table  the places of those that gradients go to
-    forward        what computes it; null where nothing is to be computed
-    pulls          a list of what carries cotangents through it
+    tracked_table  the places of nodes outside that gradients go to
+    forward        the code that computes the piece; null if nothing is to be computed
+    pulls          a list of the code that carries cotangents through the piece, one for each pattern
     """
 
     low: u64
@@ -66,7 +66,7 @@ class PieceBlock(Struct):
 
 @native(inline=True)
 def meet(n: ptr[RawNode]) -> u64:
-    """The place of a node, which has one from now on."""
+    """The place of a node's entry, made now if the node is new; 0 for null."""
     if n is None:
         return 0
     at = n.mark
@@ -81,12 +81,12 @@ def meet(n: ptr[RawNode]) -> u64:
 
 @native(inline=False)
 def meet_all(n: ptr[RawNode]) -> u64:
-    """A word for the inputs of a node, which have places from now on; 0 where there is no room for them."""
+    """A word for the places of a node's inputs, which get entries; 0 if there is no memory for these."""
     count = count_of(n)
     if not has_room(count):
         return 0
     wires = u64(0)
-    if count <= 2:  # which were asked for in Python
+    if count <= 2:  # inputs that Python has asked for lie in a tuple, even one or two
         for i in range(count):
             wires = wires | meet(input_at(n, i)) << u64(32 * i)
         return wires
@@ -98,8 +98,8 @@ def meet_all(n: ptr[RawNode]) -> u64:
 
 @native(inline=False)
 def is_alike(p: ptr[PieceBlock], ends: ptr, is_new: bool) -> bool:
-    """True if what the last nodes of a list end is the piece, whose roots they are, the first one last; a new one is
-    learnt."""
+    """True if the last nodes of a list are the roots of a piece like `p`, the first root last.  If `is_new`, store the
+    hash of these nodes in `p`."""
     begin()
     last_root = py.list_size(ends) - 1
     if last_root + 1 < p.roots or not has_room(i64(p.count) + p.roots + 4):
@@ -142,5 +142,5 @@ def is_alike(p: ptr[PieceBlock], ends: ptr, is_new: bool) -> bool:
 
 @native
 def learn_piece(piece: ptr, ends: ptr) -> bool:
-    """Keep the hash of what the last nodes of a list end; False where it is no piece of so many nodes."""
+    """Store the hash of the nodes that lead to the last nodes of a list; False if their number is not the piece's."""
     return is_alike(ptr[PieceBlock](py.bytes_at(piece)[0]), ends, True)

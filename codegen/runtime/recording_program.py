@@ -1,4 +1,4 @@
-"""From nodes to programs and back, in native Python: see `autodiff.tape.program`.
+"""Turn pending nodes into a program, in native Python: see `autodiff.tape.program`.
 
     placed(outputs, arguments)      the program of pending nodes: [kinds, inputs, wires]
 """
@@ -17,16 +17,16 @@ from .recording_walk import gather, roots
 
 
 class StepsBlock(Struct):
-    """Nodes that were recorded once, to be put down again.
+    """Nodes that were recorded once, and can be recorded again on other inputs.  Numbers count given nodes, then steps.
 
-    given          how many nodes they are put down behind
-    step_table     per node kind, value, number of inputs, which: the given nodes first, then the steps
-    result_table   which of them all are wanted
-    masks, has_zeros      of a rule that goes back: see `recording_reverse`
-    word, out_table       what decides beside the kind what a rule records: see `recording_rules`
-    read_table            which of the given nodes are read
-    stamp                 of the pass that has used it last
-    own                   the object that has these words
+    given                 the number of given nodes, which the steps read
+    step_table            per step: kind, value, number of inputs, and the numbers of these inputs
+    result_table          the numbers of the wanted nodes
+    masks, has_zeros      flags of a VJP rule: see `recording_reverse`
+    word, out_table       beside the kind, the key by which a rule is found: see `recording_rules.rule_of`
+    read_table            the numbers of those given nodes that are read
+    stamp                 the number of the pass that used this block last
+    own                   the object that owns these words
     """
 
     given: i64
@@ -46,10 +46,10 @@ class StepsBlock(Struct):
 
 
 class Draft(Struct):
-    """A program, before there are objects of it.  Its memory is one block.
+    """A program before Python objects are made of it.  Its memory is one block.
 
-    kinds     of each equation;  wires: how many places it reads, and these
-    inputs    nodes
+    kinds     the kind of each equation;  wires: per equation the number of its inputs, and their places
+    inputs    the nodes that are inputs of the program
     """
 
     kinds: ptr[own]
@@ -60,12 +60,12 @@ class Draft(Struct):
     n_wires: i64
 
 
-# The place of an entry says where it stands: k for equation k, and -2 - k for input k; -1 is none.
+# The place of an entry is k for equation k, -2 - k for input k, and -1 for a node that has no place yet.
 
 
 @native(inline=True)
 def stands(d: ptr[Draft], e: ptr[Met]) -> i32:
-    """The place of a node: one that is met first here is an input."""
+    """The place of a node.  A node without a place becomes the next input."""
     if e.place == -1:
         e.place = i32(-2 - d.n_inputs)
         d.inputs[d.n_inputs] = held(e.node)
@@ -75,14 +75,14 @@ def stands(d: ptr[Draft], e: ptr[Met]) -> i32:
 
 @native(inline=True)
 def add_word(d: ptr[Draft], word: i32) -> void:
-    """Put one more word behind the wires."""
+    """Append a word to the wires."""
     d.wires[d.n_wires] = word
     d.n_wires += 1
 
 
 @native(inline=True)
 def other_of(e: ptr[Met]) -> i64:
-    """The number of the input that has the same value, for a node that only passes it on; else -1."""
+    """The number of the input whose value a node passes on unchanged (boundary, alias); -1 for any other node."""
     n = e.node
     if n.type is not tape.plain_type:
         body = body_of(ptr[RawRich](n), count_of(n))
@@ -97,12 +97,12 @@ def other_of(e: ptr[Met]) -> i64:
 
 @native
 def drawn(d: ptr[Draft], n_own: u64) -> bool:
-    """Put down the equations of what was met.  False where an argument's value is needed, which has none."""
+    """Write the equations of the nodes in the queue.  False if one of them is an argument, which has no value."""
     for i in range(n_own):
         e = walk.met[walk.queue[i]]
         n = e.node
         if e.place != -1:
-            continue  # an argument
+            continue  # one of `arguments`
         if n.kind.op is tape.argument_op:
             return False
         other = other_of(e)
@@ -120,9 +120,9 @@ def drawn(d: ptr[Draft], n_own: u64) -> bool:
 
 @native
 def placed(outputs: ptr, arguments: ptr) -> own:
-    """[kinds, inputs, wires]; None where Python has to look: an argument's value is asked for.
+    """[kinds, inputs, wires] of pending nodes; None if Python has to take over: an argument's value is asked for.
 
-    arguments    nodes that come first among the inputs, in order, used or not
+    arguments    the nodes that come first among the inputs, in this order, used or not
     """
     begin()
     n_results = py.tuple_size(outputs)
@@ -163,7 +163,7 @@ def placed(outputs: ptr, arguments: ptr) -> own:
                 if places[k] < 0:
                     places[k] = i32(d.n_equations) - 2 - places[k]  # the inputs stand behind the last equation
             places = places + (places[0] + 1)
-        # From here on objects are made, so other Python may run: nothing of the walk is read any more.
+        # From here on objects are made, so other Python may run and begin another walk: nothing of this one is read.
         kinds: own = py.list_of(d.kinds, d.n_equations)
         parts = row(kinds, py.list_of(d.inputs, d.n_inputs), py.new_bytes(d.wires, 4 * d.n_wires))
         made = py.list_of(parts, 3)

@@ -1,9 +1,9 @@
 """The backward pass over plain operations whose rules are programs, in native Python: `autodiff.transforms.reverse`.
 
-    go_back(order, ...)        go as far as Python is not needed, by falling number
+    go_back(order, ...)        go through the history by falling number, up to the first node that needs Python
 
-The state of a pass is Python's, by place in the history: its nodes, a list of their cotangents, bytes of flags, how
-they are wired (`recording_rules.begun`).  So Python goes on at any node, and machine code behind it.
+The state of a pass lives in Python objects, indexed by place in the history: nodes, their cotangents, bytes of flags,
+wires (`recording_rules.begun`).  So Python can handle any one node, and machine code continues behind this node.
 """
 
 # mypy: ignore-errors
@@ -29,13 +29,13 @@ from .recording_rules import (
 from .recording_run import count_up
 from .recording_structs import RULES, RawKind, RawNode, RawRich, count_of, is_filled, tape
 
-#: Of a node, beside `OPEN` and `TARGET`: its cotangent is masked; it gets nothing but the zeros of step functions; it
-#: is a call, of which outputs have cotangents; its hooks have run.
+#: Flags of a node, beside `OPEN` and `TARGET`: its cotangent is masked; only zeros of step functions reach the node;
+#: the node is a custom call some of whose outputs have cotangents; the node's hooks have run.
 MASKED, ZERO, CALL, RAN = 2, 4, 16, 32
 
 
 class BackwardPass(Struct):
-    """A pass: its nodes, their cotangents, flags and wires; the number of rules that were put down.
+    """The state of a backward pass: nodes `order`, cotangents `bars`, flags `said`, `wires`; count of `rules` applied.
 
     memo, added, hooked    see `go_back`
     """
@@ -77,7 +77,7 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> own:
 
 @native
 def give(p: ptr[BackwardPass], at: i64, new: ptr, masks: bool) -> bool:
-    """Add to the cotangent of an input that is at this place, if there is one.  False with an exception."""
+    """Add to the cotangent of the node at a place (-1: none), if a target needs it.  False with an exception."""
     if at < 0 or p.said[at] & OPEN == 0 or ptr[RawNode](py.list_item(p.order, at)).kind.tracks is not tape.true:
         return True
     old = py.list_item(p.bars, at)
@@ -97,14 +97,14 @@ def give(p: ptr[BackwardPass], at: i64, new: ptr, masks: bool) -> bool:
 
 @native
 def note_zero(p: ptr[BackwardPass], at: i64) -> void:
-    """Note that an input gets zeros, if gradients reach a target through it."""
+    """Note that the node at a place gets zeros, if gradients reach a target through this node."""
     if at >= 0 and p.said[at] & OPEN != 0:
         p.said[at] |= ZERO
 
 
 @native
 def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode], rule: ptr[StepsBlock]) -> bool:
-    """Put down what a rule records, and give cotangents to inputs.  False with an exception."""
+    """Record the nodes of a rule, and add its results to the cotangents of the inputs.  False with an exception."""
     inputs = p.wires + i64(p.wires[i])
     nearby = local(ptr, py.FEW)
     total = rule.given + rule.steps
@@ -147,9 +147,9 @@ def leads_on(p: ptr[BackwardPass], i: i64) -> bool:
 
 @native
 def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) -> i64:
-    """Go through nodes: the first place, from one downwards, at which Python has to go on; -1 at the end.
+    """Go through nodes from place `first` downwards.
 
-    -2 with an exception.
+    Returns the first place that needs Python; -1 at the end; -2 with an exception.
     """
     rules = i64(0)
     is_right = True
@@ -211,12 +211,12 @@ def go_back(
     order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64, memo: ptr,
     added: ptr, hooked: ptr,
 ) -> own:
-    """The first place, from one downwards, at which Python has to go on; -1 at the end.   made: the state
+    """Go through the history from place `first` downwards.  Returns the first place that needs Python; -1 at the end.
 
-    word     of rules whose cotangent is not masked
-    used     a list of the programs that were used: it grows;  stamp: a number of this pass
-    memo     kinds of sums;  added: added(old, new) records one whose kind is not there
-    hooked   hooked(node, bar) is the cotangent as the hooks of an operation leave it
+    made     the state of the pass (`recording_rules.begun`);  word: of rules whose cotangent is not masked (`rule_of`)
+    used     a list to which each rule program that the pass uses is appended;  stamp: a number of this pass
+    memo     the known kinds of sums;  added: added(old, new) records a sum whose kind is not in `memo`
+    hooked   hooked(node, bar) runs the hooks of an operation and returns the cotangent that they leave
     """
     p = local(BackwardPass, 1)[0]
     p.order = order

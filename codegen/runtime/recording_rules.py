@@ -1,16 +1,16 @@
-"""Rules as programs, and the passes that put them down, in native Python: see `autodiff.transforms.rule_programs`.
+"""Rules as programs, and the passes that record them, in native Python: see `autodiff.transforms.rule_programs`.
 
-    begun(order, targets, asked)    the state of a pass: how its nodes are wired, what it finds, flags; and places
-    rule_of(...)                    the program of a node's rule
-    go_forth(order, ...)            go forward, as far as Python is not needed, by rising number
+    begun(order, targets, asked)    make the state of a pass: wires, room for results, flags; and look places up
+    rule_of(...)                    find the program of a node's rule
+    go_forth(order, ...)            go through nodes by rising number, up to the first node that needs Python
 
-A pass back is in `recording_reverse`.
+The backward pass is in `recording_reverse`.
 
-A pass goes through a list of nodes, each input coming before its readers.  Its wires are numbers of 32 bits: for each
-node, and for the end, where the places of its inputs begin; then these places, -1 for an input that is not in the list.
+A pass goes through a list of nodes in which inputs come before their readers.  Its wires are numbers of 32 bits: for
+each node, and for the end, the index where its inputs begin; then the places of all inputs, -1 for one not in the list.
 
-What a pass forward finds for a node is its tangent (`autodiff.transforms.forward`), or the same of many examples
-(`autodiff.transforms.batch.walk`).  The state of a pass is Python's.
+The result of a forward pass for a node is its tangent (`autodiff.transforms.forward`), or the node for many examples at
+once (`autodiff.transforms.batch.walk`).  The state of a pass lives in Python objects.
 """
 
 # mypy: ignore-errors
@@ -24,12 +24,12 @@ from .recorder_nodes import new_steps
 from .recording_program import StepsBlock
 from .recording_structs import RawNode, RawRich, count_of, flow_of, input_at, is_filled, tape
 
-#: Of the word of a rule (`rule_programs`): the bit that says of a cotangent that it is masked; the first of those that
-#: say which inputs have tangents, and of how many inputs they say it.
+#: Bits of the word of a rule (`rule_programs`): the bit for a masked cotangent; the first of the bits that say which
+#: inputs have tangents; the number of these bits.
 MASKED_BIT, FIRST_INPUT, MOST_INPUTS = 3, 8, 48
-#: The number of parts of a pass before the places of nodes.
+#: The number of items of the list that `begun` returns before the places of nodes.
 FIXED = 3
-#: Of a node: gradients reach a target through it; it is a target (see `recording_reverse`).
+#: Flags of a node: gradients reach a target through it; it is a target (see `recording_reverse`).
 OPEN, TARGET = 1, 8
 
 bytes_of_array = extern("PyByteArray_AsString", ptr[u8], ptr)
@@ -38,7 +38,7 @@ new_bytearray = extern("PyByteArray_FromStringAndSize", own, ptr, i64, fails=FAI
 
 @native
 def place_in(order: ptr, count: i64, q: ptr[RawNode]) -> i32:
-    """The place of a node in a list, each node of which has its place as its mark; -1 for none."""
+    """The place of a node in a list whose nodes have their places as marks; -1 for a node outside the list."""
     at = i64(q.mark)
     if q.mark < u64(count) and py.list_item(order, at) is q:
         return i32(at)
@@ -47,7 +47,7 @@ def place_in(order: ptr, count: i64, q: ptr[RawNode]) -> i32:
 
 @native
 def wires_of_all(order: ptr) -> own:
-    """The wires of a list of nodes, as bytes, a new reference; null with an exception.  Each node says its place."""
+    """The wires of a list of nodes, as bytes, a new reference; null with an exception.  Each mark becomes the place."""
     count = py.list_size(order)
     total = count + 1
     for i in range(count):
@@ -71,7 +71,7 @@ def wires_of_all(order: ptr) -> own:
 
 @native
 def open_all(order: ptr, wires: ptr[i32], said: ptr[u8]) -> void:
-    """Note which nodes are open: targets, and all that lead to one."""
+    """Set the flag `OPEN` of targets, and of all nodes whose gradients flow to a target."""
     ends = local(i64, 3)
     for i in range(py.list_size(order)):
         inputs = i64(wires[i + 1] - wires[i])
@@ -87,10 +87,10 @@ def open_all(order: ptr, wires: ptr[i32], said: ptr[u8]) -> void:
 
 @native
 def begun(order: ptr, targets: ptr, asked: ptr) -> own:
-    """[wires, nothing for each node, a flag for each node, the places of nodes...]: a list.
+    """The state of a pass, a list: [wires, [None] per node, a byte of flags per node, places of nodes...].
 
-    targets   a tuple of nodes, whose places come first; of a pass forward none
-    asked     a tuple of others;  a place is -1 for a node that is not in the pass
+    targets   a tuple of nodes, whose places come first; empty for a forward pass
+    asked     a tuple of further nodes whose places are wanted;  a place is -1 for a node that is not in `order`
     """
     n_targets = py.tuple_size(targets)
     n_places = n_targets + py.tuple_size(asked)
@@ -112,7 +112,7 @@ def begun(order: ptr, targets: ptr, asked: ptr) -> own:
         parts[FIXED + i] = py.int_of(place)
     if n_targets > 0 and said is not None and parts[0] is not None:
         open_all(order, ptr[i32](py.bytes_at(parts[0])), said)
-    # Lists are made now: that may run any Python.
+    # Lists are made from here on, which may run any Python and change the marks of nodes.
     parts[1] = py.new_list(count)
     for i in range(count if parts[1] is not None else i64(0)):
         py.set_list(parts[1], i, held(tape.none))
@@ -123,7 +123,7 @@ def begun(order: ptr, targets: ptr, asked: ptr) -> own:
 
 @native(inline=True)
 def is_operation(n: ptr[RawNode]) -> bool:
-    """True for a node that is no leaf, and no call or output of one."""
+    """True for a node that is no leaf, no custom call and no output of one."""
     r = ptr[RawRich](n)
     return n.type is tape.plain_type or (
         r.leaf is tape.none and r.call is tape.none and r.slot is tape.none and r.body is tape.none
@@ -133,15 +133,15 @@ def is_operation(n: ptr[RawNode]) -> bool:
 
 @native(inline=True)
 def is_simple(n: ptr[RawNode]) -> bool:
-    """True for a node that rules go through as if it were plain: an operation without hooks."""
+    """True for an operation without hooks: a pass can treat such a node as a plain one."""
     return n.type is tape.plain_type or (is_operation(n) and not is_filled(ptr[RawRich](n).hooks))
 
 
 @native
 def rule_of(n: ptr[RawNode], word: u64, outs: ptr[ptr], n_outs: i64, given: i64) -> ptr[StepsBlock]:
-    """The program of a node's rule, for as many given nodes; null for none.
+    """The program of a node's rule for this number of given nodes; null for none.
 
-    word, outs    what decides, beside the kind, what the rule records
+    word, outs    the rest of the rule's key beside the kind: bits, and the Outs of the cotangent or the tangents
     """
     rules = n.kind.rules
     if ptr[py.RawObject](rules).type is not tape.rules_type:
@@ -161,25 +161,25 @@ def rule_of(n: ptr[RawNode], word: u64, outs: ptr[ptr], n_outs: i64, given: i64)
 
 @native(inline=True)
 def note_used(p: ptr[StepsBlock], used: ptr, stamp: u64) -> bool:
-    """Have a pass hold a program: the list of those that it has used does.  False with an exception."""
+    """Append a program to the list `used`, once in a pass, which keeps the program alive.  False with an exception."""
     if p.stamp == stamp:
         return True
     p.stamp = stamp
     return py.append(used, p.own) == 0
 
 
-#: Of a node: Python goes through what reads it.
+#: Flag of a node in a forward pass: Python has to handle the readers of this node.
 LOOK = 1
 
 
 @native
 def put_rule(p: ptr[StepsBlock], n: ptr[RawNode], nodes: ptr[own], beside: i64) -> bool:
-    """Put down what a rule records behind what it is given: so many `nodes`, a node, and its inputs.
+    """Record the nodes of a rule behind its given nodes: the first `beside` of `nodes`, the node `n`, and its inputs.
 
     False with an exception.
     """
     nodes[beside] = held(n)
-    # Objects are made below, which may run any Python, and another thread may have a node give up its inputs.
+    # `new_steps` makes objects, which may run any Python; another thread may then let the node drop its inputs.
     for k in range(p.reads):
         place = p.read_table[k]
         if place > beside:
@@ -189,9 +189,9 @@ def put_rule(p: ptr[StepsBlock], n: ptr[RawNode], nodes: ptr[own], beside: i64) 
 
 @native
 def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[StepsBlock]) -> bool:
-    """Put down what a rule records, and note what it finds for a node.  False with an exception.
+    """Record the nodes of a rule, and store its result for a node in `found`.  False with an exception.
 
-    The rule is given what was found for inputs, the node, and its inputs.
+    The given nodes of the rule are the results for the node's inputs, the node, and these inputs.
     """
     count = (p.given - 1) // 2
     nearby = local(ptr, py.FEW)
@@ -210,11 +210,11 @@ def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[S
 
 @native
 def go_forth(order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64) -> own:
-    """The first place, from one upwards, at which Python has to go on; the number of nodes at the end.
+    """Go through nodes from place `first` upwards.  Returns the first place that needs Python; their number at the end.
 
-    made     the state: what there is for nodes in it fills
-    word     of rules of which no input has anything
-    used     a list of the programs that were used: it grows;  stamp: a number of this pass
+    made     the state of the pass (`begun`), in which the results of nodes are stored
+    word     the word of rules before the bits of inputs that have tangents are added
+    used     a list to which each rule program that the pass uses is appended;  stamp: a number of this pass
     """
     words = ptr[i32](py.bytes_at(py.list_item(made, 0)))
     dots = py.list_item(made, 1)

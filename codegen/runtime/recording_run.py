@@ -1,12 +1,12 @@
-"""A plan is run on the recording that was walked over, and its results are kept.
+"""Run a plan on the recording that was walked over, and store its results.
 
     run(answer, ...)       gather inputs, call the plan, give nodes their values and leaves their gradients
 
 An answer is a block of words that says where a plan's inputs come from and where its results go, by places in canonical
-order.  While the plan runs, which may run any Python, all nodes that are written to afterwards are held.
+order.  A plan may run any Python, so `run` holds references to all nodes that it writes to afterwards.
 
-Values first, then inputs; marks of a history that is given up before what it read is let go.  The `.grad` of leaves
-are compared and exchanged under the lock of commits, all or none.
+A node gets its value before it drops its inputs, and a released history is marked before its nodes drop theirs.  The
+`.grad` of leaves are compared and exchanged under the commit lock: all of them, or none.
 """
 
 # mypy: ignore-errors
@@ -42,9 +42,9 @@ from .recording_structs import (
     word_of,
 )
 
-release = extern("PyObject_VectorcallMethod", own, ptr, ptr[ptr], u64, ptr)  # of a lock that is held: it cannot fail
+release = extern("PyObject_VectorcallMethod", own, ptr, ptr[ptr], u64, ptr)  # for a held lock: cannot fail
 
-#: The number of words that are kept of each group while a plan runs (`commit`).
+#: The number of words per group, a leaf with its gradients, while a plan runs: see `new_gradients`.
 GROUP = 4
 GRAD, KIND = word_of(RawLeaf, "grad"), word_of(RawNode, "kind")
 
@@ -52,12 +52,12 @@ GRAD, KIND = word_of(RawLeaf, "grad"), word_of(RawNode, "kind")
 class AnswerBlock(Struct):
     """The places that a plan's inputs come from, and that its results go to.
 
-    valid, executable    where the plan has them
-    argument_table   per input: (place, 0), (-1, object) or (-2, which of the numbers that are computed for it)
-    stored_table     per node: place, position among the results, whether it drops its inputs
-    group_table      per group: place of its leaf, position or -1
+    valid, executable    the addresses of these two slots of the plan
+    argument_table   per input: (place, 0), (-1, object) or (-2, number of a computed input)
+    stored_table     per node: place, position among the results, 1 if the node drops its inputs
+    group_table      per group: place of its leaf, position of its gradient among the results or -1
     is_whole    1 if all targets are reached
-    past, past_table    how many nodes are given up, and their places; -1: all of the history
+    past, past_table    the number of nodes to release, and their places; -1: all nodes of the history
     """
 
     valid: ptr[ptr]
@@ -73,14 +73,14 @@ class AnswerBlock(Struct):
     is_whole: i64
 
 
-# ------------------------------------------------------------------ what is kept
+# ------------------------------------------------------------------ storing results
 
 
 @native
 def settle(n: ptr[RawNode], results: ptr, word: ptr[i64]) -> void:
-    """Give a pending node its value; what another thread has given it meanwhile stays.
+    """Give a pending node its value, unless another thread has done so meanwhile.
 
-    word    its place, the position of its value among the results, whether it drops its inputs
+    word    three words: its place, the position of its value among the results, 1 if the node drops its inputs
     """
     if n.value is tape.none:
         n.value = held(py.tuple_item(results, word[1]))
@@ -90,12 +90,12 @@ def settle(n: ptr[RawNode], results: ptr, word: ptr[i64]) -> void:
 
 @native
 def give_up(nodes: ptr[ptr], count: i64) -> void:
-    """Mark a history as given up; what has a value drops its inputs."""
+    """Mark the nodes of a history as released; nodes that have a value drop their inputs."""
     for i in range(count):
         n = ptr[RawNode](nodes[i])
         kind = n.kind
         if kind.freed is None or kind.freed is tape.none:
-            continue  # given up meanwhile
+            continue  # another thread has released it meanwhile
         freed = kind.freed
         freed.head.references += 1
         ptr[ptr](n)[KIND] = freed
@@ -111,7 +111,7 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
 
 @native
 def let_nodes_go(nodes: ptr[ptr], count: i64) -> void:
-    """Count one holder less of each node, most of which have others."""
+    """Release one reference to each node."""
     for i in range(count):
         n = ptr[RawNode](nodes[i])
         if n.references > 1:
@@ -122,9 +122,9 @@ def let_nodes_go(nodes: ptr[ptr], count: i64) -> void:
 
 @native
 def add_in_place(old: ptr[RawNode], value: ptr) -> bool:
-    """Add the gradient that a leaf has to another one, where nobody else has that, by a loop of NumPy's.
+    """Add the old gradient of a leaf to the array of the new one, in place, by a NumPy loop, if nothing else holds it.
 
-    False where none does, or the leaf's is pending.
+    False if no loop fits, or the old gradient is pending.
     """
     a = ptr[py.RawArray](old.value)
     b = ptr[py.RawArray](value)
@@ -145,9 +145,9 @@ def add_in_place(old: ptr[RawNode], value: ptr) -> bool:
 
 @native
 def new_gradients(groups: ptr[own], count: i64, table: ptr[i64], results: ptr) -> bool:
-    """Make the gradients that leaves are to have.  False with an exception.
+    """Make the new gradients of leaves, old ones added.  False with an exception.
 
-    groups    per group its leaf, room for the node of the gradient that it has and for the new one, and its node
+    groups    per group: its leaf, room for the nodes of the old gradient and of the new one, and the leaf's node
     """
     for i in range(count):
         old = old_of(ptr[RawLeaf](groups[GROUP * i]))
@@ -166,7 +166,7 @@ def new_gradients(groups: ptr[own], count: i64, table: ptr[i64], results: ptr) -
 
 @native
 def commit(groups: ptr[own], count: i64, past: ptr[ptr], n_past: i64) -> i64:
-    """Give leaves their new gradients: all or none, and none where another thread has given the history up.
+    """Give leaves their new gradients: all, or none if another thread has released the history meanwhile.
 
     1: done, 0: a `.grad` or the history has changed meanwhile, -1: an exception.
     """
@@ -177,7 +177,7 @@ def commit(groups: ptr[own], count: i64, past: ptr[ptr], n_past: i64) -> i64:
     for i in range(n_past):
         if ptr[RawNode](past[i]).kind.released is tape.true:
             found = 0
-    # From here to the last exchange nothing is allocated or freed: nobody sees some of the gradients only.
+    # Until the last exchange nothing is allocated or freed, so no Python runs that could see only some gradients.
     for i in range(count):
         leaf = ptr[RawLeaf](groups[GROUP * i])
         if groups[GROUP * i + 2] is not None and old_of(leaf) is not groups[GROUP * i + 1]:
@@ -195,7 +195,7 @@ def commit(groups: ptr[own], count: i64, past: ptr[ptr], n_past: i64) -> i64:
 
 @native
 def count_up(place: ptr, more: i64) -> bool:
-    """Count an attribute up.  False with an exception."""
+    """Add to an attribute that is an int.  False with an exception."""
     made: own = py.int_of(py.int_value(ptr[own](place)[0]) + more)
     if made is None:
         return False
@@ -205,7 +205,7 @@ def count_up(place: ptr, more: i64) -> bool:
 
 @native
 def begin_another(now: ptr[RawRecording], purpose: u64) -> bool:
-    """Another recording begins, and the list of small results anew.  False with an exception."""
+    """Begin another recording, with an empty list of small results.  False with an exception."""
     words = ptr[ptr](now)
     small: own = py.new_list(0)
     start: own = py.next_of(tape.counter)
@@ -223,24 +223,24 @@ def begin_another(now: ptr[RawRecording], purpose: u64) -> bool:
     return True
 
 
-# ------------------------------------------------------------------ a plan is run
+# ------------------------------------------------------------------ running a plan
 
 
 @native(inline=False)
 def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64, now: ptr, is_released: bool) -> own:
-    """Run the plan on the recording that was walked over, keep its results, and give what `ask` gives.
+    """Run the plan on the recording that was walked over, store its results, and return the result of `ask`.
 
     known       the answer
-    executable  what is run; null: that of its plan
+    executable  the executable to run; null: the plan's own
     computed    a tuple of the inputs that are computed from the numbers of calls; null without calls
 
-    The outcome in it: 1 all is kept;  0 Python has to do it (an index is outside, a matrix is singular, a `.grad` or
-    the history has changed);  -1 an exception.
+    `outcome`: 1 all results are stored;  0 Python has to answer the ask (an index is out of bounds, a matrix is
+    singular, a `.grad` or the history has changed);  -1 an exception.
     """
     a = ptr[AnswerBlock](py.bytes_at(known)[0])
     if purpose == TENSORS and a.is_whole == 0:
-        return nothing()  # it is refused
-    answer: own = held(known)  # while the plan runs, another thread may forget it
+        return nothing()  # Python refuses the ask: a target is not reached
+    answer: own = held(known)  # while the plan runs, another thread may drop the answer from the table
     n_past = (a.past if a.past >= 0 else i64(d.count)) if is_released else i64(0)
     total = a.stored + GROUP * a.groups + n_past
     nearby = local(ptr, py.FEW)
@@ -276,14 +276,14 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
             e.node.references += 1
             k += 1
     n_past = k
-    # From here on other Python may run: nothing of the walk is read any more.
+    # From here on other Python may run and begin another walk: nothing of this one is read.
     results: own = py.call_method(tape.call_name, ptr[ptr](values), u64(a.arguments + 1), None)
     outcome = i64(-1)
     given: own = ptr(None)
     if results is not None:
         for i in range(a.stored):
             settle(ptr[RawNode](memory[i]), results, a.stored_table + 3 * i)
-        # All that asks for memory comes before the gradients change.
+        # All allocations come before the gradients change, so that none can fail between two of them.
         given = told(purpose, answer, results, groups, a.groups if due > 0 else i64(0))
         is_good = given is not None and new_gradients(groups, a.groups, a.group_table, results)
         if is_good and (now is tape.none or begin_another(now, purpose)):
@@ -292,9 +292,9 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
             give_up(past, n_past)
             counts = ptr[ptr](tape.counts)
             if not count_up(counts + HITS, 1) or not count_up(counts + RUNS, 1):
-                py.clear_error()  # they are only shown
+                py.clear_error()  # the counts are only shown
     elif py.matches(tape.run_errors) != 0:
-        py.clear_error()  # Python meets it, and says at which line, if it is of what is asked for
+        py.clear_error()  # Python answers the ask, meets the error again, and names the user's line
         outcome = 0
     let_nodes_go(past, n_past)
     py.leave(memory, a.stored + GROUP * a.groups, nearby)
@@ -305,9 +305,9 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
 
 @native(inline=False)
 def told(purpose: u64, answer: ptr, results: ptr, groups: ptr[own], due: i64) -> own:
-    """The result of an ask that is answered, a new reference; null with an exception.
+    """The result of an answered ask, a new reference; null with an exception.
 
-    due    how many groups there are, if the hooks of a leaf among them are due
+    due    the number of groups if at least one leaf has hooks that are due, else 0
     """
     if due == 0:
         if purpose > BACKWARD:

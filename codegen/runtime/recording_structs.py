@@ -1,11 +1,11 @@
-"""Objects of recordings as machine code sees them: nodes, kinds, leaves, handles, tables and counts, as structs.
+"""Structs that mirror the Python objects of a recording in memory: nodes, kinds, leaves, handles, tables and counts.
 
     RawNode, RawKind, ...     the slots of `autodiff.tape.node.Node`, `Kind`, ... as words in memory
-    tape                      objects of Python's that are compared and used: `remember`
-    count_of, input_at, ...   what nodes and leaves have
+    tape                      the Python objects that machine code compares with and uses, set by `remember`
+    count_of, input_at, ...   the inputs and gradients of nodes and leaves
 
-Slots stand in the order of their names, a leading underscore first.  Those that are not read, and stand behind the
-others, are left out.  `recording_asks.is_as_known` compares fields and slots: it raises where one is new.
+The fields are the slots in the order of their names, a leading underscore first.  Trailing slots that machine code does
+not read are left out.  `recording_asks.is_as_known` raises if the offset of a field is not that of its slot.
 """
 
 # mypy: ignore-errors
@@ -18,7 +18,7 @@ from . import recording_objects as py
 
 
 def words(name: str, names: str, **kinds: str) -> type[Struct]:
-    """A struct of words with these names; `kinds`: of those that are no plain pointers."""
+    """Make a struct of words with these names; `kinds` gives the types of those that are not plain pointers."""
     fields = {word: kinds.get(word, "py.RawObject" if word == "head" else "ptr") for word in names.split()}
     return type(name, (Struct,), {"__annotations__": fields, "__module__": __name__})
 
@@ -46,7 +46,7 @@ RawCounts = words("RawCounts", "head asks hits misses rules runs")
 
 
 class RawNode(Struct):
-    """A node: `first` and `second` are its inputs where `inputs` is null; `number` is odd, or an object."""
+    """A node.  If `inputs` is null, `first` and `second` are its inputs.  `number` is 2 n + 1, or an object if even."""
 
     references: u32
     rest: u32
@@ -61,7 +61,7 @@ class RawNode(Struct):
 
 
 class RawRich(RawNode):
-    """A node with room for more."""
+    """The fields of `autodiff.tape.node.RichNode`."""
 
     body: own
     call: own
@@ -74,18 +74,18 @@ class RawRich(RawNode):
 
 
 def word_of(struct: type[Struct], name: str) -> int:
-    """The number of the word that a field is."""
+    """The index of a field, in words of 8 bytes."""
     return struct.fields()[name].offset // 8
 
 
 HITS, RULES, RUNS = [word_of(RawCounts, name) for name in ("hits", "rules", "runs")]
 ASKED, LOOKED = [word_of(RawRecording, name) for name in ("asked", "looked")]
 
-#: The purposes of asks: values; gradients into `.grad`; those of tensors, all versions of a leaf being one; of nodes;
-#: gradients of tensors of which some may not be reached.
+#: The purposes of asks: values; gradients into `.grad`; gradients of tensors, where all versions of a leaf count as
+#: one; gradients of nodes; gradients of tensors some of which may not be reached.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
 
-#: Objects of Python's that are compared and used: those of `RecordLayout`, and Python's own (`recording_asks`).
+#: The Python objects that machine code uses: those of `RecordLayout`, and Python's and NumPy's own (`recording_asks`).
 Tape = words(
     "Tape",
     "none true false empty zero ellipsis not_implemented plain_type rich_type handle_type kind_type leaf_type "
@@ -102,7 +102,7 @@ tape = static(Tape)
 
 @native
 def remember(objects: ptr) -> void:
-    """Keep the objects of a tuple in `tape`: they live as long as the process."""
+    """Store the objects of a tuple in `tape`.  The caller keeps them alive as long as the process."""
     words = ptr[ptr](tape)
     for i in range(py.tuple_size(objects)):
         words[i] = py.tuple_item(objects, i)
@@ -110,13 +110,13 @@ def remember(objects: ptr) -> void:
 
 @native
 def nothing() -> own:
-    """None, a new reference: the result of a builtin."""
+    """A new reference to None, for a builtin to return."""
     return held(tape.none)
 
 
 @native(inline=True)
 def int_or(value: ptr, otherwise: i64) -> i64:
-    """The value of an int; for anything else, and for null, the other number."""
+    """The value of an int; `otherwise` for an object of another type, and for null."""
     if value is None or py.class_of(value) is not tape.int_type:
         return otherwise
     return py.int_value(value)
@@ -142,21 +142,21 @@ def input_at(n: ptr[RawNode], i: i64) -> ptr[RawNode]:
 
 @native(inline=True)
 def drop_inputs(n: ptr[RawNode]) -> void:
-    """Let a node drop its inputs."""
-    _first: own = moved(n.first)  # all of them are gone from it before one is let go
+    """Drop a node's inputs."""
+    _first: own = moved(n.first)  # clear all three fields before the first release, which may run any Python
     _second: own = moved(n.second)
     _inputs: own = moved(n.inputs)
 
 
 @native(inline=True)
 def is_filled(dictionary: ptr) -> bool:
-    """True for a dictionary with entries; it may be None."""
+    """True for a dictionary with entries; False for an empty one, for None and for null."""
     return dictionary is not tape.none and dictionary is not None and py.dict_size(dictionary) > 0
 
 
 @native(inline=True)
 def body_of(r: ptr[RawRich], count: i64) -> i64:
-    """The number of the input that has a boundary's value; -1 for another node."""
+    """The number of the input that holds a boundary's value; -1 for a node that is no boundary."""
     if r.body is tape.none or count == 0:
         return -1
     return py.int_value(r.body)
@@ -164,7 +164,7 @@ def body_of(r: ptr[RawRich], count: i64) -> i64:
 
 @native(inline=True)
 def old_of(leaf: ptr[RawLeaf]) -> ptr[RawNode]:
-    """The node of the gradient that a leaf has; null for none."""
+    """The node of a leaf's `.grad`; null if the leaf has none."""
     if leaf.grad is None or leaf.grad is tape.none:
         return None
     return leaf.grad.node
@@ -177,7 +177,7 @@ def is_plain_or_no_leaf(n: ptr[RawNode]) -> bool:
 
 @native(inline=True)
 def flow_of(n: ptr[RawNode], count: i64, ends: ptr[i64]) -> void:
-    """The inputs that gradients of a node flow to: from `ends[0]` up to `ends[1]`; there is room for a third number."""
+    """Set the range of inputs that gradients of a node flow to, `ends[0]` up to `ends[1]`; `ends` has three words."""
     ends[0] = 0
     ends[1] = count
     if n.type is not tape.plain_type:

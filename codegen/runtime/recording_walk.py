@@ -1,13 +1,13 @@
 """The walk over a recording: all nodes that an ask needs, and the history that its gradients flow through.
 
-    begin()                a walk (`recording_entries`)
-    root(node, flags)      a node that is asked for, or read: `ROOT`, `READ`, `PAST`
-    gather()               all that the roots need, with the history of those that are `PAST`
-    number(digest, ...)    the hash of all this, and its order (`recording_hash`)
+    begin()                begin a walk (`recording_entries`)
+    root(node, flags)      add a node that is asked for, or read: `ROOT`, `READ`, `PAST`
+    gather()               meet all nodes that the roots need, and the history of roots with `PAST`
+    number(digest, ...)    order and hash these nodes (`recording_hash`)
 
-And lists of nodes for Python, without a hash:
+Lists of nodes for Python, without a hash:
 
-    history_of(nodes, since)      those through which gradients flow, or all that were recorded after a number
+    history_of(nodes, since)      the nodes through which gradients flow, or all nodes recorded after a number
 """
 
 # mypy: ignore-errors
@@ -37,13 +37,13 @@ from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, inp
 
 @native(inline=True)
 def tracked(q: ptr[RawNode], past: u32) -> u32:
-    """PAST for an input of a history that gradients go to."""
+    """`past` for a node that tracks gradients, else 0."""
     return past if q.kind.tracks is tape.true else u32(0)
 
 
 @native
 def look_at(at: u64) -> void:
-    """Meet the inputs of a node."""
+    """Meet the inputs of the node of an entry."""
     n = walk.met[at].node
     r = ptr[RawRich](n)
     is_rich = n.type is not tape.plain_type
@@ -81,7 +81,7 @@ def look_at(at: u64) -> void:
 
 @native
 def root(n: ptr[RawNode], flags: u32) -> void:
-    """Meet a node that is asked for, or read; with PAST where gradients are asked of it and it tracks them."""
+    """Meet a node that is asked for, or read.  `PAST` among the flags is set only if the node tracks gradients."""
     if not has_room(1):
         return
     e = entry_of(n)
@@ -95,7 +95,7 @@ def root(n: ptr[RawNode], flags: u32) -> void:
 
 @native
 def roots(nodes: ptr, flags: u32) -> void:
-    """The nodes of a tuple as roots; None among them is none."""
+    """Make the nodes of a tuple roots; skip None."""
     for i in range(py.tuple_size(nodes)):
         n = py.tuple_item(nodes, i)
         if n is not tape.none:
@@ -104,7 +104,7 @@ def roots(nodes: ptr, flags: u32) -> void:
 
 @native
 def gather() -> void:
-    """Meet all that was not yet met; hooks in a history end it, as there is no key then."""
+    """Meet all nodes that the roots need.  Hooks in a history end the walk, because no key covers them."""
     while walk.head < walk.tail and not walk.is_full and not walk.is_hooked:
         walk.head += 1
         look_at(u64(walk.queue[walk.head - 1]))
@@ -112,7 +112,7 @@ def gather() -> void:
 
 @native(inline=True)
 def leads(q: ptr[RawNode], since: u64) -> bool:
-    """True if the walk goes through a node: gradients flow through it, or it is newer than a number, if that is one."""
+    """True if `history_of` follows a node: it tracks gradients (`since` is 0), or its number is above `since`."""
     if since == 0:
         return q.kind.tracks is tape.true
     word = q.number if q.number & 1 != 0 else number_word(q)
@@ -127,7 +127,7 @@ def go_to(q: ptr[RawNode], since: u64) -> void:
 
 @native
 def follow_all(since: u64) -> void:
-    """Meet all that leads to what was met."""
+    """Meet all nodes that lead to the nodes in the queue."""
     ends = local(i64, 3)
     head = walk.head
     while head < walk.tail and not walk.is_full:
@@ -148,9 +148,9 @@ def follow_all(since: u64) -> void:
 
 @native
 def history_of(nodes: ptr, since: u64) -> own:
-    """The nodes that lead to those of a tuple, by creation: a list; None where there is no memory.
+    """A list of the nodes that lead to those of a tuple, in order of creation; None without memory.
 
-    since    0: through which gradients flow;  a number: all that were recorded after it
+    since    0: the nodes through which gradients flow;  a number: all nodes that were recorded after it
     """
     begin()
     count = py.tuple_size(nodes)

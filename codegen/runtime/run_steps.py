@@ -1,18 +1,18 @@
-"""The steps of a program run, in native Python (`codegen.native`), and what happens around them.
+"""Run the steps of a program, in native Python (`codegen.native`), with subnormal numbers and signals handled.
 
-    run_steps(steps, count, slots, scratch)         the loop over them
-    run_program(the same)                           in the mode that the user chose: `modes.flush_subnormals`
-    leave_flushing() -> u64, return_flushing(it)    around what is not ours and runs between two steps: handlers of
+    run_steps(steps, count, slots, scratch)         run the steps in a loop
+    run_program(the same)                           run them in the user's mode for subnormals: `modes.flush_subnormals`
+    leave_flushing() -> u64, return_flushing(it)    surround foreign code that runs between two steps: handlers of
                                                     signals, LAPACK
-    account(work)                                   a long loop's business after each run of its body
-    call_host(pointers, host)                       a step in Python
+    account(work)                                   to be called by a long loop after each run of its body
+    call_host(pointers, host)                       run a step that is a Python function
 
-The word that says whether subnormal numbers become zero is the process's and is read once per call: to switch compiles
-nothing.  While a thread flushes, it keeps under the key beside that word what its control register held before: it may
-have had bits of its own, from other libraries, which it is given back.
+One word of the process says if subnormal numbers are flushed to zero.  Each call reads the word once, so that a switch
+compiles nothing.  While a thread flushes, the previous content of its control register is kept as thread-local data
+(`Flushing.key`), because other libraries may have set bits in the register, and restored afterwards.
 
-In a long loop signals are handled and other threads run now and then; what a signal's handler raises `account` gives
-as INTERRUPTED.  Handlers find the control register as their thread has it.
+A long loop handles signals and lets other threads run now and then.  If a signal's handler raises, `account` returns
+INTERRUPTED.  Handlers run with the control register restored.
 """
 
 # mypy: ignore-errors
@@ -31,19 +31,19 @@ from .plan_words import HostWords, KernelCallWords
 from .recording_objects import clear_error
 from .system_calls import FLUSH, control, set_control
 
-#: Added to what a thread keeps: a register may hold 0, and what is not kept is 0.  No register has this bit.
+#: Added to a kept register, because 0 means that none is kept and a register may hold 0.  No register has this bit.
 KEPT = 1 << 62
 
-#: Scalar operations (some 0.1 ns each) after which a loop that holds the interpreter's lock looks up, and one that
-#: does not.  Taking the lock can cost 5 ms, the switch interval, when another thread computes in Python.
+#: Scalar operations (some 0.1 ns each) after which a loop handles signals: a loop that holds the GIL, and one that does
+#: not.  Taking the GIL can cost 5 ms, the switch interval, when another thread computes in Python.
 LOOKS_UP, TAKES_LOCK = 1 << 25, 1 << 29
 
-#: The time for which a loop that holds the lock keeps it, twice the switch interval.  A thread that waits for the lock
-#: asks for it when so long nothing has happened, and gets it then.  A lock that was given back and taken again every
-#: 3 ms, before anybody asked, was got by chance only: Ctrl-C from another thread was heeded after 3 to 60 s.
+#: The time for which a loop keeps the GIL, twice the switch interval.  A waiting thread requests the GIL after one
+#: interval without a release, and then gets it.  When the loop released and took the GIL every 3 ms, before a request,
+#: a waiting thread acquired it only by luck: Ctrl-C from another thread took effect after 3 to 60 s.
 KEEPS_NS = 10_000_000
 
-#: Elsewhere no clock is known that only goes forward, and the lock is given back at every look.
+#: On other systems no monotonic clock is known, and the GIL is released at every look.
 HAS_CLOCK = sys.platform in ("linux", "darwin")
 
 kept_of = extern("PyThread_tss_get", u64, ptr)
@@ -57,7 +57,7 @@ handle_signals = extern("PyErr_CheckSignals", i32)
 
 
 class Flushing(Struct):
-    """If numbers are flushed, and a key of Python's for what threads keep: `Modes.flushing_at`."""
+    """1 if subnormals are flushed; the key (`Py_tss_t`) of the registers that threads keep: `Modes.flushing_at`."""
 
     is_on: i64
     key: ptr
@@ -68,7 +68,7 @@ flushing = external(FLUSHING)
 
 @native(inline=True)
 def run_steps(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
-    """Run so many steps: 0, or step << 32 | status of the one that failed.
+    """Run `count` steps.  Returns 0, or step << 32 | status of the step that failed.
 
     scratch    room for the pointers of a step
     """
@@ -85,7 +85,7 @@ def run_steps(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch:
 
 @native
 def call_host(pointers: ptr[ptr], host: ptr[HostWords]) -> i32:
-    """Call a function of Python's on arrays, and copy the one that it gives; the program raises what it raises."""
+    """Call a Python function on arrays, and copy its result.  The program raises what the function raises."""
     inside = leave_flushing()
     state = take_lock()
     has_failed = host_failed(pointers, host)
@@ -99,7 +99,7 @@ def call_host(pointers: ptr[ptr], host: ptr[HostWords]) -> i32:
 
 @native(inline=False)
 def leave_flushing() -> u64:
-    """Let the thread's register be what it was before this call of ours.  0: it still is."""
+    """Restore the thread's register as it was before the program, and return ours; 0 if the thread does not flush."""
     kept = kept_of(ptr[Flushing](flushing).key)
     if kept == 0:
         return 0
@@ -116,7 +116,7 @@ def return_flushing(inside: u64) -> void:
 
 @native(inline=True)
 def run_program(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
-    """Run steps in the mode that the user chose."""
+    """Run steps in the user's mode for subnormal numbers."""
     if atomic_load(ptr[Flushing](flushing), "is_on", "monotonic") != 0:
         return run_flushing(steps, count, slots, scratch)
     return run_steps(steps, count, slots, scratch)
@@ -124,7 +124,7 @@ def run_program(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratc
 
 @native
 def run_program_unlocked(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
-    """Run a program while other threads may hold the interpreter's lock."""
+    """Run a program without the GIL, which other threads may take."""
     thread = let_others()
     status = run_program(steps, count, slots, scratch)
     take_lock_again(thread)
@@ -133,7 +133,7 @@ def run_program_unlocked(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr
 
 @native
 def run_for_c(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
-    """Run a program for a caller that sees its status, and no exception."""
+    """Run a program for a caller in C, which gets the status but no exception."""
     status = run_program(steps, count, slots, scratch)
     if u32(status) == Status.INTERRUPTED.value:
         state = take_lock()
@@ -144,7 +144,7 @@ def run_for_c(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch:
 
 @native(inline=False)
 def run_flushing(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
-    """Run steps that flush.  A handler of a signal may come here again, in the middle: so what is kept is put back."""
+    """Run steps with flushing.  A signal's handler may enter here again in the middle, so the kept word is restored."""
     key = ptr[Flushing](flushing).key
     outer = kept_of(key)
     before = control()
@@ -161,9 +161,9 @@ def run_flushing(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scrat
 
 
 class Spent(Struct):
-    """Work of loops since the last look, of all threads together; what gets lost where two add at once is no matter.
+    """Work of the loops of all threads since the last look.  Additions of two threads at once may be lost: no matter.
 
-    given_back   when the lock was given back last
+    given_back   the time when the GIL was last released
     """
 
     work: u64
@@ -175,7 +175,7 @@ spent = static(Spent)
 
 @native(inline=True)
 def account(work: u64) -> i32:
-    """Note that so much work is done.  Not 0: a signal's handler raised."""
+    """Add to the work that is done, and look up when it is due.  Not 0: a signal's handler raised."""
     total = atomic_load(spent, "work", "monotonic") + work
     atomic_store(spent, "work", total, "monotonic")
     if total > LOOKS_UP:
@@ -185,13 +185,13 @@ def account(work: u64) -> i32:
 
 @native
 def loop_account(work: u64) -> i32:
-    """An account for code that knows its address."""
+    """`account` as a function with an address, for code that calls it by this address."""
     return account(work)
 
 
 @native(inline=False)
 def look_up(total: u64) -> i32:
-    """Handle signals, and give the lock back for a moment if it was kept for long."""
+    """Handle signals, and release the GIL for a moment if it was kept for long."""
     is_held = holds_lock() != 0
     if not is_held and total <= TAKES_LOCK:
         return i32(0)
@@ -200,7 +200,7 @@ def look_up(total: u64) -> i32:
     state = take_lock()
     is_fine = handle_signals() == 0
     if is_fine and is_held and is_time():
-        take_lock_again(let_others())  # others take it if they wait for it
+        take_lock_again(let_others())  # a waiting thread takes the GIL here
     give_lock(state)
     return_flushing(inside)
     return i32(0) if is_fine else i32(Status.INTERRUPTED.value)
@@ -208,7 +208,7 @@ def look_up(total: u64) -> i32:
 
 @native
 def is_time() -> bool:
-    """True if the lock was kept for long; it is given back now."""
+    """True if the GIL was kept for long; the caller then releases it, and this time is noted."""
     if not HAS_CLOCK:
         return True
     now = system.now()

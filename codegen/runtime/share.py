@@ -1,4 +1,4 @@
-"""Loops of a kernel that threads share, and the functions that do a part of one.
+"""Cut a kernel into pieces, so that threads can share its large loops.
 
     shared(function, extents) -> pieces, to be run one after the other, each with the arguments that it reads
 
@@ -9,12 +9,12 @@ A kernel whose top level has large `scf.parallel` loops is cut around them:
     scf.for ...: the blocks' sums
     store
 
-Iterations of `scf.parallel` are independent by promise, so any cut of the range is right.  It is cut
-into chunks that depend on the kernel alone, never on the number of threads: each iteration is done by
-the same code on the same data, and results have the same bits for any number.
+Iterations of `scf.parallel` are independent by definition, so any cut of the range is right.  The range is cut into
+chunks that depend on the kernel alone, never on the number of threads: each iteration is done by the same code on the
+same data, and results have the same bits for any number of threads.
 
-A loop whose length is an argument of the kernel is a piece of its own also where it is too small to be shared:
-which code a kernel is does not depend on what it is called with.
+A loop whose length is an argument of the kernel becomes a piece even if the loop is too small to be shared, because the
+code of a kernel must not depend on its arguments.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ from ..records import record, replace
 from ..symbols import typical
 from .cost import operations_of_block
 
-#: From this many scalar operations on, a loop is shared.  Waking a thread takes 13-17 us (FACTS 8), so a
-#: loop of 30 us and more gains; vectorised, an operation takes some 0.1 ns.
+#: A loop of this many scalar operations or more is shared.  Waking a thread takes 13-17 us (FACTS 8), so a loop of
+#: 30 us and more gains; vectorised, an operation takes some 0.1 ns.
 SHARED = 300_000
 
-#: A chunk has at least this many operations (some 5 us: taking one costs 0.1), and at most one of
-#: `CHUNKS` of the loop, so that threads that start late or are interrupted still even out.
+#: A chunk has at least this many operations (some 5 us; taking a chunk costs 0.1 us).  A loop has at most `CHUNKS`
+#: chunks, enough to even out threads that start late or are interrupted.
 CHUNK = 50_000
 CHUNKS = 64
 
 #: Chunks of a loop over elements begin at multiples of this: no two threads write one cache line.
 ELEMENTS = 64
 
-#: Loops by tiles are cut into multiples of these where they have so many iterations: a tile, or several side by side.
+#: For loops over tiles of at least so many iterations (key), chunks are multiples of the value: one tile or several.
 TILES = {8: 8, 32: 16, 128: ELEMENTS}
 
 
 @record(frozen=True)
 class KernelPiece:
-    """A part of a kernel: all of it that is no shared loop, or `total` iterations in chunks of `chunk`.
+    """A part of a kernel: operations outside of shared loops, or a loop of `total` iterations in chunks of `chunk`.
 
-    A loop of one chunk is not worth sharing, and runs as it stands.
+    A loop of one chunk is not worth sharing, and runs on one thread.
 
-    memory     which of the kernel's memory arguments it has
-    indices    which of its index arguments
-    loop       of the kernel's own function, where it is one
-    is_tiled   iterations are done by tiles
+    memory     the numbers of the kernel's memory arguments that the piece has
+    indices    the numbers of the kernel's index arguments that the piece has
+    loop       for a loop: the operation of the kernel's function that the piece was made from
+    is_tiled   True if iterations are done by tiles
     """
 
     function: NestFunction
@@ -75,30 +75,30 @@ class KernelPiece:
     is_tiled: bool = False
 
     def numbers(self, extents: Sequence[int], *, is_shared: bool = False) -> tuple[int, ...]:
-        """The extents that the kernel is called with; where it is not shared, with all iterations to do."""
+        """The extents that the piece is called with; a loop that is not shared gets all iterations as its range."""
         own = tuple([extents[j] for j in self.indices])
         return own if is_shared or not self.chunk else (*own, 0, self.total)
 
     @property
     def form(self) -> tuple[Hashable, ...]:
-        """The part of the kernel's form that its text does not say."""
+        """The part of the piece's form that its text does not say: the arguments that it has."""
         return self.memory, self.indices
 
 
 def is_shared(piece: KernelPiece) -> bool:
-    """True if threads share the kernel."""
+    """True if threads share the piece: a loop of more than one chunk."""
     return 0 < piece.chunk < typical(piece.total)
 
 
 def load(piece: KernelPiece, function: NestFunction, extents: Sequence[int]) -> tuple[int, int]:
-    """The iterations of a piece that is a loop of this function, and their operations."""
+    """The number of iterations of a piece that is a loop of this function, and of all their operations."""
     assert piece.loop is not None
     known = _known(function, extents)
     return _trips(piece.loop, known), operations_of_block([piece.loop], dict(known))
 
 
 def chunk_of(total: int, weight: int, *, is_tiled: bool) -> int:
-    """Iterations in one chunk of a loop of so many operations: all, where it is not worth sharing."""
+    """The iterations in one chunk of a loop of `weight` operations: all of them if the loop is not worth sharing."""
     if weight < SHARED:
         return max(total, 1)
     each = max(1, weight // max(total, 1))
@@ -110,7 +110,7 @@ def chunk_of(total: int, weight: int, *, is_tiled: bool) -> int:
 
 
 def shared(function: NestFunction, extents: Sequence[int]) -> list[KernelPiece]:
-    """The pieces of a kernel; the kernel itself where there is nothing to share."""
+    """The pieces of a kernel; the kernel itself as one piece if there is nothing to share."""
     *operations, end = function.body.operations
     if not any(is_parallel(o) for o in operations):
         return [_whole(function)]
@@ -119,7 +119,7 @@ def shared(function: NestFunction, extents: Sequence[int]) -> list[KernelPiece]:
     known = _known(function, extents)
     numbers = {value: typical(number) for value, number in known.items()}
     weights = [operations_of_block([o], dict(numbers)) if _trips(o, numbers) > 1 else 0 for o in operations]
-    # A loop of a run-time extent is apart whatever its weight today, so that for any it is the same code.
+    # A loop of a run-time extent is a piece whatever its present weight, so that the code is the same for any extent.
     is_open = [is_parallel(o) and known.get(o.operands[0]) == 0 and o.operands[1] in indices for o in operations]
     is_apart = [o or w >= SHARED for o, w in zip(is_open, weights, strict=True)]
     if not any(is_apart):
@@ -133,7 +133,7 @@ def shared(function: NestFunction, extents: Sequence[int]) -> list[KernelPiece]:
     elif known_integer(end.operands[0]) == 0:  # it cannot fail
         ends = [[end]] * len(runs)
     elif not runs[-1][0] and any(end.operands[0] in o.results for o in runs[-1][1]):
-        # The code that follows all loops finds the status: until then there is none.
+        # Only the last piece finds the status; the earlier ones return 0.
         zero = Operation("arith.constant", (), (I32,), {"value": 0})
         ends = [[zero, Operation("func.return", (zero.result,))]] * (len(runs) - 1) + [[end]]
     else:
@@ -154,7 +154,7 @@ def shared(function: NestFunction, extents: Sequence[int]) -> list[KernelPiece]:
 
 
 def _status(operations: list[Operation], end: Operation) -> tuple[list[Operation], list[Operation], list[Operation]]:
-    """The store that sets the status of checks to zero, the operations without it, and the load that reads it."""
+    """The store that sets the status of checks to zero, the other operations, and the load that reads the status."""
     load = end.operands[0].owner
     if not isinstance(load, Operation) or load.name != "memref.load":
         return [], operations, []
@@ -166,7 +166,7 @@ def _status(operations: list[Operation], end: Operation) -> tuple[list[Operation
 
 
 def _known(function: NestFunction, extents: Sequence[int]) -> dict[Value, int]:
-    """The positions and extents of a function that are certain: its index arguments and constants."""
+    """The numbers that are known of a function: the values of its index arguments and constants."""
     indices = [a for a in function.arguments if not isinstance(a.type, MemRef)]
     return dict(zip(indices, extents, strict=True)) | {
         o.result: o.attributes["value"]
@@ -178,7 +178,7 @@ def _known(function: NestFunction, extents: Sequence[int]) -> dict[Value, int]:
 def _runs(
     operations: Sequence[Operation], pure: set[int], is_shared: Sequence[bool]
 ) -> list[tuple[bool, list[Operation]]]:
-    """The operations that only one piece may have: each shared loop by itself, and what stands between them."""
+    """The operations that only one piece may have, in runs: each shared loop by itself, and those between two loops."""
     runs: list[tuple[bool, list[Operation]]] = []
     for operation, share in zip(operations, is_shared, strict=True):
         if share:
@@ -191,13 +191,13 @@ def _runs(
 
 
 def _pure(function: NestFunction, operations: Sequence[Operation]) -> list[Operation]:
-    """The operations of which each piece may have its own: no effect, and the same result each time."""
+    """The operations that each piece may repeat: they have no effect, and the same result each time."""
     known = set(function.arguments)
     only_read = known - {function.arguments[j] for j in function.writes}
     found = []
     for operation in operations:
         is_plain = operation.name.startswith(("arith.", "math.")) or operation.name == "memref.alloca"
-        # Numbers that a kernel is given lie in memory: `x / 100`.
+        # The number operands of a kernel lie in memory, such as the 100 of `x / 100`.
         is_plain = is_plain or (operation.name == "memref.load" and operation.operands[0] in only_read)
         if is_plain and known.issuperset(operation.operands):
             known.update(operation.results)
@@ -206,7 +206,7 @@ def _pure(function: NestFunction, operations: Sequence[Operation]) -> list[Opera
 
 
 def _are_independent(runs: list[tuple[bool, list[Operation]]], pure: list[Operation], before: list[Operation]) -> bool:
-    """True if no run needs a value of another, by name or in memory that is not an argument; each has a status."""
+    """True if no run needs a value of another, by name or in local memory (the status, which each run has, aside)."""
     made_by = {result: number for number, (_, run) in enumerate(runs) for o in run for result in o.results}
     scratch = {o.result for o in pure if o.name == "memref.alloca"} - {o.operands[1] for o in before}
     users: dict[Value, int] = {}
@@ -220,12 +220,12 @@ def _are_independent(runs: list[tuple[bool, list[Operation]]], pure: list[Operat
 
 
 def _values_of(operations: Sequence[Operation]) -> set[Value]:
-    """Every value that the operations read, those in their regions too."""
+    """All values that the operations read, also inside of their regions."""
     return {v for o in every(operations) for v in o.operands}
 
 
 def _trips(loop: Operation, known: dict[Value, int]) -> int:
-    """Iterations of a parallel loop from zero, else 0."""
+    """The number of iterations of a parallel loop that begins at zero; 0 for any other operation."""
     if not is_parallel(loop):
         return 0
     lower, upper = (known.get(bound) for bound in loop.operands[:2])
@@ -233,7 +233,7 @@ def _trips(loop: Operation, known: dict[Value, int]) -> int:
 
 
 def _whole(function: NestFunction) -> KernelPiece:
-    """All of a kernel, without the arguments that it does not need."""
+    """A whole kernel as one piece, without the arguments that the kernel does not need."""
     piece = _piece(function, function.body.operations, function.name)
     has_all = len(piece.memory) + len(piece.indices) == len(function.arguments)
     return replace(piece, function=function) if has_all else piece
@@ -246,8 +246,8 @@ def _piece(
     pure: Sequence[Operation] = (),
     more: tuple[Value, ...] = (),
 ) -> KernelPiece:
-    """A function of these operations, behind those that they need of `pure`, with the arguments that all of them read
-    or write and some more."""
+    """The piece of these operations, preceded by those of `pure` that they need.  Its arguments are those that all of
+    these operations use, and `more`."""
     operations, needed = list(operations), _values_of(operations)
     for operation in reversed(pure):
         if operation.result in needed:

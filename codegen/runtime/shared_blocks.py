@@ -1,17 +1,17 @@
-"""One step's blocks, shared out among a few sleeping threads: the caller's side, in native Python (`codegen.native`).
+"""Share the blocks of one step among a few threads: the caller's side, in native Python (`codegen.native`).
 
-    u32 run_blocks(step, pointers)      a step of `plan_words.KernelCallWords`
+    u32 run_blocks(step, pointers)      run all blocks of a step (`plan_words.KernelCallWords`)
 
-calls `function(pointers, extents')` once per block, with the range [begin, end) of the block as the last two of the
-extents.  Blocks are fixed by the step, never by the number of threads, so results are the same for any number.
-`worker_threads` says how threads take them.
+`run_blocks` calls `function(pointers, extents')` once per block, with the range [begin, end) of the block as the last
+two extents.  The step determines the blocks, not the number of threads, so results are the same for any number.
+`worker_threads` describes how threads take blocks.
 
-A thread that loses its processor to another process in the middle of a block makes all wait.  The caller sleeps
-meanwhile: its processor may then run the thread that waits for one.  And it compares: when it waited for others longer
-than it worked, sharing lost, and the next jobs are done alone: one, and twice as many each time it loses again, up to
-`MOST_ALONE`.
+A thread that loses its processor to another process in the middle of a block makes all threads wait.  The caller then
+sleeps, so that its processor may run this thread.  The caller also measures: if it waited for other threads longer than
+it worked, sharing lost time, and the caller does the next job alone.  Each further loss doubles the number of jobs that
+it does alone, up to `MOST_ALONE`.
 
-After a fork the child has none of the threads: the process number tells, and all starts anew.
+After a fork the child has none of the threads.  The child is recognised by its process number, and starts new ones.
 """
 
 # mypy: ignore-errors
@@ -43,20 +43,20 @@ from .worker_threads import (
 
 IS_LINUX, HAS_THREADS = sys.platform == "linux", sys.platform in ("linux", "darwin")
 
-#: The looks of the caller for the last blocks before it sleeps: its processor is then free for the thread that has
-#: them, which may wait for one behind another process.
+#: The number of times that the caller looks for the last blocks before it sleeps.  Its processor is then free for the
+#: thread that has these blocks, which may be waiting for a processor behind another process.
 PATIENCE = 2000
 
-#: Jobs done alone between two tries on a machine that is busy: what a bad try costs is then spread thin.
+#: The most jobs that a caller on a busy machine does alone between two tries to share: failed tries then cost little.
 MOST_ALONE = 255
 
-#: Words of the mask of processors that the system is asked for.
+#: Words of the mask of processors that `sched_getaffinity` fills.
 MASK_WORDS = 16
 
 
 @native
 def set_threads(count: u64, follows: u64) -> void:
-    """Share among so many threads; or among as many as the caller has processors, and at most so many."""
+    """Share among `count` threads; if `follows`, among as many as the caller has processors, `count` at most."""
     workers.alone = 0
     workers.penalty = 0
     atomic_store(workers, "most", count if follows != 0 else u64(0), "monotonic")
@@ -70,10 +70,10 @@ def started_threads() -> u64:
 
 @native
 def follow() -> void:
-    """Take the number of the processors that the caller may use (its affinity), where it is not fixed.
+    """Set the number of threads to that of the processors that the caller may use (its affinity), unless it is fixed.
 
-    The system is asked at each job, which takes 0.5 us.  One with more than 1024 processors refuses, and the number
-    stays.
+    Each job asks the system, which takes 0.5 us.  A system with more than 1024 processors refuses the call, and the
+    number stays as it was.
     """
     most = atomic_load(workers, "most", "monotonic")
     if most == 0:
@@ -94,11 +94,11 @@ def follow() -> void:
 
 @native
 def enters() -> bool:
-    """True if this caller may share a job now."""
+    """True if this caller may share a job now; it then has the threads until it sets `busy` back."""
     process = system.getpid()
     known = atomic_load(workers, "process")
     if process != known:
-        # -1 while somebody sets the threads up; others work alone meanwhile.
+        # -1 while another thread calls `set_up`; all other callers work alone meanwhile.
         if known == -1 or not compare_exchange(workers, "process", known, -1):
             return False
         set_up()
@@ -114,7 +114,7 @@ def enters() -> bool:
 
 @native
 def set_up() -> void:
-    """Begin without threads: in the first process, and in one that was forked."""
+    """Set up the shared state without threads, in the first process and in a forked one."""
     workers.started = 0
     atomic_store(busy, "value", 0)
     atomic_store(sleepers, "value", 0)
@@ -127,7 +127,7 @@ def set_up() -> void:
 
 @native
 def open_job(blocks: u64, threads: u64) -> u64:
-    """Issue the tickets of the job that `job` is, and wake who sleeps.  Gives its generation."""
+    """Issue the tickets of the present job, and wake sleeping threads.  Returns the job's generation."""
     present = (atomic_load(generation, "value") + 1) & 0xFFFFFFFF
     if present == 0:
         present = 1
@@ -150,7 +150,7 @@ def open_job(blocks: u64, threads: u64) -> u64:
 
 @native
 def close_tickets() -> void:
-    """No ticket is of a generation that is over: nobody may take a block while the next job is written down."""
+    """Invalidate all tickets, so that no thread takes a block while the next job is written."""
     for s in range(atomic_load(cut, "sections", "monotonic")):
         atomic_store(tickets[s], "next", 0, "release")
     fence()
@@ -158,7 +158,7 @@ def close_tickets() -> void:
 
 @native
 def wait_for_others(blocks: u64) -> void:
-    """Until all blocks are done: look for a while, then sleep."""
+    """Wait until all blocks are done: look for a while, then sleep."""
     for _ in range(PATIENCE):
         if atomic_load(progress, "finished") == blocks:
             return
@@ -173,7 +173,7 @@ def wait_for_others(blocks: u64) -> void:
 
 @native
 def run_blocks(step: ptr[KernelCallWords], pointers: ptr) -> u32:
-    """All blocks; the worst status that one returned."""
+    """Run all blocks of a step.  Returns the worst status of a block."""
     if HAS_THREADS:
         if IS_LINUX:
             follow()
@@ -195,7 +195,7 @@ def run_blocks(step: ptr[KernelCallWords], pointers: ptr) -> u32:
 
 @native
 def run_together(blocks: u64, threads: u64) -> u32:
-    """The job that `job` is, by all threads; notes whether sharing lost."""
+    """Run the present job on all threads, and note if sharing lost time.  Returns the worst status of a block."""
     present = open_job(blocks, threads)
     begun = system.now()
     work(present, 0)

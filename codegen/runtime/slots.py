@@ -1,9 +1,9 @@
-"""Slots of Python classes: where objects have them, and C functions in those of a class.
+"""Slots of Python classes: the offsets of an object's slots, and C functions as methods and attributes of a class.
 
-    offset_of(Node, "value")                      what machine code adds to an object's address
-    wrapper(cls, example, "__mul__", address)     a descriptor that puts a C function into the slot of a class
+    offset_of(Node, "value")                      the offset of a slot, which machine code adds to an object's address
+    wrapper(cls, example, "__mul__", address)     a descriptor that puts a C function into a type slot of a class
     method(cls, "item", address)                  a C function as a method of a class
-    attribute(cls, "grad", get, set)              two as an attribute
+    attribute(cls, "grad", get, set)              two C functions as an attribute of a class
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from collections.abc import Callable
 from types import MemberDescriptorType
 from typing import Any
 
-#: Versions of CPython that the tests ran on: their objects look as they are read here.
+#: The oldest and the newest version of CPython that the tests ran on.  Their objects have the layout that is read here.
 _VERSIONS = ((3, 11), (3, 15))
-#: The places of a member descriptor's definition, of the offset in that one, and of a slot wrapper's base.
+#: The offset of the definition in a member descriptor; the offset of the slot's offset in a definition.
 _DEFINITION = 40
 _OFFSET = 16
-#: The places in a class of its name, of the sizes of its objects, and of the function that frees one.
+#: The offsets in a type object of the sizes of its objects (`tp_basicsize`, `tp_itemsize`) and of `tp_dealloc`.
 _SIZES, DEALLOC = 32, 48
-#: The places in a class of the functions by which the collector of cycles visits an object, and clears it.
+#: The offsets in a type object of `tp_traverse` and `tp_clear`; then of the base in a slot wrapper.
 _TRAVERSE, _CLEAR = 184, 192
 _WRAPPER_BASE = 40
 
 
 def is_known_python() -> bool:
-    """True for a Python whose objects may be read by address.  Ask before an address is followed: a wrong one crashes.
+    """True for a Python whose objects may be read by address.  Check this before any read: a wrong address crashes.
 
-    Refused are other implementations, whose `id` is no address; versions that were not tried, as their fields may have
-    moved; and builds whose objects have other heads: for debugging, with traced references, without the lock.
+    False for other implementations, whose `id` is no address; for versions that were not tried, whose fields may have
+    moved; and for builds whose objects have other heads: debug, reference-tracing and free-threaded builds.
     """
     is_usual = not (
         hasattr(sys, "gettotalrefcount") or hasattr(sys, "getobjects") or sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -40,7 +40,7 @@ def is_known_python() -> bool:
     return sys.implementation.name == "cpython" and is_usual and is_tried and ctypes.sizeof(ctypes.c_void_p) == 8
 
 
-#: Made once: ctypes makes a class for each, which takes 15 us.
+#: Made once, because ctypes makes a class for each prototype, which takes 15 us.
 _new_wrapper = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)(
     ("PyDescr_NewWrapper", ctypes.pythonapi)
 )
@@ -50,9 +50,9 @@ _new_attribute = _describing(("PyDescr_NewGetSet", ctypes.pythonapi))
 
 
 def wrapper(cls: type, example: Any, name: str, address: int) -> Any:
-    """A descriptor that puts a C function into the slot of `name` of a class and those below it.
+    """A descriptor that puts a C function into the type slot of `name`, in a class and its subclasses.
 
-    example   a slot wrapper of that name of some class of Python's own: it knows what kind of slot it is
+    example   a slot wrapper of that name from a built-in class, which says what kind of slot it is
     """
     base = ctypes.c_void_p.from_address(id(example) + _WRAPPER_BASE).value
     assert base is not None
@@ -61,7 +61,7 @@ def wrapper(cls: type, example: Any, name: str, address: int) -> Any:
 
 
 def life_of(cls: type) -> tuple[ctypes.c_void_p, ...] | None:
-    """The words of a class of Python's that free, traverse and clear its objects; None unless it is done as usual."""
+    """The words of a type object that free, traverse and clear objects; None unless they are those of `_Plain`."""
     sizes = (ctypes.c_ssize_t * 2).from_address(id(cls) + _SIZES)
     if sizes[:] != [cls.__basicsize__, cls.__itemsize__]:
         return None
@@ -72,7 +72,7 @@ def life_of(cls: type) -> tuple[ctypes.c_void_p, ...] | None:
 
 
 class _Plain:
-    """A class as others: how its objects are freed is the usual way."""
+    """A class with slots and nothing else: its objects are freed in the usual way."""
 
     __slots__ = ("field",)
 
@@ -100,15 +100,15 @@ class _Attribute(ctypes.Structure):
     )
 
 
-#: Flags of a method without arguments, and of one that takes any, by position and by name.
+#: CPython's flags of a method without arguments, and of one with any arguments, by position and by name.
 _METH_NOARGS, _METH_ANY = 0x4, 0x80 | 0x2
 
-#: Definitions live as long as the classes that have them, which is to the end of the process.
+#: Definitions are kept alive to the end of the process, as long as the classes that have them.
 _definitions: list[ctypes.Structure] = []
 
 
 def method(cls: type, name: str, address: int, *, takes_arguments: bool = False, doc: str | None = None) -> Any:
-    """A method of a class that is a C function: f(self, NULL), or f(self, arguments, count, names)."""
+    """A C function as a method of a class: f(self, NULL), or f(self, arguments, count, names) if it takes arguments."""
     signature = "($self, /, *args, **keywords)" if takes_arguments else "($self, /)"
     text = f"{name}{signature}\n--\n\n{doc or ''}".encode()
     definition = MethodDefinition(name.encode(), address, _METH_ANY if takes_arguments else _METH_NOARGS, text)
@@ -116,7 +116,7 @@ def method(cls: type, name: str, address: int, *, takes_arguments: bool = False,
 
 
 def attribute(cls: type, name: str, get: int, set_: int) -> Any:
-    """An attribute of a class by two C functions: get(self, NULL), set(self, value or NULL, NULL)."""
+    """Two C functions as an attribute of a class: get(self, NULL), set(self, value or NULL, NULL)."""
     return _described(_new_attribute, cls, _Attribute(name.encode(), get, set_, None, None))
 
 
@@ -128,7 +128,7 @@ def _described(new: Callable[[type, int], Any], cls: type, definition: ctypes.St
 def offset_of(cls: type, name: str) -> int:
     """The offset of a slot in objects of a class, by its member descriptor.
 
-    Raises TypeError where the self-check refuses it: machine code that goes unused in silence is only slow.
+    Raises TypeError if a self-check does not confirm the offset: a silent fallback to Python would only be slow.
     """
     member = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
     if type(member) is MemberDescriptorType:
@@ -140,7 +140,7 @@ def offset_of(cls: type, name: str) -> int:
 
 
 def _is_confirmed(cls: type, name: str, offset: int) -> bool:
-    """True if an object of this class has there what is given to it in Python."""
+    """True if an object of this class holds at the offset the object that Python assigns to the slot."""
     if not object.__basicsize__ <= offset < cls.__basicsize__:
         return False
     probe: Any = object.__new__(cls)

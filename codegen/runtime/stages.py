@@ -1,6 +1,6 @@
-"""Every stage of one graph as text, made when it is looked at.
+"""Every stage of one graph as text, made on access.
 
-Texts are the same in every process: no addresses, no times, fixed names.
+Texts are the same in every process: they have no addresses, no times, and fixed names.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from .told import (
 
 
 def _text_of(stage: str) -> property:
-    """The text of a stage whose lines are told."""
+    """A property: the text of a stage of which `Stages.told` gives the lines."""
     return property(lambda stages: "".join([f"{line}\n" for line in stages.told(stage)[0]]))
 
 
 class Stages:
     """The stages of a graph on its way to machine code.
 
-    graph           as recorded (`recorded`)        llvm            the kernels as LLVM IR
-    optimized       after the passes                llvm_optimized  after LLVM's own
-    fused           kernels, buffers, steps         asm             assembly of this machine
-    mlir            the kernels as MLIR             stats           what it amounts to
+    graph           the graph as recorded           llvm            the kernels as LLVM IR
+    optimized       the graph after the passes      llvm_optimized  the same after LLVM's passes
+    fused           kernels, buffers, steps         asm             assembly for this machine
+    mlir            the kernels as MLIR             stats           counts of operations, steps, bytes
     """
 
     def __init__(self, graph: Graph, make_program: Callable[[Graph], BufferProgram]) -> None:
@@ -94,7 +94,7 @@ class Stages:
     llvm_optimized, asm = _text_of("llvm-opt"), _text_of("asm")
 
     def told(self, stage: str) -> tuple[list[str], list[str]]:
-        """The lines of mlir, llvm, llvm-opt or asm, and for each the value that it belongs to, or ""."""
+        """The lines of stage mlir, llvm, llvm-opt or asm, and for each line the name of its value, or ""."""
         if stage == "mlir":
             known = _names(self.program)
             lines = print_module(self.program, Names(known).location).splitlines()
@@ -108,12 +108,12 @@ class Stages:
 
     @cached_property
     def _told_module(self) -> tuple[str, Names]:
-        """The module in which numbers stand for values, and their names."""
+        """The LLVM module with numbers of values as debug info, and the names for these numbers."""
         names = Names(_names(self.program))
         return self.module(names.number), names
 
     def module(self, place_of: PlaceOf | None = place_of_node) -> str:
-        """The kernels as LLVM compiles them, with debug info of these places; None: without."""
+        """The LLVM module of the kernels, with debug info of the places that `place_of` returns; None: without any."""
         features = engine.target_features()
         found = [*coded(self.program, place_of)]
         kernels = {step.work.function.name: step.work.function for step, _ in found if isinstance(step.work, Kernel)}
@@ -123,7 +123,7 @@ class Stages:
 
     @property
     def functions(self) -> dict[int, str]:
-        """The function of each loop or branch that is one, by `id` of the step's work."""
+        """The name of the function of each loop or branch that is compiled as one, by `id` of the step's work."""
         nests = [step for step, nest in coded(self.program, None) if nest is not None]
         return {id(step.work): f"nest{j}" for j, step in enumerate(nests)}
 
@@ -173,10 +173,10 @@ def print_program(program: BufferProgram) -> str:
           gemm f64 1x8x1 (t0, x1) -> y0
         }
 
-    A loop is followed by the program of its body.  Of x1[t] each run gets or makes one element, and x2 -> y0 is a
-    state, first and last: `loop 8 times (x2 -> y0, x1[t], x0) -> t0[t], before each: t1[t], with t2`.  The same for
-    `while (x2 -> y0) ...` with its condition and step, and for `if x0 ...` with both of its bodies.  Where it is known
-    what nodes come from, comments say which values a buffer holds, in turn, and which a step computes, and their lines.
+    A loop is followed by the program of its body.  Each run of it reads or makes one element of x1[t]; x2 -> y0 names
+    the first and last value of a state: `loop 8 times (x2 -> y0, x1[t], x0) -> t0[t], before each: t1[t], with t2`.
+    Likewise `while (x2 -> y0) ...` is followed by its condition and step, and `if x0 ...` by both of its bodies.  If
+    origins of nodes are known, comments name the values that a buffer holds in turn, those of a step, and their lines.
     """
     told = ToldProgram(program)
     names = told.buffers
@@ -222,7 +222,7 @@ def _step_text(told: ToldStep, names: list[str]) -> str:
 
 
 def _at(place: Place | None, used: list[str]) -> str:
-    """A value by the name of its buffer."""
+    """The name of the buffer of a value, with its offset."""
     return "nothing" if place is None else used[place[0]] + (f"+{place[1]}" if place[1] else "")
 
 
@@ -261,12 +261,12 @@ def _while_text(loop: While, used: list[str]) -> str:
 
 
 def _param_text(value: object) -> str:
-    """A parameter without the address that a Python function would print."""
+    """The text of a parameter; of a function its name, without the address that `repr` prints."""
     return f"<{getattr(value, '__name__', type(value).__name__)}>" if callable(value) else repr(value)
 
 
 def _names(program: BufferProgram) -> dict[Node, str]:
-    """The names of the values of a program, and of the programs inside of it."""
+    """The names of the values of a program, and of the programs inside its steps."""
     found: dict[Node, str] = {}
     for step in program.steps:
         for _, body, _ in bodies(step.work):

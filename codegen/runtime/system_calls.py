@@ -1,10 +1,10 @@
 """Functions of the system and the processor, for native Python.
 
     from .system_calls import now, pause
-    control() -> u64, adopt(it)      a thread's control register, with which blocks are computed as the caller would
+    control() -> u64, adopt(it)      a thread's control register, so that another thread can compute in the same mode
 
-The register says what is done with subnormal numbers.  It is MXCSR on x86-64 (bit 15: results become zero, bit 6:
-operands are read as zero; 13 and 14: how results are rounded) and FPCR on aarch64 (bit 24 for both; 22 and 23).
+The register controls subnormal numbers and rounding.  It is MXCSR on x86-64 (bit 15: results become zero, bit 6:
+operands are read as zero; 13 and 14: rounding) and FPCR on aarch64 (bit 24: both; 22 and 23: rounding).
 """
 
 # mypy: ignore-errors
@@ -18,8 +18,8 @@ from ..modes import processor
 from ..native import extern, fn, i32, local, native, ptr, u32, u64, void
 
 IS_X86, IS_ARM = processor() == "x86_64", processor() == "aarch64"
-#: Bits that flush, and those that say what a result is: these and how it is rounded.  Of other processors nothing is
-#: known: nobody can switch the mode on there (`modes`).
+#: The bits that flush subnormals to zero; all bits that affect results: these, and those of rounding.  On other
+#: processors the bits are not known, and the mode cannot be switched on (`modes`).
 FLUSH, MEANT = (0x8040, 0xE040) if IS_X86 else (1 << 24, 7 << 22) if IS_ARM else (0, 0)
 CLOCK_MONOTONIC = 1 if sys.platform == "linux" else 6
 
@@ -49,7 +49,7 @@ write_arm = extern("llvm.aarch64.set.fpcr", void, u64)
 
 @native(inline=True)
 def pause() -> void:
-    """Tell the processor that this thread only waits."""
+    """Tell the processor that this thread is only waiting."""
     if IS_X86:
         x86_pause()
     if IS_ARM:
@@ -58,7 +58,7 @@ def pause() -> void:
 
 @native
 def now() -> u64:
-    """Nanoseconds of a clock that only goes forward."""
+    """The nanoseconds of a monotonic clock."""
     time = local(u64, 2)
     clock_gettime(CLOCK_MONOTONIC, time)
     return time[0] * 1_000_000_000 + time[1]
@@ -66,7 +66,7 @@ def now() -> u64:
 
 @native
 def control() -> u64:
-    """The register of this thread."""
+    """The control register of this thread; 0 on an unknown processor."""
     if IS_X86:
         word = local(u32, 1)
         read_x86(word)
@@ -88,7 +88,7 @@ def set_control(value: u64) -> void:
 
 @native(inline=False)
 def adopt(meant: u64) -> void:
-    """Compute from here on as a thread does whose register holds this.  What it notes of earlier results stays."""
+    """Set this thread's mode (subnormals, rounding) to that of a register `meant`.  Its status flags stay."""
     own = control()
     differ = (own ^ meant) & MEANT
     if differ != 0:

@@ -2,19 +2,18 @@
 
 The number is AUTODIFF_THREADS; else OMP_NUM_THREADS, which Dask, Ray and joblib set for their workers; else the number
 of processors that the calling thread may use when the loop begins (its affinity).  The last two are never more than the
-processors that the process's cgroup pays for (`machine`).  The number changes nothing but time: results have the same
-bits for any (`share`, `products`).
+processors that the cgroup of the process grants (`machine`).  The number of threads changes only the time: results have
+the same bits for any number (`share`, `products`).
 
-The code (`shared_blocks`) is made when the first program with a large loop is, and is never unloaded: sleeping threads
-wake up in it.
+The code (`shared_blocks`) is made with the first program that has a large loop.  The code is never unloaded, because
+sleeping threads wake up in it.
 
-`threadpoolctl`, which lists and limits the threads of all libraries in a process, knows of ours:
+`threadpoolctl`, which lists and limits the threads of all libraries in a process, also controls ours:
 
     with threadpoolctl.threadpool_limits(1): ...    # our loops run on one thread, too
 
-It finds a library by a shared file that the process has loaded.  Our code is in none, so we answer for NumPy's, which
-is always loaded.  Nothing is imported: the controller is registered when somebody imports `threadpoolctl`, before or
-after us.
+`threadpoolctl` finds a library by a shared file that the process has loaded.  Our code is in no file, so our controller
+names NumPy's, which is always loaded.  The controller is registered once the program itself imports `threadpoolctl`.
 """
 
 from __future__ import annotations
@@ -40,22 +39,22 @@ else:
     shared_blocks = later("codegen.runtime.shared_blocks")
 
 _lock = held_over_fork(threading.RLock())
-#: The number that a program has set; None: the default holds.
+#: The number that `set_threads` or `limit_threads` has set; None: the default holds.
 _count: int | None = None
-#: The code, once it is there.
+#: The code, once it is made.
 _made: engine.MachineCode | None = None
 
 
 def threads() -> int:
-    """The number of threads that share a loop, the caller's included."""
+    """The number of threads that share a loop, including the calling thread."""
     with _lock:
         return _default() if _count is None else _count
 
 
 def set_threads(count: int) -> None:
-    """Share loops among `count` threads from the next call on; 1 uses none but the caller's.
+    """Share loops among `count` threads from the next call on; 1 uses the calling thread alone.
 
-    Raises ValueError for a count below 1 or above 256, and for what is no whole number.
+    Raises ValueError for a count below 1 or above 256, and for anything but a whole number.
     """
     try:
         whole = index(count)
@@ -67,9 +66,9 @@ def set_threads(count: int) -> None:
 
 
 def limit_threads(count: int) -> None:
-    """Share loops among `count` threads, for another library: a number out of bounds becomes the next one within.
+    """Share loops among `count` threads, as `threadpoolctl` asks: a count out of bounds becomes the nearest bound.
 
-    The default number brings back the default, which follows the affinity again.
+    The default count restores the default behaviour, in which the number follows the affinity again.
     """
     whole = min(max(count, 1), MOST_THREADS)
     _set(None if whole == _default() else whole)
@@ -84,25 +83,25 @@ def _set(count: int | None) -> None:
 
 
 def _tell(code: engine.MachineCode) -> None:
-    """Give the code its number: a fixed one, or the most where it follows the affinity of the caller."""
+    """Give the code its number of threads: a fixed one, or the upper bound if it follows the caller's affinity."""
     follows = _count is None and _surroundings()[1] is None
     number = min(_surroundings()[0], MOST_THREADS) if follows else threads()
     call_numbers(code, "set_threads", int(number), int(follows))
 
 
 def is_made() -> bool:
-    """True if the code of threads is there."""
+    """True if the code of threads has been made."""
     return _made is not None
 
 
 def sharing() -> int:
-    """The address of the function that shares out a step of `plan_words.KernelCallWords`."""
+    """The address of the function that shares a kernel call (`plan_words.KernelCallWords`) among threads."""
     with _lock:
         return _code().address("run_blocks")
 
 
 def started() -> int:
-    """The number of threads that run or sleep beside Python's own."""
+    """The number of our threads that run or sleep."""
     with _lock:
         return call_numbers(_code(), "started_threads")
 
@@ -117,14 +116,14 @@ def _code() -> engine.MachineCode:
 
 
 def _default() -> int:
-    """The number of threads where the program has set none."""
+    """The number of threads if the program has set none."""
     most, given = _surroundings()
     return min(machine.usable_processors(), int(min(most, MOST_THREADS))) if given is None else given
 
 
 @functools.cache
 def _surroundings() -> tuple[float, int | None]:
-    """The processors that the cgroup pays for, and the number that the environment gives (None: none)."""
+    """The number of processors that the cgroup grants, and the number that the environment sets (None: none)."""
     most = machine.quota()
     return most, _given(most)
 
@@ -137,7 +136,7 @@ def _given(most: float) -> int | None:
         return int(given)
     outermost = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # one number for each level of nesting
     if not outermost.isdecimal() or int(outermost) < 1:
-        return None  # as OpenMP takes it
+        return None  # an invalid value counts as none, as in OpenMP
     return int(min(int(outermost), most, MOST_THREADS))
 
 
@@ -145,7 +144,7 @@ _NAME = "threadpoolctl"
 
 
 def announce() -> None:
-    """Register with `threadpoolctl`: now where it is imported, else as soon as it is."""
+    """Register with `threadpoolctl`: now if it is imported already, else as soon as it is imported."""
     module = sys.modules.get(_NAME)
     if module is None:
         sys.meta_path.insert(0, _PoolWatch())
@@ -154,7 +153,7 @@ def announce() -> None:
 
 
 class _PoolWatch:
-    """A finder of modules that finds `threadpoolctl` once, and has our controller registered after its import."""
+    """An import finder that finds `threadpoolctl` once, and registers our controller after its import."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name != _NAME:
@@ -170,12 +169,12 @@ class _PoolWatch:
             execute(module)
             _register(module)
 
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # once it has run
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # registers once the module has run
         return spec
 
 
 def _register(threadpoolctl: Any) -> None:
-    """Add our controller.  Versions before 3.2 know no others than their own."""
+    """Add our controller.  Versions of `threadpoolctl` before 3.2 accept no controllers of other packages."""
     if not hasattr(threadpoolctl, "register"):
         return
 

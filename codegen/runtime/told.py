@@ -1,11 +1,11 @@
-"""A program as it is described: its steps and buffers, once for all who print or count them; and comments in texts of
-programs and machine code, which say what value a step or an instruction computes, and the user's line.
+"""The description of a program, for all code that prints or counts its steps and buffers; and the comments in texts of
+programs and machine code, which name the value that a step or an instruction computes, and the user's line.
 
     %t.2 = fadd contract double %t.1, %x  ; c, train.py:3            LLVM
     # c, train.py:3                                                  assembly, before the instructions
-    %2 = arith.addf %1, %0 : f64 loc("c"("train.py":3:5))            MLIR, where it is no comment
+    %2 = arith.addf %1, %0 : f64 loc("c"("train.py":3:5))            MLIR, which has locations instead of comments
 
-LLVM carries numbers of nodes through its passes, as lines of a file that there is not; the code is the same with them.
+LLVM carries numbers of nodes through its passes, as lines of a file that does not exist.  They do not change the code.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .cost import operations_of
 from .fourier import is_native as is_transformed
 from .orders import is_native as is_ordered
 
-#: As many values as a comment names.
+#: The most values that a comment names.
 _SHOWN = 12
 
 
 class ToldStep(NamedTuple):
-    """A step of a program, as it is described.
+    """The description of a program's step.
 
-    reads, writes   the numbers of its buffers        computed   nodes that it computes, in their order
-    stored          those of them that it writes to memory
+    reads, writes   the numbers of its buffers        computed   the nodes that it computes, in the order of the graph
+    stored          the computed nodes that it writes to memory
     """
 
     step: Step
@@ -44,7 +44,7 @@ class ToldStep(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its kernel, product, loop, branch or call."""
+        """The name of the step's kernel, product, loop, branch or call."""
         match self.step.work:
             case Kernel(function=function):
                 return function.name
@@ -58,9 +58,9 @@ class ToldStep(NamedTuple):
 
 
 class ToldProgram:
-    """A program, as it is described: its steps, the values that each buffer holds, and the steps of the buffer's life.
+    """The description of a program.  For each buffer: its `values`, in turn, and the steps that use it (`lives`).
 
-    names   of its nodes and buffers, the same in every run
+    names, buffers    the names of nodes, and of buffers: the same in every run
     """
 
     def __init__(self, program: BufferProgram) -> None:
@@ -84,7 +84,7 @@ class ToldProgram:
         self._is_told = any([n.origins for n in self._place])
 
     def _may_be(self, value: Any) -> list[Any]:
-        """The values that a step may mean by the name of this one."""
+        """The values that a step may store where it names this value, because they share its memory."""
         return [v for v in (*self._shared.get(value, ()), value) if v not in self._claimed]
 
     def _computed(self, step: Step) -> list[Node]:
@@ -97,7 +97,7 @@ class ToldProgram:
         return [v for v in step.values[step.work.reads :] if isinstance(v, Node) and v.op.name != "workspace"]
 
     def _told(self, number: int, step: Step) -> ToldStep:
-        """A step; the values that it stores are noted of the buffers."""
+        """Describe a step, and note the values that it stores in `values`."""
         reads, writes = _reads_writes(step)
         computed = sorted(self._computed(step), key=lambda n: self._place.get(n, -1))
         stored: list[Node] = []
@@ -111,7 +111,7 @@ class ToldProgram:
         return ToldStep(step, reads, writes, computed, stored)
 
     def bytes_operations(self, told: ToldStep) -> tuple[int, int]:
-        """The bytes of the arrays that a step reads and writes, each once; and its scalar operations."""
+        """The bytes of the arrays that a step reads and writes, each counted once; and its scalar operations."""
         program = self.program
         alone = BufferProgram(program.name, program.buffers, (told.step,), (), (), 0, program.graph)
         return sum([program.buffers[b].aval.nbytes for b in (*told.reads, *told.writes)]), operations_of(alone)
@@ -121,11 +121,11 @@ class ToldProgram:
         return [self.names[v] for v in values if v in self.names]
 
     def of_buffer(self, number: int) -> str:
-        """A comment: the values that a buffer holds, in turn; "" where nodes have no origins."""
+        """A comment with the values that a buffer holds, in turn; "" if nodes have no origins."""
         return self._comment(self.values[number])
 
     def of_step(self, told: ToldStep) -> str:
-        """A comment: the values that a step computes, and where they were recorded."""
+        """A comment with the values that a step computes, and the lines where they were recorded."""
         origins = [origin for node in told.computed for origin in node.origins]
         lines = [f"{os.path.basename(line.file)}:{line.line}" for origin in origins for line in origin.lines[:1]]
         found = self._comment(told.computed)
@@ -159,7 +159,7 @@ def _reads_writes(step: Step) -> tuple[list[int], list[int]]:
 
 
 def kind_of_step(work: object) -> str:
-    """The kind of a step: kernel, gemm, loop, branch, while; of a call order, fourier, or host for Python's."""
+    """The kind of a step: kernel, gemm, loop, branch, while; for a call order, fourier, or host (a Python function)."""
     if not isinstance(work, HostCall):
         return type(work).__name__.lower()
     for is_native, kind in ((is_ordered, "order"), (is_transformed, "fourier")):
@@ -169,12 +169,12 @@ def kind_of_step(work: object) -> str:
 
 
 def half_of(halves: Iterable[str]) -> str:
-    """The half of a step, by those of its values."""
+    """The half that a step belongs to (forward, backward, both), by the halves of its values."""
     found = {"backward" if half == "backward" else "forward" for half in halves}
     return "both" if len(found) > 1 else next(iter(found), "forward")
 
 
-#: A text's lines, and for each the value that it belongs to, or "".
+#: The lines of a text, and for each line the name of the value that it belongs to, or "".
 Shown = tuple[list[str], list[str]]
 
 
@@ -187,7 +187,7 @@ def place_of_node(node: Any) -> Place | None:
 
 
 class Names:
-    """The values of a program, as comments name them; numbers stand for them while LLVM works."""
+    """The names of a program's values in comments, and the numbers that stand for the values while LLVM works."""
 
     def __init__(self, names: Mapping[Node, str]) -> None:
         self._names = names
@@ -199,7 +199,7 @@ class Names:
         return node in self._names and node.origins != ()
 
     def number(self, node: Any) -> Place | None:
-        """The place by which LLVM knows a node."""
+        """The place in a made-up file that stands for a node in LLVM's debug info."""
         if not self._is_told(node):
             return None
         if node not in self._numbers:
@@ -208,11 +208,11 @@ class Names:
         return Place("nodes", self._numbers[node] + 1)
 
     def name(self, line: int) -> str:
-        """The name of the node that such a line stands for; "" for none."""
+        """The name of the node that a line of this file stands for; "" for none."""
         return self._names[self._nodes[line - 1]] if 0 < line <= len(self._nodes) else ""
 
     def comment(self, line: int) -> str:
-        """The comment on such a line."""
+        """The comment for the node that a line of this file stands for."""
         if line not in self._comments:
             place = place_of_node(self._nodes[line - 1])
             told = "" if place is None else f", {os.path.basename(place.file)}:{place.line}"
@@ -220,7 +220,7 @@ class Names:
         return self._comments[line]
 
     def location(self, node: Any) -> str:
-        """The location of a node in MLIR; "" where there is none."""
+        """The location of a node in MLIR; "" for a node without a name or origin."""
         if not self._is_told(node):
             return ""
         place = place_of_node(node)
@@ -235,7 +235,7 @@ _MARK = re.compile(r",? !dbg (![0-9]+)")
 
 
 def shown_llvm(text: str, names: Names) -> Shown:
-    """LLVM's text with comments in place of debug info."""
+    """LLVM's text with comments instead of debug info."""
     lines = text.splitlines()
     number = {m[1]: int(m[2]) for line in lines if (m := _LOCATION.match(line))}
     found: list[str] = []
@@ -255,7 +255,7 @@ def shown_llvm(text: str, names: Names) -> Shown:
 
 
 def shown_assembly(text: str, names: Names) -> Shown:
-    """Assembly with comments in place of debug info."""
+    """Assembly with comments instead of debug info."""
     found: list[str] = []
     nodes: list[str] = []
     name, told, is_debug = "", "", False
@@ -277,14 +277,14 @@ def shown_assembly(text: str, names: Names) -> Shown:
         if re.match(r"\.L(tmp|func_begin)\d+:|\t\.file\t\d", line):
             continue
         if line and not line[0].isspace() and not line.startswith(".L"):
-            name = told = ""  # another function
+            name = told = ""  # another function begins
         found.append(line)
         nodes.append(name if words and not words[0].startswith(".") and not words[0].endswith(":") else "")
     return found, nodes
 
 
 def located(lines: Iterable[str], known: Container[str]) -> list[str]:
-    """For each line of MLIR the value that its location names."""
+    """For each line of MLIR, the name of the value in its location; "" if there is none, or if it is not in `known`."""
     found = [re.search(r' loc\("((?:[^"\\]|\\.)*)"', line) for line in lines]
     names = ["" if m is None else m[1].replace('\\"', '"').replace("\\\\", "\\") for m in found]
     return [name if name in known else "" for name in names]

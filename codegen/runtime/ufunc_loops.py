@@ -1,7 +1,7 @@
-"""The loops of NumPy's ufuncs: what they call for arrays of each dtype.
+"""The loops of NumPy's ufuncs: the C functions that a ufunc calls for arrays of each dtype.
 
-A ufunc's C object is a public part of NumPy's API (`numpy/ufuncobject.h`): beside its loops it has their number and
-their dtypes, which Python knows too, so that they are compared here before anything else in it is believed.
+The C struct of a ufunc is a public part of NumPy's API (`numpy/ufuncobject.h`).  Beside its loops it has their number
+and their dtypes.  Python knows these too, so they are compared here before anything else in the struct is trusted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 
 class _UFunc(ctypes.Structure):
-    """`PyUFuncObject`, as far as it is read."""
+    """The leading fields of `PyUFuncObject`."""
 
     _fields_ = (
         ("references", ctypes.c_ssize_t), ("type", ctypes.c_void_p), ("operands", ctypes.c_int),
@@ -27,26 +27,26 @@ class _UFunc(ctypes.Structure):
     )  # fmt: skip
 
 
-#: Operands of a loop at most.
+#: The most operands of a loop.
 MOST = 3
-#: Of plain numbers: dtypes that own objects, or have units, are none.
+#: The letters of dtypes of plain numbers, without dtypes that hold objects or have units.
 _NUMBERS = frozenset("?bBhHiIlLqQefdFD")
 
-#: Loops of our own, by what it is that they do: see `recording_interpret`.  Empty before there is machine code.
+#: Tables of our own loops, by the name of their operation: see `recording_interpret`.  Empty without machine code.
 OWN: dict[str, bytes] = {}
 
 
-#: The number of operands; rows of ufuncs: a table of loops, and its operands by number: what is given, then earlier
-#: rows, constants below 0, None for the result so far of a sum; the constants.  Without rows Python computes it.
+#: The computation of a kind: the number of inputs; rows, each a table of loops and the numbers of its operands (inputs,
+#: then earlier rows; constants from -1 down; None: the sum so far); the constants.  Without rows Python computes it.
 Runs = tuple[int, Sequence[tuple[bytes, Sequence[int | None]]], Sequence[np.ndarray]]
 
 
 @cache
 def loops_of(reference: Any) -> bytes | None:
-    """A table of loops: how many there are, and the words of each; None for another function.
+    """A table of the loops of a function: their number, then the words of each; None for a function without loops.
 
-    The words are those that `recording_interpret` names.  Beside ufuncs a function may have one of our own: `loop` is
-    its name, `nin` the number of its operands.
+    `recording_interpret` describes the words.  A function that is no ufunc may name one of our own loops by its
+    attribute `loop`; its attribute `nin` is then the number of operands.
     """
     if type(reference) is not np.ufunc:
         return OWN.get(getattr(reference, "loop", ""))
@@ -67,7 +67,7 @@ def loops_of(reference: Any) -> bytes | None:
 
 
 def _table(loops: Sequence[tuple[str, int, int]]) -> bytes:
-    """A table of loops.   loops: the letters of operands and result, the loop, its last argument"""
+    """A table of loops.   loops: for each the letters of operands and result, its address, its last argument"""
     words: list[int] = []
     for letters, loop, data in loops:
         dtypes = [*map(np.dtype, letters)]
@@ -77,7 +77,7 @@ def _table(loops: Sequence[tuple[str, int, int]]) -> bytes:
 
 
 def use_loops(addresses: Mapping[tuple[str, int], int]) -> None:
-    """Have loops of our own, by name and the bytes of an element."""
+    """Put our own loops into `OWN`.   addresses: by name and bytes of an element"""
     by_size = {size: [c for c in _NUMBERS if np.dtype(c).itemsize == size] for _, size in addresses}
     for name, before in (("choice", "?"), ("copy", "")):
         OWN[name] = _table([

@@ -1,4 +1,4 @@
-"""Vectors in native Python (`codegen.native`), for several kinds of native steps."""
+"""Functions on vectors in native Python (`codegen.native`), for several kinds of native steps."""
 
 # mypy: ignore-errors
 # Types are those of native Python, which its own compiler checks.
@@ -11,14 +11,14 @@ FLOATS = {"f32": f32, "f64": f64}
 
 
 def any_of(lanes):
-    """The function that is true of a vector of truths of which one is."""
+    """The function that returns True for a vector of truths at least one of which is true."""
     truths = vector[bool, lanes]
     return extern(f"llvm.vector.reduce.or.v{lanes}i1", bool, truths, plain=lambda x: any(x.values))
 
 
 def square_of(V, size):
-    """`transpose`, in place, of so many rows of as many elements, each row a vector V: two rows a distance apart
-    exchange the squares that are that far from the diagonal."""
+    """The function that transposes, in place, `size` rows of `size` elements, each row a vector V.  For the distances
+    4, 2, 1, two rows that far apart exchange the squares that lie that far from the diagonal."""
     width, exchanges = V.lanes // size, []
     for d in [d for d in (4, 2, 1) if d < size]:
         low = [k if not k & d else size + k - d for k in range(size)]

@@ -1,15 +1,15 @@
 """Worker threads, in native Python (`codegen.native`): how they take the blocks of a job, wait and sleep.
 
-`shared_blocks` is the side of the caller.  The blocks of a job are cut into sections, one for each thread, the caller's
-included.  A thread begins with its own, and then takes blocks of others: where no other thread gets a processor, the
-caller does it all and waits for nobody.  So a thread meets in the next job what lies in its own cache: results that the
-other core wrote last are dear to write again.
+`shared_blocks` is the caller's side.  The blocks of a job are divided into sections, one for each thread, including the
+caller.  A thread begins with its own section, and then takes blocks of the other sections.  If no other thread gets a
+processor, the caller does all blocks and waits for nobody.  In the next job a thread finds its section in its cache:
+it is expensive to overwrite results that another core wrote last.
 
 A thread that finds nothing to do looks again for some microseconds, because a program's next step often follows at
-once, and then sleeps: threads that go on looking take the processor from others.
+once.  Then it sleeps, because threads that keep looking take the processor from others.
 
-Blocks are computed as the caller would: threads take over what its control register says of subnormal numbers and of
-rounding, which may be another for every job.
+Blocks are computed in the caller's mode: threads adopt the bits of its control register for subnormal numbers and
+rounding, which may differ from job to job.
 """
 
 # mypy: ignore-errors
@@ -43,15 +43,15 @@ from .system_calls import adopt
 
 SIG_SETMASK = 2 if sys.platform == "linux" else 3
 
-#: The looks of an idle thread before it sleeps: about 20 microseconds (a pause takes 10 to 40 ns).
+#: The number of looks of an idle thread before it sleeps: about 20 microseconds (a pause takes 10 to 40 ns).
 LOOKS = 1000
 
 
 class Ticket(Struct):
-    """The next block of a section, with the job's generation above it, in a cache line of its own.
+    """The next block of a section, with the job's generation in the upper half, in a cache line of its own.
 
-    A thread takes a block by counting up, which fails when the generation is over; so it reads the job only while its
-    own block is unfinished.
+    A thread takes a block by counting the ticket up, which fails once the generation is over.  So the thread reads the
+    job only while its own block is unfinished.
     """
 
     next: u64
@@ -59,15 +59,15 @@ class Ticket(Struct):
 
 
 class SharedJob(Struct):
-    """The job that is being done: a step, and the pointers that it is called with."""
+    """The present job: a step, and the pointers that the step is called with."""
 
     step: ptr[KernelCallWords]
     pointers: ptr
-    control: u64  # what the caller's control register holds (`system_calls`)
+    control: u64  # the content of the caller's control register (`system_calls`)
 
 
 class Cutting(Struct):
-    """The cut of the present job, and whether the caller sleeps."""
+    """The numbers of blocks and sections of the present job; `is_waiting` is 1 while the caller sleeps."""
 
     blocks: u64
     sections: u64
@@ -75,8 +75,8 @@ class Cutting(Struct):
 
 
 class BlocksDone(Struct):
-    finished: u64  # blocks that are done
-    status: u32  # the worst that one returned
+    finished: u64  # the number of blocks that are done
+    status: u32  # the worst status of a block
 
 
 class OwnLine(Struct):
@@ -86,10 +86,10 @@ class OwnLine(Struct):
 
 
 class Workers(Struct):
-    """The threads.
+    """The numbers of threads and of jobs without them.
 
-    alone     how many jobs are still to be done alone       penalty   how many it were when sharing lost last
-    most      the most threads, where their number follows the caller's processors; else 0
+    alone     the number of jobs that the caller still does alone      penalty   that number when sharing last lost time
+    most      the most threads, if their number follows the caller's processors; else 0
     """
 
     threads: u64
@@ -106,8 +106,8 @@ class Locks(Struct):
     all_done: array[u64, 16]
 
 
-# Each begins a cache line.  `generation` numbers jobs from 1, and tells idle threads that there is a new one; `busy`
-# is 1 while somebody runs a job: others then do theirs alone.
+# Each of these begins a cache line.  `generation` numbers jobs from 1, and shows idle threads that there is a new job.
+# `busy` is 1 while a caller runs a job; other callers then do theirs alone.
 tickets = static(array[Ticket, MOST_THREADS])
 generation = static(OwnLine)
 sleepers = static(OwnLine)
@@ -141,7 +141,7 @@ def section_begin(section: u64, sections: u64, blocks: u64) -> u64:
 
 @native(inline=False)
 def work(present: u64, number: u64) -> void:
-    """Take blocks of this generation until there are no more, those of the thread's own section first."""
+    """Take and run blocks of this generation until there are no more, those of the thread's own section first."""
     sections = atomic_load(cut, "sections", "monotonic")
     for k in range(sections):
         section = (number + u64(k)) % sections
@@ -164,7 +164,7 @@ def work(present: u64, number: u64) -> void:
 
 @native
 def tell_caller() -> void:
-    """The last block is done: either the caller's sleep is seen here, or the caller sees that all is finished."""
+    """Wake the caller after the last block.  Either its sleep is seen here, or it sees that all blocks are done."""
     if atomic_load(cut, "is_waiting") != 0:
         system.lock(locks.mutex)
         system.wake_one(locks.all_done)
@@ -176,7 +176,7 @@ def tell_caller() -> void:
 
 @native
 def new_generation(number: u64, known: u64) -> u64:
-    """The present generation, if it is new to this thread, which is wanted; else 0."""
+    """The present generation, if it is new to this thread and the thread is wanted; else 0."""
     present = atomic_load(generation, "value")
     is_wanted = number < atomic_load(workers, "threads", "monotonic")
     return present if present != known and is_wanted else u64(0)
@@ -184,7 +184,7 @@ def new_generation(number: u64, known: u64) -> u64:
 
 @native
 def thread(number_as_pointer: ptr) -> ptr:
-    """A thread's work, for ever.  Numbers count from 1; the caller is thread 0."""
+    """The endless loop of a worker thread.  Workers are numbered from 1; the caller is thread 0."""
     number = u64(number_as_pointer)
     known = u64(0)
     looks = u64(0)
@@ -205,7 +205,7 @@ def thread(number_as_pointer: ptr) -> ptr:
 
 @native
 def sleep(number: u64, known: u64) -> void:
-    """Wait to be woken.  A job that was opened before the count is seen here; one opened after it sees the count."""
+    """Sleep until woken.  A job opened before the count of sleepers rises is seen here; a later one sees the count."""
     system.lock(locks.mutex)
     atomic_add(sleepers, "value", 1)
     if new_generation(number, known) == 0:
@@ -216,7 +216,7 @@ def sleep(number: u64, known: u64) -> void:
 
 @native(inline=False)
 def start_threads(wanted: u64) -> void:
-    """Start threads until there are so many.  They take no signals: those are for Python's own threads."""
+    """Start threads until there are `wanted`.  They take no signals, which belong to Python's threads."""
     signals = local(u64, 16)
     before = local(u64, 16)
     handle = local(ptr, 1)

@@ -214,6 +214,40 @@ def test_has_aux_returns_what_is_no_part_of_the_derivative():
     close(value, (X * X).sum())
 
 
+def test_has_aux_of_vjp_is_that_of_value_and_grad():
+    def f(x):
+        return x * x, {"double": x * 2, "name": "f"}
+
+    value, pullback, aux = ad.vjp(f, X, has_aux=True)
+    close(value, X * X)
+    close(pullback(np.ones_like(X))[0], 2 * X)
+    assert aux["name"] == "f" and type(aux["double"]) is np.ndarray
+    close(aux["double"], 2 * X)
+    for wrong, got in ((X, "an ndarray"), ((X, X, X), "a tuple of 3"), ([X, X], "a list")):
+        with pytest.raises(ad.GradientError, match=rf"must return \(value, aux\) under has_aux=True, not {got}"):
+            ad.vjp(lambda x, wrong=wrong: wrong, X, has_aux=True)
+
+
+@pytest.mark.parametrize(
+    "aux_of",
+    [
+        lambda f, x: ad.vjp(f, x, has_aux=True)[2],
+        lambda f, x: ad.value_and_grad(f, has_aux=True)(x)[0][1],
+        lambda f, x: ad.grad(f, has_aux=True)(x)[1],
+    ],
+)
+def test_aux_tracks_what_is_outside_of_the_call_and_nothing_else(aux_of):
+    w = ad.tensor(3.0, requires_grad=True)
+    x = ad.tensor(X)
+    assert not aux_of(lambda x: ((x * x).sum(), x * 2), x).requires_grad
+    aux_of(lambda x: ((x * x).sum(), x * w), x).sum().backward()
+    close(w.grad, X.sum())
+    x.requires_grad_()
+    aux_of(lambda x: ((x * x).sum(), x * 2), x).sum().backward()
+    close(x.grad, np.full(X.shape, 2.0))
+    close(ad.grad(lambda x: ad.sum(aux_of(lambda z: ((z * z).sum(), z * z), x)))(X), 2 * X)
+
+
 def test_plain_code_gets_arrays_and_tensors_get_tensors():
     value, g = ad.value_and_grad(chain)(X)
     assert isinstance(value, np.float64) and type(g) is np.ndarray

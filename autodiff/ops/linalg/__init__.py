@@ -1,10 +1,10 @@
-"""Linear algebra (public as `ad.linalg`): what NumPy has in `np.linalg`, as far as it is served.
+"""Linear algebra (public as `ad.linalg`): the functions of `np.linalg` that this library has.
 
     solving         solve, solve_triangular, inv        factorization   cholesky, qr
     determinant     det, slogdet
     eigen           eigh, eigvalsh                      singular        svd, svdvals, pinv
-    derived         lstsq, matrix_power, multi_dot, matrix_rank, cond, and of last axes norms, diagonal and trace
-    and what stands in `ad` as well
+    derived         lstsq, matrix_power, multi_dot, matrix_rank, cond; norms, diagonal and trace of the last axes
+    also in `ad`    cross, matmul, matrix_transpose, norm, outer, tensordot, vecdot
 """
 
 import numpy as np
@@ -27,6 +27,6 @@ __all__ = [
     "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
-counterparts(("cross", "vecdot"), globals())  # which have more parameters there
+counterparts(("cross", "vecdot"), globals())  # np.cross and np.vecdot have more parameters than np.linalg's
 counterparts(__all__, globals(), np.linalg)
 

@@ -1,4 +1,4 @@
-"""Functions made of products, norms and singular values: powers, chains of products, ranks, least squares."""
+"""Functions composed of products, norms and singular values: powers, chains of products, ranks, least squares."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ trace = composed("trace", lambda x, *, offset=0, dtype=None: sum_(diagonal(x, of
 
 @public()
 def matrix_norm(x, *, ord="fro", keepdims=False):
-    """The norm of each matrix, of the orders of `norm`.   f[..., m, n]  →  f[...]     ShapeError for others
+    """The norm of each matrix, with `ord` as for `norm`.   f[..., m, n]  →  f[...]     ShapeError for others
 
     >>> ad.linalg.matrix_norm([[[3.0, 4.0]], [[0.0, 1.0]]])
     f64[2] [5. 1.]
@@ -46,7 +46,7 @@ def matrix_norm(x, *, ord="fro", keepdims=False):
 
 @public(takes="fc")
 def vector_norm(x, *, axis=None, ord=2, keepdims=False):
-    """The norm over one axis, several, or (None) of all elements as one vector, of the orders of `norm` for vectors.
+    """The norm over one axis, several, or (None) of all elements as one vector, with `ord` as for `norm` of vectors.
 
     f[..., n, ...]  →  f[...]
 
@@ -59,9 +59,9 @@ def vector_norm(x, *, axis=None, ord=2, keepdims=False):
 
 @public(takes="fic")
 def matrix_power(a, n):
-    """Each square matrix times itself n times; for a negative n its inverse.   T[..., m, m]  →  T[..., m, m]
+    """The n-th power of each square matrix; a negative n: of its inverse.   T[..., m, m]  →  T[..., m, m]
 
-    In log2 n products.  Raises ShapeError for what is not square, LinAlgError where the inverse does not exist.
+    Takes about log2 n products.  Raises ShapeError unless matrices are square, LinAlgError if there is no inverse.
 
     >>> ad.linalg.matrix_power([[1, 1], [0, 1]], 5)
     i64[2,2]
@@ -87,7 +87,7 @@ def matrix_power(a, n):
 def multi_dot(arrays):
     """The product of a chain of matrices, in the order of fewest multiplications.   [T[k, l], T[l, m], ...]  →  T[k, n]
 
-    The first may be a row, the last a column: vectors.  Raises ShapeError for less than two, and where sizes differ.
+    The first and last array may be vectors: a row, a column.  Raises ShapeError for less than two, or if sizes differ.
     Source: the dynamic program of Cormen, Leiserson, Rivest, Stein, "Introduction to Algorithms", 15.2.
 
     >>> ad.linalg.multi_dot([ad.ones((2, 3)), ad.ones((3, 4)), ad.ones(4)])
@@ -110,7 +110,7 @@ def multi_dot(arrays):
 
 
 def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """For each part of a chain, from the first to the last of its matrices, behind which one to split it."""
+    """(first, last) of each part of a chain -> the matrix after which to split the part into two factors."""
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}
     split = {}
@@ -134,11 +134,11 @@ def _chained(chain: Sequence[Tensor], split: dict[tuple[int, int], int], first: 
 
 @public()
 def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
-    """The number of singular values above a limit: the largest times max(m, n) times the dtype's precision.
+    """The number of singular values above a limit, by default the largest times max(m, n) times the dtype's epsilon.
 
-    f[..., m, n]  →  i64[...]     tol: the limit itself; rtol: over the largest singular value
+    f[..., m, n]  →  i64[...]     tol: the limit; rtol: the limit divided by the largest singular value
 
-    hermitian   whether the matrices are symmetric, or Hermitian
+    hermitian   True: the symmetric (Hermitian) part of A is taken
 
     >>> ad.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]])
     i64[] 1
@@ -157,7 +157,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
 def cond(x, p=None):
     """The condition number of each matrix: the most that a relative error of b may grow in a solution of a @ x = b.
 
-    f[..., m, m]  →  f[...]     p: the order of the norm; None and 2: by singular values, also where m != n
+    f[..., m, m]  →  f[...]     p: the order of the norm; None, 2, -2: by singular values, also for m != n
 
     >>> ad.linalg.cond([[2.0, 0.0], [0.0, 0.5]])
     f64[] 4.0
@@ -171,7 +171,7 @@ def cond(x, p=None):
 
 
 class LstsqResult(NamedTuple):
-    """The result of `lstsq` as in NumPy; the residuals are there whatever the rank is."""
+    """The result of `lstsq`, as in NumPy, but with residuals for every rank."""
 
     x: Tensor
     residuals: Tensor
@@ -181,15 +181,15 @@ class LstsqResult(NamedTuple):
 
 @public(takes="fc", operands=2)
 def lstsq(a, b, rcond=None) -> LstsqResult:
-    """The least-squares solution: x of the least |b - a @ x|, of the least norm if there are several.
+    """The least-squares solution x, with minimal |b - a @ x|, and with minimal norm if there are several.
 
     a: T[..., m, n]  b: T[..., m, k] or T[m]  →  (x: T[..., n, k] or T[n], residuals: f[..., k], rank: i64[...],
     singular_values: f[..., min(m, n)])
 
-    residuals   the sums of squares of b - a @ x: without an axis for a vector b
-    rcond       as of `pinv`, below 0 the rounding of a; the gradient is that of matrices of the same rank
+    residuals   the sums of squares of b - a @ x; a vector b gives no axis k
+    rcond       as for `pinv`; below 0: the epsilon of a's dtype
 
-    Raises ShapeError for matrices that do not fit.
+    The gradient assumes that the rank of a does not change.  Raises ShapeError for matrices that do not fit.
 
     >>> ad.linalg.lstsq([[1.0], [1.0]], [1.0, 3.0]).x
     f64[1] [2.]

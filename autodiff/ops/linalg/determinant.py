@@ -1,4 +1,4 @@
-"""Determinants, and the sign and logarithm of one."""
+"""Determinants, and their signs and logarithms."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def _number(name: str) -> Callable[..., Aval]:
 
 
 def _decomposed(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """uᴴ, the singular values, v, and det(u vᴴ)."""
+    """(uᴴ, the singular values, v, det(u vᴴ)) of a = u diag(s) vᴴ."""
     u, s, vt = np.linalg.svd(a)
     sign = np.linalg.det(u) * np.linalg.det(vt)
     return u.swapaxes(-1, -2).conj(), s, vt.swapaxes(-1, -2).conj(), sign[..., None, None]
 
 
 def _adjugate_reference(a: np.ndarray) -> np.ndarray:
-    """By singular values, each left out in turn: right for singular matrices too."""
+    """The adjugate by products of all singular values but one, which is right for singular matrices, too."""
     uh, s, v, sign = _decomposed(a)
     others = np.prod(np.where(np.eye(a.shape[-1], dtype=bool), s.dtype.type(1), s[..., None, :]), axis=-1)
     return sign * (v * others[..., None, :]) @ uh
 
 
 def _change_reference(a: np.ndarray, e: np.ndarray) -> np.ndarray:
-    """By singular values, each two left out in turn: with e' = uᴴ e v and p[i, j] the product of the others,
+    """The change of the adjugate: with e' = uᴴ e v and p[i, j] the product of singular values without i and j,
 
     v (diag(p diag(e')) - p * e') uᴴ,     where p[i, i] = 0
     """
@@ -70,7 +70,7 @@ def _change_reference(a: np.ndarray, e: np.ndarray) -> np.ndarray:
 
 
 def _products_without_two(s: np.ndarray) -> np.ndarray:
-    """The products of numbers without the i-th and the j-th, 0 for i = j."""
+    """At [i, j] the product of all numbers but the i-th and the j-th; 0 for i = j."""
     eye = np.eye(s.shape[-1], dtype=bool)
     products = np.zeros((*s.shape, s.shape[-1]), s.dtype)
     for i, is_it in enumerate(eye):
@@ -80,10 +80,10 @@ def _products_without_two(s: np.ndarray) -> np.ndarray:
 
 
 def _change_of_change(a: Tensor, e: Tensor, moved: Tensor) -> Tensor:
-    """The change of `adjugate_change(a, e)` for a change of a, which is the same with both exchanged.
+    """The change of `adjugate_change(a, e)` if a changes by `moved`; e and `moved` may be exchanged.
 
-    For e = x yᵀ the change of the adjugate is the adjugate of [[a, x], [-yᵀ, 0]], without the last row and column; e
-    is a sum of such products, one for each of its columns x, with y a column of the identity.
+    For e = x yᵀ the change of the adjugate is the adjugate of [[a, x], [-yᵀ, 0]], without the last row and column; any
+    e is a sum of products x yᵀ, one for each column x of e, where y is a column of the identity.
     """
     n, axis = a.shape[-1], a.ndim - 2
     shape = (*a.shape[:-2], n, n, n)
@@ -97,7 +97,7 @@ def _change_of_change(a: Tensor, e: Tensor, moved: Tensor) -> Tensor:
 
 
 def _bordered(x: Tensor, column: Tensor, row: Tensor) -> Tensor:
-    """Each matrix with a column beside it and a row below it, and 0 in the corner."""
+    """Each matrix x extended to [[x, column], [row, 0]]."""
     axis = x.ndim - 2
     corner = zeros_of(x.aval.with_shape((*x.shape[:-2], 1, 1)))
     return joined((joined((x, column), axis + 1), joined((row, corner), axis + 1)), axis)
@@ -111,14 +111,14 @@ def _change_vjp(y_bar, y, a, e):
 
 
 def _change_batch(op, size, xs, mapped):
-    """A matrix that is the same for all examples, or for several changes, is factorised once."""
+    """Batching: a matrix that all examples, or several changes, share is decomposed only once."""
     if not mapped[0]:
         return record(op, tuple(xs))
     a, e = with_examples(size, xs, mapped)
     return record(op, (reshaped(a, (size, *(1,) * (e.ndim - a.ndim), *a.shape[1:])), e))
 
 
-#: The change of the adjugate of a with a change of a: cofactors of cofactors, which every matrix has.  Linear in it.
+#: The change of the adjugate of a if a changes by e: cofactors of cofactors, so also for singular a; linear in e.
 #: a: [..., n, n], e: [..., n, n], perhaps with more axes in front: several changes of a matrix
 _adjugate_change: OwnPrimitive = of_matrices(
     "adjugate_change",
@@ -128,7 +128,7 @@ _adjugate_change: OwnPrimitive = of_matrices(
     batch=_change_batch,
 )
 
-#: det(a) · a⁻¹, which every matrix has.
+#: det(a) · a⁻¹, which is defined for singular matrices, too.
 _adjugate = of_matrices(
     "adjugate",
     lambda a: of_finite(_adjugate_reference, a),
@@ -150,7 +150,7 @@ _det = of_matrices(
 def det(a):
     """The determinant of each matrix.   T[..., n, n]  →  T[...]     T float or complex; integers and bool give float64
 
-    Singular matrices have derivatives of every order too: a determinant is a polynomial.
+    Derivatives of every order are right for singular matrices, too: a determinant is a polynomial.
     Raises ShapeError for matrices that are not square.
 
     >>> ad.grad(ad.linalg.det)(ad.tensor([[1.0, 2.0], [3.0, 4.0]]))
@@ -162,24 +162,24 @@ def det(a):
 
 
 class SlogdetResult(NamedTuple):
-    """sign · exp(logabsdet) is the determinant."""
+    """Signs and logarithms of determinants: sign · exp(logabsdet) is the determinant."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
 def _against_inverse(number: Tensor, a: Tensor, factors: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """The cotangents of a, and of its factors, where it counts by so many times the trace of a⁻¹ da."""
+    """The cotangents of a and its factors, for a function whose change is number · trace(a⁻¹ da)."""
     return (beside(cast_to(number, a.dtype), adjoint(inverse_or_nan(a, *factors))), *[None for _ in factors])
 
 
 def _direction_vjp(y_bar, y, a, *factors):
-    """Only what turns the direction counts: Re(conj(y_bar) i y), and i times it against the inverse."""
+    """The direction y changes by i y Im trace(a⁻¹ da): the number for `_against_inverse` is i Re(conj(y_bar) i y)."""
     along_turn = imaginary_part(y_bar * conjugated(y))
     return _against_inverse(cast_to(along_turn, y.dtype) * 1j, a, factors)
 
 
-#: det(a) / |det(a)|: a step of real matrices; of complex ones it turns by the imaginary part of the trace of a⁻¹ da.
+#: det(a) / |det(a)|: piecewise constant for real a; for complex a its angle changes by Im trace(a⁻¹ da).
 _direction = of_matrices(
     "det_direction",
     lambda a, *_: np.linalg.slogdet(a)[0],
@@ -189,7 +189,7 @@ _direction = of_matrices(
 )
 
 
-#: Of a matrix; or of a matrix and its LU factors, by which it is computed.  So are the two above.
+#: log |det(a)|, given a, or a and its LU factors, from which the value is computed (as for `_direction`).
 _log_abs_det = of_matrices(
     "log_abs_det",
     lambda a, *_: np.linalg.slogdet(a)[1],
@@ -199,7 +199,7 @@ _log_abs_det = of_matrices(
 )
 
 
-#: log(det(a)) of a symmetric a = factor @ factorᵀ: from it, a and the factor.  Gradients flow to a.
+#: log(det(a)) of a symmetric a = factor @ factorᵀ; inputs: its value, a, the factor.  Gradients flow to a.
 _log_det_factored = of_known(
     "log_det_factored",
     lambda y_bar, y, _, a, factor: (None, beside(y_bar, solved_factored(a, factor, identities(a))), None),
@@ -214,13 +214,13 @@ def log_det_factored(a: Tensor, factor: Tensor) -> Tensor:
 
 @public()
 def slogdet(a) -> SlogdetResult:
-    """The sign of each determinant, and the logarithm of its size: no overflow.
+    """The sign of each determinant, and the logarithm of its absolute value, which does not overflow.
 
     a: T[..., n, n]  →  (sign: T[...], logabsdet: f[...])     T float or complex; integers and bool give float64
 
-    Of complex matrices the sign is the direction of the determinant, of size 1, and has a gradient.
-    A singular matrix gives sign 0 and logarithm -inf; its logarithm, and of complex numbers its sign, have no gradient:
-    nan.
+    The sign of a complex determinant is the determinant divided by its absolute value, and has a gradient.
+    A singular matrix gives sign 0 and logarithm -inf; the gradient of its logarithm, and of its sign if it is complex,
+    is nan.
     Raises ShapeError for matrices that are not square.
 
     >>> ad.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])

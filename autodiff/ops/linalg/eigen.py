@@ -1,22 +1,22 @@
-"""Eigenvalues and eigenvectors of symmetric, or Hermitian, matrices; derivatives of functions of them.
+"""Eigenvalues and eigenvectors of symmetric, or Hermitian, matrices; derivatives of functions of these.
 
-A symmetric function of eigenvalues, or of singular values, is smooth where values are equal, though their vectors are
-not.  With the slopes g = df/ds,
+A symmetric function f of eigenvalues, or of singular values, is smooth even if some values are equal, although the
+vectors are not.  With the slopes g = df/ds,
 
     a = u diag(s) vᴴ     df/da = u diag(g) vᴴ     p = uᴴ da v = p₊ + p₋, its Hermitian and skew parts
     d(df/da) = u (A * p₊ + B * p₋ + diag(dg)) vᴴ     A[i,j] = (g[j] - g[i]) / (s[j] - s[i])     B with + for both -
 
-and of a Hermitian matrix the same with u = v, whose p has no skew part.  Where two values are equal A is 0 / 0: its
-limit is known for slopes that do not change with the values (norms), else nan meets p₊ as a strong zero.  Values
-that differ by less than the rounding of the matrix count as equal.
+and for a Hermitian matrix the same with u = v, where p has no skew part.  For two equal values A is 0 / 0: the limit
+is known if the slopes do not depend on the values (norms); else A is nan, and A * p₊ is nan unless p₊ is 0.  Values
+that differ by less than the rounding error of the matrix count as equal.
 Source: Lewis and Sendov, "Twice differentiable spectral functions", SIAM J. Matrix Anal. 23 (2001).
 
-Eigenvalues and vectors are one operation, so a matrix is decomposed once: its result has the values as a row above:
+Eigenvalues and vectors are one operation, so that a matrix is decomposed once; its result is w, a row, above v:
 
     a v = v diag(w)     dw = diag(vᴴ da v)     dv = v (f * (vᴴ da v))     f[i,j] = 1 / (w[j] - w[i]), 0 where i = j
 
-Of eigenvalues that are equal but for the rounding of the matrix the vectors have no derivatives: what asks for them is
-nan.  Eigenvalues, and functions of the vectors of others, have their gradients whatever is equal.
+If eigenvalues are equal (up to the rounding error of the matrix), their vectors have no derivatives, and a gradient
+through these vectors is nan.  Gradients through eigenvalues, and through the other vectors, are right all the same.
 """
 
 from __future__ import annotations
@@ -58,21 +58,20 @@ def of_values(
     apart: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]],
     moved: Callable[[Tensor, Tensor, Tensor, Tensor, bool], tuple[Tensor, Tensor]],
 ) -> tuple[OwnPrimitive, OwnPrimitive]:
-    """Of matrices a with a decomposition y, and a function of their values whose slopes are g, a row: two operations.
+    """Declare two operations on matrices a with a decomposition y: (pulled, values).
 
-    The gradient u diag(g) vᴴ, from it, a, y and g; and the values, from them, a and y: they have their derivatives
-    where the vectors have none.
+    pulled(u diag(g) vᴴ, a, y, g) returns its first input, the gradient of a function of the values with slopes g, a
+    row; values(s, a, y) returns the values.  Their rules need no derivative of a vector, so equal values do not matter.
 
-    apart   apart(y, a): u, the row of values, v
-    moved   moved(a, y, g, change, is_fixed): the change of the gradient with a, and uᴴ change v
-    """
+    apart   apart(y, a) -> u, the row of values, v
+    moved   moved(a, y, g, change, is_fixed) -> the change of the gradient if a changes by `change`, uᴴ change v"""
 
     def together(a, y, row):
         u, _, v = apart(y, a)
         return scaled_by(u, row, v)
 
     def pulled_vjp(c, _, value, a, y, g):
-        """The change is a symmetric linear map: it is its own transpose."""
+        """The change of the gradient is a symmetric linear map of the change of a: `moved` is its own transpose."""
         a_bar, p = moved(a, y, g, c, not g.requires_grad)
         return (None, a_bar, None, diagonal_row(p))
 
@@ -94,31 +93,31 @@ def of_values(
 
 
 def column(row: Tensor) -> Tensor:
-    """A row of each matrix as a column."""
+    """A row [..., 1, n] as a column [..., n, 1]."""
     return reshaped(row, (*row.shape[:-2], row.shape[-1], 1))
 
 
 def diagonal_of(row: Tensor) -> Tensor:
-    """The matrices that have a row on their diagonal."""
+    """The diagonal matrices with these rows on their diagonals."""
     return row * identity(row)
 
 
 def diagonal_row(x: Tensor) -> Tensor:
-    """The real part of each diagonal as a row, in the same dtype."""
+    """The real part of each matrix's diagonal, as a row in x's dtype."""
     row = summed(x * identity(x), (x.ndim - 2,))
     return cast_to(real_part(reshaped(row, (*x.shape[:-2], 1, x.shape[-1]))), x.dtype)
 
 
 def outside(x: Tensor, u: Tensor) -> Tensor:
-    """The part of x's columns that the orthonormal columns u do not span."""
+    """x without its projection on the span of the orthonormal columns u."""
     return x - u @ (adjoint(u) @ x)
 
 
 class Gaps:
-    """The differences and sums of the values of each matrix, which are a row.  No quotient leaves the range on the way.
+    """The differences and sums of the values s, a row of each matrix.  s is scaled, so that no quotient overflows.
 
-    near   where two values differ by no more than the rounding of the matrix, the diagonal left out
-    tiny   where a value is no larger than that, as a row
+    near   at [i, j]: True if s[i] and s[j] differ by no more than the rounding error of the matrix; False for i = j
+    tiny   a row: True for a value no larger than this rounding error
     """
 
     def __init__(self, values: Tensor) -> None:
@@ -135,16 +134,16 @@ class Gaps:
         self.tiny = abs_(self._row) <= self._limit
 
     def over_differences(self, x: Tensor) -> Tensor:
-        """x[i, j] / (s[j] - s[i]), 0 where they are near."""
+        """x[i, j] / (s[j] - s[i]); 0 if the two values are near."""
         return self._over(x, self._differences, self._is_near)
 
     def over_sums(self, x: Tensor) -> Tensor:
-        """x[i, j] / (s[j] + s[i]); where both are tiny nan, and 0 for 0."""
+        """x[i, j] / (s[j] + s[i]); if both values are tiny, nan, or 0 for an x of 0."""
         sums = self._row + column(self._row)
         return self._over(x, sums, sums <= self._limit, is_known=False)
 
     def over_values(self, x: Tensor) -> Tensor:
-        """x[i, j] / s[j]; where it is tiny nan, and 0 for 0."""
+        """x[i, j] / s[j]; if the value is tiny, nan, or 0 for an x of 0."""
         return self._over(x, self._row, self.tiny, is_known=False)
 
     def _over(self, x: Tensor, by: Tensor, is_none: Tensor, is_known: bool = True) -> Tensor:
@@ -153,40 +152,40 @@ class Gaps:
 
 
 def unknown(x: Tensor, condition: Tensor) -> Tensor:
-    """Nan where a condition holds and x is not 0, else 0."""
+    """nan at elements where `condition` is True and x is not 0, else 0."""
     real = real_part(x).dtype
     return mul0(x, cast_to(where(condition, constant(np.nan, real), zero_of(real)), x.dtype))
 
 
 def of_columns(x: Tensor) -> Tensor:
-    """The sizes of all elements in columns i and j, added, at [i, j]: numbers without a gradient."""
+    """At [i, j] the sum of |x| over columns i and j, without a gradient."""
     sizes = summed(abs_(record(DETACH, (x,))), (x.ndim - 2,))
     row = reshaped(sizes, (*x.shape[:-2], 1, x.shape[-1]))
     return row + column(row)
 
 
 def of_all(x: Tensor) -> Tensor:
-    """The sizes of all elements of each square matrix, added, at every place: a number without a gradient."""
+    """At each element the sum of |x| over its square matrix, without a gradient."""
     sizes = summed(abs_(record(DETACH, (x,))), (x.ndim - 2, x.ndim - 1))
     return spread_to(reshaped(sizes, (*x.shape[:-2], 1, 1)), x.shape)
 
 
 def moved_by_eigenvalues(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -> Tensor:
-    """A * p for Hermitian matrices and the slopes g, a row.  `is_fixed`: they do not change with the values."""
+    """A * p for Hermitian matrices and slopes g, a row.  `is_fixed`: g does not depend on the values."""
     row = real_part(g)
     found = mul0(p, cast_to(gaps.over_differences(row - column(row)), p.dtype))
     return found + unknown(p, _not_known(gaps, row, is_fixed))
 
 
 def _not_known(gaps: Gaps, row: Tensor, is_fixed: bool) -> Tensor:
-    """The places where A has no limit, or none that is known: of fixed slopes it is 0 where they are the same."""
+    """True at elements where A has no known limit: at near values; if slopes are fixed, only where they differ."""
     return gaps.near & (row != column(row)) if is_fixed else gaps.near
 
 
 def moved_by_singular_values(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -> Tensor:
-    """A * p₊ + B * p₋ for the slopes g, a row.  `is_fixed`: they do not change with the values.
+    """A * p₊ + B * p₋ for slopes g, a row.  `is_fixed`: g does not depend on the values.
 
-    A value that is 0 has a slope only as |x| has one there: what it meets has no limit.
+    A singular value of 0 is a kink, like |x| at 0: if its slope is not 0, the terms with this value are nan.
     """
     row, turned = real_part(g), adjoint(p)
     even, odd = (p + turned) * 0.5, (p - turned) * 0.5
@@ -209,7 +208,7 @@ def _reference(a: np.ndarray) -> np.ndarray:
 
 
 def _apart(y: Tensor, _: object = None) -> tuple[Tensor, Tensor, Tensor]:
-    """The vectors, the row of eigenvalues, and the vectors again, which stand on both sides."""
+    """(v, the row of eigenvalues, v), as `of_values` expects: the left and right vectors are the same."""
     n = y.shape[-1]
     row, v = part(y, y.ndim - 2, 0, 1), part(y, y.ndim - 2, 1, n + 1)
     return v, row, v
@@ -251,7 +250,7 @@ _eigh = of_matrices(
 
 
 class EighResult(NamedTuple):
-    """a @ eigenvectors = eigenvectors * eigenvalues."""
+    """The result of `eigh`: a @ eigenvectors = eigenvectors * eigenvalues."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -270,11 +269,11 @@ def eigh(a, UPLO: str | None = None) -> EighResult:
 
     a: T[..., n, n]  →  (eigenvalues: f[..., n], eigenvectors: T[..., n, n])     integers and bool give float64
 
-    The symmetric part of a is taken (of complex numbers the Hermitian one), and its gradient is such too.  A vector is
-    known up to its sign (of complex numbers up to a direction): what depends on the choice has no gradient to
-    speak of.  The vectors of equal eigenvalues have none (nan); the eigenvalues themselves do, once.
-    A matrix with nan gives nan.  Raises ShapeError for matrices that are not square; LinAlgError where LAPACK finds
-    no eigenvalues, when the value is computed.
+    The symmetric (Hermitian) part of a is taken, and the gradient of a is symmetric (Hermitian), too.  A vector is
+    determined only up to its sign (a complex one up to its phase); a function that depends on this choice has no
+    meaningful gradient.  Vectors of equal eigenvalues have the gradient nan; the eigenvalues have a first derivative.
+    A matrix with nan gives nan.  Raises ShapeError for matrices that are not square; LinAlgError if LAPACK does not
+    converge, when the value is computed.
 
     UPLO   None: the symmetric part of a;  "L" or "U": only this triangle is read, and has the gradient
 
@@ -288,9 +287,9 @@ def eigh(a, UPLO: str | None = None) -> EighResult:
 def eigvalsh(a, UPLO: str | None = None):
     """The eigenvalues of symmetric or Hermitian matrices, in rising order.   T[..., n, n]  →  f[..., n]
 
-    As `eigh` gives them: the symmetric part of a is taken.  Of equal ones the derivatives are those in the order of
-    the vectors that were found; their sum, and what else does not tell them apart, has the right one.
-    Second derivatives at equal ones are nan where they depend on how the function treats these.
+    The symmetric part of a is taken, as by `eigh`.  The derivative of one of several equal eigenvalues follows the
+    vector that LAPACK chose; for their sum, and any function that is symmetric in them, it does not depend on this.
+    Second derivatives are nan if they depend on how the function treats equal eigenvalues.
     Raises ShapeError for matrices that are not square.
 
     UPLO   None: the symmetric part of a;  "L" or "U": only this triangle is read, and has the gradient
@@ -302,7 +301,7 @@ def eigvalsh(a, UPLO: str | None = None):
 
 
 def _triangle(name: str, a: object, UPLO: str) -> Tensor:
-    """The Hermitian matrices that have these lower, or upper, triangles."""
+    """The Hermitian matrices whose lower, or upper, triangle is that of a."""
     if UPLO not in ("L", "U", "l", "u"):
         raise ValueError(located(f"{name}: UPLO is 'L' or 'U', not {UPLO!r}"))
     a = square(name, a, "fc")

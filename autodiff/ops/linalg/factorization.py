@@ -1,12 +1,12 @@
 """The Cholesky factor of a positive definite matrix, and the QR factorisation a = q r.
 
-QR is one operation for matrices with as many rows as columns, or more: its result has r below q, so a matrix is
-decomposed once.  Of a wider matrix the first columns are decomposed, and the rest of r is qᴴ times the others.
+QR is one operation, for matrices with at least as many rows as columns: its result is q with r below it, so a matrix is
+decomposed once.  Of a wider matrix the first columns are decomposed; the rest of r is qᴴ times the other columns.
 
     da r⁻¹ = q c + ...     c = qᴴ da r⁻¹     w = low(c) - low(c)ᴴ     dr = (c - w) r     dq = (da r⁻¹ - q c) + q w
 
-low(c) is c below its diagonal; of complex numbers w has the imaginary part of the diagonal too, since LAPACK's r has a
-real one.  Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions" (2010).
+low(c) is c below its diagonal; for complex matrices w has the diagonal's imaginary part, too, since the diagonal of
+LAPACK's r is real.  Source: Walter and Lehmann, "Algorithmic differentiation of linear algebra functions" (2010).
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from .solving import solved_triangular
 
 
 def _divided(x: Tensor, y: Tensor) -> Tensor:
-    """y⁻ᴴ x y⁻¹ for a lower triangle y."""
+    """y⁻ᴴ x y⁻¹ for a lower triangular y."""
     turned = adjoint(y)
     left = solved_triangular(turned, x, False)
     return adjoint(solved_triangular(turned, adjoint(left), False))
 
 
-#: Murray, "Differentiation of the Cholesky decomposition" (2016), equation 10.
+#: The rule is equation 10 of Murray, "Differentiation of the Cholesky decomposition" (2016).
 _cholesky = of_matrices(
     "cholesky",
     refusing(
@@ -72,11 +72,11 @@ def cholesky(a):
 
     a: T[..., n, n]  →  T[..., n, n]     T float or complex; integers and bool give float64
 
-    The symmetric part of a is taken (of complex numbers the Hermitian one), and its gradient is such too.
-    Raises ShapeError for matrices that are not square; LinAlgError for one that is not positive definite,
+    The symmetric (Hermitian) part of a is taken, and the gradient of a is symmetric (Hermitian), too.
+    Raises ShapeError for matrices that are not square; LinAlgError for a matrix that is not positive definite,
     when the value is computed.
 
-    upper   whether the other factor is given, the conjugate transpose
+    upper   True: return the conjugate transpose of y, which is upper triangular
 
     >>> ad.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]])
     f64[2,2]
@@ -108,13 +108,13 @@ _complement = of_matrices(
 
 
 def completed(q: Tensor) -> Tensor:
-    """Orthonormal columns with others beside them, as many as there are rows."""
+    """q extended by further orthonormal columns to a square matrix."""
     m, k = q.shape[-2:]
     return q if k == m else joined((q, record(_complement, (q,))), q.ndim - 1)
 
 
 def _apart(y: Tensor) -> tuple[Tensor, Tensor]:
-    """q, and r below it."""
+    """(q, r), which lie one below the other in y."""
     rows, n = y.shape[-2:]
     return part(y, y.ndim - 2, 0, rows - n), part(y, y.ndim - 2, rows - n, rows)
 
@@ -138,7 +138,7 @@ _qr = of_matrices(
 
 
 class QRResult(NamedTuple):
-    """Q @ R = a."""
+    """The result of `qr`: Q @ R = a."""
 
     Q: Tensor
     R: Tensor
@@ -150,10 +150,10 @@ def qr(a, mode="reduced"):
 
     a: T[..., m, n]  →  (Q: T[..., m, k], R: T[..., k, n])     k = min(m, n); integers and bool give float64
 
-    mode   "reduced"; "r" gives R alone; of "complete" k = m, the further columns of Q are any, the rows of R zeros, and
-           a gradient through such a Q is an error
+    mode   "reduced"; "r": R alone; "complete": k = m, with arbitrary further orthonormal columns in Q, through which a
+           gradient is an error, and rows of zeros in R
 
-    The gradient is that of matrices whose first k columns are independent: nan where R has a zero on its diagonal.
+    The gradient assumes that the first k columns of a are independent; it is nan if R has a zero on its diagonal.
     Raises ShapeError for less than two axes, DispatchError for another mode.
 
     >>> abs(ad.linalg.qr([[3.0], [4.0]]).R)

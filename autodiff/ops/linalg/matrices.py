@@ -1,9 +1,9 @@
-"""Checks and references that the operations of linear algebra share.
+"""Checks and reference functions that the operations of linear algebra share.
 
-Triangular systems are solved by substitution, with NumPy alone, by blocks: each diagonal block is solved for itself,
-then its part is taken from the rows that follow by one product, so nearly all the work is matrix products.  LAPACK's LU
-factorisation of an *upper* triangular block is the block itself, without pivoting; so `np.linalg.solve` on it is back
-substitution, and lower triangles are turned round first.
+Triangular systems are solved by substitution in blocks, with NumPy alone: each diagonal block is solved by itself,
+then one product subtracts its part from the remaining rows, so nearly all the work is matrix products.  LAPACK's LU
+factorisation of an *upper* triangular block is the block itself, without pivoting, so `np.linalg.solve` on the block
+is back substitution; a lower triangle is first reversed along both axes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ..shaping import flipped_axes, reshaped
 def of_matrices(
     name: str, reference: Callable[..., Any], shape: Callable[..., tuple] | None = None, **declared: Any
 ) -> OwnPrimitive:
-    """An operation on matrices, as `primitive` declares it: leading axes are a batch, and zeros do not stay zeros.
+    """Declare an operation on matrices, as by `primitive`: leading axes are a batch; cotangents do not stay masked.
 
-    shape   shape(rows, columns) of a result; None: matrices are square, and so are the results
+    shape   shape(rows, columns) -> the shape of a result; None: matrices and results are square, of one shape
     """
     infer = shaped(name, shape or (lambda n, _: (n, n)), is_square=shape is None)
     of_all: dict[str, Any] = {"infer": infer, "heavy": True, "keeps_mask": False}
@@ -37,12 +37,12 @@ def of_matrices(
 
 
 def of_known(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimitive:
-    """An operation on matrices whose value is its first input, as `with_rule` declares it."""
+    """Declare an operation on matrices that returns its first input, as by `with_rule`."""
     return with_rule(name, vjp, keeps_mask=False, **declared)
 
 
 def square_aval(name: str, a: Aval) -> Aval:
-    """The shape rule of square matrices, float or complex.  Raises ShapeError or DTypeError for others."""
+    """The shape rule of operations on square matrices, float or complex.  Raises ShapeError or DTypeError."""
     expect(name, (a,), "fc")
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise ShapeError(located(f"{name}: takes square matrices, not {a}"))
@@ -50,7 +50,7 @@ def square_aval(name: str, a: Aval) -> Aval:
 
 
 def shaped(name: str, shape: Callable[..., tuple], is_square: bool = False) -> Callable[..., Aval]:
-    """The shape rule of an operation on matrices, of `shape(rows, columns)` for each; what else it reads fits them."""
+    """The shape rule of an operation on matrices, results of `shape(rows, columns)`; other inputs are not checked."""
 
     def infer(a: Aval, *_: Aval, **__: Any) -> Aval:
         if is_square:
@@ -63,7 +63,7 @@ def shaped(name: str, shape: Callable[..., tuple], is_square: bool = False) -> C
 
 
 def matrices(name: str, a: Any) -> Tensor:
-    """An argument as matrices of floats or complex numbers; integers and bool become float64.  Raises ShapeError."""
+    """An argument as float or complex matrices; integers and bool become float64.  Raises ShapeError for a vector."""
     (a,) = common(name, (("a", a),), "fc")
     if a.ndim < 2:
         raise ShapeError(located(f"{name}: takes matrices, not {a.aval}"))
@@ -71,51 +71,51 @@ def matrices(name: str, a: Any) -> Tensor:
 
 
 def square(name: str, a: Any, accepts: str = "f") -> Tensor:
-    """An argument as square matrices of floats (or of other kinds too); integers and bool become float64."""
+    """An argument as square matrices of the kinds `accepts`; integers and bool become float64.  Raises ShapeError."""
     (a,) = common(name, (("a", a),), accepts)
     square_aval(name, a.aval)
     return a
 
 
 def identity(x: Tensor) -> Tensor:
-    """The identity of as many columns."""
+    """The identity matrix with as many columns as x."""
     return eye(x.shape[-1], dtype=x.dtype)
 
 
 def identities(a: Tensor) -> Tensor:
-    """The identity for each of some square matrices."""
+    """An identity matrix for each square matrix of a."""
     return spread_to(identity(a), a.shape)
 
 
 def beside(number: Tensor, matrix: Tensor) -> Tensor:
-    """Each matrix times its number."""
+    """Each matrix times its number.   number: T[...], matrix: T[..., m, n]"""
     return reshaped(number, (*number.shape, 1, 1)) * matrix
 
 
 def adjoint(x: Tensor) -> Tensor:
-    """Each matrix transposed, and conjugated where it is complex."""
+    """The conjugate transpose of each matrix."""
     return conjugated(flipped_axes(x))
 
 
 def symmetric_part(x: Tensor) -> Tensor:
-    """(x + xᵀ) / 2 of each matrix: x itself, to the last bit, where it is symmetric."""
+    """(x + xᵀ) / 2 of each matrix; a symmetric x is returned to the last bit."""
     return (x + flipped_axes(x)) * 0.5
 
 
 def hermitian_part(x: Tensor) -> Tensor:
-    """(x + xᴴ) / 2 of each matrix, which is its symmetric part where it is real."""
+    """(x + xᴴ) / 2 of each matrix; the symmetric part of a real x."""
     return (x + adjoint(x)) * 0.5
 
 
 def given_hermitian(name: str, a: Any, is_hermitian: bool) -> Any:
-    """Matrices that are Hermitian, as somebody says: then so is the gradient."""
+    """The Hermitian part of a if the user says that a is Hermitian, so that the gradient is, too; else a."""
     return hermitian_part(square(name, a, "fc")) if is_hermitian else a
 
 
 def right_side(name: str, a: Any, b: Any, accepts: str = "f") -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]]:
-    """Matrices a [..., n, n] and b [..., n, m] with the same leading axes, and what undoes a change of b's shape.
+    """(a [..., n, n], b [..., n, m] with the same leading axes, a function that gives a result the form of b).
 
-    One axis in b is a vector, a single right-hand side for all.  Raises ShapeError where they do not fit.
+    A b of one axis is a vector, a single right-hand side for all matrices.  Raises ShapeError if a and b do not fit.
     """
     a, b = common(name, (("a", a), ("b", b)), accepts)
     square_aval(name, a.aval)
@@ -127,7 +127,7 @@ def right_side(name: str, a: Any, b: Any, accepts: str = "f") -> tuple[Tensor, T
 
 
 def columns_of(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """A right-hand side of matrices a as columns, and what undoes the change of its shape: a vector is one column."""
+    """(b as columns, with a vector as one column; a function that makes a result a vector again if b was one)."""
     is_vector = b.ndim == 1
     if not b.ndim or b.shape[0 if is_vector else -2] != a.shape[-2]:
         raise ShapeError(located(
@@ -141,7 +141,7 @@ def columns_of(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Callable[[Tenso
 def refusing(
     name: str, run: Callable[..., Any], what: str, mend: str, test: Callable[[np.ndarray], Any] | None = None
 ) -> Callable[..., Any]:
-    """`run`, with an error of ours for the first of the matrices that it, or `test` of a matrix alone, refuses."""
+    """`run` with NumPy's LinAlgError replaced by ours, which names the first matrix that `test` (or `run`) refuses."""
 
     def checked(a: np.ndarray, *others: np.ndarray) -> Any:
         try:
@@ -161,7 +161,7 @@ def refusing(
 
 
 def of_finite(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
-    """The value of `run` for finite matrices, nan for the others, of which LAPACK would find nothing."""
+    """The value of `run` for finite matrices; nan for the others, for which LAPACK would fail."""
     if all([np.isfinite(x).all() for x in arrays]):
         return run(*arrays)
     is_finite = np.logical_and.reduce([np.isfinite(x).all((-1, -2), keepdims=True) for x in arrays])
@@ -169,15 +169,15 @@ def of_finite(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray
     return np.where(is_finite, found, found.dtype.type(np.nan))
 
 
-#: Rows that are solved at once.  Of 16, 32, 64, 128, 256 the fastest or close to it for n = 200 to 2,000 with
-#: one to n columns, where it takes a half to a tenth of the time of an LU solution (NumPy 2.4, OpenBLAS, Zen 4).
+#: The number of rows in a block.  Of 16, 32, 64, 128 and 256 the fastest or nearly so for n = 200 to 2,000 with
+#: one to n columns: it takes a half to a tenth of the time of an LU solution (NumPy 2.4, OpenBLAS, Zen 4).
 BLOCK = 64
 
 
 def substituted(a: np.ndarray, b: np.ndarray, *, lower: bool) -> np.ndarray:
     """x with triangle(a) @ x = b.   f[..., n, n], f[..., n, m]  →  f[..., n, m]
 
-    What a has on the other side of its diagonal is not read.  Raises LinAlgError for a zero on the diagonal.
+    The other triangle of a is not read.  Raises LinAlgError for a zero on the diagonal.
     """
     try:
         if lower:
@@ -203,7 +203,7 @@ def _back(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _upper(a: np.ndarray) -> np.ndarray:
-    """The upper triangle, zeros below: `np.triu` takes as long as solving by a small one does."""
+    """The upper triangle with zeros below.  `np.triu` would take as long as solving with a small triangle."""
     n = a.shape[-1]
     return np.where(_IS_UPPER[:n, :n], a, a.dtype.type(0))
 

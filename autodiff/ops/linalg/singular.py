@@ -1,16 +1,16 @@
 """Singular values and vectors, the pseudo-inverse, and norms of singular values.
 
-The decomposition is one operation, so a matrix is decomposed once: its result has u, the row of singular values, and v
-one below the other.
+The decomposition is one operation, so that a matrix is decomposed once; its result is u, the row of singular values and
+v, one below the other.
 
     a = u diag(s) vᴴ     p = uᴴ da v = p₊ + p₋, its Hermitian and skew parts     ds = re diag(p)
     f[i,j] = 1 / (s[j] - s[i])     h[i,j] = 1 / (s[j] + s[i])     0 where i = j
     du = u (f * p₊ + h * p₋) + (1 - u uᴴ) da v / s     dv = v (f * p₊ - h * p₋) + (1 - v vᴴ) daᴴ u / s
 
-Of singular values that are equal but for the rounding of the matrix the vectors have no derivatives: what asks for
-them is nan.  The values have theirs whatever is equal (see `spectral`).  Of complex numbers u alone turns with the
-imaginary part of p's diagonal.
-Sources: Townsend, "Differentiating the singular value decomposition" (2016); of the pseudo-inverse, Golub and Pereyra,
+If singular values are equal (up to the rounding error of the matrix), their vectors have no derivatives, and a gradient
+through them is nan.  Gradients through the values are right all the same (see `eigen`).  For complex matrices the
+imaginary part of p's diagonal is a change of phase, which is given to u alone.
+Sources: Townsend, "Differentiating the singular value decomposition" (2016); for the pseudo-inverse Golub and Pereyra,
 "The differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate" (1973).
 """
 
@@ -55,7 +55,7 @@ def _stacked(a: np.ndarray) -> np.ndarray:
 
 
 def apart(y: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """u, with as many rows as a, the row of singular values, and v."""
+    """(u, the row of singular values, v), which lie one below the other in the decomposition y of a."""
     axis, m = y.ndim - 2, a.shape[-2]
     return part(y, axis, 0, m), part(y, axis, m, m + 1), part(y, axis, m + 1, y.shape[-2])
 
@@ -102,7 +102,7 @@ def _jvp(dxs, y, a):
 
 
 def moved_gradient(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
-    """The change of u diag(g) vᴴ with a, and uᴴ change v."""
+    """(the change of u diag(g) vᴴ if a changes by `change`, uᴴ change v): see `of_values`."""
     m, n = a.shape[-2:]
     u, s, v = apart(y, a)
     gaps, moved = Gaps(s), change @ v
@@ -119,7 +119,7 @@ def moved_gradient(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bo
 
 _pulled, _values = of_values("svd_pulled", "singular_values", apart, moved_gradient)
 
-#: u, the row of singular values, and v, one below the other: see `apart`.
+#: The result is u, the row of singular values and v, one below the other: see `apart`.
 _svd = of_matrices(
     "svd",
     lambda a: of_finite(_stacked, a),
@@ -130,7 +130,7 @@ _svd = of_matrices(
 
 
 class SVDResult(NamedTuple):
-    """(U * S) @ Vh = a."""
+    """The result of `svd`: (U * S) @ Vh = a."""
 
     U: Tensor
     S: Tensor
@@ -151,15 +151,15 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
 
     a: T[..., m, n]  →  (U: T[..., m, k], S: f[..., k], Vh: T[..., k, n])     k = min(m, n); integers give float64
 
-    full_matrices   k is m for U, n for Vh: the further vectors are any, and a gradient through them is an error
-    compute_uv      False: S alone
+    full_matrices   True: k is m for U, n for Vh; the further vectors are arbitrary, a gradient through them an error
+    compute_uv      False: return S alone
 
-    Vectors are known up to a sign (of complex numbers up to a direction) for both of a pair: what depends on the choice
-    has no gradient to speak of.  The vectors of equal singular values have none (nan); the values themselves do, once.
+    A pair of vectors is determined up to a common sign (complex: phase); a function that depends on this choice has no
+    meaningful gradient.  Vectors of equal singular values have the gradient nan; the values have a first derivative.
     A matrix with nan or infinities gives nan.  Raises ShapeError for less than two axes; GradientError for a gradient
     through all vectors of a matrix that is not square.
 
-    hermitian   whether the matrices are symmetric, or Hermitian
+    hermitian   True: the symmetric (Hermitian) part of a is taken
 
     >>> ad.linalg.svd([[3.0, 0.0], [0.0, 4.0]]).S
     f64[2] [4. 3.]
@@ -176,8 +176,8 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
 def svdvals(a):
     """The singular values of matrices, in falling order.   T[..., m, n]  →  f[..., min(m, n)]
 
-    The gradient of one that is 0 is that of one of its sides.  Second derivatives at equal ones are nan where they
-    depend on how the function treats these.
+    The gradient of a value of 0, which is a kink, is that of one side.  Second derivatives are nan if they depend on
+    how the function treats equal values.
     Raises ShapeError for less than two axes.
 
     >>> ad.linalg.svdvals([[3.0, 0.0], [4.0, 0.0]])
@@ -205,7 +205,7 @@ _pinv = of_matrices(
 
 
 def tolerance(a: Tensor, given: float | None) -> float:
-    """The share of the largest singular value up to which others count as zero."""
+    """The limit, relative to the largest singular value, up to which singular values count as zero."""
     return float(max(a.shape[-2:]) * np.finfo(a.dtype).eps) if given is None else number(given, "pinv", "rcond")
 
 
@@ -213,12 +213,12 @@ def tolerance(a: Tensor, given: float | None) -> float:
 def pinv(a, rcond=None, hermitian=False, *, rtol=None):
     """The pseudo-inverse of each matrix.   T[..., m, n]  →  T[..., n, m]     float or complex; integers give float64
 
-    rcond   singular values below so many times the largest one count as zero; None: max(m, n) times the rounding of a
+    rcond   singular values up to rcond times the largest count as zero; None: max(m, n) times the epsilon of a's dtype
 
-    The gradient is that of matrices of the same rank.  A matrix with nan or infinities gives nan.
+    The gradient assumes that the rank does not change.  A matrix with nan or infinities gives nan.
     Raises ShapeError for less than two axes.
 
-    hermitian   whether the matrices are symmetric, or Hermitian; rtol   another name of rcond
+    hermitian   True: the symmetric (Hermitian) part of a is taken; rtol   another name of rcond
 
     >>> ad.linalg.pinv([[2.0], [0.0]])
     f64[1,2] [[0.5 0. ]]
@@ -233,19 +233,19 @@ def pinv(a, rcond=None, hermitian=False, *, rtol=None):
 #
 #     |a| = sum(g s)     d|a| = sum(g re diag(uᴴ da v))     for known slopes g: 1, or 0, or shared by equal values
 #
-# So the gradient is u diag(g) vᴴ, and its change has a limit where values are equal that do not share (see `eigen`).
-# At a kink, where they share, or where a value that counts is 0, the gradient is one between its sides, as of `max` and
-# `abs`, and second derivatives are nan.
+# So the gradient is u diag(g) vᴴ, and its change has a limit at equal values that do not share a slope (see `eigen`).
+# At a kink (equal values that share a slope, or a value of 0 whose slope is not 0) the gradient lies between those of
+# the sides, as for `max` and `abs`, and second derivatives are nan.
 
 
 def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
-    """The slopes, nan at kinks."""
+    """The slopes, replaced by nan for singular values of 0 whose slope is not 0."""
     is_kink = Gaps(s).tiny & (real_part(slopes) != zero_of(real_part(slopes).dtype))
     return where(is_kink, constant(np.nan, s.dtype), slopes)
 
 
 def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor) -> Tensor:
-    """The seed times u diag(shares) vᴴ, without the values that are 0: exactly, or several as far as rounding tells."""
+    """The seed times u diag(shares) vᴴ, without the shares of zero values: exact zeros, or several tiny ones."""
     u, s, v = apart(y, a)
     is_zero = (s == zero_of(s.dtype)) | (Gaps(s).tiny & (slopes != slopes))
     row = where(is_zero, zero_of(s.dtype), shares)
@@ -269,7 +269,7 @@ def _norm_pulled_jvp(dxs, _, value, seed, a, y, slopes):
     return added(by_a, by_seed)
 
 
-#: The gradient of a norm: from it, its seed, a, the decomposition of a, and slopes that are nan where values share.
+#: The gradient of a norm; inputs: its value, the seed, a, the decomposition of a, slopes (nan for values that share).
 _norm_pulled = of_known("norm_pulled", _norm_pulled_vjp, jvp=_norm_pulled_jvp)
 
 
@@ -283,14 +283,14 @@ def _norm_jvp(dxs, _, value, a, y, shares, slopes):
     return real_part(summed(products, (a.ndim - 2, a.ndim - 1)))
 
 
-#: A norm: from it, a, the decomposition of a, the share of each value in the gradient, the slopes of `_norm_pulled`.
+#: A norm; inputs: its value, a, the decomposition of a, each value's share of the gradient, slopes of `_norm_pulled`.
 _norm = of_known("spectral_norm", _norm_vjp, jvp=_norm_jvp)
 
 
 def spectral_norm(a: Tensor, ord: Any) -> Tensor:
     """The largest singular value of each matrix (ord 2), the smallest (-2), or the sum of all ("nuc").
 
-    Raises ShapeError for matrices without elements, which have neither a largest nor a smallest one.
+    Raises ShapeError for 2 and -2 of matrices without elements, which have no singular values.
     """
     if ord != "nuc" and 0 in a.shape[-2:]:
         raise ShapeError(located(f"norm: {a.aval} is of matrices without elements, which have no singular values"))

@@ -1,8 +1,8 @@
-"""Linear systems: solve, solve_triangular, inv, and solving with a factor that is known.
+"""Linear systems: solve, solve_triangular, inv, and solving with a known factor.
 
-All are one operation each, in native code or, of large matrices, by LAPACK through NumPy.  Their rules are classical
+Each is one operation, computed in native code or, for large matrices, by LAPACK through NumPy.  The rules are classical
 (Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation",
-2008), with conjugate transposes, and are written in the same operations, so they can be differentiated again.
+2008), with conjugate transposes, and are written in the operations of this file, so they can be differentiated again.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def _solution(
     params: tuple[str, ...] = (),
     counts: Callable[..., Tensor] = lambda da, **_: da,
 ) -> OwnPrimitive:
-    """An operation whose result is x with a @ x = b, for a, factors of a (if any) and b.
+    """Declare an operation whose result is x with a @ x = b, for inputs a, factors of a (if any) and b.
 
-    again    again(a, *factors, b, turns, **params): the same of another b, or (`turns`) of the adjoint matrices
-    counts   counts(da, **params): the part of a change of a that counts, a projection; or the change of what is solved
-             by.  Gradients flow to a: factors are how x is computed, and their change follows from that of a
+    again    again(a, *factors, b, turns, **params) -> the solution for another b, or (`turns`) for the adjoint matrices
+    counts   counts(a_bar, **params) -> the cotangent of a from that of the matrix that is solved with: its triangle, or
+             its adjoint.  Gradients flow to a, not to the factors, which depend on a and only serve to compute x
     """
 
     def vjp(x_bar, x, a, *rest, **given):
@@ -59,7 +59,7 @@ def _solution(
 
 
 def _batch(op, size, xs, mapped, **params):
-    """One solution for the right-hand sides of all examples, side by side, where they share the matrices."""
+    """Batching: if examples share the matrices, solve once with the right-hand sides of all examples side by side."""
     *matrices, b = xs
     if any(mapped[:-1]):
         return record(op, with_examples(size, xs, mapped), tuple(params.values()))
@@ -73,12 +73,12 @@ def _batch(op, size, xs, mapped, **params):
 _solve_reference = refusing("solve", np.linalg.solve, "singular", _MEND, test=np.linalg.inv)
 _solve = _solution("solve", _solve_reference, lambda a, b, turns: solved(adjoint(a) if turns else a, b), "solve")
 
-#: Rows up to which a factorisation costs less than to keep it: small matrices are solved in registers.
+#: Matrices up to this size are factorised anew each time, in registers, which costs less than to store the factors.
 _FEW = 8
 
 
 def solved(a: Tensor, b: Tensor) -> Tensor:
-    """`solve` of tensors with the same leading axes."""
+    """`solve` for tensors with the same leading axes."""
     factors = factorised(a)
     return record(_solve, (a, b)) if factors is None else record(_solve_lu, (a, factors, b), (False, True))
 
@@ -89,7 +89,7 @@ def solve(a, b):
 
     a: T[..., n, n]  b: T[..., n, m] or T[n]  →  T[..., n, m] or T[..., n]     float or complex; integers give float64
 
-    Leading axes broadcast.  Raises ShapeError for matrices that do not fit; LinAlgError for a singular one,
+    Leading axes broadcast.  Raises ShapeError for matrices that do not fit; LinAlgError for a singular matrix,
     when the value is computed.
 
     >>> ad.linalg.solve([[2.0, 0.0], [1.0, 1.0]], [2.0, 3.0])
@@ -100,7 +100,7 @@ def solve(a, b):
 
 
 def _lu_reference(a: np.ndarray) -> np.ndarray:
-    """By columns, panel by panel, as LAPACK does it."""
+    """The LU factorisation with pivoting, panel by panel, as in LAPACK."""
     n = a.shape[-1]
     y = np.zeros((*a.shape[:-2], n + 1, apart_in_cache(n)), a.dtype)
     for at in np.ndindex(a.shape[:-2]):
@@ -117,12 +117,12 @@ def _lu_reference(a: np.ndarray) -> np.ndarray:
     return y
 
 
-#: Columns that the reference takes at once.
+#: The number of columns in a panel of the reference.
 _PANEL = 32
 
 
 def _factorise_panel(factors: np.ndarray, order: np.ndarray, start: int, stop: int) -> int:
-    """The columns from start to stop, with all rows exchanged as their pivots ask; the sign of the permutation."""
+    """Factorise the columns from start to stop in place, exchanging whole rows; return the permutation's sign."""
     sign = 1
     for c in range(start, stop):
         column = factors[c:, c]
@@ -137,8 +137,8 @@ def _factorise_panel(factors: np.ndarray, order: np.ndarray, start: int, stop: i
     return sign
 
 
-#: l below the diagonal and u, of rows in the order of their pivots; then a row that says of which row each is, counted
-#: from 1, with the sign of the permutation.  Gradients flow to a itself: see `solve_lu`.
+#: The result has l below the diagonal and u on and above it, rows in pivot order; then a row with each row's original
+#: number, from 1, times the permutation's sign.  Gradients flow to a itself: see `solve_lu`.
 _lu = primitive(
     "lu",
     _lu_reference,
@@ -149,12 +149,12 @@ _lu = primitive(
 
 
 def factorised(a: Tensor) -> Tensor | None:
-    """The LU factorisation of matrices for which it is worth while to keep it: one serves value and derivatives."""
+    """The LU factorisation, which then serves value and derivatives; None if a's size makes it not worth keeping."""
     return record(_lu, (a,)) if _FEW < a.shape[-1] <= DENSE_ROWS else None
 
 
 def _or_nan(run: Callable[..., np.ndarray], *arrays: np.ndarray) -> np.ndarray:
-    """The value of `run` for each matrix of the batch, and nan for those that it refuses."""
+    """The value of `run` for each matrix of the batch; nan for a matrix that `run` refuses."""
     try:
         return run(*arrays)
     except np.linalg.LinAlgError:
@@ -170,8 +170,8 @@ def _solve_lu_reference(
     return _solve_reference(a, b) if refuses else _or_nan(np.linalg.solve, a, b)
 
 
-#: x with a @ x = b, or aᴴ @ x = b, and the factors of a by which it is computed.  What a singular a `refuses` is nan
-#: without it.
+#: x with a @ x = b, or (`turned`) aᴴ @ x = b, by the LU factors of a.  A singular a raises if `refuses`, else x is nan.
+#: Inputs: a, the factors, b.
 _solve_lu: OwnPrimitive = _solution(
     "solve_lu",
     _solve_lu_reference,
@@ -183,7 +183,7 @@ _solve_lu: OwnPrimitive = _solution(
 
 
 def inverse_or_nan(a: Tensor, factors: Tensor | None = None) -> Tensor:
-    """The inverse of matrices, by their factorisation where it is known; nan for singular ones."""
+    """The inverse of each matrix, by its LU factors if given; nan for a singular matrix."""
     if factors is None:
         return record(_inv, (a,), (False,))
     return record(_solve_lu, (a, factors, identities(a)), (False, False))
@@ -209,13 +209,13 @@ _solve_triangular = _solution(
 
 
 def solved_triangular(a: Tensor, b: Tensor, lower: bool, refuses: bool = True) -> Tensor:
-    """`solve_triangular` of tensors with the same leading axes.  What a singular a `refuses` is nan without it."""
+    """`solve_triangular` for tensors with the same leading axes.  A singular a raises if `refuses`, else gives nan."""
     return record(_solve_triangular, (a, b), (lower, refuses))
 
 
 @public(records=_solve_triangular)
 def solve_triangular(a, b, *, lower=False):
-    """The solution x of triangle(a) @ x = b: the upper triangle, or with `lower` the lower one; the other is not read.
+    """The solution x of triangle(a) @ x = b for the upper, or (`lower`) the lower triangle; only this is read.
 
     a: T[..., n, n]  b: T[..., n, m] or T[n]  →  T[..., n, m] or T[..., n]     float or complex; integers give float64
 
@@ -234,21 +234,21 @@ def _factored_reference(a: np.ndarray, factor: np.ndarray, b: np.ndarray) -> np.
     return substituted(factor.swapaxes(-1, -2).conj(), half, lower=False)
 
 
-#: x with a @ x = b, where a = factor @ factorᴴ: a backward pass, and its derivative, solve with the same factor again.
+#: x with a @ x = b, where a = factor @ factorᴴ: a backward pass and its derivative solve with the same factor.
 _solve_factored = _solution(
     "solve_factored", _factored_reference, lambda a, factor, b, turns: solved_factored(a, factor, b), "factored"
 )
 
 
 def solved_factored(a: Tensor, factor: Tensor, b: Tensor) -> Tensor:
-    """x with a @ x = b for a Hermitian a and its Cholesky factor; the same leading axes."""
+    """x with a @ x = b for a Hermitian a and its Cholesky factor; a, factor and b have the same leading axes."""
     return record(_solve_factored, (a, factor, b))
 
 
 _refusing_inv = refusing("inv", np.linalg.inv, "singular", "ad.linalg.pinv gives its pseudo-inverse")
 
 
-#: The result for a singular matrix, which `refuses` says is an error, is nan without it.
+#: The inverse.  A singular matrix raises if `refuses`, else gives nan.
 _inv = of_matrices(
     "inv",
     lambda a, *, refuses: _refusing_inv(a) if refuses else _or_nan(np.linalg.inv, a),
@@ -262,8 +262,8 @@ _inv = of_matrices(
 def inv(a):
     """The inverse of each matrix.   T[..., n, n]  →  T[..., n, n]     float or complex; integers and bool give float64
 
-    To solve a system, `solve` costs less and loses less.  Raises ShapeError for matrices that are not square;
-    LinAlgError for a singular one, when the value is computed.
+    To solve a system, `solve` is faster and more precise.  Raises ShapeError for matrices that are not square;
+    LinAlgError for a singular matrix, when the value is computed.
 
     >>> ad.linalg.inv([[2.0, 0.0], [0.0, 4.0]])
     f64[2,2]

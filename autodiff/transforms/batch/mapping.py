@@ -1,8 +1,8 @@
-"""`ad.vmap`: a function of one example becomes one of many.
+"""`ad.vmap`: turn a function of one example into a function of many.
 
-    in_axes   0                        every array of every argument
-              (0, None)                one entry for each argument: None for what all examples share
-              ({"w": None, "b": 1},)   any prefix of the arguments' nesting: an entry counts for all below it
+    in_axes   0                        for every array of every argument
+              (0, None)                one entry for each argument; None for an argument that all examples share
+              ({"w": None, "b": 1},)   any prefix of the arguments' nesting; an entry counts for all leaves below it
 """
 
 from __future__ import annotations
@@ -56,20 +56,20 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     f: a... → b...     vmap(f): a[n, ...] → b[n, ...]
 
     in_axes    the axis of the examples in all arguments; or a tuple of one entry for each argument, or any prefix
-               of their nesting.  None: all examples share it.  Keyword arguments have them along axis 0
+               of their nesting.  None: all examples share the argument.  Keyword arguments have examples along axis 0
     out_axes   the axis of the examples in the results: a number, or a prefix of the result's nesting.  None: a
-               result that is the same for all examples is given once
+               result that is equal for all examples is returned once
 
-    f is called once, on one example that has no values yet; its operations are then done for all.  So where f needs
-    a value it is a ConcretizationError: `ad.where` and `ad.cond` choose for each example.  It composes with all
-    transformations: `vmap(grad(f))` gives each example's gradient.  NumPy in, NumPy out; with tensors, tensors.
+    f is called once, on one example that has no values yet; its operations are then done for all examples.  Code in f
+    that needs a value raises ConcretizationError: `ad.where` and `ad.cond` choose for each example.  vmap composes with
+    all transformations: `vmap(grad(f))` gives each example's gradient.  NumPy in, NumPy out; tensors in, tensors out.
 
-    Structured values, and those of registered classes, have the examples along an axis of every tensor that they hold
-    (`vmap(ad.Diagonal)(d)` makes many of a matrix); f gets one of them, and methods run as they are written for one.
+    Structured values and registered classes have the examples along an axis of every tensor that they hold
+    (`vmap(ad.Diagonal)(d)` makes many of a matrix); f gets the value of one example, and methods run on that.
 
-    Raises ShapeError where in_axes and arguments, or out_axes and results, do not fit, arguments differ in the number
-    of examples, or a class does not take its tensors with or without that axis; DispatchError for what is no axis, or
-    a structured value of a class that is not registered (`ad.tree.register`).
+    Raises ShapeError if in_axes and arguments, or out_axes and results, do not fit, if arguments differ in the number
+    of examples, or if a class does not accept tensors with or without that axis; DispatchError for an axis that is no
+    number, and for a structured value of a class that is not registered (`ad.tree.register`).
 
     >>> import autodiff as ad, numpy as np
     >>> w, xs = np.array([1.0, 2.0]), np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -91,7 +91,7 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
             found, structure = given.mapped()
         except Unlearnt:
             if state.now.tracing or not size:
-                raise  # the outermost trace has values
+                raise  # only the outermost trace has values
             given.on_the_first()
             found, structure = given.mapped()
         axes = _spread(out_axes, structure, "out_axes")
@@ -116,17 +116,17 @@ def vmap(f: Callable, in_axes: Any = 0, out_axes: Any = 0) -> Callable:
     return border(of_all, f)
 
 
-#: The advice where a class does not take leaves with an axis of examples, or those of one example.
+#: Advice for a class that does not accept leaves with an axis of examples, or leaves of one example.
 _MEND_RESULT = "let its unflatten take leaves with one more axis; or return ad.dense(...) of it, or its tensors"
 _MEND_EXAMPLE = "in_axes=None shares it; its unflatten puts an example together from leaves without that axis"
 
 
 class _Given:
-    """The arguments of one call: tensors that differ between examples, with these along axis 0, and the rest.
+    """The arguments of one call: tensors that differ between examples, moved to axis 0, and shared values.
 
-    given, axes   their leaves, and for each the axis of the examples (None: it has none)
-    values        the leaves for all examples;  size: the number of these
-    are_plain     none of the leaves is a tensor, and the results are arrays
+    given, axes   the leaves of the arguments, and the axis of the examples in each (None: it has none)
+    values        the leaves for all examples;  size: the number of examples
+    are_plain     True for a call from plain code, whose results are arrays
     """
 
     def __init__(self, f: Callable, args: tuple, kwargs: dict[str, Any], in_axes: Any, name: str) -> None:
@@ -146,7 +146,7 @@ class _Given:
         self.are_plain = is_plain(self.given)
         self.size = self._size()
         self.mapped_at = [i for i, axis in enumerate(self.axes) if axis is not None]
-        with tracking():  # moved under no_grad as well, an argument stays what it is
+        with tracking():  # under no_grad too, so that an argument that was moved still tracks
             self.values = [_shared(x, self.are_plain) for x in self.given]
             for i in self.mapped_at:
                 axis, t = self.axes[i], self.values[i]
@@ -154,13 +154,13 @@ class _Given:
                 self.values[i] = to_front(t if isinstance(t, Tensor) else as_tensor(t), axis)
 
     def _size(self) -> int:
-        """The number of examples along every mapped axis, counted from 0 then.  ShapeError where there is none."""
+        """The number of examples; makes `axes` count from 0.  Raises ShapeError if no argument has examples."""
         sizes: dict[int, int] = {}
         for i, (x, axis) in enumerate(zip(self.given, self.axes, strict=True)):
             if axis is None:
                 continue
             if not (is_differentiable(x) or isinstance(x, (bool, np.bool_))):
-                self.axes[i] = None  # text, None, an object: handed on as it is
+                self.axes[i] = None  # text, None, an object: passed on unchanged
                 continue
             _refuse_unregistered(x, self.name, "an argument")
             shape = np.shape(x) if not isinstance(x, AbstractTensor) else x.shape
@@ -194,7 +194,7 @@ class _Given:
         ))
 
     def mapped(self) -> tuple[list[tuple[Any, bool]], tree.Structure]:
-        """The leaves of the result, each with whether it differs between examples; and their nesting."""
+        """The leaves of the result, each with True if it differs between examples; and their nesting."""
         f, size, structure, since = self.f, self.size, tree.LEAF, new_number()
 
         def on_one(made: list[Tensor]) -> list[Any]:
@@ -223,7 +223,7 @@ class _Given:
         return applied(self.f, args, kwargs)
 
     def on_the_first(self) -> None:
-        """Run the function on the first example: a host forward tells by its values what it returns."""
+        """Run f on the first example: a host forward needs values to learn the avals of its results."""
         self._call(_example([self.values[i] for i in self.mapped_at], 0))
 
 
@@ -234,7 +234,7 @@ def _example(tensors: list[Tensor], i: int) -> list[Tensor]:
 def _one_by_one(
     on_one: Callable[[list[Tensor]], list[Any]], tensors: list[Tensor], size: int
 ) -> list[tuple[Any, bool]]:
-    """The results of one example after the other, which have values: where anomalies are looked for."""
+    """The results of f on one example after the other, with values, as anomaly mode needs them."""
     found: list[tuple[Any, bool]] = []
     for xs in zip(*[on_one(_example(tensors, i)) for i in range(size)], strict=True):
         if isinstance(xs[0], Tensor):
@@ -248,17 +248,17 @@ def _one_by_one(
 
 
 def _shared(x: Any, is_array: bool) -> Any:
-    """A leaf that all examples share: arrays as tensors."""
+    """A leaf that all examples share; an array becomes a tensor."""
     return (constant_of if is_array else copied_constant)(x) if isinstance(x, np.ndarray) else x
 
 
 def _result(x: Any) -> Any:
-    """A leaf of the result as a tensor, unless it is no array."""
+    """A leaf of the result: arrays and numbers as tensors, others unchanged."""
     return as_tensor(x) if is_differentiable(x) or isinstance(x, (AbstractTensor, bool, np.bool_)) else x
 
 
 def _placed(x: Any, differs: bool, axis: int | None, size: int, what: Callable[[], str]) -> Any:
-    """A result with its examples along an axis; `what()` names it."""
+    """A result with its examples moved to an axis.   what(): its name in messages"""
     if not isinstance(x, Tensor):
         return x
     if axis is None:
@@ -280,7 +280,7 @@ def _placed(x: Any, differs: bool, axis: int | None, size: int, what: Callable[[
 
 
 def _check(axes: Any, which: str, name: str) -> None:
-    """Raise DispatchError where `in_axes` or `out_axes` hold what is no axis."""
+    """Raise DispatchError if `in_axes` or `out_axes` hold something that is no axis."""
     for axis in tree.leaves(axes):
         if axis is not None and (not isinstance(axis, int) or isinstance(axis, bool)):
             raise DispatchError(located(
@@ -291,7 +291,7 @@ def _check(axes: Any, which: str, name: str) -> None:
 
 
 def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]:
-    """For each leaf of such a structure the axis that a prefix of its nesting gives it."""
+    """The axis for each leaf of a nesting, from `axes`, which is a prefix of that nesting."""
     found = tree.aligned(structure, axes, what, (NoneType, int))
     for k, axis in enumerate(found):
         if not isinstance(axis, (NoneType, int)):
@@ -301,7 +301,7 @@ def _spread(axes: Any, structure: tree.Structure, what: str) -> list[int | None]
 
 
 def _rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str) -> Any:
-    """The nesting with these leaves, which is `what`.  Raises ShapeError where a class does not take them."""
+    """A value of this nesting with new leaves.   what: its name.  Raises ShapeError if a class does not accept them."""
     try:
         return tree.unflatten(structure, leaves)
     except Exception as error:
@@ -318,7 +318,7 @@ def _rebuilt(structure: tree.Structure, leaves: list[Any], what: str, mend: str)
 
 
 def _refuse_unregistered(x: Any, where: str, what: str) -> None:
-    """Raise DispatchError for a structured value that is no tree: nobody knows what its examples are."""
+    """Raise DispatchError for a structured value of an unregistered class, whose tensors are not known."""
     if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
         cls = type(x).__name__
         raise DispatchError(located(

@@ -1,12 +1,12 @@
-"""From what was recorded for one example to the same for all of them.
+"""From the nodes recorded for one example to nodes for all examples.
 
     recorded for one      x: f64[3]      y = sin(x)       z = sum(y)          w = z * c
     for size examples     X: f64[n,3]    Y = sin(X)       Z = sum(Y, 1)       W = Z * c
 
-The walk goes over the nodes by rising creation number.  A node that depends on what differs between examples is
-recorded again by the *batch rule* of its operation (`ops.batching`); it tracks gradients where the one of an example
-did.  The call of a custom function becomes the call for all examples, whose rule is that of one applied to each
-(`_pull_each`, `_push_each`), recorded once like any other program.
+The walk goes over the nodes by rising creation number.  A node that depends on a tensor that differs between examples
+is recorded again by the *batch rule* of its operation (`ops.batching`); the new node tracks gradients if the old one
+did.  The call of a custom function becomes a call for all examples; its rule applies the rule for one example to each
+(`_pull_each`, `_push_each`), and is recorded once like any other program.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ from ..rule_programs import BATCH
 from ..rule_values import flow_of
 from ..rules import call_rule
 
-#: Custom functions of this library that know what many of their calls are at once:
-#: (size, arguments by name, whether each tensor in them differs) -> the outputs for all, in their container.
+#: Library functions that can do the calls for many examples at once:
+#: (size, arguments by name, True for each tensor in them that differs) -> the outputs for all, in their container.
 CALLS: dict[Any, Callable[[int, dict[str, Any], dict[str, Any]], Any]] = {}
 
 
 def of_each(
     f: Callable[[list[Tensor]], Sequence[Any]], given: Sequence[Tensor], mapped: Sequence[bool], size: int
 ) -> list[tuple[Any, bool]]:
-    """f(one example of `given`), for every example: each of its results, and whether it differs between examples.
+    """f(one example of `given`), for every example: each result, and True if the result differs between examples.
 
-    Those that are `mapped` have the examples along axis 0; the others are handed on.  f is called once, without values:
-    raises ConcretizationError where it asks for one that differs.
+    Tensors that are `mapped` have the examples along axis 0; f gets the others as they are.  f is called once, without
+    values, and raises ConcretizationError if it evaluates a tensor that differs between examples.
     """
     since = new_number()
     with tracing(since):
         made = [_example(t) if m else t for t, m in zip(given, mapped, strict=True)]
-        # Before f runs: an in-place update gives its handle another node.
+        # The nodes are read before f runs: an in-place update in f gives a handle another node.
         pairs = [(one.node, t) for one, t, m in zip(made, given, mapped, strict=True) if m]
         results = f(made)
     ends = [r.node for r in results if isinstance(r, Tensor)]
-    with tracking():  # a node that was recorded under no_grad is cut
+    with tracking():  # under no_grad too: nodes that were recorded under no_grad are known as cut
         walk = OfAll(size, recorded_since(since, ends), pairs, ends)
     found = iter(walk.results)
     return [_now(r.node, next(found)) if isinstance(r, Tensor) else (r, False) for r in results]
 
 
 def _now(node: Node, of_all: Tensor | None) -> tuple[Tensor, bool]:
-    """The present value of a node, and True if it differs between examples."""
+    """The tensor for a node, and True if it differs between examples.   of_all: its value for all, or None"""
     return (handle(node), False) if of_all is None else (of_all, True)
 
 
@@ -79,26 +79,26 @@ def each(
 
 
 def _example(t: Tensor) -> Tensor:
-    """A tensor without a value that stands for each example of t."""
+    """A tensor without a value that stands for any one example of t."""
     out = t.node.kind.out
     kind = _KINDS_OF_EXAMPLES.get(out)
     if kind is None:
         one = argument(out.aval.with_shape(out.shape[1:]), requires_grad=out.requires_grad).node
         kind = kept(_KINDS_OF_EXAMPLES, out, one.kind)
-    node = rich_node(kind, ()) if out.requires_grad else data_node(kind, None)  # one that tracks may get hooks
+    node = rich_node(kind, ()) if out.requires_grad else data_node(kind, None)  # f may add hooks if it tracks
     return handle(node, t.masked)
 
 
-#: By what all of the examples are together.
+#: The kind of an example's node, by the Out of the tensor of all examples.
 _KINDS_OF_EXAMPLES: dict[Out, Kind] = {}
 
 
 class NoBatchRule(Error):
-    """An operation that says nothing of many examples."""
+    """An operation without a batch rule."""
 
 
 class OfAll(Forth):
-    """A pass forward over the nodes of one example: `results` are those of all, along axis 0; None: these are equal."""
+    """A pass over the nodes of one example: `results` are the tensors of all examples, None for one that all share."""
 
     keeps_masks = True
 
@@ -117,7 +117,7 @@ class OfAll(Forth):
                 set_in_context(MODE, mode.off if is_cut(node) else mode)
                 if node.slot is not None:
                     found: Any = there[0][node.slot]
-                elif "part" in node.kind.op.traits:  # it takes one of several results out, by its number
+                elif "part" in node.kind.op.traits:  # the operation takes one of several results, by its number
                     found = there[0][node.kind.params[0]]
                 elif node.call is not None:
                     found = self._called(node, pairs)
@@ -131,14 +131,14 @@ class OfAll(Forth):
                 now.literal = literal
                 try:
                     set_in_context(MODE, mode)
-                finally:  # an interrupt may come before that
+                finally:  # an interrupt may come before MODE is restored
                     MODE.set(mode)
             if node.line is not None and isinstance(found, Tensor) and type(found.node) is RichNode:
                 found.node.line = node.line
             return self.hooked(node, found)
 
     def _computed(self, node: Node, pairs: Sequence[tuple[Tensor, bool]]) -> Any:
-        """By the batch rule of the operation."""
+        """The value for all examples, by the batch rule of the operation."""
         op = node.kind.op
         if op.batch is None:
             raise NoBatchRule(located(
@@ -158,14 +158,14 @@ class OfAll(Forth):
         return made
 
     def _by_rule(self, node: Node, differing: Sequence[Any], xs: Sequence[Any]) -> Any:
-        """A node for all examples, by the batch rule.   differing: what differs between them; None for other inputs"""
+        """The node for all examples, by the batch rule.   differing: inputs for all examples; None if shared"""
         op, mapped = node.kind.op, tuple([x is not None for x in differing])
         given = tuple([x if g is None else g for g, x in zip(differing, xs, strict=True)])
         assert op.batch is not None, op
         return op.batch(op, self.size, given, mapped, **op.keywords(node.kind.params))
 
     def hooked(self, node: Node, found: Any) -> Any:
-        """The value that was found, with the hooks of an example's tensor called for every example."""
+        """The value that was found, with the hooks of the example's tensor, which are called for every example."""
         if not node.hooks or not found.node.kind.out.requires_grad:
             return found
         made = identity_of(found.node)
@@ -180,7 +180,7 @@ class OfAll(Forth):
         return without_history(t, [s.node for s, _ in sources], node.kind.params[0], node.line)
 
     def _called(self, node: Node, pairs: list[tuple[Tensor, bool]]) -> list[Tensor]:
-        """The tracked outputs of a call, for all examples: behind a boundary where gradients are tracked."""
+        """The tracked outputs of a call, for all examples; behind a boundary if gradients are tracked."""
         call = node.call
         start, stop, _ = node.flow.indices(len(pairs))
         tracks = MODE.get().tracks and any([t.node.kind.out.requires_grad for t, _ in pairs[start:stop]])
@@ -197,7 +197,7 @@ class OfAll(Forth):
         return outputs_of(call.of_all(many), [t.node for t, _ in pairs], node.flow, masked)
 
     def _known(self, call: Any, pairs: Sequence[tuple[Tensor, bool]]) -> list[Tensor]:
-        """The outputs of a function that knows what many of its calls are at once."""
+        """The outputs of a library function that can do many calls at once (`CALLS`)."""
         values = {name: p.unpack(lambda place: pairs[place][0]) for name, p in call.arguments.items()}
         differ = {name: p.unpack(lambda place: pairs[place][1]) for name, p in call.arguments.items()}
         leaves = tree.leaves(CALLS[call.function](self.size, values, differ))
@@ -206,7 +206,7 @@ class OfAll(Forth):
 
 
 class _HooksOfEach(NamedTuple):
-    """The hooks of an example's tensor, as one hook on all of them: it sees each example's gradient."""
+    """The hooks of an example's tensor as one hook on the tensor of all: each hook sees each example's gradient."""
 
     hooks: dict[Any, Callable]
     size: int
@@ -221,7 +221,7 @@ class _HooksOfEach(NamedTuple):
 
 
 def _pull_each(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
-    """The cotangents of a call's inputs, in the order of the boundary's `flow`, given those of its outputs by slot."""
+    """The cotangents of a call's inputs, in the order of the boundary's `flow`.   cotangents: of outputs, by slot"""
     call: MappedCall = node.call.each
     slots = sorted(cotangents)
     flow = flow_of(node)
@@ -237,7 +237,7 @@ def _pull_each(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> 
 
 
 def _summed(g: Tensor) -> Tensor:
-    """The sum over examples.  Of a product for each it is one product, in which the examples are summed as well."""
+    """The sum over examples.  A product for each example becomes one contraction, which sums over examples too."""
     name, inputs, params = g.node.kind.op.name, g.node.inputs, g.node.kind.params
     shapes = [i.kind.out.shape for i in inputs]
     if name in ("matmul", "mul") and len(shapes[0]) == len(shapes[1]) == 3 and shapes[0][0] == shapes[1][0]:
@@ -255,7 +255,7 @@ def _summed(g: Tensor) -> Tensor:
 
 
 def _push_each(node: Node, tangents: dict[Node, Tensor]) -> list[Tensor | None]:
-    """The tangents of the outputs of a call."""
+    """The tangents of the outputs of a call for all examples."""
     call: MappedCall = node.call.each
     places = [p for p, i in enumerate(node.inputs) if i in tangents]
 

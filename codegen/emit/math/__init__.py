@@ -3,14 +3,14 @@
     @exp.f64(double %x)     @exp.v8f64(<8 x double> %x)     @exp.v16f32(<16 x float> %x)
     @exp.v32f64.called(<32 x double> %x)
 
-Each is straight-line arithmetic that is inlined into its loop, or called where the loop is large.  Errors are stated in
-ulps by each function, the same for both types; infinities, nan, subnormals and the signs of zeros are right.
+Each is straight-line arithmetic that is inlined into its loop, or called if the loop is large.  The docstring of each
+function states its error in ulps, for both types; infinities, nan, subnormals and the signs of zeros are right.
 
-Only sin, cos and tan of huge arguments (`trig.LIMITS`: from 1e12 on for f64, 2.6e5 for f32) and fmod
-of huge quotients (4.5e15, 8.4e6) are not computed like that: a branch, which is never taken on ordinary
-numbers, asks libm for those.  Nor is exp(-x*x) beside erf(x) where erf has long ended: that asks exp.
+Exceptions are sin, cos and tan of huge arguments (`trig.LIMITS`: from 1e12 on for f64, 2.6e5 for f32) and
+fmod of huge quotients (4.5e15, 8.4e6): a branch, which is never taken on ordinary numbers, calls libm for
+those.  exp(-x*x) beside erf(x) calls exp for arguments beyond the table of erf.
 
-Functions of one number that have most of their steps in common are computed together, where a loop has them all:
+Two functions of one number that have most of their steps in common are computed together, if a loop has both:
 
     sin(x), cos(x)             sincos
     erf(x), exp(-(x * x))      erfbell;  also written exp(-x * x)
@@ -34,7 +34,7 @@ __all__ = ["FUNCTIONS", "Need", "definitions", "find_joint", "named"]
 
 
 class _Functions(Mapping[str, Callable[..., Lane]]):
-    """Functions by name, from the files here ("file.function").  A file is imported when it is needed."""
+    """Functions by name, from the files of this package ("file.function"), each imported when it is first needed."""
 
     def __init__(self, homes: dict[str, str]) -> None:
         self.homes = homes
@@ -55,13 +55,13 @@ FUNCTIONS = _Functions(
     {name: f"{file}.{name}" for name, (file, _, _) in OF_ONE.items()}
     | {"atan2": "arc.atan2", "fmod": "power.fmod", "pow": "power.pow_"}
 )
-#: And what is written only together with another one.
+#: Also the functions that are computed only together with another one.
 _WRITERS = _Functions(FUNCTIONS.homes | {
     "bell": "erf.bell", "fade": "hyperbolic.fade", "tanh_beside": "hyperbolic.tanh_beside",
     "exp_beside": "exp.exp_beside", "expm1_beside": "exp.expm1_beside",
 })  # fmt: skip
 
-#: Functions that need another way for huge arguments, and the test for these.
+#: Functions that are computed in another way for huge arguments, with the test for these.
 _FAR = _Functions(
     dict.fromkeys(("cos", "sin", "tan"), "trig.is_far")
     | {"fmod": "power.is_large_quotient", "bell": "erf.bell_is_far"}
@@ -76,14 +76,14 @@ _PARTS = {joint: parts for parts, joint in JOINT.items()} | {
 }  # fmt: skip
 _OF_TWO = frozenset({"atan2", "fmod", "pow"})
 
-#: Of one number too these are computed in a whole register of it, where tables are looked up and cases are chosen
-#: rather than branched on: ns of a loop that needs one for the next, f64, Zen 4, log 31, so 20; pow 58, 39; acosh 45,
-#: 33.  Not so the others: exp gains nothing; sin, tanh and sinh lose a quarter.
+#: Functions that are computed in a whole register even for one number: there tables are looked up, and cases selected
+#: without branches.  ns in a loop where each result needs the one before, f64, Zen 4: log 31, in a register 20; pow 58,
+#: 39; acosh 45, 33.  The others do not gain: exp takes as long; sin, tanh and sinh a quarter longer.
 _IN_REGISTERS = frozenset({"acosh", "asinh", "atan", "atan2", "atanh", "pow"}).union(
     name for name, (file, _, _) in OF_ONE.items() if file == "log"
 )
 
-#: (name, "f64" or "f32", lanes, whether it is called rather than inlined)
+#: (name, "f64" or "f32", lanes, True if it is called rather than inlined)
 Need = tuple[str, str, int, bool]
 
 
@@ -93,9 +93,9 @@ _INLINED_CALLS = 64
 
 
 def definitions(calls: Mapping[Need, int], target: Target) -> tuple[str, dict[str, str]]:
-    """The text of these functions for a machine, and what they declare by name.
+    """The text of these functions for a machine, and their declarations by name.
 
-    calls       how often a kernel calls each, at most
+    calls       for each function the most calls in one kernel
     """
     texts: list[str] = []
     declarations: dict[str, str] = {}
@@ -118,7 +118,7 @@ def named(name: str, suffix: str, lanes: int, *, is_called: bool = False) -> str
 
 @functools.cache
 def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str], dict[str, str]]:
-    """The function, those that it calls by name, and what all of them declare."""
+    """The text of a function, the texts of those that it calls, by name, and the declarations of all of them."""
     if lanes == 1 and target.has_scale and name in _IN_REGISTERS:
         return _in_register(name, suffix, target)
     k = FunctionCode(suffix, target, lanes)
@@ -164,9 +164,9 @@ def _in_register(name: str, suffix: str, target: Target) -> tuple[str, dict[str,
 
 
 def _far(names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
-    """The function (x, near), (x, near, near) or (x, y, near): libm's where x is far, near elsewhere; lane by lane.
+    """A function of (x, near), (x, near, near) or (x, y, near): libm's result where x is far, else near; lane by lane.
 
-    names   functions of the same numbers: there is a near result of each
+    names   functions of the same arguments, each of which has a near result
     """
     k = FunctionCode(suffix, target)
     parameters = [k.argument(f"{p}.lane") for p in _parameters(names[0])]
@@ -180,7 +180,7 @@ def _far(names: list[str], callee: str, suffix: str, lanes: int, target: Target)
     lines, inputs, type = "\n".join(k.lines), [p.name for p in (*parameters, *nears)], vector_type(k.float, lanes)
     if lanes == 1:
         return _apart(callee, type, inputs, f"{lines}\n", chosen), k.declarations
-    # By way of memory: LLVM is slow at lanes whose number is not constant.
+    # Lanes are accessed in memory: LLVM is slow at lanes of a register whose number is not constant.
     given = [f"%in.{j}" for j in range(len(inputs))]
     memory = "\n".join(
         f"  %all.{j} = alloca {type}\n  store {type} {name}, ptr %all.{j}" for j, name in enumerate(given)
@@ -210,7 +210,7 @@ done:
 
 
 def _bell_far(_names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
-    """The function (x, near): exp(-x*x) where x is far, near elsewhere; of all lanes at once."""
+    """A function of (x, near): exp(-x*x) where x is far, else near; for all lanes at once."""
     k = FunctionCode(suffix, target, lanes)
     x, near = k.argument("x"), k.argument("near")
     chosen = k.select(_FAR["bell"](k, x), FUNCTIONS["exp"](k, -(x * x)), near)
@@ -219,7 +219,7 @@ def _bell_far(_names: list[str], callee: str, suffix: str, lanes: int, target: T
 
 
 def _apart(callee: str, type: str, names: list[str], body: str, results: list[str]) -> str:
-    """A function of its own, for what hardly ever runs."""
+    """The text of a separate function for code that hardly ever runs."""
     head = ", ".join(f"{type} {name}" for name in names)
     whole = struct_type(type, len(results))
     return f"define internal {whole} @{callee}({head}) noinline cold nounwind {{\n{body}{returned(type, results)}}}\n"
@@ -229,7 +229,7 @@ def _apart(callee: str, type: str, names: list[str], body: str, results: list[st
 
 
 def find_joint(operations: Iterable[Operation]) -> Iterator[tuple[str, Value, list[Operation]]]:
-    """The function, the number, and what is computed by it, in the order of its results."""
+    """Each joint function, its argument, and the operations that it computes, in the order of its results."""
     applied = {_function_of(o): o for o in operations if is_function(o.name)}
     for names, joint in JOINT.items():
         for name, x in applied:

@@ -7,7 +7,7 @@ import math
 from .code import FunctionCode, Lane
 from .coefficients import ASIN_F32, ASIN_F64, ATAN_F32, ATAN_F64
 
-#: pi/4 in two parts.  The first ends in zeros, so that three of it are exact.
+#: pi/4 in two parts.  The first ends in zeros, so that its product with 3 is exact.
 _QUARTER_PI = {
     "f64": (float.fromhex("0x1.921fb54442d18p-1"), float.fromhex("0x1.1a62633145c07p-55")),
     "f32": (float.fromhex("0x1.921fbp-1"), float.fromhex("0x1.5110b4p-23")),
@@ -27,11 +27,11 @@ def asin(k: FunctionCode, x: Lane) -> Lane:
     """The arc sine within 2.5 ulp, 1.5 where multiply-adds are fused; nan outside of [-1, 1]."""
     high, low = _QUARTER_PI[k.suffix]
     outer, s, tail, halved = _half_arc(k, k.abs(x))
-    # pi/2 - 2 (s + tail): what the difference and the root are rounded by is added to what is small.
+    # pi/2 - 2 (s + tail): the rounding errors of the difference and of the root are added to the small terms.
     near = 2.0 * high - 2.0 * s
     rest = ((2.0 * high - near) - 2.0 * s) + 2.0 * low
     if k.has_fma:
-        # The root lacks (halved - s s) / 2s, and that only counts where s is .3 to .5: 1/s there, roughly.
+        # The root lacks (halved - s s) / 2s, which matters only for s from .3 to .5: there 1/s is nearly linear.
         rest = k.mad(k.fma(s, s, -halved), k.mad(s, -5.72, 4.86), rest)
     far = near + k.mad(tail, -2.0, rest)
     return k.with_sign(k.select(outer, far, s + tail), k.sign_of(x))
@@ -41,7 +41,7 @@ def acos(k: FunctionCode, x: Lane) -> Lane:
     """The arc cosine within 1.5 ulp; nan outside of [-1, 1]."""
     high, low = _QUARTER_PI[k.suffix]
     outer, s, tail, _ = _half_arc(k, k.abs(x))
-    # Inside pi/2 - asin(x); outside 2 (s + tail), or pi less that of a negative x.
+    # Inside pi/2 - asin(x); outside 2 (s + tail), or pi minus that if x is negative.
     negative = x < 0.0
     turns = k.select(outer, k.select(negative, k.constant(4.0), 0.0), 2.0)
     scale = k.select(outer, k.select(negative, k.constant(-2.0), 2.0), k.select(negative, k.constant(1.0), -1.0))
@@ -52,7 +52,7 @@ def acos(k: FunctionCode, x: Lane) -> Lane:
 
 
 def _angle(k: FunctionCode, quarters: Lane, t: Lane, lost: Lane | float) -> Lane:
-    """quarters pi/4 + atan(t + lost),  |t| <= tan(pi/8): what the first sum is rounded by is added to what is small."""
+    """quarters pi/4 + atan(t + lost),  |t| <= tan(pi/8); the rounding error of the first sum is in the small terms."""
     high, low = _QUARTER_PI[k.suffix]
     z = t * t
     whole = quarters * high
@@ -63,7 +63,7 @@ def _angle(k: FunctionCode, quarters: Lane, t: Lane, lost: Lane | float) -> Lane
 
 def atan(k: FunctionCode, x: Lane) -> Lane:
     """The arc tangent within 2 ulp, 1 where multiply-adds are fused."""
-    size = k.at_most(k.abs(x), 2.0**100)  # of which there is a reciprocal
+    size = k.at_most(k.abs(x), 2.0**100)  # a number that has a reciprocal
     steep, middle = size > math.tan(3 * math.pi / 8), size > math.tan(math.pi / 8)
     # One division for the three cases: a, (a - 1) / (a + 1) from pi/4, -1 / a from pi/2.
     above = k.select(steep, -1.0, k.select(middle, size - 1.0, size))
@@ -72,8 +72,8 @@ def atan(k: FunctionCode, x: Lane) -> Lane:
     t = above / below
     if not k.has_fma:
         return k.with_sign(_angle(k, quarters, t, 0.0), k.sign_of(x))
-    # The part that rounding took from the quotient, and in the middle from what is divided: rest / below, where 1 /
-    # below is (1 - t) / 2, or -t beyond; elsewhere there is no rest.
+    # The rounding error of the quotient, and in the middle of its operands, is rest / below.  1 / below is (1 - t) / 2
+    # in the middle, and -t in the steep case; elsewhere there is no rest.
     taken = k.mad(-t, size - (below - 1.0), size - (above + 1.0))
     rest = k.fma(-t, below, above) + k.select(middle ^ steep, taken, 0.0)
     inverse = k.select(steep, -t, k.mad(t, -0.5, 0.5))
@@ -85,12 +85,12 @@ def atan2(k: FunctionCode, y: Lane, x: Lane) -> Lane:
     across, up = k.abs(x), k.abs(y)
     swapped = up > across
     large, small = k.select(swapped, up, across), k.select(swapped, across, up)
-    # Sums of the largest numbers must not overflow.  What this does to a small one is lost anyway.
-    # The smallest numbers have no reciprocal.
+    # Scaled down, because sums of the largest numbers must not overflow; a small number loses only bits that do not
+    # count.  Scaled up, because the smallest numbers have no reciprocal.
     scale = k.select(large < 2.0 ** (4 - k.bias), k.constant(2.0**60), 1.0)
     scale = k.select(large > 2.0 ** (k.bias - 3), 2.0**-60, scale)
     large, small = large * scale, small * scale
-    # The angle to the nearer axis is atan(small / large): from 0, or by way of the diagonal from pi/4.
+    # The angle to the nearer axis is atan(small / large), computed from 0, or from pi/4 near the diagonal.
     both_infinite = small.equals(math.inf)
     diagonal = (small > large * math.tan(math.pi / 8)) | both_infinite
     above = k.select(diagonal, small - large, small)
@@ -98,7 +98,7 @@ def atan2(k: FunctionCode, y: Lane, x: Lane) -> Lane:
     above = k.select(both_infinite, 0.0, above)  # not inf - inf
     below = k.select(large.equals(0.0), k.constant(1.0), below)
     if k.has_fma:
-        # The part that rounding took from the quotient, and on the diagonal from what is divided.
+        # The rounding error of the quotient, and near the diagonal of its operands.
         inverse = 1.0 / below
         t = above * inverse
         taken = k.select(diagonal, k.mad(-t, small - (below - large), small - (above + large)), 0.0)
@@ -106,7 +106,7 @@ def atan2(k: FunctionCode, y: Lane, x: Lane) -> Lane:
     else:
         t, lost = above / below, k.constant(0.0)
     quarters = k.select(diagonal, k.constant(1.0), 0.0)
-    # From the other axis the angle is pi/2 - it; from the other side pi - that.
+    # If y is the nearer axis, the angle is pi/2 minus this one; if x is negative, pi minus that.
     quarters = k.select(swapped, 2.0 - quarters, quarters)
     backwards = k.bits(x) < 0
     quarters = k.select(backwards, 4.0 - quarters, quarters)

@@ -1,14 +1,14 @@
-"""Writing an LLVM function of numbers, or of vectors of numbers, as Python arithmetic.
+"""Write an LLVM function of numbers, or of vectors of numbers, as Python arithmetic.
 
-    k = Code("f64", target, 8)
+    k = FunctionCode("f64", target, 8)
     x = k.argument("x")
     y = k.mad(x, x, 1.0) / x            # appends three instructions
-    k.text("half", [x], y)              # define internal <8 x double> @half.v8f64(<8 x double> %x) { ... }
+    k.text("half", [x], [y])            # define internal <8 x double> @half.v8f64(<8 x double> %x) { ... }
 
-A `Lane` is an SSA value; operators append an instruction and give a new one.  Python numbers
-become constants of the other operand's type.  No fast-math flag is ever set: these functions are
-exact about the order of their operations, and only `mad` may be fused, where it does not matter.
-What is written does not depend on the number of lanes: every term has as many.
+A `Lane` is an SSA value; operators append an instruction and return its result.  Python numbers
+become constants of the other operand's type.  No fast-math flag is ever set: these functions rely
+on the order of their operations, and only `mad`, used where that does not matter, may be fused.
+The Python code does not depend on the number of lanes, which is the same for all terms.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Number = int | float
 
 
 class Lane:
-    """One SSA value of the function being written.  `type`, of a lane: "double", "float", "i64", "i32", "i1"."""
+    """One SSA value of the function being written.  `type` is that of a lane: "double", "float", "i64", "i32", "i1"."""
 
     __slots__ = ("code", "name", "type")
 
@@ -82,7 +82,7 @@ class Lane:
         return self._binary("", "shl", bits)
 
     def __rshift__(self, bits: int) -> Lane:
-        """Zeros come in from the left: AVX2 has no arithmetic shift of 64-bit integers."""
+        """A logical shift, which fills with zeros: AVX2 has no arithmetic shift of 64-bit integers."""
         return self._binary("", "lshr", bits)
 
     def _compare(self, of_floats: str, of_integers: str, other: Lane | Number) -> Lane:
@@ -90,7 +90,7 @@ class Lane:
         code = self.code
         return code.append(f"{test} {code.spelled(self.type)} {self.name}, {code.like(other, self).name}", "i1")
 
-    # Comparisons of floats are false for nan, but `differs`.
+    # Comparisons of floats are false for nan, except `differs`, which is true.
 
     def __lt__(self, other: Lane | Number) -> Lane:
         return self._compare("olt", "slt", other)
@@ -114,10 +114,10 @@ class Lane:
 class FunctionCode:
     """One function of f64 or f32 under construction.
 
-    target          what may be asked for: without the instruction a `fma` is a library call
-    lanes           how many numbers each term holds; 1: plain numbers
+    target          the machine; without a fused multiply-add instruction, `fma` must not be called
+    lanes           the number of lanes of each term; 1: scalars
     float, int      the LLVM types of its numbers and of their bits
-    mantissa, bias  of the floating-point format
+    mantissa, bias  the mantissa's bits and the exponent's bias in the floating-point format
     """
 
     def __init__(self, suffix: str, target: Target, lanes: int = 1) -> None:
@@ -131,7 +131,7 @@ class FunctionCode:
         self._made: dict[str, str] = {}
 
     def of_doubles(self) -> FunctionCode:
-        """A view of this function as one of f64: text written through either goes to one place."""
+        """A view of this function as one of f64: instructions appended to either one are lines of both."""
         wide = FunctionCode("f64", self.target, self.lanes)
         wide.lines, wide.declarations, wide._made = self.lines, self.declarations, self._made
         return wide
@@ -139,7 +139,7 @@ class FunctionCode:
     # ---- values ----
 
     def spelled(self, type: str) -> str:
-        """A lane's type as that of a whole term: <8 x double>."""
+        """The type of a whole term whose lanes have this type: <8 x double>."""
         return vector_type(type, self.lanes)
 
     def argument(self, name: str) -> Lane:
@@ -157,18 +157,18 @@ class FunctionCode:
         return Lane(self, splat(type, text, self.lanes), type)
 
     def like(self, value: Lane | Number, other: Lane) -> Lane:
-        """A number as a constant of another term's type; a term as it is."""
+        """A number as a constant of another term's type; a term unchanged."""
         if not isinstance(value, Lane):
             return self.constant(value, other.type)
         assert value.type == other.type, f"{value.type} meets {other.type}"
         return value
 
     def pick(self, of_doubles, of_floats):
-        """The one of these values that belongs to the function's type."""
+        """The first value in a function of f64, the second in one of f32."""
         return of_doubles if self.double else of_floats
 
     def append(self, instruction: str, type: str) -> Lane:
-        """The result of an instruction; that of the same one before, if there was one."""
+        """The result of an instruction, which is appended unless the function has it already."""
         name = self._made.get(instruction)
         if name is None:
             name = self._made[instruction] = f"%t.{len(self.lines)}"
@@ -236,9 +236,9 @@ class FunctionCode:
         return self.append(f"{opcode} {self.spelled(x.type)} {x.name} to {self.spelled(type)}", type)
 
     def polynomial(self, x: Lane, coefficients: Sequence[float]) -> Lane:
-        """sum c[k] x**k by Horner's scheme, of long polynomials the even and the odd terms apart.
+        """sum c[k] x**k by Horner's scheme; of long polynomials the even and the odd terms are added up apart.
 
-        Estrin's tree waits less but multiplies more, which is what loops wait for: erf f64 2.03 ns against 2.23.
+        Estrin's tree has a shorter chain but more multiplications, which loops wait for: erf f64 2.23 ns, not 2.03.
         """
         if len(coefficients) < 8:
             return self._horner(x, coefficients)
@@ -256,15 +256,15 @@ class FunctionCode:
         """2**n for an integer term n with 1 - bias <= n <= bias."""
         return self.from_bits((n + self.bias) << self.mantissa)
 
-    # ---- what only AVX-512 has (`target.has_scale`) ----
+    # ---- instructions that only AVX-512 has (`target.has_scale`) ----
 
     @property
     def fills_registers(self) -> bool:
-        """True if a term is one or several full registers of a machine that has these."""
+        """True if the machine has these instructions, and a term fills one or several registers."""
         return self.target.has_scale and self.lanes * (8 if self.double else 4) % self.target.vector_bytes == 0
 
     def scaled(self, x: Lane, n: Lane) -> Lane:
-        """x * 2**n for a float n that is whole, right where that is subnormal or overflows."""
+        """x * 2**floor(n) for a float n, correct also if the result is subnormal or overflows."""
         return self._by_register("scalef", (x, n), "")
 
     def exponent(self, x: Lane) -> Lane:
@@ -276,7 +276,7 @@ class FunctionCode:
         return self._by_register("getmant", (x,), "i32 0, ")
 
     def lookup(self, table: Sequence[float], index: Lane) -> Lane:
-        """table[index], for a table that fills two registers; of the index only as many low bits count."""
+        """table[index], for a table that fills two registers; higher bits of the index are ignored."""
         lanes = self.target.vector_bytes // (8 if self.double else 4)
         assert len(table) == 2 * lanes, "a table of two registers"
         type, places = vector_type(self.float, lanes), vector_type(self.int, lanes)
@@ -299,7 +299,7 @@ class FunctionCode:
         return self._by_register("getmant", (x,), "i32 11, ")
 
     def _by_register(self, name: str, operands: tuple[Lane, ...], setting: str) -> Lane:
-        """An instruction on each register's lanes, and the results side by side again."""
+        """Apply an instruction to each register of the operands, and join the results to one term."""
         lanes = self.target.vector_bytes // (8 if self.double else 4)
         type, mask = vector_type(self.float, lanes), f"i{lanes}"
         callee = f"llvm.x86.avx512.mask.{name}.{self.pick('pd', 'ps')}.512"
@@ -308,13 +308,13 @@ class FunctionCode:
         parts = []
         for first in range(0, self.lanes, lanes):
             passed = "".join(f"{type} {self._part(x, first, lanes).name}, " for x in operands)
-            # All lanes, so that the zeros are not seen; rounding as the machine is set (4).
+            # The mask has all lanes, so that the zeros are not used; 4 is the current rounding mode.
             text = f"call {type} @{callee}({passed}{setting}{type} zeroinitializer, {mask} -1, i32 4)"
             parts.append(self.append(text, self.float))
         return self.joined(parts, lanes)
 
     def joined(self, parts: list[Lane], lanes: int) -> Lane:
-        """Registers of so many lanes, side by side."""
+        """Parts of `lanes` lanes each, joined to one term."""
         while len(parts) > 1:
             lanes *= 2
             joined = zip(parts[::2], parts[1::2], strict=True)
@@ -322,7 +322,7 @@ class FunctionCode:
         return parts[0]
 
     def _part(self, x: Lane, first: int, lanes: int) -> Lane:
-        """Some of the lanes."""
+        """`lanes` lanes of a term, from `first` on."""
         return x if lanes == self.lanes else self.shuffled(x, x, self.lanes, range(first, first + lanes))
 
     def shuffled(self, a: Lane, b: Lane, lanes: int, order: Sequence[int]) -> Lane:
@@ -343,12 +343,12 @@ class FunctionCode:
     def sign_mask(self) -> int:
         return -(1 << (63 if self.double else 31))
 
-    # ---- the one that is not straight-line arithmetic ----
+    # ---- the only operation that is not straight-line arithmetic ----
 
     def otherwise_call(
         self, condition: Lane, callee: str, operands: Sequence[Lane], results: Sequence[Lane]
     ) -> list[Lane]:
-        """The results, but where the condition holds for any lane, what the callee makes of the operands and them.
+        """The results; but if the condition holds for any lane, those of the callee, called on operands and results.
 
         The branch is never taken on ordinary numbers; the callee is marked cold.
         """
@@ -377,7 +377,7 @@ class FunctionCode:
         return f"{name}.{intrinsic_suffix(self.suffix, self.lanes)}"
 
     def text(self, name: str, parameters: Sequence[Lane], results: Sequence[Lane]) -> str:
-        """The function as LLVM IR; of several results it gives a struct."""
+        """The function as LLVM IR; it returns several results as a struct."""
         type = self.spelled(self.float)
         head = ", ".join(f"{type} {p.name}" for p in parameters)
         whole, body = struct_type(type, len(results)), "\n".join(["entry:", *self.lines, ""])

@@ -2,13 +2,13 @@
 
     erf(c + d) = erf(c) + s d (1 - c d + ...),    s = erf'(c) = 2/sqrt(pi) exp(-c*c),    c a multiple of 1/64
 
-the first two from a table in memory, the rest Taylor's series, whose coefficients are polynomials in c (Hermite's, over
-factorials).  ns each, Zen 3: of doubles 1.4, of floats .7, rather than 3.4 and 1 by two polynomials, of which one holds
-a factor of exp(-x*x).
+erf(c) and s come from a table in memory, the rest is Taylor's series, whose coefficients are polynomials in c
+(Hermite's, over factorials).  A double takes 1.4 ns, a float .7 (Zen 3); by two polynomials, one of them times
+exp(-x*x), they take 3.4 and 1.
 
 exp(-x*x) beside erf(x) costs a third of an exponential:
 
-    exp(-x*x) = exp(-c*c) exp(-u),    u = d (|x| + c) <= 3/32, of floats 5/32
+    exp(-x*x) = exp(-c*c) exp(-u),    u = d (|x| + c) <= 3/32, for floats 5/32
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .coefficients import BELL_F32, BELL_F64
 from .exp import magic
 from .points import erf_points, pair_at
 
-#: The end of the points: erf is 1, and exp(-x*x) of floats about to be subnormal.
+#: The last point: there erf is 1, and exp(-x*x) of floats is nearly subnormal.
 _END_F64, _END_F32 = 6.0, 9.25
 _BELL_PER_SLOPE = 0.8862269254527580  # sqrt(pi) / 2
-#: H(n)(c) (-1)**n / (n + 1)!, n from 6 (of floats 2) down to 2: whether it is odd, and its coefficients in c*c.
-#: Of the sixth what is left out is too small: s is, for large c.
+#: H(n)(c) (-1)**n / (n + 1)!, n from 6 (for floats 2) down to 2: True if it is odd, and its coefficients in c*c.
+#: The sixth lacks terms in high powers of c, which are too small because s is small for large c.
 _TAYLOR_F64 = (
     (False, (-1 / 42, 1 / 7, -2 / 21)), (True, (-1 / 6, 2 / 9, -2 / 45)), (False, (1 / 10, -2 / 5, 2 / 15)),
     (True, (1 / 2, -1 / 3)), (False, (-1 / 3, 2 / 3)),
@@ -45,7 +45,7 @@ def erf(k: FunctionCode, x: Lane) -> Lane:
 
 
 def bell(k: FunctionCode, x: Lane) -> Lane:
-    """exp(-x*x) of a number whose erf is asked too, within 3 ulp; where it is far, of no meaning."""
+    """exp(-x*x) within 3 ulp, computed together with erf(x); without meaning where x is far."""
     a, c, d, _, slope = _point(k, k.abs(x))
     u, at_c = d * (a + c), slope * _BELL_PER_SLOPE
     return k.mad(k.polynomial(u, k.pick(BELL_F64, BELL_F32)) * u, at_c, at_c)
@@ -57,9 +57,9 @@ def bell_is_far(k: FunctionCode, x: Lane) -> Lane:
 
 
 def _point(k: FunctionCode, size: Lane) -> tuple[Lane, Lane, Lane, Lane, Lane]:
-    """(a, c, d, erf(c), erf'(c)) with a = c + d the double or the end, c a point."""
+    """(a, c, d, erf(c), erf'(c)): a = c + d is `size`, at most the last point, and c is the nearest point."""
     end = k.pick(_END_F64, _END_F32)
-    shifted = k.mad(k.select(size < end, size, end), 64.0, magic(k))  # of nan too a place in the table
+    shifted = k.mad(k.select(size < end, size, end), 64.0, magic(k))  # also nan gets a place in the table
     c = (shifted - magic(k)) * (1 / 64)
     place = k.bits(shifted) - k.bits(k.constant(magic(k)))
     points = erf_points(k.suffix, int(64 * end) + 1)

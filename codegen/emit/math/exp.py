@@ -1,14 +1,14 @@
-"""exp, exp2 and expm1, and the reduction they share with their relatives.
+"""exp, exp2 and expm1, and the reduction of their argument, which sinh, cosh and tanh use too.
 
     x = n log(2) + r,  |r| <= log(2)/2,      exp(x) = 2**n exp(r)
 
-n is found by adding 1.5 * 2**52, which leaves it in the low bits of the sum.
+Adding 1.5 * 2**52 to x / log(2) rounds it to n, and leaves n in the low bits of the sum.
 
-A machine that looks up in registers takes n in 16ths (of floats: 32nds), and 2 to the power of those from a table:
+A machine that looks up tables in registers takes n in 16ths (for floats 32nds), and their powers of 2 from a table:
 
     exp(x) = 2**floor(n) root (1 + lack + r + r**2 P(r)),   |r| <= log(2)/32,   root (1 + lack) = 2**(n - floor(n))
 
-P has 5 terms instead of 11, and what is added to 1 is small: f64 .59 to .48 ns and .93 to .61 ulp (Zen 4).
+P has 5 terms instead of 11, and the sum added to 1 is small: f64 .48 ns instead of .59, .61 ulp instead of .93 (Zen 4).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LN2 = {
 
 
 def magic(k: FunctionCode) -> float:
-    """Added to a float of moderate size, it rounds it to an integer and leaves that in the low bits."""
+    """A number whose sum with a float of moderate size has the float, rounded to an integer, in its low bits."""
     return 1.5 * 2.0**k.mantissa
 
 
@@ -47,10 +47,10 @@ def _reduced(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
 
 
 def scaled(k: FunctionCode, x: Lane, shifted: Lane) -> Lane:
-    """x * 2**n right where that overflows or is subnormal, for n + magic = `shifted`, |n| <= 2 bias."""
+    """x * 2**n, correct also if that overflows or is subnormal, for n + magic = `shifted`, |n| <= 2 bias."""
     if k.fills_registers:
         return k.scaled(x, shifted - magic(k))
-    # In two steps.  The half of n rounded down, by a shift that must not see a negative number.
+    # In two steps, the first by half of n rounded down: the shift that halves n must not get a negative number.
     n = k.bits(shifted) - k.bits(k.constant(magic(k)))
     half = ((n + 4 * k.bias) >> 1) - 2 * k.bias
     return x * k.power_of_two(half) * k.power_of_two(n - half)
@@ -67,28 +67,28 @@ def exp(k: FunctionCode, x: Lane) -> Lane:
 
 
 def exp_beside(k: FunctionCode, x: Lane) -> Lane:
-    """The same, of a number whose expm1 is asked too."""
+    """e**x within 1 ulp, computed together with expm1(x)."""
     shifted, q = _reduced(k, _clamped(k, x))
     return scaled(k, 1.0 + q, shifted)
 
 
 def _clamped(k: FunctionCode, x: Lane) -> Lane:
-    """x, or where e**x is 0 or infinite a number of which it is that too."""
+    """x, clamped to bounds at which e**x is 0 or infinite already."""
     low, high = k.pick((-746.0, 710.0), (-104.0, 89.0))
     return k.at_least(k.at_most(x, high), low)
 
 
 def _of_parts(k: FunctionCode, shifted: Lane, n: Lane, r: Lane) -> Lane:
-    """2**n e**r, for n in 16ths (of floats: 32nds) and `shifted`, which has their number in its low bits."""
+    """2**n e**r, for n in 16ths (for floats 32nds) and `shifted`, which has the number of these in its low bits."""
     index = k.bits(shifted)
     root, lack = (k.lookup(part, index) for part in k.pick(POW_ROOTS_F64, POW_ROOTS_F32))
     rest = k.mad(r * r, k.polynomial(r, k.pick(EXP_NEAR_F64, EXP_NEAR_F32)), r + lack)
-    # The instruction rounds n down: 2**(n - floor(n)) is what the tables hold.
+    # The instruction rounds n down: the tables have 2**(n - floor(n)).
     return k.scaled(k.mad(root, rest, root), n)
 
 
 def exp2(k: FunctionCode, x: Lane) -> Lane:
-    """2**x within 1 ulp, exactly where x is whole."""
+    """2**x within 1 ulp; exact where x is whole."""
     low, high = k.pick((-1076.0, 1025.0), (-151.0, 129.0))
     x = k.at_least(k.at_most(x, high), low)
     whole = magic(k) / k.pick(16, 32) if k.fills_registers else magic(k)
@@ -107,16 +107,16 @@ def expm1(k: FunctionCode, x: Lane) -> Lane:
 
 
 def expm1_beside(k: FunctionCode, x: Lane) -> Lane:
-    """The same, of a number whose exp is asked too."""
+    """e**x - 1 within 1.5 ulp, computed together with exp(x)."""
     shifted, q = _reduced(k, _clamped(k, x))
-    # Of -64 and of less it is -1.
+    # For n of -64 and below the result is -1.
     n = k.bits(k.at_least(shifted, magic(k) - 64.0)) - k.bits(k.constant(magic(k)))
     return _less_one(k, x, n, q)
 
 
 def _less_one(k: FunctionCode, x: Lane, n: Lane, q: Lane) -> Lane:
     """2**n (1 + q) - 1, which is expm1(x)."""
-    # 2**n q + (2**n - 1), all halved, because 2**1024 is no number.
+    # 2**n q + (2**n - 1), all halved, because 2**1024 is not representable.
     half = k.power_of_two(n - 1)
     result = k.mad(half, q, half - 0.5) * 2.0
     # Halving loses a bit of a subnormal, and the sum the sign of a zero.

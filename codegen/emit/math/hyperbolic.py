@@ -18,7 +18,7 @@ def sinh(k: FunctionCode, x: Lane) -> Lane:
     """The hyperbolic sine within 2.5 ulp."""
     size = k.abs(x)
     n, q = expm1_reduced(k, k.at_most(size, k.pick(710.5, 89.5)))
-    # A quarter of E = exp(|x|) - 1, since 2**1025 is no number; then (E + E / (E + 1)) / 2.
+    # A quarter of E = exp(|x|) - 1, since 2**1025 is not representable; then (E + E / (E + 1)) / 2.
     fourth = k.power_of_two(n - 2)
     e = k.mad(fourth, q, fourth - 0.25)
     result = 2.0 * (e + e / (4.0 * e + 1.0))
@@ -35,12 +35,12 @@ def cosh(k: FunctionCode, x: Lane) -> Lane:
 
 def tanh(k: FunctionCode, x: Lane) -> Lane:
     """The hyperbolic tangent within 2.5 ulp."""
-    n, q = expm1_reduced(k, k.at_most(k.abs(x), k.pick(22.0, 10.0)) * -2.0)  # it is 1 from there on
+    n, q = expm1_reduced(k, k.at_most(k.abs(x), k.pick(22.0, 10.0)) * -2.0)  # tanh is 1 from there on
     return _tanh_of(k, x, k.power_of_two(n), q)
 
 
 def tanh_beside(k: FunctionCode, x: Lane) -> Lane:
-    """The same, of a number whose `fade` is asked too."""
+    """tanh(x) within 2.5 ulp, computed together with `fade` of x."""
     return _tanh_of(k, x, *_faded(k, x))
 
 
@@ -50,20 +50,20 @@ def _tanh_of(k: FunctionCode, x: Lane, scale: Lane, q: Lane) -> Lane:
 
 
 def fade(k: FunctionCode, x: Lane) -> Lane:
-    """exp(-2|x|) of a number whose tanh is asked too, within 1 ulp."""
+    """exp(-2|x|) within 1 ulp, computed together with tanh(x)."""
     scale, q = _faded(k, x)
     return k.mad(scale, q, scale)
 
 
 def _faded(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
     """(2**n, q) with exp(-2|x|) = 2**n (1 + q)."""
-    size = k.at_most(k.abs(x), k.pick(373.0, 52.0))  # it is 0 from there on
+    size = k.at_most(k.abs(x), k.pick(373.0, 52.0))  # the result is 0 from there on
     n, q = expm1_reduced(k, size * -2.0)
     return k.power_of_two(n + 64) * 2.0**-64, q  # may be subnormal
 
 
 def _large(k: FunctionCode) -> float:
-    """From here on log1p(x) is log(x), and x*x + 1 is x*x long since."""
+    """The number from which on log1p(x) is log(x); x*x + 1 is x*x for smaller numbers already."""
     return 2.0 ** (k.mantissa + 2)
 
 

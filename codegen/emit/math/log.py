@@ -6,14 +6,14 @@
 The formula with f outside keeps the part that is known exactly out of the division.
 
 For the other bases log(m) is kept in two parts, and so is the factor 1 / log(base), so that the
-powers of the base come out whole (the way of FreeBSD's e_log10.c).
+logarithms of powers of the base are whole (as in FreeBSD's e_log10.c).
 
-A machine that looks up in registers takes the mantissa's first bits instead, to 1/c near 1/m and log(c):
+A machine that looks up tables in registers finds 1/c near 1/m, and log(c), by the first bits of the mantissa m:
 
-    log(x) = e log(2) + log(c) + log(1 + r),   r = m/c - 1 exactly but for one rounding,  |r| <= 1/16
+    log(x) = e log(2) + log(c) + log(1 + r),   r = m/c - 1 with one rounding,  |r| <= 1/16
 
-No division; and the exponent and the mantissa of 0, inf, nan and negative numbers are such that they need no
-care.  The first two terms have a short first part each, whose sum is exact; c is 1 next to 1.
+This needs no division, and no special cases: the machine's exponent and mantissa of 0, inf, nan and negative numbers
+lead to the right result.  The first two terms have a short first part each, whose sum is exact; c is 1 if x is near 1.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PER_LOG = {
     (10, "f64"): ("0x1.bcb7b152p-2", "0x1.b9438ca9aadd5p-36"),
     (10, "f32"): ("0x1.bcap-2", "0x1.7b1526p-14"),
 }
-#: The same, the first part full: for fused multiply-adds.
+#: 1 / log(base), the first part with all its bits: for fused multiply-adds.
 _PER_LOG_FULL = {
     (2, "f64"): ("0x1.71547652b82fep+0", "0x1.777d0ffda0d24p-56"),
     (2, "f32"): ("0x1.715476p+0", "0x1.4ae0c0p-26"),
@@ -70,7 +70,7 @@ def decompose(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
 
 
 def _decompose_normal(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
-    """The same, of x that is no subnormal."""
+    """(e, m) of `decompose`, for x that is not subnormal."""
     bits = k.bits(x)
     # A mantissa below sqrt(1/2) belongs to the exponent before.
     biased = bits - k.bits(k.constant(math.sqrt(0.5))) + (k.bias << k.mantissa)
@@ -97,14 +97,14 @@ def _log(k: FunctionCode, e: Lane, m: Lane, correction: Lane | None = None) -> L
 
 
 def _edges(k: FunctionCode, x: Lane, result: Lane, zero: float) -> Lane:
-    """The logarithm outside of its range: -inf at `zero`, nan below, inf and nan themselves."""
+    """The result, replaced where x is not in its range: -inf at `zero`, nan below; inf and nan give themselves."""
     result = k.select(x < math.inf, result, x)
     result = k.select(x < zero, math.nan, result)
     return k.select(x.equals(zero), -math.inf, result)
 
 
 def _by_tables(k: FunctionCode, x: Lane, base: int = 0, lost: Lane | None = None) -> Lane:
-    """The logarithm of x + lost to a base (0: the natural one), lost below an ulp of x."""
+    """The logarithm of x + lost to a base (0: the natural logarithm), for lost below an ulp of x."""
     m = k.mantissa_near_one(x)
     of_x, of_m = k.exponent(x), k.exponent(m)
     e = of_x - of_m
@@ -138,13 +138,13 @@ def log(k: FunctionCode, x: Lane) -> Lane:
 def log1p(k: FunctionCode, x: Lane) -> Lane:
     """log(1 + x) within 1.5 ulp, also near 0."""
     u = 1.0 + x
-    # The part that rounding lost, exactly: x = (u - 1) + lost.
+    # The rounding error of u, exactly: x = (u - 1) + lost.
     added = u - 1.0
     lost = (1.0 - (u - added)) + (x - added)
     if k.fills_registers:
         return k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, _by_tables(k, u, lost=lost))
     e, m = _decompose_normal(k, u)
-    # The derivative is 1/u, which a gradient asks for too.  The sum loses the sign of a zero.
+    # The derivative is 1/u, which a gradient computes too.  The sum loses the sign of a zero.
     result = _log(k, e, m, lost * (1.0 / u))
     return _edges(k, x, k.select(x.equals(0.0), x, result), -1.0)
 

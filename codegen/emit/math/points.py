@@ -1,4 +1,4 @@
-"""Points at which a function is known, in memory.
+"""Tables in memory of points at which a function is known.
 
     erf    at multiples of 1/64, with its derivative
 """
@@ -12,9 +12,9 @@ import numpy as np
 from ..types import float_literal, vector_type
 from .code import FunctionCode, Lane
 
-#: From so many lanes on floats fill half registers.
+#: From this number of lanes on floats fill half registers.
 _NEIGHBOURS = 4
-#: The bits behind the point of the integers by which points are computed, and 2 / sqrt(pi).
+#: The fraction bits of the fixed-point integers by which points are computed, and 2 / sqrt(pi) as such an integer.
 _BITS = 192
 _SLOPE_AT_ZERO = (112837916709551257389615890312154517168810125865799771368817144 << _BITS) // 10**62
 
@@ -22,8 +22,8 @@ _SLOPE_AT_ZERO = (11283791670955125738961589031215451716881012586579977136881714
 def erf_points(suffix: str, count: int) -> tuple[tuple[float, float], ...]:
     """erf and its derivative at c = 0, 1/64, 2/64, ..., rounded to "f64" or "f32".
 
-    Integers give all digits:  erf(c) = erf'(c) (c + 2 c**3 / 3 + 4 c**5 / (3 5) + ...),  from a derivative to the next
-    a factor exp(-(2j + 1) / 64**2), and from that to the next exp(-2 / 64**2).
+    Integers give all digits:  erf(c) = erf'(c) (c + 2 c**3 / 3 + 4 c**5 / (3 5) + ...).  The next derivative is the
+    derivative at j/64 times exp(-(2j + 1) / 64**2), and the next such factor is this one times exp(-2 / 64**2).
     """
     number = np.float32 if suffix == "f32" else np.float64
     one, points = 1 << _BITS, []
@@ -43,7 +43,7 @@ def erf_points(suffix: str, count: int) -> tuple[tuple[float, float], ...]:
 
 
 def _exp_of_minus(count: int) -> int:
-    """exp(-count / 64**2) with all its bits."""
+    """exp(-count / 64**2) as a fixed-point integer, with all its bits."""
     total = term = 1 << _BITS
     n = 0
     while term:
@@ -54,11 +54,11 @@ def _exp_of_minus(count: int) -> int:
 
 
 def pair_at(k: FunctionCode, name: str, table: Sequence[tuple[float, float]], index: Lane) -> tuple[Lane, Lane]:
-    """Both numbers of table[index], for an integer term that is certainly one of its places.
+    """Both numbers of table[index], for an integer term whose lanes are all valid places.
 
-    name    of the constant that holds the table
+    name    the name of the constant that holds the table
 
-    A lane's two are loaded at once, which takes half of the loads of two gathers.
+    Both numbers of a lane are loaded at once, which takes half of the loads of two gathers.
     """
     numbers = ", ".join([f"{k.float} {float_literal(v, single=not k.double)}" for pair in table for v in pair])
     k.declarations[name] = f"@{name} = private constant [{2 * len(table)} x {k.float}] [{numbers}], align 16"
@@ -85,7 +85,7 @@ def _of_each_lane(k: FunctionCode, name: str, index: Lane) -> tuple[Lane, Lane]:
 
 
 def _of_neighbours(k: FunctionCode, name: str, index: Lane) -> tuple[Lane, Lane]:
-    """Of floats: places are taken out of the register by twos, pairs put into one as doubles."""
+    """`pair_at` for floats: places are extracted from the register by twos, and pairs are inserted as doubles."""
     half = k.lanes // 2
     twos, wide = vector_type("i64", half), vector_type("double", half)
     places = k.append(f"bitcast {k.spelled('i32')} {index.name} to {twos}", "i64").name
@@ -95,7 +95,7 @@ def _of_neighbours(k: FunctionCode, name: str, index: Lane) -> tuple[Lane, Lane]
         for place in (f"and i64 {both}, 4294967295", f"lshr i64 {both}, 32"):
             at = k.append(f"getelementptr double, ptr @{name}, i64 {k.append(place, 'i64').name}", "ptr").name
             loaded.append(k.append(f"load double, ptr {at}, align 8", "double").name)
-    # So that firsts and seconds come apart within 16 bytes: lanes 0 1 4 5 ... and 2 3 6 7 ... of each register.
+    # Lanes 0 1 4 5 ... and 2 3 6 7 ... go to separate registers: firsts and seconds then come apart within 16 bytes.
     floats = []
     for start in (0, 2):
         chosen = [loaded[j] for first in range(start, k.lanes, 4) for j in (first, first + 1)]

@@ -1,26 +1,26 @@
 """pow, by exp2(y log2(x)).
 
-Of doubles the logarithm is a double-double: |y log2(x)| may be a thousand, and its error is the
+For doubles the logarithm is a double-double: |y log2(x)| may be a thousand, and its error is the
 relative error of the result, so that it must be right to some 2^-64.  Floats are computed as
-doubles, where nothing of the kind is needed.
+doubles, whose precision is enough for them.
 
 The cube root.
 
     |x| = 2**(3 n) a,  a = 2**j m,   j = -1, 0 or 1,  sqrt(1/2) <= m < sqrt(2)
 
-    r = P(m) 2**(-j/3)                    1 / cbrt(a), to 13 bits (of floats: 8)
-    r <- r (1 + e/3 + 2/9 e**2)           e = 1 - a r**3:  to three times as many
+    r = P(m) 2**(-j/3)                    1 / cbrt(a), to 13 bits (for floats 8)
+    r <- r (1 + e/3 + 2/9 e**2)           e = 1 - a r**3:  to three times as many bits
     y = a r**2
     cbrt(x) = 2**n (y + r**2 / 3 (a - y**3))
 
-Nothing is divided: ns per double, Zen 3, 1.9; by a power of a third and a step of Newton's 13.
+There is no division: 1.9 ns per double, Zen 3; x**(1/3) and one step of Newton's method take 13.
 
-fmod: what a division leaves.
+fmod: the remainder of a division.
 
     q = floor(|x / y|),  r = |x| - q |y|
 
-As long as q is a number of few enough bits, it is the whole part of the exact quotient, or, where rounding made that
-whole, one more; and r, which a fused multiply-add gives, is exact.  Larger quotients are libm's.
+If q has few enough bits, it is the whole part of the exact quotient, or one more if the division was rounded up to a
+whole number; r, by a fused multiply-add, is then exact.  For larger quotients libm is called.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PER_LN2 = {
     "f64": (float.fromhex("0x1.71547652b82fep+0"), float.fromhex("0x1.777d0ffda0d24p-56")),
     "f32": (float.fromhex("0x1.715476p+0"), float.fromhex("0x1.4ae0c0p-26")),
 }
-#: Beyond, 2**n is 0 or inf, also with another factor below 2.
+#: For |n| beyond these (f64, f32), 2**n is 0 or inf, even times a factor below 2.
 _EXPONENTS = (1100.0, 200.0)
 #: 2 / log(2) and 1/3 in two parts.
 _TWO_PER_LN2 = (float.fromhex("0x1.71547652b82fep+1"), float.fromhex("0x1.777d0ffda0d24p-55"))
@@ -73,7 +73,7 @@ def pow_(k: FunctionCode, x: Lane, y: Lane) -> Lane:
 
 
 def _specials(k: FunctionCode, x: Lane, y: Lane, magnitude: Lane) -> Lane:
-    """The sign, and the cases where the logarithm is not finite."""
+    """The power with its sign, also where the logarithm is not finite."""
     size = k.abs(x)
     degenerate = size.equals(0.0) | size.equals(math.inf)
     vanishes = size.equals(0.0) ^ (y < 0.0)
@@ -82,26 +82,26 @@ def _specials(k: FunctionCode, x: Lane, y: Lane, magnitude: Lane) -> Lane:
 
 
 def _signed(k: FunctionCode, x: Lane, y: Lane, magnitude: Lane) -> Lane:
-    """The sign; magnitudes are right for zeros and infinities, and nan where x or y is."""
+    """The power with its sign, from a magnitude that is right for zeros and infinities, and nan if x or y is nan."""
     result = k.select(k.abs(x).equals(1.0) | y.equals(0.0), k.constant(1.0), magnitude)
-    # Halves of large numbers are whole, so those are even; so is inf.
+    # Half of a large number is whole, so large numbers are even; so is inf.
     half = y * 0.5
     whole = k.floor(y).equals(y)
     odd = whole & k.floor(half).differs(half)
     result = k.select(odd, k.with_sign(result, k.sign_of(x)), result)
-    # Of -1 and nan, too.
+    # Also (-1)**nan is nan, which the first line made 1.
     return k.select((x < 0.0) & (x > -math.inf) & k.floor(y).differs(y), math.nan, result)
 
 
 def _magnitude_by_tables(k: FunctionCode, size: Lane, y: Lane) -> Lane:
-    """size**y; nan of inf * 0, where the result is 1."""
+    """size**y; nan where y log2(size) is 0 * inf, for which the caller sets the result 1."""
     count = k.pick(16, 32)
     high, low = _log2_by_tables(k, size, count)
     product = y * high
     rest = k.mad(y, low, k.fma(y, high, -product))
     # The second part is nan if the first is infinite.
     beyond = k.abs(product) > k.pick(*_EXPONENTS)
-    # The sum's last bits number the roots of 2.  The second part may be a 2^-11th of the first.
+    # The sum's last bits are the number of a root of 2.  The second part may be 2^-11 of the first.
     shift = magic(k) / count
     shifted = k.select(beyond, product, k.mad(y, low, product)) + shift
     whole = shifted - shift
@@ -112,13 +112,13 @@ def _magnitude_by_tables(k: FunctionCode, size: Lane, y: Lane) -> Lane:
 
 
 def _log2_by_tables(k: FunctionCode, size: Lane, count: int) -> Pair:
-    """log2(size) in two parts; of 0 and inf the first is infinite."""
+    """log2(size) in two parts; for 0 and inf the first part is infinite."""
     m = k.mantissa_near_one(size)
     e = k.exponent(size) - k.exponent(m)
     nearest = k.bits(k.mad(m, float(count), magic(k)))
     r = k.mad(m, k.lookup(k.pick(POW_INVERSES_F64, POW_INVERSES_F32), nearest), -1.0)
     log2, log2_low = (k.lookup(part, nearest) for part in k.pick(POW_LOGS_F64, POW_LOGS_F32))
-    # log(1 + r) = short + rest, the first term of the tail being the largest of what is not exact
+    # log(1 + r) = short + rest, the first term of the tail is the largest that is not exact
     square = r * r
     square_low = k.fma(r, r, -square)
     short = k.mad(square, -0.5, r)
@@ -132,7 +132,7 @@ def _log2_by_tables(k: FunctionCode, size: Lane, count: int) -> Pair:
 
 
 def _bounded(k: FunctionCode, y: Lane) -> Lane:
-    """y where it matters: |log2(x)| is 2^-53 or more, unless it is 0, so 2^65 overflows already."""
+    """y, clamped to 2^65: |log2(x)| is 2^-53 or more unless it is 0, so at that bound the power overflows already."""
     return k.at_least(k.at_most(y, 2.0**65), -(2.0**65))
 
 
@@ -172,7 +172,7 @@ def _log2_mantissa(k: FunctionCode, m: Lane) -> Pair:
     """log2(m) for m in [sqrt(1/2), sqrt(2)).
 
     s = (m - 1) / (m + 1),  z = s*s:    2/log(2) (s + s z (1/3 + z P(z)))
-    All but P, whose share is below 2^-12, in double-doubles.
+    All terms are double-doubles but P, whose share is below 2^-12.
     """
     f, d = m - 1.0, m + 1.0
     d_low = m - (d - 1.0)
@@ -260,5 +260,5 @@ def is_large_quotient(k: FunctionCode, x: Lane, y: Lane) -> Lane:
 
 
 def _quotient(k: FunctionCode, x: Lane, y: Lane) -> Lane:
-    # Of x / y, not of their sizes: who asks for the remainder often asks for that, too.
+    # Of x / y, not of |x| / |y|: a loop that needs the remainder often computes x / y too.
     return k.floor(k.abs(x / y))

@@ -2,9 +2,9 @@
 
     |x| = n pi/2 + r,  |r| <= pi/4,     then polynomials of r, chosen and signed by n modulo 4
 
-n times pi/2 is subtracted in parts (Cody and Waite), each product exact: with a fused multiply-add
-always, else because a part has few bits.  That is right to the last bit or so for |x| up to
-`LIMITS`; beyond it `is_far` tells, and what is then done is up to the caller.
+n times pi/2 is subtracted in parts (Cody and Waite), whose products are exact: with a fused multiply-add
+always, else because a part has few bits.  The reduction is right to about the last bit for |x| up to
+`LIMITS`; `is_far` tests for larger |x|, for which the caller must use another function.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def is_far(k: FunctionCode, x: Lane) -> Lane:
 
 
 def _reduced(k: FunctionCode, x: Lane) -> tuple[Lane, Lane, Lane | None]:
-    """(n, r, what rounding took from r) for x >= 0, the low bits of n as an integer of the
-    function's width.  nan for inf."""
+    """(n, r, the rounding error of r) for x >= 0; n are the low bits, as an integer of the
+    function's width; r is nan for inf."""
     if not k.has_fma:
         return *_reduced_by_exact_products(k, x), None
     shifted = k.mad(x, 2 / math.pi, magic(k))
@@ -65,7 +65,7 @@ def _reduced_by_exact_products(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
 
 
 def _sin_cos(k: FunctionCode, r: Lane, lost: Lane | None) -> tuple[Lane, Lane]:
-    """Both of |r + lost| <= pi/4."""
+    """The sine and the cosine of r + lost, for |r + lost| <= pi/4."""
     if lost is not None:
         (sine, sine_low), (cosine, cosine_low) = _parts(k, r, lost)
         return sine + sine_low, cosine + cosine_low
@@ -73,12 +73,12 @@ def _sin_cos(k: FunctionCode, r: Lane, lost: Lane | None) -> tuple[Lane, Lane]:
     sine, cosine = k.polynomial(z, k.pick(SIN_F64, SIN_F32)), k.polynomial(z, k.pick(COS_F64, COS_F32))
     half = z * 0.5
     head = 1.0 - half
-    # (1 - head) - half is what rounding took from the head.
+    # (1 - head) - half is the rounding error of the head.
     return k.mad(r * z, sine, r), head + k.mad(z * z, cosine, (1.0 - head) - half)
 
 
 def _parts(k: FunctionCode, r: Lane, lost: Lane) -> tuple[tuple[Lane, Lane], tuple[Lane, Lane]]:
-    """Both of |r + lost| <= pi/4, each as a large part, which is exact, and a small one."""
+    """The sine and the cosine of r + lost, |r + lost| <= pi/4, each as an exact large part and a small one."""
     z = r * r
     sine, cosine = k.polynomial(z, k.pick(SIN_F64, SIN_F32)), k.polynomial(z, k.pick(COS_F64, COS_F32))
     half = r * -0.5
@@ -93,7 +93,7 @@ def _is_odd(n: Lane) -> Lane:
 
 
 def _signed_by_half(k: FunctionCode, value: Lane, n: Lane, sign: Lane | None = None) -> Lane:
-    """-value where n has its bit 1 set; times the sign, when there is one."""
+    """-value where bit 1 of n is set, else value; times the sign, if it is given."""
     flip = (n & 2) << (k.mantissa + (10 if k.double else 7))
     return k.with_sign(value, flip if sign is None else flip ^ sign)
 
@@ -130,6 +130,6 @@ def tan(k: FunctionCode, x: Lane) -> Lane:
 
 
 def _rounded(large: Lane, small: Lane) -> tuple[Lane, Lane]:
-    """The sum, and what rounding took from it."""
+    """The sum of two parts, and its rounding error."""
     total = large + small
     return total, (large - total) + small
