@@ -41,7 +41,7 @@ from codegen.lowering import Call as HostLowering
 from ..errors import GradientError
 from ..frames import UserLine
 from ..mode import MODE
-from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
+from ..tape.node import Kind, Node, Out, Primitive, RichNode, leaf_kind, one_kind, out_of, rich_node, store_bounded
 from ..tape.record import noted, record
 from ..tensor import Tensor, handle
 from .call import CustomCall
@@ -60,7 +60,7 @@ class _Kinds(dict[Out, Kind]):
 
     def __missing__(self, out: Out) -> Kind:
         tracking = out_of(out.aval, True)
-        return kept(self, out, one_kind((_BOUNDARY, tracking), _BOUNDARY, (), tracking))
+        return store_bounded(self, out, one_kind((_BOUNDARY, tracking), _BOUNDARY, (), tracking))
 
 
 boundary_kind = _Kinds().__getitem__

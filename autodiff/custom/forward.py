@@ -19,7 +19,7 @@ from ..errors import ConcretizationError
 from ..frames import UserLine, nearest_line
 from ..mode import MODE
 from ..stand_ins import standing
-from ..tape.node import Node, kept, new_number, rich_node
+from ..tape.node import Node, new_number, rich_node, store_bounded
 from ..tape.record import DETACH, identity_of, is_masked, noted, record, state
 from ..tensor import Tensor, handle
 from .boundary import boundary_kind, outputs_of, token_of
@@ -269,7 +269,7 @@ def calling(site: Site) -> Callable:
         result = completed(entered, ctx or ForwardContext(name, names, needs, inner), y)
         if is_plain and not site.separates:  # later calls that save the same kinds of values find this shape
             (node, *_) = [t.node for t in tree.leaves(result)]
-            kept(shapes, key, (node if node.slot is None else node.inputs[0]).call.shape)
+            store_bounded(shapes, key, (node if node.slot is None else node.inputs[0]).call.shape)
         return result
 
     return call

@@ -75,7 +75,7 @@ class Program:
         """A key that is equal for programs that compute the same equations in the same order."""
         if self._key is None:
             avals = tuple([(aval.shape, aval.dtype) for aval in self.inputs])
-            self._key = (avals, tuple([kind.told for kind in self.kinds]), self.wires)
+            self._key = (avals, tuple([kind.computation for kind in self.kinds]), self.wires)
         return self._key
 
     @property

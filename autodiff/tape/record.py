@@ -27,12 +27,12 @@ from .node import (
     Primitive,
     RichNode,
     data_node,
-    kept,
     kind_of,
     new_number,
     one_kind,
     out_of,
     rich_node,
+    store_bounded,
 )
 from .walk import reached, value_inputs
 
@@ -361,7 +361,7 @@ def identity_of(node: Node, *, requires_grad: bool = True, leaf: Leaf | None = N
     if kind is None:
         # An operand that tracks and an operand that does not give the same kind, so it has to be one object.
         out = out_of(node.kind.out.aval, requires_grad)
-        kind = kept(_IDENTITY_KINDS, key, one_kind((IDENTITY, out), IDENTITY, (), out))
+        kind = store_bounded(_IDENTITY_KINDS, key, one_kind((IDENTITY, out), IDENTITY, (), out))
     return rich_node(kind, (node,), leaf=leaf)
 
 

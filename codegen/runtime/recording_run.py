@@ -94,9 +94,9 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
     for i in range(count):
         n = ptr[RawNode](nodes[i])
         kind = n.kind
-        if kind.freed is None or kind.freed is tape.none:
+        if kind.released_kind is None or kind.released_kind is tape.none:
             continue  # another thread has released it meanwhile
-        freed = kind.freed
+        freed = kind.released_kind
         freed.head.references += 1
         ptr[ptr](n)[KIND] = freed
         if kind.head.references > 1:

@@ -25,9 +25,8 @@ def words(name: str, names: str, **kinds: str) -> type[Struct]:
 
 RawOut = words("RawOut", "head as_leaf aval cls flows gradient requires_grad shape small weak", as_leaf="ptr[RawKind]",
                gradient="ptr[RawKind]")
-RawKind = words(
-    "RawKind", "head freed heavy op out params released rules runs told tracks", freed="ptr[RawKind]", out="ptr[RawOut]"
-)
+RawKind = words("RawKind", "head computation heavy op out params released released_kind rules runs tracks",
+                out="ptr[RawOut]", released_kind="ptr[RawKind]")
 RawHandle = words("RawHandle", "head masked node", masked="own", node="own[RawNode]")
 RawLeaf = words("RawLeaf", "head after grad hooks owner", grad="own[RawHandle]")
 RawRecording = words(

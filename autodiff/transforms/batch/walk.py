@@ -28,7 +28,7 @@ from ...ops.reductions import summed
 from ...ops.shaping import reshaped, transposed
 from ...tape.lines import belonging
 from ...tape.modes import tracing, tracking
-from ...tape.node import Kind, Node, Out, RichNode, data_node, kept, new_number, rich_node
+from ...tape.node import Kind, Node, Out, RichNode, data_node, new_number, rich_node, store_bounded
 from ...tape.program import is_cut
 from ...tape.record import argument, identity_of, is_masked, state
 from ...tape.walk import recorded_since
@@ -84,7 +84,7 @@ def _example(t: Tensor) -> Tensor:
     kind = _KINDS_OF_EXAMPLES.get(out)
     if kind is None:
         one = argument(out.aval.with_shape(out.shape[1:]), requires_grad=out.requires_grad).node
-        kind = kept(_KINDS_OF_EXAMPLES, out, one.kind)
+        kind = store_bounded(_KINDS_OF_EXAMPLES, out, one.kind)
     node = rich_node(kind, ()) if out.requires_grad else data_node(kind, None)  # f may add hooks if it tracks
     return handle(node, t.masked)
 
