@@ -21,7 +21,7 @@ from .ops.forms import check_without_effect
 from .session import current, reset_all
 from .tape.leaves import copied_natively, leaf, learn
 from .tape.plan import COUNTS
-from .tape.record import another, state
+from .tape.record import as_new_result, state
 from .tape.tier import LATE, Late
 from .tensor import AbstractTensor, Tensor
 from .transforms.handles import refuse_discrete_leaf
@@ -135,7 +135,7 @@ def asarray(
         if copy is False:
             raise ValueError(located(f"asarray: {t.aval} has to be copied to become {wanted}"))
         return astype(t, wanted)
-    return another(t) if copy and t is data else t
+    return as_new_result(t) if copy and t is data else t
 
 
 #: Versions of the Array-API standard that the namespace follows (it lacks some functions of each).

@@ -5,8 +5,8 @@
 
 A size that does not come again has no entry: a batch that grows by one at each step, sentences of every length.  A
 trace with its rules and its plan takes milliseconds; a recording of the function that is known at any size
-(`tape.sizes`) takes a tenth of that, so such a call runs without a trace (`run_unseen`).  Its arguments have values;
-if the function looks at one, or does something that differs in a trace, it is left (`Recording.see`), and then traced.
+(`tape.sizes`) takes a tenth of that, so such a call runs without a trace (`run_unseen`).  Its arguments have values; if
+the function looks at one, or does something that differs in a trace, it is left (`Recording.require_trace`) and traced.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def frozen(
     check_leaves(leaves, name, "jit")
     for x in leaves:
         if isinstance(x, Tensor):
-            state.now.meet(x)
+            state.now.note_hidden_input(x)
     entry.results = [x.node if isinstance(x, Tensor) else x for x in leaves]
     entry.arguments = arguments
     results = [n for n in entry.results if isinstance(n, Node)]
@@ -209,7 +209,7 @@ def _present_node(hidden: Any) -> Node:
     """The node of a hidden input's present contents; the present trace, if any, notes it as its hidden input too."""
     if isinstance(hidden, Tensor):
         if state.now.captures is not None:
-            state.now.meet(hidden)
+            state.now.note_hidden_input(hidden)
         return hidden.node
     return as_tensor(hidden).node
 
@@ -287,7 +287,7 @@ def run_inside(f: Callable, signed: Signed) -> Any:
 def _check(leaves: Sequence[Any]) -> None:
     """Leave the function if a leaf of its result is another object: a trace checks if it may be returned."""
     if not all([isinstance(x, (AbstractTensor, np.ndarray, np.generic, *BARE)) for x in leaves]):
-        state.now.see()
+        state.now.require_trace()
 
 
 def run_as_written(f: Callable, signed: Signed, shares: bool = False) -> Any:

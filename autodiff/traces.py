@@ -129,7 +129,7 @@ class Traces:
         if now.tracing or (entry.tracks and (tensors or now.transforming)):
             return entries.replayed(entry, values)
         if not tensors and entry.tensors:
-            now.asked, now.looked = now.asked + 1, now.looked + 1  # the arrays depend on values of tensors
+            now.asked, now.float_asks = now.asked + 1, now.float_asks + 1  # the arrays depend on values of tensors
         found = self._run(entry, values)
         leaves = []
         for position, given in zip(entry.outputs, entry.results, strict=True):
@@ -166,7 +166,7 @@ class Traces:
     def _comes_once(self, signed: Signed) -> bool:
         """True if a size is expected not to come again: it is new, and none of the latest ones was called twice."""
         now = state.now
-        is_recorded = now.start and not (now.body or MODE.get().careful)  # in no trace, rule or custom forward
+        is_recorded = now.start and not (now.forward_depth or MODE.get().careful)  # in no trace, rule or custom forward
         if len(self.latest) < SIZES or self.is_left or not (is_recorded and config.patience):
             return False
         if signed.key in self.entries or signed.key in self.front:

@@ -45,12 +45,12 @@ def value_of(node: Node) -> np.ndarray:
     """
     now = state.now
     if now.unseen and node.number >= now.unseen:
-        now.see()
+        now.require_trace()
     now.asked += 1
     if node.kind.out.flows:
-        now.looked += 1
-        if now.body and node.kind.out.requires_grad and MODE.get().tracks:
-            now.seen.append((now.asked, node))
+        now.float_asks += 1
+        if now.forward_depth and node.kind.out.requires_grad and MODE.get().tracks:
+            now.asked_in_forward.append((now.asked, node))
     if node.value is None:
         origin = source(node)
         if origin.value is None:
@@ -278,7 +278,7 @@ def end_recording(now: Recording) -> None:
 
     Lent memory is given back.  The call counts as an ask, as a rule that takes a gradient reads or changes values.
     """
-    now.asked, now.looked = now.asked + 1, now.looked + 1
+    now.asked, now.float_asks = now.asked + 1, now.float_asks + 1
     if now.tracing:
         return
     _begin_another(now)

@@ -21,7 +21,7 @@ from ..tensor import Tensor, handle
 from . import loans, machine
 from .leaks import LOST, warn_of_lost
 from .node import CONSTANT, Kind, Leaf, Node, data_node, leaf_kind, one_kind, out_of, rich_node, store_bounded
-from .record import ARGUMENT, force, noted, state
+from .record import ARGUMENT, force, result_handle, state
 from .walk import needed
 from .watched import KIND_OF, WATCHED, Watched, WatchedArray, plain
 
@@ -207,7 +207,7 @@ def as_number(t: Tensor) -> Tensor:
     kind = t.node.kind
     out = out_of(kind.out.aval, kind.out.requires_grad, weak=True)
     t.node.kind = one_kind((kind, out), kind.op, kind.params, out)
-    return noted(t.node, t.masked)
+    return result_handle(t.node, t.masked)
 
 
 def number_like_traced(value: Any, dtype: np.dtype, weak: bool) -> Tensor:

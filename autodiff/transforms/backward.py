@@ -58,7 +58,7 @@ def backward(
     try:
         now = state.now
         if now.unseen:
-            now.see()
+            now.require_trace()
         if now.tracing:
             raise GradientError(located(
                 "backward() inside a traced function: .grad belongs to no trace",

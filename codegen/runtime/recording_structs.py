@@ -30,9 +30,9 @@ RawKind = words("RawKind", "head computation heavy op out params released releas
 RawHandle = words("RawHandle", "head masked node", masked="own", node="own[RawNode]")
 RawLeaf = words("RawLeaf", "head after grad hooks owner", grad="own[RawHandle]")
 RawRecording = words(
-    "RawRecording",
-    "head asked began body bounded captures differentiated fixed inside lends lent limit lines literal look_at looked "
-    "most_updated narrowed outside seen since small start tracing transforming unseen",
+    "RawRecording", "head asked asked_in_forward began captures covered_asks differentiated fixed float_asks "
+    "forward_depth inside lends lent limit lines literal look_at most_updated narrowed outside since small start "
+    "tracing transforming unseen",
     began="own", limit="own", look_at="own", small="own", start="own",
 )
 RawMode = words(
@@ -78,7 +78,7 @@ def word_of(struct: type[Struct], name: str) -> int:
 
 
 HITS, RULES, RUNS = [word_of(RawCounts, name) for name in ("hits", "rules", "runs")]
-ASKED, LOOKED = [word_of(RawRecording, name) for name in ("asked", "looked")]
+ASKED, FLOAT_ASKS = [word_of(RawRecording, name) for name in ("asked", "float_asks")]
 
 #: The purposes of asks: values; gradients into `.grad`; gradients of tensors, where all versions of a leaf count as
 #: one; gradients of nodes; gradients of tensors some of which may not be reached.
