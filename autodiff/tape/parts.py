@@ -27,7 +27,7 @@ from . import machine
 from .cut import LARGEST, SHORTEST, Cut, Part
 from .misses import note
 from .node import Node
-from .plan import COUNTS, located_at, settle, source
+from .plan import COUNTS, located_at, set_value, source
 from .record import asking, state
 from .segment import Rules, Segment, Unfit, machine_code
 from .tier import Account, lately, prices
@@ -172,7 +172,7 @@ def _compute(cut: Cut) -> None:
     for node in cut.pending:
         origin = source(node)
         if origin is not node and origin.value is not None:
-            settle(node, origin.value)
+            set_value(node, origin.value)
     pending = [node for node in cut.pending if node.value is None]
     if pending:
         asking.evaluate((*pending, *state.now.waiting()), ends_recording=False)
