@@ -30,7 +30,7 @@ from .node import Node
 from .plan import COUNTS, located_at, set_value, source
 from .record import asking, state
 from .segment import Rules, Segment, Unfit, machine_code
-from .tier import Account, lately, prices
+from .tier import Account, latest_runs, prices
 from .walk import reached
 
 #: A recording of fewer parts runs as one graph (if a value is asked for at each step, say).
@@ -192,9 +192,9 @@ def _whole_of(purpose: tuple, parts: Sequence[Part]) -> Account | None:
     if whole is None:
         whole = Account(int(sum([segment.operations for segment, _ in parts])))
         tiers.put(key, whole, len(parts))
-    if whole.runs > 1 and whole.why_now(lately.ran_in_parts):
+    if whole.runs > 1 and whole.reason_to_compile(latest_runs.ran_in_parts):
         whole.seconds = math.inf  # so that it runs as a whole from now on
         return None
-    lately.ran_in_parts.append(whole)
+    latest_runs.ran_in_parts.append(whole)
     whole.runs += 1
     return whole
