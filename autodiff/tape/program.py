@@ -28,7 +28,7 @@ from ..errors import ConcretizationError, caller
 from ..mode import MODE
 from ..tensor import handle
 from . import machine
-from .lines import Lines, belonging
+from .lines import Lines, at_place_of
 from .node import CONSTANT, Kind, Node, RichNode, rich_node
 from .record import ALIASES, ARGUMENT, identity_of, record, state
 from .walk import needed, value_inputs
@@ -278,7 +278,7 @@ def replay(order: Iterable[Node], stands: dict[Node, Node], of: Lines | None) ->
     """
     lines = state.now.lines
     for node in order:
-        with belonging(lines, node, of):
+        with at_place_of(lines, node, of):
             stands[node] = again(node, [stands[i] for i in node.inputs])
 
 

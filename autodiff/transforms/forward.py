@@ -21,7 +21,7 @@ from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import numpys
 from ..ops.primitive import zeros_of
 from ..tape.ask import evaluate
-from ..tape.lines import told_by_rules
+from ..tape.lines import visit_rules
 from ..tape.node import Node
 from ..tape.record import DETACH, identity_of, record, result_handle, state
 from ..tape.walk import gradient_inputs, history
@@ -78,7 +78,7 @@ class Forth:
             rules = programs.word | sort, programs.used, programs.stamp
             programs.go(programs.native.go_forth, order, made, range(len(order)), rules, self._go)
         elif sort == PUSH and state.now.lines is not None:
-            told_by_rules(state.now.lines, order, range(len(order)), self._go, "jvp")
+            visit_rules(state.now.lines, order, range(len(order)), self._go, "jvp")
         else:
             for at in range(len(order)):
                 self._go(at)

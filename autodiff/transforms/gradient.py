@@ -29,7 +29,7 @@ from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
 from ..tape.parts import SHORTEST, run_in_parts
 from ..tape.plan import COUNTS, Answer, Misfit, Plan, answer_computing, data, run_once, source
 from ..tape.record import state
-from ..tape.segment import GIVEN, Ruled, Segment, Unfit
+from ..tape.segment import HAS_VALUE, RuleRecord, Segment, Unfit
 from ..tape.walk import Description, history
 from ..tensor import Tensor
 from .backward_pass import Group, emit
@@ -323,14 +323,14 @@ def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndar
     return found
 
 
-def _segment_rules(segment: Segment, pattern: Sequence[int]) -> Ruled:
+def _segment_rules(segment: Segment, pattern: Sequence[int]) -> RuleRecord:
     """Run the rules of a segment.  Raises Unfit if one is the user's, since a user's rule may read anything."""
     given: list[Node | None] = []
     seeds = []
     targets = tuple(segment.tracked)
     with observed() as choices:
         for node, flag in zip([*segment.roots, *targets], pattern, strict=True):
-            bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
+            bar = data_node(leaf_kind(out_of(node.kind.out.aval)), HAS_VALUE) if flag else None
             given.append(bar)
             if bar is not None:
                 seeds.append((node, bar, flag == 2))
@@ -338,4 +338,4 @@ def _segment_rules(segment: Segment, pattern: Sequence[int]) -> Ruled:
         found = {node: (bar, 1 + is_masked) for node, bar, is_masked in Pull(order, seeds, targets, False).reached()}
     if users_methods(choices):
         raise Unfit
-    return Ruled(given, found, choices)
+    return RuleRecord(given, found, choices)

@@ -33,7 +33,7 @@ from ..errors import Error, GradientError
 from ..mode import MODE
 from ..ops.cancelling import seen_by
 from ..ops.primitive import named, zeros_of
-from ..tape.lines import told_by_rules
+from ..tape.lines import visit_rules
 from ..tape.node import Kind, Node
 from ..tape.plan import COUNTS
 from ..tape.record import record, result_handle, state
@@ -142,7 +142,7 @@ class Pull:
         lines = state.now.lines
         with recording_rules(tracks):
             if lines is not None:
-                told_by_rules(lines, order, down, self._go)
+                visit_rules(lines, order, down, self._go)
                 return
             for at in down:
                 self._go(at)

@@ -26,7 +26,7 @@ from ...ops.batching import with_examples
 from ...ops.contraction import contracted
 from ...ops.reductions import summed
 from ...ops.shaping import reshaped, transposed
-from ...tape.lines import belonging
+from ...tape.lines import at_place_of
 from ...tape.modes import tracing, tracking
 from ...tape.node import Kind, Node, Out, RichNode, data_node, new_number, rich_node, store_bounded
 from ...tape.program import is_cut
@@ -111,7 +111,7 @@ class OfAll(Forth):
     def _of(self, at: int, node: Node, there: Sequence[Any]) -> Any:
         now, mode = state.now, MODE.get()
         literal, pairs = now.literal, list(map(_now, node.inputs, there))
-        with belonging(now.lines, node):
+        with at_place_of(now.lines, node):
             try:
                 now.literal = True
                 set_in_context(MODE, mode.off if is_cut(node) else mode)
