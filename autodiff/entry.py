@@ -70,8 +70,8 @@ class SignatureEntry:
     tracks: bool  # True if a result tracks gradients; under no_grad: if one was computed under enable_grad
     narrow: dict[Node, list[Node]]  # ints that are used as int32, and the nodes that each depends on, in order
     choices: Choices  # the dispatch choices that the trace relied on
-    way: Any  # the call as data for machine code; None if it has to run in Python, MISS before the second call
-    missed: int  # the number of calls that no way served, since the entry's own way was put first
+    native_call: Any  # the call as data for machine code; None if it has to run in Python, MISS before the second call
+    missed: int  # the number of calls that no native call served, since the entry's own one was put first
 
     @property
     def fits(self) -> bool:
@@ -95,7 +95,7 @@ class SignatureEntry:
         return lambda: choices.hold() and all([np.array_equal(present(h), value) for h, value in fixed])
 
     @property
-    def loses(self) -> Aval | None:
+    def lost_gradient(self) -> Aval | None:
         """The aval of a tensor whose gradient is lost by a call that returns arrays; None if no gradient is lost."""
         if not any(isinstance(n, Node) and n.kind.out.requires_grad for n in self.results):
             return None
@@ -130,7 +130,7 @@ def frozen(
     """
     entry = SignatureEntry()
     entry.lines = state.now.lines
-    entry.way, entry.missed = MISS, 0
+    entry.native_call, entry.missed = MISS, 0
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
     check_leaves(leaves, name, "jit")
@@ -226,14 +226,14 @@ def replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
         if state.now.captures is not None:
             state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
         roots = [*[n for n in entry.results if isinstance(n, Node)], *entry.narrow]
-        put_again(roots, now, entry.enclosing, entry.lines)
+        replay_all(roots, now, entry.enclosing, entry.lines)
         for node in entry.narrow:
             check_narrow(now[node])
         leaves = [handle(now[x]) if isinstance(x, Node) else x for x in entry.results]
         return tree.unflatten(entry.structure, leaves)
 
 
-def put_again(results: Sequence[Node], now: dict[Node, Node], enclosing: Container[Node] = (), of: Any = None) -> None:
+def replay_all(results: Sequence[Node], now: dict[Node, Node], enclosing: Container[Node] = (), of: Any = None) -> None:
     """Record once more all nodes that results need, with replacements for some of them.
 
     now         node -> its replacement; the new nodes are added

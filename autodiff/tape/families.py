@@ -22,7 +22,7 @@ from codegen.runtime.cache import Room
 from codegen.symbols import LEAST
 
 from ..config import config
-from ..session import namespace, owned, plans
+from ..session import namespace, per_session, plans
 from . import known, machine
 from .known import Ask, Reading, is_run_natively
 from .loans import give_back
@@ -135,7 +135,7 @@ class Form:
 #: an entry under the length of that key says that there is one.
 forms = namespace("form")
 #: `any`: True if machine code answers some form; else the walk for a hash without numbers is left out.
-_answered_forms = owned(lambda: SimpleNamespace(any=False), lambda named: named.__init__(any=False))
+_answered_forms = per_session(lambda: SimpleNamespace(any=False), lambda named: named.__init__(any=False))
 
 
 # ---------------------------------------------------------------- keys without numbers

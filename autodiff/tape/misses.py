@@ -28,7 +28,7 @@ from codegen.records import NamedTuple
 
 from ..errors import check_nothing
 from ..frames import UserLine, user_line
-from ..session import owned
+from ..session import per_session
 from .node import Kind, Out
 
 #: The number of latest misses that are kept.
@@ -86,7 +86,7 @@ class _Notes:
         self.compiles = 0
 
 
-_notes: _Notes = owned(_Notes)
+_notes: _Notes = per_session(_Notes)
 
 
 def note(what: str, why: str | tuple) -> None:

@@ -24,7 +24,7 @@ from codegen.records import NamedTuple
 
 from ..config import config
 from ..errors import caller
-from ..session import owned
+from ..session import per_session
 from .lines import Lines, give_origins
 from .machine import note_repeated
 from .node import Node
@@ -46,7 +46,7 @@ class Counts:
         self.asks = self.hits = self.misses = self.rules = self.runs = 0
 
 
-COUNTS: Counts = owned(Counts)
+COUNTS: Counts = per_session(Counts)
 
 
 def count(plan: Plan | None) -> None:

@@ -28,7 +28,7 @@ from codegen.ir import Graph
 from codegen.runtime import native
 
 from ..config import config
-from ..session import OPERATION, owned, tiers
+from ..session import NODES_PER_OPERATION, per_session, tiers
 from .machine import note_repeated
 from .misses import compiled_in_sight, note
 from .node import new_number
@@ -77,7 +77,7 @@ class _Prices:
         return self.seconds_per_operation * (self.OWN + operations)
 
 
-prices: _Prices = owned(_Prices)
+prices: _Prices = per_session(_Prices)
 
 
 class EarlierCompiles:
@@ -304,7 +304,7 @@ def is_let_pass(program: bytes, known: int) -> bool:
     return found.new > MANY
 
 
-latest_runs: _LatestRuns = owned(_LatestRuns, _LatestRuns.__init__)
+latest_runs: _LatestRuns = per_session(_LatestRuns, _LatestRuns.__init__)
 
 
 def tier_of(program: Program) -> Tier:
@@ -313,7 +313,7 @@ def tier_of(program: Program) -> Tier:
     found: Tier | None = tiers.get(key)
     if found is None:
         found = Tier(count, lambda *_: prices.compiled(program.graph), program.evaluate)
-        tiers.put(key, found, OPERATION * count)
+        tiers.put(key, found, NODES_PER_OPERATION * count)
     return found
 
 
