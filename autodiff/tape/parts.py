@@ -127,7 +127,7 @@ def run_in_parts(
     if ending is None:
         return None
     since = prices.now()
-    bars: dict[Node, Any] = {}
+    cotangents: dict[Node, Any] = {}
     with Paused():
         try:
             cut = Cut(roots, targets, rules)
@@ -137,15 +137,15 @@ def run_in_parts(
             _compute(cut)
             if rules is not None:
                 out = roots[0].kind.out
-                bars[roots[0]] = np.ones(out.shape, out.aval.dtype)
-                machine_code().pull_parts(cut.parts, bars, set(), Segment.pull, _zeros)
+                cotangents[roots[0]] = np.ones(out.shape, out.aval.dtype)
+                machine_code().pull_parts(cut.parts, cotangents, set(), Segment.pull, _zeros)
         except Unfit:
             ending.note(False)
             return None
     ending.note(True)
     whole.seconds += prices.now() - since
     _note_run(cut, rules is not None)
-    return bars
+    return cotangents
 
 
 def _zeros(leaf: Node) -> np.ndarray:
