@@ -242,7 +242,7 @@ def forget() -> None:
 #: Seconds after which a compile is shown, and between two updates of the line.
 AFTER_S = 1.0
 
-#: A line counts as an unrolled loop if it records `MANY` operations, and 1 in `PART` of half the graph's, at least.
+#: A line of `MANY` operations, and 1 in `PART` of half the graph's (rules record the rest), counts as an unrolled loop.
 MANY, PART = 100, 4
 
 
