@@ -21,8 +21,8 @@ from .ops.forms import check_without_effect
 from .session import current, reset_all
 from .tape.leaves import copied_natively, leaf, learn
 from .tape.plan import COUNTS
-from .tape.record import another, state
-from .tape.tier import LATE, Late
+from .tape.record import as_new_result, state
+from .tape.tier import EARLIER_COMPILES, EarlierCompiles
 from .tensor import AbstractTensor, Tensor
 from .transforms.handles import refuse_discrete_leaf
 
@@ -135,7 +135,7 @@ def asarray(
         if copy is False:
             raise ValueError(located(f"asarray: {t.aval} has to be copied to become {wanted}"))
         return astype(t, wanted)
-    return another(t) if copy and t is data else t
+    return as_new_result(t) if copy and t is data else t
 
 
 #: Versions of the Array-API standard that the namespace follows (it lacks some functions of each).
@@ -241,12 +241,12 @@ def max_compiles(n: int):
     """
     if not isinstance(n, int) or n < 0:
         raise ValueError(located(f"max_compiles takes a number of graphs, from 0 on, not {n!r:.40}"))
-    before, late = compiler.counts().compiles, Late()
-    LATE.append(late)
+    before, late = compiler.counts().compiles, EarlierCompiles()
+    EARLIER_COMPILES.append(late)
     try:
         yield
     finally:
-        LATE.remove(late)
+        EARLIER_COMPILES.remove(late)
     done = compiler.counts().compiles - before - late.count
     if done > n:
         told = "1 graph was compiled" if done == 1 else f"{done} graphs were compiled"

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from codegen.records import NamedTuple
 
 from .errors import DispatchError, check_callable, in_short, located
-from .sending import PARTS, take_along
+from .sending import PARTS, attach_registrations
 
 _T = TypeVar("_T")
 
@@ -113,7 +113,7 @@ def register(
     _check_takes(unflatten, "unflatten", 2, "(rest, children)")
     CONTAINERS[cls] = Container(_checked(cls, flatten), unflatten)
     _REGISTERED[cls] = flatten, unflatten
-    take_along(cls)
+    attach_registrations(cls)
     return cls
 
 

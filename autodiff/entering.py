@@ -30,7 +30,7 @@ from .ops.template import Template
 from .tape import machine
 from .tape.leaves import fits, leaf
 from .tape.node import Node
-from .tape.record import ARGUMENT, is_masked, look_at_size, noted, state
+from .tape.record import ARGUMENT, is_masked, look_at_size, result_handle, state
 from .tensor import AbstractTensor, Tensor, handle
 from .tracebacks import border
 
@@ -115,7 +115,7 @@ def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Te
         assert made is not None
         if made.number > now.look_at:
             look_at_size(now, made.inputs)
-        return noted(made, now.body != 0 and is_masked(tensors))
+        return result_handle(made, now.forward_depth != 0 and is_masked(tensors))
 
     return record
 

@@ -5,8 +5,8 @@
 
 A size that does not come again has no entry: a batch that grows by one at each step, sentences of every length.  A
 trace with its rules and its plan takes milliseconds; a recording of the function that is known at any size
-(`tape.sizes`) takes a tenth of that, so such a call runs without a trace (`run_unseen`).  Its arguments have values;
-if the function looks at one, or does something that differs in a trace, it is left (`Recording.see`), and then traced.
+(`tape.sizes`) takes a tenth of that, so such a call runs without a trace (`run_unseen`).  Its arguments have values; if
+the function looks at one, or does something that differs in a trace, it is left (`Recording.require_trace`) and traced.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class SignatureEntry:
     tracks: bool  # True if a result tracks gradients; under no_grad: if one was computed under enable_grad
     narrow: dict[Node, list[Node]]  # ints that are used as int32, and the nodes that each depends on, in order
     choices: Choices  # the dispatch choices that the trace relied on
-    way: Any  # the call as data for machine code; None if it has to run in Python, MISS before the second call
-    missed: int  # the number of calls that no way served, since the entry's own way was put first
+    native_call: Any  # the call as data for machine code; None if it has to run in Python, MISS before the second call
+    missed: int  # the number of calls that no native call served, since the entry's own one was put first
 
     @property
     def fits(self) -> bool:
@@ -95,7 +95,7 @@ class SignatureEntry:
         return lambda: choices.hold() and all([np.array_equal(present(h), value) for h, value in fixed])
 
     @property
-    def loses(self) -> Aval | None:
+    def lost_gradient(self) -> Aval | None:
         """The aval of a tensor whose gradient is lost by a call that returns arrays; None if no gradient is lost."""
         if not any(isinstance(n, Node) and n.kind.out.requires_grad for n in self.results):
             return None
@@ -130,13 +130,13 @@ def frozen(
     """
     entry = SignatureEntry()
     entry.lines = state.now.lines
-    entry.way, entry.missed = MISS, 0
+    entry.native_call, entry.missed = MISS, 0
     leaves, entry.structure = tree.flatten(result)
     leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
     check_leaves(leaves, name, "jit")
     for x in leaves:
         if isinstance(x, Tensor):
-            state.now.meet(x)
+            state.now.note_hidden_input(x)
     entry.results = [x.node if isinstance(x, Tensor) else x for x in leaves]
     entry.arguments = arguments
     results = [n for n in entry.results if isinstance(n, Node)]
@@ -209,7 +209,7 @@ def _present_node(hidden: Any) -> Node:
     """The node of a hidden input's present contents; the present trace, if any, notes it as its hidden input too."""
     if isinstance(hidden, Tensor):
         if state.now.captures is not None:
-            state.now.meet(hidden)
+            state.now.note_hidden_input(hidden)
         return hidden.node
     return as_tensor(hidden).node
 
@@ -226,14 +226,14 @@ def replayed(entry: SignatureEntry, values: Sequence[Any]) -> Any:
         if state.now.captures is not None:
             state.now.fixed.update({_present_node(h): h for h, _ in entry.fixed})
         roots = [*[n for n in entry.results if isinstance(n, Node)], *entry.narrow]
-        put_again(roots, now, entry.enclosing, entry.lines)
+        replay_all(roots, now, entry.enclosing, entry.lines)
         for node in entry.narrow:
             check_narrow(now[node])
         leaves = [handle(now[x]) if isinstance(x, Node) else x for x in entry.results]
         return tree.unflatten(entry.structure, leaves)
 
 
-def put_again(results: Sequence[Node], now: dict[Node, Node], enclosing: Container[Node] = (), of: Any = None) -> None:
+def replay_all(results: Sequence[Node], now: dict[Node, Node], enclosing: Container[Node] = (), of: Any = None) -> None:
     """Record once more all nodes that results need, with replacements for some of them.
 
     now         node -> its replacement; the new nodes are added
@@ -287,7 +287,7 @@ def run_inside(f: Callable, signed: Signed) -> Any:
 def _check(leaves: Sequence[Any]) -> None:
     """Leave the function if a leaf of its result is another object: a trace checks if it may be returned."""
     if not all([isinstance(x, (AbstractTensor, np.ndarray, np.generic, *BARE)) for x in leaves]):
-        state.now.see()
+        state.now.require_trace()
 
 
 def run_as_written(f: Callable, signed: Signed, shares: bool = False) -> Any:

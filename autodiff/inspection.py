@@ -34,7 +34,7 @@ from .ops import as_tensor
 from .stand_ins import standing
 from .tape.leaves import leaf
 from .tape.lines import Lines, variable_of
-from .tape.modes import looking
+from .tape.modes import tracing_with_lines
 from .tape.node import Node, new_number
 from .tape.plan import freeze, is_number, source
 from .tape.record import argument
@@ -297,7 +297,7 @@ def inspect(f: Any, *args: Any, backward: bool = False, argnums: int | Sequence[
     named = [(n, x) for n, x, t in zip(argument_names(f, structure), leaves, made, strict=True) if t is not x]
     given = {n: x for n, (_, x) in zip(arguments, named, strict=True) if not isinstance(x, (str, Aval))}
     args, kwargs = tree.unflatten(structure, made)
-    with looking(since) as lines:
+    with tracing_with_lines(since) as lines:
         lines.name([*arguments], [label for label, _ in named], f)
         if backward:
             return _backward(f, args, kwargs, argnums, arguments, name, lines, given)

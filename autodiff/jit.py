@@ -93,7 +93,7 @@ class Compiled:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
 
-    __copy__ = __deepcopy__ = sending.itself
+    __copy__ = __deepcopy__ = sending.copy_is_self
 
     def __reduce__(self) -> Any:
         if sending.goes_by_name(self):

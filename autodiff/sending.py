@@ -60,7 +60,7 @@ class Keys:
 keys = Keys()
 
 
-def itself(x: Any, _memo: Any = None) -> Any:
+def copy_is_self(x: Any, _memo: Any = None) -> Any:
     """The copy of a function, which is the function itself, as for Python's functions; it needs no name."""
     return x
 
@@ -178,7 +178,7 @@ def _arrived(cls: type, parts: dict[str, Any]) -> Registered:
     return Registered(cls)
 
 
-def take_along(cls: type) -> None:
+def attach_registrations(cls: type) -> None:
     """Give a class a `Registered` attribute, if cloudpickle would send the class by value."""
     module = cls.__module__
     is_sent = module == "__main__" or "<locals>" in cls.__qualname__ or not is_found(cls)

@@ -6,7 +6,7 @@
 One session is current in the process, for all its threads.  Results do not depend on the session, and any entry may be
 dropped at any time.  The tables are the same objects in every session, so that modules can import them and machine code
 can use their addresses; their contents are exchanged when another session becomes current.  A module that remembers
-something else about programs declares it by `owned`.
+something else about programs declares it by `per_session`.
 
 Sessions share tables that would be equal in each of them: kinds of nodes, rules of kinds, methods, machine code by
 text.  The entries of a `jit` function belong to the function, and to no session.
@@ -24,7 +24,7 @@ from codegen.records import NamedTuple
 from codegen.runtime.cache import LRU, Namespace, all_locked
 
 
-class _Belonging(NamedTuple):
+class _SessionState(NamedTuple):
     """An object whose contents belong to the session; `make` gives a new object, `forget` empties it."""
 
     owner: Any
@@ -32,17 +32,17 @@ class _Belonging(NamedTuple):
     forget: Callable[[Any], object]
 
 
-_owned: list[_Belonging] = []
+_states: list[_SessionState] = []
 _shared: list[Callable[[], object]] = []
 
 
-def owned(make: Callable[[], Any], forget: Callable[[Any], object] = lambda _owner: None) -> Any:
+def per_session(make: Callable[[], Any], forget: Callable[[Any], object] = lambda _owner: None) -> Any:
     """An object whose attributes belong to the current session.
 
     forget    empties the object when the session is reset; by default nothing is emptied (counts)
     """
     owner = make()
-    _owned.append(_Belonging(owner, make, forget))
+    _states.append(_SessionState(owner, make, forget))
     return owner
 
 
@@ -63,10 +63,10 @@ def _fill(owner: Any, contents: dict[str, Any]) -> None:
 
 #: Plans by exact key and by hash.  A plan holds its executable, some 80 KB with the machine code, so there are as many
 #: plans as executables (256), with two keys each.
-plans: LRU = owned(lambda: LRU(512), LRU.clear)
+plans: LRU = per_session(lambda: LRU(512), LRU.clear)
 
 #: Findings about programs, by namespace and key: for recordings of this many nodes in all, some 300 bytes a node.
-programs: LRU = owned(lambda: LRU(3072, most=384_000), LRU.clear)
+programs: LRU = per_session(lambda: LRU(3072, most=384_000), LRU.clear)
 
 
 def namespace(word: str) -> Namespace:
@@ -74,11 +74,11 @@ def namespace(word: str) -> Namespace:
     return Namespace(programs, word)
 
 
-#: Tiers by what they compute.  A program that is evaluated takes a KB per operation, which weighs `OPERATION` nodes.
-tiers = namespace("tier")
-OPERATION = 3
+tiers = namespace("tier")  # by what they compute
+#: The nodes that an operation of an evaluated program weighs: it takes a KB.
+NODES_PER_OPERATION = 3
 
-_owned.append(_Belonging(compiler.store, compiler.Store, compiler.Store.clear))
+_states.append(_SessionState(compiler.store, compiler.Store, compiler.Store.clear))
 
 
 class Session:
@@ -109,13 +109,13 @@ class Session:
         """Forget all that is remembered of programs.  Counts and explanations stay."""
         for forget in _shared:
             forget()
-        for what in list(_owned):
+        for what in list(_states):
             owner = what.owner if self is _now else self._filled(what)
             what.forget(owner)
             if owner is not what.owner:
                 self._contents[id(what.owner)] = _contents(owner)
 
-    def _filled(self, what: _Belonging) -> Any:
+    def _filled(self, what: _SessionState) -> Any:
         """A copy of an owned object with the contents that this session has put away, or with new contents."""
         made = what.make()
         for table in (made, *_contents(made).values()):
@@ -140,7 +140,7 @@ def _make_current(session: Session) -> None:
     global _now
     if session is _now:
         return
-    owners = list(_owned)
+    owners = list(_states)
     with all_locked():
         found = [_contents(session._filled(what)) for what in owners]
         for what, contents in zip(owners, found, strict=True):

@@ -43,8 +43,8 @@ def number_class(aval: Aval, weak: bool) -> type:
     return _class_of((aval.dtype, weak), number.__name__, bases, __dispatches_as__=number, **operators)
 
 
-#: `arrays` is True if a method of any function names NumPy's arrays.
-named = SimpleNamespace(arrays=False)
+#: `has_array_methods` is True if a method of any function names NumPy's arrays.
+declared = SimpleNamespace(has_array_methods=False)
 
 
 class StandsForArray:
@@ -60,7 +60,7 @@ def standing(t: Tensor, given: Any) -> Tensor:
     If no method of any function names arrays, no call can tell the difference, and the tensor is returned as it is:
     recording handles of the usual class is faster.
     """
-    if not named.arrays or not isinstance(given, (np.ndarray, StandsForArray)):
+    if not declared.has_array_methods or not isinstance(given, (np.ndarray, StandsForArray)):
         return t
     aval = t.aval
     cls = _class_of((aval.dtype.type, aval.ndim), "ndarray", (StandsForArray, Tensor[aval.dtype, aval.ndim]))

@@ -1,4 +1,4 @@
-"""The traces of one function that `jit` was given: an entry for each call signature, and its way into machine code.
+"""The traces of one function that `jit` was given: an entry for each call signature, and its native call.
 
 A trace runs the function on arguments that have no values (`_traced`); a call with tensors that track, or in another
 trace, records the traced nodes once more on the tape.
@@ -59,12 +59,12 @@ else:  # imported when the first function is called
 ENTRIES = 256
 #: After this many sizes that were called only once, further sizes are expected to come only once.
 SIZES = 3
-#: The number of ways that machine code tries in turn: a try that fails costs .04 µs; a call that no way fits takes
-#: 12 µs, with tensors 27.
-WAYS = 16
-#: After this many calls of an entry that no way fitted, its own way is put first again.  If more than WAYS entries are
-#: called in turn, each of them is put first once in this many calls, which costs next to nothing.
-MISSED = 8
+#: The number of native calls that machine code tries in turn: a try that fails costs .04 µs; a call that none of them
+#: fits takes 12 µs, with tensors 27.
+MOST_TRIED = 16
+#: After this many calls of an entry that no native call fitted, its own one is put first.  If more than MOST_TRIED
+#: entries are called in turn, each of them is put first once in this many calls, which costs next to nothing.
+RETRY_AFTER = 8
 
 #: All functions, held weakly.  A WeakSet would run Python code whenever a function is freed.
 _functions: set[ref[Traces]] = set()
@@ -99,9 +99,9 @@ class Traces:
         self.function: Callable[[], Any] = lambda: None  # a weak reference to the function that `jit` returned for f
         self.entries = LRU(ENTRIES)  # by signature; None for a signature that ran without a trace
         self.latest: list[tuple] = []  # the signatures that were traced last
-        self.is_left = False  # True once f was left while it ran without a trace: all its sizes are then traced
-        self.front: dict[Any, SignatureEntry] = {}  # the entries whose ways are tried, the latest last
-        self.ways: tuple[EnteredCall, ...] = ()  # the ways of `front`, for machine code: see `autodiff.entering`
+        self.always_traces = False  # True once f was left while it ran without a trace: all its sizes are then traced
+        self.tried: dict[Any, SignatureEntry] = {}  # the entries whose native calls are tried, the latest last
+        self.native_calls: tuple[EnteredCall, ...] = ()  # those of `tried`: see `autodiff.entering`
         self.gone: list[KeyedRef] = []  # references to freed static arguments: the next call drops their entries
         self.lock = threading.RLock()
         _functions.add(ref(self, _functions.discard))
@@ -119,7 +119,7 @@ class Traces:
             result = entries.run_unseen(self.f, signed)
             if result is not entries.MISS:
                 return result
-            self.is_left = True
+            self.always_traces = True
         entry, values = self._found(signed)
         now, tensors = state.now, [v for v in values if isinstance(v, Tensor)]
         if entry.narrow and not (now.tracing and tensors):
@@ -129,7 +129,7 @@ class Traces:
         if now.tracing or (entry.tracks and (tensors or now.transforming)):
             return entries.replayed(entry, values)
         if not tensors and entry.tensors:
-            now.asked, now.looked = now.asked + 1, now.looked + 1  # the arrays depend on values of tensors
+            now.asked, now.float_asks = now.asked + 1, now.float_asks + 1  # the arrays depend on values of tensors
         found = self._run(entry, values)
         leaves = []
         for position, given in zip(entry.outputs, entry.results, strict=True):
@@ -138,8 +138,8 @@ class Traces:
             else:
                 value = found[position]
                 leaves.append(tensor_of(value) if tensors else value if value.shape else value[()])
-        if not tensors and entry.loses and MODE.get().tracks:
-            leaves = note_lost(leaves, f"jit of {getattr(self.f, '__name__', 'f')}", f"a tensor {entry.loses}")
+        if not tensors and entry.lost_gradient and MODE.get().tracks:
+            leaves = note_lost(leaves, f"jit of {getattr(self.f, '__name__', 'f')}", f"a tensor {entry.lost_gradient}")
         return tree.unflatten(entry.structure, leaves)
 
     def _run(self, entry: SignatureEntry, values: list[Any]) -> tuple:
@@ -166,13 +166,13 @@ class Traces:
     def _comes_once(self, signed: Signed) -> bool:
         """True if a size is expected not to come again: it is new, and none of the latest ones was called twice."""
         now = state.now
-        is_recorded = now.start and not (now.body or MODE.get().careful)  # in no trace, rule or custom forward
-        if len(self.latest) < SIZES or self.is_left or not (is_recorded and config.patience):
+        is_recorded = now.start and not (now.forward_depth or MODE.get().careful)  # in no trace, rule or custom forward
+        if len(self.latest) < SIZES or self.always_traces or not (is_recorded and config.patience):
             return False
-        if signed.key in self.entries or signed.key in self.front:
+        if signed.key in self.entries or signed.key in self.tried:
             return False
         latest = [self.entries.get(key) for key in self.latest]
-        if any([e is None or e.way is not entries.MISS for e in latest]):
+        if any([e is None or e.native_call is not entries.MISS for e in latest]):
             return False
         form = _without_extents(signed.key)
         return all([_without_extents(key) == form for key in self.latest])
@@ -208,43 +208,43 @@ class Traces:
     def _repeat(self, entry: SignatureEntry, signed: Signed) -> None:
         """Note another call of an entry: from now on, machine code runs such calls from plain code.
 
-        The entry's way is tried before all others if it is new, or several calls of the entry found no way.
+        The entry's native call is tried before all others if it is new, or if several calls of the entry found none.
         """
         if MODE.get().careful:
-            return  # a call from plain code, for which the way is made, may follow
+            return  # a call from plain code, for which the native call is made, may follow
         with self.lock:
-            if entry.way is entries.MISS:
-                entry.way = entering.entered_call(entry, signed) if self.enters() else None
-            elif entry.way is not None and signed.key not in self.front:
-                entry.missed = (entry.missed + 1) % MISSED
+            if entry.native_call is entries.MISS:
+                entry.native_call = entering.entered_call(entry, signed) if self.enters() else None
+            elif entry.native_call is not None and signed.key not in self.tried:
+                entry.missed = (entry.missed + 1) % RETRY_AFTER
             else:
                 return
-            if entry.way is None or entry.missed:
+            if entry.native_call is None or entry.missed:
                 return
-            self.front[signed.key] = entry
-            while len(self.front) > WAYS:
-                del self.front[next(iter(self.front))]
+            self.tried[signed.key] = entry
+            while len(self.tried) > MOST_TRIED:
+                del self.tried[next(iter(self.tried))]
             self._enter()
 
     def forget(self) -> None:
         """Drop all entries."""
         with self.lock:
             self.entries.clear()
-            self.front.clear()
+            self.tried.clear()
             self._enter()
 
     def _drop(self, key: Any) -> None:
-        """Drop the entry of a signature, and its way."""
+        """Drop the entry of a signature, and its native call."""
         self.entries.pop(key)
-        if self.front.pop(key, None) is not None:
+        if self.tried.pop(key, None) is not None:
             self._enter()
 
     def _enter(self) -> None:
-        """Give the ways of the entries in `front` to machine code, which tries them."""
-        self.ways = tuple([e.way for e in reversed(self.front.values())])
+        """Give the native calls of the entries in `tried` to machine code, which tries them."""
+        self.native_calls = tuple([e.native_call for e in reversed(self.tried.values())])
         function = self.function()
-        if function is not None and self.ways:
-            function.site = entered.site(self.ways)
+        if function is not None and self.native_calls:
+            function.site = entered.site(self.native_calls)
         elif function is not None and hasattr(function, "site"):
             del function.site
 

@@ -47,4 +47,4 @@ def is_entered(f: Any) -> bool:
 
 def straight_ways(f: Any) -> int:
     """The number of signatures of f, a function under `jit`, that go straight from the arguments into machine code."""
-    return len(f.traced.ways)
+    return len(f.traced.native_calls)

@@ -173,9 +173,9 @@ def test_the_second_call_makes_the_launcher_and_has_the_bits_of_the_first(of_ten
         f"x = {'ad.tensor' if of_tensors else ''}(np.linspace(0.0, 1.0, 7))\n"
         "f = ad.jit(lambda x: ad.exp(x) * x)\n"
         "first = np.asarray(f(x))\n"
-        "assert not native.is_made() and not f.traced.ways\n"
+        "assert not native.is_made() and not f.traced.native_calls\n"
         "again = np.asarray(f(x))\n"
-        "assert native.is_made() and f.traced.ways\n"
+        "assert native.is_made() and f.traced.native_calls\n"
         "assert np.array_equal(first, again) and np.array_equal(first, f(x))\n"
     )
     assert "codegen.runtime.launcher" in modules_after(program)

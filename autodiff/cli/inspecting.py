@@ -20,7 +20,7 @@ from ..errors import Error, amount, caller, writing
 from ..inspection import STAGES, Inspection, inspect
 from ..profiling.steps import Clock, Steps, StepTimes
 from ..tape.misses import explain
-from ..tape.modes import told
+from ..tape.modes import keeping_lines
 from .app import AsJson, say, user_errors
 from .targets import called, parse_argnums, run_script
 
@@ -202,7 +202,7 @@ def _compiled_by(path: str) -> Sequence[_FoundGraph]:
     graphs = _Graphs(steps)
     observers.append(steps)
     try:
-        with compiler.recorded(graphs), told():
+        with compiler.recorded(graphs), keeping_lines():
             run_script(path)
             graphs.give_reasons()
     finally:

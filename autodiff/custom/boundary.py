@@ -41,8 +41,8 @@ from codegen.lowering import Call as HostLowering
 from ..errors import GradientError
 from ..frames import UserLine
 from ..mode import MODE
-from ..tape.node import Kind, Node, Out, Primitive, RichNode, kept, leaf_kind, one_kind, out_of, rich_node
-from ..tape.record import noted, record
+from ..tape.node import Kind, Node, Out, Primitive, RichNode, leaf_kind, one_kind, out_of, rich_node, store_bounded
+from ..tape.record import record, result_handle
 from ..tensor import Tensor, handle
 from .call import CustomCall
 
@@ -60,7 +60,7 @@ class _Kinds(dict[Out, Kind]):
 
     def __missing__(self, out: Out) -> Kind:
         tracking = out_of(out.aval, True)
-        return kept(self, out, one_kind((_BOUNDARY, tracking), _BOUNDARY, (), tracking))
+        return store_bounded(self, out, one_kind((_BOUNDARY, tracking), _BOUNDARY, (), tracking))
 
 
 boundary_kind = _Kinds().__getitem__
@@ -84,9 +84,9 @@ def outputs_of(call: CustomCall, inputs: Sequence[Node], flow: slice, masked: bo
     """The tracked outputs of a call, behind its boundary.   inputs: those of the boundary, the body's outputs last"""
     node = boundary_node(call, inputs, flow)
     if call.is_one:
-        return [noted(node, masked)]
+        return [result_handle(node, masked)]
     body = inputs[len(inputs) - len(call.avals) :]
-    return [noted(_pick(node, k, b), masked) for k, b in enumerate(body)]
+    return [result_handle(_pick(node, k, b), masked) for k, b in enumerate(body)]
 
 
 def token_of(call: CustomCall) -> Node:

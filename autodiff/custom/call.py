@@ -168,13 +168,13 @@ class MappedCall(NamedTuple):
 
 
 #: All shapes that are alive: keys of plans compare them by identity.
-_ALIVE = Alive()
+_LIVE_SHAPES = Alive()
 
 
 def shape_of(*key: Any) -> CallShape:
     """The interned shape of a call with these parts.   key: the arguments of `CallShape`"""
-    found: CallShape | None = _ALIVE.known(key)
-    return found or _ALIVE.the_one(key, CallShape(*key))
+    found: CallShape | None = _LIVE_SHAPES.known(key)
+    return found or _LIVE_SHAPES.intern(key, CallShape(*key))
 
 
 class CustomCall:

@@ -19,8 +19,8 @@ from ..errors import ConcretizationError
 from ..frames import UserLine, nearest_line
 from ..mode import MODE
 from ..stand_ins import standing
-from ..tape.node import Node, kept, new_number, rich_node
-from ..tape.record import DETACH, identity_of, is_masked, noted, record, state
+from ..tape.node import Node, new_number, rich_node, store_bounded
+from ..tape.record import DETACH, identity_of, is_masked, record, result_handle, state
 from ..tensor import Tensor, handle
 from .boundary import boundary_kind, outputs_of, token_of
 from .call import HOLDS_NONE, CallShape, CustomCall, Packed, Part, Site, own_copy, pack, shape_of
@@ -50,7 +50,7 @@ class Entered(NamedTuple):
     place: dict[Node, int]  # the number of each input
     also_held: set[Node]  # inputs that forward may also read by other names: it gets new nodes for these arguments
     asked: int
-    looked: int  # the counters of the recording before the call
+    float_asks: int  # the counters of the recording before the call
     covered: int
     since: float  # a node that forward records has a larger number
 
@@ -63,7 +63,7 @@ class Entered(NamedTuple):
         """Tell a surrounding trace of the arguments; give forward new nodes for inputs that it reads by other names."""
         if state.now.captures is not None:
             for t in self.given:
-                state.now.meet(t)
+                state.now.note_hidden_input(t)
         if self.site.separates and any(self.needs):
             self.also_held.update(self.held())
         for i, k in enumerate(self.at):
@@ -100,11 +100,11 @@ class Entered(NamedTuple):
         None if an input may be one of them: some result depends on more than the arguments, and forward can read that
         input by another name.  Only a second run, in which inputs have new nodes, can tell.
         """
-        now, site = state.now, self.site
-        asked = [node for count, node in now.seen if count > self.asked] if now.seen else []
-        if not now.body:
-            now.seen.clear()
-        if not (asked or now.body) and all([t.masked or not t.node.kind.out.requires_grad for t in outputs.tracked]):
+        now, site, depth = state.now, self.site, state.now.forward_depth
+        asked = [node for count, node in now.asked_in_forward if count > self.asked] if now.asked_in_forward else []
+        if not depth:
+            now.asked_in_forward.clear()
+        if not (asked or depth) and all([t.masked or not t.node.kind.out.requires_grad for t in outputs.tracked]):
             return []  # outside other forwards, a masked result depends on inputs alone
         if not site.separates and any(self.needs) and self.held():
             site.separates = True
@@ -184,7 +184,7 @@ def calling(site: Site) -> Callable:
             t.node = node
             t.masked = True
         line, entered = nearest_line(3), None
-        before = asked, _, _, since = now.asked, now.looked, now.bounded, new_number()
+        before = asked, _, _, since = now.asked, now.float_asks, now.covered_asks, new_number()
         if is_usual and not (now.tracing or site.separates or now.captures is not None):
             ctx: Any = ForwardContext(name, names, needs, inner) if has_context else None
         else:
@@ -197,7 +197,7 @@ def calling(site: Site) -> Callable:
             entered.enter()
             values = dict(zip(names, inner if are_leaves else tree.unflatten(nesting, inner), strict=True))
             ctx = ForwardContext(name, names, needs, list(values.values()))
-        now.body += 1
+        now.forward_depth += 1
         try:
             if entered is not None:
                 y = _run(entered, ctx, values)
@@ -207,11 +207,11 @@ def calling(site: Site) -> Callable:
                 y = run(*inner)
         except Exception as error:
             _note_on(error, site, line)
-            if now.body == 1:
-                now.seen.clear()
+            if now.forward_depth == 1:
+                now.asked_in_forward.clear()
             raise
         finally:
-            now.body -= 1
+            now.forward_depth -= 1
         if entered is not None:
             return completed(entered, ctx, y)
         told, structure = _NOTHING if ctx is None else said(ctx), None
@@ -221,16 +221,16 @@ def calling(site: Site) -> Callable:
         )  # fmt: skip
         if is_plain and isinstance(y, Tensor):  # a branch for one output, because most calls have one
             body = y.node
-            is_plain = _is_plain(y, tracks) and not (now.body and closed_over((body,), named, since))
+            is_plain = _is_plain(y, tracks) and not (now.forward_depth and closed_over((body,), named, since))
         elif is_plain:
             ys, structure = tree.flatten(y)
             bodies = [t.node for t in ys if isinstance(t, Tensor) and _is_plain(t, tracks)]
-            is_plain = len(bodies) == len(ys) > 0 and not (now.body and closed_over(bodies, named, since))
+            is_plain = len(bodies) == len(ys) > 0 and not (now.forward_depth and closed_over(bodies, named, since))
         if is_plain:
-            masked = now.body != 0 and is_masked([leaves[k] for k in at])
+            masked = now.forward_depth != 0 and is_masked([leaves[k] for k in at])
             if not tracks:
-                several = structure and tree.unflatten(structure, [noted(n, masked) for n in bodies])
-                return noted(body, masked) if structure is None else several
+                several = structure and tree.unflatten(structure, [result_handle(n, masked) for n in bodies])
+                return result_handle(body, masked) if structure is None else several
             statics: list[Any] = [own_copy(leaves[k]) for k in others] if others else []
             extras: list[Node] = []
             key: tuple[Any, ...] = (told.materialize, structure)
@@ -262,14 +262,14 @@ def calling(site: Site) -> Callable:
                 made.avals = (out.aval,)
                 node = rich_node(boundary_kind(out), (*named, *extras, body), call=made)
                 node.body, node.flow, node.line = count + len(extras), flow, line
-                return noted(node, masked)
+                return result_handle(node, masked)
         again = partial(call, *arguments)
         entered = Entered(site, again, line, names, structures, needs, leaves, at, inner, named, [*place], place,
                           set(), *before)  # fmt: skip
         result = completed(entered, ctx or ForwardContext(name, names, needs, inner), y)
         if is_plain and not site.separates:  # later calls that save the same kinds of values find this shape
             (node, *_) = [t.node for t in tree.leaves(result)]
-            kept(shapes, key, (node if node.slot is None else node.inputs[0]).call.shape)
+            store_bounded(shapes, key, (node if node.slot is None else node.inputs[0]).call.shape)
         return result
 
     return call
@@ -291,20 +291,20 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any) -> Any:
     except Exception as error:
         _note_on(error, site, entered.line)
         raise
-    closed, looked = entered.closed(outputs), now.looked - entered.looked
+    closed, looked = entered.closed(outputs), now.float_asks - entered.float_asks
     if closed is None:
-        now.bounded = entered.covered + looked
+        now.covered_asks = entered.covered + looked
         return entered.again()
-    masked = now.body != 0 and not closed and is_masked(entered.given)
+    masked = now.forward_depth != 0 and not closed and is_masked(entered.given)
     if now.asked != entered.asked and not now.tracing:
         learn(entered.visit(), ctx, outputs, names_of(closed, site.method.implementation))
     if any(entered.needs) or (closed and outputs.tracked):
         leaves = _bounded(entered, ctx, outputs, closed, masked, opaque=bool(looked))
-        now.bounded = entered.covered + looked
+        now.covered_asks = entered.covered + looked
     else:
         leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
         if looked and not closed and not any([n.kind.out.requires_grad for n in entered.inputs]):
-            now.bounded = entered.covered + looked  # forward evaluated constants: there is no history to lose
+            now.covered_asks = entered.covered + looked  # forward evaluated constants: there is no history to lose
     if dirty:
         leaves = rebind_callers(dirty, entered.given, outputs, leaves)
     return outputs.rebuilt(leaves)

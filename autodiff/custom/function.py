@@ -22,7 +22,7 @@ from ..dispatch.method import Method, is_own, types_of_call
 from ..dispatch.signature import ANY, dispatched, type_name
 from ..errors import check_not_masked
 from ..frames import UserLine
-from ..stand_ins import StandsForArray, named
+from ..stand_ins import StandsForArray, declared
 from ..tape.leaves import leaf, number_leaf, taken
 from ..tape.lines import rule_function
 from ..tape.misses import note
@@ -147,7 +147,7 @@ class Function(GenericFunction):
 
     def _look_for_arrays(self) -> None:
         self.names_arrays = any(choice.names(np.ndarray) for m in self.table for choice in m.signature.choices)
-        named.arrays = named.arrays or self.names_arrays
+        declared.has_array_methods |= self.names_arrays
 
     # ------------------------------------------------------------ rules
 

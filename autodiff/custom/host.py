@@ -247,10 +247,10 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     made = host_call(_host_forward(visit, recipe), inputs, recipe.avals)
     now = state.now
     now.asked += 1
-    now.looked += 1
+    now.float_asks += 1
     held = held_by(method.implementation) if MODE.get().tracks else []
     read = [t.node for path, t in held if recipe.closed is None or repr(path[-1]) in recipe.closed]
-    now.seen += [(now.asked, node) for node in read if node.kind.out.requires_grad]
+    now.asked_in_forward += [(now.asked, node) for node in read if node.kind.out.requires_grad]
     result = _say(recipe, ctx, lambda place: inputs[place] if place >= 0 else made[-1 - place])
     told = said(ctx)
     told.constant = [*told.constant, *[made[-1 - place] for place in recipe.numbers]]

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from codegen.lazily import later
 
 from ..errors import DispatchError, amount, in_short, located
-from ..sending import PARTS, itself
+from ..sending import PARTS, copy_is_self
 from ..tracebacks import shorten
 from .declaration import Declaration, Shown, has_body, place_of
 from .method import RULES, Method, not_found
@@ -383,7 +383,7 @@ class GenericFunction(Registry):
         lines = escape("\n".join(map(str, self.table)))
         return f"<details><summary><code>{head}</code> {''.join(rest)}</summary><pre>{lines}</pre></details>"
 
-    __copy__ = __deepcopy__ = itself
+    __copy__ = __deepcopy__ = copy_is_self
 
     def __reduce__(self) -> Any:
         return sent.reduced(self)

@@ -22,7 +22,7 @@ from codegen.forks import renewed_in_child
 
 from ..errors import AmbiguityError, DispatchError, caller
 from ..frames import user_line
-from ..sending import take_along
+from ..sending import attach_registrations
 from .declaration import Declaration, place_of
 from .method import RULES, Method, annotated_types, choice_of, complete, is_own
 from .reliance import functions, note
@@ -160,7 +160,7 @@ class Registry:
         method = Method(self, implementation, self._signature(choices), kind, **options)
         for choice in choices:
             for cls in choice.members:
-                take_along(cls)
+                attach_registrations(cls)
         table = self.rules[kind] if kind in RULES else self.table
         with _REGISTERING:
             old = table.add(method)

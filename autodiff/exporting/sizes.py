@@ -27,7 +27,7 @@ from ..entry import SignatureEntry, present
 from ..errors import Error
 from ..frames import UserLine, is_ours
 from ..jit import jit
-from ..tape.modes import told
+from ..tape.modes import keeping_lines
 from ..tape.node import Node as TapeNode
 
 #: The most names of sizes in one program.
@@ -195,7 +195,7 @@ def _line_of_difference(f: Callable, avals: Sequence, names: Sequence[str], erro
     traces = []
     for sizes in (error.one, error.other):
         given = {name: symbol(f"e_{name}", n) for name, n in zip(names, sizes, strict=True)}
-        with told(), watched(closely=True):
+        with keeping_lines(), watched(closely=True):
             entry = _entry_at(f, avals, given)
             entry.graph.tell()
         hidden = dict(zip(entry.graph.inputs[len(entry.arguments) :], map(_contents, entry.hidden), strict=True))

@@ -22,7 +22,7 @@ from codegen.runtime.launcher import raise_status
 
 from .. import tree
 from ..api import asarray
-from ..entry import present, put_again
+from ..entry import present, replay_all
 from ..errors import DispatchError, check_callable, located
 from ..jit import jit
 from ..ops import stop_gradient
@@ -131,7 +131,7 @@ class LeafProgram:
             gradients = dict(zip(moving, pullback(tuple(seeds)), strict=True))
             nodes = [asarray(gradients[i]).node for i in wanted]
             now = dict(zip(_read_again(found, pullback), [asarray(x).node for x in known], strict=True))
-            put_again(nodes, now)
+            replay_all(nodes, now)
             return tuple([handle(now[n]) for n in nodes])
 
         return kept(self._derived, ("pulled with", needs, wanted, outs), lambda: jit(pulled))

@@ -27,7 +27,7 @@ from codegen.ir import Aval
 from codegen.lowering import Map
 
 from ..custom.function import Function
-from ..tape import another, record
+from ..tape import as_new_result, record
 from ..tape.leaves import leaf
 from ..tape.modes import no_grad
 from ..tape.node import Node as TapeNode
@@ -237,13 +237,13 @@ def _part(
     return public(records=operation, name=name, doc=documented(example, told))(body)
 
 
-real = _part("real", np.real, lambda y_bar, y, x: (cast_to(y_bar, x.dtype),), another,
+real = _part("real", np.real, lambda y_bar, y, x: (cast_to(y_bar, x.dtype),), as_new_result,
     "The real part.   c[...]  →  f[...]     real arrays are themselves",
     ">>> ad.real([1 + 2j, 3.0])\nf64[2] [1. 3.]")
 imag = _part("imag", np.imag, lambda y_bar, y, x: (record(imaginary, (y_bar,)),), lambda x: zeros_of(x.aval),
     "The imaginary part.   c[...]  →  f[...]     zeros of real arrays",
     ">>> ad.imag([1 + 2j, 3.0])\nf64[2] [2. 0.]")
-conj = _part("conj", np.conjugate, lambda y_bar, y, x: (conjugated(y_bar),), another,
+conj = _part("conj", np.conjugate, lambda y_bar, y, x: (conjugated(y_bar),), as_new_result,
     "The conjugate.   c[...]  →  c[...]     real arrays are themselves",
     ">>> ad.conj([1 + 2j, 3.0])\nc128[2] [1.-2.j 3.-0.j]", gives_real=False)
 _real, _imag, _conj = real.primitive, imag.primitive, conj.primitive

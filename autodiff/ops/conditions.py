@@ -14,7 +14,7 @@ import numpy as np
 
 from ..custom.function import Function
 from ..errors import DTypeError, ShapeError, located
-from ..tape import another, constant, record
+from ..tape import as_new_result, constant, record
 from ..tensor import Tensor
 from .arrays import where_of_arrays
 from .cancelling import by_share
@@ -201,7 +201,7 @@ def clip(x, min=None, max=None):
     bounds = [(name, bound) for name, bound in (("min", min), ("max", max)) if bound is not None]
     x, *bounds_of = common("clip", (("x", x), *bounds), "fi")
     if not bounds_of:
-        return another(x)
+        return as_new_result(x)
     if min is None:
         bounds_of.insert(0, constant(no_extreme(x.dtype, 1), x.dtype))
     if max is None:

@@ -24,7 +24,7 @@ from ..custom.function import CONVERSIONS, Function, told_dense
 from ..dispatch.declaration import brackets, called, is_below, public_name
 from ..dispatch.method import types_of_call
 from ..errors import DispatchError, DTypeError, ShapeError, check_not_masked, located, with_article
-from ..tape import DETACH, another, number_leaf, record, state
+from ..tape import DETACH, as_new_result, number_leaf, record, state
 from ..tape.ask import value_of
 from ..tape.leaves import as_number, check_narrow, taken
 from ..tape.record import SAME
@@ -154,7 +154,7 @@ def known_value(t: Tensor, given: Any = None) -> np.ndarray | None:
     """
     now = state.now
     if now.captures is not None:
-        now.meet(t)
+        now.note_hidden_input(t)
         if t.node not in now.captures:
             return None
         now.fixed[t.node] = given if type(given) is list else now.captures[t.node]
@@ -363,7 +363,7 @@ def stop_gradient(t):
     def stopped(x: Any) -> Any:
         if not isinstance(x, Tensor):
             return x
-        made = record(DETACH, (x,)) if x.node.kind.out.requires_grad else another(x)
+        made = record(DETACH, (x,)) if x.node.kind.out.requires_grad else as_new_result(x)
         return as_number(made) if x.node.kind.out.weak else made
 
     return tree.map(stopped, t)

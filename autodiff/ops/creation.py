@@ -17,7 +17,7 @@ from codegen.lowering import Move
 from codegen.symbols import as_index
 
 from ..errors import ShapeError, located
-from ..tape import constant, number_leaf, of_its_own, record
+from ..tape import constant, distinct_result, number_leaf, record
 from ..tensor import Tensor
 from .conditions import where
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_beside, cast_to, dtype_of
@@ -111,7 +111,7 @@ def full(shape, fill_value, dtype=None, order="C", *, device=None, like=None):
         value = value if wanted is None else cast_beside(value, wanted)
     if not broadcasts_to(value.shape, extents):
         raise ShapeError(located(f"full: {value.aval} does not broadcast to {extents}"))
-    return of_its_own(spread_to(value, extents), value)
+    return distinct_result(spread_to(value, extents), value)
 
 
 def _constant_like(name: str, number: int, word: str, example: str) -> Any:

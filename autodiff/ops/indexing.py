@@ -23,7 +23,7 @@ from codegen.records import NamedTuple
 from codegen.symbols import Symbol, as_index
 
 from ..errors import ConcretizationError, DTypeError, ShapeError, located
-from ..tape import leaf, number_leaf, of_its_own, place_leaf
+from ..tape import distinct_result, leaf, number_leaf, place_leaf
 from ..tape.ask import value_of
 from ..tensor import AbstractTensor, Tensor
 from .conditions import where
@@ -252,7 +252,7 @@ def getitem(x, key):
     y = reshaped(y, chosen.shape)
     if chosen.indices:
         return gathered(y, chosen.indices, chosen.index_axes, chosen.place)
-    return of_its_own(y, x)
+    return distinct_result(y, x)
 
 
 def _behind_masks(x: Tensor, key: Any) -> Tensor:

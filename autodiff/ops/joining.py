@@ -16,7 +16,7 @@ from codegen.lowering import Move
 from ..config import config
 from ..errors import DispatchError, DTypeError, ShapeError, located
 from ..mode import MODE
-from ..tape import another, leaf, number_leaf, of_its_own, record, state
+from ..tape import as_new_result, distinct_result, leaf, number_leaf, record, state
 from ..tape.plan import data, source
 from ..tensor import Tensor
 from .conversion import JOINING, WEAK, as_tensor, cast_beside, numbers_of
@@ -77,7 +77,7 @@ _concatenate = linear(
 
 def joined(xs: Sequence[Tensor], axis: int) -> Tensor:
     """Tensors of one dtype, joined along an axis; a single tensor gets another handle, and no node."""
-    return another(xs[0]) if len(xs) == 1 else record(_concatenate, tuple(xs), (axis,))
+    return as_new_result(xs[0]) if len(xs) == 1 else record(_concatenate, tuple(xs), (axis,))
 
 
 def _tensors(function: str, arrays: Any) -> list[Tensor]:
@@ -139,8 +139,8 @@ def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _are_of_any_length(length: int) -> bool:
     """True if lengths do not repeat; False in a trace, a rule, or any other recording that is made once and reused."""
     now = state.now
-    is_plain = now.start and not (MODE.get().careful or now.literal or now.tracing or now.transforming or now.body)
-    if not is_plain or not config.patience:
+    is_made_once = now.literal or now.tracing or now.transforming or now.forward_depth or MODE.get().careful
+    if not now.start or is_made_once or not config.patience:
         return False
     _lengths.append(length)
     return len(set(_lengths.copy())) >= _GROWING
@@ -260,7 +260,7 @@ def split(x, indices_or_sections, axis=0) -> list[Tensor]:
         size = n // count
         check_parts("split", count)
         bounds = [(i * size, (i + 1) * size) for i in range(count)]
-    return [of_its_own(part(x, along, start, max(start, stop)), x) for start, stop in bounds]
+    return [distinct_result(part(x, along, start, max(start, stop)), x) for start, stop in bounds]
 
 
 JOINING.append(nested)

@@ -17,7 +17,7 @@ from codegen.symbols import as_float
 
 from ..custom.function import Function
 from ..errors import DispatchError, located
-from ..tape import another, number_leaf
+from ..tape import as_new_result, number_leaf
 from ..tape.leaves import as_number
 from ..tensor import Tensor
 from .arithmetic import add, multiply
@@ -131,7 +131,7 @@ def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example
     )))(masked_spread(name, finish))
 
 
-nanvar = _spread(var, "The variance of the elements that are not nan, and nan where all are", another,
+nanvar = _spread(var, "The variance of the elements that are not nan, and nan where all are", as_new_result,
     ">>> ad.nanvar([1.0, ad.nan, 3.0], ddof=1)\nf64[] 2.0")
 nanstd = _spread(std, "The standard deviation of the elements that are not nan, and nan where all are", root_of_squares,
     ">>> ad.nanstd([1.0, ad.nan, 3.0])\nf64[] 1.0")

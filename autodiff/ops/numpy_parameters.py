@@ -17,7 +17,7 @@ from codegen.lazily import imported
 from ..custom.function import Function
 from ..dispatch.declaration import brackets
 from ..errors import DTypeError, ShapeError, located
-from ..tape import another
+from ..tape import as_new_result
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
 from .conditions import clip, isnan, no_extreme
@@ -328,6 +328,6 @@ def masked_spread(name: str, finish: Callable[[Tensor], Tensor]) -> Callable[...
     return spread
 
 
-further(var)(masked_spread("var", another))
+further(var)(masked_spread("var", as_new_result))
 further(std)(masked_spread("std", root_of_squares))
 

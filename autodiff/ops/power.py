@@ -15,7 +15,7 @@ from codegen.lowering import Call
 from codegen.runtime.record_table import RecordedProgram
 
 from ..errors import caller
-from ..tape import another, record
+from ..tape import as_new_result, record
 from ..tensor import Tensor
 from .arithmetic import mul0, real_part
 from .conditions import where
@@ -77,7 +77,7 @@ _power_static = elementwise(
 def power_to(x: Any, exponent: float) -> Any:
     """x to a static exponent (a small integer or ±0.5), which is part of the graph."""
     if exponent == 1:
-        return another(x)
+        return as_new_result(x)
     return record(_power_static, (x,), (exponent,))
 
 

@@ -44,9 +44,9 @@ from ..tape.plan import COUNTS, Plan, commit_lock
 from ..tape.record import (
     ALIASES,
     ARGUMENT,
+    ON_SWITCH,
     PENDING_LIMIT,
     SMALL_LIMIT,
-    WHEN_MOVED,
     Recording,
     force,
     look_at_size,
@@ -303,4 +303,4 @@ def _moved() -> None:
             _now.recorder.detach()
 
 
-WHEN_MOVED.append(_moved)
+ON_SWITCH.append(_moved)

@@ -20,7 +20,7 @@ from codegen.ir import Aval
 from codegen.lowering import Reduce, Scan
 
 from ..errors import ShapeError, located
-from ..tape import another, constant, record
+from ..tape import as_new_result, constant, record
 from ..tensor import Tensor
 from .conditions import truth
 from .conversion import cast_to, dtype_of
@@ -93,7 +93,7 @@ _sum = linear(
 
 def summed(x: Tensor, axes: Ints) -> Tensor:
     """The sum over these axes, which the result lacks; no node is recorded if there are none."""
-    return record(_sum, (x,), (axes,)) if axes else another(x)
+    return record(_sum, (x,), (axes,)) if axes else as_new_result(x)
 
 
 @public(1, _sum, takes="T")

@@ -19,7 +19,7 @@ from codegen.ir import Aval
 from codegen.lowering import Move
 from codegen.symbols import Symbol, as_index
 
-from ..tape import another, constant, is_tracking, number_leaf, record
+from ..tape import as_new_result, constant, is_tracking, number_leaf, record
 from ..tape.node import Kind, Out, kind_of, leaf_kind, out_of
 from ..tape.record import state
 from ..tensor import Tensor
@@ -252,7 +252,7 @@ def updated_slice(x: Tensor, v: Tensor, starts: Sequence[Tensor], axes: Ints, st
     """x with v, which has the slice's shape, at the elements of a slice."""
     if not axes:
         if is_tracking(v) or not is_tracking(x) or not x.ndim or not v.size:
-            return another(v)
+            return as_new_result(v)
         # A slice that is all of x merely by its extent must give the result the same history as a smaller slice.
         starts, axes, steps = (constant(0, "i64"),), (0,), (1,)
     return record(slice_update, (x, v, *starts), (axes, steps)) if v.size else x

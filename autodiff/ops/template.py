@@ -27,7 +27,7 @@ from ..custom.function import Function
 from ..custom.keys import users_methods
 from ..dispatch import Choices, observed
 from ..tape.node import Kind, Node, Out, data_node, new_number, rich_node
-from ..tape.record import another, argument, state
+from ..tape.record import argument, as_new_result, state
 from ..tape.walk import is_repeatable, recorded_between
 from ..tensor import Tensor
 
@@ -201,7 +201,7 @@ def _taking(body: Callable[..., Any], name: str, kinds: str, count: int) -> Any:
         y = body(*tensors, *args[count:], **keywords)
         for x in tensors:
             if y is x:
-                return another(y)  # the result is a new handle, not the argument
+                return as_new_result(y)  # the result is a new handle, not the argument
         return y
 
     run.is_remembered = True  # type: ignore[attr-defined]  # library function: see `reads.is_library_function`

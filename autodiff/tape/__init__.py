@@ -10,10 +10,10 @@ the compiler.
 
 from .leaves import constant, leaf, leaf_node, number_leaf, place_leaf, promoted
 from .node import CONSTANT, LEAF, Kind, Leaf, Node, Out, Primitive, RichNode, kind_of, out_of, rich_node
-from .record import ALIASES, DETACH, IDENTITY, another, is_tracking, of_its_own, record, state
+from .record import ALIASES, DETACH, IDENTITY, as_new_result, distinct_result, is_tracking, record, state
 
 __all__ = [
     "ALIASES", "CONSTANT", "DETACH", "IDENTITY", "LEAF", "Kind", "Leaf", "Node", "Out", "Primitive", "RichNode",
-    "another", "constant", "is_tracking", "kind_of", "leaf", "leaf_node", "number_leaf", "of_its_own",
+    "as_new_result", "constant", "distinct_result", "is_tracking", "kind_of", "leaf", "leaf_node", "number_leaf",
     "out_of", "place_leaf", "promoted", "record", "rich_node", "state",
 ]

@@ -22,17 +22,17 @@ from ..mode import MODE
 from ..session import plans
 from . import machine
 from .families import Form, answered, form_of
-from .known import VALUE, Ask, Reading, answer_of, is_only_run, read
+from .known import VALUE, Ask, Reading, is_run_natively, native_answer, read
 from .loans import give_back
 from .misses import note
 from .node import Node
 from .parts import values_in_parts
-from .plan import COUNTS, Answer, Plan, count, data, draw, located, settle, source
+from .plan import COUNTS, Answer, Plan, answer_computing, count, data, located, set_value, source
 from .program import without_value
 from .record import ARGUMENT, PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
 from .sizes import learn, nothing
 from .tier import is_let_pass
-from .walk import Said, needed, said
+from .walk import Description, describe, needed
 
 #: Errors that a run raises because of values.  A host function may raise any error.
 RUN_ERRORS = IndexError, MemoryError, np.linalg.LinAlgError
@@ -45,18 +45,18 @@ def value_of(node: Node) -> np.ndarray:
     """
     now = state.now
     if now.unseen and node.number >= now.unseen:
-        now.see()
+        now.require_trace()
     now.asked += 1
     if node.kind.out.flows:
-        now.looked += 1
-        if now.body and node.kind.out.requires_grad and MODE.get().tracks:
-            now.seen.append((now.asked, node))
+        now.float_asks += 1
+        if now.forward_depth and node.kind.out.requires_grad and MODE.get().tracks:
+            now.asked_in_forward.append((now.asked, node))
     if node.value is None:
         origin = source(node)
         if origin.value is None:
             evaluate((node,))
             return data(node)
-        settle(node, origin.value)  # the value of a computed node: nothing runs, and no recording ends
+        set_value(node, origin.value)  # the value of a computed node: nothing runs, and no recording ends
     if now.lent:
         give_back(now.lent)
     value = node.value
@@ -124,7 +124,7 @@ class Question:
     found     the recording as machine code read it, or None;  form, numbers: set if a plan may serve any size
     is_let_pass    True while most programs are new: the plan is not cached
     ranks, places    the numbers of the gradients' groups in canonical order, the place of the first node of each group
-    parts, number, order, kept    the description of the recording by `walk.said`
+    parts, number, order, stored    the description of the recording by `walk.describe`
     """
 
     past: Sequence[Node] = ()
@@ -166,48 +166,48 @@ class Question:
             plan = None if sizes is None else sizes.plan(self.numbers)
         count(plan)
         if plan is not None:
-            self.name(plan, key)
+            self.cache(plan, key)
         return plan
 
     @property
-    def given_up(self) -> Sequence[Node] | None:
-        """The nodes whose history the ask releases: see `known.answer_of`."""
+    def released_nodes(self) -> Sequence[Node] | None:
+        """The nodes whose history the ask releases: see `known.native_answer`."""
         return ()
 
     def describe(self) -> None:
-        """Describe the recording: set `parts`, `number`, `order` and `kept`."""
+        """Describe the recording: set `parts`, `number`, `order` and `stored`."""
         if self.found is not None:
-            self.take(self.found.said(self.past))
+            self.take(self.found.description(self.past))
         else:
-            self.take(said([*self.asked, *self.live], self.tracks, self.past, self.given))
+            self.take(describe([*self.asked, *self.live], self.tracks, self.past, self.given))
 
-    def take(self, said: Said) -> None:
+    def take(self, description: Description) -> None:
         """Set the fields that describe the recording."""
-        self.parts, self.number, self.order, self.kept = said
+        self.parts, self.number, self.order, self.stored = description
 
     def key(self) -> tuple:
         """The exact key of the recording; `describe` has to be called before."""
-        return "value", tuple(self.parts), tuple(sorted([self.number[r] for r in self.kept]))
+        return "value", tuple(self.parts), tuple(sorted([self.number[r] for r in self.stored]))
 
     def make(self) -> Plan:
         """A new plan for the recording, which is cached if its key still describes the nodes."""
         key = self.key()
-        answer = draw(self.kept, self.number)
+        answer = answer_computing(self.stored, self.number)
         plan = answer.plan()
         if still_true(self.parts, self.order):
-            self.name(plan, key, answer)
+            self.cache(plan, key, answer)
         note(*((self.what, key) if self.why is None else ("backward", self.why())))
         return plan
 
     def answer_again(self, new: dict[Node, Node]) -> Answer:
         """The answer to the same recording of other nodes.   new: the other node for each node"""
-        return draw([new[r] for r in self.kept], {new[n]: i for n, i in self.number.items()})
+        return answer_computing([new[r] for r in self.stored], {new[n]: i for n, i in self.number.items()})
 
     def recognise(self, order: list[Node]) -> None:
         """Set the nodes of the recording in canonical order, after a plan was found by the hash."""
         self.order = order
 
-    def name(self, plan: Plan, key: tuple, answer: Answer | None = None, choices: Any = None) -> Callable[[], None]:
+    def cache(self, plan: Plan, key: tuple, answer: Answer | None = None, choices: Any = None) -> Callable[[], None]:
         """Cache a plan under its exact key, and under the hash of machine code.
 
         If the plan only has to be run, machine code answers the next such ask, and at any size if plans for that exist.
@@ -221,13 +221,13 @@ class Question:
             if plans.get(name) is not plan:
                 plans.put(name, plan)
         plan.keys = tuple(dict.fromkeys([*plan.keys[-2:], *keys]))
-        if found is not None and ask is not None and is_only_run(plan, ask):
-            plans.put(found.key, answer_of(plan, ask, self.order, found.calls, self.given_up, self.ranks))
+        if found is not None and ask is not None and is_run_natively(plan, ask):
+            plans.put(found.key, native_answer(plan, ask, self.order, found.calls, self.released_nodes, self.ranks))
         drop = nothing
         if form is not None and answer is not None:
             drop = learn(form, self.numbers, key, self.order, answer, self.answer_again, choices)
         if ask is not None and form is not None and form.any is not None:
-            form.note_answered(plan, ask, self.order, self.given_up, self.ranks)
+            form.note_answered(plan, ask, self.order, self.released_nodes, self.ranks)
         return drop
 
     def still_right(self, plan: Plan | None) -> Plan | None:
@@ -253,7 +253,7 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
             continue
         origin = source(node)
         if origin is not node:
-            settle(node, origin.value)
+            set_value(node, origin.value)
             continue
         op, aval = node.kind.op, node.kind.out.aval
         if op is ARGUMENT:
@@ -270,7 +270,7 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
             if told is not None:
                 raise told from None
             raise
-        settle(node, value)
+        set_value(node, value)
 
 
 def end_recording(now: Recording) -> None:
@@ -278,7 +278,7 @@ def end_recording(now: Recording) -> None:
 
     Lent memory is given back.  The call counts as an ask, as a rule that takes a gradient reads or changes values.
     """
-    now.asked, now.looked = now.asked + 1, now.looked + 1
+    now.asked, now.float_asks = now.asked + 1, now.float_asks + 1
     if now.tracing:
         return
     _begin_another(now)

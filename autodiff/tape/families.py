@@ -22,9 +22,9 @@ from codegen.runtime.cache import LearningFilter
 from codegen.symbols import LEAST
 
 from ..config import config
-from ..session import namespace, owned, plans
+from ..session import namespace, per_session, plans
 from . import known, machine
-from .known import Ask, Reading, is_only_run
+from .known import Ask, Reading, is_run_natively
 from .loans import give_back
 from .node import CONSTANT, Node, Out
 from .plan import Answer, Plan
@@ -95,7 +95,7 @@ class Form:
     key        the key of one of them; it keeps the objects alive that the hash knows by their addresses
     samples    numbers that came -> the key of their plan, or None once there are plans for any numbers
     any        plans for any numbers, or None;  is_answered: True if machine code answers asks by these plans
-    leaves, ranks    of an ask, as in plans and `known.answer_of`
+    leaves, ranks    of an ask, as in plans and `known.native_answer`
     past       the places of the nodes that an ask releases; None: of all nodes of the history
     answer     (plans for any numbers, machine code's answer by the latest plan that they made)
     learning   decides, if there are plans for any, which numbers get a plan: the first ones, and those that come again
@@ -116,26 +116,26 @@ class Form:
         self.is_answered = False
 
     def note_answered(
-        self, plan: Plan, ask: Ask, order: Sequence[Node], given_up: Sequence[Node] | None, ranks: Sequence[int]
+        self, plan: Plan, ask: Ask, order: Sequence[Node], released_nodes: Sequence[Node] | None, ranks: Sequence[int]
     ) -> None:
         """Let machine code answer asks of this form at any size, as there are plans for any size.
 
-        order      the recording in canonical order;  given_up, ranks: as in `known.answer_of`
+        order      the recording in canonical order;  released_nodes, ranks: as in `known.native_answer`
         """
         machine.note_repeated()  # the native recorder pays off, as it records all sizes alike
-        if self.is_answered or not is_only_run(plan, ask):
+        if self.is_answered or not is_run_natively(plan, ask):
             return
         number = {node: place for place, node in enumerate(order)}
-        self.past = None if given_up is None else [number[node] for node in given_up]
+        self.past = None if released_nodes is None else [number[node] for node in released_nodes]
         self.leaves, self.ranks = plan.leaves, ranks
-        self.is_answered = _named.any = True
+        self.is_answered = _answered_forms.any = True
 
 
 #: Forms by the hash of their family.  A form that was met without machine code stands under its key without numbers;
 #: an entry under the length of that key says that there is one.
 forms = namespace("form")
 #: `any`: True if machine code answers some form; else the walk for a hash without numbers is left out.
-_named = owned(lambda: SimpleNamespace(any=False), lambda named: named.__init__(any=False))
+_answered_forms = per_session(lambda: SimpleNamespace(any=False), lambda named: named.__init__(any=False))
 
 
 # ---------------------------------------------------------------- keys without numbers
@@ -233,7 +233,7 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
     found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
     given = None
     if found is None:
-        given = _at_size(ask, small, tracks) if _named.any else None
+        given = _at_size(ask, small, tracks) if _answered_forms.any else None
     elif type(found) is list and type(found[0]) is bytes:
         given, found = _with_calls(found), None
     if given is not None:
@@ -267,15 +267,15 @@ def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
         return None
     # Another thread may change the form meanwhile: each attribute is read once.
     exact, order, numbers = found[0], found[1], found[7]
-    given_up = order if form.past is None else [order[place] for place in form.past]
+    released_nodes = order if form.past is None else [order[place] for place in form.past]
     latest, answer = form.answer
     if latest is not sizes or not answer.plan.valid or form.learning.admits(numbers):
         plan = sizes.plan(numbers)
         if plan is None:
             return None
         plan.leaves, plan.parts, plan.keys = form.leaves, [node.kind for node in order], (exact,)
-        own = None if form.past is None else given_up
-        answer = known.answer_of(plan, ask, order, (), own, form.ranks)
+        own = None if form.past is None else released_nodes
+        answer = known.native_answer(plan, ask, order, (), own, form.ranks)
         form.answer = sizes, answer
         plans.put(exact, answer)
         if form.any is not sizes:  # another thread has dropped the plans for any size
@@ -284,5 +284,5 @@ def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
     run = sizes.at(numbers)
     if run is None:
         return None
-    known.note_kinds(order, form.leaves if ask.purpose == known.BACKWARD else (), given_up)
+    known.note_kinds(order, form.leaves if ask.purpose == known.BACKWARD else (), released_nodes)
     return answer, exact, run, None

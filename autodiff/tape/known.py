@@ -24,7 +24,7 @@ from ..session import plans
 from . import machine
 from .node import Kind, Leaf, Node, leaf_kind, out_of, released
 from .plan import Misfit, Plan, drops_inputs
-from .walk import Said, part_of
+from .walk import Description, part_of
 
 #: The purposes of asks, by the numbers of `codegen.runtime.recording_structs`.
 VALUE, BACKWARD, TENSORS, NODES, SOME = 1, 2, 3, 4, 5
@@ -72,12 +72,12 @@ class Reading(NamedTuple):
         return plan if plan is not None and plan.valid else None
 
     @property
-    def kept(self) -> list[Node]:
+    def stored(self) -> list[Node]:
         """The nodes whose values are to be stored."""
         return list(compress(self.order, [state & 2 for state in self.states]))
 
-    def said(self, past: Sequence[Node]) -> Said:
-        """The description of the recording as `walk.said` gives it.   past: the history that gradients go through"""
+    def description(self, past: Sequence[Node]) -> Description:
+        """The description of the recording by `walk.describe`.   past: the history that gradients go through"""
         order, states, words = self.order, self.states, memoryview(self.wires).cast("i")
         number = {n: i for i, n in enumerate(order)}
         inside = frozenset(past)
@@ -90,7 +90,7 @@ class Reading(NamedTuple):
                 parts.append((part, states[i] & 1 == 1, *words[words[i] : words[i + 1]]))
             else:
                 parts.append(part)
-        return parts, number, order, self.kept
+        return parts, number, order, self.stored
 
     def with_calls(self, keys: dict[int, Any]) -> Reading:
         """A copy with other keys for some custom calls.   keys: by the places of the calls"""
@@ -165,7 +165,7 @@ def forget(plan: Plan) -> None:
             plans.pop(key)
 
 
-def is_only_run(plan: Plan, ask: Ask) -> bool:
+def is_run_natively(plan: Plan, ask: Ask) -> bool:
     """True if running the plan by machine code is all that the ask needs."""
     if machine.asks is None or plan.copies or plan.executable is None or plan.relied:
         return False
@@ -175,7 +175,7 @@ def is_only_run(plan: Plan, ask: Ask) -> bool:
     return all([place is None or is_result for place, is_result in zip(plan.grads, plan.computed, strict=True)])
 
 
-def note_kinds(order: Sequence[Node], leaves: Sequence[int], given_up: Sequence[Node]) -> None:
+def note_kinds(order: Sequence[Node], leaves: Sequence[int], released_nodes: Sequence[Node]) -> None:
     """Make the kinds that machine code gives to nodes: those of leaves' gradients, and those of released nodes.
 
     leaves    the places of the leaves in the order
@@ -183,19 +183,19 @@ def note_kinds(order: Sequence[Node], leaves: Sequence[int], given_up: Sequence[
     for place in leaves:
         out = order[place].kind.out
         out.gradient = out.gradient or leaf_kind(out_of(out.aval))
-    for node in given_up:
+    for node in released_nodes:
         if node.kind.out.requires_grad and node.leaf is None:
             released(node.kind)
 
 
-def answer_of(
-    plan: Plan, ask: Ask, order: Sequence[Node], calls: Sequence[int], given_up: Sequence[Node] | None,
+def native_answer(
+    plan: Plan, ask: Ask, order: Sequence[Node], calls: Sequence[int], released_nodes: Sequence[Node] | None,
     ranks: Sequence[int],
 ) -> Any:  # fmt: skip
     """The `NativeAnswer` to an ask whose plan only has to be run.
 
     order, calls    the nodes of the recording in canonical order, and the places of its custom calls
-    given_up   the nodes whose history the ask releases; None: all nodes
+    released_nodes  the nodes whose history the ask releases; None: all nodes
     ranks      for gradients of tensors: their order in the plan
     """
     formulas = plan.formulas
@@ -209,9 +209,9 @@ def answer_of(
         (place, -1 if position is None else position)
         for place, position in zip(plan.leaves, plan.grads, strict=True)
     ] if ask.purpose == BACKWARD else []
-    note_kinds(order, [place for place, _ in groups], order if given_up is None else given_up)
-    numbers = {n: i for i, n in enumerate(order)} if given_up is not None else {}
-    past = None if given_up is None else [numbers[n] for n in given_up]
+    note_kinds(order, [place for place, _ in groups], order if released_nodes is None else released_nodes)
+    numbers = {n: i for i, n in enumerate(order)} if released_nodes is not None else {}
+    past = None if released_nodes is None else [numbers[n] for n in released_nodes]
     answer = machine.asks.answer(plan, arguments, stored, groups, past, None not in plan.grads)
     answer.ranks = ranks
     answer.calls = [] if formulas is None else [calls.index(c) for c in formulas.calls]

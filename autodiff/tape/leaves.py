@@ -20,8 +20,8 @@ from ..stand_ins import PYTHON_NUMBERS
 from ..tensor import Tensor, handle
 from . import loans, machine
 from .leaks import LOST, warn_of_lost
-from .node import CONSTANT, Kind, Leaf, Node, data_node, kept, leaf_kind, one_kind, out_of, rich_node
-from .record import ARGUMENT, force, noted, state
+from .node import CONSTANT, Kind, Leaf, Node, data_node, leaf_kind, one_kind, out_of, rich_node, store_bounded
+from .record import ARGUMENT, force, result_handle, state
 from .walk import needed
 from .watched import KIND_OF, WATCHED, Watched, WatchedArray, plain
 
@@ -103,7 +103,7 @@ def _kind_of_data(value: Any, requires_grad: bool) -> Kind:
     key = (value.shape, value.dtype, requires_grad)
     kind = _KINDS_OF_DATA.get(key)
     if kind is None:
-        kind = kept(_KINDS_OF_DATA, key, leaf_kind(out_of(Aval(value.shape, value.dtype), requires_grad)))
+        kind = store_bounded(_KINDS_OF_DATA, key, leaf_kind(out_of(Aval(value.shape, value.dtype), requires_grad)))
     return kind
 
 
@@ -134,7 +134,7 @@ def constant_kind(value: complex, dtype: np.dtype | str) -> Kind:
     kind = _CONSTANTS.get(key)
     if kind is None:
         params = value, dtype_name(dtype)
-        kind = kept(_CONSTANTS, key, one_kind((CONSTANT, *key), CONSTANT, params, out_of(Aval((), dtype))))
+        kind = store_bounded(_CONSTANTS, key, one_kind((CONSTANT, *key), CONSTANT, params, out_of(Aval((), dtype))))
     return kind
 
 
@@ -207,7 +207,7 @@ def as_number(t: Tensor) -> Tensor:
     kind = t.node.kind
     out = out_of(kind.out.aval, kind.out.requires_grad, weak=True)
     t.node.kind = one_kind((kind, out), kind.op, kind.params, out)
-    return noted(t.node, t.masked)
+    return result_handle(t.node, t.masked)
 
 
 def number_like_traced(value: Any, dtype: np.dtype, weak: bool) -> Tensor:

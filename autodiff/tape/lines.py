@@ -4,7 +4,7 @@ While a function is traced, `state.now.lines` holds the lines of nodes, by the n
 lines.  `freeze` passes the lines to the compiler's graph as origins (`codegen.ir.origin`), which every stage prints.
 
     y = ad.sin(x)              # the user's line, of the node sin
-    ad.grad(f)                 # the rule of sin records cos and mul: `Derived`, of the node sin
+    ad.grad(f)                 # the rule of sin records cos and mul: `RulePlace`, of the node sin
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Rule(NamedTuple):
         return f"{self.function} ({short_name(self.file)}:{self.line})"
 
 
-class Derived:
+class RulePlace:
     """The place of a node that a rule recorded: the rule, its kind, the number of the node `of` which it is the rule,
     and the user's lines.   is_users: True for a user's rule, in which lines are noted too
     """
@@ -66,7 +66,7 @@ class Derived:
         self.kind, self._rule, self.of, self.lines, self.is_users = kind, rule, of, lines, is_users
 
     @classmethod
-    def from_node(cls, kind: str, node: Node, lines: tuple[UserLine, ...]) -> Derived:
+    def from_node(cls, kind: str, node: Node, lines: tuple[UserLine, ...]) -> RulePlace:
         """The place of nodes that the rule of a node records."""
         if node.call is not None:
             return cls(kind, _rule_of_call(node.call, kind), node.number, lines, True)
@@ -83,13 +83,13 @@ class Derived:
         found: Rule | None = self._rule
         return found
 
-    def at(self, own: tuple[UserLine, ...]) -> Derived:
+    def at(self, own: tuple[UserLine, ...]) -> RulePlace:
         """A copy with further lines, inside of the rule."""
-        return Derived(self.kind, self._rule, self.of, (*own, *self.lines), True)
+        return RulePlace(self.kind, self._rule, self.of, (*own, *self.lines), True)
 
 
 class Lines:
-    """The places of nodes, by number, while a function is traced: each is a line, several lines, or a `Derived`.
+    """The places of nodes, by number, while a function is traced: each is a line, several lines, or a `RulePlace`.
 
     is_whole  True: rules run even if their programs are known, and the lines of all nested calls are kept
     is_lasting  True for the lines of all that a thread records, not of one trace: they hold no node, and do not end
@@ -120,7 +120,7 @@ class Lines:
             self._look_for_names(node)
         if at is None:
             self.places[node.number] = user_lines(self.stop, _DEPTH) if self.is_whole else nearest_line(3)
-        elif type(at) is Derived and at.is_users and (own := user_lines(self.stop, _DEPTH)):
+        elif type(at) is RulePlace and at.is_users and (own := user_lines(self.stop, _DEPTH)):
             self.places[node.number] = at.at(own)
         else:
             self.places[node.number] = at
@@ -165,7 +165,7 @@ class Lines:
 
 def line_of(place: Any) -> tuple[UserLine, ...]:
     """The user's lines of a place."""
-    if type(place) is Derived:
+    if type(place) is RulePlace:
         return place.lines
     return (place,) if type(place) is UserLine else place or ()
 
@@ -181,7 +181,7 @@ def place_of(lines: Lines | None, node: Node) -> Any:
     return node.line if found is None else found
 
 
-class belonging:
+class at_place_of:
     """A context in which recorded nodes get the place of a given node; lines of a user's rule inside it are added.
 
     lines   those of the present trace
@@ -205,17 +205,17 @@ class belonging:
             self._lines.at, self._lines.stop = self._before
 
 
-def told_by_rules(
+def visit_rules(
     lines: Lines, order: Sequence[Node], places: Iterable[int], visit: Callable[[int], Any], kind: str = "backward"
 ) -> None:
     """Call `visit` with places of nodes in `order`; nodes that it records belong to the rule of the visited node."""
     before, stop = lines.at, lines.stop
-    is_inside = type(before) is Derived and before.kind == "jvp"  # then the place is that of the jvp's node
+    is_inside = type(before) is RulePlace and before.kind == "jvp"  # then the place is that of the jvp's node
     try:
         for at in places:
             if not is_inside:
                 lines.stop, node = sys._getframe(1), order[at]
-                lines.at = Derived.from_node(kind, node, line_of(place_of(lines, node)))
+                lines.at = RulePlace.from_node(kind, node, line_of(place_of(lines, node)))
             visit(at)
     finally:
         lines.at, lines.stop = before, stop
@@ -299,7 +299,7 @@ def _origin(
 ) -> Origin:
     place = place_of(lines, node)
     label = "" if lines is None else lines.labels.get(node.number, "")
-    derived = place if type(place) is Derived else None
+    derived = place if type(place) is RulePlace else None
     rule, of = (derived.rule, known.get(derived.of)) if derived else (None, None)
     if is_seed:
         half = "seed"

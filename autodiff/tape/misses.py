@@ -28,7 +28,7 @@ from codegen.records import NamedTuple
 
 from ..errors import check_nothing
 from ..frames import UserLine, user_line
-from ..session import owned
+from ..session import per_session
 from .node import Kind, Out
 
 #: The number of latest misses that are kept.
@@ -86,7 +86,7 @@ class _Notes:
         self.compiles = 0
 
 
-_notes: _Notes = owned(_Notes)
+_notes: _Notes = per_session(_Notes)
 
 
 def note(what: str, why: str | tuple) -> None:
@@ -242,7 +242,7 @@ def forget() -> None:
 #: Seconds after which a compile is shown, and between two updates of the line.
 AFTER_S = 1.0
 
-#: A line counts as an unrolled loop if it records `MANY` operations, and 1 in `PART` of half the graph's, at least.
+#: A line of `MANY` operations, and 1 in `PART` of half the graph's (rules record the rest), counts as an unrolled loop.
 MANY, PART = 100, 4
 
 

@@ -1,8 +1,8 @@
 """Contexts in which a thread records in another mode: with gradients or without, and without values.
 
     no_grad, enable_grad, tracking    results track gradients, or do not
-    tracing, looking                  a function is recorded on arguments without values: loops, `vmap`, `inspect`
-    told                              the lines of all recorded nodes are kept
+    tracing, tracing_with_lines       a function is recorded on arguments without values: loops, `vmap`, `inspect`
+    keeping_lines                     the lines of all recorded nodes are kept
 
 The mode is a context variable: threads and asyncio tasks do not see each other's modes.
 """
@@ -154,7 +154,7 @@ def within(mode: Mode, **fields: Any) -> Iterator[None]:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def keeping_lines() -> Iterator[None]:
     """Keep the lines of all nodes that this thread records in the block, by rules too; slow, so for inspection only."""
     lines = Lines(sys._getframe(2), is_whole=True)
     try:
@@ -165,13 +165,13 @@ def told() -> Iterator[None]:
 
 
 @contextmanager
-def looking(since: float) -> Iterator[Lines]:
+def tracing_with_lines(since: float) -> Iterator[Lines]:
     """Trace as `jit` does, where evaluating an argument raises an error; gives the `Lines` of all recorded nodes.
 
     since    a number: nodes that were made after it belong to the function
     """
     now = state.now
-    with told(), tracing(since, outside=now.outside or since):
+    with keeping_lines(), tracing(since, outside=now.outside or since):
         lines: Lines = now.lines
         lines.stop = sys._getframe(2)
         yield lines

@@ -91,7 +91,7 @@ class Alive(dict[Any, "ref[Any]"]):
         known = self.get(key)
         return None if known is None else known()
 
-    def the_one(self, key: Hashable, value: _Value) -> _Value:
+    def intern(self, key: Hashable, value: _Value) -> _Value:
         """The object of a key: `value`, unless the table has a live object for the key already.
 
         There is no lock, as making a value may run code that records: two threads that make one each get the same.
@@ -108,10 +108,10 @@ class Alive(dict[Any, "ref[Any]"]):
 
 
 #: All live Outs, held weakly: tables that refer to Outs are emptied one by one, and an Out must stay one object.
-_OUTS = Alive()
+_LIVE_OUTS = Alive()
 
 
-def kept(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
+def store_bounded(table: dict[Any, _Value], key: Hashable, value: _Value) -> _Value:
     """Put a value into a table and return it; a full table is emptied first."""
     if len(table) >= TABLE_LIMIT:
         table.clear()
@@ -122,8 +122,8 @@ def out_of(aval: Aval, requires_grad: bool = False, weak: bool = False, number: 
     """The interned Out of an aval and flags.   number: a 0-d value of fixed dtype that dispatches as a NumPy scalar"""
     flags = (requires_grad, weak, number)
     key = aval.shape, aval.dtype, flags
-    found: Out | None = _OUTS.known(key)
-    return _OUTS.the_one(key, Out(aval, *flags)) if found is None else found
+    found: Out | None = _LIVE_OUTS.known(key)
+    return _LIVE_OUTS.intern(key, Out(aval, *flags)) if found is None else found
 
 
 class Primitive(Op):
@@ -173,14 +173,15 @@ class Primitive(Op):
 class Kind:
     """Everything about a node but its wiring and value.  Interned: compare with `is`.
 
+    computation  one object for all kinds that compute the same value, with gradients tracked or not
     rules    the programs that its derivative and batching rules recorded (`transforms.rule_programs`)
     runs     NumPy's loops that compute it, in the form that machine code reads; None until machine code needs them
-    told     one object for all kinds that compute the same value, with gradients tracked or not
     work     the number of elements of the result; infinite for loops and branches
     """
 
     __slots__ = (
-        "__weakref__", "freed", "heavy", "op", "out", "params", "released", "rules", "runs", "told", "tracks", "work",
+        "__weakref__", "computation", "heavy", "op", "out", "params", "released", "released_kind", "rules", "runs",
+        "tracks", "work",
     )  # fmt: skip
 
     def __init__(self, op: Primitive, params: tuple, out: Out, released: bool = False) -> None:
@@ -191,12 +192,12 @@ class Kind:
         self.out = out
         self.work = math.inf if op.has_regions else out.aval.size
         self.released = released
-        self.freed: Kind | None = None  # the kind of such nodes after a backward released their history
+        self.released_kind: Kind | None = None  # the kind of such nodes after a backward released their history
         self.rules: Any = None
         self.runs: Any = None
         exactly = repr(params) if op is CONSTANT else params  # -0.0 is not 0.0, and nan is nan
         key = op, exactly, out.shape, out.aval.dtype
-        self.told: Told = _TOLD.known(key) or _TOLD.the_one(key, Told())
+        self.computation: Computation = _COMPUTATIONS.known(key) or _COMPUTATIONS.intern(key, Computation())
 
     def run_as(self) -> None:
         """Set `runs`; machine code calls this method when it needs the loops."""
@@ -222,37 +223,36 @@ class Kind:
         return f"{self.op.name}{self.params or ''}: {self.out}"
 
 
-class Told:
+class Computation:
     """The identity of a computation: operation, parameters and aval.  Interned: compare with `is`."""
 
     __slots__ = ("__weakref__",)
 
 
-_TOLD = Alive()
-
+_COMPUTATIONS = Alive()
 
 #: All live kinds, held weakly: tables that refer to kinds are emptied one by one; keys of plans compare kinds by `is`.
-_ALIVE = Alive()
+_LIVE_KINDS = Alive()
 
 
 def one_kind(key: tuple, op: Primitive, params: tuple, out: Out) -> Kind:
     """The interned kind of a key; a new one is made of the other arguments."""
-    return _ALIVE.known(key) or _ALIVE.the_one(key, Kind(op, params, out))
+    return _LIVE_KINDS.known(key) or _LIVE_KINDS.intern(key, Kind(op, params, out))
 
 
 def kind_of(op: Primitive, params: tuple, outs: tuple[Out, ...], tracking: bool, aval: Aval) -> Kind:
     """Intern the kind of `op(*outs, **params)`, for which the shape rule gave `aval`."""
     tracks = tracking and not op.discrete and aval.dtype.kind in "fc" and any(o.requires_grad for o in outs)
     key, out = (op, tracking, outs, params), out_of(aval, tracks)
-    kind = _ALIVE.known(key) or _ALIVE.the_one(key, Kind(op, params, out))
-    return kept(op.memo[tracking], (outs, params), kind)
+    kind = _LIVE_KINDS.known(key) or _LIVE_KINDS.intern(key, Kind(op, params, out))
+    return store_bounded(op.memo[tracking], (outs, params), kind)
 
 
 def released(kind: Kind) -> Kind:
     """The kind that replaces this one in nodes whose history a backward has released."""
-    if kind.freed is None:
-        kind.freed = Kind(kind.op, kind.params, kind.out, released=True)
-    return kind.freed
+    if kind.released_kind is None:
+        kind.released_kind = Kind(kind.op, kind.params, kind.out, released=True)
+    return kind.released_kind
 
 
 #: The operation of every leaf's kind.
@@ -271,7 +271,7 @@ _LEAF_KINDS: dict[Out, Kind] = {}
 
 def leaf_kind(out: Out) -> Kind:
     """The kind of a node that holds given data."""
-    return _LEAF_KINDS.get(out) or kept(_LEAF_KINDS, out, one_kind((LEAF, out), LEAF, (), out))
+    return _LEAF_KINDS.get(out) or store_bounded(_LEAF_KINDS, out, one_kind((LEAF, out), LEAF, (), out))
 
 
 class Leaf:

@@ -27,10 +27,10 @@ from . import machine
 from .cut import LARGEST, SHORTEST, Cut, Part
 from .misses import note
 from .node import Node
-from .plan import COUNTS, located_at, settle, source
+from .plan import COUNTS, located_at, set_value, source
 from .record import asking, state
 from .segment import Rules, Segment, Unfit, machine_code
-from .tier import Account, lately, prices
+from .tier import Account, latest_runs, prices
 from .walk import reached
 
 #: A recording of fewer parts runs as one graph (if a value is asked for at each step, say).
@@ -127,7 +127,7 @@ def run_in_parts(
     if ending is None:
         return None
     since = prices.now()
-    bars: dict[Node, Any] = {}
+    cotangents: dict[Node, Any] = {}
     with Paused():
         try:
             cut = Cut(roots, targets, rules)
@@ -137,15 +137,15 @@ def run_in_parts(
             _compute(cut)
             if rules is not None:
                 out = roots[0].kind.out
-                bars[roots[0]] = np.ones(out.shape, out.aval.dtype)
-                machine_code().pull_parts(cut.parts, bars, set(), Segment.pull, _zeros)
+                cotangents[roots[0]] = np.ones(out.shape, out.aval.dtype)
+                machine_code().pull_parts(cut.parts, cotangents, set(), Segment.pull, _zeros)
         except Unfit:
             ending.note(False)
             return None
     ending.note(True)
     whole.seconds += prices.now() - since
     _note_run(cut, rules is not None)
-    return bars
+    return cotangents
 
 
 def _zeros(leaf: Node) -> np.ndarray:
@@ -172,7 +172,7 @@ def _compute(cut: Cut) -> None:
     for node in cut.pending:
         origin = source(node)
         if origin is not node and origin.value is not None:
-            settle(node, origin.value)
+            set_value(node, origin.value)
     pending = [node for node in cut.pending if node.value is None]
     if pending:
         asking.evaluate((*pending, *state.now.waiting()), ends_recording=False)
@@ -192,9 +192,9 @@ def _whole_of(purpose: tuple, parts: Sequence[Part]) -> Account | None:
     if whole is None:
         whole = Account(int(sum([segment.operations for segment, _ in parts])))
         tiers.put(key, whole, len(parts))
-    if whole.runs > 1 and whole.why_now(lately.ran_in_parts):
+    if whole.runs > 1 and whole.reason_to_compile(latest_runs.ran_in_parts):
         whole.seconds = math.inf  # so that it runs as a whole from now on
         return None
-    lately.ran_in_parts.append(whole)
+    latest_runs.ran_in_parts.append(whole)
     whole.runs += 1
     return whole

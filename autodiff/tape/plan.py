@@ -24,7 +24,7 @@ from codegen.records import NamedTuple
 
 from ..config import config
 from ..errors import caller
-from ..session import owned
+from ..session import per_session
 from .lines import Lines, give_origins
 from .machine import note_repeated
 from .node import Node
@@ -46,7 +46,7 @@ class Counts:
         self.asks = self.hits = self.misses = self.rules = self.runs = 0
 
 
-COUNTS: Counts = owned(Counts)
+COUNTS: Counts = per_session(Counts)
 
 
 def count(plan: Plan | None) -> None:
@@ -196,9 +196,9 @@ class Plan:
     def commit(self, order: Sequence[Node], results: tuple) -> None:
         """Store the results of a run in the nodes whose values they are."""
         for number, position in self.store:
-            settle(order[number], results[position])
+            set_value(order[number], results[position])
         for number, origin in self.copies:
-            settle(order[number], (order[origin] if type(origin) is int else origin).value)
+            set_value(order[number], (order[origin] if type(origin) is int else origin).value)
 
 
 def located(error: OutOfRange, graph: ir.Graph | None = None, arrays: Sequence[Any] = (), name: str = "") -> IndexError:
@@ -230,7 +230,7 @@ def _outside(graph: ir.Graph, arrays: Sequence[Any]) -> str:
     return ""
 
 
-def settle(node: Node, value: Any) -> None:
+def set_value(node: Node, value: Any) -> None:
     """Give a pending node its value, and drop its inputs unless gradients may need them.
 
     The value is set first, and the inputs are dropped second: see `walk`.  A value from another thread stays.
@@ -271,7 +271,7 @@ class Answer(NamedTuple):
         return Plan((run or executable_of(self.program)) if self.program.kinds else None, self)
 
 
-def draw(
+def answer_computing(
     outputs: Sequence[Node], number: Mapping[Node, Any], gradients: Sequence[Node | None] = (),
     own: Container[int] = (),
 ) -> Answer:  # fmt: skip
@@ -283,7 +283,7 @@ def draw(
     """
     sources = {o: source(o) for o in outputs}
     wanted = list(dict.fromkeys([s for s in sources.values() if s.value is None]))
-    program, inputs = _told(wanted, (), (), state.now.lines, ())
+    program, inputs = _program_with_origins(wanted, (), (), state.now.lines, ())
     # A program without operations is not run: another thread has evaluated all outputs meanwhile.
     position = {node: i for i, node in enumerate(wanted if program.kinds else ())}
     gather = tuple(number.get(node, node) for node in inputs)
@@ -301,7 +301,7 @@ def draw(
 
 def run_once(outputs: Sequence[Node]) -> None:
     """Compute pending nodes, all or none, by a program that is not cached."""
-    program, gather, store, copies, *_ = draw(outputs, {o: o for o in outputs})
+    program, gather, store, copies, *_ = answer_computing(outputs, {o: o for o in outputs})
     results: Sequence[Any] = ()
     if store:
         COUNTS.runs += 1
@@ -311,9 +311,9 @@ def run_once(outputs: Sequence[Node]) -> None:
         except OutOfRange as error:
             raise located_at(error, [n for n, _ in store]) from None
     for node, position in store:
-        settle(node, results[position])
+        set_value(node, results[position])
     for node, origin in copies:
-        settle(node, origin.value)
+        set_value(node, origin.value)
 
 
 def freeze(
@@ -325,11 +325,11 @@ def freeze(
     `lines` are the places where nodes were recorded, by default those of the present trace; `seeds` are cotangents
     among the inputs.
     """
-    program, inputs = _told(outputs, arguments, fixed, lines or state.now.lines, seeds)
+    program, inputs = _program_with_origins(outputs, arguments, fixed, lines or state.now.lines, seeds)
     return program.graph, inputs
 
 
-def _told(
+def _program_with_origins(
     outputs: Sequence[Node], arguments: Sequence[Node], fixed: Container[Node], lines: Lines | None,
     seeds: Sequence[Node],
 ) -> tuple[Program, list[Node]]:  # fmt: skip

@@ -28,7 +28,7 @@ from ..errors import ConcretizationError, caller
 from ..mode import MODE
 from ..tensor import handle
 from . import machine
-from .lines import Lines, belonging
+from .lines import Lines, at_place_of
 from .node import CONSTANT, Kind, Node, RichNode, rich_node
 from .record import ALIASES, ARGUMENT, identity_of, record, state
 from .walk import needed, value_inputs
@@ -75,7 +75,7 @@ class Program:
         """A key that is equal for programs that compute the same equations in the same order."""
         if self._key is None:
             avals = tuple([(aval.shape, aval.dtype) for aval in self.inputs])
-            self._key = (avals, tuple([kind.told for kind in self.kinds]), self.wires)
+            self._key = (avals, tuple([kind.computation for kind in self.kinds]), self.wires)
         return self._key
 
     @property
@@ -278,7 +278,7 @@ def replay(order: Iterable[Node], stands: dict[Node, Node], of: Lines | None) ->
     """
     lines = state.now.lines
     for node in order:
-        with belonging(lines, node, of):
+        with at_place_of(lines, node, of):
             stands[node] = again(node, [stands[i] for i in node.inputs])
 
 

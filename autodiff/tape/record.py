@@ -27,12 +27,12 @@ from .node import (
     Primitive,
     RichNode,
     data_node,
-    kept,
     kind_of,
     new_number,
     one_kind,
     out_of,
     rich_node,
+    store_bounded,
 )
 from .walk import reached, value_inputs
 
@@ -56,11 +56,11 @@ class Recording:
               traces and while rules record, where nothing is evaluated.   began: the node number at the last gradient
     small, updated  weak references to handles of small pending results, and of leaves with a pending update, by id
     asked     the count of values that were asked for (by which a rule that asks for a value is detected)
-    looked    the count of real or complex values among them: Python code may compute with these outside of the tape
-    seen      while a custom forward runs: (`asked`, node) for each tracking value that the forward asked for
-    bounded   the part of `looked` that custom forwards asked for, whose rules are the derivatives of their results
+    float_asks  the count of real or complex values among them: Python code may compute with these outside of the tape
+    asked_in_forward  while a custom forward runs: (`asked`, node) for each tracking value that the forward asked for
+    covered_asks  the part of `float_asks` by custom forwards, whose rules are the derivatives of their results
     look_at   the node number at which the size of the pending graph is checked again
-    body      nesting depth of custom forwards that are being recorded: handles of their inputs are masked
+    forward_depth  nesting depth of custom forwards that are being recorded: handles of their inputs are masked
     lent      loans of the user's arrays, locked until the next ask;  lends: True if arrays may be lent (see `loans`)
     literal   True in the library's own rules: numbers are constants of the graph, not arguments
     tracing   nesting depth of jit traces: an ask does not end the recording
@@ -76,9 +76,9 @@ class Recording:
     """
 
     __slots__ = (
-        "asked", "began", "body", "bounded", "captures", "differentiated", "fixed", "inside", "lends", "lent", "limit",
-        "lines", "literal", "look_at", "looked", "most_updated", "narrowed", "outside", "seen", "since", "small",
-        "start", "tracing", "transforming", "unseen", "updated",
+        "asked", "asked_in_forward", "began", "captures", "covered_asks", "differentiated", "fixed", "float_asks",
+        "forward_depth", "inside", "lends", "lent", "limit", "lines", "literal", "look_at", "most_updated", "narrowed",
+        "outside", "since", "small", "start", "tracing", "transforming", "unseen", "updated",
     )
 
     def __init__(self) -> None:
@@ -86,11 +86,11 @@ class Recording:
         self.small: list[weakref.ref] = []
         self.limit = SMALL_LIMIT
         self.asked = 0
-        self.looked = 0
-        self.bounded = 0
-        self.seen: list[tuple[int, Node]] = []
+        self.float_asks = 0
+        self.covered_asks = 0
+        self.asked_in_forward: list[tuple[int, Node]] = []
         self.look_at = new_number() + PENDING_LIMIT
-        self.body = 0
+        self.forward_depth = 0
         self.lent: list[weakref.ref] = []
         self.lends = False
         self.lines: Any = None
@@ -108,7 +108,7 @@ class Recording:
         self.updated: dict[int, weakref.ref] = {}
         self.most_updated = 256
 
-    def meet(self, t: Tensor) -> None:
+    def note_hidden_input(self, t: Tensor) -> None:
         """Note the value of t as a hidden input of the trace, whose contents count; a pending one is evaluated."""
         node = t.node
         if node.value is None and node.number < self.outside:
@@ -119,10 +119,10 @@ class Recording:
     def is_traced(self) -> bool:
         """True in a trace.  A function that runs without its trace is left here, as it may depend on the answer."""
         if self.unseen:
-            self.see()
+            self.require_trace()
         return self.tracing > 0
 
-    def see(self) -> NoReturn:
+    def require_trace(self) -> NoReturn:
         """Raise NeedsTrace, and note it in `unseen`, as the function may catch the exception."""
         self.unseen = math.inf
         raise NeedsTrace
@@ -174,14 +174,14 @@ class _Asking:
 asking = _Asking()
 
 #: Functions to call when this thread begins to use another Recording.
-WHEN_MOVED: list[Callable[[], None]] = []
+ON_SWITCH: list[Callable[[], None]] = []
 
 
 def use(recording: Recording) -> None:
     """Make this the recording of this thread from now on."""
     state.now = recording
-    for tell in WHEN_MOVED:
-        tell()
+    for notify in ON_SWITCH:
+        notify()
 
 
 def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Tensor:
@@ -210,7 +210,7 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     out = kind.out
     t = _new(out.cls)
     t.node = node
-    t.masked = now.body != 0 and is_masked(tensors)
+    t.masked = now.forward_depth != 0 and is_masked(tensors)
     if out.small:  # as `note_small` does
         now.small.append(_ref(t))
         if len(now.small) > now.limit:
@@ -222,7 +222,7 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
     return t
 
 
-def noted(node: Node, masked: bool = False) -> Tensor:
+def result_handle(node: Node, masked: bool = False) -> Tensor:
     """A new handle on a node; a small pending value is computed at the next ask, as that of a recorded result."""
     out = node.kind.out
     t: Tensor = _new(out.cls)
@@ -259,7 +259,7 @@ def _looked_closer(mode: Mode, now: Recording, tensors: tuple[Tensor, ...], node
         now.lines.note(node)
     if now.captures is not None:
         for t in tensors:
-            now.meet(t)
+            now.note_hidden_input(t)
     if mode.eager and not now.tracing:
         force(node)
     return node
@@ -332,7 +332,7 @@ def argument(aval: Aval, *, weak: bool = False, requires_grad: bool = False, num
 ALIASES = frozenset((IDENTITY, SAME, DETACH))
 
 
-def another(t: Tensor) -> Tensor:
+def as_new_result(t: Tensor) -> Tensor:
     """A new result with the value of a tensor.
 
     An in-place update of the result leaves the tensor as it is.  Hooks on the result, and gradients with respect to it,
@@ -342,13 +342,13 @@ def another(t: Tensor) -> Tensor:
     if t.node.kind.out.requires_grad or now.tracing or now.since:  # a new node shows that the function made it
         return record(SAME, (t,))
     if MODE.get().careful:
-        now.meet(t)
+        now.note_hidden_input(t)
     return handle(t.node, t.masked)
 
 
-def of_its_own(y: Tensor, x: Tensor) -> Tensor:
+def distinct_result(y: Tensor, x: Tensor) -> Tensor:
     """The result y of an operation on x; a new result if y is x itself, since the operation had nothing to do."""
-    return another(x) if y is x else y
+    return as_new_result(x) if y is x else y
 
 
 _IDENTITY_KINDS: dict[tuple[Out, bool], Kind] = {}
@@ -361,7 +361,7 @@ def identity_of(node: Node, *, requires_grad: bool = True, leaf: Leaf | None = N
     if kind is None:
         # An operand that tracks and an operand that does not give the same kind, so it has to be one object.
         out = out_of(node.kind.out.aval, requires_grad)
-        kind = kept(_IDENTITY_KINDS, key, one_kind((IDENTITY, out), IDENTITY, (), out))
+        kind = store_bounded(_IDENTITY_KINDS, key, one_kind((IDENTITY, out), IDENTITY, (), out))
     return rich_node(kind, (node,), leaf=leaf)
 
 

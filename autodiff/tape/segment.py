@@ -7,7 +7,7 @@ it ends in nodes that are read later or asked for (roots), and begins behind the
     pulls      by pattern: code that computes the cotangents of the nodes outside from those of the roots
     pattern    per root, then per tracked node outside:  0 no cotangent   1 a cotangent   2 a masked one
 
-The code is made from a *model*: a copy of the nodes, in which nodes that have values hold `GIVEN` instead.  The code
+The code is made from a *model*: a copy of the nodes, in which `HAS_VALUE` stands for each known value.  The code
 finds the values of nodes by *place*: the number of a node in a walk from the roots.
 
 Two pieces look alike if their nodes have the same kinds, the same wiring, and values at the same places, and if the
@@ -36,7 +36,7 @@ from .walk import reached
 #: The most patterns that one segment has code for.
 PATTERNS = 16
 #: Stands in a model for a value that is known when the code is called.
-GIVEN: Any = object()
+HAS_VALUE: Any = object()
 
 
 class Unfit(Exception):
@@ -50,7 +50,7 @@ def machine_code() -> Any:
     return machine.asks
 
 
-class Ruled(NamedTuple):
+class RuleRecord(NamedTuple):
     """The record of a segment's rules for one pattern: the given cotangents of roots and of tracked nodes outside (or
     None); for tracked nodes outside the resulting (cotangent, 1, or 2 if masked); the choices of methods."""
 
@@ -60,7 +60,7 @@ class Ruled(NamedTuple):
 
 
 #: rules(segment, pattern)
-Rules = Callable[["Segment", Sequence[int]], Ruled]
+Rules = Callable[["Segment", Sequence[int]], RuleRecord]
 
 
 def _met(roots: Sequence[Node], inside: AbstractSet[Node]) -> dict[Node, int]:
@@ -141,7 +141,7 @@ class Segment:
         if self.block is None or pending != {n for n in place if n.value is None}:
             raise Unfit
         for n in stored:
-            model[n].value = GIVEN
+            model[n].value = HAS_VALUE
             self.places[model[n]] = place[n]
         if ruled is not None:
             self._put(pattern, ruled)
@@ -166,24 +166,24 @@ class Segment:
             running = _Callee(tier_of(program))
             self.operations += running.tier.operations
             for node in inputs:
-                word = _word(node, self.places, given)
+                word = _value_source(node, self.places, given)
                 arguments.append((-1, node.value) if word is None else word)  # else a rule made the node
         return machine_code().code(running, arguments, results, flags)
 
-    def _read(self, ruled: Ruled) -> Iterable[Node]:
+    def _read(self, ruled: RuleRecord) -> Iterable[Node]:
         """The nodes of the model that rules read."""
         model, found = set(self.nodes), [bar for bar, _ in ruled.found.values()]
         made = reached(found, lambda node: [i for i in node.inputs if i not in model])
         return [i for n in made for i in n.inputs if i in model]
 
-    def _put(self, pattern: Sequence[int], ruled: Ruled) -> None:
+    def _put(self, pattern: Sequence[int], ruled: RuleRecord) -> None:
         given = {bar: k for k, bar in enumerate(ruled.given) if bar is not None}
         outputs: dict[Node, int] = {}
         results = []
         for node in self.tracked:
             if node in ruled.found:
                 bar, flag = ruled.found[node]
-                word = _word(bar, self.places, given) or (-3, outputs.setdefault(bar, len(outputs)))
+                word = _value_source(bar, self.places, given) or (-3, outputs.setdefault(bar, len(outputs)))
                 results.append((self.places[node], *word, flag))
         pull = self._code(list(outputs), given, results, pattern)
         pull.choices = ruled.choices
@@ -205,7 +205,7 @@ def _drop(pulls: list[Any], pull: Any) -> None:
         pulls.remove(pull)
 
 
-def _word(node: Node, places: dict[Node, int], given: dict[Node, int]) -> tuple[int, int] | None:
+def _value_source(node: Node, places: dict[Node, int], given: dict[Node, int]) -> tuple[int, int] | None:
     """The two words by which `codegen.runtime.recording_parts.word_at` finds a node's value; None if there are none."""
     if node in given:
         return -2, given[node]
@@ -214,7 +214,7 @@ def _word(node: Node, places: dict[Node, int], given: dict[Node, int]) -> tuple[
 
 def _model(outside: Sequence[Node], nodes: Sequence[Node], pending: AbstractSet[Node]) -> dict[Node, Node]:
     """A copy of each node for the model, in order; the copies of nodes outside have no inputs."""
-    model = {n: data_node(n.kind, GIVEN) for n in outside}
+    model = {n: data_node(n.kind, HAS_VALUE) for n in outside}
     for n in nodes:
-        model[n] = data_node(n.kind, None if n in pending else GIVEN, tuple([model[i] for i in n.inputs]))
+        model[n] = data_node(n.kind, None if n in pending else HAS_VALUE, tuple([model[i] for i in n.inputs]))
     return model

@@ -28,7 +28,7 @@ from codegen.ir import Graph
 from codegen.runtime import native
 
 from ..config import config
-from ..session import OPERATION, owned, tiers
+from ..session import NODES_PER_OPERATION, per_session, tiers
 from .machine import note_repeated
 from .misses import compiled_in_sight, note
 from .node import new_number
@@ -62,25 +62,25 @@ class _Prices:
         self.now: Callable[[], float] = time.thread_time
         #: Seconds per operation: at the start, half the time of LLVM, and twice the time to load machine code from disk
         #: (2 cores, 2026-11).
-        self.each = 1e-4
+        self.seconds_per_operation = 1e-4
 
     def compiled(self, graph: Graph) -> Any:
         """Compile a graph, and adapt the price to the time that this took."""
         start = self.now()
         executable = compiled_in_sight(graph, compile_graph)
         if graph.nodes:
-            self.each *= max(1e-3, (self.now() - start) / self.of(len(graph.nodes))) ** 0.2
+            self.seconds_per_operation *= max(1e-3, (self.now() - start) / self.seconds(len(graph.nodes))) ** 0.2
         return executable
 
-    def of(self, operations: float) -> float:
+    def seconds(self, operations: float) -> float:
         """The seconds that compiling this number of operations is expected to take."""
-        return self.each * (self.OWN + operations)
+        return self.seconds_per_operation * (self.OWN + operations)
 
 
-prices: _Prices = owned(_Prices)
+prices: _Prices = per_session(_Prices)
 
 
-class Late:
+class EarlierCompiles:
     """A count of graphs that are compiled in a block, but whose programs were met before it (`ad.max_compiles`)."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Late:
 
 
 #: The counts of the blocks that are open.
-LATE: list[Late] = []
+EARLIER_COMPILES: list[EarlierCompiles] = []
 
 
 def _patience() -> int:
@@ -113,9 +113,9 @@ class Account:
         self.runs = 0
         self.seconds = 0.0
 
-    def why_now(self, ran: Sequence[Any]) -> str:
+    def reason_to_compile(self, ran: Sequence[Any]) -> str:
         """The reason why compiling pays off now; empty if it does not.   ran: the latest runs, the last at the end"""
-        price = prices.of(self.operations)
+        price = prices.seconds(self.operations)
         if not _patience():
             return "jit compiles at once" if config.patience else "patience was set to 0"
         if self.seconds >= price:
@@ -155,7 +155,7 @@ class Tier(Account):
 
     def call(self, *values: Any) -> tuple:
         """The results for these values, as `Executable.call` gives them."""
-        return self.run(values, lately.ran)
+        return self.run(values, latest_runs.ran)
 
     def run(self, values: Sequence[Any], ran: deque[Any] | None = None) -> tuple:
         """The results.   ran: the latest runs; None for a piece of a recording, which is no run by itself"""
@@ -167,7 +167,7 @@ class Tier(Account):
     def is_ready(self, values: Sequence[Any], ran: deque[Any] | None) -> bool:
         """True if there is machine code, which this call makes if that pays off; the run is added to `ran`."""
         if self.compiled is None:
-            why = self.why_now(ran or ())
+            why = self.reason_to_compile(ran or ())
             if ran is not None:
                 ran.append(self)
             if why:
@@ -191,7 +191,7 @@ class Tier(Account):
         for where in list(self.users):
             if (user := where()) is not None:
                 user.exchange(self, compiled)
-        for block in LATE:
+        for block in EARLIER_COMPILES:
             block.note(self._number, counts().compiles - before)
         note(f"a program of {self.operations} operations{self.which}", why)
 
@@ -219,7 +219,7 @@ class SizedTier(Tier):
     def call(self, extents: tuple[int, ...], *inputs: Any) -> tuple:
         """The results at these extents."""
         values = extents, inputs
-        if not self.is_ready(values, lately.ran):
+        if not self.is_ready(values, latest_runs.ran):
             return self.evaluated(values)
         return self.compiled.call(*values) if self.fits(extents) else self.graph.evaluate(*values)
 
@@ -228,7 +228,7 @@ class SizedTier(Tier):
         self.runs += other.runs
         self.seconds += other.seconds
         self._number = min(self._number, other._number)
-        ran = lately.ran
+        ran = latest_runs.ran
         for place, one in enumerate(tuple(ran)):  # of a copy, as other threads may append meanwhile
             if one is other:
                 ran[place] = self
@@ -294,7 +294,7 @@ def is_let_pass(program: bytes, known: int) -> bool:
 
     program   its hash without numbers;   known: the count of recordings so far whose plan was known
     """
-    found = lately
+    found = latest_runs
     since, found.known = max(0, known - found.known), known
     found.new = min(max(0, found.new - RARE * since) + 1, 2 * MANY)
     looks, place = divmod(hash(program) & (1 << 44) - 1, _MET)
@@ -304,7 +304,7 @@ def is_let_pass(program: bytes, known: int) -> bool:
     return found.new > MANY
 
 
-lately: _LatestRuns = owned(_LatestRuns, _LatestRuns.__init__)
+latest_runs: _LatestRuns = per_session(_LatestRuns, _LatestRuns.__init__)
 
 
 def tier_of(program: Program) -> Tier:
@@ -313,13 +313,13 @@ def tier_of(program: Program) -> Tier:
     found: Tier | None = tiers.get(key)
     if found is None:
         found = Tier(count, lambda *_: prices.compiled(program.graph), program.evaluate)
-        tiers.put(key, found, OPERATION * count)
+        tiers.put(key, found, NODES_PER_OPERATION * count)
     return found
 
 
 def is_evaluated(program: Program) -> bool:
     """True if evaluating a program once is expected to take less than compiling it does."""
-    return _patience() > 0 and prices.ELEMENT_S * program.size < prices.of(len(program.kinds))
+    return _patience() > 0 and prices.ELEMENT_S * program.size < prices.seconds(len(program.kinds))
 
 
 def executable_of(program: Program) -> Any:

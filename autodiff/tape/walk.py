@@ -227,10 +227,10 @@ def part_of(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: d
 
 
 #: The description by `structure` (parts, numbers, nodes in canonical order), and the nodes whose values are stored.
-Said = tuple[list, dict[Node, int], list[Node], list[Node]]
+Description = tuple[list, dict[Node, int], list[Node], list[Node]]
 
 
-def said(asked: Sequence[Node], tracks: bool, past: Collection[Node] = (), given: Sequence[Node] = ()) -> Said:
+def describe(asked: Sequence[Node], tracks: bool, past: Iterable[Node] = (), given: Sequence[Node] = ()) -> Description:
     """The description of the recording of some nodes.
 
     tracks    True if gradients may be asked for later;  past: the history of gradients that are asked for now

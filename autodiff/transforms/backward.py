@@ -58,7 +58,7 @@ def backward(
     try:
         now = state.now
         if now.unseen:
-            now.see()
+            now.require_trace()
         if now.tracing:
             raise GradientError(located(
                 "backward() inside a traced function: .grad belongs to no trace",
@@ -280,7 +280,7 @@ def release(past: list[Node]) -> None:
     for node in past:
         if node.leaf is None:
             kind = node.kind
-            node.kind = kind.freed or released(kind)
+            node.kind = kind.released_kind or released(kind)
             if node.value is not None:
                 node.inputs = ()
 

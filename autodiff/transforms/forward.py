@@ -21,9 +21,9 @@ from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import numpys
 from ..ops.primitive import zeros_of
 from ..tape.ask import evaluate
-from ..tape.lines import told_by_rules
+from ..tape.lines import visit_rules
 from ..tape.node import Node
-from ..tape.record import DETACH, identity_of, noted, record, state
+from ..tape.record import DETACH, identity_of, record, result_handle, state
 from ..tape.walk import gradient_inputs, history
 from ..tensor import AbstractTensor, Tensor, handle
 from ..tracebacks import border
@@ -69,7 +69,7 @@ class Forth:
     ) -> None:
         """sort: the bits of the rules' word for the sort of rule;  tracks: the nodes of rules track gradients"""
         self.order, self.tracks = order, tracks
-        self.programs = programs = None if state.now.body else RulePrograms.now(tracks)
+        self.programs = programs = None if state.now.forward_depth else RulePrograms.now(tracks)
         made = begun(programs, order, (), (*given, *results))
         self.wires, self.found, self.flags, *places = made
         for at, t in zip(places, given.values(), strict=False):
@@ -78,12 +78,12 @@ class Forth:
             rules = programs.word | sort, programs.used, programs.stamp
             programs.go(programs.native.go_forth, order, made, range(len(order)), rules, self._go)
         elif sort == PUSH and state.now.lines is not None:
-            told_by_rules(state.now.lines, order, range(len(order)), self._go, "jvp")
+            visit_rules(state.now.lines, order, range(len(order)), self._go, "jvp")
         else:
             for at in range(len(order)):
                 self._go(at)
         asked = zip(results, places[len(given) :], strict=True)
-        self.results = [given.get(n) if at < 0 else self._at(at, noted) for n, at in asked]
+        self.results = [given.get(n) if at < 0 else self._at(at, result_handle) for n, at in asked]
 
     def _put(self, at: int, found: Any) -> None:
         if at < 0 or found is None:

@@ -278,7 +278,7 @@ def grad(
     live, ask = [], None
     if not create_graph:
         if state.now.unseen:
-            state.now.see()  # a trace has no values to compute with
+            state.now.require_trace()  # a trace has no values to compute with
         if all([isinstance(x, Tensor) for x in targets]):
             given = tuple([None if start is None else start.node for start in starts])
             purpose = SOME if allow_unused else TENSORS

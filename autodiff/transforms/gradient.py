@@ -27,10 +27,10 @@ from ..tape.known import BACKWARD, NODES, Ask, forget
 from ..tape.misses import note
 from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
 from ..tape.parts import SHORTEST, run_in_parts
-from ..tape.plan import COUNTS, Answer, Misfit, Plan, data, draw, run_once, source
+from ..tape.plan import COUNTS, Answer, Misfit, Plan, answer_computing, data, run_once, source
 from ..tape.record import state
-from ..tape.segment import GIVEN, Ruled, Segment, Unfit
-from ..tape.walk import Said, history
+from ..tape.segment import HAS_VALUE, RuleRecord, Segment, Unfit
+from ..tape.walk import Description, history
 from ..tensor import Tensor
 from .backward_pass import Group, emit
 from .reverse import Pull
@@ -111,7 +111,7 @@ class Gradients(Question):
         return again.solve()
 
     @property
-    def given_up(self) -> Sequence[Node] | None:
+    def released_nodes(self) -> Sequence[Node] | None:
         # Built on each read: a list kept beside the history would count as a holder that may need the values.
         if self.through is None:
             return None if self.ask is not None and self.ask.purpose == BACKWARD else ()
@@ -128,8 +128,8 @@ class Gradients(Question):
         self.places = tuple([places[i] for i in self.ranks])
         self.ordered = [self.groups[i] for i in self.ranks]
 
-    def take(self, said: Said) -> None:
-        self.parts, self.number, self.order, self.kept = said
+    def take(self, description: Description) -> None:
+        self.parts, self.number, self.order, self.stored = description
         self._rank(self.number)
         for node in self.implicit:
             self.number[node] = len(self.number)
@@ -137,7 +137,7 @@ class Gradients(Question):
     def key(self) -> tuple:
         number = self.number
         seeds = tuple([(number[r], -1 if s in self.implicit else number[s]) for r, s in self.seeds])
-        stored = tuple(sorted([number[n] for n in self.kept]))
+        stored = tuple(sorted([number[n] for n in self.stored]))
         groups = [(bool(g.hooks), *sorted([number.get(n, -1) for n in g.nodes])) for g in self.ordered]
         return "gradient", tuple(self.parts), seeds, stored, tuple(groups)
 
@@ -188,7 +188,7 @@ class Gradients(Question):
         why = why or unnamed
         keys = watches.keys() if watches.calls else {}
         key = _with_calls(key, keys, number) if keys else key
-        answer = _drawn(gradients, self.seeds, self.kept, number)
+        answer = _gradient_answer(gradients, self.seeds, self.stored, number)
         plan = answer.plan()
         plan.relied, plan.read, plan.leaves = relied, read, self.places
         if not why and still_true(self.parts, self.order):
@@ -197,7 +197,7 @@ class Gradients(Question):
                 plan.gather = watches.let_go(plan.gather)
             self.found = self.found and self.found.with_calls({number[n]: call for n, call in keys.items()})
             plan.choices = choices
-            choices.on_change(partial(_drop, ref(plan), self.name(plan, key, None if relied else answer, choices)))
+            choices.on_change(partial(_drop, ref(plan), self.cache(plan, key, None if relied else answer, choices)))
         note("backward", why or key)
         return plan
 
@@ -226,7 +226,7 @@ class Gradients(Question):
         assert self.found is not None
         gradients, own = self.emitted()
         self.is_run = True
-        run_once([*[n for n in gradients if n is not None], *self.found.kept])
+        run_once([*[n for n in gradients if n is not None], *self.found.stored])
         note("backward", "one new program comes after another: each is kept when it comes again")
         return _values(gradients, own)
 
@@ -243,7 +243,7 @@ class Gradients(Question):
         groups = [Group(tuple([new.get(n, n) for n in g.nodes])) for g in self.ordered]
         number = {new.get(n, n): i for n, i in self.number.items()}
         gradients = emit([new[n] for n in self.past], seeds, groups, tracks=False)
-        return _drawn(gradients, seeds, [new[n] for n in self.kept], number)
+        return _gradient_answer(gradients, seeds, [new[n] for n in self.stored], number)
 
 
 def _values(gradients: Sequence[Node | None], own: set[Node]) -> list[np.ndarray | None]:
@@ -257,15 +257,15 @@ def _values(gradients: Sequence[Node | None], own: set[Node]) -> list[np.ndarray
     return values
 
 
-def _drawn(
-    gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Node]], kept: Sequence[Node],
+def _gradient_answer(
+    gradients: Sequence[Tensor | None], seeds: Sequence[tuple[Node, Node]], stored: Sequence[Node],
     number: dict[Node, int],
 ) -> Answer:  # fmt: skip
-    """The answer to a recording: its gradients, and the values of the nodes `kept`."""
+    """The answer to a recording: its gradients, and the values of the nodes `stored`."""
     nodes = [None if g is None else g.node for g in gradients]
     # A seed may itself be a gradient (of y in x + y): each call makes a new seed node, so none stores a value.
-    own = {number[s] for _, s in seeds} - {number[n] for n in kept}
-    return draw([*[n for n in nodes if n is not None], *kept], number, nodes, own)
+    own = {number[s] for _, s in seeds} - {number[n] for n in stored}
+    return answer_computing([*[n for n in nodes if n is not None], *stored], number, nodes, own)
 
 
 def _with_calls(key: tuple, calls: dict[Node, Any], number: dict[Node, int]) -> tuple:
@@ -323,14 +323,14 @@ def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndar
     return found
 
 
-def _segment_rules(segment: Segment, pattern: Sequence[int]) -> Ruled:
+def _segment_rules(segment: Segment, pattern: Sequence[int]) -> RuleRecord:
     """Run the rules of a segment.  Raises Unfit if one is the user's, since a user's rule may read anything."""
     given: list[Node | None] = []
     seeds = []
     targets = tuple(segment.tracked)
     with observed() as choices:
         for node, flag in zip([*segment.roots, *targets], pattern, strict=True):
-            bar = data_node(leaf_kind(out_of(node.kind.out.aval)), GIVEN) if flag else None
+            bar = data_node(leaf_kind(out_of(node.kind.out.aval)), HAS_VALUE) if flag else None
             given.append(bar)
             if bar is not None:
                 seeds.append((node, bar, flag == 2))
@@ -338,4 +338,4 @@ def _segment_rules(segment: Segment, pattern: Sequence[int]) -> Ruled:
         found = {node: (bar, 1 + is_masked) for node, bar, is_masked in Pull(order, seeds, targets, False).reached()}
     if users_methods(choices):
         raise Unfit
-    return Ruled(given, found, choices)
+    return RuleRecord(given, found, choices)

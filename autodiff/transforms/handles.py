@@ -18,7 +18,7 @@ from ..ops import as_tensor
 from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.node import LEAF, Leaf, Node
-from ..tape.record import ARGUMENT, IDENTITY, another, state
+from ..tape.record import ARGUMENT, IDENTITY, as_new_result, state
 from ..tensor import Tensor, handle
 from ..tracebacks import border
 from . import hooks
@@ -142,7 +142,7 @@ def _restored(value: np.ndarray, requires_grad: bool) -> Tensor:
 
 def _copy(t: Tensor) -> Tensor:
     """copy.copy: a new leaf; for a computed tensor, a new handle with the same history."""
-    return another(t) if t.node.kind.out.requires_grad and t.node.leaf is None else _deepcopy(t, {})
+    return as_new_result(t) if t.node.kind.out.requires_grad and t.node.leaf is None else _deepcopy(t, {})
 
 
 def _deepcopy(t: Tensor, memo: dict) -> Tensor:

@@ -33,10 +33,10 @@ from ..errors import Error, GradientError
 from ..mode import MODE
 from ..ops.cancelling import seen_by
 from ..ops.primitive import named, zeros_of
-from ..tape.lines import told_by_rules
+from ..tape.lines import visit_rules
 from ..tape.node import Kind, Node
 from ..tape.plan import COUNTS
-from ..tape.record import noted, record, state
+from ..tape.record import record, result_handle, state
 from ..tape.walk import gradient_inputs
 from ..tensor import Tensor, handle
 from .anomaly import watch
@@ -142,7 +142,7 @@ class Pull:
         lines = state.now.lines
         with recording_rules(tracks):
             if lines is not None:
-                told_by_rules(lines, order, down, self._go)
+                visit_rules(lines, order, down, self._go)
                 return
             for at in down:
                 self._go(at)
@@ -162,7 +162,7 @@ class Pull:
                 shape = aval.shape if self.many is None else (self.many.size, *aval.shape)
                 bar = zeros_of(aval.with_shape(shape)).node
                 self.flags[at] |= _MASKED
-            found.append(None if bar is None else noted(bar))
+            found.append(None if bar is None else result_handle(bar))
         return found
 
     def _visit(self, at: int) -> None:
@@ -220,7 +220,7 @@ class Pull:
         """The cotangent of a node after its hooks."""
         assert node.hooks is not None
         with recording_rules(self.tracks):
-            return left_by_hooks(node.hooks, noted(bar), self.many).node
+            return left_by_hooks(node.hooks, result_handle(bar), self.many).node
 
     def _sum(self, old: Node, new: Node) -> Node:
         with recording_rules(self.tracks):
@@ -243,7 +243,7 @@ class Pull:
         wanted = {i for i, is_open in zip(inputs, are_open, strict=True) if is_open}
 
         def run() -> Sequence[Tensor | None]:
-            given = list(map(noted, bars.values()))
+            given = list(map(result_handle, bars.values()))
             if self.many is None:
                 return call_rule(node, dict(zip(bars, given, strict=True)), wanted)
             return self.many.each(lambda ones: call_rule(node, dict(zip(bars, ones, strict=True)), wanted), given)

@@ -298,7 +298,7 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
     given = [p.unpack(tangent_at, lambda _: None) for p in call.arguments.values()]
     given = [None if all([x is None for x in tree.leaves(t)]) else t for t in given]  # None if the argument has none
     needs = _needs(call, lambda place: tangent_at(place) is not None)
-    looked = state.now.looked - state.now.bounded
+    looked = state.now.float_asks - state.now.covered_asks
     own_at = partial(tensor_at, node)
     ctx = _context(call, own_at, needs, lambda _: True, node)
     returned = _call_user(rule.implementation, rule, call, own_at, (ctx, *given), where)
@@ -306,7 +306,7 @@ def push_rule(node: Node, rule: Any, tangents: dict[Node, Tensor]) -> dict[int, 
         slot: _checked(t, call.avals[slot], f"tangent of output {slot}", "output", where)
         for slot, t in _by_slot(call, returned, where).items()
     }
-    if state.now.looked - state.now.bounded == looked:
+    if state.now.float_asks - state.now.covered_asks == looked:
         return found
     sources = [*node.inputs, *[t.node for t in tangents.values()]]
     which = f"a tangent that the jvp of {call.function.__name__} ({rule.place}) made of asked values"

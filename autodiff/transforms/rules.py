@@ -91,7 +91,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     own, run = (call, rule.implementation) if watching is None else (watching.call, watching.rule)
     flow = {p: node.inputs[p] for p in rule_values.flow_of(node)}
     now = state.now
-    asked, looked = now.asked, now.looked - now.bounded
+    asked, looked = now.asked, now.float_asks - now.covered_asks
     bars = rule_values.gradients_of(
         call, rule, partial(call_nested, run), own, partial(rule_values.tensor_at, node),
         {slot: handle(bar.node) for slot, bar in cotangents.items()},
@@ -100,7 +100,7 @@ def _on_tensors(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fr
     )  # fmt: skip
     if now.asked != asked:
         _report(rule)
-    if now.looked - now.bounded == looked:
+    if now.float_asks - now.covered_asks == looked:
         return bars
     sources = [*[g.node for g in cotangents.values()], *flow.values()]
     which = f"a gradient that the backward of {call.function.__name__} ({rule.place}) made of asked values"

@@ -20,7 +20,7 @@ from ..tape.ask import value_of
 from ..tape.leaves import leaf_node
 from ..tape.modes import enable_grad
 from ..tape.node import Leaf, Node
-from ..tape.record import SAME, another, identity_of, record, state
+from ..tape.record import SAME, as_new_result, identity_of, record, state
 from ..tape.walk import history
 from ..tensor import Tensor
 
@@ -43,7 +43,7 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
     """
     node, now = t.node, state.now
     if now.unseen and node.number < now.unseen:
-        now.see()
+        now.require_trace()
     if now.tracing and node.number < now.inside:
         raise ConcretizationError(located(
             "an in-place change of a captured tensor inside a traced function",
@@ -60,7 +60,7 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
         if np.broadcast_shapes(new.shape, t.shape) != t.shape:
             raise ShapeError(located(f"an in-place update of {t.aval} cannot take {new.aval}"))
         new = spread_to(new, t.shape)
-    if now.body and not new.masked:
+    if now.forward_depth and not new.masked:
         t.masked = False  # the handle now has a value that the forward closes over
     if node.leaf is None:
         t.node = new.node
@@ -119,7 +119,7 @@ def copy_(t: Tensor, value: Any) -> Tensor:
     >>> t.copy_(5)
     f64[2] [5. 5.]
     """
-    return rebind(t, another(as_tensor(value)))
+    return rebind(t, as_new_result(as_tensor(value)))
 
 
 def set_item(t: Tensor, key: Any, value: Any) -> None:

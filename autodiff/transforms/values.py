@@ -14,7 +14,7 @@ from ..tape.ask import value_of
 from ..tape.leaks import is_traced
 from ..tape.node import Node
 from ..tape.program import is_tracing, without_value
-from ..tape.record import DETACH, another, record, state
+from ..tape.record import DETACH, as_new_result, record, state
 from ..tensor import Tensor
 from ..tracebacks import border, shorten
 
@@ -66,7 +66,7 @@ def _warn_of_lost_gradient(t: Tensor, made: str) -> None:
     No warning in the forward and the backward of a custom function: there a derivative through the value is an error.
     """
     now = state.now
-    is_rule = now.body or not (now.start or now.tracing)
+    is_rule = now.forward_depth or not (now.start or now.tracing)
     if now.transforming and not is_rule and t.node.kind.out.requires_grad and MODE.get().tracks:
         warn(
             f"a {t.aval} that is being differentiated became {made}, through which no gradient flows: use functions of "
@@ -156,7 +156,7 @@ def show(t: Tensor) -> str:
     flag = ", requires grad" if t.requires_grad else ""
     if is_traced(t.node):
         return f"{t.aval} traced{flag}"
-    seen = state.now.seen
+    seen = state.now.asked_in_forward
     before = len(seen)
     value = value_of(t.node)
     del seen[before:]  # not counted as seen: a forward that shows a value does not compute with it
@@ -190,7 +190,7 @@ def detach(t: Tensor) -> Tensor:
     f64[] 3.0
     """
     if not t.node.kind.out.requires_grad:
-        return another(t)
+        return as_new_result(t)
     value = t.node.value
     if value is None:
         return stop_gradient(t)  # an operation: machine code can record it

@@ -222,7 +222,7 @@ def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> 
     if y is None:
         return None
     y.node = held(n)
-    y.masked = held(tape.true if now.body is not tape.zero and is_inside_masked(xs, count) else tape.false)
+    y.masked = held(tape.true if now.forward_depth is not tape.zero and is_inside_masked(xs, count) else tape.false)
     if out.small is tape.true and note(now, y) < 0:
         return None
     if number_of(n) > int_or(now.look_at, 0) and not looked_at(n, now):

@@ -20,7 +20,7 @@ from .recorder_nodes import bad_argument, kind_of, node_of, recording_here, reco
 from .recording_run import count_up
 from .recording_structs import (
     ASKED,
-    LOOKED,
+    FLOAT_ASKS,
     RawHandle,
     RawLeaf,
     RawNode,
@@ -70,7 +70,7 @@ def answered(n: ptr[RawNode]) -> i32:
 def may_be_lost(now: ptr[RawRecording], refuses_gradients: bool) -> bool:
     """True if Python has to handle an ask for a value that tracks gradients: it warns in a function that is being
     differentiated, and notes which values a custom forward looks at."""
-    return refuses_gradients or int_or(now.transforming, 1) != 0 or int_or(now.body, 1) != 0
+    return refuses_gradients or int_or(now.transforming, 1) != 0 or int_or(now.forward_depth, 1) != 0
 
 
 @native
@@ -99,7 +99,7 @@ def value_here(x: ptr, refuses_gradients: bool) -> ptr:
     if py.class_of(now.lent) is not tape.list_type or py.list_size(now.lent) > 0:
         return ptr(PYTHON)  # Python gives lent arrays back at an ask
     words = ptr[ptr](now)
-    if not count_up(words + ASKED, 1) or (out.flows is tape.true and not count_up(words + LOOKED, 1)):
+    if not count_up(words + ASKED, 1) or (out.flows is tape.true and not count_up(words + FLOAT_ASKS, 1)):
         return None
     return n.value
 

@@ -63,7 +63,7 @@ def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> own:
     if is_miss(y_key) or is_miss(t_key) or found[0] is None or found[1] is None:
         return ptr(PYTHON)
     # In a custom forward the handle's mask changes as well, which is left to Python.
-    if found[0].value is not tape.none or now.body is not tape.zero:
+    if found[0].value is not tape.none or now.forward_depth is not tape.zero:
         return ptr(PYTHON)
     if found[1].type is not tape.plain_type:
         return updated_leaf(ptr[RawRich](found[1]), found[0], mode)

@@ -24,8 +24,8 @@ from .recording_interpret import BYTES, DATA, FUNCTION, Loop, loop_of
 from .recording_structs import (
     ASKED,
     BACKWARD,
+    FLOAT_ASKS,
     HITS,
-    LOOKED,
     RUNS,
     TENSORS,
     VALUE,
@@ -94,9 +94,9 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
     for i in range(count):
         n = ptr[RawNode](nodes[i])
         kind = n.kind
-        if kind.freed is None or kind.freed is tape.none:
+        if kind.released_kind is None or kind.released_kind is tape.none:
             continue  # another thread has released it meanwhile
-        freed = kind.freed
+        freed = kind.released_kind
         freed.head.references += 1
         ptr[ptr](n)[KIND] = freed
         if kind.head.references > 1:
@@ -212,7 +212,7 @@ def begin_another(now: ptr[RawRecording], purpose: u64) -> bool:
     if small is None or start is None:
         return False
     look_at: own = py.int_of(py.int_value(start) + py.int_value(tape.pending_limit))
-    if look_at is None or not count_up(words + ASKED, 1) or (purpose != VALUE and not count_up(words + LOOKED, 1)):
+    if look_at is None or not count_up(words + ASKED, 1) or (purpose != VALUE and not count_up(words + FLOAT_ASKS, 1)):
         return False
     now.small = moved(small)
     now.limit = held(tape.first_limit)

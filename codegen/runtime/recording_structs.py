@@ -25,15 +25,14 @@ def words(name: str, names: str, **kinds: str) -> type[Struct]:
 
 RawOut = words("RawOut", "head as_leaf aval cls flows gradient requires_grad shape small weak", as_leaf="ptr[RawKind]",
                gradient="ptr[RawKind]")
-RawKind = words(
-    "RawKind", "head freed heavy op out params released rules runs told tracks", freed="ptr[RawKind]", out="ptr[RawOut]"
-)
+RawKind = words("RawKind", "head computation heavy op out params released released_kind rules runs tracks",
+                out="ptr[RawOut]", released_kind="ptr[RawKind]")
 RawHandle = words("RawHandle", "head masked node", masked="own", node="own[RawNode]")
 RawLeaf = words("RawLeaf", "head after grad hooks owner", grad="own[RawHandle]")
 RawRecording = words(
-    "RawRecording",
-    "head asked began body bounded captures differentiated fixed inside lends lent limit lines literal look_at looked "
-    "most_updated narrowed outside seen since small start tracing transforming unseen",
+    "RawRecording", "head asked asked_in_forward began captures covered_asks differentiated fixed float_asks "
+    "forward_depth inside lends lent limit lines literal look_at most_updated narrowed outside since small start "
+    "tracing transforming unseen",
     began="own", limit="own", look_at="own", small="own", start="own",
 )
 RawMode = words(
@@ -79,7 +78,7 @@ def word_of(struct: type[Struct], name: str) -> int:
 
 
 HITS, RULES, RUNS = [word_of(RawCounts, name) for name in ("hits", "rules", "runs")]
-ASKED, LOOKED = [word_of(RawRecording, name) for name in ("asked", "looked")]
+ASKED, FLOAT_ASKS = [word_of(RawRecording, name) for name in ("asked", "float_asks")]
 
 #: The purposes of asks: values; gradients into `.grad`; gradients of tensors, where all versions of a leaf count as
 #: one; gradients of nodes; gradients of tensors some of which may not be reached.

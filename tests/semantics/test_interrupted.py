@@ -119,7 +119,7 @@ def run_by_a_known_call():
 
 def condition():
     now = state.now
-    is_open = now.tracing, now.transforming, now.body, now.literal, now.captures, now.start > 0
+    is_open = now.tracing, now.transforming, now.forward_depth, now.literal, now.captures, now.start > 0
     return is_open, MODE.get()
 
 

@@ -95,5 +95,5 @@ def test_what_is_interned_may_be_interned_in_the_midst_of_another():
         return out_of(Aval((3, 1, 977), np.dtype(np.float64)))
 
     table, key = Alive(), "key"
-    first = table.the_one(key, interned())  # a finaliser came first
-    assert table.the_one(key, Out(Aval((3,), np.dtype(np.float64)), False, False)) is first is interned()
+    first = table.intern(key, interned())  # a finaliser came first
+    assert table.intern(key, Out(Aval((3,), np.dtype(np.float64)), False, False)) is first is interned()

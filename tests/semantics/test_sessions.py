@@ -107,9 +107,9 @@ def test_the_price_of_compiling_is_learnt_by_each_session():
 
     with Session():
         with Session():
-            fresh = prices.each
-            prices.each = 7.0
-        assert prices.each == fresh
+            fresh = prices.seconds_per_operation
+            prices.seconds_per_operation = 7.0
+        assert prices.seconds_per_operation == fresh
 
 
 def test_the_session_before_is_current_again_also_after_an_error():

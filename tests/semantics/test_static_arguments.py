@@ -252,7 +252,7 @@ def test_a_static_argument_is_not_kept_alive_and_takes_its_trace_along():
         f(None, X)  # what is left of the last one goes at the next call
     gc.collect()
     assert [r for r in gone if r() is not None] == []
-    assert len(f.traced.entries) == len(f.traced.front) == 0
+    assert len(f.traced.entries) == len(f.traced.tried) == 0
 
 
 @pytest.mark.parametrize("kind", [tuple, frozenset])

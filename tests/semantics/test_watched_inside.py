@@ -44,7 +44,7 @@ def test_a_forward_that_fails_keeps_nothing_of_what_it_looked_at():
         f.backward(ad.Tensor)(lambda ctx, g: g)
         with pytest.raises(ValueError, match=r"4\.0"):
             f(x)
-        assert state.now.seen == []
+        assert state.now.asked_in_forward == []
 
 
 def _assigned(x, w):

@@ -74,11 +74,11 @@ def patience(monkeypatch):
     thirty times as much on a busy machine, a tenth where the machine code of another test is found.
     """
     ad.clear_cache()
-    ad.config.patience, each = 8, tier.prices.each
+    ad.config.patience, each = 8, tier.prices.seconds_per_operation
     fresh = tier._Prices()
-    monkeypatch.setattr(tier.prices, "of", fresh.of, raising=False)
+    monkeypatch.setattr(tier.prices, "seconds", fresh.seconds, raising=False)
     yield 8
-    ad.config.patience, tier.prices.each = 0, each
+    ad.config.patience, tier.prices.seconds_per_operation = 0, each
     ad.clear_cache()
 
 

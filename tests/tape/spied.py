@@ -87,7 +87,7 @@ def calls_of_python(run):
 
 def compile_any_size(monkeypatch, why="now"):
     """Programs of any size are compiled at once; for no reason: never."""
-    monkeypatch.setattr(tier.SizedTier, "why_now", lambda *_: why)
+    monkeypatch.setattr(tier.SizedTier, "reason_to_compile", lambda *_: why)
 
 
 def try_at_the_first_time(monkeypatch):

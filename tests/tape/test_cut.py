@@ -13,7 +13,7 @@ varied_from_the_start = pytest.mark.usefixtures("at_the_first_time")
 
 @varied_from_the_start
 def test_the_last_step_is_gone_back_through_by_the_code_of_all_others(monkeypatch, taken_apart):
-    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9, raising=False)
+    monkeypatch.setattr("autodiff.tape.tier.prices.seconds", lambda count: 1e-9, raising=False)
     for seed, length in enumerate((40, 23, 57, 31)):
         policy(length, seed)
     pulls = [pull for top in cut.segments for s in cut.segments.get(top) if len(s) > 5 for pull in s.pulls]

@@ -184,7 +184,7 @@ def test_an_ask_that_machine_code_leaves_to_python_is_walked_over_twice_where_no
 
     machine_described = known.described
     monkeypatch.setattr(known, "described", described)
-    monkeypatch.setattr(families._named, "any", False)
+    monkeypatch.setattr(families._answered_forms, "any", False)
     w, b, g = leaf(), leaf(), ad.tensor(np.ones(3))
     for _ in range(5):
         w.grad = b.grad = None

@@ -113,14 +113,14 @@ STEPWISE = [added, weighted, beside_a_shared_one]
 @pytest.mark.parametrize("is_compiled", [True, False])
 @pytest.mark.parametrize("play", PLAYS)
 def test_gradients_are_those_of_each_operation_by_itself(monkeypatch, play, is_compiled):
-    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9 if is_compiled else 1e9, raising=False)
+    monkeypatch.setattr("autodiff.tape.tier.prices.seconds", lambda count: 1e-9 if is_compiled else 1e9, raising=False)
     for length in (40, 23, 57, 12, 40, 31, 64):
         assert_all_close(play(length), step_by_step(play, length))
 
 
 @pytest.mark.parametrize("play", STEPWISE)
 def test_a_new_length_makes_nothing_new(monkeypatch, taken_apart, play):
-    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9, raising=False)
+    monkeypatch.setattr("autodiff.tape.tier.prices.seconds", lambda count: 1e-9, raising=False)
     quiet = 0
     for length in range(40, 90):
         before = ad.cache_info().compiles
@@ -161,7 +161,7 @@ def test_lists_that_are_kept_for_ever_keep_values_only():
 @pytest.mark.parametrize("seed", range(12))
 def test_loops_made_at_random(monkeypatch, seed):
     """States, lists and sums in any order: what falls into parts, and what does not."""
-    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9 if seed % 2 else 1e9, raising=False)
+    monkeypatch.setattr("autodiff.tape.tier.prices.seconds", lambda count: 1e-9 if seed % 2 else 1e9, raising=False)
     chances = np.random.default_rng(seed)
     choices = [int(x) for x in chances.integers(0, 6, 40)]
 
@@ -206,7 +206,7 @@ def predicted(length):
 
 @pytest.mark.parametrize("is_compiled", [True, False])
 def test_values_of_a_list_are_computed_with_the_steps_that_they_belong_to(monkeypatch, taken_apart, is_compiled):
-    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9 if is_compiled else 1e9, raising=False)
+    monkeypatch.setattr("autodiff.tape.tier.prices.seconds", lambda count: 1e-9 if is_compiled else 1e9, raising=False)
     for length in (40, 23, 57, 12, 40, 31, 64):
         assert_all_close(predicted(length), step_by_step(predicted, length))
     assert sum([parts >= 40 for parts in taken_apart]) >= 8

@@ -20,7 +20,7 @@ def recorded(past, results, leaves, tracks):
     program, inputs, _ = placed([n for n in dict.fromkeys(ends) if n.value is None], (), ())
     place = {n: i for i, n in enumerate([*past, *[t.node for t in tangents.values()]])}
     known = [place.get(n, n.value if n.kind.op.name == "constant" else n.kind) for n in inputs]
-    told = [kind.told for kind in program.kinds]
+    told = [kind.computation for kind in program.kinds]
     return (told, program.inputs, program.wires), known, [t is None for t in dots]
 
 

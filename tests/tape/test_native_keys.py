@@ -237,7 +237,7 @@ def test_programs_are_put_down_as_in_python(native):
 
 def test_a_key_holds_what_it_was_made_of(native):
     drawn, _, _ = placed([source(Program(1, "nothing").result.node)], (), ())
-    key, kinds = drawn.key, [weakref.ref(kind.told) for kind in drawn.kinds]
+    key, kinds = drawn.key, [weakref.ref(kind.computation) for kind in drawn.kinds]
     del drawn
     gc.collect()
     assert kinds and all(told() is not None for told in kinds) and key

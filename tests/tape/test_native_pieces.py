@@ -12,7 +12,7 @@ from test_native_keys import MISSES, Program
 import autodiff as ad
 from autodiff.tape import machine
 from autodiff.tape.node import Node
-from autodiff.tape.plan import drops_inputs, settle
+from autodiff.tape.plan import drops_inputs, set_value
 from autodiff.tape.segment import Segment
 from autodiff.tape.walk import by_number, gradient_inputs, history, needed, uncommon
 from autodiff.transforms.backward import passed, release
@@ -137,7 +137,7 @@ def compare(seeds):
         piece.results.results = results
         machine.asks.compute_parts(parts)
         for place, value in zip(piece.stored, results, strict=True):
-            settle(other[place], value)
+            set_value(other[place], value)
         assert state_of(found) == state_of(other)
         assert [id(n.value) for n in given] == [id(other[place].value) for place in piece.stored]
     return counts

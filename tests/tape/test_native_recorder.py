@@ -127,10 +127,10 @@ def test_a_look_is_counted(way):
     """Rules that look at values are found out by it."""
     now, t, n = state.now, leaf(requires_grad=False), ad.tensor(3)
     for read, looks in ((t.numpy, 1), (n.item, 0), (lambda: float(n), 0), (lambda: np.asarray(t), 1)):
-        asked, looked = now.asked, now.looked
+        asked, looked = now.asked, now.float_asks
         read()
         assert now.asked > asked
-        assert now.looked - looked == looks
+        assert now.float_asks - looked == looks
 
 
 def test_references_are_counted_right(way):

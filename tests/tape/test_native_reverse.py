@@ -70,7 +70,7 @@ def recorded(past, results, targets, masked, tracks):
     program, inputs, _ = placed([b for b in dict.fromkeys(bars) if b.value is None], (), ())
     place = {n: i for i, n in enumerate([*past, *seeds])}
     known = [place.get(n, n.value if n.kind.op.name == "constant" else n.kind) for n in inputs]
-    told = [kind.told for kind in program.kinds]
+    told = [kind.computation for kind in program.kinds]
     masked = {n: m for n, _, m in found}
     return (told, program.inputs, program.wires), known, masked, work().rules - before
 

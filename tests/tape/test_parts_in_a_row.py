@@ -15,7 +15,7 @@ import autodiff as ad
 def at_the_first_time(monkeypatch, patience, native):
     """Recordings are taken apart at the first time already, by code that is compiled at once."""
     try_at_the_first_time(monkeypatch)
-    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e-9, raising=False)
+    monkeypatch.setattr("autodiff.tape.tier.prices.seconds", lambda count: 1e-9, raising=False)
 
 
 @pytest.fixture

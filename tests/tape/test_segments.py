@@ -36,7 +36,7 @@ def test_a_new_length_compiles_nothing(taken_apart, steady_clock):
 
 @pytest.mark.parametrize("is_evaluated", [True, False])
 def test_steps_are_evaluated_until_compiling_them_pays(monkeypatch, is_evaluated):
-    monkeypatch.setattr("autodiff.tape.tier.prices.of", lambda count: 1e9 if is_evaluated else 1e-9, raising=False)
+    monkeypatch.setattr("autodiff.tape.tier.prices.seconds", lambda count: 1e9 if is_evaluated else 1e-9, raising=False)
     assert_all_close(policy(40, 1), step_by_step(policy, 40, 1))
 
 

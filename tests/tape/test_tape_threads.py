@@ -16,7 +16,7 @@ from autodiff.session import plans
 from autodiff.tape import ask, plan
 from autodiff.tape.ask import still_true
 from autodiff.tape.node import released
-from autodiff.tape.plan import draw, settle
+from autodiff.tape.plan import answer_computing, set_value
 from autodiff.tape.walk import needed, structure
 
 PROGRAM = Path(__file__).parent / "threads_program.py"
@@ -80,7 +80,7 @@ def test_a_description_is_true_until_a_node_gets_its_value():
     s, y = pending()
     order, parts, _ = described(y)
     assert still_true(parts, order)
-    settle(s.node, np.zeros(2))
+    set_value(s.node, np.zeros(2))
     assert not still_true(parts, order)
 
 
@@ -98,22 +98,22 @@ def test_a_description_is_true_until_its_history_is_released():
 def test_a_value_that_another_thread_gave_stays():
     s, _ = pending()
     first, second = np.zeros(2), np.ones(2)
-    settle(s.node, first)
-    settle(s.node, second)
+    set_value(s.node, first)
+    set_value(s.node, second)
     assert s.node.value is first
 
 
 def test_a_program_without_an_operation_is_not_run(monkeypatch):
     """Another thread evaluates all that is asked for while the program is written."""
     data = np.linspace(0.0, 1.0, 5000)  # too large to be computed along with something else, and asked for again
-    value, told = ad.exp(ad.tensor(data, requires_grad=True)).detach(), plan._told
+    value, told = ad.exp(ad.tensor(data, requires_grad=True)).detach(), plan._program_with_origins
 
     def meanwhile(wanted, *rest):
         for node in wanted:
-            settle(node, np.exp(data))
+            set_value(node, np.exp(data))
         return told(wanted, *rest)
 
-    monkeypatch.setattr(plan, "_told", meanwhile)
+    monkeypatch.setattr(plan, "_program_with_origins", meanwhile)
     ad.clear_cache()
     assert np.array_equal(value.numpy(), np.exp(data))
 
@@ -123,11 +123,11 @@ def test_no_plan_is_kept_of_what_changed_while_it_was_looked_at(monkeypatch):
     value = y.detach()
 
     def meanwhile(roots, number):
-        found = draw(roots, number)
-        settle(s.node, np.sin([1.0, 2.0]))
+        found = answer_computing(roots, number)
+        set_value(s.node, np.sin([1.0, 2.0]))
         return found
 
-    monkeypatch.setattr(ask, "draw", meanwhile)
+    monkeypatch.setattr(ask, "answer_computing", meanwhile)
     ad.clear_cache()
     assert value.numpy().tolist() == (np.sin([1.0, 2.0]) ** 2).tolist()
     assert len(plans) == 0

@@ -20,7 +20,7 @@ def clock(monkeypatch):
     """Every look at the clock is a second later; compiling pays after dozens of runs, or at once in a loop."""
     prices = tier._Prices()
     prices.now = itertools.count().__next__
-    prices.each = 0.3
+    prices.seconds_per_operation = 0.3
     monkeypatch.setattr(tier, "prices", prices)
     return prices
 
@@ -120,7 +120,7 @@ def test_a_shape_is_compiled_when_evaluating_it_has_cost_as_much(patience, clock
     operations = operations_of(w, 3)
     for steps in range(4, 18):
         play(w, steps)
-    clock.each = 3.5 / (operations + clock.OWN)  # it will take as long as three and a half evaluations
+    clock.seconds_per_operation = 3.5 / (operations + clock.OWN)  # it will take as long as three and a half evaluations
     met = iter(range(100, 200))
     compiled = []
     for _ in range(6):
@@ -152,12 +152,12 @@ def test_loops_are_compiled_at_once(patience, clock, count):
 
 
 def test_what_is_learnt_is_what_compiling_costs(patience, clock):
-    before = clock.each = 1.0
+    before = clock.seconds_per_operation = 1.0
     w = ad.tensor([0.3, 0.7], requires_grad=True)
     for steps in range(1, 8):
         for _ in range(3):
             play(w, steps)
-    assert 0 < clock.each < before  # a second each: less than for each of some hundred operations
+    assert 0 < clock.seconds_per_operation < before  # a second each: less than for each of some hundred operations
 
 
 def test_a_program_that_was_met_before_a_block_does_not_count_in_it(patience, clock):
@@ -171,7 +171,7 @@ def test_a_program_that_was_met_before_a_block_does_not_count_in_it(patience, cl
     with pytest.raises(ad.Error, match="1 graph was compiled"), ad.max_compiles(0):
         for _ in range(5):
             play(w, 6)
-    assert not tier.LATE
+    assert not tier.EARLIER_COMPILES
 
 
 def test_what_waited_and_is_compiled_is_explained(patience, clock, nothing_to_explain):
@@ -202,7 +202,7 @@ def test_patience_is_a_small_number(wrong):
 
 
 def test_a_loop_is_not_compiled_where_so_many_runs_would_not_pay_for_it(patience, clock):
-    clock.each = 1e9
+    clock.seconds_per_operation = 1e9
     w = ad.tensor([0.3, 0.7], requires_grad=True)
     assert [play(w, 5) for _ in range(12)] == [0] * 12
 
@@ -210,7 +210,7 @@ def test_a_loop_is_not_compiled_where_so_many_runs_would_not_pay_for_it(patience
 @pytest.mark.parametrize("first", [1e-6, 1e3])
 def test_a_price_that_is_wrong_at_first_comes_to_what_compiling_takes(monkeypatch, first):
     prices, now = tier._Prices(), [0.0]
-    prices.each, prices.now = first, lambda: now[0]
+    prices.seconds_per_operation, prices.now = first, lambda: now[0]
 
     def compiled(graph, _):
         now[0] += 2.0 + 0.02 * len(graph.nodes)
@@ -219,18 +219,18 @@ def test_a_price_that_is_wrong_at_first_comes_to_what_compiling_takes(monkeypatc
     for count in (10, 3_000, 50, 400) * 12:
         prices.compiled(SimpleNamespace(nodes=range(count)))
     for count in (10, 100, 10_000):
-        assert 0.95 < prices.of(count) / (2.0 + 0.02 * count) < 1.05
+        assert 0.95 < prices.seconds(count) / (2.0 + 0.02 * count) < 1.05
 
 
 def test_a_tier_of_any_size_takes_over_while_other_threads_run_theirs(monkeypatch):
     """What ran last is looked through while they add to it."""
     one, other = (tier.Tier(1, lambda *_: False, tuple) for _ in range(2))
-    monkeypatch.setattr(tier.lately, "ran", deque([None] * 126 + [other], maxlen=128))
+    monkeypatch.setattr(tier.latest_runs, "ran", deque([None] * 126 + [other], maxlen=128))
     added, interval = threading.Event(), sys.getswitchinterval()
 
     def run():
         while not added.is_set():
-            tier.lately.ran.append(None)
+            tier.latest_runs.ran.append(None)
 
     thread = threading.Thread(target=run)
     sys.setswitchinterval(1e-6)

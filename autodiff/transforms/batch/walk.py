@@ -26,9 +26,9 @@ from ...ops.batching import with_examples
 from ...ops.contraction import contracted
 from ...ops.reductions import summed
 from ...ops.shaping import reshaped, transposed
-from ...tape.lines import belonging
+from ...tape.lines import at_place_of
 from ...tape.modes import tracing, tracking
-from ...tape.node import Kind, Node, Out, RichNode, data_node, kept, new_number, rich_node
+from ...tape.node import Kind, Node, Out, RichNode, data_node, new_number, rich_node, store_bounded
 from ...tape.program import is_cut
 from ...tape.record import argument, identity_of, is_masked, state
 from ...tape.walk import recorded_since
@@ -84,7 +84,7 @@ def _example(t: Tensor) -> Tensor:
     kind = _KINDS_OF_EXAMPLES.get(out)
     if kind is None:
         one = argument(out.aval.with_shape(out.shape[1:]), requires_grad=out.requires_grad).node
-        kind = kept(_KINDS_OF_EXAMPLES, out, one.kind)
+        kind = store_bounded(_KINDS_OF_EXAMPLES, out, one.kind)
     node = rich_node(kind, ()) if out.requires_grad else data_node(kind, None)  # f may add hooks if it tracks
     return handle(node, t.masked)
 
@@ -111,7 +111,7 @@ class OfAll(Forth):
     def _of(self, at: int, node: Node, there: Sequence[Any]) -> Any:
         now, mode = state.now, MODE.get()
         literal, pairs = now.literal, list(map(_now, node.inputs, there))
-        with belonging(now.lines, node):
+        with at_place_of(now.lines, node):
             try:
                 now.literal = True
                 set_in_context(MODE, mode.off if is_cut(node) else mode)

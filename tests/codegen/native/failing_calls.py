@@ -654,7 +654,7 @@ def sweep(build, name, first=1):
     make, run, patient, is_new = PROGRAMS[name]
     if patient:
         ad.config.patience = 8
-        tier.Account.why_now = lambda self, ran: ""
+        tier.Account.reason_to_compile = lambda self, ran: ""
     for _ in range(3 if is_new else 40):
         expected = run(make())
     build.begin()
