@@ -128,10 +128,10 @@ def is_alike(p: ptr[PieceBlock], ends: ptr, is_new: bool) -> bool:
             mix(d, u64(n.kind) | pending | 1 << 59, wires)
         else:
             mix(d, u64(n.kind.out) | pending, 0x67)
-        said = u32(d.low & 0xFFFFFFFE) | word & 1
-        if walk.count > last + 1 or (said != word and not is_new):
+        new_word = u32(d.low & 0xFFFFFFFE) | word & 1
+        if walk.count > last + 1 or (new_word != word and not is_new):
             return False
-        words[at - 1] = said
+        words[at - 1] = new_word
         at += 1
     mix(d, walk.count, u64(p.roots))
     if is_new:

@@ -18,7 +18,7 @@ from ..native import Struct, extern, held, i64, local, moved, native, own, ptr, 
 from . import recording_objects as py
 from .recorder_arrays import OWN_MEMORY, PACKED, WRITEABLE, size_of
 from .recorder_nodes import new_leaf
-from .recording_entries import PAST, walk
+from .recording_entries import IN_HISTORY, walk
 from .recording_hash import Digest
 from .recording_interpret import BYTES, DATA, FUNCTION, Loop, loop_of
 from .recording_structs import (
@@ -271,7 +271,7 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
     k = i64(0)
     for i in range(n_past):
         e = walk.met[walk.order[a.past_table[i] if a.past >= 0 else i64(i)]]
-        if e.flags & PAST != 0 and is_plain_or_no_leaf(e.node):
+        if e.flags & IN_HISTORY != 0 and is_plain_or_no_leaf(e.node):
             past[k] = e.node
             e.node.references += 1
             k += 1
