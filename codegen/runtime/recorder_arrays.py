@@ -18,7 +18,7 @@ from ..native import FAILS, Struct, array, extern, held, i32, i64, local, native
 from . import recording_objects as py
 from .record_table import MOST_EXTENTS
 from .recorder_nodes import new_leaf, recording_now
-from .recording_structs import RawKind, nothing, tape
+from .recording_structs import RawKind, new_none, tape
 
 #: Copies of more elements lie in memory of the pool.  Ten million doubles take 18 ms so, and 42 where the system hands
 #: out new pages for them; a hundred thousand take 25 us in either (two cores of a Zen 4, 2026-11).
@@ -109,10 +109,10 @@ def copy_leaf(a: ptr) -> own:
     """The handle on a leaf with a copy of an array; None where Python is to make it."""
     mode = local(ptr, 1)
     if recording_now(mode) is None:
-        return nothing()
+        return new_none()
     kind = kind_of_array(ptr[py.RawArray](a))
     if u64(kind) <= UNKNOWN:
-        return nothing()
+        return new_none()
     leaf: own[RawKind] = held(kind)  # memory is asked for: the table may change meanwhile
     value: own = own_copy(ptr[py.RawArray](a))
     if value is None:

@@ -41,7 +41,7 @@ _BUILTINS = (
     recording_walk.history_of, recording_interpret.interpreted,
     recording_piece.learn_piece, recording_parts.take_known, recording_parts.compute_parts, recording_parts.pull_parts,
     recording_program.program_of_pending,
-    recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,
+    recording_rules.new_pass, recording_rules.run_forward_pass, recording_reverse.run_backward_pass,
     recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_reads.set_grad,
     recorder_subscripts.key_words, recorder_tables.place_for,
 )  # fmt: skip

@@ -27,7 +27,7 @@ from .recording_structs import (
     RawRecording,
     RawRich,
     int_or,
-    nothing,
+    new_none,
     tape,
 )
 
@@ -198,7 +198,7 @@ def set_grad(x: ptr, value: ptr) -> own:
         leaf = leaf_of(x)
         if leaf is not None and now is not None and now.tracing is tape.zero and now.unseen is tape.zero:
             leaf.grad = held(ptr[RawHandle](tape.none))
-            return nothing()
+            return new_none()
     return py.call_two(tape.python_set_grad, x, value)
 
 

@@ -21,7 +21,7 @@ from .recorder_nodes import is_captured, is_masked, recording_now, recording_ope
 from .recorder_put import Nodes, ProgramWords, StaticArgument, add_starts, hold_operands, put_down, rebind
 from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
 from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for, recorded_by_rule
-from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, nothing, tape
+from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, new_none, tape
 
 #: The first words of the pairs of entries that are no slices.
 INT, NEW, REST, INDEX = u64(-1), u64(-2), u64(-3), u64(-4)
@@ -251,7 +251,7 @@ def key_words(x: ptr, key: ptr) -> own:
     r = local(KeyReading, 1)[0]
     r.now = recording_operations(r.mode)
     if not begin_reading(r, x) or read_key(r, ptr[RawOut](r.keys[0]).shape, key) != 0:
-        return nothing()
+        return new_none()
     made: own = py.new_bytes(None, 8 * (2 + r.n_indices + 2 * r.n_pairs))
     if made is None:
         return None

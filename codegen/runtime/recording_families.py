@@ -18,7 +18,7 @@ from . import recording_objects as py
 from .recording_entries import IN_HISTORY, KEPT, ORDERED, PENDING, WalkEntry, hold, walk
 from .recording_hash import Digest, mix, start, state_bits, wires_of
 from .recording_keys import key_object, mix_asked, walk_and_hash
-from .recording_structs import RawKind, RawOut, RawRich, count_of, input_at, is_filled, nothing, tape
+from .recording_structs import RawKind, RawOut, RawRich, count_of, input_at, is_filled, new_none, tape
 
 hash_of = extern("PyObject_Hash", i64, ptr)  # called for strings only: it runs no Python
 occurred = extern("PyErr_Occurred", ptr)
@@ -242,7 +242,7 @@ def describe_ask(
     f = local(Digest, 1)[0]
     walk.held = held_by
     if not walk_and_hash(d, purpose, None, small, results, seeds, also, targets, tracks):
-        return nothing()
+        return new_none()
     has_family = hash_without_numbers(f, d)
     n_numbers = i64(0)
     if has_family:
@@ -270,7 +270,7 @@ def describe_ask(
     if states is not None and wires is not None:
         write_wires(ptr[u32](py.bytes_at(wires)), ptr[u8](py.bytes_at(states)), d.count)
     # Lists are made from here on, which may run any Python and begin another walk: nothing of this one is read.
-    family: own = key_object(f) if has_family else nothing()
+    family: own = key_object(f) if has_family else new_none()
     parts = row(
         key_object(d), py.list_of(nodes, count), py.list_of(calls, n_calls), py.list_of(key_parts, count), states,
         wires, family, py.tuple_of(numbers, n_numbers),

@@ -18,7 +18,7 @@ from __future__ import annotations
 from ..native import Struct, array, fn, held, i32, i64, local, native, own, ptr, row, u8, u32, u64, void
 from . import recording_objects as py
 from .recorder_arrays import size_of
-from .recording_structs import RawKind, nothing, tape
+from .recording_structs import RawKind, new_none, tape
 from .ufunc_loops import MOST
 
 #: The layout of a loop's words: the dtypes of operands and result, then the bytes of an element of each, both padded
@@ -258,7 +258,7 @@ def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> own:
         if runs is None:
             return None
         if runs.rows == 0:
-            return nothing()
+            return new_none()
     total = n + py.list_size(inputs)
     nearby = local(ptr, 8 * py.FEW)
     memory = py.room(nearby, 8 * py.FEW, VALUE_WORDS * total)
@@ -281,7 +281,7 @@ def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> own:
         if found != 1:
             break
         places = places + (places[0] + 1)
-    made: own = nothing() if found == 0 else None
+    made: own = new_none() if found == 0 else None
     if found == 1:
         made = py.new_tuple(i64(places[0]))
         for k in range(i64(places[0]) if made is not None else i64(0)):

@@ -25,7 +25,7 @@ from .recording_structs import (
     RawRecording,
     RawRich,
     is_plain_or_no_leaf,
-    nothing,
+    new_none,
     tape,
 )
 from .recording_walk import gather, root, roots
@@ -135,13 +135,13 @@ def ask(
     d = local(Digest, 1)[0]
     walk.held = 0
     if not walk_and_hash(d, purpose, None, small, results, seeds, also, targets, tracks):
-        return nothing()
+        return new_none()
     if given is not tape.none:
         expected = py.bytes_at(py.tuple_item(given, 1))
         answer = py.tuple_item(given, 0)
         a = ptr[AnswerBlock](py.bytes_at(answer)[0])
         if expected[0] != d.low or expected[1] != d.high or a.valid[0] is not tape.true:
-            return nothing()
+            return new_none()
         executable = py.tuple_item(given, 2)
         if executable is tape.none:
             executable = None
@@ -153,7 +153,7 @@ def ask(
         return py.list_of(row(key, nodes_of(walk.calls, walk.n_calls)), 2)
     known = look_up(key)
     if known is None:
-        return nothing()
+        return new_none()
     return run(known, None, None, d, purpose, now, is_released)
 
 
@@ -170,5 +170,5 @@ def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> ow
         else:
             py.clear_error()
     if known is None:
-        return nothing()
+        return new_none()
     return run(known, None, None, d, VALUE, now, False)

@@ -12,7 +12,7 @@ from ..native import Struct, held, i32, i64, local, native, own, ptr, row, u64, 
 from . import recording_objects as py
 from .recorder_nodes import NodeWords
 from .recording_entries import READ, WalkEntry, begin, put_in_order, walk
-from .recording_structs import RawNode, RawRich, body_of, count_of, input_at, nothing, tape
+from .recording_structs import RawNode, RawRich, body_of, count_of, input_at, new_none, tape
 from .recording_walk import gather, roots
 
 
@@ -131,7 +131,7 @@ def program_of_pending(outputs: ptr, arguments: ptr) -> own:
     roots(outputs, 0)
     gather()
     if walk.is_full:
-        return nothing()
+        return new_none()
     n_ordered = put_in_order()
     room = i64(0)
     for i in range(n_ordered):

@@ -32,7 +32,7 @@ from .recording_entries import (
     reach,
     walk,
 )
-from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, nothing, tape
+from .recording_structs import RawNode, RawRich, body_of, count_of, flow_of, input_at, is_filled, new_none, tape
 
 
 @native(inline=True)
@@ -163,4 +163,4 @@ def history_of(nodes: ptr, since: u64) -> own:
             made = nodes_of(walk.queue, put_in_order())
             if made is None:
                 py.clear_error()
-    return nothing() if made is None else made
+    return new_none() if made is None else made
