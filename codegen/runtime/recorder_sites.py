@@ -21,7 +21,7 @@ from ..native import FAILS, Struct, array, extern, held, i32, i64, local, native
 from . import recording_objects as py
 from .record_table import COUNTS, FIRST, MOST_OPERANDS, MOST_STATICS, SITE_WORDS
 from .recorder_put import StaticArgument
-from .recorder_tables import CIRCUMSTANCE, UNKNOWN, TableCell, is_miss, recorded
+from .recorder_tables import CANNOT_NOW, UNKNOWN, TableCell, is_miss, recorded
 from .recording_structs import RawFunction, tape
 
 COMPARE, POWER, SUBSCRIPT, ASSIGN, CALLED, *_ = list(FIRST.values())[2:]
@@ -34,7 +34,7 @@ class RecordingSite(Struct):
     """A place where operations are recorded.
 
     table      the address of its table's cell;   operands: which of its arguments are operands (see the module)
-    slow, unknown    Python functions: `slow` is called for CIRCUMSTANCE, `unknown` for UNKNOWN (`recorder_tables`)
+    slow, unknown    Python functions: `slow` is called for CANNOT_NOW, `unknown` for UNKNOWN (`recorder_tables`)
 
     At a site of an in-place operator `slow` does the whole update.  `unknown` gives the handle the result of the binary
     operator, whose site has the same number among the binary sites.
@@ -60,7 +60,7 @@ def recorder_sites() -> ptr[RecordingSite]:
 
 @native
 def call_site(site: ptr[RecordingSite], missed: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> own:
-    """The result of the Python function that a site has for a miss: CIRCUMSTANCE or UNKNOWN."""
+    """The result of the Python function that a site has for a miss: CANNOT_NOW or UNKNOWN."""
     function = site.unknown if missed is ptr(UNKNOWN) else site.slow
     return py.call(function, arguments, u64(count), names)
 
@@ -111,10 +111,10 @@ def recorded_items(site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgu
     items = local(own, MOST_OPERANDS)
     is_list = py.class_of(first) is tape.list_type
     if not is_list and py.class_of(first) is not tape.tuple_type:
-        return ptr(CIRCUMSTANCE)
+        return ptr(CANNOT_NOW)
     count = py.list_size(first) if is_list else py.tuple_size(first)
     if count == 0 or count > MOST_OPERANDS:
-        return ptr(CIRCUMSTANCE)
+        return ptr(CANNOT_NOW)
     for k in range(count):
         items[k] = held(py.list_item(first, k) if is_list else py.tuple_item(first, k))
     return recorded(site.table, ptr[ptr](items), count, statics, n_statics)
@@ -131,7 +131,7 @@ def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr
     if wanted > 0 or wanted == -1:
         first = wanted if wanted > 0 else i64(1)
     if first > given or count > MOST_OPERANDS or all_ - first > MOST_STATICS or (wanted == 0 and all_ == 0):
-        return ptr(CIRCUMSTANCE)
+        return ptr(CANNOT_NOW)
     for k in range(first, all_):
         statics[k - first].name = u64(names[k - given]) if k >= given else 0
         statics[k - first].value = u64(tape.none) if wanted == 0 else u64(arguments[k])
@@ -158,14 +158,14 @@ def called(function: ptr, arguments: ptr, keywords: ptr) -> own:
     position[0] = 0
     for k in range(named):
         dict_next(keywords, position, names + k, stack + (given + k + 1))
-    found: own = ptr(CIRCUMSTANCE)
+    found: own = ptr(CANNOT_NOW)
     holder = ptr[RawFunction](function).site
     if holder is not None and py.class_of(holder) is tape.self_type:
         mine = ptr[RecordingSite](ptr[py.RawSelf](holder).payload)
         found = spread(mine, stack + 1, given, names, named)
         if found is ptr(UNKNOWN):
             found = call_with(mine.unknown, stack + 1, u64(given), keywords)
-    if found is ptr(CIRCUMSTANCE):
+    if found is ptr(CANNOT_NOW):
         found = call_with(sites[CALLED].slow, stack, u64(given + 1), keywords)
     py.leave(memory, 0, nearby)
     return found

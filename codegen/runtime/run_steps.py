@@ -163,11 +163,11 @@ def run_flushing(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scrat
 class Spent(Struct):
     """Work of the loops of all threads since the last look.  Additions of two threads at once may be lost: no matter.
 
-    given_back   the time when the GIL was last released
+    released_at   the time when the GIL was last released
     """
 
     work: u64
-    given_back: u64
+    released_at: u64
 
 
 spent = static(Spent)
@@ -212,7 +212,7 @@ def is_time() -> bool:
     if not HAS_CLOCK:
         return True
     now = system.now()
-    if now - atomic_load(spent, "given_back", "monotonic") <= KEEPS_NS:
+    if now - atomic_load(spent, "released_at", "monotonic") <= KEEPS_NS:
         return False
-    atomic_store(spent, "given_back", now, "monotonic")
+    atomic_store(spent, "released_at", now, "monotonic")
     return True
