@@ -206,7 +206,7 @@ def _drop(pulls: list[Any], pull: Any) -> None:
 
 
 def _word(node: Node, places: dict[Node, int], given: dict[Node, int]) -> tuple[int, int] | None:
-    """Two words for the value of a node, as `codegen.runtime.recording_parts.word_at` has it; None: it has none."""
+    """Two words for the value of a node, as `codegen.runtime.recording_parts.object_at` has it; None: it has none."""
     if node in given:
         return -2, given[node]
     return (places[node], 0) if node in places else None

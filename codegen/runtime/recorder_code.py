@@ -39,8 +39,8 @@ from . import recording_structs as raw
 _BUILTINS = (
     recording_keys.ask, recording_families.describe_ask, raw.remember,
     recording_walk.history_of, recording_interpret.interpreted,
-    recording_piece.learn_piece, recording_parts.take_known, recording_parts.compute_parts, recording_parts.pull_parts,
-    recording_program.program_of_pending,
+    recording_piece.learn_piece, recording_parts.cut_known_segments, recording_parts.compute_parts,
+    recording_parts.pull_parts, recording_program.program_of_pending,
     recording_rules.new_pass, recording_rules.run_forward_pass, recording_reverse.run_backward_pass,
     recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_reads.set_grad,
     recorder_subscripts.key_words, recorder_tables.place_for,

@@ -51,7 +51,7 @@ class FreeList(Struct):
     grown: i64
 
 
-class Dying(Struct):
+class WaitingNodes(Struct):
     """Nodes without references that wait for their release.
 
     thread    the thread that releases nodes; for any other thread, as after a fork, the depth of nested releases is 0
@@ -71,7 +71,7 @@ class Life(Struct):
 
 
 plain_free_list, rich_free_list, handle_free_list = static(FreeList), static(FreeList), static(FreeList)
-dying, life = static(Dying), static(Life)
+waiting, life = static(WaitingNodes), static(Life)
 
 
 @native
@@ -178,13 +178,13 @@ def free_rich(n: ptr[RawNode]) -> void:
 def free_in_turn(thing: ptr) -> void:
     """Free a node and all nodes that only it holds: nested up to `DEEPEST`, beyond that one by one from a list."""
     thread = py.thread_state()
-    depth = dying.depth if dying.thread is thread else i64(0)
+    depth = waiting.depth if waiting.thread is thread else i64(0)
     if depth >= DEEPEST:
-        ptr[FreedObject](thing).next_object = dying.first
-        dying.first = ptr[FreedObject](thing)
+        ptr[FreedObject](thing).next_object = waiting.first
+        waiting.first = ptr[FreedObject](thing)
         return
-    dying.thread = thread
-    dying.depth = depth + 1
+    waiting.thread = thread
+    waiting.depth = depth + 1
     n = ptr[RawNode](thing)
     while True:
         if n.type is tape.plain_type:
@@ -192,13 +192,13 @@ def free_in_turn(thing: ptr) -> void:
             free_or_keep(n, True, plain_free_list)
         else:
             free_rich(n)
-        following = dying.first
+        following = waiting.first
         if following is None:
             break
-        dying.first = following.next_object
+        waiting.first = following.next_object
         following.next_object = None
         n = ptr[RawNode](following)
-    dying.depth = depth
+    waiting.depth = depth
 
 
 @native

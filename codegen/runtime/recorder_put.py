@@ -3,7 +3,7 @@
     hold_operands    take references to the operands' nodes, after a check of index arrays
     record_program   record a program for operands whose nodes are held
     put_program      the same, called from Python: for a body that knows its program
-    note             remember the handle of a small pending result, which is computed along with the next ask
+    note_small       remember the handle of a small pending result, which is computed along with the next ask
     rebind           give a handle another node, in place
 """
 
@@ -40,7 +40,7 @@ def call_ignoring_result(function: ptr, first: ptr, second: ptr) -> i32:
 
 
 @native
-def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
+def note_small(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
     """Remember the handle of a small pending result, weakly.  -1 with an exception."""
     has_list = now.small is not None and py.class_of(now.small) is tape.list_type
     if has_list and py.list_size(now.small) < int_or(now.limit, 0):
@@ -59,7 +59,7 @@ def rebind(now: ptr[RawRecording], x: ptr, n: own[RawNode]) -> i32:
     handle.node = held(n)
     status = i32(0)
     if n.kind.out.small is tape.true:
-        status = note(now, handle)
+        status = note_small(now, handle)
     elif n.type is not tape.plain_type:
         status = call_ignoring_result(tape.note_updated, now, x)
     if status != 0 and handle.node is n:
@@ -223,7 +223,7 @@ def handle_on(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64)
         return None
     y.node = held(n)
     y.masked = held(tape.true if now.body is not tape.zero and is_inside_masked(xs, count) else tape.false)
-    if out.small is tape.true and note(now, y) < 0:
+    if out.small is tape.true and note_small(now, y) < 0:
         return None
     if number_of(n) > int_or(now.look_at, 0) and not look_at_size(n, now):
         return None

@@ -121,7 +121,7 @@ def recorded_items(site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgu
 
 
 @native
-def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> own:
+def record_call(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> own:
     """The result of a site for arguments, the last `named` of which have names: as `recorded`."""
     statics = local(StaticArgument, MOST_STATICS)
     all_ = given + named
@@ -162,7 +162,7 @@ def called(function: ptr, arguments: ptr, keywords: ptr) -> own:
     holder = ptr[RawFunction](function).site
     if holder is not None and py.class_of(holder) is tape.self_type:
         mine = ptr[RecordingSite](ptr[py.RawSelf](holder).payload)
-        found = spread(mine, stack + 1, given, names, named)
+        found = record_call(mine, stack + 1, given, names, named)
         if found is ptr(UNKNOWN):
             found = call_with(mine.unknown, stack + 1, u64(given), keywords)
     if found is ptr(CANNOT_NOW):
@@ -182,7 +182,7 @@ def method(site: ptr[RecordingSite], x: ptr, arguments: ptr[ptr], given: i64, ke
         stack[k + 1] = arguments[k]
     for k in range(named):
         names[k] = py.tuple_item(keywords, k)
-    return answer_of(spread(site, stack, given + 1, names, named), site, stack, given + 1, keywords)
+    return answer_of(record_call(site, stack, given + 1, names, named), site, stack, given + 1, keywords)
 
 
 # ------------------------------------------------------------------ entry points

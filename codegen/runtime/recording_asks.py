@@ -271,9 +271,9 @@ class Asks:
         words = []
         for number, (loops, places) in enumerate(rows):
             at = [-1 if p is None else given - 1 - p if p < 0 else p + (p >= given) * after for p in places]
-            dying = [1 << k for k, p in enumerate(places) if latest.get(p) == number and places.index(p) == k]
+            last_reads = [1 << k for k, p in enumerate(places) if latest.get(p) == number and places.index(p) == k]
             none = [0] * (MOST - len(at))
-            words += [id(loops) + OFFSETS["PAYLOAD"], len(at), *at, *none, sum(dying)]
+            words += [id(loops) + OFFSETS["PAYLOAD"], len(at), *at, *none, sum(last_reads)]
         values = [word for c in constants for word in (c.ctypes.data, id(dtype), 1, 0, 0)]
         return _made(
             Self, self._words["RunWords"], {"extents": shape, "row_table": words, "constant_table": values},

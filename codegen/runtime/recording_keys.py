@@ -32,7 +32,7 @@ from .recording_walk import gather, root, roots
 
 
 @native(inline=True)
-def place_of(n: ptr) -> u64:
+def place_plus_one(n: ptr) -> u64:
     """A node's place in canonical order plus one; 0 for a node without a place, and for None."""
     if n is tape.none:
         return 0
@@ -45,13 +45,13 @@ def mix_asked(d: ptr[Digest], purpose: u64, results: ptr, seeds: ptr, targets: p
     """Add the places of the results, seeds and targets of an ask, and its purpose, to the hash."""
     if purpose != VALUE:
         for i in range(py.tuple_size(results)):
-            mix(d, place_of(py.tuple_item(results, i)), place_of(py.tuple_item(seeds, i)))
+            mix(d, place_plus_one(py.tuple_item(results, i)), place_plus_one(py.tuple_item(seeds, i)))
     for i in range(py.tuple_size(targets)):
         n = ptr[RawNode](py.tuple_item(targets, i))
         version = i64(-1)
         if purpose != NODES and not is_plain_or_no_leaf(n):
             version = known_identity(ptr[RawRich](n).leaf)
-        mix(d, place_of(n), u64(version + 1))
+        mix(d, place_plus_one(n), u64(version + 1))
     hashed = purpose if purpose != SOME else u64(TENSORS)
     mix(d, d.count, hashed | u64(py.tuple_size(targets)) << 8)
 

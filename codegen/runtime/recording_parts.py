@@ -1,8 +1,8 @@
 """Cut known segments off the end of a recording and run them, in native Python: see `autodiff.tape.parts`.
 
-    take_known(...)         cut off the known segments
-    compute_parts(parts)    compute the pending nodes of parts, from the beginning of the recording
-    pull_parts(...)         carry cotangents through parts, from the end
+    cut_known_segments(...)    cut off the known segments
+    compute_parts(parts)       compute the pending nodes of parts, from the beginning of the recording
+    pull_parts(...)            carry cotangents through parts, from the end
 
 A part is a tuple: a segment, and its nodes in the order in which the walk over the segment meets them.
 """
@@ -40,7 +40,7 @@ def block_of(segment: ptr) -> ptr[PieceBlock]:
 
 
 @native(inline=False)
-def is_free(p: ptr[PieceBlock], frontier: ptr, gone: ptr) -> bool:
+def can_be_cut(p: ptr[PieceBlock], frontier: ptr, gone: ptr) -> bool:
     """True if the piece that was walked over holds no other node of the frontier, and reads no node of `gone`."""
     oldest = ~u64(0)
     for i in range(p.count):
@@ -96,10 +96,10 @@ def add_to_frontier(n: ptr[RawNode], frontier: ptr, ends: ptr, is_end: ptr) -> b
 
 
 @native(inline=False)
-def take(segment: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> i32:
+def cut_segment(segment: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> i32:
     """Cut a segment off the end.  1: done, 0: the recording does not end with this segment, -1: an exception."""
     p = block_of(segment)
-    if not is_alike(p, frontier, False) or not is_free(p, frontier, gone):
+    if not is_alike(p, frontier, False) or not can_be_cut(p, frontier, gone):
         return 0
     part: own = part_of(segment, i64(p.count))
     if part is None:
@@ -119,7 +119,7 @@ def take(segment: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: 
 
 
 @native
-def put_first(items: ptr, k: i64) -> void:
+def move_to_front(items: ptr, k: i64) -> void:
     """Move the item at place k of a list to the front.  The caller holds a reference to the item."""
     item: own = held(py.list_item(items, k))
     while k > 0:
@@ -129,7 +129,7 @@ def put_first(items: ptr, k: i64) -> void:
 
 
 @native
-def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> own:
+def cut_known_segments(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_end: ptr) -> own:
     """Cut known segments off the end of a recording, as long as there are any.  Returns None.
 
     known     for each kind of node the segments that end in such a node, the one that was met last first
@@ -146,9 +146,9 @@ def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_e
         k = i64(0)
         while found == 0 and segments is not None and k < py.list_size(segments):
             segment: own = held(py.list_item(segments, k))
-            found = take(segment, frontier, parts, gone, ends, is_end)
+            found = cut_segment(segment, frontier, parts, gone, ends, is_end)
             if found == 1:
-                put_first(segments, k)
+                move_to_front(segments, k)
             k += 1
     return new_none() if found >= 0 else ptr(None)
 
@@ -157,7 +157,7 @@ def take_known(known: ptr, frontier: ptr, parts: ptr, gone: ptr, ends: ptr, is_e
 
 
 @native(inline=True)
-def word_at(words: ptr[i64], nodes: ptr, given: ptr[ptr], results: ptr) -> ptr:
+def object_at(words: ptr[i64], nodes: ptr, given: ptr[ptr], results: ptr) -> ptr:
     """The object that two words of a table name: the value of a node by place, or see `OBJECT`, `GIVEN`, `RESULT`."""
     if words[0] >= 0:
         return ptr[RawNode](py.tuple_item(nodes, words[0])).value
@@ -174,7 +174,7 @@ def call_code(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr]) -> own:
     values = local(own, code.arguments + 1)
     values[0] = held(code.executable[0])
     for i in range(code.arguments):
-        values[i + 1] = held(word_at(code.argument_table + 2 * i, nodes, given, None))
+        values[i + 1] = held(object_at(code.argument_table + 2 * i, nodes, given, None))
     return py.call_method(tape.call_name, ptr[ptr](values), u64(code.arguments + 1), None)
 
 
@@ -255,7 +255,7 @@ def put_cotangents(code: ptr[CodeBlock], nodes: ptr, given: ptr[ptr], cotangents
         # A leaf that only has the zero of `zeros`, which the pull passes on unchanged, is not reached by a gradient.
         is_reached = word[1] == RESULT or is_plain_or_no_leaf(n) or py.dict_item(cotangents, n) is not None
         if is_right and is_reached:
-            bar = word_at(word + 1, nodes, given, results)
+            bar = object_at(word + 1, nodes, given, results)
             status = add_to_set(masked, n) if word[3] == 2 else drop_from_set(masked, n)
             is_right = status >= 0 and set_in_dict(cotangents, n, bar) == 0
     return is_right

@@ -24,7 +24,7 @@ class CodeBlock(Struct):
     """Code that is run on a piece.  Its inputs and results are named by places of nodes.
 
     executable        the address of the slot that holds the executable
-    argument_table    per input two words: see `recording_parts.word_at`
+    argument_table    per input two words: see `recording_parts.object_at`
     result_table      of a forward, per node: its place, the position of its value, 1 if the node drops its inputs;
                       of a pull, per node: its place, two words as above, 2 if its cotangent is masked
     flag_table        of a pull, its pattern of cotangents: roots, then tracked nodes (0: none, 1: given, 2: masked)

@@ -76,7 +76,7 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> own:
 
 
 @native
-def give(p: ptr[BackwardPass], at: i64, new: ptr, masks: bool) -> bool:
+def add_cotangent(p: ptr[BackwardPass], at: i64, new: ptr, masks: bool) -> bool:
     """Add to the cotangent of the node at a place (-1: none), if a target needs it.  False with an exception."""
     if at < 0 or p.flags[at] & OPEN == 0 or ptr[RawNode](py.list_item(p.order, at)).kind.tracks is not tape.true:
         return True
@@ -115,7 +115,7 @@ def pull_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode
     is_right = record_rule(rule, n, nodes, 1)
     for k in range(rule.results if is_right else i64(0)):
         place = rule.result_table[k]
-        if place >= 0 and not give(p, i64(inputs[k]), nodes[place], rule.masks != 0):
+        if place >= 0 and not add_cotangent(p, i64(inputs[k]), nodes[place], rule.masks != 0):
             is_right = False
             break
     for k in range(rule.results if is_right and rule.has_zeros != 0 else i64(0)):

@@ -70,7 +70,7 @@ def wires_of_all(order: ptr) -> own:
 
 
 @native
-def open_all(order: ptr, wires: ptr[i32], flags: ptr[u8]) -> void:
+def mark_open(order: ptr, wires: ptr[i32], flags: ptr[u8]) -> void:
     """Set the flag `OPEN` of targets, and of all nodes whose gradients flow to a target."""
     ends = local(i64, 3)
     for i in range(py.list_size(order)):
@@ -111,7 +111,7 @@ def new_pass(order: ptr, targets: ptr, asked: ptr) -> own:
             flags[place] = TARGET
         parts[FIXED + i] = py.int_of(place)
     if n_targets > 0 and flags is not None and parts[0] is not None:
-        open_all(order, ptr[i32](py.bytes_at(parts[0])), flags)
+        mark_open(order, ptr[i32](py.bytes_at(parts[0])), flags)
     # Lists are made from here on, which may run any Python and change the marks of nodes.
     parts[1] = py.new_list(count)
     for i in range(count if parts[1] is not None else i64(0)):
