@@ -167,7 +167,7 @@ def called(function: ptr, arguments: ptr, keywords: ptr) -> own:
             found = call_with(mine.unknown, stack + 1, u64(given), keywords)
     if found is ptr(CANNOT_NOW):
         found = call_with(sites[CALLED].slow, stack, u64(given + 1), keywords)
-    py.leave(memory, 0, nearby)
+    py.free_room(memory, 0, nearby)
     return found
 
 

@@ -163,17 +163,17 @@ def axes_behind(key: ptr, first: i64) -> i64:
 @native
 def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
     """Read a key of an operand with this shape.  Returns 0, CANNOT_NOW or UNKNOWN."""
-    is_several = py.class_of(key) is tape.tuple_type
+    is_tuple = py.class_of(key) is tape.tuple_type
     rank = py.tuple_size(shape)
     r.n_starts = 0
     r.n_indices = 0
     r.has_ints = False
-    r.n_pairs = py.tuple_size(key) if is_several else i64(1)
+    r.n_pairs = py.tuple_size(key) if is_tuple else i64(1)
     if r.n_pairs > MOST_STATICS:
         return CANNOT_NOW
     axis = i64(0)
     for i in range(r.n_pairs):
-        one = py.tuple_item(key, i) if is_several else key
+        one = py.tuple_item(key, i) if is_tuple else key
         pair = r.pairs[i]
         pair.value = 0
         if one is tape.none:

@@ -220,7 +220,7 @@ def nodes_of(indices: ptr[u32], count: u64) -> own:
         return None
     hold(nodes, indices, count)
     made: own = py.list_of(nodes, i64(count))
-    py.leave(nodes, i64(count), nearby)
+    py.free_room(nodes, i64(count), nearby)
     return made
 
 

@@ -275,5 +275,5 @@ def describe_ask(
         key_object(d), py.list_of(nodes, count), py.list_of(calls, n_calls), py.list_of(key_parts, count), states,
         wires, family, py.tuple_of(numbers, n_numbers),
     )  # fmt: skip
-    py.leave(nodes, total, nearby)
+    py.free_room(nodes, total, nearby)
     return py.list_of(parts, 8)

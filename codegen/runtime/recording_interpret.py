@@ -292,7 +292,7 @@ def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> own:
             py.set_tuple(made, k, held(result))
     for k in range(total):
         drop(values[k])
-    py.leave(memory, 0, nearby)
+    py.free_room(memory, 0, nearby)
     return made
 
 

@@ -72,7 +72,7 @@ def part_of(segment: ptr, count: i64) -> own:
     for i in range(count):
         memory[i] = held(walk.met[i + 1].node)
     nodes: own = py.tuple_of(memory, count)  # may run any Python: the walk is not read any more
-    py.leave(memory, count, nearby)
+    py.free_room(memory, count, nearby)
     return py.tuple_of(row(held(segment), nodes), 2)
 
 

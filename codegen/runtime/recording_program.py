@@ -167,5 +167,5 @@ def program_of_pending(outputs: ptr, arguments: ptr) -> own:
         kinds: own = py.list_of(d.kinds, d.n_equations)
         parts = row(kinds, py.list_of(d.inputs, d.n_inputs), py.new_bytes(d.wires, 4 * d.n_wires))
         made = py.list_of(parts, 3)
-    py.leave(memory, n_objects, None)
+    py.free_room(memory, n_objects, None)
     return made

@@ -120,7 +120,7 @@ def pull_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode
             break
     for k in range(rule.results if is_right and rule.has_zeros != 0 else i64(0)):
         note_zero(p, i64(inputs[k]))
-    py.leave(nodes, total, nearby)
+    py.free_room(nodes, total, nearby)
     return is_right
 
 

@@ -117,7 +117,7 @@ def new_pass(order: ptr, targets: ptr, asked: ptr) -> own:
     for i in range(count if parts[1] is not None else i64(0)):
         py.set_list(parts[1], i, held(tape.none))
     made: own = py.list_of(parts, n_places + FIXED)
-    py.leave(parts, n_places + FIXED, nearby)
+    py.free_room(parts, n_places + FIXED, nearby)
     return made
 
 
@@ -204,7 +204,7 @@ def push_through(results: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr
     is_right = record_rule(p, n, nodes, count)
     if is_right and p.result_table[0] >= 0:
         py.set_list(results, i, held(nodes[p.result_table[0]]))
-    py.leave(nodes, p.given + p.steps, nearby)
+    py.free_room(nodes, p.given + p.steps, nearby)
     return is_right
 
 

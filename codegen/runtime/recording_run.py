@@ -297,7 +297,7 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
         py.clear_error()  # Python answers the ask, meets the error again, and names the user's line
         outcome = 0
     drop_references(to_release, n_releases)
-    py.leave(memory, a.stored + PER_LEAF * a.groups, nearby)
+    py.free_room(memory, a.stored + PER_LEAF * a.groups, nearby)
     if outcome == 1:
         return given
     return new_none() if outcome == 0 else None
