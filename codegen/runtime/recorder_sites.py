@@ -1,10 +1,10 @@
 """Sites at which Python's calls enter the recorder, in native Python: one for each operator, function and method.
 
-    at_site        record from a site's table, or call the site's Python function
+    record_or_call    record from a site's table, or call the site's Python function
     compare, power    `tp_richcompare`, `nb_power`
-    called         `tp_call` of functions; a function with a site of its own is recorded there
-    method         a method of handles that has a site
-    SITES          the entry points: `binary_0`, `unary_0`, `method_0` and so on, and those that are alone of their sort
+    called            `tp_call` of functions; a function with a site of its own is recorded there
+    method            a method of handles that has a site
+    SITES             the entry points: `binary_0`, `unary_0`, `method_0` and so on, and those alone of their sort
 
 `operands` says which arguments of a site are operands.  n > 0: the first n; 0: all, and their names are static; -1: the
 items of the first argument, a list or tuple; -2: none.
@@ -21,7 +21,7 @@ from ..native import FAILS, Struct, array, extern, held, i32, i64, local, native
 from . import recording_objects as py
 from .record_table import COUNTS, FIRST, MOST_OPERANDS, MOST_STATICS, SITE_WORDS
 from .recorder_put import StaticArgument
-from .recorder_tables import CANNOT_NOW, UNKNOWN, TableCell, is_miss, recorded
+from .recorder_tables import CANNOT_NOW, UNKNOWN, TableCell, is_miss, record_op
 from .recording_structs import RawFunction, tape
 
 COMPARE, POWER, SUBSCRIPT, ASSIGN, CALLED, *_ = list(FIRST.values())[2:]
@@ -66,25 +66,25 @@ def call_site(site: ptr[RecordingSite], missed: ptr, arguments: ptr[ptr], count:
 
 
 @native(inline=True)
-def answer_of(found: own, site: ptr[RecordingSite], arguments: ptr[ptr], count: i64, names: ptr) -> own:
-    """A result of `recorded`; after a miss the result of the site's Python function for these arguments."""
+def result_or_call(found: own, site: ptr[RecordingSite], arguments: ptr[ptr], count: i64, names: ptr) -> own:
+    """A result of `record_op`; after a miss the result of the site's Python function for these arguments."""
     if not is_miss(found) or found is None:
         return found
     return call_site(site, found, arguments, count, names)
 
 
 @native
-def at_site(site: ptr[RecordingSite], first: ptr, second: ptr) -> own:
+def record_or_call(site: ptr[RecordingSite], first: ptr, second: ptr) -> own:
     """The result of a site for one or two operands: recorded, or computed by a Python function of the site."""
     arguments = row(first, second)
     count = 1 + i64(second is not None)
-    return answer_of(recorded(site.table, arguments, count, None, 0), site, arguments, count, None)
+    return result_or_call(record_op(site.table, arguments, count, None, 0), site, arguments, count, None)
 
 
 @native
 def compare(first: ptr, second: ptr, which: i32) -> own:
     """A comparison.  The six sites are in the order of CPython's numbers of comparisons."""
-    return at_site(sites + (which + COMPARE), first, second)
+    return record_or_call(sites + (which + COMPARE), first, second)
 
 
 @native
@@ -94,20 +94,20 @@ def power(first: ptr, second: ptr, modulus: ptr) -> own:
         return held(tape.not_implemented)
     site = sites + POWER
     if py.class_of(second) is not tape.float_type and py.class_of(second) is not tape.int_type:
-        return at_site(site, first, second)
+        return record_or_call(site, first, second)
     statics = local(StaticArgument, 1)
     statics.name = 0
     statics.value = u64(second)
     arguments = row(first, second)
-    return answer_of(recorded(site.table, arguments, 1, statics, 1), site, arguments, 2, None)
+    return result_or_call(record_op(site.table, arguments, 1, statics, 1), site, arguments, 2, None)
 
 
 # ------------------------------------------------------------------ calls and methods
 
 
 @native
-def recorded_items(site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgument], n_statics: i64) -> own:
-    """The result for the items of a list or tuple, as `recorded`.  The items are held, because a list may change."""
+def record_items(site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgument], n_statics: i64) -> own:
+    """The result for the items of a list or tuple, as `record_op`.  The items are held, because a list may change."""
     items = local(own, MOST_OPERANDS)
     is_list = py.class_of(first) is tape.list_type
     if not is_list and py.class_of(first) is not tape.tuple_type:
@@ -117,12 +117,12 @@ def recorded_items(site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgu
         return ptr(CANNOT_NOW)
     for k in range(count):
         items[k] = held(py.list_item(first, k) if is_list else py.tuple_item(first, k))
-    return recorded(site.table, ptr[ptr](items), count, statics, n_statics)
+    return record_op(site.table, ptr[ptr](items), count, statics, n_statics)
 
 
 @native
 def record_call(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> own:
-    """The result of a site for arguments, the last `named` of which have names: as `recorded`."""
+    """The result of a site for arguments, the last `named` of which have names: as `record_op`."""
     statics = local(StaticArgument, MOST_STATICS)
     all_ = given + named
     wanted = site.operands
@@ -136,8 +136,8 @@ def record_call(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names
         statics[k - first].name = u64(names[k - given]) if k >= given else 0
         statics[k - first].value = u64(tape.none) if wanted == 0 else u64(arguments[k])
     if wanted == -1:
-        return recorded_items(site, arguments[0], statics, all_ - first)
-    return recorded(site.table, arguments, count if count > 0 else i64(0), statics, all_ - first)
+        return record_items(site, arguments[0], statics, all_ - first)
+    return record_op(site.table, arguments, count if count > 0 else i64(0), statics, all_ - first)
 
 
 @native
@@ -182,7 +182,7 @@ def method(site: ptr[RecordingSite], x: ptr, arguments: ptr[ptr], given: i64, ke
         stack[k + 1] = arguments[k]
     for k in range(named):
         names[k] = py.tuple_item(keywords, k)
-    return answer_of(record_call(site, stack, given + 1, names, named), site, stack, given + 1, keywords)
+    return result_or_call(record_call(site, stack, given + 1, names, named), site, stack, given + 1, keywords)
 
 
 # ------------------------------------------------------------------ entry points
@@ -191,7 +191,7 @@ def method(site: ptr[RecordingSite], x: ptr, arguments: ptr[ptr], given: i64, ke
 def _binary(number: int) -> Any:
     @native
     def binary(first: ptr, second: ptr) -> own:
-        return at_site(sites + number, first, second)
+        return record_or_call(sites + number, first, second)
 
     return binary
 
@@ -199,7 +199,7 @@ def _binary(number: int) -> Any:
 def _unary(number: int) -> Any:
     @native
     def unary(x: ptr) -> own:
-        return at_site(sites + number, x, None)
+        return record_or_call(sites + number, x, None)
 
     return unary
 

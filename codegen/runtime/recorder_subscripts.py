@@ -19,8 +19,8 @@ from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_nodes import is_captured, is_masked, recording_now, recording_operations
 from .recorder_put import Nodes, ProgramWords, StaticArgument, add_starts, hold_operands, rebind, record_program
-from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
-from .recorder_tables import CANNOT_NOW, UNKNOWN, int_within, is_miss, key_of, program_for, recorded_by_rule
+from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, call_site, result_or_call, sites
+from .recorder_tables import CANNOT_NOW, UNKNOWN, int_within, is_miss, key_of, program_for, record_by_rule
 from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, new_none, tape
 
 #: The first words of the pairs of entries that are no slices.
@@ -208,8 +208,8 @@ def is_slice(r: ptr[KeyReading]) -> bool:
 
 
 @native
-def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> own:
-    """The result for operands and a key, as `recorded`."""
+def record_subscript(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> own:
+    """The result for operands and a key, as `record_op`."""
     status = read_key(r, ptr[RawOut](r.keys[0]).shape, key)
     if status != 0:
         return own(status)
@@ -217,7 +217,7 @@ def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> own:
     program = program_for(site.table, r.keys, keyed, r.mode[0], r.pairs, r.n_pairs, True)
     if program is ptr[ProgramWords](UNKNOWN) and site.table.rule is not None and is_slice(r):
         given = row(r.keys[0], key)
-        return recorded_by_rule(site.table.rule, given, 2, r.now, r.keys, r.xs, r.nodes, 1, r.starts, r.n_starts)
+        return record_by_rule(site.table.rule, given, 2, r.now, r.keys, r.xs, r.nodes, 1, r.starts, r.n_starts)
     if is_miss(program):
         return own(program)
     if program.operands != keyed + r.n_starts:
@@ -272,13 +272,13 @@ def subscript(x: ptr, key: ptr) -> own:
     r = local(KeyReading, 1)[0]
     site = sites + SUBSCRIPT
     r.now = recording_operations(r.mode)
-    found: own = recorded_key(site, r, key) if begin_reading(r, x) else ptr(CANNOT_NOW)
-    return answer_of(moved(found), site, row(x, key), 2, None)
+    found: own = record_subscript(site, r, key) if begin_reading(r, x) else ptr(CANNOT_NOW)
+    return result_or_call(moved(found), site, row(x, key), 2, None)
 
 
 @native
-def recorded_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, key: ptr, value: ptr) -> own:
-    """The result of `x[key] = value`, as `recorded`.  Python handles a leaf that requires gradients."""
+def record_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, key: ptr, value: ptr) -> own:
+    """The result of `x[key] = value`, as `record_op`.  Python handles a leaf that requires gradients."""
     r.now = recording_now(r.mode)
     if not begin_reading(r, x):
         return ptr(CANNOT_NOW)
@@ -291,7 +291,7 @@ def recorded_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, ke
         return ptr(UNKNOWN) if r.keys[1] is ptr(UNKNOWN) else ptr(CANNOT_NOW)
     if is_masked(value, r.nodes[1]):
         return ptr(CANNOT_NOW)
-    return recorded_key(site, r, key)
+    return record_subscript(site, r, key)
 
 
 @native
@@ -299,7 +299,7 @@ def assign(x: ptr, key: ptr, value: ptr) -> i32:
     """`x[key] = value`: the handle gets the recorded node.  Python handles deletion.  -1 with an exception."""
     r = local(KeyReading, 1)[0]
     site = sites + ASSIGN
-    found: own = recorded_assignment(site, r, x, key, value) if value is not None else ptr(CANNOT_NOW)
+    found: own = record_assignment(site, r, x, key, value) if value is not None else ptr(CANNOT_NOW)
     if is_miss(found):
         if found is not None:
             found = call_site(site, found, row(x, key, value), 2 + i64(value is not None), None)

@@ -4,7 +4,7 @@ The nodes to record for given operands are data, a *program* (`record_table`).  
 of the operands (`key_of`) and by the static arguments of the call: an int counts by its value, a float by its bits, a
 tuple by its items, any other object by its address.
 
-`recorded` returns a handle; or CANNOT_NOW (machine code cannot record now: a trace, another thread, an older operand)
+`record_op` returns a handle; or CANNOT_NOW (machine code cannot record now: a trace, another thread, an older operand)
 or UNKNOWN (no entry).  For these two the *site* names Python functions to call.  A table may have a *rule* for tensors
 of new kinds: a Python function that returns the kind of the one node to record.
 
@@ -226,11 +226,11 @@ def program_for(
 
 
 @native(inline=False)
-def recorded_by_rule(
+def record_by_rule(
     rule: ptr, given: ptr[ptr], n_given: i64, now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr],
     nodes: ptr[ptr[RawNode]], count: i64, starts: ptr[i64], n_starts: i64,
 ) -> own:  # fmt: skip
-    """Record one node for tensors, of the kind that a rule returns.  The result is as that of `recorded`.
+    """Record one node for tensors, of the kind that a rule returns.  The result is as that of `record_op`.
 
     given     the arguments of the rule;  starts: of a slice, further operands behind the tensors
     """
@@ -258,7 +258,7 @@ def recorded_by_rule(
 
 
 @native
-def recorded(cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64) -> own:
+def record_op(cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64) -> own:
     """Record an operation: a new handle, CANNOT_NOW or UNKNOWN; null with an exception."""
     mode = local(ptr, 1)
     keys = local(ptr, MOST_OPERANDS)
@@ -287,7 +287,7 @@ def recorded(cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[Static
             i += 1
     program = program_for(cell, keys, count, mode[0], statics, n_statics, False)
     if program is ptr[ProgramWords](UNKNOWN) and n_statics == 0 and cell.rule is not None:
-        return recorded_by_rule(cell.rule, keys, count, now, keys, xs, nodes, count, None, 0)
+        return record_by_rule(cell.rule, keys, count, now, keys, xs, nodes, count, None, 0)
     if is_miss(program):
         return own(program)
     _owner: own = held(program.owner)

@@ -20,7 +20,7 @@ from .record_table import FIRST
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number, recording_now
 from .recorder_put import rebind
-from .recorder_sites import at_site, named_sites, sites
+from .recorder_sites import named_sites, record_or_call, sites
 from .recorder_tables import is_miss, key_of
 from .recording_structs import RawNode, RawRecording, RawRich, tape
 
@@ -79,7 +79,7 @@ def update(number: i64, t: ptr, x: ptr) -> own:
     mode = local(ptr, 1)
     if recording_now(mode) is None:
         return py.call_two(site.slow, t, x)
-    y: own = at_site(sites + (OPERATORS + number), t, x)
+    y: own = record_or_call(sites + (OPERATORS + number), t, x)
     if y is tape.not_implemented:
         return py.call_two(site.slow, t, x)
     if y is None:
