@@ -40,7 +40,7 @@ from .runtime.launcher import LaunchPlan, NativeStep, PlanBlock, Share, StepTabl
 from .runtime.loops import addresses, outside_steps
 from .runtime.plan_words import PLAN, STEP_WORDS
 from .runtime.products import WORDS
-from .runtime.share import SHARED, KernelPiece, chunk_of, load, shared
+from .runtime.share import SHARED, KernelPiece, chunk_of, iterations_and_operations, shared
 from .sized_products import SHARE, SizedProduct, put_share
 from .symbols import Conditions, NotSymbolic, Symbol, checked, formula, symbol, typical, watched
 from .written import defined
@@ -89,7 +89,7 @@ class SizedProgram(NamedTuple):
                 for work in [leaf.work for k, leaf in enumerate(leaves(step.work)) if k not in nest.outside]:
                     if isinstance(work, Kernel):
                         loops = [p for p in shared(work.function, work.extents) if p.loop is not None]
-                        found += [load(p, work.function, work.extents)[1] - SHARED for p in loops]
+                        found += [iterations_and_operations(p, work.function, work.extents)[1] - SHARED for p in loops]
         return {(formula(n), "<", True): None for n in found if type(n) is Symbol}
 
 
@@ -282,7 +282,7 @@ class SizedCode:
         numbers, at = f"numbers{t}_{k}", k * STEP_WORDS
         extents = self._plain(numbers, [work.extents[j] for j in piece.indices])
         if piece.chunk:
-            total, weight = load(piece, work.function, work.extents)
+            total, weight = iterations_and_operations(piece, work.function, work.extents)
             count = len(extents) + 2
             self._env[f"piece{t}_{k}"] = piece
             self._lines += [

@@ -24,7 +24,7 @@ from codegen.program import Step as ProgramStep
 from codegen.records import replace
 from codegen.runtime.launcher import StepTable
 from codegen.runtime.threads import sharing
-from codegen.runtime.told import ToldProgram, half_of, kind_of_step
+from codegen.runtime.told import ProgramDescription, half_of, kind_of_step
 
 from ..frames import UserLine, user_line
 
@@ -150,7 +150,7 @@ class StepTimes:
     __slots__ = ("bytes", "calls", "half", "kind", "lines", "name", "number", "operations", "pieces", "program",
                  "rules", "seconds")  # fmt: skip
 
-    def __init__(self, found: ToldProgram, number: int, asked: UserLine | None) -> None:
+    def __init__(self, found: ProgramDescription, number: int, asked: UserLine | None) -> None:
         told, self.number = found.steps[number], number
         work = told.step.work
         self.program, self.name, self.kind = found.program.name, told.name, kind_of_step(work)
@@ -176,7 +176,7 @@ class Steps:
         self.found: list[StepTimes] = []
 
     def __call__(self, program: BufferProgram) -> Callable[[ProgramStep, Any], Any]:
-        asked, told = user_line(), ToldProgram(program)
+        asked, told = user_line(), ProgramDescription(program)
         known = {id(step): StepTimes(told, k, asked) for k, step in enumerate(program.steps)}
         self.found += known.values()
         return lambda step, piece: self._timed(known[id(step)], piece)

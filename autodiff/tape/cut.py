@@ -100,7 +100,7 @@ class Cut:
         """Take known segments off the end of the recording; False if none fits."""
         kind, count = self._frontier[-1].kind, len(self.parts)
         self._known[kind] = segments.get((kind, self._tracks), [])
-        machine_code().take_known(self._known, self._frontier, self.parts, self._gone, self._ends, self._is_end)
+        machine_code().cut_known_segments(self._known, self._frontier, self.parts, self._gone, self._ends, self._is_end)
         return len(self.parts) > count
 
     def _is_end(self, node: Node) -> bool:

@@ -110,7 +110,7 @@ def described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, 
     if native is None:
         return None
     purpose, results, seeds, also, targets = ask
-    return native.described(purpose, small, results, seeds, (*also, *live), targets, tracks, held)
+    return native.describe_ask(purpose, small, results, seeds, (*also, *live), targets, tracks, held)
 
 
 def read(ask: Ask, live: Sequence[Node], tracks: bool) -> Reading | None:

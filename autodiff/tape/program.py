@@ -181,7 +181,7 @@ def program_of(
     """
     native = machine.asks
     if native is not None and not fixed:
-        found = native.placed(tuple(outputs), tuple(arguments))
+        found = native.program_of_pending(tuple(outputs), tuple(arguments))
         if found is not None:
             kinds, inputs, wires = found
             return Program([n.kind.out.aval for n in inputs], kinds, wires), inputs

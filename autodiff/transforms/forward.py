@@ -76,7 +76,7 @@ class Forth:
             self._put(at, t)
         if programs is not None:
             rules = programs.word | sort, programs.used, programs.stamp
-            programs.go(programs.native.go_forth, order, made, range(len(order)), rules, self._go)
+            programs.go(programs.native.run_forward_pass, order, made, range(len(order)), rules, self._go)
         elif sort == PUSH and state.now.lines is not None:
             visit_rules(state.now.lines, order, range(len(order)), self._go, "jvp")
         else:

@@ -137,7 +137,7 @@ class Pull:
         down = range(len(order) - 1, -1, -1)
         if programs is not None:
             rules = programs.word, programs.used, programs.stamp, SUMS[tracks], self._sum, self._hooked
-            programs.go(programs.native.go_back, order, made, down, rules, self._visit)
+            programs.go(programs.native.run_backward_pass, order, made, down, rules, self._visit)
             return
         lines = state.now.lines
         with recording_rules(tracks):
@@ -322,9 +322,9 @@ def _added(old: Node, new: Node) -> Node:
 def begun(
     programs: RulePrograms | None, order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[Node, ...]
 ) -> list[Any]:
-    """The state of a pass, in the layout of `recording_rules.begun`: wires, cotangents, flags, places of nodes."""
+    """The state of a pass, in the layout of `recording_rules.new_pass`: wires, cotangents, flags, places of nodes."""
     if programs is not None:
-        made: list[Any] = programs.native.begun(order, targets, asked)
+        made: list[Any] = programs.native.new_pass(order, targets, asked)
         return made
     place = {n: k for k, n in enumerate(order)}
     inputs = [[place.get(i, -1) for i in n.inputs] for n in order]

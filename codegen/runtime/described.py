@@ -12,7 +12,7 @@ from typing import Any
 from ..ir import Graph, Origin, dtype_name, node_names
 from ..ir.graph import Region, value_text
 from ..program import BufferProgram, Kernel, bodies
-from .told import ToldProgram, half_of, kind_of_step
+from .told import ProgramDescription, half_of, kind_of_step
 
 #: A function that returns an origin as data: its source lines, rule and label.
 Told = Callable[[Origin], dict[str, Any]]
@@ -82,7 +82,7 @@ def program_data(
 
     functions   the names of the functions of loops and branches, by the `id` of their work
     """
-    found = ToldProgram(program)
+    found = ProgramDescription(program)
     nodes = graph_data(found.graph, told, recorded)
     halves = {entry["id"]: entry["half"] for entry in nodes}
     steps = []

@@ -28,7 +28,7 @@ from .call_objects import data_of, put_together
 from .plan_words import MISS, EntryWords, PlanWords, Spec, entering
 from .pool import from_pool, to_pool
 from .recording_objects import HEAD, RawAddress, call, int_of, let_go, owning_array, tuple_of
-from .run_steps import let_others, run_program, take_lock_again
+from .run_steps import reacquire_gil, release_gil, run_program
 
 #: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
 STACK_BYTES = 16384
@@ -100,9 +100,9 @@ def run_in(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords], sl
         status = run_program(plan.step_table, plan.steps, slots, scratch)
     else:
         # The caller holds the arguments and the frame holds the outputs: no memory can be freed meanwhile.
-        thread = let_others()
+        thread = release_gil()
         status = run_program(plan.step_table, plan.steps, slots, scratch)
-        take_lock_again(thread)
+        reacquire_gil(thread)
     result: own = None
     if status == 0:
         result = tuple_of(objects, outputs) if entry is None else put_together(entry, objects)

@@ -21,7 +21,7 @@ from . import engine, objects
 from .launcher import builtin
 from .native import NEW_COPY, NEW_FROM_DESCR, SET_HANDLER, OwnedAddress, native, numpy_function
 from .record_table import COUNTS, FIRST, RECORDER, SITE_WORDS, RecordedProgram, RecordTable
-from .recording_asks import VIEW, Asks, RecordLayout, is_as_known
+from .recording_asks import VIEW, Asks, RecordLayout, has_known_layout
 from .slots import attribute, life_of, method, wrapper
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Recorder(Asks):
         """Let machine code free, traverse and clear nodes and handles: Python cannot read what it stores in nodes."""
         node, rich, handle = [layout.classes[name] for name in ("plain", "rich", "handle")]
         lives = [life_of(cls) for cls in (node, rich, handle)]
-        assert None not in lives  # checked by `is_as_known`
+        assert None not in lives  # checked by `has_known_layout`
         (free, traverse, clear), (free_rich, *_), (usual, *_) = [life for life in lives if life]
         self.set_life(usual.value or 0, handle.__weakrefoffset__, rich.__weakrefoffset__)
         at = self._code.address
@@ -152,4 +152,4 @@ def set_up(layout: RecordLayout) -> Recorder | None:
     if code is None:
         return None
     facts = objects.facts(RECORDER, lambda: recorder_code.facts())
-    return Recorder(layout, code, facts) if is_as_known(layout, facts) else None
+    return Recorder(layout, code, facts) if has_known_layout(layout, facts) else None

@@ -18,7 +18,7 @@ from ..native import FAILS, Struct, array, extern, held, i32, i64, local, native
 from . import recording_objects as py
 from .record_table import MOST_EXTENTS
 from .recorder_nodes import new_leaf, recording_now
-from .recording_structs import RawKind, nothing, tape
+from .recording_structs import RawKind, new_none, tape
 
 #: Copies of more elements than this use memory of the pool.  Copying ten million doubles takes 18 ms so, and 42 ms in
 #: fresh pages from the system; a hundred thousand take 25 us in either (two cores of a Zen 4, 2026-11).
@@ -109,10 +109,10 @@ def copy_leaf(a: ptr) -> own:
     """The handle on a leaf with a copy of an array; None if Python must make the leaf."""
     mode = local(ptr, 1)
     if recording_now(mode) is None:
-        return nothing()
+        return new_none()
     kind = kind_of_array(ptr[py.RawArray](a))
     if u64(kind) <= UNKNOWN:
-        return nothing()
+        return new_none()
     leaf: own[RawKind] = held(kind)  # allocating the copy may run Python code, which may change the table
     value: own = own_copy(ptr[py.RawArray](a))
     if value is None:

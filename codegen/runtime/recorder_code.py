@@ -37,11 +37,11 @@ from . import (
 from . import recording_structs as raw
 
 _BUILTINS = (
-    recording_keys.ask, recording_families.described, raw.remember,
+    recording_keys.ask, recording_families.describe_ask, raw.remember,
     recording_walk.history_of, recording_interpret.interpreted,
-    recording_piece.learn_piece, recording_parts.take_known, recording_parts.compute_parts, recording_parts.pull_parts,
-    recording_program.placed,
-    recording_rules.begun, recording_rules.go_forth, recording_reverse.go_back,
+    recording_piece.learn_piece, recording_parts.cut_known_segments, recording_parts.compute_parts,
+    recording_parts.pull_parts, recording_program.program_of_pending,
+    recording_rules.new_pass, recording_rules.run_forward_pass, recording_reverse.run_backward_pass,
     recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_reads.set_grad,
     recorder_subscripts.key_words, recorder_tables.place_for,
 )  # fmt: skip

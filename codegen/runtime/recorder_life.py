@@ -22,7 +22,7 @@ from .slots import DEALLOC
 
 #: The most objects on each free list, some 100 bytes each: 200 steps of a small policy have 6,400 nodes.  Objects above
 #: it count as new for the cycle collector, which then goes through all of them again and again: 5 us per step there.
-KEPT = 16384
+MOST_FREE = 16384
 #: The depth of nested releases of nodes beyond which others wait: each level takes room on the stack.
 DEEPEST = 16
 
@@ -33,31 +33,31 @@ delete = extern("PyObject_GC_Del", void, ptr)
 clear_references = extern("PyObject_ClearWeakRefs", void, ptr)
 
 
-class Freed(Struct):
+class FreedObject(Struct):
     """A freed object on a list.  The word of its refcount holds the link to the next one."""
 
-    behind: ptr[Freed]
+    next_object: ptr[FreedObject]
     type: ptr
 
 
-class Kept(Struct):
+class FreeList(Struct):
     """A free list of at most as many objects as were allocated here, so that those made by Python do not pile up.
 
-    room    the number of objects that still fit;   grown: the number allocated here so far, `KEPT` at most
+    room    the number of objects that still fit;   grown: the number allocated here so far, `MOST_FREE` at most
     """
 
-    first: ptr[Freed]
+    first: ptr[FreedObject]
     room: i64
     grown: i64
 
 
-class Dying(Struct):
+class WaitingNodes(Struct):
     """Nodes without references that wait for their release.
 
     thread    the thread that releases nodes; for any other thread, as after a fork, the depth of nested releases is 0
     """
 
-    first: ptr[Freed]
+    first: ptr[FreedObject]
     thread: ptr
     depth: i64
 
@@ -70,8 +70,8 @@ class Life(Struct):
     rich_references: i64
 
 
-kept_nodes, kept_rich, kept_handles = static(Kept), static(Kept), static(Kept)
-dying, life = static(Dying), static(Life)
+plain_free_list, rich_free_list, handle_free_list = static(FreeList), static(FreeList), static(FreeList)
+waiting, life = static(WaitingNodes), static(Life)
 
 
 @native
@@ -85,16 +85,16 @@ def set_life(usual_dealloc: u64, handle_references: i64, rich_references: i64) -
 
 
 @native(inline=True, fails=FAILS)
-def used_or_new(kept: ptr[Kept], cls: ptr) -> own:
+def reused_or_new(free_list: ptr[FreeList], cls: ptr) -> own:
     """An object of a class, from the free list or newly allocated; null with an exception."""
-    found = kept.first
+    found = free_list.first
     if found is None:
-        if kept.grown < KEPT:
-            kept.grown += 1
-            kept.room += 1
+        if free_list.grown < MOST_FREE:
+            free_list.grown += 1
+            free_list.room += 1
         return new_object(cls, 0)
-    kept.first = found.behind
-    kept.room += 1
+    free_list.first = found.next_object
+    free_list.room += 1
     ptr[u64](found)[0] = 1
     found.type = cls
     py.inc(cls)
@@ -104,12 +104,12 @@ def used_or_new(kept: ptr[Kept], cls: ptr) -> own:
 
 @native(inline=True)
 def new_plain() -> own[RawNode]:
-    return ptr[RawNode](used_or_new(kept_nodes, tape.plain_type))
+    return ptr[RawNode](reused_or_new(plain_free_list, tape.plain_type))
 
 
 @native
 def new_rich() -> own[RawRich]:
-    return ptr[RawRich](used_or_new(kept_rich, tape.rich_type))
+    return ptr[RawRich](reused_or_new(rich_free_list, tape.rich_type))
 
 
 @native(inline=True)
@@ -120,20 +120,20 @@ def new_handle(cls: ptr) -> own[RawHandle]:
         if dealloc[0] is not life.usual_dealloc:
             return ptr[RawHandle](new_object(cls, 0))
         dealloc[0] = ptr(handle_dealloc)
-    return ptr[RawHandle](used_or_new(kept_handles, cls))
+    return ptr[RawHandle](reused_or_new(handle_free_list, cls))
 
 
 # ------------------------------------------------------------------ release
 
 
 @native(inline=True)
-def put_away(thing: ptr, is_exact: bool, kept: ptr[Kept]) -> void:
+def free_or_keep(thing: ptr, is_exact: bool, free_list: ptr[FreeList]) -> void:
     """Put an object onto a free list, or free it."""
     cls = py.class_of(thing)
-    if is_exact and kept.room != 0:
-        kept.room -= 1
-        ptr[Freed](thing).behind = kept.first
-        kept.first = ptr[Freed](thing)
+    if is_exact and free_list.room != 0:
+        free_list.room -= 1
+        ptr[FreedObject](thing).next_object = free_list.first
+        free_list.first = ptr[FreedObject](thing)
     else:
         delete(thing)
     py.dec(cls)
@@ -171,34 +171,34 @@ def free_rich(n: ptr[RawNode]) -> void:
         for word in range(FIRST_RICH, LAST_RICH):
             ptr[own](n)[word] = None
     clear_node(n)
-    put_away(n, is_exact, kept_rich)
+    free_or_keep(n, is_exact, rich_free_list)
 
 
 @native
 def free_in_turn(thing: ptr) -> void:
     """Free a node and all nodes that only it holds: nested up to `DEEPEST`, beyond that one by one from a list."""
     thread = py.thread_state()
-    depth = dying.depth if dying.thread is thread else i64(0)
+    depth = waiting.depth if waiting.thread is thread else i64(0)
     if depth >= DEEPEST:
-        ptr[Freed](thing).behind = dying.first
-        dying.first = ptr[Freed](thing)
+        ptr[FreedObject](thing).next_object = waiting.first
+        waiting.first = ptr[FreedObject](thing)
         return
-    dying.thread = thread
-    dying.depth = depth + 1
+    waiting.thread = thread
+    waiting.depth = depth + 1
     n = ptr[RawNode](thing)
     while True:
         if n.type is tape.plain_type:
             clear_node(n)
-            put_away(n, True, kept_nodes)
+            free_or_keep(n, True, plain_free_list)
         else:
             free_rich(n)
-        following = dying.first
+        following = waiting.first
         if following is None:
             break
-        dying.first = following.behind
-        following.behind = None
+        waiting.first = following.next_object
+        following.next_object = None
         n = ptr[RawNode](following)
-    dying.depth = depth
+    waiting.depth = depth
 
 
 @native
@@ -208,7 +208,7 @@ def node_dealloc(thing: ptr) -> void:
 
 
 @native(inline=True)
-def tell_references(thing: ptr, at: i64) -> void:
+def clear_weak_references(thing: ptr, at: i64) -> void:
     """Clear the weak references to an object."""
     if ptr[ptr](thing + at)[0] is not None:
         clear_references(thing)
@@ -217,18 +217,18 @@ def tell_references(thing: ptr, at: i64) -> void:
 @native
 def rich_dealloc(thing: ptr) -> void:
     untrack(thing)
-    tell_references(thing, life.rich_references)
+    clear_weak_references(thing, life.rich_references)
     free_in_turn(thing)
 
 
 @native
 def handle_dealloc(thing: ptr) -> void:
     untrack(thing)
-    tell_references(thing, life.handle_references)
+    clear_weak_references(thing, life.handle_references)
     ptr[RawHandle](thing).node = None
     ptr[RawHandle](thing).masked = None
     dealloc = ptr[ptr](py.class_of(thing) + DEALLOC)
-    put_away(thing, dealloc[0] is handle_dealloc, kept_handles)
+    free_or_keep(thing, dealloc[0] is handle_dealloc, handle_free_list)
 
 
 # ------------------------------------------------------------------ the cycle collector

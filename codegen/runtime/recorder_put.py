@@ -1,9 +1,9 @@
 """Record a program of the recorder, in native Python: make its nodes with their inputs, and a handle on the last.
 
     hold_operands    take references to the operands' nodes, after a check of index arrays
-    put_down         record a program for operands whose nodes are held
+    record_program   record a program for operands whose nodes are held
     put_program      the same, called from Python: for a body that knows its program
-    note             remember the handle of a small pending result, which is computed along with the next ask
+    note_small       remember the handle of a small pending result, which is computed along with the next ask
     rebind           give a handle another node, in place
 """
 
@@ -33,14 +33,14 @@ new_reference = extern("PyWeakref_NewRef", own, ptr, ptr, fails=FAILS)
 
 
 @native
-def done_with_two(function: ptr, first: ptr, second: ptr) -> i32:
+def call_ignoring_result(function: ptr, first: ptr, second: ptr) -> i32:
     """Call a Python function, and ignore its result.  -1 with an exception."""
     answer: own = py.call_two(function, first, second)
     return i32(-1) if answer is None else i32(0)
 
 
 @native
-def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
+def note_small(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
     """Remember the handle of a small pending result, weakly.  -1 with an exception."""
     has_list = now.small is not None and py.class_of(now.small) is tape.list_type
     if has_list and py.list_size(now.small) < int_or(now.limit, 0):
@@ -48,7 +48,7 @@ def note(now: ptr[RawRecording], y: ptr[RawHandle]) -> i32:
         if reference is None:
             return -1
         return py.append(now.small, reference)  # new_reference may have run Python, so the list is read again
-    return done_with_two(tape.note_small, now, y)
+    return call_ignoring_result(tape.note_small, now, y)
 
 
 @native
@@ -59,9 +59,9 @@ def rebind(now: ptr[RawRecording], x: ptr, n: own[RawNode]) -> i32:
     handle.node = held(n)
     status = i32(0)
     if n.kind.out.small is tape.true:
-        status = note(now, handle)
+        status = note_small(now, handle)
     elif n.type is not tape.plain_type:
-        status = done_with_two(tape.note_updated, now, x)
+        status = call_ignoring_result(tape.note_updated, now, x)
     if status != 0 and handle.node is n:
         handle.node = moved(old)
     return status
@@ -215,7 +215,7 @@ def is_inside_masked(xs: ptr[ptr], count: i64) -> bool:
 
 
 @native(inline=True)
-def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> own[RawHandle]:
+def handle_on(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> own[RawHandle]:
     """Make the handle on the result of a program; null with an exception."""
     out = n.kind.out
     y: own[RawHandle] = new_handle(out.cls)
@@ -223,22 +223,22 @@ def named(n: ptr[RawNode], now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> 
         return None
     y.node = held(n)
     y.masked = held(tape.true if now.forward_depth is not tape.zero and is_inside_masked(xs, count) else tape.false)
-    if out.small is tape.true and note(now, y) < 0:
+    if out.small is tape.true and note_small(now, y) < 0:
         return None
-    if number_of(n) > int_or(now.look_at, 0) and not looked_at(n, now):
+    if number_of(n) > int_or(now.look_at, 0) and not look_at_size(n, now):
         return None
     return y
 
 
 @native(inline=False)
-def looked_at(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
+def look_at_size(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
     """Let Python look at the size of the recording.  False with an exception."""
     inputs: own = inputs_of(n)
-    return inputs is not None and done_with_two(tape.look_at, now, inputs) == 0
+    return inputs is not None and call_ignoring_result(tape.look_at, now, inputs) == 0
 
 
 @native
-def put_down(
+def record_program(
     program: ptr[ProgramWords], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
 ) -> own[RawHandle]:
     """Record a program, which the caller holds: a new handle, null with an exception.
@@ -258,7 +258,7 @@ def put_down(
         made = new_steps(program.first_step, program.count, nodes, operands)
         is_good = made == operands + program.count
     if is_good:
-        y = named(nodes[made - 1], now, xs, operands)
+        y = handle_on(nodes[made - 1], now, xs, operands)
     py.let_go(ptr[own](nodes), made)
     return y
 
@@ -277,17 +277,17 @@ def add_starts(starts: ptr[i64], n_starts: i64, xs: ptr[ptr], nodes: Nodes, ther
 
 
 @native
-def put_kind(kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64) -> own[RawHandle]:
-    """Record one node of a kind, as `put_down` records a program."""
+def record_kind(kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, count: i64) -> own[RawHandle]:
+    """Record one node of a kind, as `record_program` records a program."""
     program = local(ProgramWords, 1)
     program.count = 1
     step = program.first_step
     step.kind = kind
     step.value = tape.none
-    step.count = operands
-    for i in range(operands):
+    step.count = count
+    for i in range(count):
         step.inputs[i] = i
-    return put_down(program, now, xs, nodes, operands)
+    return record_program(program, now, xs, nodes, count)
 
 
 @native
@@ -303,4 +303,4 @@ def put_program(self: ptr, arguments: ptr[ptr], count: i64) -> own:
         nodes[i] = node_of(xs[i])
         py.inc(nodes[i])
     _owner: own = held(program.owner)
-    return put_down(program, ptr[RawRecording](arguments[0]), xs, Nodes(nodes), count - 1)
+    return record_program(program, ptr[RawRecording](arguments[0]), xs, Nodes(nodes), count - 1)

@@ -27,7 +27,7 @@ from .recording_structs import (
     RawRecording,
     RawRich,
     int_or,
-    nothing,
+    new_none,
     tape,
 )
 
@@ -51,7 +51,7 @@ def is_python(found: ptr) -> bool:
 
 
 @native
-def answered(n: ptr[RawNode]) -> i32:
+def compute_if_known(n: ptr[RawNode]) -> i32:
     """Compute a pending value if a plan for it is known.  1: done, 0: Python has to, -1: an exception."""
     mode = local(ptr, 1)
     if tape.answers is not tape.true:
@@ -92,7 +92,7 @@ def value_here(x: ptr, refuses_gradients: bool) -> ptr:
             break
         if n.value is not tape.none or was_asked:
             return ptr(PYTHON)
-        status = answered(n)
+        status = compute_if_known(n)
         if status <= 0:
             return ptr(PYTHON) if status == 0 else None
         was_asked = True
@@ -198,7 +198,7 @@ def set_grad(x: ptr, value: ptr) -> own:
         leaf = leaf_of(x)
         if leaf is not None and now is not None and now.tracing is tape.zero and now.unseen is tape.zero:
             leaf.grad = held(ptr[RawHandle](tape.none))
-            return nothing()
+            return new_none()
     return py.call_two(tape.python_set_grad, x, value)
 
 

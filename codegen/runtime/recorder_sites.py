@@ -1,10 +1,10 @@
 """Sites at which Python's calls enter the recorder, in native Python: one for each operator, function and method.
 
-    at_site        record from a site's table, or call the site's Python function
+    record_or_call    record from a site's table, or call the site's Python function
     compare, power    `tp_richcompare`, `nb_power`
-    called         `tp_call` of functions; a function with a site of its own is recorded there
-    method         a method of handles that has a site
-    SITES          the entry points: `binary_0`, `unary_0`, `method_0` and so on, and those that are alone of their sort
+    called            `tp_call` of functions; a function with a site of its own is recorded there
+    method            a method of handles that has a site
+    SITES             the entry points: `binary_0`, `unary_0`, `method_0` and so on, and those alone of their sort
 
 `operands` says which arguments of a site are operands.  n > 0: the first n; 0: all, and their names are static; -1: the
 items of the first argument, a list or tuple; -2: none.
@@ -21,7 +21,7 @@ from ..native import FAILS, Struct, array, extern, held, i32, i64, local, native
 from . import recording_objects as py
 from .record_table import COUNTS, FIRST, MOST_OPERANDS, MOST_STATICS, SITE_WORDS
 from .recorder_put import StaticArgument
-from .recorder_tables import CIRCUMSTANCE, UNKNOWN, TableCell, is_miss, recorded
+from .recorder_tables import CANNOT_NOW, UNKNOWN, TableCell, is_miss, record_op
 from .recording_structs import RawFunction, tape
 
 COMPARE, POWER, SUBSCRIPT, ASSIGN, CALLED, *_ = list(FIRST.values())[2:]
@@ -34,7 +34,7 @@ class RecordingSite(Struct):
     """A place where operations are recorded.
 
     table      the address of its table's cell;   operands: which of its arguments are operands (see the module)
-    slow, unknown    Python functions: `slow` is called for CIRCUMSTANCE, `unknown` for UNKNOWN (`recorder_tables`)
+    slow, unknown    Python functions: `slow` is called for CANNOT_NOW, `unknown` for UNKNOWN (`recorder_tables`)
 
     At a site of an in-place operator `slow` does the whole update.  `unknown` gives the handle the result of the binary
     operator, whose site has the same number among the binary sites.
@@ -60,31 +60,31 @@ def recorder_sites() -> ptr[RecordingSite]:
 
 @native
 def call_site(site: ptr[RecordingSite], missed: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> own:
-    """The result of the Python function that a site has for a miss: CIRCUMSTANCE or UNKNOWN."""
+    """The result of the Python function that a site has for a miss: CANNOT_NOW or UNKNOWN."""
     function = site.unknown if missed is ptr(UNKNOWN) else site.slow
     return py.call(function, arguments, u64(count), names)
 
 
 @native(inline=True)
-def answer_of(found: own, site: ptr[RecordingSite], arguments: ptr[ptr], count: i64, names: ptr) -> own:
-    """A result of `recorded`; after a miss the result of the site's Python function for these arguments."""
+def result_or_call(found: own, site: ptr[RecordingSite], arguments: ptr[ptr], count: i64, names: ptr) -> own:
+    """A result of `record_op`; after a miss the result of the site's Python function for these arguments."""
     if not is_miss(found) or found is None:
         return found
     return call_site(site, found, arguments, count, names)
 
 
 @native
-def at_site(site: ptr[RecordingSite], first: ptr, second: ptr) -> own:
+def record_or_call(site: ptr[RecordingSite], first: ptr, second: ptr) -> own:
     """The result of a site for one or two operands: recorded, or computed by a Python function of the site."""
     arguments = row(first, second)
     count = 1 + i64(second is not None)
-    return answer_of(recorded(site.table, arguments, count, None, 0), site, arguments, count, None)
+    return result_or_call(record_op(site.table, arguments, count, None, 0), site, arguments, count, None)
 
 
 @native
 def compare(first: ptr, second: ptr, which: i32) -> own:
     """A comparison.  The six sites are in the order of CPython's numbers of comparisons."""
-    return at_site(sites + (which + COMPARE), first, second)
+    return record_or_call(sites + (which + COMPARE), first, second)
 
 
 @native
@@ -94,35 +94,35 @@ def power(first: ptr, second: ptr, modulus: ptr) -> own:
         return held(tape.not_implemented)
     site = sites + POWER
     if py.class_of(second) is not tape.float_type and py.class_of(second) is not tape.int_type:
-        return at_site(site, first, second)
+        return record_or_call(site, first, second)
     statics = local(StaticArgument, 1)
     statics.name = 0
     statics.value = u64(second)
     arguments = row(first, second)
-    return answer_of(recorded(site.table, arguments, 1, statics, 1), site, arguments, 2, None)
+    return result_or_call(record_op(site.table, arguments, 1, statics, 1), site, arguments, 2, None)
 
 
 # ------------------------------------------------------------------ calls and methods
 
 
 @native
-def recorded_items(site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgument], n_statics: i64) -> own:
-    """The result for the items of a list or tuple, as `recorded`.  The items are held, because a list may change."""
+def record_items(site: ptr[RecordingSite], first: ptr, statics: ptr[StaticArgument], n_statics: i64) -> own:
+    """The result for the items of a list or tuple, as `record_op`.  The items are held, because a list may change."""
     items = local(own, MOST_OPERANDS)
     is_list = py.class_of(first) is tape.list_type
     if not is_list and py.class_of(first) is not tape.tuple_type:
-        return ptr(CIRCUMSTANCE)
+        return ptr(CANNOT_NOW)
     count = py.list_size(first) if is_list else py.tuple_size(first)
     if count == 0 or count > MOST_OPERANDS:
-        return ptr(CIRCUMSTANCE)
+        return ptr(CANNOT_NOW)
     for k in range(count):
         items[k] = held(py.list_item(first, k) if is_list else py.tuple_item(first, k))
-    return recorded(site.table, ptr[ptr](items), count, statics, n_statics)
+    return record_op(site.table, ptr[ptr](items), count, statics, n_statics)
 
 
 @native
-def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> own:
-    """The result of a site for arguments, the last `named` of which have names: as `recorded`."""
+def record_call(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr[ptr], named: i64) -> own:
+    """The result of a site for arguments, the last `named` of which have names: as `record_op`."""
     statics = local(StaticArgument, MOST_STATICS)
     all_ = given + named
     wanted = site.operands
@@ -131,13 +131,13 @@ def spread(site: ptr[RecordingSite], arguments: ptr[ptr], given: i64, names: ptr
     if wanted > 0 or wanted == -1:
         first = wanted if wanted > 0 else i64(1)
     if first > given or count > MOST_OPERANDS or all_ - first > MOST_STATICS or (wanted == 0 and all_ == 0):
-        return ptr(CIRCUMSTANCE)
+        return ptr(CANNOT_NOW)
     for k in range(first, all_):
         statics[k - first].name = u64(names[k - given]) if k >= given else 0
         statics[k - first].value = u64(tape.none) if wanted == 0 else u64(arguments[k])
     if wanted == -1:
-        return recorded_items(site, arguments[0], statics, all_ - first)
-    return recorded(site.table, arguments, count if count > 0 else i64(0), statics, all_ - first)
+        return record_items(site, arguments[0], statics, all_ - first)
+    return record_op(site.table, arguments, count if count > 0 else i64(0), statics, all_ - first)
 
 
 @native
@@ -158,16 +158,16 @@ def called(function: ptr, arguments: ptr, keywords: ptr) -> own:
     position[0] = 0
     for k in range(named):
         dict_next(keywords, position, names + k, stack + (given + k + 1))
-    found: own = ptr(CIRCUMSTANCE)
+    found: own = ptr(CANNOT_NOW)
     holder = ptr[RawFunction](function).site
     if holder is not None and py.class_of(holder) is tape.address_type:
         mine = ptr[RecordingSite](ptr[py.RawAddress](holder).payload)
-        found = spread(mine, stack + 1, given, names, named)
+        found = record_call(mine, stack + 1, given, names, named)
         if found is ptr(UNKNOWN):
             found = call_with(mine.unknown, stack + 1, u64(given), keywords)
-    if found is ptr(CIRCUMSTANCE):
+    if found is ptr(CANNOT_NOW):
         found = call_with(sites[CALLED].slow, stack, u64(given + 1), keywords)
-    py.leave(memory, 0, nearby)
+    py.free_room(memory, 0, nearby)
     return found
 
 
@@ -182,7 +182,7 @@ def method(site: ptr[RecordingSite], x: ptr, arguments: ptr[ptr], given: i64, ke
         stack[k + 1] = arguments[k]
     for k in range(named):
         names[k] = py.tuple_item(keywords, k)
-    return answer_of(spread(site, stack, given + 1, names, named), site, stack, given + 1, keywords)
+    return result_or_call(record_call(site, stack, given + 1, names, named), site, stack, given + 1, keywords)
 
 
 # ------------------------------------------------------------------ entry points
@@ -191,7 +191,7 @@ def method(site: ptr[RecordingSite], x: ptr, arguments: ptr[ptr], given: i64, ke
 def _binary(number: int) -> Any:
     @native
     def binary(first: ptr, second: ptr) -> own:
-        return at_site(sites + number, first, second)
+        return record_or_call(sites + number, first, second)
 
     return binary
 
@@ -199,7 +199,7 @@ def _binary(number: int) -> Any:
 def _unary(number: int) -> Any:
     @native
     def unary(x: ptr) -> own:
-        return at_site(sites + number, x, None)
+        return record_or_call(sites + number, x, None)
 
     return unary
 

@@ -18,10 +18,10 @@ from ..native import FAILS, Struct, array, extern, held, i32, i64, local, moved,
 from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, MOST_STATICS
 from .recorder_nodes import is_captured, is_masked, recording_now, recording_operations
-from .recorder_put import Nodes, ProgramWords, StaticArgument, add_starts, hold_operands, put_down, rebind
-from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, answer_of, call_site, sites
-from .recorder_tables import CIRCUMSTANCE, UNKNOWN, int_within, is_miss, key_of, program_for, recorded_by_rule
-from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, nothing, tape
+from .recorder_put import Nodes, ProgramWords, StaticArgument, add_starts, hold_operands, rebind, record_program
+from .recorder_sites import ASSIGN, SUBSCRIPT, RecordingSite, call_site, result_or_call, sites
+from .recorder_tables import CANNOT_NOW, UNKNOWN, int_within, is_miss, key_of, program_for, record_by_rule
+from .recording_structs import RawHandle, RawNode, RawOut, RawRecording, new_none, tape
 
 #: The first words of the pairs of entries that are no slices.
 INT, NEW, REST, INDEX = u64(-1), u64(-2), u64(-3), u64(-4)
@@ -113,16 +113,16 @@ def read_place(r: ptr[KeyReading], pair: ptr[StaticArgument], place: i64, extent
 
 @native
 def read_index(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: i64) -> u64:
-    """Read an index array.  Returns 0, CIRCUMSTANCE or UNKNOWN."""
+    """Read an index array.  Returns 0, CANNOT_NOW or UNKNOWN."""
     operand = r.count + r.n_indices
     if operand >= MOST_OPERANDS:
-        return CIRCUMSTANCE
+        return CANNOT_NOW
     key = key_of(one, r.now, r.nodes + operand)
     if is_miss(key):
-        return UNKNOWN if key is ptr(UNKNOWN) else CIRCUMSTANCE
+        return UNKNOWN if key is ptr(UNKNOWN) else CANNOT_NOW
     n = r.nodes[operand]
     if is_masked(one, n) or (n is None and py.class_of(one) is not tape.array_type):
-        return CIRCUMSTANCE
+        return CANNOT_NOW
     r.keys[operand] = key
     r.xs[operand] = one
     r.extents[r.n_indices] = extent
@@ -133,18 +133,18 @@ def read_index(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: 
 
 @native
 def read_axis(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: i64) -> u64:
-    """Read an entry that takes an axis.  Returns 0, CIRCUMSTANCE or UNKNOWN."""
+    """Read an entry that takes an axis.  Returns 0, CANNOT_NOW or UNKNOWN."""
     place = local(i64, 1)
     cls = py.class_of(one)
     if cls is tape.slice_type:
-        return 0 if read_slice(r, pair, ptr[RawSlice](one), extent) else CIRCUMSTANCE
+        return 0 if read_slice(r, pair, ptr[RawSlice](one), extent) else CANNOT_NOW
     if cls is not tape.int_type and cls is not tape.int64_type:
         return read_index(r, pair, one, extent)
     if cls is tape.int64_type:
         place[0] = ptr[RawInt64](one).value
     elif not int_within(one, place):
-        return CIRCUMSTANCE
-    return 0 if read_place(r, pair, place[0], extent) else CIRCUMSTANCE
+        return CANNOT_NOW
+    return 0 if read_place(r, pair, place[0], extent) else CANNOT_NOW
 
 
 @native
@@ -162,18 +162,18 @@ def axes_behind(key: ptr, first: i64) -> i64:
 
 @native
 def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
-    """Read a key of an operand with this shape.  Returns 0, CIRCUMSTANCE or UNKNOWN."""
-    is_several = py.class_of(key) is tape.tuple_type
+    """Read a key of an operand with this shape.  Returns 0, CANNOT_NOW or UNKNOWN."""
+    is_tuple = py.class_of(key) is tape.tuple_type
     rank = py.tuple_size(shape)
     r.n_starts = 0
     r.n_indices = 0
     r.has_ints = False
-    r.n_pairs = py.tuple_size(key) if is_several else i64(1)
+    r.n_pairs = py.tuple_size(key) if is_tuple else i64(1)
     if r.n_pairs > MOST_STATICS:
-        return CIRCUMSTANCE
+        return CANNOT_NOW
     axis = i64(0)
     for i in range(r.n_pairs):
-        one = py.tuple_item(key, i) if is_several else key
+        one = py.tuple_item(key, i) if is_tuple else key
         pair = r.pairs[i]
         pair.value = 0
         if one is tape.none:
@@ -181,18 +181,18 @@ def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
         elif one is tape.ellipsis:
             taken = axes_behind(key, i + 1)
             if taken < 0 or rank - taken < axis:
-                return CIRCUMSTANCE
+                return CANNOT_NOW
             axis = rank - taken
             pair.name = REST
         else:
             if axis >= rank:
-                return CIRCUMSTANCE
+                return CANNOT_NOW
             status = read_axis(r, pair, one, py.int_in(shape, axis))
             if status != 0:
                 return status
             axis += 1
     # Beside index arrays an int also acts as an index array, which Python handles.
-    return CIRCUMSTANCE if r.has_ints and r.n_indices > 0 else 0
+    return CANNOT_NOW if r.has_ints and r.n_indices > 0 else 0
 
 
 # ------------------------------------------------------------------ recording
@@ -208,8 +208,8 @@ def is_slice(r: ptr[KeyReading]) -> bool:
 
 
 @native
-def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> own:
-    """The result for operands and a key, as `recorded`."""
+def record_subscript(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> own:
+    """The result for operands and a key, as `record_op`."""
     status = read_key(r, ptr[RawOut](r.keys[0]).shape, key)
     if status != 0:
         return own(status)
@@ -217,18 +217,18 @@ def recorded_key(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> own:
     program = program_for(site.table, r.keys, keyed, r.mode[0], r.pairs, r.n_pairs, True)
     if program is ptr[ProgramWords](UNKNOWN) and site.table.rule is not None and is_slice(r):
         given = row(r.keys[0], key)
-        return recorded_by_rule(site.table.rule, given, 2, r.now, r.keys, r.xs, r.nodes, 1, r.starts, r.n_starts)
+        return record_by_rule(site.table.rule, given, 2, r.now, r.keys, r.xs, r.nodes, 1, r.starts, r.n_starts)
     if is_miss(program):
         return own(program)
     if program.operands != keyed + r.n_starts:
-        return ptr(CIRCUMSTANCE)
+        return ptr(CANNOT_NOW)
     _owner: own = held(program.owner)
     found = hold_operands(program, r.now, r.keys, r.xs, Nodes(r.nodes), keyed)
     if found <= 0:
-        return ptr(CIRCUMSTANCE) if found == 0 else None
+        return ptr(CANNOT_NOW) if found == 0 else None
     if not add_starts(r.starts, r.n_starts, r.xs, Nodes(r.nodes), keyed):
         return None
-    return put_down(program, r.now, r.xs, Nodes(r.nodes), program.operands)
+    return record_program(program, r.now, r.xs, Nodes(r.nodes), program.operands)
 
 
 @native(inline=True)
@@ -251,7 +251,7 @@ def key_words(x: ptr, key: ptr) -> own:
     r = local(KeyReading, 1)[0]
     r.now = recording_operations(r.mode)
     if not begin_reading(r, x) or read_key(r, ptr[RawOut](r.keys[0]).shape, key) != 0:
-        return nothing()
+        return new_none()
     made: own = py.new_bytes(None, 8 * (2 + r.n_indices + 2 * r.n_pairs))
     if made is None:
         return None
@@ -272,26 +272,26 @@ def subscript(x: ptr, key: ptr) -> own:
     r = local(KeyReading, 1)[0]
     site = sites + SUBSCRIPT
     r.now = recording_operations(r.mode)
-    found: own = recorded_key(site, r, key) if begin_reading(r, x) else ptr(CIRCUMSTANCE)
-    return answer_of(moved(found), site, row(x, key), 2, None)
+    found: own = record_subscript(site, r, key) if begin_reading(r, x) else ptr(CANNOT_NOW)
+    return result_or_call(moved(found), site, row(x, key), 2, None)
 
 
 @native
-def recorded_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, key: ptr, value: ptr) -> own:
-    """The result of `x[key] = value`, as `recorded`.  Python handles a leaf that requires gradients."""
+def record_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, key: ptr, value: ptr) -> own:
+    """The result of `x[key] = value`, as `record_op`.  Python handles a leaf that requires gradients."""
     r.now = recording_now(r.mode)
     if not begin_reading(r, x):
-        return ptr(CIRCUMSTANCE)
+        return ptr(CANNOT_NOW)
     if r.nodes[0].type is not tape.plain_type or is_captured(r.nodes[0], r.now):
-        return ptr(CIRCUMSTANCE)
+        return ptr(CANNOT_NOW)
     r.count = 2
     r.keys[1] = key_of(value, r.now, r.nodes + 1)
     r.xs[1] = value
     if is_miss(r.keys[1]):
-        return ptr(UNKNOWN) if r.keys[1] is ptr(UNKNOWN) else ptr(CIRCUMSTANCE)
+        return ptr(UNKNOWN) if r.keys[1] is ptr(UNKNOWN) else ptr(CANNOT_NOW)
     if is_masked(value, r.nodes[1]):
-        return ptr(CIRCUMSTANCE)
-    return recorded_key(site, r, key)
+        return ptr(CANNOT_NOW)
+    return record_subscript(site, r, key)
 
 
 @native
@@ -299,12 +299,12 @@ def assign(x: ptr, key: ptr, value: ptr) -> i32:
     """`x[key] = value`: the handle gets the recorded node.  Python handles deletion.  -1 with an exception."""
     r = local(KeyReading, 1)[0]
     site = sites + ASSIGN
-    found: own = recorded_assignment(site, r, x, key, value) if value is not None else ptr(CIRCUMSTANCE)
+    found: own = record_assignment(site, r, x, key, value) if value is not None else ptr(CANNOT_NOW)
     if is_miss(found):
         if found is not None:
             found = call_site(site, found, row(x, key, value), 2 + i64(value is not None), None)
         return -1 if found is None else 0
-    # The new handle, which `put_down` has noted, dies here; `rebind` notes x, which the next ask finds instead.
+    # The new handle, which `record_program` has noted, dies here; `rebind` notes x, which the next ask finds instead.
     n: own[RawNode] = held(ptr[RawHandle](found).node)
     found = None
     return rebind(r.now, x, n)

@@ -4,7 +4,7 @@ The nodes to record for given operands are data, a *program* (`record_table`).  
 of the operands (`key_of`) and by the static arguments of the call: an int counts by its value, a float by its bits, a
 tuple by its items, any other object by its address.
 
-`recorded` returns a handle; or CIRCUMSTANCE (machine code cannot record now: a trace, another thread, an older operand)
+`record_op` returns a handle; or CANNOT_NOW (machine code cannot record now: a trace, another thread, an older operand)
 or UNKNOWN (no entry).  For these two the *site* names Python functions to call.  A table may have a *rule* for tensors
 of new kinds: a Python function that returns the kind of the one node to record.
 
@@ -21,7 +21,7 @@ from . import recording_objects as py
 from .record_table import MOST_NODES, MOST_OPERANDS, SPREAD
 from .recorder_arrays import UNKNOWN, kind_of_array
 from .recorder_nodes import LATEST, kind_of, node_of, number_of, recording_operations
-from .recorder_put import Nodes, ProgramWords, StaticArgument, add_starts, hold_operands, put_down, put_kind
+from .recorder_put import Nodes, ProgramWords, StaticArgument, add_starts, hold_operands, record_kind, record_program
 from .recording_structs import RawKind, RawNode, RawRecording, int_or, tape
 
 long_value = extern("PyLong_AsLongLongAndOverflow", i64, ptr, ptr[i32])
@@ -133,7 +133,7 @@ def evaluate_old(now: ptr[RawRecording], xs: ptr[ptr], count: i64) -> bool:
 
 
 #: Stands for a program or a handle, as UNKNOWN does.
-CIRCUMSTANCE = 1
+CANNOT_NOW = 1
 
 
 class TableWords(Struct):
@@ -150,7 +150,7 @@ def programs_of(table: ptr[TableWords]) -> ptr[ptr[ProgramWords]]:
 
 @native(inline=True)
 def is_miss(found: ptr) -> bool:
-    """True for CIRCUMSTANCE, for UNKNOWN, and for null, which means an exception."""
+    """True for CANNOT_NOW, for UNKNOWN, and for null, which means an exception."""
     return u64(found) <= UNKNOWN
 
 
@@ -215,22 +215,22 @@ def program_for(
     cell: ptr[TableCell], keys: ptr[ptr], count: i64, mode: ptr, statics: ptr[StaticArgument], n_statics: i64,
     are_words: bool,
 ) -> ptr[ProgramWords]:  # fmt: skip
-    """The program in a table for these keys of operands and statics, or CIRCUMSTANCE, or UNKNOWN."""
+    """The program in a table for these keys of operands and statics, or CANNOT_NOW, or UNKNOWN."""
     table = cell.table
     if table is None:
         return ptr[ProgramWords](UNKNOWN)
     program = programs_of(table)[place_of(table, keys, count, mode, statics, n_statics, are_words)]
     if program is None:
         return ptr[ProgramWords](UNKNOWN)
-    return ptr[ProgramWords](CIRCUMSTANCE) if program.count == 0 else program  # no steps: Python always records this
+    return ptr[ProgramWords](CANNOT_NOW) if program.count == 0 else program  # no steps: Python always records this
 
 
 @native(inline=False)
-def recorded_by_rule(
+def record_by_rule(
     rule: ptr, given: ptr[ptr], n_given: i64, now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr],
     nodes: ptr[ptr[RawNode]], count: i64, starts: ptr[i64], n_starts: i64,
 ) -> own:  # fmt: skip
-    """Record one node for tensors, of the kind that a rule returns.  The result is as that of `recorded`.
+    """Record one node for tensors, of the kind that a rule returns.  The result is as that of `record_op`.
 
     given     the arguments of the rule;  starts: of a slice, further operands behind the tensors
     """
@@ -254,18 +254,18 @@ def recorded_by_rule(
         return None if kind is None else ptr(UNKNOWN)
     if not add_starts(starts, n_starts, xs, Nodes(nodes), count):
         return None
-    return put_kind(kind, recording, xs, Nodes(nodes), count + n_starts)
+    return record_kind(kind, recording, xs, Nodes(nodes), count + n_starts)
 
 
 @native
-def recorded(cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64) -> own:
-    """Record an operation: a new handle, CIRCUMSTANCE or UNKNOWN; null with an exception."""
+def record_op(cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[StaticArgument], n_statics: i64) -> own:
+    """Record an operation: a new handle, CANNOT_NOW or UNKNOWN; null with an exception."""
     mode = local(ptr, 1)
     keys = local(ptr, MOST_OPERANDS)
     nodes = local(ptr[RawNode], MOST_NODES)
     now = recording_operations(mode)
     if now is None:
-        return ptr(CIRCUMSTANCE)
+        return ptr(CANNOT_NOW)
     was_evaluated = False
     i = i64(0)
     while i < count:
@@ -274,24 +274,24 @@ def recorded(cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[Static
             if keys[i] is ptr(UNKNOWN):
                 return ptr(UNKNOWN)
             if keys[i] is ptr(NOT_NOW) or was_evaluated:
-                return ptr(CIRCUMSTANCE)
+                return ptr(CANNOT_NOW)
             # Evaluate old operands once, then start over: the evaluation may run Python, which may change anything.
             recording: own[RawRecording] = held(now)
             if not evaluate_old(recording, xs, count):
                 return None
             if recording_operations(mode) is not now:
-                return ptr(CIRCUMSTANCE)
+                return ptr(CANNOT_NOW)
             was_evaluated = True
             i = 0
         else:
             i += 1
     program = program_for(cell, keys, count, mode[0], statics, n_statics, False)
     if program is ptr[ProgramWords](UNKNOWN) and n_statics == 0 and cell.rule is not None:
-        return recorded_by_rule(cell.rule, keys, count, now, keys, xs, nodes, count, None, 0)
+        return record_by_rule(cell.rule, keys, count, now, keys, xs, nodes, count, None, 0)
     if is_miss(program):
         return own(program)
     _owner: own = held(program.owner)
     found = hold_operands(program, now, keys, xs, Nodes(nodes), count)
     if found <= 0:
-        return ptr(CIRCUMSTANCE) if found == 0 else None
-    return put_down(program, now, xs, Nodes(nodes), count)
+        return ptr(CANNOT_NOW) if found == 0 else None
+    return record_program(program, now, xs, Nodes(nodes), count)

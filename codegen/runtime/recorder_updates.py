@@ -20,7 +20,7 @@ from .record_table import FIRST
 from .recorder_life import FIRST_RICH, LAST_RICH, new_rich
 from .recorder_nodes import is_captured, next_number, recording_now
 from .recorder_put import rebind
-from .recorder_sites import at_site, named_sites, sites
+from .recorder_sites import named_sites, record_or_call, sites
 from .recorder_tables import is_miss, key_of
 from .recording_structs import RawNode, RawRecording, RawRich, tape
 
@@ -32,7 +32,7 @@ PYTHON = 1
 
 @native
 def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> own:
-    """A new node of the same leaf with the value of another node, for the leaf's handle.  Returns as `contents`."""
+    """A new node of the same leaf with the value of another node, for its handle.  Returns as `node_for_update`."""
     leaf = old.leaf
     kind = value.kind.out.as_leaf
     if mode is not tape.false or leaf is None or py.class_of(leaf) is not tape.leaf_type or kind is None:
@@ -55,7 +55,7 @@ def updated_leaf(old: ptr[RawRich], value: ptr[RawNode], mode: ptr) -> own:
 
 
 @native
-def contents(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> own:
+def node_for_update(t: ptr, y: ptr, now: ptr[RawRecording], mode: ptr) -> own:
     """The node that a handle `t` gets for the result `y`, a new reference; null with an exception, or PYTHON."""
     found = local(ptr[RawNode], 2)
     y_key = key_of(y, now, found)
@@ -79,13 +79,13 @@ def update(number: i64, t: ptr, x: ptr) -> own:
     mode = local(ptr, 1)
     if recording_now(mode) is None:
         return py.call_two(site.slow, t, x)
-    y: own = at_site(sites + (OPERATORS + number), t, x)
+    y: own = record_or_call(sites + (OPERATORS + number), t, x)
     if y is tape.not_implemented:
         return py.call_two(site.slow, t, x)
     if y is None:
         return None
     now = recording_now(mode)  # Python may have run meanwhile
-    made: own[RawNode] = ptr(PYTHON) if now is None else contents(t, y, now, mode[0])
+    made: own[RawNode] = ptr(PYTHON) if now is None else node_for_update(t, y, now, mode[0])
     if made is ptr(PYTHON):
         return py.call_two(site.unknown, t, y)
     if made is None or rebind(now, t, made) != 0:

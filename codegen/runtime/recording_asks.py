@@ -1,6 +1,6 @@
 """Machine code for recordings, set up for the classes and objects of a recording package (`record`: `autodiff.tape`).
 
-    is_as_known(layout)        a self-check: False if objects do not lie in memory as machine code expects
+    has_known_layout(layout)   a self-check: False if objects do not lie in memory as machine code expects
     asks = Asks(layout, code, facts)
     asks.ask(...)              and all other builtins, each in its file (`recorder_code`)
     asks.answer(...)           make an answer: the object under a key that says how its plan is run
@@ -137,7 +137,7 @@ def _is_handler(address: int) -> bool:
 _WORDS = {"plain": 7, "rich": 15, "handle": 2}
 
 
-def is_as_known(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
+def has_known_layout(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
     """True if objects of Python and NumPy lie in memory as machine code expects.  Raises TypeError if ours do not."""
     _check_structs(layout, facts)
     parts = slice(object(), object(), object())
@@ -212,14 +212,14 @@ class Asks:
 
     def answer(
         self, plan: Any, arguments: Sequence[tuple[int, Any]], stored: Sequence[tuple[int, int, bool]],
-        groups: Sequence[Group], past: Sequence[int] | None, is_whole: bool,
+        groups: Sequence[Group], releases: Sequence[int] | None, is_whole: bool,
     ) -> NativeAnswer:  # fmt: skip
         """Make the answer that serves an ask by this plan.
 
         arguments   per input of the plan: (place, None), (-1, object), or (-2, number of a computed input)
         stored      per stored node: place, position among the results, True if the node drops its inputs
         groups      the leaves whose gradients are added to `.grad`
-        past        places of the nodes whose history a backward releases; None: all of the history
+        releases    places of the nodes whose history a backward releases; None: all of the history
         is_whole    True if all targets are reached
         """
         valid, executable = [id(plan) + offset for offset in self._plan]
@@ -227,12 +227,12 @@ class Asks:
             "argument_table": _argument_words(arguments),
             "stored_table": [int(word) for one in stored for word in one],
             "group_table": [word for group in groups for word in group],
-            "past_table": past or (),
+            "release_table": releases or (),
         }
         made = _made(
             NativeAnswer, self._words["AnswerBlock"], tables, tuple(arguments), valid=valid,
             executable=executable, arguments=len(arguments), stored=len(stored), groups=len(groups),
-            past=-1 if past is None else len(past), is_whole=int(is_whole),
+            releases=-1 if releases is None else len(releases), is_whole=int(is_whole),
         )  # fmt: skip
         made.plan = plan
         return made
@@ -271,9 +271,9 @@ class Asks:
         words = []
         for number, (loops, places) in enumerate(rows):
             at = [-1 if p is None else given - 1 - p if p < 0 else p + (p >= given) * after for p in places]
-            dying = [1 << k for k, p in enumerate(places) if latest.get(p) == number and places.index(p) == k]
+            last_reads = [1 << k for k, p in enumerate(places) if latest.get(p) == number and places.index(p) == k]
             none = [0] * (MOST - len(at))
-            words += [id(loops) + OFFSETS["PAYLOAD"], len(at), *at, *none, sum(dying)]
+            words += [id(loops) + OFFSETS["PAYLOAD"], len(at), *at, *none, sum(last_reads)]
         values = [word for c in constants for word in (c.ctypes.data, id(dtype), 1, 0, 0)]
         return _made(
             OwnedAddress, self._words["RunWords"], {"extents": shape, "row_table": words, "constant_table": values},

@@ -21,16 +21,16 @@ from . import recording_objects as py
 from .recording_structs import RawNode, tape
 
 #: Flags of an entry: gradients flow through the node; the node is asked for; an ask only reads it (a cotangent).
-PAST, ROOT, READ = 1, 2, 4
+IN_HISTORY, ROOT, READ = 1, 2, 4
 #: The walk has looked at the node's inputs; the node is ordered by its number, not by its first use.
-DONE, OWN = 8, 16
+DONE, ORDERED = 8, 16
 #: The value is stored; the value can be computed elementwise from stored values.
 KEPT, CHEAP = 64, 128
 #: The node has no value.
 PENDING = 256
 
 
-class Met(Struct):
+class WalkEntry(Struct):
     """The entry of a node that was met.  The first entry is unused: index 0 means no node.
 
     links      the number of times that pending nodes read the node
@@ -45,7 +45,7 @@ class Met(Struct):
     identity: i32
 
 
-class Dated(Struct):
+class NumberedEntry(Struct):
     """The index of an entry, with the number of its node."""
 
     number: u64
@@ -62,18 +62,18 @@ class LeafPlace(Struct):
 class WalkWords(Struct):
     """The entries of the present walk, and lists of their indices.
 
-    queue      entries whose inputs are to be looked at; later the entries with `OWN`, by number
+    queue      entries whose inputs are to be looked at; later the entries with `ORDERED`, by number
     order      entries by place
     bodies, roots    entries of pending boundaries; entries of nodes that are asked for, or read
     calls        entries of the custom calls of the history
     n_versions   an upper bound of the number of leaves that have an identity
-    most, least    the largest and the smallest number among entries with `OWN`;   own: the number of these entries
+    n_ordered  the number of entries with `ORDERED`;   largest, smallest: the largest and the smallest of their numbers
     held       the number of references that the caller has to each node of the history
-    is_dated   True if some number is an object
+    has_number_objects   True if the number of some node is an object
     is_hooked  True if there are hooks in the history;   is_full: True if there was no memory
     """
 
-    met: ptr[Met]
+    met: ptr[WalkEntry]
     count: u64
     capacity: u64
     queue: ptr[u32]
@@ -88,14 +88,14 @@ class WalkWords(Struct):
     roots: ptr[u32]
     n_roots: u64
     window: ptr[u32]
-    dated: ptr[Dated]
+    numbered: ptr[NumberedEntry]
     identities: ptr[LeafPlace]
     identity_mask: u64
-    most: u64
-    least: u64
-    own: u64
+    largest: u64
+    smallest: u64
+    n_ordered: u64
     held: u32
-    is_dated: bool
+    has_number_objects: bool
     is_hooked: bool
     is_full: bool
 
@@ -106,7 +106,7 @@ walk = static(WalkWords)
 #: The words of `walk` that hold the addresses of its tables, and the bytes per entry of each table.
 TABLES = tuple([(WalkWords.fields()[name].offset // 8, size) for name, size in (
     ("met", 24), ("queue", 8), ("order", 4), ("calls", 4), ("bodies", 4), ("roots", 4), ("window", 16),
-    ("dated", 16), ("identities", 32),
+    ("numbered", 16), ("identities", 32),
 )])  # fmt: skip
 
 
@@ -149,15 +149,15 @@ def begin() -> void:
     walk.n_calls = 0
     walk.n_bodies = 0
     walk.n_roots = 0
-    walk.most = 0
-    walk.least = ~u64(0)
-    walk.own = 0
-    walk.is_dated = False
+    walk.largest = 0
+    walk.smallest = ~u64(0)
+    walk.n_ordered = 0
+    walk.has_number_objects = False
     walk.is_hooked = False
 
 
 @native(inline=True)
-def entry_of(n: ptr[RawNode]) -> ptr[Met]:
+def entry_of(n: ptr[RawNode]) -> ptr[WalkEntry]:
     """The entry of a node; null for one that was not met."""
     at = n.mark
     if at < walk.count and walk.met[at].node is n:
@@ -171,7 +171,7 @@ def reach(n: ptr[RawNode], flags: u32) -> u64:
     at = n.mark
     if at < walk.count and walk.met[at].node is n:
         e = walk.met[at]
-        if flags & ~e.flags & PAST != 0:
+        if flags & ~e.flags & IN_HISTORY != 0:
             walk.queue[walk.tail] = u32(at)
             walk.tail += 1
         e.flags |= flags
@@ -180,47 +180,47 @@ def reach(n: ptr[RawNode], flags: u32) -> u64:
     walk.count = at + 1
     n.mark = at
     made = walk.met[at]
-    said = flags | u32(n.value is tape.none) << 8
+    all_flags = flags | u32(n.value is tape.none) << 8
     made.node = n
     made.links = 0
-    made.flags = said
+    made.flags = all_flags
     made.place = -1
-    if said & (PAST | PENDING) != 0:
+    if all_flags & (IN_HISTORY | PENDING) != 0:
         walk.queue[walk.tail] = u32(at)
         walk.tail += 1
     return at
 
 
 @native(inline=True)
-def note_own(e: ptr[Met]) -> void:
+def note_ordered(e: ptr[WalkEntry]) -> void:
     """Note that a node is ordered by its number."""
-    if e.flags & OWN == 0:
+    if e.flags & ORDERED == 0:
         word = e.node.number
-        walk.own += 1
+        walk.n_ordered += 1
         if word & 1 == 0:
-            walk.is_dated = True
-        walk.most = word if word > walk.most else walk.most
-        walk.least = word if word < walk.least else walk.least
-    e.flags |= OWN | DONE
+            walk.has_number_objects = True
+        walk.largest = word if word > walk.largest else walk.largest
+        walk.smallest = word if word < walk.smallest else walk.smallest
+    e.flags |= ORDERED | DONE
 
 
 @native
-def hold(to: ptr[own], entries: ptr[u32], count: u64) -> void:
-    """Write references to the nodes of `count` entries to `to`."""
+def hold(to: ptr[own], indices: ptr[u32], count: u64) -> void:
+    """Write references to the nodes of entries, given by `count` indices, to `to`."""
     for i in range(count):
-        to[i] = held(walk.met[entries[i]].node)
+        to[i] = held(walk.met[indices[i]].node)
 
 
 @native
-def nodes_of(entries: ptr[u32], count: u64) -> own:
+def nodes_of(indices: ptr[u32], count: u64) -> own:
     """A list of the nodes of `count` entries, a new reference; null with an exception.  Any Python may run here."""
     nearby = local(ptr, py.FEW)
     nodes = py.room(nearby, py.FEW, i64(count))
     if nodes is None:
         return None
-    hold(nodes, entries, count)
+    hold(nodes, indices, count)
     made: own = py.list_of(nodes, i64(count))
-    py.leave(nodes, i64(count), nearby)
+    py.free_room(nodes, i64(count), nearby)
     return made
 
 
@@ -236,55 +236,55 @@ def number_word(n: ptr[RawNode]) -> u64:
 
 
 @native(inline=False)
-def sort_dated(count: u64) -> void:
+def sort_numbered(count: u64) -> void:
     """Sort entries by their numbers: Shell's sort with the gaps of Gonnet and Baeza-Yates."""
     gap = count // 2
     while gap > 0:
         for i in range(gap, count):
-            number = walk.dated[i].number
-            entry = walk.dated[i].at
+            number = walk.numbered[i].number
+            entry = walk.numbered[i].at
             at = u64(i)
-            while at >= gap and walk.dated[at - gap].number > number:
-                walk.dated[at].number = walk.dated[at - gap].number
-                walk.dated[at].at = walk.dated[at - gap].at
+            while at >= gap and walk.numbered[at - gap].number > number:
+                walk.numbered[at].number = walk.numbered[at - gap].number
+                walk.numbered[at].at = walk.numbered[at - gap].at
                 at -= gap
-            walk.dated[at].number = number
-            walk.dated[at].at = entry
+            walk.numbered[at].number = number
+            walk.numbered[at].at = entry
         gap = u64(1) if gap == 2 else gap * 5 // 11
 
 
 @native
 def put_in_order() -> u64:
-    """Write the entries with `OWN` to `queue`, sorted by number, and return how many there are.
+    """Write the entries with `ORDERED` to `queue`, sorted by number, and return how many there are.
 
     The numbers of one recording are close together, so that each entry has a slot of its own in a window of numbers.
     """
     width = u64(0)
     first = u64(0)
-    if not walk.is_dated and walk.own > 0:
-        width = (walk.most - walk.least >> 1) + 1
-        if width > 4 * walk.own + 64:
-            width = 4 * walk.own + 64
-        first = walk.most - 2 * (width - 1)
+    if not walk.has_number_objects and walk.n_ordered > 0:
+        width = (walk.largest - walk.smallest >> 1) + 1
+        if width > 4 * walk.n_ordered + 64:
+            width = 4 * walk.n_ordered + 64
+        first = walk.largest - 2 * (width - 1)
         py.set_bytes(walk.window, 0, width * 4)
-    n_dated = u64(0)
+    n_numbered = u64(0)
     met = walk.met
     window = walk.window
     for i in range(walk.count):
         e = met[i]
-        if e.flags & OWN == 0:
+        if e.flags & ORDERED == 0:
             continue
         if width == 0 or e.node.number < first:
-            walk.dated[n_dated].number = number_word(e.node)
-            walk.dated[n_dated].at = u64(i)
-            n_dated += 1
+            walk.numbered[n_numbered].number = number_word(e.node)
+            walk.numbered[n_numbered].at = u64(i)
+            n_numbered += 1
         else:
             window[(e.node.number - first) >> 1] = u32(i)
-    sort_dated(n_dated)
+    sort_numbered(n_numbered)
     queue = walk.queue
     n = u64(0)
-    for i in range(n_dated):
-        queue[n] = u32(walk.dated[i].at)
+    for i in range(n_numbered):
+        queue[n] = u32(walk.numbered[i].at)
         n += 1
     for i in range(width):
         queue[n] = window[i]

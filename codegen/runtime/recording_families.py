@@ -1,6 +1,6 @@
 """Describe a recording to Python, in native Python: its key, with numbers and without, and its nodes.
 
-    described(...)         the key, nodes, states, wires and numbers of an ask
+    describe_ask(...)      the key, nodes, states, wires and numbers of an ask
 
 The key without numbers is for plans of any size: see `autodiff.tape.sizes`.
 
@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from ..native import bit_cast, extern, f64, held, i64, local, native, own, ptr, row, u8, u32, u64, void
 from . import recording_objects as py
-from .recording_entries import KEPT, OWN, PAST, PENDING, Met, hold, walk
-from .recording_hash import Digest, mix, start, state, wires_of
-from .recording_keys import key_object, mix_asked, walked
-from .recording_structs import RawKind, RawOut, RawRich, count_of, input_at, is_filled, nothing, tape
+from .recording_entries import IN_HISTORY, KEPT, ORDERED, PENDING, WalkEntry, hold, walk
+from .recording_hash import Digest, mix, start, state_bits, wires_of
+from .recording_keys import key_object, mix_asked, walk_and_hash
+from .recording_structs import RawKind, RawOut, RawRich, count_of, input_at, is_filled, new_none, tape
 
 hash_of = extern("PyObject_Hash", i64, ptr)  # called for strings only: it runs no Python
 occurred = extern("PyErr_Occurred", ptr)
@@ -28,9 +28,9 @@ MOST_COUNT = 2.0**53
 
 
 @native(inline=True)
-def is_given(e: ptr[Met]) -> bool:
+def is_keyed_by_out(e: ptr[WalkEntry]) -> bool:
     """True for a node that the key names by its Out, because the operation that computed its value does not matter."""
-    if e.flags & OWN == 0:
+    if e.flags & ORDERED == 0:
         return True
     r = ptr[RawRich](e.node)
     is_rich = e.node.type is not tape.plain_type
@@ -93,12 +93,12 @@ def flags_of(out: ptr[RawOut]) -> u64:
 
 
 @native(inline=True)
-def mix_out(d: ptr[Digest], out: ptr[RawOut], said: u64) -> bool:
+def mix_out(d: ptr[Digest], out: ptr[RawOut], bits: u64) -> bool:
     """Add an Out without its extents, and the state of a node, which lies above the bits of an address.
 
     False if an extent is a symbol, not a number.
     """
-    mix(d, u64(out.cls) | said, flags_of(out))
+    mix(d, u64(out.cls) | bits, flags_of(out))
     return mix_value(d, out.shape)
 
 
@@ -112,15 +112,15 @@ def mix_kind(d: ptr[Digest], kind: ptr[RawKind]) -> bool:
 
 
 @native
-def mix_own_family(d: ptr[Digest], e: ptr[Met]) -> bool:
+def mix_ordered_family(d: ptr[Digest], e: ptr[WalkEntry]) -> bool:
     """Add a node that is computed, or that gradients flow through.  False if no plan for any size can exist."""
     n = e.node
     wires = wires_of(n, -1)
-    if is_given(e):
-        if not mix_out(d, n.kind.out, state(e)):
+    if is_keyed_by_out(e):
+        if not mix_out(d, n.kind.out, state_bits(e)):
             return False
     else:
-        mix(d, u64(n.kind.op) | state(e) | 1 << 58, wires)
+        mix(d, u64(n.kind.op) | state_bits(e) | 1 << 58, wires)
         if not mix_kind(d, n.kind):
             return False
     if n.type is not tape.plain_type:
@@ -136,14 +136,14 @@ def mix_families(d: ptr[Digest]) -> bool:
     """Add all nodes of a walk that has given them places.  False if no plan for any size can exist."""
     for i in range(d.count):
         e = walk.met[walk.order[i]]
-        if e.flags & OWN != 0:
-            if not mix_own_family(d, e):
+        if e.flags & ORDERED != 0:
+            if not mix_ordered_family(d, e):
                 return False
         else:
-            past = e.flags & PAST
-            if not mix_out(d, e.node.kind.out, u64(past) << 48 | 1 << 59):
+            in_history = e.flags & IN_HISTORY
+            if not mix_out(d, e.node.kind.out, u64(in_history) << 48 | 1 << 59):
                 return False
-            if past != 0:
+            if in_history != 0:
                 mix(d, u64(e.identity) << 1 | u64(is_filled(ptr[RawRich](e.node).hooks)), 0x71)
     return True
 
@@ -165,10 +165,10 @@ def take_numbers(value: ptr, to: ptr[own], count: i64) -> i64:
 
 
 @native
-def take_numbers_of(e: ptr[Met], to: ptr[own], count: i64) -> i64:
+def take_numbers_of(e: ptr[WalkEntry], to: ptr[own], count: i64) -> i64:
     """Store, or count, the numbers of a node, as `take_numbers`.  Without memory for a number, null is stored."""
     kind = e.node.kind
-    if is_given(e):
+    if is_keyed_by_out(e):
         return take_numbers(kind.out.shape, to, count)
     if kind.op is not tape.constant_op:
         return take_numbers(kind.params, to, count)
@@ -184,7 +184,7 @@ def take_numbers_of(e: ptr[Met], to: ptr[own], count: i64) -> i64:
 
 
 @native
-def mixed_families(f: ptr[Digest], d: ptr[Digest]) -> bool:
+def hash_without_numbers(f: ptr[Digest], d: ptr[Digest]) -> bool:
     """Hash the present walk without its numbers.  False if no plan for any size can exist."""
     start(f, 0x452821E638D01377, 0xBE5466CF34E90C6C)
     f.count = d.count
@@ -192,20 +192,20 @@ def mixed_families(f: ptr[Digest], d: ptr[Digest]) -> bool:
 
 
 @native
-def hold_things(to: ptr[own], count: u64) -> i64:
+def store_key_parts(to: ptr[own], count: u64) -> i64:
     """Store the part of an exact key for each node: the kind of an operation, the Out of a given value, else None.
 
     Returns the number of inputs of all operations."""
     n_wires = i64(0)
     for i in range(count):
         e = walk.met[walk.order[i]]
-        thing = tape.none
-        if e.flags & (PENDING | PAST) == 0:
-            thing = e.node.kind.out
+        key_part = tape.none
+        if e.flags & (PENDING | IN_HISTORY) == 0:
+            key_part = e.node.kind.out
         elif e.node.type is tape.plain_type:
-            thing = e.node.kind
+            key_part = e.node.kind
             n_wires += count_of(e.node)
-        to[i] = held(thing)
+        to[i] = held(key_part)
     return n_wires
 
 
@@ -217,7 +217,7 @@ def write_wires(words: ptr[u32], states: ptr[u8], count: u64) -> void:
         e = walk.met[walk.order[i]]
         states[i] = u8(e.flags & PENDING != 0) | u8(e.flags & KEPT != 0) << 1
         words[i] = at
-        if e.flags & (PENDING | PAST) != 0 and e.node.type is tape.plain_type:
+        if e.flags & (PENDING | IN_HISTORY) != 0 and e.node.type is tape.plain_type:
             for k in range(count_of(e.node)):
                 words[at] = u32(walk.met[input_at(e.node, k).mark].place)
                 at += 1
@@ -225,15 +225,15 @@ def write_wires(words: ptr[u32], states: ptr[u8], count: u64) -> void:
 
 
 @native
-def described(
+def describe_ask(
     purpose: u64, small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr, tracks: bool,
     held_by: u32,
 ) -> own:  # fmt: skip
-    """[key, nodes, calls, things, states, wires, family, numbers] of an ask; None if no key covers the ask (hooks).
+    """[key, nodes, calls, key_parts, states, wires, family, numbers] of an ask; None if no key covers the ask (hooks).
 
     small      as for `recording_keys.ask`;  held_by: the number of references of the caller to each node of the history
     nodes      the nodes in canonical order;  calls: the custom calls of the history
-    things     for each node its part of an exact key (`autodiff.tape.walk.structure`): see `hold_things`
+    key_parts  for each node its part of an exact key (`autodiff.tape.walk.structure`): see `store_key_parts`
     states     for each node bits: pending (1), to be stored (2)
     wires      the places of the inputs of operations, as words: see `write_wires`
     family     the hash without numbers, None if no plan for any size can exist;  numbers: these, in canonical order
@@ -241,9 +241,9 @@ def described(
     d = local(Digest, 1)[0]
     f = local(Digest, 1)[0]
     walk.held = held_by
-    if not walked(d, purpose, None, small, results, seeds, also, targets, tracks):
-        return nothing()
-    has_family = mixed_families(f, d)
+    if not walk_and_hash(d, purpose, None, small, results, seeds, also, targets, tracks):
+        return new_none()
+    has_family = hash_without_numbers(f, d)
     n_numbers = i64(0)
     if has_family:
         mix_asked(f, purpose, results, seeds, targets)
@@ -256,11 +256,11 @@ def described(
     nodes = py.room(nearby, py.FEW, total)
     if nodes is None:
         return None
-    things = nodes + count
-    calls = things + count
+    key_parts = nodes + count
+    calls = key_parts + count
     numbers = calls + n_calls
     hold(nodes, walk.order, d.count)
-    n_wires = hold_things(things, d.count)
+    n_wires = store_key_parts(key_parts, d.count)
     hold(calls, walk.calls, walk.n_calls)
     n_numbers = 0
     for i in range(d.count if has_family else u64(0)):
@@ -270,10 +270,10 @@ def described(
     if states is not None and wires is not None:
         write_wires(ptr[u32](py.bytes_at(wires)), ptr[u8](py.bytes_at(states)), d.count)
     # Lists are made from here on, which may run any Python and begin another walk: nothing of this one is read.
-    family: own = key_object(f) if has_family else nothing()
+    family: own = key_object(f) if has_family else new_none()
     parts = row(
-        key_object(d), py.list_of(nodes, count), py.list_of(calls, n_calls), py.list_of(things, count), states, wires,
-        family, py.tuple_of(numbers, n_numbers),
+        key_object(d), py.list_of(nodes, count), py.list_of(calls, n_calls), py.list_of(key_parts, count), states,
+        wires, family, py.tuple_of(numbers, n_numbers),
     )  # fmt: skip
-    py.leave(nodes, total, nearby)
+    py.free_room(nodes, total, nearby)
     return py.list_of(parts, 8)

@@ -1,7 +1,7 @@
 """The hash of a recording, and its nodes in canonical order: the second half of the walk that `recording_walk` begins.
 
-    number(digest, tracks)     give nodes their places; add their kinds, wires and states to the hash
-    mix(digest, a, b)          add two more words to the hash
+    order_and_hash(digest, tracks)    give nodes their places; add their kinds, wires and states to the hash
+    mix(digest, a, b)                 add two more words to the hash
 
 Order and hash stand for the same key as `autodiff.tape.walk.structure`, the version in plain Python.  A pending node
 has a reader outside of the recording if it has more references than its pending readers in the recording hold.
@@ -16,14 +16,14 @@ from ..native import Struct, i32, i64, native, ptr, u32, u64, u128, void
 from . import recording_objects as py
 from .recording_entries import (
     CHEAP,
+    IN_HISTORY,
     KEPT,
-    OWN,
-    PAST,
+    ORDERED,
     PENDING,
     READ,
     ROOT,
     LeafPlace,
-    Met,
+    WalkEntry,
     entry_of,
     put_in_order,
     walk,
@@ -89,7 +89,7 @@ def known_identity(leaf: ptr[RawLeaf]) -> i64:
 
 
 @native(inline=False)
-def note_version(e: ptr[Met]) -> void:
+def note_version(e: ptr[WalkEntry]) -> void:
     """Note the identity of an entry's leaf: the place of the first node that is a version of this leaf."""
     leaf = ptr[RawRich](e.node).leaf
     found = version_place(leaf)
@@ -103,42 +103,42 @@ def note_version(e: ptr[Met]) -> void:
 
 
 @native(inline=True)
-def take_place(d: ptr[Digest], e: ptr[Met], at: u64) -> void:
+def give_place(d: ptr[Digest], e: ptr[WalkEntry], at: u64) -> void:
     walk.order[d.count] = u32(at)
     e.place = i32(d.count)
     d.count += 1
 
 
 @native(inline=True)
-def take_given(d: ptr[Digest], at: u64) -> void:
+def place_data(d: ptr[Digest], at: u64) -> void:
     """Give the next place to a node that the walk stops at because it has a value."""
     e = walk.met[at]
-    take_place(d, e, at)
+    give_place(d, e, at)
     e.flags |= CHEAP
 
 
 @native(inline=True)
-def body_of_own(e: ptr[Met]) -> i64:
+def only_input(e: ptr[WalkEntry]) -> i64:
     """The number of the input that holds a boundary's value, if the walk follows only this input; else -1."""
     n = e.node
-    if n.type is tape.plain_type or e.flags & PAST != 0:
+    if n.type is tape.plain_type or e.flags & IN_HISTORY != 0:
         return -1
     return body_of(ptr[RawRich](n), count_of(n))
 
 
 @native
-def take_inputs(d: ptr[Digest], at: u64) -> void:
+def place_inputs(d: ptr[Digest], at: u64) -> void:
     """Give places to the inputs of a node that have none yet."""
     e = walk.met[at]
-    body = body_of_own(e)
+    body = only_input(e)
     for i in range(count_of(e.node)):
         read = input_at(e.node, i).mark
         if (body < 0 or i == body) and walk.met[read].place < 0:
-            take_given(d, read)
+            place_data(d, read)
 
 
 @native(inline=True)
-def is_several(e: ptr[Met]) -> bool:
+def has_several_results(e: ptr[WalkEntry]) -> bool:
     """True for a pending custom call of several results, which have the values; the call itself has none."""
     r = ptr[RawRich](e.node)
     if e.flags & (PENDING | ROOT) != PENDING or e.node.type is tape.plain_type:
@@ -147,7 +147,7 @@ def is_several(e: ptr[Met]) -> bool:
 
 
 @native
-def decide(e: ptr[Met], tracks: bool) -> void:
+def decide_storage(e: ptr[WalkEntry], tracks: bool) -> void:
     """Decide if a node's value is stored, and if the value can be computed elementwise from stored values.
 
     tracks    True: store each heavy result that tracks gradients
@@ -162,12 +162,12 @@ def decide(e: ptr[Met], tracks: bool) -> void:
     for i in range(count):
         if body < 0 or i == body:
             cheap &= walk.met[input_at(n, i).mark].flags
-    if is_several(e):
+    if has_several_results(e):
         return
     if flags & (PENDING | ROOT) != PENDING:
         e.flags = flags | (u32(CHEAP | KEPT) if flags & (PENDING | READ) == PENDING else u32(CHEAP))
         return
-    held = walk.held if flags & PAST != 0 else u32(0)
+    held = walk.held if flags & IN_HISTORY != 0 else u32(0)
     if n.kind.heavy is not tape.true:
         if cheap & CHEAP != 0:
             flags |= CHEAP
@@ -181,27 +181,27 @@ def decide(e: ptr[Met], tracks: bool) -> void:
 
 
 @native
-def take_places(d: ptr[Digest], own: u64, tracks: bool) -> void:
+def place_nodes(d: ptr[Digest], n_ordered: u64, tracks: bool) -> void:
     """Give nodes their places, and decide which values are stored."""
     queue = walk.queue
-    for i in range(own):
+    for i in range(n_ordered):
         at = u64(queue[i])
         e = walk.met[at]
-        take_inputs(d, at)
-        decide(e, tracks)
-        take_place(d, e, at)
+        place_inputs(d, at)
+        decide_storage(e, tracks)
+        give_place(d, e, at)
     for i in range(walk.n_roots):
         if walk.met[walk.roots[i]].place < 0:
-            take_given(d, u64(walk.roots[i]))
+            place_data(d, u64(walk.roots[i]))
 
 
 # ------------------------------------------------------------------ the hash
 
 
 @native(inline=True)
-def state(e: ptr[Met]) -> u64:
+def state_bits(e: ptr[WalkEntry]) -> u64:
     """The bits of a node's state for the hash, above those that the address of a kind uses."""
-    return u64(e.flags & (PAST | KEPT | PENDING)) << 48
+    return u64(e.flags & (IN_HISTORY | KEPT | PENDING)) << 48
 
 
 @native
@@ -215,35 +215,35 @@ def wires_of(n: ptr[RawNode], body: i64) -> u64:
 
 
 @native(inline=True)
-def mix_given(d: ptr[Digest], e: ptr[Met]) -> void:
+def mix_data(d: ptr[Digest], e: ptr[WalkEntry]) -> void:
     """Add a node that the walk stops at because it has a value."""
-    past = e.flags & PAST
-    mix(d, u64(e.node.kind.out) | u64(past) << 48, 0x67)
-    if past != 0:
+    in_history = e.flags & IN_HISTORY
+    mix(d, u64(e.node.kind.out) | u64(in_history) << 48, 0x67)
+    if in_history != 0:
         note_version(e)
         mix(d, u64(e.identity) << 1 | u64(is_filled(ptr[RawRich](e.node).hooks)), 0x71)
 
 
 @native
-def mix_own(d: ptr[Digest], at: u64) -> void:
+def mix_ordered(d: ptr[Digest], at: u64) -> void:
     """Add the kind, wires and state of a node that the walk goes through."""
     e = walk.met[at]
     n = e.node
     r = ptr[RawRich](n)
     is_rich = n.type is not tape.plain_type
-    body = body_of_own(e)
+    body = only_input(e)
     kind = n.kind
     has_leaf = is_rich and r.leaf is not tape.none
     what = u64(kind)
     if e.flags & PENDING == 0 and is_rich and (has_leaf or kind.op is tape.leaf_op):
         what = u64(kind.out)
-    mix(d, what | state(e) | 1 << 58, wires_of(n, body))
+    mix(d, what | state_bits(e) | 1 << 58, wires_of(n, body))
     if not is_rich:
         return
     e.identity = -1
     if has_leaf:
         note_version(e)
-    is_called = r.call is not tape.none and e.flags & PAST != 0
+    is_called = r.call is not tape.none and e.flags & IN_HISTORY != 0
     if is_called:
         walk.calls[walk.n_calls] = u32(at)
         walk.n_calls += 1
@@ -251,7 +251,7 @@ def mix_own(d: ptr[Digest], at: u64) -> void:
 
 
 @native
-def number(d: ptr[Digest], tracks: bool) -> void:
+def order_and_hash(d: ptr[Digest], tracks: bool) -> void:
     """Give all nodes their places, and add them to the hash.
 
     tracks   True: gradients may be asked for later, so the values that they need are stored
@@ -263,12 +263,12 @@ def number(d: ptr[Digest], tracks: bool) -> void:
             if e is not None:
                 e.links += 1
     make_room_for_versions()
-    own = put_in_order()
-    take_places(d, own, tracks)
+    n_ordered = put_in_order()
+    place_nodes(d, n_ordered, tracks)
     for i in range(d.count):
         at = u64(walk.order[i])
         e = walk.met[at]
-        if e.flags & OWN != 0:
-            mix_own(d, at)
+        if e.flags & ORDERED != 0:
+            mix_ordered(d, at)
         else:
-            mix_given(d, e)
+            mix_data(d, e)

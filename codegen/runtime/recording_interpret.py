@@ -18,7 +18,7 @@ from __future__ import annotations
 from ..native import Struct, array, fn, held, i32, i64, local, native, own, ptr, row, u8, u32, u64, void
 from . import recording_objects as py
 from .recorder_arrays import size_of
-from .recording_structs import RawKind, nothing, tape
+from .recording_structs import RawKind, new_none, tape
 from .ufunc_loops import MOST
 
 #: The layout of a loop's words: the dtypes of operands and result, then the bytes of an element of each, both padded
@@ -48,13 +48,13 @@ class RowWords(Struct):
 
     loops     a table of loops: their number, then the words of each
     places    the numbers of its operands: given values, then constants, then earlier rows; -1: a sum's result so far
-    dying     a bit for each operand that no later row reads
+    last_reads    a bit for each operand that no later row reads
     """
 
     loops: ptr[u64]
     operands: i64
     places: array[i64, MOST]
-    dying: u64
+    last_reads: u64
 
 
 class RunWords(Struct):
@@ -91,7 +91,7 @@ def loop_of(loops: ptr[u64], dtypes: ptr[ptr], count: i64) -> ptr[u64]:
 
 
 @native
-def by_loop(step: ptr[RowWords], values: ptr[ptr[Evaluated]], count: i64, made: ptr[Evaluated]) -> i64:
+def compute_row(step: ptr[RowWords], values: ptr[ptr[Evaluated]], count: i64, made: ptr[Evaluated]) -> i64:
     """Compute a row.  1: done, 0: no loop takes its operands, -1: an exception.
 
     Each operand has as many elements as the result, or one.  The result of a sum is one number, which begins at 0.
@@ -139,8 +139,8 @@ def drop(value: ptr[Evaluated]) -> void:
 
 
 @native
-def in_rows(runs: ptr[RunWords], operands: ptr[ptr[Evaluated]], n: i64, made: ptr[Evaluated]) -> i64:
-    """Compute an equation by its rows of ufuncs.  Returns 1, 0 or -1, as `by_loop`."""
+def compute_by_rows(runs: ptr[RunWords], operands: ptr[ptr[Evaluated]], n: i64, made: ptr[Evaluated]) -> i64:
+    """Compute an equation by its rows of ufuncs.  Returns 1, 0 or -1, as `compute_row`."""
     first = n + runs.constants
     last = runs.rows - 1
     values = local(ptr[Evaluated], first + runs.rows)
@@ -153,11 +153,11 @@ def in_rows(runs: ptr[RunWords], operands: ptr[ptr[Evaluated]], n: i64, made: pt
     for i in range(runs.rows):
         step = runs.row_table[i]
         values[first + i] = made if i == last else earlier[i]
-        found = by_loop(step, values, runs.count, values[first + i])
+        found = compute_row(step, values, runs.count, values[first + i])
         if found != 1:
             break
         for k in range(step.operands):
-            if step.dying >> u64(k) & 1 != 0:
+            if step.last_reads >> u64(k) & 1 != 0:
                 drop(values[step.places[k]])
     for i in range(last):
         drop(earlier[i])
@@ -175,7 +175,7 @@ def runs_of(kinds: ptr, i: i64) -> ptr[RunWords]:
     """The `RunWords` of an equation's kind; Python makes them if they are missing.  Null with an exception."""
     kind = ptr[RawKind](py.list_item(kinds, i))
     if kind.runs is tape.none:
-        _said: own = py.call_method(tape.run_as_name, row(kind), 1, None)
+        _unused: own = py.call_method(tape.run_as_name, row(kind), 1, None)
         if kind.runs is tape.none:
             return None
     return ptr[RunWords](ptr[py.RawAddress](kind.runs).payload)
@@ -201,8 +201,8 @@ def array_of(values: ptr[Evaluated], kinds: ptr, i: i64) -> ptr:
 
 
 @native
-def by_python(python: ptr, kinds: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated]) -> i64:
-    """Have Python compute an equation.  Returns 1 or -1, as `by_loop`."""
+def compute_in_python(python: ptr, kinds: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated]) -> i64:
+    """Have Python compute an equation.  Returns 1 or -1, as `compute_row`."""
     n = i64(places[0])
     given = local(ptr, n + 1)
     for k in range(n):
@@ -221,8 +221,8 @@ def by_python(python: ptr, kinds: ptr, i: i64, places: ptr[i32], values: ptr[Eva
 
 
 @native
-def evaluated(kinds: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated], python: ptr) -> i64:
-    """Compute the value of an equation, and drop the operands that no later equation reads.  Returns as `by_loop`."""
+def compute_equation(kinds: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated], python: ptr) -> i64:
+    """Compute an equation, and drop the operands that no later equation reads.  Returns as `compute_row`."""
     runs = runs_of(kinds, i)
     if runs is None:
         return -1
@@ -230,9 +230,9 @@ def evaluated(kinds: ptr, i: i64, places: ptr[i32], values: ptr[Evaluated], pyth
     operands = local(ptr[Evaluated], n)
     for k in range(n):
         operands[k] = values[places[k + 1]]
-    found = in_rows(runs, operands, n, values[i])
+    found = compute_by_rows(runs, operands, n, values[i])
     if found == 0 and python is not tape.none:
-        found = by_python(python, kinds, i, places, values)
+        found = compute_in_python(python, kinds, i, places, values)
     for k in range(n):
         one = operands[k]
         one.readers -= 1
@@ -258,7 +258,7 @@ def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> own:
         if runs is None:
             return None
         if runs.rows == 0:
-            return nothing()
+            return new_none()
     total = n + py.list_size(inputs)
     nearby = local(ptr, 8 * py.FEW)
     memory = py.room(nearby, 8 * py.FEW, VALUE_WORDS * total)
@@ -277,11 +277,11 @@ def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> own:
     places = ptr[i32](py.bytes_at(wires))
     found = i64(1)
     for i in range(n):
-        found = evaluated(kinds, i, places, values, python)
+        found = compute_equation(kinds, i, places, values, python)
         if found != 1:
             break
         places = places + (places[0] + 1)
-    made: own = nothing() if found == 0 else None
+    made: own = new_none() if found == 0 else None
     if found == 1:
         made = py.new_tuple(i64(places[0]))
         for k in range(i64(places[0]) if made is not None else i64(0)):
@@ -292,7 +292,7 @@ def interpreted(kinds: ptr, wires: ptr, inputs: ptr, python: ptr) -> own:
             py.set_tuple(made, k, held(result))
     for k in range(total):
         drop(values[k])
-    py.leave(memory, 0, nearby)
+    py.free_room(memory, 0, nearby)
     return made
 
 

@@ -1,6 +1,6 @@
 """Answer an ask from the table of plans.  The key of an ask is a hash of its recording and of the nodes asked for.
 
-    walked(...)            walk over the recording for an ask, and compute its hash
+    walk_and_hash(...)     walk over the recording for an ask, and compute its hash
     ask(...)               look the key up; if an answer is known, run its plan (`recording_run`)
     answer_value(...)      answer an ask for one pending value; the recorder calls this function
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from ..native import held, i64, local, moved, native, own, ptr, row, u32, u64, void
 from . import recording_objects as py
-from .recording_entries import PAST, READ, begin, entry_of, nodes_of, walk
-from .recording_hash import Digest, known_identity, mix, number, start
+from .recording_entries import IN_HISTORY, READ, begin, entry_of, nodes_of, walk
+from .recording_hash import Digest, known_identity, mix, order_and_hash, start
 from .recording_run import AnswerBlock, run
 from .recording_structs import (
     NODES,
@@ -25,14 +25,14 @@ from .recording_structs import (
     RawRecording,
     RawRich,
     is_plain_or_no_leaf,
-    nothing,
+    new_none,
     tape,
 )
 from .recording_walk import gather, root, roots
 
 
 @native(inline=True)
-def place_of(n: ptr) -> u64:
+def place_plus_one(n: ptr) -> u64:
     """A node's place in canonical order plus one; 0 for a node without a place, and for None."""
     if n is tape.none:
         return 0
@@ -45,19 +45,19 @@ def mix_asked(d: ptr[Digest], purpose: u64, results: ptr, seeds: ptr, targets: p
     """Add the places of the results, seeds and targets of an ask, and its purpose, to the hash."""
     if purpose != VALUE:
         for i in range(py.tuple_size(results)):
-            mix(d, place_of(py.tuple_item(results, i)), place_of(py.tuple_item(seeds, i)))
+            mix(d, place_plus_one(py.tuple_item(results, i)), place_plus_one(py.tuple_item(seeds, i)))
     for i in range(py.tuple_size(targets)):
         n = ptr[RawNode](py.tuple_item(targets, i))
         version = i64(-1)
         if purpose != NODES and not is_plain_or_no_leaf(n):
             version = known_identity(ptr[RawRich](n).leaf)
-        mix(d, place_of(n), u64(version + 1))
+        mix(d, place_plus_one(n), u64(version + 1))
     hashed = purpose if purpose != SOME else u64(TENSORS)
     mix(d, d.count, hashed | u64(py.tuple_size(targets)) << 8)
 
 
 @native(inline=False)
-def walked(
+def walk_and_hash(
     d: ptr[Digest], purpose: u64, one: ptr[RawNode], small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr,
     tracks: bool,
 ) -> bool:
@@ -71,7 +71,7 @@ def walked(
     begin()
     if one is not None:
         root(one, 0)
-    roots(results, u32(PAST) if purpose != VALUE else u32(0))
+    roots(results, u32(IN_HISTORY) if purpose != VALUE else u32(0))
     roots(seeds, READ)
     roots(also, 0)
     for i in range(py.list_size(small) if small is not tape.none else i64(0)):
@@ -83,7 +83,7 @@ def walked(
     gather()
     if walk.is_full or (walk.is_hooked and purpose != VALUE):
         return False
-    number(d, tracks)
+    order_and_hash(d, tracks)
     mix_asked(d, purpose, results, seeds, targets)
     return True
 
@@ -101,7 +101,7 @@ def key_object(d: ptr[Digest]) -> own:
 
 
 @native
-def looked_up(key: ptr) -> ptr:
+def look_up(key: ptr) -> ptr:
     """The answer in the table of plans for a key; null if there is none, or if its plan is no longer valid."""
     entry = py.dict_item(tape.plans.entries, key)
     if entry is None:
@@ -134,14 +134,14 @@ def ask(
     """
     d = local(Digest, 1)[0]
     walk.held = 0
-    if not walked(d, purpose, None, small, results, seeds, also, targets, tracks):
-        return nothing()
+    if not walk_and_hash(d, purpose, None, small, results, seeds, also, targets, tracks):
+        return new_none()
     if given is not tape.none:
-        told = py.bytes_at(py.tuple_item(given, 1))
+        expected = py.bytes_at(py.tuple_item(given, 1))
         answer = py.tuple_item(given, 0)
         a = ptr[AnswerBlock](py.bytes_at(answer)[0])
-        if told[0] != d.low or told[1] != d.high or a.valid[0] is not tape.true:
-            return nothing()
+        if expected[0] != d.low or expected[1] != d.high or a.valid[0] is not tape.true:
+            return new_none()
         executable = py.tuple_item(given, 2)
         if executable is tape.none:
             executable = None
@@ -151,9 +151,9 @@ def ask(
         return None
     if walk.n_calls > 0:
         return py.list_of(row(key, nodes_of(walk.calls, walk.n_calls)), 2)
-    known = looked_up(key)
+    known = look_up(key)
     if known is None:
-        return nothing()
+        return new_none()
     return run(known, None, None, d, purpose, now, is_released)
 
 
@@ -163,12 +163,12 @@ def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> ow
     d = local(Digest, 1)[0]
     known = ptr(None)
     walk.held = 0
-    if walked(d, VALUE, node, now.small, tape.empty, tape.empty, tape.empty, tape.empty, tracks):
+    if walk_and_hash(d, VALUE, node, now.small, tape.empty, tape.empty, tape.empty, tape.empty, tracks):
         key: own = key_object(d)
         if key is not None:
-            known = looked_up(key)
+            known = look_up(key)
         else:
             py.clear_error()
     if known is None:
-        return nothing()
+        return new_none()
     return run(known, None, None, d, VALUE, now, False)

@@ -3,7 +3,7 @@
     RawObject, RawArray, ...  the heads; `native.OFFSETS` is compared with live objects when the launcher is made
     inc, dec, let_go          reference counts by hand, for objects in allocated memory
     call_one, call_two        call a Python function with one object, or two
-    room, leave               allocate and free memory for objects that are held during a call
+    room, free_room           allocate and free memory for objects that are held during a call
     list_of, tuple_of         make a list or tuple that takes over references
 
 A function that makes an object may run any Python: the cycle collector may start, and run the finalizers of objects.
@@ -161,7 +161,7 @@ def let_go(objects: ptr[own], count: i64) -> void:
 
 @native(inline=True)
 def room(nearby: ptr, few: i64, count: i64) -> ptr[own]:
-    """Memory for `count` objects, filled with nulls, which `leave` frees; null with an exception.
+    """Memory for `count` objects, filled with nulls, which `free_room` frees; null with an exception.
 
     nearby    memory on the stack, for `few` of them
     """
@@ -174,7 +174,7 @@ def room(nearby: ptr, few: i64, count: i64) -> ptr[own]:
 
 
 @native(inline=True)
-def leave(objects: ptr[own], count: i64, nearby: ptr) -> void:
+def free_room(objects: ptr[own], count: i64, nearby: ptr) -> void:
     let_go(objects, count)
     if objects is not nearby:
         free(objects)

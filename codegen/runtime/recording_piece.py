@@ -24,7 +24,7 @@ class CodeBlock(Struct):
     """Code that is run on a piece.  Its inputs and results are named by places of nodes.
 
     executable        the address of the slot that holds the executable
-    argument_table    per input two words: see `recording_parts.word_at`
+    argument_table    per input two words: see `recording_parts.object_at`
     result_table      of a forward, per node: its place, the position of its value, 1 if the node drops its inputs;
                       of a pull, per node: its place, two words as above, 2 if its cotangent is masked
     flag_table        of a pull, its pattern of cotangents: roots, then tracked nodes (0: none, 1: given, 2: masked)
@@ -128,10 +128,10 @@ def is_alike(p: ptr[PieceBlock], ends: ptr, is_new: bool) -> bool:
             mix(d, u64(n.kind) | pending | 1 << 59, wires)
         else:
             mix(d, u64(n.kind.out) | pending, 0x67)
-        said = u32(d.low & 0xFFFFFFFE) | word & 1
-        if walk.count > last + 1 or (said != word and not is_new):
+        new_word = u32(d.low & 0xFFFFFFFE) | word & 1
+        if walk.count > last + 1 or (new_word != word and not is_new):
             return False
-        words[at - 1] = said
+        words[at - 1] = new_word
         at += 1
     mix(d, walk.count, u64(p.roots))
     if is_new:

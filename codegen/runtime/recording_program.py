@@ -1,6 +1,6 @@
 """Turn pending nodes into a program, in native Python: see `autodiff.tape.program`.
 
-    placed(outputs, arguments)      the program of pending nodes: [kinds, inputs, wires]
+    program_of_pending(outputs, arguments)      the program of pending nodes: [kinds, inputs, wires]
 """
 
 # mypy: ignore-errors
@@ -11,8 +11,8 @@ from __future__ import annotations
 from ..native import Struct, held, i32, i64, local, native, own, ptr, row, u64, void
 from . import recording_objects as py
 from .recorder_nodes import NodeWords
-from .recording_entries import READ, Met, begin, put_in_order, walk
-from .recording_structs import RawNode, RawRich, body_of, count_of, input_at, nothing, tape
+from .recording_entries import READ, WalkEntry, begin, put_in_order, walk
+from .recording_structs import RawNode, RawRich, body_of, count_of, input_at, new_none, tape
 from .recording_walk import gather, roots
 
 
@@ -64,7 +64,7 @@ class Draft(Struct):
 
 
 @native(inline=True)
-def stands(d: ptr[Draft], e: ptr[Met]) -> i32:
+def place_or_new_input(d: ptr[Draft], e: ptr[WalkEntry]) -> i32:
     """The place of a node.  A node without a place becomes the next input."""
     if e.place == -1:
         e.place = i32(-2 - d.n_inputs)
@@ -81,7 +81,7 @@ def add_word(d: ptr[Draft], word: i32) -> void:
 
 
 @native(inline=True)
-def other_of(e: ptr[Met]) -> i64:
+def forwarded_input(e: ptr[WalkEntry]) -> i64:
     """The number of the input whose value a node passes on unchanged (boundary, alias); -1 for any other node."""
     n = e.node
     if n.type is not tape.plain_type:
@@ -96,30 +96,30 @@ def other_of(e: ptr[Met]) -> i64:
 
 
 @native
-def drawn(d: ptr[Draft], n_own: u64) -> bool:
+def write_equations(d: ptr[Draft], n_ordered: u64) -> bool:
     """Write the equations of the nodes in the queue.  False if one of them is an argument, which has no value."""
-    for i in range(n_own):
+    for i in range(n_ordered):
         e = walk.met[walk.queue[i]]
         n = e.node
         if e.place != -1:
             continue  # one of `arguments`
         if n.kind.op is tape.argument_op:
             return False
-        other = other_of(e)
-        if other >= 0:
-            e.place = stands(d, walk.met[input_at(n, other).mark])
+        forwarded = forwarded_input(e)
+        if forwarded >= 0:
+            e.place = place_or_new_input(d, walk.met[input_at(n, forwarded).mark])
             continue
         d.kinds[d.n_equations] = held(n.kind)
         add_word(d, i32(count_of(n)))
         for k in range(count_of(n)):
-            add_word(d, stands(d, walk.met[input_at(n, k).mark]))
+            add_word(d, place_or_new_input(d, walk.met[input_at(n, k).mark]))
         e.place = i32(d.n_equations)
         d.n_equations += 1
     return True
 
 
 @native
-def placed(outputs: ptr, arguments: ptr) -> own:
+def program_of_pending(outputs: ptr, arguments: ptr) -> own:
     """[kinds, inputs, wires] of pending nodes; None if Python has to take over: an argument's value is asked for.
 
     arguments    the nodes that come first among the inputs, in this order, used or not
@@ -131,19 +131,19 @@ def placed(outputs: ptr, arguments: ptr) -> own:
     roots(outputs, 0)
     gather()
     if walk.is_full:
-        return nothing()
-    n_own = put_in_order()
+        return new_none()
+    n_ordered = put_in_order()
     room = i64(0)
-    for i in range(n_own):
+    for i in range(n_ordered):
         e = walk.met[walk.queue[i]]
         room += count_of(e.node)
-    n_objects = i64(n_own) + i64(walk.count) + n_arguments
-    memory = py.room(None, 0, n_objects + (i64(n_own) + room + 2 + n_results) // 2)
+    n_objects = i64(n_ordered) + i64(walk.count) + n_arguments
+    memory = py.room(None, 0, n_objects + (i64(n_ordered) + room + 2 + n_results) // 2)
     if memory is None:
         return None
     d = local(Draft, 1)[0]
     d.kinds = memory
-    d.inputs = memory + n_own
+    d.inputs = memory + n_ordered
     d.wires = ptr[i32](memory + n_objects)
     d.n_equations = 0
     d.n_inputs = n_arguments
@@ -153,10 +153,10 @@ def placed(outputs: ptr, arguments: ptr) -> own:
         d.inputs[i] = held(e.node)
         e.place = i32(-2 - i)
     made: own = held(tape.none)
-    if drawn(d, n_own):
+    if write_equations(d, n_ordered):
         add_word(d, i32(n_results))
         for i in range(n_results):
-            add_word(d, stands(d, walk.met[ptr[RawNode](py.tuple_item(outputs, i)).mark]))
+            add_word(d, place_or_new_input(d, walk.met[ptr[RawNode](py.tuple_item(outputs, i)).mark]))
         places = d.wires
         for _ in range(d.n_equations + 1):
             for k in range(1, i64(places[0]) + 1):
@@ -167,5 +167,5 @@ def placed(outputs: ptr, arguments: ptr) -> own:
         kinds: own = py.list_of(d.kinds, d.n_equations)
         parts = row(kinds, py.list_of(d.inputs, d.n_inputs), py.new_bytes(d.wires, 4 * d.n_wires))
         made = py.list_of(parts, 3)
-    py.leave(memory, n_objects, None)
+    py.free_room(memory, n_objects, None)
     return made

@@ -1,9 +1,9 @@
 """The backward pass over plain operations whose rules are programs, in native Python: `autodiff.transforms.reverse`.
 
-    go_back(order, ...)        go through the history by falling number, up to the first node that needs Python
+    run_backward_pass(order, ...)    go through the history by falling number, up to the first node that needs Python
 
 The state of a pass lives in Python objects, indexed by place in the history: nodes, their cotangents, bytes of flags,
-wires (`recording_rules.begun`).  So Python can handle any one node, and machine code continues behind this node.
+wires (`recording_rules.new_pass`).  So Python can handle any one node, and machine code continues behind this node.
 """
 
 # mypy: ignore-errors
@@ -23,7 +23,7 @@ from .recording_rules import (
     is_operation,
     is_simple,
     note_used,
-    put_rule,
+    record_rule,
     rule_of,
 )
 from .recording_run import count_up
@@ -35,14 +35,14 @@ MASKED, ZERO, CALL, RAN = 2, 4, 16, 32
 
 
 class BackwardPass(Struct):
-    """The state of a backward pass: nodes `order`, cotangents `bars`, flags `said`, `wires`; count of `rules` applied.
+    """The state of a backward pass: nodes `order`, `cotangents`, `flags`, `wires`; count of `rules` applied.
 
-    memo, added, hooked    see `go_back`
+    memo, added, hooked    see `run_backward_pass`
     """
 
     order: ptr
-    bars: ptr
-    said: ptr[u8]
+    cotangents: ptr
+    flags: ptr[u8]
     wires: ptr[i32]
     memo: ptr
     added: ptr
@@ -76,34 +76,34 @@ def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> own:
 
 
 @native
-def give(p: ptr[BackwardPass], at: i64, new: ptr, masks: bool) -> bool:
+def add_cotangent(p: ptr[BackwardPass], at: i64, new: ptr, masks: bool) -> bool:
     """Add to the cotangent of the node at a place (-1: none), if a target needs it.  False with an exception."""
-    if at < 0 or p.said[at] & OPEN == 0 or ptr[RawNode](py.list_item(p.order, at)).kind.tracks is not tape.true:
+    if at < 0 or p.flags[at] & OPEN == 0 or ptr[RawNode](py.list_item(p.order, at)).kind.tracks is not tape.true:
         return True
-    old = py.list_item(p.bars, at)
+    old = py.list_item(p.cotangents, at)
     if old is tape.none:
-        py.set_list(p.bars, at, held(new))
+        py.set_list(p.cotangents, at, held(new))
         if masks:
-            p.said[at] |= MASKED
+            p.flags[at] |= MASKED
         return True
     total: own = sum_of(p, ptr[RawNode](old), ptr[RawNode](new))
     if total is None:
         return False
-    py.set_list(p.bars, at, total)
+    py.set_list(p.cotangents, at, total)
     if not masks:
-        p.said[at] &= ~u8(MASKED)
+        p.flags[at] &= ~u8(MASKED)
     return True
 
 
 @native
 def note_zero(p: ptr[BackwardPass], at: i64) -> void:
     """Note that the node at a place gets zeros, if gradients reach a target through this node."""
-    if at >= 0 and p.said[at] & OPEN != 0:
-        p.said[at] |= ZERO
+    if at >= 0 and p.flags[at] & OPEN != 0:
+        p.flags[at] |= ZERO
 
 
 @native
-def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode], rule: ptr[StepsBlock]) -> bool:
+def pull_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode], rule: ptr[StepsBlock]) -> bool:
     """Record the nodes of a rule, and add its results to the cotangents of the inputs.  False with an exception."""
     inputs = p.wires + i64(p.wires[i])
     nearby = local(ptr, py.FEW)
@@ -112,41 +112,41 @@ def go_through(p: ptr[BackwardPass], i: i64, n: ptr[RawNode], bar: ptr[RawNode],
     if nodes is None:
         return False
     nodes[0] = held(bar)
-    is_right = put_rule(rule, n, nodes, 1)
+    is_right = record_rule(rule, n, nodes, 1)
     for k in range(rule.results if is_right else i64(0)):
         place = rule.result_table[k]
-        if place >= 0 and not give(p, i64(inputs[k]), nodes[place], rule.masks != 0):
+        if place >= 0 and not add_cotangent(p, i64(inputs[k]), nodes[place], rule.masks != 0):
             is_right = False
             break
     for k in range(rule.results if is_right and rule.has_zeros != 0 else i64(0)):
         note_zero(p, i64(inputs[k]))
-    py.leave(nodes, total, nearby)
+    py.free_room(nodes, total, nearby)
     return is_right
 
 
 @native
 def run_hooks(p: ptr[BackwardPass], i: i64, n: ptr[RawNode]) -> bool:
     """Run the hooks of a node on its cotangent.  False with an exception."""
-    p.said[i] |= RAN
-    bar: own = py.call_two(p.hooked, n, py.list_item(p.bars, i))
+    p.flags[i] |= RAN
+    bar: own = py.call_two(p.hooked, n, py.list_item(p.cotangents, i))
     if bar is None:
         return False
-    py.set_list(p.bars, i, bar)
+    py.set_list(p.cotangents, i, bar)
     return True
 
 
 @native
-def leads_on(p: ptr[BackwardPass], i: i64) -> bool:
+def has_open_input(p: ptr[BackwardPass], i: i64) -> bool:
     """True if gradients reach a target through an input of a plain node."""
     for k in range(i64(p.wires[i]), i64(p.wires[i + 1])):
         at = i64(p.wires[k])
-        if at >= 0 and p.said[at] & OPEN != 0:
+        if at >= 0 and p.flags[at] & OPEN != 0:
             return True
     return False
 
 
 @native
-def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) -> i64:
+def pull_nodes(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) -> i64:
     """Go through nodes from place `first` downwards.
 
     Returns the first place that needs Python; -1 at the end; -2 with an exception.
@@ -157,13 +157,13 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
     i = first
     while i >= 0:
         n = ptr[RawNode](py.list_item(p.order, i))
-        bar = ptr[RawNode](py.list_item(p.bars, i))
-        said = p.said[i]
-        is_plain = is_simple(n) or (said & RAN != 0 and is_operation(n))
-        if said & CALL != 0:
+        bar = ptr[RawNode](py.list_item(p.cotangents, i))
+        flags = p.flags[i]
+        is_plain = is_simple(n) or (flags & RAN != 0 and is_operation(n))
+        if flags & CALL != 0:
             break
         if bar is tape.none:
-            if said & ZERO != 0:
+            if flags & ZERO != 0:
                 if not is_plain:
                     break
                 for k in range(i64(p.wires[i]), i64(p.wires[i + 1])):
@@ -181,53 +181,53 @@ def go_on(p: ptr[BackwardPass], first: i64, word: u64, used: ptr, stamp: u64) ->
                 break
             i -= 1  # a leaf keeps its cotangent
             continue
-        is_target = said & TARGET != 0
-        if is_target and not leads_on(p, i):
+        is_target = flags & TARGET != 0
+        if is_target and not has_open_input(p, i):
             i -= 1
             continue
         if n.kind.released is tape.true:
             break
         outs[0] = bar.kind.out
         given = 2 + i64(p.wires[i + 1] - p.wires[i])
-        found = rule_of(n, word | (u64(said & MASKED != 0) << MASKED_BIT), outs, 1, given)
+        found = rule_of(n, word | (u64(flags & MASKED != 0) << MASKED_BIT), outs, 1, given)
         if found is None or given != 2 + count_of(n):
             break
         if not note_used(found, used, stamp):
             is_right = False
             break
         rules += 1
-        is_right = go_through(p, i, n, bar, found)
+        is_right = pull_through(p, i, n, bar, found)
         if not is_right:
             break
         if not is_target:
-            py.set_list(p.bars, i, held(tape.none))
+            py.set_list(p.cotangents, i, held(tape.none))
         i -= 1
     p.rules += rules
     return i if is_right else i64(-2)
 
 
 @native
-def go_back(
-    order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64, memo: ptr,
+def run_backward_pass(
+    order: ptr, state: ptr, first: i64, word: u64, used: ptr, stamp: u64, memo: ptr,
     added: ptr, hooked: ptr,
 ) -> own:
     """Go through the history from place `first` downwards.  Returns the first place that needs Python; -1 at the end.
 
-    made     the state of the pass (`recording_rules.begun`);  word: of rules whose cotangent is not masked (`rule_of`)
+    state    the state of the pass (`recording_rules.new_pass`);  word: for a cotangent that is not masked (`rule_of`)
     used     a list to which each rule program that the pass uses is appended;  stamp: a number of this pass
     memo     the known kinds of sums;  added: added(old, new) records a sum whose kind is not in `memo`
     hooked   hooked(node, bar) runs the hooks of an operation and returns the cotangent that they leave
     """
     p = local(BackwardPass, 1)[0]
     p.order = order
-    p.wires = ptr[i32](py.bytes_at(py.list_item(made, 0)))
-    p.bars = py.list_item(made, 1)
-    p.said = bytes_of_array(py.list_item(made, 2))
+    p.wires = ptr[i32](py.bytes_at(py.list_item(state, 0)))
+    p.cotangents = py.list_item(state, 1)
+    p.flags = bytes_of_array(py.list_item(state, 2))
     p.memo = memo
     p.added = added
     p.hooked = hooked
     p.rules = 0
-    at = go_on(p, first, word, used, stamp)
+    at = pull_nodes(p, first, word, used, stamp)
     if at == -2 or not count_up(ptr[ptr](tape.counts) + RULES, p.rules):
         return None
     return py.int_of(at)

@@ -1,8 +1,8 @@
 """Rules as programs, and the passes that record them, in native Python: see `autodiff.transforms.rule_programs`.
 
-    begun(order, targets, asked)    make the state of a pass: wires, room for results, flags; and look places up
-    rule_of(...)                    find the program of a node's rule
-    go_forth(order, ...)            go through nodes by rising number, up to the first node that needs Python
+    new_pass(order, targets, asked)    make the state of a pass: wires, room for results, flags; and look places up
+    rule_of(...)                       find the program of a node's rule
+    run_forward_pass(order, ...)       go through nodes by rising number, up to the first node that needs Python
 
 The backward pass is in `recording_reverse`.
 
@@ -27,7 +27,7 @@ from .recording_structs import RawNode, RawRich, count_of, flow_of, input_at, is
 #: Bits of the word of a rule (`rule_programs`): the bit for a masked cotangent; the first of the bits that say which
 #: inputs have tangents; the number of these bits.
 MASKED_BIT, FIRST_INPUT, MOST_INPUTS = 3, 8, 48
-#: The number of items of the list that `begun` returns before the places of nodes.
+#: The number of items of the list that `new_pass` returns before the places of nodes.
 FIXED = 3
 #: Flags of a node: gradients reach a target through it; it is a target (see `recording_reverse`).
 OPEN, TARGET = 1, 8
@@ -70,23 +70,23 @@ def wires_of_all(order: ptr) -> own:
 
 
 @native
-def open_all(order: ptr, wires: ptr[i32], said: ptr[u8]) -> void:
+def mark_open(order: ptr, wires: ptr[i32], flags: ptr[u8]) -> void:
     """Set the flag `OPEN` of targets, and of all nodes whose gradients flow to a target."""
     ends = local(i64, 3)
     for i in range(py.list_size(order)):
         inputs = i64(wires[i + 1] - wires[i])
         flow_of(ptr[RawNode](py.list_item(order, i)), inputs, ends)
-        found = said[i] & TARGET != 0
+        found = flags[i] & TARGET != 0
         for k in range(ends[0], ends[1] if ends[1] < inputs else inputs):
             at = i64(wires[i64(wires[i]) + k])
             if at >= 0 and at < i:
-                found = found or said[at] & OPEN != 0
+                found = found or flags[at] & OPEN != 0
         if found:
-            said[i] |= OPEN
+            flags[i] |= OPEN
 
 
 @native
-def begun(order: ptr, targets: ptr, asked: ptr) -> own:
+def new_pass(order: ptr, targets: ptr, asked: ptr) -> own:
     """The state of a pass, a list: [wires, [None] per node, a byte of flags per node, places of nodes...].
 
     targets   a tuple of nodes, whose places come first; empty for a forward pass
@@ -101,23 +101,23 @@ def begun(order: ptr, targets: ptr, asked: ptr) -> own:
         return None
     parts[0] = wires_of_all(order)
     parts[2] = new_bytearray(None, count)
-    said = bytes_of_array(parts[2]) if parts[2] is not None else ptr[u8](0)
-    if said is not None:
-        py.set_bytes(said, 0, u64(count))
+    flags = bytes_of_array(parts[2]) if parts[2] is not None else ptr[u8](0)
+    if flags is not None:
+        py.set_bytes(flags, 0, u64(count))
     for i in range(n_places):
         n = py.tuple_item(targets, i) if i < n_targets else py.tuple_item(asked, i - n_targets)
         place = i64(place_in(order, count, ptr[RawNode](n)))
-        if i < n_targets and place >= 0 and said is not None:
-            said[place] = TARGET
+        if i < n_targets and place >= 0 and flags is not None:
+            flags[place] = TARGET
         parts[FIXED + i] = py.int_of(place)
-    if n_targets > 0 and said is not None and parts[0] is not None:
-        open_all(order, ptr[i32](py.bytes_at(parts[0])), said)
+    if n_targets > 0 and flags is not None and parts[0] is not None:
+        mark_open(order, ptr[i32](py.bytes_at(parts[0])), flags)
     # Lists are made from here on, which may run any Python and change the marks of nodes.
     parts[1] = py.new_list(count)
     for i in range(count if parts[1] is not None else i64(0)):
         py.set_list(parts[1], i, held(tape.none))
     made: own = py.list_of(parts, n_places + FIXED)
-    py.leave(parts, n_places + FIXED, nearby)
+    py.free_room(parts, n_places + FIXED, nearby)
     return made
 
 
@@ -173,7 +173,7 @@ LOOK = 1
 
 
 @native
-def put_rule(p: ptr[StepsBlock], n: ptr[RawNode], nodes: ptr[own], beside: i64) -> bool:
+def record_rule(p: ptr[StepsBlock], n: ptr[RawNode], nodes: ptr[own], beside: i64) -> bool:
     """Record the nodes of a rule behind its given nodes: the first `beside` of `nodes`, the node `n`, and its inputs.
 
     False with an exception.
@@ -188,8 +188,8 @@ def put_rule(p: ptr[StepsBlock], n: ptr[RawNode], nodes: ptr[own], beside: i64) 
 
 
 @native
-def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[StepsBlock]) -> bool:
-    """Record the nodes of a rule, and store its result for a node in `found`.  False with an exception.
+def push_through(results: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[StepsBlock]) -> bool:
+    """Record the nodes of a rule, and store its result for a node in `results`.  False with an exception.
 
     The given nodes of the rule are the results for the node's inputs, the node, and these inputs.
     """
@@ -200,31 +200,31 @@ def push_through(found: ptr, i: i64, n: ptr[RawNode], inputs: ptr[i32], p: ptr[S
         return False
     for k in range(count):
         if inputs[k] >= 0:
-            nodes[k] = held(py.list_item(found, i64(inputs[k])))
-    is_right = put_rule(p, n, nodes, count)
+            nodes[k] = held(py.list_item(results, i64(inputs[k])))
+    is_right = record_rule(p, n, nodes, count)
     if is_right and p.result_table[0] >= 0:
-        py.set_list(found, i, held(nodes[p.result_table[0]]))
-    py.leave(nodes, p.given + p.steps, nearby)
+        py.set_list(results, i, held(nodes[p.result_table[0]]))
+    py.free_room(nodes, p.given + p.steps, nearby)
     return is_right
 
 
 @native
-def go_forth(order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64) -> own:
+def run_forward_pass(order: ptr, state: ptr, first: i64, word: u64, used: ptr, stamp: u64) -> own:
     """Go through nodes from place `first` upwards.  Returns the first place that needs Python; their number at the end.
 
-    made     the state of the pass (`begun`), in which the results of nodes are stored
+    state    the state of the pass (`new_pass`), in which the results of nodes are stored
     word     the word of rules before the bits of inputs that have tangents are added
     used     a list to which each rule program that the pass uses is appended;  stamp: a number of this pass
     """
-    words = ptr[i32](py.bytes_at(py.list_item(made, 0)))
-    dots = py.list_item(made, 1)
-    said = bytes_of_array(py.list_item(made, 2))
+    words = ptr[i32](py.bytes_at(py.list_item(state, 0)))
+    results = py.list_item(state, 1)
+    flags = bytes_of_array(py.list_item(state, 2))
     count = py.list_size(order)
     outs = local(ptr, MOST_INPUTS)
     is_right = True
     i = first
     while i < count:
-        if py.list_item(dots, i) is not tape.none:
+        if py.list_item(results, i) is not tape.none:
             i += 1
             continue
         inputs = words + i64(words[i])
@@ -242,13 +242,13 @@ def go_forth(order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64
             at = i64(inputs[k])
             if at < 0:
                 continue
-            dot = py.list_item(dots, at)
-            if dot is tape.none:
+            result = py.list_item(results, at)
+            if result is tape.none:
                 continue
-            is_looked_at = is_looked_at or said[at] & LOOK != 0
+            is_looked_at = is_looked_at or flags[at] & LOOK != 0
             if not is_looked_at:
                 which |= u64(1) << u64(k)
-                outs[n_outs] = ptr(ptr[RawNode](dot).kind.out)
+                outs[n_outs] = ptr(ptr[RawNode](result).kind.out)
                 n_outs += 1
         if is_looked_at:
             break
@@ -262,7 +262,7 @@ def go_forth(order: ptr, made: ptr, first: i64, word: u64, used: ptr, stamp: u64
         if not note_used(rule, used, stamp):
             is_right = False
             break
-        is_right = push_through(dots, i, n, inputs, rule)
+        is_right = push_through(results, i, n, inputs, rule)
         if not is_right:
             break
         i += 1

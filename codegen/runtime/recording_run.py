@@ -18,7 +18,7 @@ from ..native import Struct, extern, held, i64, local, moved, native, own, ptr, 
 from . import recording_objects as py
 from .recorder_arrays import OWN_MEMORY, PACKED, WRITEABLE, size_of
 from .recorder_nodes import new_leaf
-from .recording_entries import PAST, walk
+from .recording_entries import IN_HISTORY, walk
 from .recording_hash import Digest
 from .recording_interpret import BYTES, DATA, FUNCTION, Loop, loop_of
 from .recording_structs import (
@@ -36,7 +36,7 @@ from .recording_structs import (
     drop_inputs,
     is_filled,
     is_plain_or_no_leaf,
-    nothing,
+    new_none,
     old_of,
     tape,
     word_of,
@@ -45,7 +45,7 @@ from .recording_structs import (
 release = extern("PyObject_VectorcallMethod", own, ptr, ptr[ptr], u64, ptr)  # for a held lock: cannot fail
 
 #: The number of words per group, a leaf with its gradients, while a plan runs: see `new_gradients`.
-GROUP = 4
+PER_LEAF = 4
 GRAD, KIND = word_of(RawLeaf, "grad"), word_of(RawNode, "kind")
 
 
@@ -57,7 +57,7 @@ class AnswerBlock(Struct):
     stored_table     per node: place, position among the results, 1 if the node drops its inputs
     group_table      per group: place of its leaf, position of its gradient among the results or -1
     is_whole    1 if all targets are reached
-    past, past_table    the number of nodes to release, and their places; -1: all nodes of the history
+    releases, release_table    the number of nodes to release, and their places; -1: all nodes of the history
     """
 
     valid: ptr[ptr]
@@ -68,8 +68,8 @@ class AnswerBlock(Struct):
     stored_table: ptr[i64]
     groups: i64
     group_table: ptr[i64]
-    past: i64
-    past_table: ptr[i64]
+    releases: i64
+    release_table: ptr[i64]
     is_whole: i64
 
 
@@ -89,7 +89,7 @@ def settle(n: ptr[RawNode], results: ptr, word: ptr[i64]) -> void:
 
 
 @native
-def give_up(nodes: ptr[ptr], count: i64) -> void:
+def release_history(nodes: ptr[ptr], count: i64) -> void:
     """Mark the nodes of a history as released; nodes that have a value drop their inputs."""
     for i in range(count):
         n = ptr[RawNode](nodes[i])
@@ -110,7 +110,7 @@ def give_up(nodes: ptr[ptr], count: i64) -> void:
 
 
 @native
-def let_nodes_go(nodes: ptr[ptr], count: i64) -> void:
+def drop_references(nodes: ptr[ptr], count: i64) -> void:
     """Release one reference to each node."""
     for i in range(count):
         n = ptr[RawNode](nodes[i])
@@ -150,22 +150,22 @@ def new_gradients(groups: ptr[own], count: i64, table: ptr[i64], results: ptr) -
     groups    per group: its leaf, room for the nodes of the old gradient and of the new one, and the leaf's node
     """
     for i in range(count):
-        old = old_of(ptr[RawLeaf](groups[GROUP * i]))
-        groups[GROUP * i + 1] = held(old)
+        old = old_of(ptr[RawLeaf](groups[PER_LEAF * i]))
+        groups[PER_LEAF * i + 1] = held(old)
         position = table[2 * i + 1]
         if position >= 0:
             value = py.tuple_item(results, position)
             if old is None or add_in_place(old, value):
-                groups[GROUP * i + 2] = new_leaf(ptr[RawNode](groups[GROUP * i + 3]).kind.out.gradient, value)
+                groups[PER_LEAF * i + 2] = new_leaf(ptr[RawNode](groups[PER_LEAF * i + 3]).kind.out.gradient, value)
             else:
-                groups[GROUP * i + 2] = py.call_two(tape.accumulated, old, value)
-            if groups[GROUP * i + 2] is None:
+                groups[PER_LEAF * i + 2] = py.call_two(tape.accumulated, old, value)
+            if groups[PER_LEAF * i + 2] is None:
                 return False
     return True
 
 
 @native
-def commit(groups: ptr[own], count: i64, past: ptr[ptr], n_past: i64) -> i64:
+def commit(groups: ptr[own], count: i64, to_release: ptr[ptr], n_releases: i64) -> i64:
     """Give leaves their new gradients: all, or none if another thread has released the history meanwhile.
 
     1: done, 0: a `.grad` or the history has changed meanwhile, -1: an exception.
@@ -174,21 +174,21 @@ def commit(groups: ptr[own], count: i64, past: ptr[ptr], n_past: i64) -> i64:
     if acquired is None:
         return -1
     found = i64(1)
-    for i in range(n_past):
-        if ptr[RawNode](past[i]).kind.released is tape.true:
+    for i in range(n_releases):
+        if ptr[RawNode](to_release[i]).kind.released is tape.true:
             found = 0
     # Until the last exchange nothing is allocated or freed, so no Python runs that could see only some gradients.
     for i in range(count):
-        leaf = ptr[RawLeaf](groups[GROUP * i])
-        if groups[GROUP * i + 2] is not None and old_of(leaf) is not groups[GROUP * i + 1]:
+        leaf = ptr[RawLeaf](groups[PER_LEAF * i])
+        if groups[PER_LEAF * i + 2] is not None and old_of(leaf) is not groups[PER_LEAF * i + 1]:
             found = 0
     if found == 1:
         for i in range(count):
-            if groups[GROUP * i + 2] is not None:
-                leaf = ptr[RawLeaf](groups[GROUP * i])
-                given_up = ptr[ptr](leaf)[GRAD]
-                ptr[ptr](leaf)[GRAD] = groups[GROUP * i + 2]
-                ptr[ptr](groups)[GROUP * i + 2] = given_up
+            if groups[PER_LEAF * i + 2] is not None:
+                leaf = ptr[RawLeaf](groups[PER_LEAF * i])
+                replaced = ptr[ptr](leaf)[GRAD]
+                ptr[ptr](leaf)[GRAD] = groups[PER_LEAF * i + 2]
+                ptr[ptr](groups)[PER_LEAF * i + 2] = replaced
     _released: own = release(tape.release_name, row(tape.lock), 1, None)
     return found
 
@@ -204,7 +204,7 @@ def count_up(place: ptr, more: i64) -> bool:
 
 
 @native
-def begin_another(now: ptr[RawRecording], purpose: u64) -> bool:
+def begin_recording(now: ptr[RawRecording], purpose: u64) -> bool:
     """Begin another recording, with an empty list of small results.  False with an exception."""
     words = ptr[ptr](now)
     small: own = py.new_list(0)
@@ -239,10 +239,10 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
     """
     a = ptr[AnswerBlock](py.bytes_at(known)[0])
     if purpose == TENSORS and a.is_whole == 0:
-        return nothing()  # Python refuses the ask: a target is not reached
+        return new_none()  # Python refuses the ask: a target is not reached
     answer: own = held(known)  # while the plan runs, another thread may drop the answer from the table
-    n_past = (a.past if a.past >= 0 else i64(d.count)) if is_released else i64(0)
-    total = a.stored + GROUP * a.groups + n_past
+    n_releases = (a.releases if a.releases >= 0 else i64(d.count)) if is_released else i64(0)
+    total = a.stored + PER_LEAF * a.groups + n_releases
     nearby = local(ptr, py.FEW)
     memory = py.room(nearby, py.FEW, total)
     if memory is None:
@@ -265,17 +265,17 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
         node = walk.met[walk.order[a.group_table[2 * i]]].node
         leaf = ptr[RawRich](node).leaf
         due += i64(is_filled(leaf.after))
-        groups[GROUP * i] = held(leaf)
-        groups[GROUP * i + 3] = held(node)
-    past = ptr[ptr](groups + GROUP * a.groups)
+        groups[PER_LEAF * i] = held(leaf)
+        groups[PER_LEAF * i + 3] = held(node)
+    to_release = ptr[ptr](groups + PER_LEAF * a.groups)
     k = i64(0)
-    for i in range(n_past):
-        e = walk.met[walk.order[a.past_table[i] if a.past >= 0 else i64(i)]]
-        if e.flags & PAST != 0 and is_plain_or_no_leaf(e.node):
-            past[k] = e.node
+    for i in range(n_releases):
+        e = walk.met[walk.order[a.release_table[i] if a.releases >= 0 else i64(i)]]
+        if e.flags & IN_HISTORY != 0 and is_plain_or_no_leaf(e.node):
+            to_release[k] = e.node
             e.node.references += 1
             k += 1
-    n_past = k
+    n_releases = k
     # From here on other Python may run and begin another walk: nothing of this one is read.
     results: own = py.call_method(tape.call_name, ptr[ptr](values), u64(a.arguments + 1), None)
     outcome = i64(-1)
@@ -284,27 +284,27 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
         for i in range(a.stored):
             settle(ptr[RawNode](memory[i]), results, a.stored_table + 3 * i)
         # All allocations come before the gradients change, so that none can fail between two of them.
-        given = told(purpose, answer, results, groups, a.groups if due > 0 else i64(0))
+        given = result_of_ask(purpose, answer, results, groups, a.groups if due > 0 else i64(0))
         is_good = given is not None and new_gradients(groups, a.groups, a.group_table, results)
-        if is_good and (now is tape.none or begin_another(now, purpose)):
-            outcome = commit(groups, a.groups, past, n_past) if a.groups + n_past > 0 else i64(1)
+        if is_good and (now is tape.none or begin_recording(now, purpose)):
+            outcome = commit(groups, a.groups, to_release, n_releases) if a.groups + n_releases > 0 else i64(1)
         if outcome == 1:
-            give_up(past, n_past)
+            release_history(to_release, n_releases)
             counts = ptr[ptr](tape.counts)
             if not count_up(counts + HITS, 1) or not count_up(counts + RUNS, 1):
                 py.clear_error()  # the counts are only shown
     elif py.matches(tape.run_errors) != 0:
         py.clear_error()  # Python answers the ask, meets the error again, and names the user's line
         outcome = 0
-    let_nodes_go(past, n_past)
-    py.leave(memory, a.stored + GROUP * a.groups, nearby)
+    drop_references(to_release, n_releases)
+    py.free_room(memory, a.stored + PER_LEAF * a.groups, nearby)
     if outcome == 1:
         return given
-    return nothing() if outcome == 0 else None
+    return new_none() if outcome == 0 else None
 
 
 @native(inline=False)
-def told(purpose: u64, answer: ptr, results: ptr, groups: ptr[own], due: i64) -> own:
+def result_of_ask(purpose: u64, answer: ptr, results: ptr, groups: ptr[own], due: i64) -> own:
     """The result of an answered ask, a new reference; null with an exception.
 
     due    the number of groups if at least one leaf has hooks that are due, else 0
@@ -315,7 +315,7 @@ def told(purpose: u64, answer: ptr, results: ptr, groups: ptr[own], due: i64) ->
         return held(tape.true)
     found: own = py.new_list(0)
     for i in range(due if found is not None else i64(0)):
-        is_due = is_filled(ptr[RawLeaf](groups[GROUP * i]).after)
-        if is_due and (py.append(found, groups[GROUP * i]) != 0 or py.append(found, groups[GROUP * i + 3]) != 0):
+        is_due = is_filled(ptr[RawLeaf](groups[PER_LEAF * i]).after)
+        if is_due and (py.append(found, groups[PER_LEAF * i]) != 0 or py.append(found, groups[PER_LEAF * i + 3]) != 0):
             return None
     return found

@@ -5,7 +5,7 @@
     count_of, input_at, ...   the inputs and gradients of nodes and leaves
 
 The fields are the slots in the order of their names, a leading underscore first.  Trailing slots that machine code does
-not read are left out.  `recording_asks.is_as_known` raises if the offset of a field is not that of its slot.
+not read are left out.  `recording_asks.has_known_layout` raises if the offset of a field is not that of its slot.
 """
 
 # mypy: ignore-errors
@@ -108,7 +108,7 @@ def remember(objects: ptr) -> void:
 
 
 @native
-def nothing() -> own:
+def new_none() -> own:
     """A new reference to None, for a builtin to return."""
     return held(tape.none)
 

@@ -36,23 +36,23 @@ KEPT = 1 << 62
 
 #: Scalar operations (some 0.1 ns each) after which a loop handles signals: a loop that holds the GIL, and one that does
 #: not.  Taking the GIL can cost 5 ms, the switch interval, when another thread computes in Python.
-LOOKS_UP, TAKES_LOCK = 1 << 25, 1 << 29
+WORK_WITH_GIL, WORK_WITHOUT_GIL = 1 << 25, 1 << 29
 
 #: The time for which a loop keeps the GIL, twice the switch interval.  A waiting thread requests the GIL after one
 #: interval without a release, and then gets it.  When the loop released and took the GIL every 3 ms, before a request,
 #: a waiting thread acquired it only by luck: Ctrl-C from another thread took effect after 3 to 60 s.
-KEEPS_NS = 10_000_000
+GIL_KEPT_NS = 10_000_000
 
 #: On other systems no monotonic clock is known, and the GIL is released at every look.
 HAS_CLOCK = sys.platform in ("linux", "darwin")
 
-kept_of = extern("PyThread_tss_get", u64, ptr)
-keep = extern("PyThread_tss_set", i32, ptr, u64)
-let_others = extern("PyEval_SaveThread", ptr)
-take_lock_again = extern("PyEval_RestoreThread", void, ptr)
-holds_lock = extern("PyGILState_Check", i32)
-take_lock = extern("PyGILState_Ensure", i32)
-give_lock = extern("PyGILState_Release", void, i32)
+kept_register = extern("PyThread_tss_get", u64, ptr)
+keep_register = extern("PyThread_tss_set", i32, ptr, u64)
+release_gil = extern("PyEval_SaveThread", ptr)
+reacquire_gil = extern("PyEval_RestoreThread", void, ptr)
+holds_gil = extern("PyGILState_Check", i32)
+ensure_gil = extern("PyGILState_Ensure", i32)
+restore_gil = extern("PyGILState_Release", void, i32)
 handle_signals = extern("PyErr_CheckSignals", i32)
 
 
@@ -87,9 +87,9 @@ def run_steps(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch:
 def call_host(pointers: ptr[ptr], host: ptr[HostWords]) -> i32:
     """Call a Python function on arrays, and copy its result.  The program raises what the function raises."""
     inside = leave_flushing()
-    state = take_lock()
+    state = ensure_gil()
     has_failed = host_failed(pointers, host)
-    give_lock(state)
+    restore_gil(state)
     return_flushing(inside)
     return i32(Status.INTERRUPTED.value) if has_failed else i32(0)
 
@@ -100,7 +100,7 @@ def call_host(pointers: ptr[ptr], host: ptr[HostWords]) -> i32:
 @native(inline=False)
 def leave_flushing() -> u64:
     """Restore the thread's register as it was before the program, and return ours; 0 if the thread does not flush."""
-    kept = kept_of(ptr[Flushing](flushing).key)
+    kept = kept_register(ptr[Flushing](flushing).key)
     if kept == 0:
         return 0
     inside = control()
@@ -125,9 +125,9 @@ def run_program(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratc
 @native
 def run_program_unlocked(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
     """Run a program without the GIL, which other threads may take."""
-    thread = let_others()
+    thread = release_gil()
     status = run_program(steps, count, slots, scratch)
-    take_lock_again(thread)
+    reacquire_gil(thread)
     return status
 
 
@@ -136,9 +136,9 @@ def run_for_c(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch:
     """Run a program for a caller in C, which gets the status but no exception."""
     status = run_program(steps, count, slots, scratch)
     if u32(status) == Status.INTERRUPTED.value:
-        state = take_lock()
+        state = ensure_gil()
         clear_error()
-        give_lock(state)
+        restore_gil(state)
     return status
 
 
@@ -146,14 +146,14 @@ def run_for_c(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch:
 def run_flushing(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scratch: ptr[ptr]) -> i64:
     """Run steps with flushing.  A signal's handler may enter here again in the middle, so the kept word is restored."""
     key = ptr[Flushing](flushing).key
-    outer = kept_of(key)
+    outer = kept_register(key)
     before = control()
-    if keep(key, before | KEPT) != 0:
+    if keep_register(key, before | KEPT) != 0:
         return Status.NO_MEMORY.value
     set_control(before | FLUSH)
     status = run_steps(steps, count, slots, scratch)
     set_control(before)
-    _ = keep(key, outer)
+    _ = keep_register(key, outer)
     return status
 
 
@@ -163,11 +163,11 @@ def run_flushing(steps: ptr[KernelCallWords], count: i64, slots: ptr[ptr], scrat
 class Spent(Struct):
     """Work of the loops of all threads since the last look.  Additions of two threads at once may be lost: no matter.
 
-    given_back   the time when the GIL was last released
+    released_at   the time when the GIL was last released
     """
 
     work: u64
-    given_back: u64
+    released_at: u64
 
 
 spent = static(Spent)
@@ -178,8 +178,8 @@ def account(work: u64) -> i32:
     """Add to the work that is done, and look up when it is due.  Not 0: a signal's handler raised."""
     total = atomic_load(spent, "work", "monotonic") + work
     atomic_store(spent, "work", total, "monotonic")
-    if total > LOOKS_UP:
-        return look_up(total)
+    if total > WORK_WITH_GIL:
+        return check_signals(total)
     return i32(0)
 
 
@@ -190,29 +190,29 @@ def loop_account(work: u64) -> i32:
 
 
 @native(inline=False)
-def look_up(total: u64) -> i32:
+def check_signals(total: u64) -> i32:
     """Handle signals, and release the GIL for a moment if it was kept for long."""
-    is_held = holds_lock() != 0
-    if not is_held and total <= TAKES_LOCK:
+    is_held = holds_gil() != 0
+    if not is_held and total <= WORK_WITHOUT_GIL:
         return i32(0)
     atomic_store(spent, "work", 0, "monotonic")
     inside = leave_flushing()
-    state = take_lock()
+    state = ensure_gil()
     is_fine = handle_signals() == 0
-    if is_fine and is_held and is_time():
-        take_lock_again(let_others())  # a waiting thread takes the GIL here
-    give_lock(state)
+    if is_fine and is_held and is_release_due():
+        reacquire_gil(release_gil())  # a waiting thread takes the GIL here
+    restore_gil(state)
     return_flushing(inside)
     return i32(0) if is_fine else i32(Status.INTERRUPTED.value)
 
 
 @native
-def is_time() -> bool:
+def is_release_due() -> bool:
     """True if the GIL was kept for long; the caller then releases it, and this time is noted."""
     if not HAS_CLOCK:
         return True
     now = system.now()
-    if now - atomic_load(spent, "given_back", "monotonic") <= KEEPS_NS:
+    if now - atomic_load(spent, "released_at", "monotonic") <= GIL_KEPT_NS:
         return False
-    atomic_store(spent, "given_back", now, "monotonic")
+    atomic_store(spent, "released_at", now, "monotonic")
     return True

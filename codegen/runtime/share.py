@@ -90,7 +90,7 @@ def is_shared(piece: KernelPiece) -> bool:
     return 0 < piece.chunk < typical(piece.total)
 
 
-def load(piece: KernelPiece, function: NestFunction, extents: Sequence[int]) -> tuple[int, int]:
+def iterations_and_operations(piece: KernelPiece, function: NestFunction, extents: Sequence[int]) -> tuple[int, int]:
     """The number of iterations of a piece that is a loop of this function, and of all their operations."""
     assert piece.loop is not None
     known = _known(function, extents)

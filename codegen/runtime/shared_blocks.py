@@ -36,8 +36,8 @@ from .worker_threads import (
     section_begin,
     sleepers,
     start_threads,
+    take_blocks,
     tickets,
-    work,
     workers,
 )  # fmt: skip
 
@@ -45,7 +45,7 @@ IS_LINUX, HAS_THREADS = sys.platform == "linux", sys.platform in ("linux", "darw
 
 #: The number of times that the caller looks for the last blocks before it sleeps.  Its processor is then free for the
 #: thread that has these blocks, which may be waiting for a processor behind another process.
-PATIENCE = 2000
+CALLER_LOOKS = 2000
 
 #: The most jobs that a caller on a busy machine does alone between two tries to share: failed tries then cost little.
 MOST_ALONE = 255
@@ -69,7 +69,7 @@ def started_threads() -> u64:
 
 
 @native
-def follow() -> void:
+def follow_affinity() -> void:
     """Set the number of threads to that of the processors that the caller may use (its affinity), unless it is fixed.
 
     Each job asks the system, which takes 0.5 us.  A system with more than 1024 processors refuses the call, and the
@@ -93,7 +93,7 @@ def follow() -> void:
 
 
 @native
-def enters() -> bool:
+def take_threads() -> bool:
     """True if this caller may share a job now; it then has the threads until it sets `busy` back."""
     process = system.getpid()
     known = atomic_load(workers, "process")
@@ -159,7 +159,7 @@ def close_tickets() -> void:
 @native
 def wait_for_others(blocks: u64) -> void:
     """Wait until all blocks are done: look for a while, then sleep."""
-    for _ in range(PATIENCE):
+    for _ in range(CALLER_LOOKS):
         if atomic_load(progress, "finished") == blocks:
             return
         system.pause()
@@ -176,9 +176,9 @@ def run_blocks(step: ptr[KernelCallWords], pointers: ptr) -> u32:
     """Run all blocks of a step.  Returns the worst status of a block."""
     if HAS_THREADS:
         if IS_LINUX:
-            follow()
+            follow_affinity()
         threads = atomic_load(workers, "threads", "monotonic")
-        if threads >= 2 and step.blocks >= 2 and enters():
+        if threads >= 2 and step.blocks >= 2 and take_threads():
             if workers.started < threads - 1:
                 start_threads(threads - 1)
             close_tickets()
@@ -197,11 +197,11 @@ def run_blocks(step: ptr[KernelCallWords], pointers: ptr) -> u32:
 def run_together(blocks: u64, threads: u64) -> u32:
     """Run the present job on all threads, and note if sharing lost time.  Returns the worst status of a block."""
     present = open_job(blocks, threads)
-    begun = system.now()
-    work(present, 0)
-    worked = system.now()
+    started = system.now()
+    take_blocks(present, 0)
+    finished = system.now()
     wait_for_others(blocks)
-    if system.now() - worked > worked - begun:
+    if system.now() - finished > finished - started:
         more = workers.penalty * 2 | 1
         workers.penalty = more if more < MOST_ALONE else u64(MOST_ALONE)
     else:

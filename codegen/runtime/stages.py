@@ -34,8 +34,8 @@ from .cost import operations_of
 from .executable import coded
 from .told import (
     Names,
-    ToldProgram,
-    ToldStep,
+    ProgramDescription,
+    StepDescription,
     kind_of_step,
     located,
     place_of_node,
@@ -178,16 +178,16 @@ def print_program(program: BufferProgram) -> str:
     Likewise `while (x2 -> y0) ...` is followed by its condition and step, and `if x0 ...` by both of its bodies.  If
     origins of nodes are known, comments name the values that a buffer holds in turn, those of a step, and their lines.
     """
-    told = ToldProgram(program)
-    names = told.buffers
+    description = ProgramDescription(program)
+    names = description.buffers
     signature = ", ".join(map(str, program.inputs)), ", ".join(map(str, program.outputs))
     width = max([len(f"{n}: {b.aval}") for n, b in zip(names, program.buffers, strict=True)], default=0)
     lines = [f"{program.name}({signature[0]}) -> ({signature[1]}) {{"]
     for k, (name, buffer) in enumerate(zip(names, program.buffers, strict=True)):
         place = f" at {buffer.place}" if buffer.role == "temporary" else ""
-        lines.append(f"  {f'{name}: {buffer.aval}':<{width}}   {buffer.role}{place}{told.of_buffer(k)}")
-    for step in told.steps:
-        lines.append(f"  {_step_text(step, names)}{told.of_step(step)}")
+        lines.append(f"  {f'{name}: {buffer.aval}':<{width}}   {buffer.role}{place}{description.of_buffer(k)}")
+    for step in description.steps:
+        lines.append(f"  {_step_text(step, names)}{description.of_step(step)}")
         for role, body, _ in bodies(step.step.work):
             lines += [f"    {role}:"] if role else []
             lines += [f"    {line}" for line in print_program(body).splitlines()]
@@ -198,10 +198,10 @@ def print_program(program: BufferProgram) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _step_text(told: ToldStep, names: list[str]) -> str:
-    used = [names[b] for b in told.step.buffers]
-    reads, writes = (", ".join([names[b] for b in numbers]) for numbers in (told.reads, told.writes))
-    match told.step.work:
+def _step_text(description: StepDescription, names: list[str]) -> str:
+    used = [names[b] for b in description.step.buffers]
+    reads, writes = (", ".join([names[b] for b in numbers]) for numbers in (description.reads, description.writes))
+    match description.step.work:
         case Kernel(function):
             return f"{function.name}({reads}) -> {writes}"
         case Gemm() as gemm:
@@ -218,7 +218,7 @@ def _step_text(told: ToldStep, names: list[str]) -> str:
         case HostCall(node) as call:
             params = "".join(f", {name}={_param_text(value)}" for name, value in node.keywords.items())
             return f"{kind_of_step(call)} {node.op.name}({reads}{params}) -> {writes}"
-    raise AssertionError(f"a step of unknown work {told.step.work!r}")
+    raise AssertionError(f"a step of unknown work {description.step.work!r}")
 
 
 def _at(place: Place | None, used: list[str]) -> str:

@@ -29,7 +29,7 @@ from .orders import is_native as is_ordered
 _SHOWN = 12
 
 
-class ToldStep(NamedTuple):
+class StepDescription(NamedTuple):
     """The description of a program's step.
 
     reads, writes   the numbers of its buffers        computed   the nodes that it computes, in the order of the graph
@@ -57,7 +57,7 @@ class ToldStep(NamedTuple):
         return "if" if isinstance(self.step.work, Branch) else "while"
 
 
-class ToldProgram:
+class ProgramDescription:
     """The description of a program.  For each buffer: its `values`, in turn, and the steps that use it (`lives`).
 
     names, buffers    the names of nodes, and of buffers: the same in every run
@@ -80,8 +80,8 @@ class ToldProgram:
                 last = program.shares[last]
             self._shared.setdefault(last, []).append(value)
         self._claimed: set[Any] = set()
-        self.steps = [self._told(number, step) for number, step in enumerate(program.steps)]
-        self._is_told = any([n.origins for n in self._place])
+        self.steps = [self._describe(number, step) for number, step in enumerate(program.steps)]
+        self._has_origins = any([n.origins for n in self._place])
 
     def _may_be(self, value: Any) -> list[Any]:
         """The values that a step may store where it names this value, because they share its memory."""
@@ -96,7 +96,7 @@ class ToldProgram:
             return [v for v in self._may_be(step.values[-1]) if isinstance(v.op.lower, Contract)][:1]
         return [v for v in step.values[step.work.reads :] if isinstance(v, Node) and v.op.name != "workspace"]
 
-    def _told(self, number: int, step: Step) -> ToldStep:
+    def _describe(self, number: int, step: Step) -> StepDescription:
         """Describe a step, and note the values that it stores in `values`."""
         reads, writes = _reads_writes(step)
         computed = sorted(self._computed(step), key=lambda n: self._place.get(n, -1))
@@ -108,13 +108,13 @@ class ToldProgram:
                 stored += found[-1:]
                 self._claimed.update(found[-1:])
                 self.values[b] += [v for v in found[-1:] if v not in self.values[b]]
-        return ToldStep(step, reads, writes, computed, stored)
+        return StepDescription(step, reads, writes, computed, stored)
 
-    def bytes_operations(self, told: ToldStep) -> tuple[int, int]:
+    def bytes_operations(self, description: StepDescription) -> tuple[int, int]:
         """The bytes of the arrays that a step reads and writes, each counted once; and its scalar operations."""
-        program = self.program
-        alone = BufferProgram(program.name, program.buffers, (told.step,), (), (), 0, program.graph)
-        return sum([program.buffers[b].aval.nbytes for b in (*told.reads, *told.writes)]), operations_of(alone)
+        program, used = self.program, (*description.reads, *description.writes)
+        alone = BufferProgram(program.name, program.buffers, (description.step,), (), (), 0, program.graph)
+        return sum([program.buffers[b].aval.nbytes for b in used]), operations_of(alone)
 
     def named(self, values: Iterable[Any]) -> list[str]:
         """The names of those values that have one."""
@@ -124,15 +124,15 @@ class ToldProgram:
         """A comment with the values that a buffer holds, in turn; "" if nodes have no origins."""
         return self._comment(self.values[number])
 
-    def of_step(self, told: ToldStep) -> str:
+    def of_step(self, description: StepDescription) -> str:
         """A comment with the values that a step computes, and the lines where they were recorded."""
-        origins = [origin for node in told.computed for origin in node.origins]
+        origins = [origin for node in description.computed for origin in node.origins]
         lines = [f"{os.path.basename(line.file)}:{line.line}" for origin in origins for line in origin.lines[:1]]
-        found = self._comment(told.computed)
+        found = self._comment(description.computed)
         return found and ", ".join([found, *list(dict.fromkeys(lines))[:_SHOWN]])
 
     def _comment(self, values: Sequence[Any]) -> str:
-        names = self.named(values) if self._is_told else []
+        names = self.named(values) if self._has_origins else []
         more = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
         return f"  # {' '.join([*names[:_SHOWN], *more])}" if names else ""
 
@@ -195,12 +195,12 @@ class Names:
         self._nodes: list[Node] = []
         self._comments: dict[int, str] = {}
 
-    def _is_told(self, node: Any) -> bool:
+    def _has_comment(self, node: Any) -> bool:
         return node in self._names and node.origins != ()
 
     def number(self, node: Any) -> Place | None:
         """The place in a made-up file that stands for a node in LLVM's debug info."""
-        if not self._is_told(node):
+        if not self._has_comment(node):
             return None
         if node not in self._numbers:
             self._numbers[node] = len(self._nodes)
@@ -215,13 +215,13 @@ class Names:
         """The comment for the node that a line of this file stands for."""
         if line not in self._comments:
             place = place_of_node(self._nodes[line - 1])
-            told = "" if place is None else f", {os.path.basename(place.file)}:{place.line}"
-            self._comments[line] = f"{self.name(line)}{told}"
+            where = "" if place is None else f", {os.path.basename(place.file)}:{place.line}"
+            self._comments[line] = f"{self.name(line)}{where}"
         return self._comments[line]
 
     def location(self, node: Any) -> str:
         """The location of a node in MLIR; "" for a node without a name or origin."""
-        if not self._is_told(node):
+        if not self._has_comment(node):
             return ""
         place = place_of_node(node)
         name = self._names[node].replace("\\", "\\\\").replace('"', '\\"')
@@ -258,7 +258,7 @@ def shown_assembly(text: str, names: Names) -> Shown:
     """Assembly with comments instead of debug info."""
     found: list[str] = []
     nodes: list[str] = []
-    name, told, is_debug = "", "", False
+    name, last, is_debug = "", "", False
     for line in text.splitlines():
         words = line.split()
         if words[:1] == [".section"]:
@@ -269,15 +269,15 @@ def shown_assembly(text: str, names: Names) -> Shown:
             at = int(words[2])
             name = names.name(at)
             comment = f"\t# {names.comment(at)}" if name else ""
-            if comment and comment != told:
+            if comment and comment != last:
                 found.append(comment)
                 nodes.append(name)
-                told = comment
+                last = comment
             continue
         if re.match(r"\.L(tmp|func_begin)\d+:|\t\.file\t\d", line):
             continue
         if line and not line[0].isspace() and not line.startswith(".L"):
-            name = told = ""  # another function begins
+            name = last = ""  # another function begins
         found.append(line)
         nodes.append(name if words and not words[0].startswith(".") and not words[0].endswith(":") else "")
     return found, nodes

@@ -44,7 +44,7 @@ from .system_calls import adopt
 SIG_SETMASK = 2 if sys.platform == "linux" else 3
 
 #: The number of looks of an idle thread before it sleeps: about 20 microseconds (a pause takes 10 to 40 ns).
-LOOKS = 1000
+WORKER_LOOKS = 1000
 
 
 class Ticket(Struct):
@@ -79,7 +79,7 @@ class BlocksDone(Struct):
     status: u32  # the worst status of a block
 
 
-class OwnLine(Struct):
+class CacheLineWord(Struct):
     """A number in a cache line of its own."""
 
     value: u64
@@ -109,9 +109,9 @@ class Locks(Struct):
 # Each of these begins a cache line.  `generation` numbers jobs from 1, and shows idle threads that there is a new job.
 # `busy` is 1 while a caller runs a job; other callers then do theirs alone.
 tickets = static(array[Ticket, MOST_THREADS])
-generation = static(OwnLine)
-sleepers = static(OwnLine)
-busy = static(OwnLine)
+generation = static(CacheLineWord)
+sleepers = static(CacheLineWord)
+busy = static(CacheLineWord)
 job, cut, progress = static(SharedJob), static(Cutting), static(BlocksDone)
 workers, locks = static(Workers), static(Locks)
 
@@ -140,7 +140,7 @@ def section_begin(section: u64, sections: u64, blocks: u64) -> u64:
 
 
 @native(inline=False)
-def work(present: u64, number: u64) -> void:
+def take_blocks(present: u64, number: u64) -> void:
     """Take and run blocks of this generation until there are no more, those of the thread's own section first."""
     sections = atomic_load(cut, "sections", "monotonic")
     for k in range(sections):
@@ -158,12 +158,12 @@ def work(present: u64, number: u64) -> void:
                 status = run_block(job.step, job.pointers, block)
                 atomic_max(progress, "status", status, "monotonic")
                 if atomic_add(progress, "finished", 1) + 1 == blocks:
-                    tell_caller()
+                    wake_caller()
                     return
 
 
 @native
-def tell_caller() -> void:
+def wake_caller() -> void:
     """Wake the caller after the last block.  Either its sleep is seen here, or it sees that all blocks are done."""
     if atomic_load(cut, "is_waiting") != 0:
         system.lock(locks.mutex)
@@ -183,7 +183,7 @@ def new_generation(number: u64, known: u64) -> u64:
 
 
 @native
-def thread(number_as_pointer: ptr) -> ptr:
+def worker_loop(number_as_pointer: ptr) -> ptr:
     """The endless loop of a worker thread.  Workers are numbered from 1; the caller is thread 0."""
     number = u64(number_as_pointer)
     known = u64(0)
@@ -191,10 +191,10 @@ def thread(number_as_pointer: ptr) -> ptr:
     while True:
         present = new_generation(number, known)
         if present != 0:
-            work(present, number)
+            take_blocks(present, number)
             known = present
             looks = 0
-        elif looks < LOOKS:
+        elif looks < WORKER_LOOKS:
             system.pause()
             looks += 1
         else:
@@ -223,7 +223,7 @@ def start_threads(wanted: u64) -> void:
     system.sigfillset(signals)
     system.pthread_sigmask(SIG_SETMASK, signals, before)
     while workers.started < wanted:
-        if system.pthread_create(handle, None, thread, ptr(workers.started + 1)) != 0:
+        if system.pthread_create(handle, None, worker_loop, ptr(workers.started + 1)) != 0:
             break
         workers.started += 1
         system.pthread_detach(handle[0])

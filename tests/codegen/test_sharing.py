@@ -134,7 +134,7 @@ def test_blocks_are_shared_evenly_for_any_number_of_them():
     (piece,) = pieces_of(function, 3)
     assert piece.total == piece.chunk == 3
     for n in (74, 245, 1000):
-        total, weight = share.load(piece, function, (n,))
+        total, weight = share.iterations_and_operations(piece, function, (n,))
         assert total == n and share.chunk_of(total, weight, is_tiled=piece.is_tiled) <= n // 16
 
 

@@ -230,7 +230,7 @@ def test_programs_are_put_down_as_in_python(native):
         outputs = [source(n) for n in (program.result.node, *pending[:: 1 + seed % 3])]
         arguments = pending[: seed % 2]
         drawn, inputs, _ = placed(outputs, arguments, ())
-        assert machine.asks.placed(tuple(outputs), tuple(arguments)) == [drawn.kinds, inputs, drawn.wires]
+        assert machine.asks.program_of_pending(tuple(outputs), tuple(arguments)) == [drawn.kinds, inputs, drawn.wires]
         different.add(drawn.key)
     assert len(different) > 200
 

@@ -74,7 +74,7 @@ class Piece:
     def accepts(self, roots):
         """The parts of what the roots end, one if it is the piece."""
         parts, known = [], {n.kind: [self.segment] for n in roots}
-        machine.asks.take_known(known, list(reversed(roots)), parts, set(), set(), None)
+        machine.asks.cut_known_segments(known, list(reversed(roots)), parts, set(), set(), None)
         return parts
 
     def accepts_in_python(self, roots):

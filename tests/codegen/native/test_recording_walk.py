@@ -6,11 +6,12 @@ import pytest
 
 from codegen.native import u32
 from codegen.native.structs import Pointer
+from codegen.runtime import recording_entries as entries
 from codegen.runtime import recording_hash as hashing
 from codegen.runtime import recording_objects as objects
 from codegen.runtime import recording_structs as raw
 from codegen.runtime import recording_walk as walking
-from codegen.runtime.recording_entries import CHEAP, KEPT, PAST, READ, ROOT, Dated, LeafPlace, Met, begin, walk
+from codegen.runtime.recording_entries import CHEAP, IN_HISTORY, KEPT, READ, ROOT, begin, walk
 from codegen.runtime.recording_structs import tape
 
 ROOM = 512
@@ -27,9 +28,8 @@ def room(monkeypatch):
     """Room for the entries of a walk, and for what the C library would do."""
     tape.none, tape.true, tape.plain_type, tape.leaf_op = Objects.none, Objects.true, Objects.plain, Objects.leaf_op
     for name, kind in (
-        ("met", Met), ("queue", u32), ("order", u32),
-        ("calls", u32), ("bodies", u32), ("roots", u32), ("window", u32),
-        ("dated", Dated), ("identities", LeafPlace),
+        ("met", entries.WalkEntry), ("queue", u32), ("order", u32), ("calls", u32), ("bodies", u32), ("roots", u32),
+        ("window", u32), ("numbered", entries.NumberedEntry), ("identities", entries.LeafPlace),
     ):  # fmt: skip
         setattr(walk, name, Pointer([None] * (ROOM * 4), 0, kind))
     walk.capacity = ROOM
@@ -79,9 +79,9 @@ def walked(*roots, past=True, tracks=False):
     digest = hashing.Digest()
     begin()
     for node, flags in roots:
-        walking.root(node, ROOT | flags | (PAST if past else 0))
+        walking.root(node, ROOT | flags | (IN_HISTORY if past else 0))
     walking.gather()
-    hashing.number(digest, tracks)
+    hashing.order_and_hash(digest, tracks)
     return (digest.low, digest.high), [walk.met[walk.order[i]] for i in range(digest.count)]
 
 

@@ -14,7 +14,7 @@ from codegen.native import Translation, local, u32, u64
 from codegen.runtime import engine, shared_blocks, worker_threads
 from codegen.runtime.plan_words import KernelCallWords
 from codegen.runtime.shared_blocks import open_job
-from codegen.runtime.worker_threads import cut, job, new_generation, progress, section_begin, work, workers
+from codegen.runtime.worker_threads import cut, job, new_generation, progress, section_begin, take_blocks, workers
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ def test_each_block_is_done_once_by_one_of_the_threads(plain, blocks, threads):
     for _ in range(3):
         done.clear()
         present = open_job(blocks, threads)
-        others = [threading.Thread(target=work, args=(present, k)) for k in range(1, threads)]
+        others = [threading.Thread(target=take_blocks, args=(present, k)) for k in range(1, threads)]
         for other in others:
             other.start()
-        work(present, 0)
+        take_blocks(present, 0)
         for other in others:
             other.join()
         assert sorted(done) == [(11, 3 * b, min(3 * b + 3, 3 * blocks - 1)) for b in range(blocks)]
