@@ -340,9 +340,9 @@ def _told(
     graph = program.graph
     nodes = [*program.lowered, *graph.inputs[::-1]]
     made = {node: nodes[at] for node, at in place.items()}
-    graph.late = partial(give_origins, lines, made, arguments, seeds, graph)
+    graph.origin_setter = partial(give_origins, lines, made, arguments, seeds, graph)
     if lines.is_lasting:
-        graph.tell()  # and let the nodes go
+        graph.set_origins()  # and let the nodes go
     return program, inputs
 
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..blas import one_thread
 from ..garbage import ignoring
-from ..ir import Graph, Node, bound, evaluate
-from ..ir.evaluate import failing
+from ..ir import Graph, Node, evaluate
+from ..ir.evaluate import error_observers, evaluator_of
 from . import loops
 from .launcher import NativeStep, Refused, Specs, checked_arguments
 from .native import pooled
@@ -42,14 +42,14 @@ class Decided:
         try:
             return evaluate(graph, *checked_arguments(arguments, [i.aval for i in graph.inputs], graph.name))
         except Exception as error:  # machine code may have called, around which there is no other place for it
-            for tell in failing:
+            for tell in error_observers:
                 tell(error)
             raise
 
 
 def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Callable[..., np.ndarray], Specs]]:
     """The step that calls a node's reference, and what has to live as long."""
-    value = bound(node)
+    value = evaluator_of(node)
     # A function of the user's may keep what it is given, and the memory is used again.
     keeps = "host" in node.op.traits
 
@@ -64,7 +64,7 @@ def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Cal
                         pass  # its frames hold the arrays: what is raised below may live longer than their memory
                 return value(*_copies(arrays))
         except Exception as error:  # as above
-            for tell in failing:
+            for tell in error_observers:
                 tell(error)
             raise
 
