@@ -207,7 +207,7 @@ def located(what: str, *mends: str) -> str:
     return "\n  ".join([what, f"called at {caller()}", *filter(None, mends)])
 
 
-aval.place = lambda: located("")
+aval.called_at = lambda: located("")
 
 #: For each file of the user's program its registry of given warnings: each is given once a line, as by `warnings.warn`.
 _warned: dict[str, dict] = {}

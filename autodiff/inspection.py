@@ -142,7 +142,7 @@ class Inspection:
     @property
     def dot(self) -> str:
         """The graph as it was recorded, in Graphviz's language: `graphviz.Source(ad.inspect(f, "f64[3]").dot)`."""
-        return print_dot(self.stages.recorded.tell())
+        return print_dot(self.stages.recorded.set_origins())
 
     @property
     def html(self) -> str:

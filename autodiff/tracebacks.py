@@ -14,7 +14,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from codegen.ir.evaluate import failing
+from codegen.ir.evaluate import error_observers
 
 from .config import config
 from .errors import Error
@@ -82,4 +82,4 @@ def _is_meant(error: BaseException) -> bool:
     return isinstance(error, Error) or _PLACE.search(told) is not None
 
 
-failing.append(shorten)
+error_observers.append(shorten)

@@ -139,7 +139,7 @@ def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
 def _key_of(graph: Graph) -> Any:
     """The key of an executable: the graph's shape, fast math if on, and source lines if code has debug info."""
     key = ("fast math", graph.key) if modes.fast_math else graph.key
-    return (key, lines_of(graph.tell())) if modes.debug_info else key
+    return (key, lines_of(graph.set_origins())) if modes.debug_info else key
 
 
 def set_mode(name: str, flag: bool) -> None:
@@ -160,7 +160,7 @@ def _made(graph: Graph) -> Executable:
     executable = _making("runtime.executable").Executable
     with Paused():
         if is_told:
-            graph.tell()
+            graph.set_origins()
         elif not is_first and not modes.deterministic and (known := _families().find(graph)):
             return known
         if folder:

@@ -197,7 +197,7 @@ def _line_of_difference(f: Callable, avals: Sequence, names: Sequence[str], erro
         given = {name: symbol(f"e_{name}", n) for name, n in zip(names, sizes, strict=True)}
         with keeping_lines(), watched(closely=True):
             entry = _entry_at(f, avals, given)
-            entry.graph.tell()
+            entry.graph.set_origins()
         hidden = dict(zip(entry.graph.inputs[len(entry.arguments) :], map(_contents, entry.hidden), strict=True))
         nodes = [*hidden, *entry.graph.nodes]
         place = {node: i for i, node in enumerate((*entry.graph.inputs, *nodes))}

@@ -16,7 +16,7 @@ import numpy as np
 
 from codegen.blas import one_thread
 from codegen.garbage import Paused, ignoring
-from codegen.ir import OutOfRange, refused
+from codegen.ir.evaluate import OutOfRange, clearer_error
 
 from ..mode import MODE
 from ..session import plans
@@ -264,7 +264,7 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
                 value = op.reference(*map(data, inputs), **op.keywords(node.kind.params))
             value = np.ascontiguousarray(value, aval.dtype).reshape(aval.shape)
         except Exception as error:
-            told = refused(error, op, aval)
+            told = clearer_error(error, op, aval)
             if isinstance(told, OutOfRange):
                 raise located(told) from None
             if told is not None:

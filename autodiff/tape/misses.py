@@ -279,7 +279,7 @@ def _show(stream: Any, text: str, told: str, ended: threading.Event) -> None:
 
 def unrolled(graph: Graph) -> str:
     """Words about a line that recorded many operations of a graph, if the trace noted lines; "" if there is none."""
-    graph.tell()
+    graph.set_origins()
     counts = Counter([str(o.lines[0]) for n in graph.nodes for o in n.origins if o.lines and o.half == "forward"])
     for line, count in counts.most_common(1):
         if count >= MANY and count * PART >= len(graph.nodes) / 2:

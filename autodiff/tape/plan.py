@@ -340,9 +340,9 @@ def _program_with_origins(
     graph = program.graph
     nodes = [*program.lowered, *graph.inputs[::-1]]
     made = {node: nodes[at] for node, at in place.items()}
-    graph.late = partial(give_origins, lines, made, arguments, seeds, graph)
+    graph.origin_setter = partial(give_origins, lines, made, arguments, seeds, graph)
     if lines.is_lasting:
-        graph.tell()  # at once, so that the graph does not keep the nodes alive
+        graph.set_origins()  # at once, so that the graph does not keep the nodes alive
     return program, inputs
 
 

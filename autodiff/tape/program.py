@@ -114,7 +114,7 @@ class Program:
         if found is None:
             return ir.evaluate(self.graph, *arrays)
         taken = set(map(id, arrays))
-        return tuple([ir.unshared(value, taken) for value in found])
+        return tuple([ir.copy_if_shared(value, taken) for value in found])
 
     #: The name of the method by which an executable runs.
     call = evaluate

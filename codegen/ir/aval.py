@@ -29,10 +29,10 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 #: The most bytes of an array, as in NumPy: strides, offsets and sizes fit signed 64-bit integers.
 MOST_BYTES = (1 << 63) - 1
 #: An array of fewer elements than this fits in MOST_BYTES, whatever its dtype.
-_CERTAIN = 1 << 58
+_SAFE_SIZE = 1 << 58
 
 #: Gives the last line of the message for an aval that is too large.  The front end replaces it by the user's line.
-place: Callable[[], str] = str
+called_at: Callable[[], str] = str
 
 
 def dtype_name(dtype: np.dtype | type) -> str:
@@ -42,9 +42,9 @@ def dtype_name(dtype: np.dtype | type) -> str:
 
 
 #: For each dtype, the object that NumPy's own arrays share.  A pickled dtype is equal to it, but another object.
-_ONE: dict[np.dtype, np.dtype] = {}
+_SHARED_DTYPE: dict[np.dtype, np.dtype] = {}
 for _letter in "?bBhHiIlLqQefdFD":
-    _ONE.setdefault(np.dtype(_letter), np.dtype(_letter))
+    _SHARED_DTYPE.setdefault(np.dtype(_letter), np.dtype(_letter))
 
 
 class Aval:
@@ -66,17 +66,17 @@ class Aval:
     def __init__(self, shape: tuple[int, ...], dtype) -> None:
         self.shape = shape = tuple(shape)
         dtype = np.dtype(dtype)
-        self.dtype = _ONE.get(dtype, dtype)
+        self.dtype = _SHARED_DTYPE.get(dtype, dtype)
         self.ndim = len(shape)
         self.size = math.prod(shape)
         self._hash = hash((shape, self.dtype))
-        if not 0 < int(self.size) < _CERTAIN:  # int(): comparing a symbolic size would record a condition on it
+        if not 0 < int(self.size) < _SAFE_SIZE:  # int(): comparing a symbolic size would record a condition on it
             self._check_bytes()
 
     def _check_bytes(self) -> None:
         size = math.prod([int(n) for n in self.shape if n]) * self.dtype.itemsize
         if size > MOST_BYTES:
-            raise MemoryError(f"{self} would take {size} bytes: an array has fewer than 2**63{place()}")
+            raise MemoryError(f"{self} would take {size} bytes: an array has fewer than 2**63{called_at()}")
 
     @property
     def nbytes(self) -> int:

@@ -18,12 +18,12 @@ from .graph import Graph, Node, node_names, node_text
 from .op import Op
 
 #: Functions to call with an error that a reference raised inside machine code, through which no exception passes.
-failing: list[Callable[[Exception], None]] = []
+error_observers: list[Callable[[Exception], None]] = []
 
 #: Traits of operations whose result does not depend on the memory layout of their inputs.
 ANY_LAYOUT = frozenset(("elementwise", "move"))
 #: Traits of operations whose references run other graphs, or Python code of the user.
-_NOT_ITS_OWN = frozenset(("regions", "host"))
+_RUNS_OTHER_CODE = frozenset(("regions", "host"))
 
 
 class OutOfRange(IndexError):
@@ -55,7 +55,7 @@ def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
             if node not in last:
                 continue
             try:
-                values[node] = bound(node)(*[values[i] for i in node.inputs])
+                values[node] = evaluator_of(node)(*[values[i] for i in node.inputs])
             except Exception as error:
                 error.add_note(f"while evaluating {node_text(node, node_names(graph))}")
                 raise
@@ -63,7 +63,7 @@ def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
                 if last[i] is node:
                     del values[i]
     taken = {id(array) for array in given}  # an output may be an input, a view of one, or equal to another output
-    return tuple([unshared(values[node], taken) for node in graph.outputs])
+    return tuple([copy_if_shared(values[node], taken) for node in graph.outputs])
 
 
 def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -74,10 +74,10 @@ def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
     node then depends only on the values of its inputs, not on their layout.
     """
     with ignoring(all="ignore"):
-        return bound(node)(*arrays)
+        return evaluator_of(node)(*arrays)
 
 
-def bound(node: Node) -> Callable[..., np.ndarray]:
+def evaluator_of(node: Node) -> Callable[..., np.ndarray]:
     """The function that computes the value of a node from the values of its inputs, with exactly the node's aval."""
     op, aval, keywords = node.op, node.aval, dict(zip(node.op.params, node.params, strict=True))
     reference, shape, dtype = op.reference, aval.shape, aval.dtype
@@ -89,7 +89,7 @@ def bound(node: Node) -> Callable[..., np.ndarray]:
             given = [np.asarray(array, order="C") for array in arrays] if wants_packed else arrays
             found = reference(*given, **keywords)
         except Exception as error:
-            told = refused(error, op, aval)
+            told = clearer_error(error, op, aval)
             if told is not None:
                 raise told from None
             raise
@@ -102,13 +102,13 @@ def bound(node: Node) -> Callable[..., np.ndarray]:
     return value
 
 
-def refused(error: Exception, op: Op, aval: Aval) -> Exception | None:
+def clearer_error(error: Exception, op: Op, aval: Aval) -> Exception | None:
     """A clearer error to raise instead, which names the operation and its index or bytes; None if there is none."""
-    if type(error) is IndexError and _NOT_ITS_OWN.isdisjoint(op.traits):
+    if type(error) is IndexError and _RUNS_OTHER_CODE.isdisjoint(op.traits):
         return OutOfRange("an index is out of range", f"{op.name}: {error}")
     if isinstance(error, MemoryError) and type(error) is not MemoryError and "host" not in op.traits:  # by NumPy
         what = f"{aval.nbytes} bytes of {aval}, the result of {op.name}"
-        return MemoryError(f"no memory for {what}{avals.place()}")
+        return MemoryError(f"no memory for {what}{avals.called_at()}")
     return None
 
 
@@ -132,13 +132,13 @@ def _last_readers(graph: Graph) -> dict[Node, Node | None]:
     return last
 
 
-def unshared(array: np.ndarray, taken: set[int]) -> np.ndarray:
+def copy_if_shared(array: np.ndarray, taken: set[int]) -> np.ndarray:
     """The array, or a packed copy if it is a view, is not packed, or is in `taken`; adds the result to `taken`."""
     if id(array) in taken or not (array.flags.owndata and array.flags.c_contiguous):
         try:
             array = np.array(array, order="C")
         except MemoryError:
             what = f"{array.nbytes} bytes of a result, {aval_of(array)}"
-            raise MemoryError(f"no memory for {what}{avals.place()}") from None
+            raise MemoryError(f"no memory for {what}{avals.called_at()}") from None
     taken.add(id(array))
     return array

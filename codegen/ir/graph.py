@@ -89,15 +89,15 @@ def in_depth(roots: Sequence[Any], done: AbstractSet[Any]) -> list[Any]:
 class Graph:
     """Inputs, nodes and outputs; each node comes after the nodes that it reads.
 
-    inputs    nodes of op `input`, in call order, including inputs that nothing reads
-    nodes     all other nodes that the outputs need, and before `dce` possibly more
-    outputs   inputs or nodes; a node may occur more than once
-    merged    for a node that also replaces other nodes (equal ones, say): its origins and theirs
-    late      a function that sets the origins of the nodes, until `tell` has called it; None afterwards
-    seconds   the time that compiling the graph took; 0.0 if it was not compiled
+    inputs          nodes of op `input`, in call order, including inputs that nothing reads
+    nodes           all other nodes that the outputs need, and before `dce` possibly more
+    outputs         inputs or nodes; a node may occur more than once
+    merged          for a node that also replaces other nodes (equal ones, say): its origins and theirs
+    origin_setter   a function that sets the origins of the nodes, until `set_origins` has called it; None afterwards
+    seconds         the time that compiling the graph took; 0.0 if it was not compiled
     """
 
-    __slots__ = ("_key", "inputs", "late", "merged", "name", "nodes", "outputs", "seconds")
+    __slots__ = ("_key", "inputs", "merged", "name", "nodes", "origin_setter", "outputs", "seconds")
 
     def __init__(self, inputs: Iterable[Node], nodes: Iterable[Node], outputs: Iterable[Node], name: str = "f") -> None:
         self.inputs = tuple(inputs)
@@ -105,7 +105,7 @@ class Graph:
         self.outputs = tuple(outputs)
         self.name = name
         self.merged: dict[Node, tuple[Origin, ...]] = {}
-        self.late: Callable[[], None] | None = None
+        self.origin_setter: Callable[[], None] | None = None
         self.seconds = 0.0
         self._key: GraphKey | None = None
 
@@ -142,23 +142,23 @@ class Graph:
                 found[i].append(node)
         return found
 
-    def tell(self) -> Graph:
-        """Set the origins of all nodes, also in regions, by calling `late`.  Returns the graph."""
-        late, self.late = self.late, None
-        if late is not None:
-            late()
+    def set_origins(self) -> Graph:
+        """Set the origins of all nodes, also in regions, by calling `origin_setter`.  Returns the graph."""
+        setter, self.origin_setter = self.origin_setter, None
+        if setter is not None:
+            setter()
         for node in self.nodes:
             for value in node.params if node.op.has_regions else ():
                 if isinstance(value, Region):
-                    value.graph.tell()
+                    value.graph.set_origins()
         return self
 
     def origins_of(self, node: Node) -> tuple[Origin, ...]:
-        """The origins of a node, with those in `merged`; known only after `tell`."""
+        """The origins of a node, with those in `merged`; known only after `set_origins`."""
         return self.merged.get(node, node.origins)
 
     def __str__(self) -> str:
-        return print_graph(self.tell())
+        return print_graph(self.set_origins())
 
 
 class Region:
@@ -212,7 +212,7 @@ _PATH = re.compile(NAME)
 
 
 def print_graph(graph: Graph) -> str:
-    """The graph as text, without a final newline; nodes whose origins are known (`Graph.tell`) get a comment.
+    """The graph as text, without a final newline; nodes whose origins are known (`Graph.set_origins`) get a comment.
 
     A parameter without a notation (the Python function of a host call) prints as <its name>:
     `parse` cannot read such a text.

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..blas import one_thread
 from ..garbage import ignoring
-from ..ir import Graph, Node, bound, evaluate
-from ..ir.evaluate import failing
+from ..ir import Graph, Node, evaluate
+from ..ir.evaluate import error_observers, evaluator_of
 from . import loops
 from .launcher import NativeStep, Refused, Specs, checked_arguments
 from .native import pooled
@@ -42,14 +42,14 @@ class WithFallback:
         try:
             return evaluate(graph, *checked_arguments(arguments, [i.aval for i in graph.inputs], graph.name))
         except Exception as error:  # reported here: if machine code is the caller, no Python code further out sees it
-            for tell in failing:
+            for tell in error_observers:
                 tell(error)
             raise
 
 
 def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Callable[..., np.ndarray], Specs]]:
     """The step that calls a node's reference, and the objects that must live as long as the step."""
-    value = bound(node)
+    value = evaluator_of(node)
     # A user's function may keep its arguments, whose memory is reused after the step.
     keeps = "host" in node.op.traits
 
@@ -64,7 +64,7 @@ def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Cal
                         pass  # an exception's frames hold the arrays: called again on copies, it may outlive the memory
                 return value(*_copies(arrays))
         except Exception as error:  # as in `WithFallback`
-            for tell in failing:
+            for tell in error_observers:
                 tell(error)
             raise
 

@@ -169,7 +169,7 @@ def raise_status(code: int, size: int = 0) -> None:
         what = "the states of a loop, or what a thread keeps"
         if size:
             what = f"{size} bytes of {'temporaries' if code >> 32 else 'a result'}"
-        raise MemoryError(f"no memory for {what}{avals.place()}")
+        raise MemoryError(f"no memory for {what}{avals.called_at()}")
     raise RuntimeError(f"step {code >> 32} of a program failed with status {status}")
 
 

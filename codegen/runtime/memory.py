@@ -53,7 +53,7 @@ def new(aval: Aval) -> np.ndarray:
     try:
         return np.empty(aval.shape, aval.dtype)
     except MemoryError:
-        raise MemoryError(f"no memory for {aval.nbytes} bytes of a result, {aval}{avals.place()}") from None
+        raise MemoryError(f"no memory for {aval.nbytes} bytes of a result, {aval}{avals.called_at()}") from None
 
 
 def workspace(size: int) -> np.ndarray:
@@ -61,7 +61,7 @@ def workspace(size: int) -> np.ndarray:
     try:
         memory = np.empty(size + ALIGNMENT, np.uint8)
     except MemoryError:
-        raise MemoryError(f"no memory for {size} bytes of temporaries{avals.place()}") from None
+        raise MemoryError(f"no memory for {size} bytes of temporaries{avals.called_at()}") from None
     start = -address_of(memory) % ALIGNMENT
     return memory[start : start + max(size, 1)]
 

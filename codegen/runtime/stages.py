@@ -59,7 +59,7 @@ class Stages:
     """
 
     def __init__(self, graph: Graph, make_program: Callable[[Graph], BufferProgram]) -> None:
-        self.recorded = graph.tell()
+        self.recorded = graph.set_origins()
         self._make_program = make_program
 
     @cached_property
