@@ -206,7 +206,7 @@ def _drop(pulls: list[Any], pull: Any) -> None:
 
 
 def _value_source(node: Node, places: dict[Node, int], given: dict[Node, int]) -> tuple[int, int] | None:
-    """The two words by which `codegen.runtime.recording_parts.object_at` finds a node's value; None if there are none."""
+    """The two words by which `codegen.runtime.recording_parts.object_at` finds a node's value, or None."""
     if node in given:
         return -2, given[node]
     return (places[node], 0) if node in places else None
