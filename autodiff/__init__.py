@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import numpy as _np
 
-from codegen.garbage import Lasting as _Lasting
+from codegen.garbage import PausedForLastingObjects as _PausedForLastingObjects
 from codegen.lazily import lazily as _lazily
 
 # Imported modules stay in memory, so garbage collections during the import find nothing: they take a twentieth of its
 # time (process time, median of twelve each: 209 ms with collections, 200 without; Zen 4).
-with _Lasting():
+with _PausedForLastingObjects():
     from . import ops, tree
     from .api import asarray, cache_info, clear_cache, max_compiles, tensor
     from .config import config

@@ -76,19 +76,19 @@ def compared(mechanism: str, row: str, case: str, threads: int, rounds: int) -> 
 
 def line(mechanism: str, row: str, found: Found) -> str:
     """The line of the table for one result."""
-    title = importlib.import_module(f"rows.{row}").TITLE
     with_it, without = found.values["ours"], found.values[f"ours without {mechanism}"]
-    work = ", ".join(filter(None, (title, found.work)))
-    return f"| {mechanism} | {work} | {_told(with_it, found)} | {_told(without, found)} | {_buys(with_it, without)} |"
+    work = ", ".join(filter(None, (importlib.import_module(f"rows.{row}").TITLE, found.work)))
+    figures = f"{_figure_text(with_it, found)} | {_figure_text(without, found)} | {_speed_up(with_it, without)}"
+    return f"| {mechanism} | {work} | {figures} |"
 
 
-def _told(value: float, found: Found) -> str:
+def _figure_text(value: float, found: Found) -> str:
     if found.unit != "s":
         return f"{value:.3g} {found.unit}".strip()
     return f"{1e6 * value:.2f} µs" if value < 1e-3 else f"{1e3 * value:.2f} ms"
 
 
-def _buys(with_it: float, without: float) -> str:
+def _speed_up(with_it: float, without: float) -> str:
     return f"{without / with_it:.2f} x" if with_it > 0 else ""
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["taken", "ten"]
+__all__ = ["pop_gradients", "ten_episodes"]
 
 
-def ten(play: Callable[[int, np.random.Generator], Sequence[Any]], longest: int) -> Callable[[], list[Any]]:
+def ten_episodes(play: Callable[[int, np.random.Generator], Sequence[Any]], longest: int) -> Callable[[], list[Any]]:
     """A function that plays ten more episodes of 5 to `longest` steps per call, and adds up the gradients of `play`."""
     rng = np.random.default_rng(1)
 
@@ -24,7 +24,7 @@ def ten(play: Callable[[int, np.random.Generator], Sequence[Any]], longest: int)
     return run
 
 
-def taken(parameters: Sequence[Any]) -> list[Any]:
+def pop_gradients(parameters: Sequence[Any]) -> list[Any]:
     """The gradients of the parameters as arrays; sets their `.grad` to None."""
     found = [p.grad.numpy() for p in parameters]
     for p in parameters:

@@ -101,7 +101,7 @@ _MET = {True: "met", False: "**not met**", None: "not measured"}
 def _targets(rows: Sequence[Row]) -> str:
     asked = [(r, t) for r in rows for t in r.targets]
     asked += [(r, AsExact("jax")) for r in rows if {"ours", "jax"} <= r.found.errors.keys()]
-    lines = [_line([r.name, repr(t), t.seen(r.found), _MET[t.is_met(r.found)]]) for r, t in asked]
+    lines = [_line([r.name, repr(t), t.measured_text(r.found), _MET[t.is_met(r.found)]]) for r, t in asked]
     return "\n".join(["| work | asked | measured | |", "|---|---|---|---|", *lines]) if lines else ""
 
 
@@ -119,7 +119,7 @@ def as_json(machine: str, rows: Sequence[Row]) -> str:
     """The report as JSON text."""
 
     def one(r: Row) -> Mapping[str, object]:
-        asked = [{"asked": repr(t), "measured": t.seen(r.found), "met": t.is_met(r.found)} for t in r.targets]
+        asked = [{"asked": repr(t), "measured": t.measured_text(r.found), "met": t.is_met(r.found)} for t in r.targets]
         found = {**dataclasses.asdict(r.found), "error": r.found.error}
         del found["errors"]
         return {"title": r.title, **found, "targets": asked}

@@ -23,7 +23,7 @@ from measure import Found, count, measure  # noqa: E402  the folders above come 
 from peers import GENERIC, LABELS  # noqa: E402  the folders above come first
 from report import Row, as_json, machine, text  # noqa: E402  the folders above come first
 from sizes import FULL  # noqa: E402  the folders above come first
-from targets import asked  # noqa: E402  the folders above come first
+from targets import targets_of  # noqa: E402  the folders above come first
 
 
 def rows() -> list[str]:
@@ -54,7 +54,7 @@ def measured(row: str, given: argparse.Namespace) -> list[Row]:
             if "ours" in f.absent:
                 raise SystemExit(f"{row}, {case}: our own program {f.absent['ours']}")
             if "ours" in f.values:
-                found.append(Row(module.TITLE, f, asked(module, f.work)))
+                found.append(Row(module.TITLE, f, targets_of(module, f.work)))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from measure import Found
 
-__all__ = ["AsExact", "Target", "asked", "at_most", "faster", "within"]
+__all__ = ["AsExact", "Target", "at_most", "faster", "targets_of", "within"]
 
 
 #: The fewest draws that can tell a difference from luck.
@@ -39,7 +39,7 @@ class Target:
             return None
         return reached <= self.bound if self.peer is None else reached >= self.bound
 
-    def seen(self, found: Found) -> str:
+    def measured_text(self, found: Found) -> str:
         """The measured figure as text, in the form of the target."""
         reached = self.reached(found)
         if reached is None:
@@ -79,7 +79,7 @@ class AsExact:
         as_coins = draws >= FEW and larger <= both / 2 + both**0.5
         return float(f"{ours:.0e}") <= float(f"{theirs:.0e}") or as_coins
 
-    def seen(self, found: Found) -> str:
+    def measured_text(self, found: Found) -> str:
         """Both errors as text; for many draws, also the numbers of draws in which ours is larger or smaller."""
         both = ", ".join(f"{found.error[name]:.0e}" for name in ("ours", self.peer))
         larger, smaller, draws = self._compared(found)
@@ -108,7 +108,7 @@ def at_most(figure: float) -> Target:
     return Target(None, figure)
 
 
-def asked(module: Any, case: str, figure: str = "") -> list[Target]:
+def targets_of(module: Any, case: str, figure: str = "") -> list[Target]:
     """The targets of a case.  TARGETS of a row is a list for all cases, or a dict by parts of case or figure names."""
     targets = getattr(module, "TARGETS", [])
     if isinstance(targets, dict):

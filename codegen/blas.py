@@ -37,10 +37,10 @@ class _Blas(NamedTuple):
 
 
 @functools.cache
-def _found() -> tuple[_Blas, ...]:
+def _loaded_libraries() -> tuple[_Blas, ...]:
     """The BLAS libraries that this process has loaded."""
     made = []
-    for file in _files():
+    for file in _candidate_files():
         try:
             library = ctypes.CDLL(file)
         except OSError:
@@ -55,7 +55,7 @@ def _found() -> tuple[_Blas, ...]:
     return tuple(made)
 
 
-def _files() -> list[str]:
+def _candidate_files() -> list[str]:
     """The files of candidate libraries: those in NumPy's wheel, and those that the process has loaded."""
     from pathlib import Path  # its import takes 3 ms
 
@@ -78,12 +78,12 @@ def _files() -> list[str]:
 
 def is_settable() -> bool:
     """True if the threads of NumPy's BLAS can be set here."""
-    return bool(_found())
+    return bool(_loaded_libraries())
 
 
 def threads_of_blas() -> list[int]:
     """The current number of threads of each library."""
-    return [blas.get() for blas in _found()]
+    return [blas.get() for blas in _loaded_libraries()]
 
 
 _lock = held_over_fork(threading.RLock())
@@ -100,7 +100,7 @@ def one_thread() -> AbstractContextManager[None]:
 def _one_thread() -> Iterator[None]:
     with _lock:
         _inside.append(_inside[-1] if _inside else threads_of_blas())
-        for blas in _found():
+        for blas in _loaded_libraries():
             blas.set(1)
     try:
         yield
@@ -108,5 +108,5 @@ def _one_thread() -> Iterator[None]:
         with _lock:
             before = _inside.pop()
             if not _inside:
-                for blas, count in zip(_found(), before, strict=True):
+                for blas, count in zip(_loaded_libraries(), before, strict=True):
                     blas.set(count)

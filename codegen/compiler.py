@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import blas
 from .forks import held_over_fork
-from .garbage import Lasting, Paused
+from .garbage import Paused, PausedForLastingObjects
 from .ir import Graph, lines_of
 from .lazily import imported
 from .modes import modes
@@ -47,12 +47,12 @@ class Store:
 
     executables    executables by graph shape
     families       the families of graphs (see `codegen.families`); None until a second graph is planned
-    first          the first graph that was planned, until families exist: many programs plan only one graph, and
+    first_graphs   the first graph that was planned, until families exist: many programs plan only one graph, and
                    importing `families` takes 2 ms, so the graph's family is made when a second graph comes
     compiles       the number of graphs compiled so far
     """
 
-    __slots__ = ("compiles", "executables", "families", "first")
+    __slots__ = ("compiles", "executables", "families", "first_graphs")
 
     def __init__(self) -> None:
         # A small executable takes about 80 KB, mostly the memory pages of its machine code, so this table and the one
@@ -61,13 +61,13 @@ class Store:
         # with all its cached data 750 (resident memory): hence the second limit, 100,000 operations in all graphs.
         self.executables = LRU(256, most=100_000)
         self.families: Families | None = None
-        self.first: list[Graph] = []
+        self.first_graphs: list[Graph] = []
         self.compiles = 0
 
     def clear(self) -> None:
         """Drop all graphs and executables.  Counters are not reset."""
         self.executables.clear()
-        self.first.clear()
+        self.first_graphs.clear()
         if self.families is not None:
             self.families.clear()
 
@@ -80,18 +80,18 @@ _kernels = KernelTable(256, disk.default)
 def _families() -> Families:
     """The table of families of graphs, created at the first call."""
     if store.families is None:
-        with Lasting():
-            made: Families = _making("families").Families(_kernels)
-            for graph in store.first:
+        with PausedForLastingObjects():
+            made: Families = _lazy_module("families").Families(_kernels)
+            for graph in store.first_graphs:
                 made.find(graph)
-        store.first.clear()
+        store.first_graphs.clear()
         store.families = made
     return store.families
 
 
 def _has_families() -> bool:
     """True if a graph may belong to a known family."""
-    return bool(store.first) or store.families is not None
+    return bool(store.first_graphs) or store.families is not None
 
 
 #: The lock held during compilation, so that two threads that need the same graph compile it once.
@@ -113,9 +113,9 @@ def compile_graph(graph: Graph) -> Executable:
             return found
         start = perf_counter()
         try:
-            executable = _made(graph)
+            executable = _new_executable(graph)
         except native.NO_ROOM:  # NumPy may need less memory
-            evaluated: Executable = _making("runtime.executable").Executable.by_numpy(graph)
+            evaluated: Executable = _lazy_module("runtime.executable").Executable.by_numpy(graph)
             return evaluated
         graph.seconds = perf_counter() - start
         store.executables.put(key, executable, len(graph.nodes))
@@ -131,7 +131,7 @@ def compile_sized(graph: SizedGraph, is_small: bool) -> SizedCode | None:
     if modes.debug_info or not native.is_native():  # the code has no line numbers, and needs the native launcher
         return None
     with lock, Paused():
-        made: SizedCode | None = _making("sized_code").sized_code(graph, _kernels, is_small)
+        made: SizedCode | None = _lazy_module("sized_code").sized_code(graph, _kernels, is_small)
         store.compiles += made is not None
     return made
 
@@ -149,17 +149,17 @@ def set_mode(name: str, flag: bool) -> None:
         clear()
 
 
-def _made(graph: Graph) -> Executable:
+def _new_executable(graph: Graph) -> Executable:
     """The executable of a graph: from its family, from disk, or from a new program.
 
     The bits of results from a family may depend on the sizes it was used with before, so mode `deterministic` skips it.
     """
-    is_told = bool(observers) or modes.debug_info  # source lines are needed: families and files on disk have none
-    folder, key = None if is_told else _kernels.disk(), None
+    needs_lines = bool(observers) or modes.debug_info  # source lines are needed: families and files on disk have none
+    folder, key = None if needs_lines else _kernels.disk(), None
     is_first = not _has_families()
-    executable = _making("runtime.executable").Executable
+    executable = _lazy_module("runtime.executable").Executable
     with Paused():
-        if is_told:
+        if needs_lines:
             graph.set_origins()
         elif not is_first and not modes.deterministic and (known := _families().find(graph)):
             return known
@@ -169,12 +169,12 @@ def _made(graph: Graph) -> Executable:
             if found:
                 return executable.of(found)
         if is_first:
-            store.first.append(graph)
+            store.first_graphs.append(graph)
         program = make_program(graph)
     return executable(program, _kernels, functools.partial(kept.keep, folder, key) if folder and key else None)
 
 
-def _making(name: str) -> Any:
+def _lazy_module(name: str) -> Any:
     """A module of `codegen` that makes programs, imported at its first use."""
     return imported(f"codegen.{name}")
 
@@ -186,7 +186,7 @@ def is_known(graph: Graph) -> bool:
 
 def make_program(graph: Graph) -> BufferProgram:
     """The program of a graph, as data: runs the passes, then fusion and storage."""
-    made: BufferProgram = _making("passes.plan").plan(_making("passes").optimize(graph))
+    made: BufferProgram = _lazy_module("passes.plan").plan(_lazy_module("passes").optimize(graph))
     return made
 
 
@@ -199,7 +199,7 @@ def stages(graph: Graph) -> Stages:
 
 def executable(program: BufferProgram) -> Executable:
     """An executable of a program; it is not cached."""
-    made: Executable = _making("runtime.executable").Executable(program, _kernels)
+    made: Executable = _lazy_module("runtime.executable").Executable(program, _kernels)
     return made
 
 
@@ -272,12 +272,12 @@ def facts() -> dict[str, str]:
         "fast math": "on" if modes.fast_math else "off",
         "debug info": "on" if modes.debug_info else "off",
         "subnormal numbers": "flushed to zero by compiled code" if modes.flush_subnormals else "exact",
-        "deterministic": f"{'on' if modes.deterministic else 'off'}; {_of_blas()}",
+        "deterministic": f"{'on' if modes.deterministic else 'off'}; {_blas_threads()}",
         "cache of code": folder.folder if folder else "off",
     }
 
 
-def _of_blas() -> str:
+def _blas_threads() -> str:
     counts = blas.threads_of_blas()
     if not counts:
         return "the threads of NumPy's BLAS cannot be set here"

@@ -24,12 +24,12 @@ from .kernel.arguments import SMALL
 from .lazily import later
 from .lowering import Reduce
 from .modes import modes
-from .numbers import Apart, apart, with_numbers
+from .numbers import SeparatedGraph, separate_numbers, with_numbers
 from .records import NamedTuple
 from .runtime.cache import LRU
 from .runtime.executable import Executable, may_refuse
 from .runtime.kernels import KernelTable
-from .symbols import LEAST, NotSymbolic, Symbol, checked, evaluated, symbol
+from .symbols import LEAST, NotSymbolic, Symbol, conditions_function, numbers_function, symbol
 
 if TYPE_CHECKING:
     from . import sized_code as codes
@@ -41,7 +41,7 @@ else:  # imported at the first use: most graphs get programs with constant exten
 _MANY_ROWS = 1000
 
 #: The most attempts to plan one family for any size.
-_TRIES = 3
+_MOST_ATTEMPTS = 3
 
 
 class Families:
@@ -54,7 +54,7 @@ class Families:
     def find(self, graph: Graph) -> Executable | None:
         """The executable of a graph, if its family has a program for any extents."""
         try:
-            found = apart(graph)
+            found = separate_numbers(graph)
         except NotSymbolic:
             return None
         key = (modes.fast_math, found.digest)
@@ -72,33 +72,33 @@ class Families:
 class _Family:
     def __init__(self, first: tuple[int, ...]) -> None:
         self.samples = [first]
-        self.general: _General | None = None
+        self.program: _AnySizeProgram | None = None
 
-    def find(self, graph: Graph, taken: Apart, kernels: KernelTable) -> Executable | None:
-        """The executable of a graph, which `taken` holds separated into numbers and digest; None if there is none."""
-        numbers = taken.numbers
-        if self.general is not None:
-            if _has_short_rows(graph, self.general.unknowns):
+    def find(self, graph: Graph, separated: SeparatedGraph, kernels: KernelTable) -> Executable | None:
+        """The executable of a graph, which `separated` holds as numbers and digest; None if there is none."""
+        numbers = separated.numbers
+        if self.program is not None:
+            if _has_short_rows(graph, self.program.unknowns):
                 return None
-            found = self.general.at(numbers, graph)
+            found = self.program.at(numbers, graph)
             if found is not None:
                 return found
-        if numbers in self.samples or len(self.samples) > _TRIES:
+        if numbers in self.samples or len(self.samples) > _MOST_ATTEMPTS:
             return None
         extents = range(sum(len(i.aval.shape) for i in graph.inputs))  # positions: extents of inputs come first
-        unknowns = fitted([*self.samples, numbers], [*extents, *taken.lengths])
-        is_known = self.general is not None and self.general.unknowns == unknowns
+        unknowns = fit_unknowns([*self.samples, numbers], [*extents, *separated.lengths])
+        is_known = self.program is not None and self.program.unknowns == unknowns
         if is_known or (unknowns is not None and _has_short_rows(graph, unknowns)):
             return None
         self.samples.append(numbers)
         if unknowns is None:
             return None
-        general = _general(graph, unknowns, kernels)
-        if general is None:
-            self.samples += [numbers] * _TRIES  # another attempt would fail likewise
+        program = _any_size_program(graph, unknowns, kernels)
+        if program is None:
+            self.samples += [numbers] * _MOST_ATTEMPTS  # another attempt would fail likewise
             return None
-        self.general = general
-        return general.at(numbers, graph)
+        self.program = program
+        return program.at(numbers, graph)
 
 
 def _has_short_rows(graph: Graph, unknowns: Unknowns) -> bool:
@@ -112,7 +112,7 @@ def _has_short_rows(graph: Graph, unknowns: Unknowns) -> bool:
     return False
 
 
-def _sums_little(loop: Node) -> bool:
+def _sums_few_elements(loop: Node) -> bool:
     """True if each step of a loop reduces an unknown but small number of elements, which is slow like short rows."""
     bodies = [p.graph for p in loop.params if isinstance(p, Region)]
     for node in [node for body in bodies for node in body.nodes]:
@@ -121,7 +121,7 @@ def _sums_little(loop: Node) -> bool:
             size = math.prod([shape[axis] for axis in node.keywords["axis"]])
             if type(size) is Symbol and size <= SMALL:
                 return True
-        elif _sums_little(node):
+        elif _sums_few_elements(node):
             return True
     return False
 
@@ -129,7 +129,7 @@ def _sums_little(loop: Node) -> bool:
 # ---------------------------------------------------------------- programs for any extents
 
 
-class _General:
+class _AnySizeProgram:
     """The program of a family for any extents.
 
     unknowns    the numbers of a graph that are unknown, and the formulas of the others
@@ -138,8 +138,8 @@ class _General:
     def __init__(self, unknowns: Unknowns, found: codes.SizedProgram, kernels: KernelTable) -> None:
         self.unknowns = unknowns
         self._found, self._kernels = found, kernels
-        self._expected = evaluated(unknowns.example([LEAST] * len(unknowns.names)), unknowns.names)
-        self._is_fit = checked({**found.conditions, **found.limits}, unknowns.names)
+        self._expected = numbers_function(unknowns.example([LEAST] * len(unknowns.names)), unknowns.names)
+        self._is_fit = conditions_function({**found.conditions, **found.limits}, unknowns.names)
         self._code: codes.SizedCode | None = None  # made for the first graph that fits
 
     def at(self, numbers: tuple[int, ...], graph: Graph) -> Executable | None:
@@ -152,31 +152,31 @@ class _General:
         return Executable.of(self._code.plan(values, graph), graph if may_refuse(self._found.program) else None)
 
 
-def _general(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _General | None:
+def _any_size_program(graph: Graph, unknowns: Unknowns, kernels: KernelTable) -> _AnySizeProgram | None:
     """The program of a graph's family; None if it depends on the unknowns in a way that no formula expresses."""
 
     def example(values: Sequence[int]) -> Graph:
         made = with_numbers(graph, iter(unknowns.example(values)))
-        if any(map(_sums_little, made.nodes)):
+        if any(map(_sums_few_elements, made.nodes)):
             raise NotSymbolic("the number of a few elements is worth to be known")
         return made
 
     found = codes.sized_program(example)
-    return None if found is None else _General(unknowns, found, kernels)
+    return None if found is None else _AnySizeProgram(unknowns, found, kernels)
 
 
 # ---------------------------------------------------------------- the unknowns of a family, and formulas of them
 #
 #     (8, 3, 8, 24) and (9, 3, 9, 27)      n0 is the first number; the four numbers are n0, 3, n0, 3 n0
 #
-# The formulas are guessed from samples, and checked for each graph (`_General.at`).
+# The formulas are guessed from samples, and checked for each graph (`_AnySizeProgram.at`).
 
 
 #: The most unknowns of a program for any extents.
-MOST = 4
+_MOST_UNKNOWNS = 4
 
 #: The largest constant r in a formula c n + r for a number that follows from an extent n: windows, differences.
-_NEAR = 4
+_LARGEST_REST = 4
 
 #: The most unknowns in a product from which a number may follow.
 _MOST_FACTORS = 3
@@ -199,7 +199,7 @@ class Unknowns(NamedTuple):
         ]
 
 
-def fitted(samples: Sequence[tuple[int, ...]], places: Iterable[int], name: str = "n") -> Unknowns | None:
+def fit_unknowns(samples: Sequence[tuple[int, ...]], places: Iterable[int], name: str = "n") -> Unknowns | None:
     """The unknowns among the numbers at these places, which explain all differences between samples; None if none do.
 
     name    the beginning of the names of the unknowns
@@ -209,38 +209,38 @@ def fitted(samples: Sequence[tuple[int, ...]], places: Iterable[int], name: str 
     bases: list[tuple[int, ...]] = []
     for position in sorted(places, key=lambda p: columns[p]):
         column = columns[position]
-        if len(set(column)) > 1 and not any(_follows(column, base) for base in bases):
-            if len(bases) == MOST:
+        if len(set(column)) > 1 and not any(_linear_fit(column, base) for base in bases):
+            if len(bases) == _MOST_UNKNOWNS:
                 return None
             found.names.append(f"{name}{len(bases)}")
             found.positions.append(position)
             bases.append(column)
     for column in columns:
-        number = column[0] if len(set(column)) == 1 else _from(column, dict(zip(found.names, bases, strict=True)))
+        number = column[0] if len(set(column)) == 1 else _formula_of(column, dict(zip(found.names, bases, strict=True)))
         if number is None:
             return None
         found.numbers.append(number)
     return found if bases else None
 
 
-def _from(column: tuple[int, ...], bases: dict[str, tuple[int, ...]]) -> tuple[tuple[str, ...], int, int] | None:
+def _formula_of(column: tuple[int, ...], bases: dict[str, tuple[int, ...]]) -> tuple[tuple[str, ...], int, int] | None:
     """The formula of a number in an unknown or in a product of unknowns; None if there is none."""
     for count in range(1, _MOST_FACTORS + 1):
         for names in combinations_with_replacement(bases, count):
-            fit = _follows(column, tuple(map(math.prod, zip(*[bases[name] for name in names], strict=True))))
+            fit = _linear_fit(column, tuple(map(math.prod, zip(*[bases[name] for name in names], strict=True))))
             if fit:
                 return names, *fit
     return None
 
 
-def _follows(column: tuple[int, ...], base: tuple[int, ...]) -> tuple[int, int] | None:
+def _linear_fit(column: tuple[int, ...], base: tuple[int, ...]) -> tuple[int, int] | None:
     """(factor, rest) such that column = factor * base + rest in every sample; None if there are none."""
     low, high = (base.index(extreme(base)) for extreme in (min, max))
     if low == high:
         return None  # a product of unknowns that is equal in all samples
     factor, remainder = divmod(column[high] - column[low], base[high] - base[low])
     rest = column[0] - factor * base[0]
-    if remainder or factor < 1 or abs(rest) > _NEAR:
+    if remainder or factor < 1 or abs(rest) > _LARGEST_REST:
         return None
     is_so = all(c == factor * b + rest for c, b in zip(column, base, strict=True))
     return (factor, rest) if is_so else None

@@ -28,10 +28,10 @@ _L = TypeVar("_L", bound=_Lock)
 _F = TypeVar("_F", bound=Callable[[], object])
 
 #: The time in seconds that a fork waits for one lock while holding others, for which the lock's owner may be waiting.
-_PATIENCE = 0.02
+_LOCK_WAIT_S = 0.02
 
 #: The most seconds that a fork waits for imports: an import that waits for a lock held by the fork never ends.
-_IMPORTS = 5.0
+_IMPORT_WAIT_S = 5.0
 
 _held: list[_Lock] = []
 
@@ -53,7 +53,7 @@ def _take_all() -> None:
             late.acquire()
             _taken.append(late)
         for lock in [lock for lock in _held if lock is not late]:
-            if not lock.acquire(timeout=_PATIENCE):
+            if not lock.acquire(timeout=_LOCK_WAIT_S):
                 late = lock
                 break
             _taken.append(lock)
@@ -68,8 +68,8 @@ def _release() -> None:
 
 
 def _wait_for_imports() -> None:
-    """Wait until no other thread is importing a module, at most `_IMPORTS` seconds."""
-    me, until = threading.get_ident(), time.monotonic() + _IMPORTS
+    """Wait until no other thread is importing a module, at most `_IMPORT_WAIT_S` seconds."""
+    me, until = threading.get_ident(), time.monotonic() + _IMPORT_WAIT_S
     while _importing(me) and time.monotonic() < until:
         time.sleep(0.001)
 

@@ -58,7 +58,7 @@ def _resume_in_child() -> None:
     _resume()
 
 
-class Lasting(Paused):
+class PausedForLastingObjects(Paused):
     """A pause in which all new objects last to the end of the process: its end moves them to the oldest generation.
 
     Otherwise the next collection would examine each new object (30,000 after the import of this library, 5 ms).

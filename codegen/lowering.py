@@ -115,7 +115,7 @@ class Dense(Call):
 DENSE_ROWS = 1024
 
 
-def apart_in_cache(columns: int) -> int:
+def factor_row_stride(columns: int) -> int:
     """The stride, in elements, between the rows of a matrix that is factorised.
 
     With a multiple of 64 each column would map to a few sets of the first cache: 256 rows would take longer than 300.

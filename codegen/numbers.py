@@ -19,7 +19,7 @@ from .ir.graph import Region
 from .lowering import Nest
 from .nested import starts
 from .runtime.disk import blake2b
-from .symbols import NotSymbolic, Symbol, SymbolicFloat, as_float, evaluated, formula
+from .symbols import NotSymbolic, Symbol, SymbolicFloat, as_float, formula, numbers_function
 
 #: Placeholders for numbers.  No parameter is a class, so they are equal to no parameter.
 _INT, _FLOAT = int, float
@@ -37,7 +37,7 @@ def _changed(node: Node, change: Callable[[Any], Any]) -> tuple:
     return tuple([p if n in _AXES else change(p) for n, p in zip(node.op.params, node.params, strict=True)])
 
 
-class Apart(NamedTuple):
+class SeparatedGraph(NamedTuple):
     """A separated graph: `digest`, a hash of the graph without its numbers; `numbers`, in a fixed order, extents of
     inputs first; and `lengths`, the positions of those numbers that are lengths of loops.
     """
@@ -52,19 +52,19 @@ class Apart(NamedTuple):
         return self.digest, tuple(map(formula, self.numbers))
 
 
-def apart(graph: Graph) -> Apart:
+def separate_numbers(graph: Graph) -> SeparatedGraph:
     """Separate the numbers from a graph.  Raises NotSymbolic for a parameter that its text does not determine."""
-    found = _Separated()
+    found = _Separator()
     text = repr(found.graph(graph))
     # Only a hash is kept: the text takes 50 to 65 bytes a node (a chain of functions, a perceptron).
-    return Apart(blake2b(text.encode(), digest_size=16).digest(), tuple(found.numbers), tuple(found.lengths))
+    return SeparatedGraph(blake2b(text.encode(), digest_size=16).digest(), tuple(found.numbers), tuple(found.lengths))
 
 
 #: A cache by body, since many graphs share the bodies of their loops.
-_regions: dict[ref[Region], Apart] = {}
+_regions: dict[ref[Region], SeparatedGraph] = {}
 
 
-class _Separated:
+class _Separator:
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.lengths: list[int] = []
@@ -97,7 +97,7 @@ class _Separated:
         regions[value] = len(regions)
         found = _regions.get(ref(value))
         if found is None:
-            found = _regions[ref(value, _regions.pop)] = apart(value.graph)
+            found = _regions[ref(value, _regions.pop)] = separate_numbers(value.graph)
         self.lengths += [len(self.numbers) + k for k in found.lengths]
         self.numbers += found.numbers
         return found.digest
@@ -138,7 +138,7 @@ def _is_part(node: Node) -> bool:
 
 
 def with_numbers(graph: Graph, numbers: Iterator[int]) -> Graph:
-    """The graph with these numbers in place of its own, in the order of `apart`."""
+    """The graph with these numbers in place of its own, in the order of `separate_numbers`."""
     new: dict[Node, Node] = {}
     regions: dict[Region, Region] = {}
     for i in graph.inputs:
@@ -207,9 +207,9 @@ class SizedGraph:
         self.graph = graph
         self.names = tuple(names)
         self.operations = len(graph.nodes)
-        found = apart(graph)
+        found = separate_numbers(graph)
         self.text = found.text
-        self._numbers = evaluated(found.numbers, names)
+        self._numbers = numbers_function(found.numbers, names)
 
     def at(self, values: Sequence[int]) -> Graph:
         """The graph for these values of the symbols."""

@@ -13,7 +13,7 @@ from typing import Any
 from .ir import Aval, Graph, Node
 from .kernel.nest import NestFunction
 from .records import field, record
-from .symbols import most
+from .symbols import symbolic_max
 
 #: observer(program) -> exchange(step, piece) -> the piece to run instead: this is how a profile measures the steps of
 #: a program.
@@ -162,7 +162,7 @@ class Branch:
 
     def room(self) -> int:
         """The bytes of the workspace, which is large enough for either body."""
-        return most(self.yes.body.workspace_bytes, self.no.body.workspace_bytes)
+        return symbolic_max(self.yes.body.workspace_bytes, self.no.body.workspace_bytes)
 
 
 @record(frozen=True)
@@ -200,11 +200,11 @@ class While:
         """The layout of the workspace after that of the bodies: the byte of the condition's result, the byte at which
         two alternating records of states begin (none if all states are kept), and the size of the whole.
         """
-        answer = most(self.condition.workspace_bytes, self.step.workspace_bytes)
+        answer = symbolic_max(self.condition.workspace_bytes, self.step.workspace_bytes)
         records = answer + aligned(1)
         if self.back is None:
             return answer, records, records + 2 * self.record()[1]
-        return answer, records, most(records, self.back.room()[1])
+        return answer, records, symbolic_max(records, self.back.room()[1])
 
 
 #: The assumed number of runs of a loop whose length is known only at run time.

@@ -30,7 +30,7 @@ from sys import modules
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
-from .written import defined
+from .written import compile_function
 
 _T = TypeVar("_T")
 _C = TypeVar("_C", bound=type)
@@ -110,7 +110,7 @@ def _written(cls: Any, names: tuple[str, ...], defaults: Mapping[str, Any]) -> A
     # The few records with such defaults get a separately compiled constructor each.
     lines = [f"self.{n} = make_{n}() if {n} is OMITTED else {n}" if n in made else f"self.{n} = {n}" for n in names]
     env = {"__name__": cls.__module__, "OMITTED": _Factory} | {f"make_{name}": make for name, make in made.items()}
-    init = defined("__init__", f"def __init__(self, {', '.join(names)}):\n    " + "\n    ".join(lines), env)
+    init = compile_function("__init__", f"def __init__(self, {', '.join(names)}):\n    " + "\n    ".join(lines), env)
     init.__defaults__ = values
     return init
 

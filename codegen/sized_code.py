@@ -42,21 +42,21 @@ from .runtime.plan_words import PLAN, STEP_WORDS
 from .runtime.products import WORDS
 from .runtime.share import SHARED, KernelPiece, chunk_of, iterations_and_operations, shared
 from .sized_products import SHARE, SizedProduct, put_share
-from .symbols import Conditions, NotSymbolic, Symbol, checked, formula, symbol, typical, watched
-from .written import defined
+from .symbols import Conditions, NotSymbolic, Symbol, conditions_function, formula, symbol, typical, watched
+from .written import compile_function
 
 # ---------------------------------------------------------------- planning with symbols
 
 #: The values of the unknowns in the two examples: primes, so that they hardly equal an extent of the user's.
-_EXAMPLES = ((10007, 12011, 14009, 16033), (11003, 13007, 15013, 17011))
-_FEW = ((103, 107, 109, 113), (107, 109, 113, 127))
+_LARGE_EXAMPLES = ((10007, 12011, 14009, 16033), (11003, 13007, 15013, 17011))
+_SMALL_EXAMPLES = ((103, 107, 109, 113), (107, 109, 113, 127))
 
 #: Fields that serve inspection only, or that the text of `Pieces` covers.
-_LOOKED_AT = frozenset(("graph", "notes", "name", "function", "members", "values", "drawn", "shares"))
+_INSPECTION_FIELDS = frozenset(("graph", "notes", "name", "function", "members", "values", "drawn", "shares"))
 
 #: The records of a program that may contain numbers, with their fields.
 _FIELDS: dict[type, list[str]] = {
-    kind: [name for name in kind.__match_args__ if name not in _LOOKED_AT]
+    kind: [name for name in kind.__match_args__ if name not in _INSPECTION_FIELDS]
     for kind in (Loop, While, Branch, Run, BufferProgram, Buffer, Step, Kernel, Gemm)
 }
 
@@ -84,7 +84,7 @@ class SizedProgram(NamedTuple):
         found: list[int] = []
         for step in program.steps:
             if isinstance(step.work, Kernel):
-                found.append(sum([program.buffers[b].aval.nbytes for b in step.buffers]) - storage.FAR)
+                found.append(sum([program.buffers[b].aval.nbytes for b in step.buffers]) - storage.NONTEMPORAL_BYTES)
             elif nest := nests.get(id(step.work)):
                 for work in [leaf.work for k, leaf in enumerate(leaves(step.work)) if k not in nest.outside]:
                     if isinstance(work, Kernel):
@@ -99,7 +99,7 @@ def sized_program(graph: Callable[[Sequence[int]], Graph], is_small: bool = Fals
     graph      a function from values of the unknowns to the graph with symbols of these examples
     is_small   True for examples of about a hundred instead of ten thousand, for choices that depend on size
     """
-    examples = _FEW if is_small else _EXAMPLES
+    examples = _SMALL_EXAMPLES if is_small else _LARGE_EXAMPLES
     try:
         with watched() as conditions:
             first, text = _planned(graph(examples[0]))
@@ -114,31 +114,31 @@ def _planned(example: Graph) -> tuple[tuple[BufferProgram, Pieces], list[Hashabl
     program = plan.plan(optimize(example))
     pieces = Pieces.of(program)
     text: list[Hashable] = []
-    _tell(program, text)
+    _append_text(program, text)
     for found in pieces.parts.values():
         text += [(text_of(piece.function), piece.form) for piece in found]
     for nest in pieces.nests.values():
         text.append(nest.emitted.text)
-        _tell(nest.numbers, text)
+        _append_text(nest.numbers, text)
     return (program, pieces), text
 
 
-def _tell(value: Any, text: list[Hashable]) -> None:
+def _append_text(value: Any, text: list[Hashable]) -> None:
     """Append the text of a value, with formulas for symbols."""
     kind = type(value)
     if kind is Symbol:
         text.append(formula(value))
     elif kind is Aval:
         text.append(value.dtype.str)
-        _tell(value.shape, text)
+        _append_text(value.shape, text)
     elif kind is tuple:
         text.append(len(value))
         for part in value:
-            _tell(part, text)
+            _append_text(part, text)
     elif kind in _FIELDS:
         text.append(kind.__name__)
         for name in _FIELDS[kind]:
-            _tell(getattr(value, name), text)
+            _append_text(getattr(value, name), text)
     elif kind in _PLAIN:
         text.append(value)
     else:
@@ -153,12 +153,12 @@ _BYTES, _SPEC = 5, 6
 _WORKSPACE, _IS_LONG = PLAN.index("workspace_bytes"), PLAN.index("is_long")
 
 
-class _Missed(Exception):
+class _ArgumentRefused(Exception):
     """Raised if an argument is not an array that machine code accepts."""
 
 
-def _missed(*_: Any) -> Any:
-    raise _Missed
+def _refuse_argument(*_: Any) -> Any:
+    raise _ArgumentRefused
 
 
 class SizedCode:
@@ -168,14 +168,14 @@ class SizedCode:
     """
 
     def __init__(self, found: SizedProgram, names: Sequence[str], kernels: KernelTable) -> None:
-        self.is_fit = checked(found.conditions, names)
+        self.is_fit = conditions_function(found.conditions, names)
         self._names, program = names, found.program
         self._code = found.pieces.loaded(kernels)
         self._env: dict[str, Any] = {
             "share": _put_shared, "addressof": ctypes.addressof, "LONG": LONG, "SHARED": SHARED, "__name__": __name__,
         }  # fmt: skip
-        self._lines: list[str] = []
-        self._places: list[str] = []  # generated lines that run once for each copy of the program in memory
+        self._fill_lines: list[str] = []
+        self._bind_lines: list[str] = []  # generated lines that run once for each copy of the program in memory
         self._owns: dict[Any, None] = {}
         self._tables: list[list[NativeStep]] = []  # the program's steps, then tables of steps inside loops
         inputs, outputs = program.inputs, program.outputs
@@ -183,21 +183,21 @@ class SizedCode:
         arrays = ["words", "specs", "offsets"]
         for k, aval in enumerate((*inputs, *outputs)):
             arrays.append(f"shape{k}")
-            self._plain(arrays[-1], aval.shape)
+            self._write_numbers(arrays[-1], aval.shape)
         for k, aval in enumerate(outputs):
-            self._plain("specs", (aval.nbytes,), k * _SPEC + _BYTES)
-        self._place(layout.offsets, program.workspace_bytes)
-        self._table([(step, tuple([layout.slots[b] for b in step.buffers])) for step in program.steps])
+            self._write_numbers("specs", (aval.nbytes,), k * _SPEC + _BYTES)
+        self._write_offsets(layout.offsets, program.workspace_bytes)
+        self._add_table([(step, tuple([layout.slots[b] for b in step.buffers])) for step in program.steps])
         offsets, steps = (0,) * len(layout.offsets), tuple(self._tables[0])
         avals = _without_symbols(inputs), _without_symbols(outputs)
         self._template = LaunchPlan(program.name, *avals, offsets, 0, steps, False, tuple(self._owns))
         for t, table in enumerate(self._tables):
             arrays += [f"table{t}", *[f"{what}{t}_{k}" for k in range(len(table)) for what in ("slots", "numbers")]]
-        self._lines += [f"w = {formula(operations_of(program))}", f"words[{_IS_LONG}] = w >= LONG", "return w"]
-        places, lines = "".join([f" {line}\n" for line in self._places]), "\n  ".join(self._lines)
+        self._fill_lines += [f"w = {formula(operations_of(program))}", f"words[{_IS_LONG}] = w >= LONG", "return w"]
+        places, lines = "".join([f" {line}\n" for line in self._bind_lines]), "\n  ".join(self._fill_lines)
         text = f"def bind({', '.join(arrays)}):\n{places} def fill({', '.join(names)}):\n  {lines}\n return fill"
         #: bind(*arrays) -> fill(*values) -> scalar operations
-        self._bind = defined("bind", text, self._env)
+        self._bind = compile_function("bind", text, self._env)
         #: Copies of the program in memory that are idle.  More than one is needed only if several threads call.
         self._frames: list[tuple[Callable, Callable]] = []
 
@@ -213,7 +213,7 @@ class SizedCode:
             fill(*values)
             try:
                 found: tuple[np.ndarray, ...] = run(*arrays)
-            except _Missed:
+            except _ArgumentRefused:
                 avals = self._template.inputs
                 found = run(*[np.require(x, a.dtype, ["C", "A"]) for x, a in zip(arrays, avals, strict=True)])
             return found
@@ -224,7 +224,7 @@ class SizedCode:
         """A new copy of the program in memory: the function that writes its numbers, and the one that runs it."""
         tables = [StepTable(table) for table in self._tables]
         plan = replace(self._template, owns=(*self._template.owns, *tables[1:]))
-        block = PlanBlock(plan, tables[0], _missed)
+        block = PlanBlock(plan, tables[0], _refuse_argument)
         shapes = *block.input_specs.shapes, *block.output_specs.shapes
         fill = self._bind(block.words, block.output_specs.table, block.offsets, *shapes, *_arrays_of(tables))
         return fill, builtin_of(plan.name, block)
@@ -242,26 +242,26 @@ class SizedCode:
 
     # ------------------------------------------------------------ generated lines
 
-    def _plain(self, array: str, numbers: Sequence[int], first: int = 0) -> tuple[int, ...]:
+    def _write_numbers(self, array: str, numbers: Sequence[int], first: int = 0) -> tuple[int, ...]:
         """The numbers with zeros for symbols; generates the lines that write the symbols' values into an array."""
-        self._lines += [f"{array}[{k}] = {formula(n)}" for k, n in enumerate(numbers, first) if type(n) is Symbol]
+        self._fill_lines += [f"{array}[{k}] = {formula(n)}" for k, n in enumerate(numbers, first) if type(n) is Symbol]
         return tuple([0 if type(n) is Symbol else n for n in numbers])
 
-    def _place(self, offsets: Sequence[int], size: int) -> None:
+    def _write_offsets(self, offsets: Sequence[int], size: int) -> None:
         """Generate the lines that write the offset of each temporary, in order, and the size of the workspace."""
-        self._lines.append("w = 0")
+        self._fill_lines.append("w = 0")
         end = 0
         for offset in sorted(dict.fromkeys(offsets), key=typical):
-            self._lines.append(f"w += {formula(offset - end)}")
-            self._lines += [f"offsets[{number}] = w" for number, other in enumerate(offsets) if other == offset]
+            self._fill_lines.append(f"w += {formula(offset - end)}")
+            self._fill_lines += [f"offsets[{number}] = w" for number, other in enumerate(offsets) if other == offset]
             end = offset
-        self._lines += [
+        self._fill_lines += [
             f"w += {formula(size - end)}",
             f"if w > {MOST_BYTES}: raise MemoryError(f'{{w}} bytes of temporaries: there are fewer than 2**63')",
             f"words[{_WORKSPACE}] = w",
         ]
 
-    def _table(self, steps: Iterable[tuple[Step, tuple[int, ...]]]) -> int:
+    def _add_table(self, steps: Iterable[tuple[Step, tuple[int, ...]]]) -> int:
         """Add a table of steps on these slots; return its number."""
         number, made = len(self._tables), list[NativeStep]()
         self._tables.append(made)
@@ -280,12 +280,12 @@ class SizedCode:
         kernel = self._code.native[id(piece.function)]
         self._owns[kernel] = None
         numbers, at = f"numbers{t}_{k}", k * STEP_WORDS
-        extents = self._plain(numbers, [work.extents[j] for j in piece.indices])
+        extents = self._write_numbers(numbers, [work.extents[j] for j in piece.indices])
         if piece.chunk:
             total, weight = iterations_and_operations(piece, work.function, work.extents)
             count = len(extents) + 2
             self._env[f"piece{t}_{k}"] = piece
-            self._lines += [
+            self._fill_lines += [
                 f"{numbers}[{count - 1}] = t = {formula(total)}",
                 f"s = {formula(weight)}",
                 f"if s >= SHARED or table{t}[{at + SHARE}]: share(table{t}, {at}, {count}, piece{t}_{k}, t, s)",
@@ -296,8 +296,8 @@ class SizedCode:
     def _product(self, gemm: Gemm, slots: tuple[int, ...], t: int, k: int) -> NativeStep:
         self._env[f"product{t}_{k}"] = SizedProduct(gemm, self._names)
         arrays = f"table{t}, {k * STEP_WORDS}, slots{t}_{k}, numbers{t}_{k}"
-        self._places.append(f"put{t}_{k} = product{t}_{k}.placed({arrays}, {slots})")
-        self._lines.append(f"put{t}_{k}({', '.join(self._names)})")
+        self._bind_lines.append(f"put{t}_{k} = product{t}_{k}.placed({arrays}, {slots})")
+        self._fill_lines.append(f"put{t}_{k}({', '.join(self._names)})")
         return NativeStep(0, slots, (0,) * WORDS)
 
     def _nest(self, work: Loop | Branch | While, slots: tuple[int, ...], t: int, k: int) -> NativeStep:
@@ -305,12 +305,12 @@ class SizedCode:
         self._owns[kernel] = None
         words = {}
         for leaf, step in outside_steps(work, nest).items():
-            inner = self._table([(step, tuple(range(len(step.buffers))))])
+            inner = self._add_table([(step, tuple(range(len(step.buffers))))])
             words[leaf] = 0, len(self._tables[inner])
             places = [place for place, number in enumerate(nest.numbers) if number == (leaf, 0)]
-            self._places += [f"numbers{t}_{k}[{place}] = addressof(table{inner})" for place in places]
+            self._bind_lines += [f"numbers{t}_{k}[{place}] = addressof(table{inner})" for place in places]
         numbers = nest.filled(addresses(), words)
-        return NativeStep(kernel.address, slots, self._plain(f"numbers{t}_{k}", numbers))
+        return NativeStep(kernel.address, slots, self._write_numbers(f"numbers{t}_{k}", numbers))
 
 
 def sized_code(graph: SizedGraph, kernels: KernelTable, is_small: bool) -> SizedCode | None:

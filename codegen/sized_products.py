@@ -17,14 +17,14 @@ from .runtime.launcher import Share
 from .runtime.plan_words import STEP_WORDS
 from .runtime.products import ProductStep, product_step
 from .runtime.threads import sharing
-from .symbols import Symbol, evaluated, formula, holding, symbol, watched
-from .written import defined
+from .symbols import Symbol, conditions_text, formula, numbers_function, symbol, watched
+from .written import compile_function
 
 #: The positions, among the words of a step, of the function's address and of the first word about sharing.
 _ADDRESS, SHARE = 0, 4
 
 #: The most cuts (divisions into tiles) cached for one product: by columns filling vectors or not, there are three.
-_CUTS = 12
+_MOST_CUTS = 12
 
 
 class SizedProduct:
@@ -32,7 +32,7 @@ class SizedProduct:
 
     def __init__(self, gemm: Gemm, names: Sequence[str]) -> None:
         self._gemm, self._names = gemm, names
-        self._numbers = evaluated([gemm.m, gemm.n, gemm.k, gemm.batch, *gemm.strides], names)
+        self._numbers = numbers_function([gemm.m, gemm.n, gemm.k, gemm.batch, *gemm.strides], names)
         self._cuts: list[tuple[ProductStep, Callable[..., bool]]] = []
 
     def placed(
@@ -63,7 +63,7 @@ class SizedProduct:
             if cut[1](numbers, *values):
                 return cut
         product = self._step(values)
-        write = self._writer(values, product) if product.share is None and len(self._cuts) < _CUTS else _never
+        write = self._writer(values, product) if product.share is None and len(self._cuts) < _MOST_CUTS else _never
         if write is not _never:
             self._cuts.append((product, write))
         return product, write
@@ -75,8 +75,8 @@ class SizedProduct:
     def _writer(self, values: Sequence[int], product: ProductStep) -> Callable[..., bool]:
         """A function write(numbers, *values), which returns False for sizes that need another step than `values`."""
         try:
-            # closely: the choice of a step also compares sizes by ==, with a single row or a number of columns.
-            with watched(closely=True) as conditions:
+            # with_equality: the choice of a step also compares sizes by ==, with a single row or a number of columns.
+            with watched(with_equality=True) as conditions:
                 general = self._step([symbol(*pair) for pair in zip(self._names, values, strict=True)])
         except Exception:  # some code needs a concrete number
             return _never
@@ -84,9 +84,9 @@ class SizedProduct:
             return _never
         given = ", ".join(self._names)
         lines = [f"numbers[{i}] = {formula(n)}" for i, n in enumerate(general.extents) if type(n) is Symbol]
-        body = "\n  ".join([f"if not ({holding(conditions)}): return False", *lines, "return True"])
+        body = "\n  ".join([f"if not ({conditions_text(conditions)}): return False", *lines, "return True"])
         text = f"def write(numbers, {given}):\n  {body}"
-        write: Callable[..., bool] = defined("write", text, {"__name__": __name__})
+        write: Callable[..., bool] = compile_function("write", text, {"__name__": __name__})
         made = [0 if type(n) is Symbol else n for n in general.extents]
         is_right = write(made, *values) and tuple(made) == product.extents
         return write if is_right else _never  # not right if a recorded condition fails for these very values

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .written import defined
+from .written import compile_function
 
 #: The least value of a symbol.
 LEAST = 2
@@ -64,31 +64,31 @@ class NotSymbolic(Exception):
 Conditions = dict[tuple[str, str, bool], None]
 
 
-class _WatchedHere(threading.local):
-    """The conditions of every open `watched` block of this thread, and the number of blocks with `closely`."""
+class _ThreadConditions(threading.local):
+    """The conditions of every open `watched` block of this thread, and the number of blocks with `with_equality`."""
 
     def __init__(self) -> None:
         self.open: list[Conditions] = []
-        self.closely = 0
+        self.with_equality = 0
 
 
-_watching = _WatchedHere()
+_watching = _ThreadConditions()
 
 
 @contextmanager
-def watched(closely: bool = False) -> Iterator[Conditions]:
+def watched(with_equality: bool = False) -> Iterator[Conditions]:
     """Collect the conditions on which comparisons in the block rely.
 
-    closely   record comparisons by == and !=, too: for code outside the compiler, which may treat a particular number
-              of at least `LEAST` specially, as the compiler never does
+    with_equality   record comparisons by == and !=, too: for code outside the compiler, which may treat a particular
+                    number of at least `LEAST` specially, as the compiler never does
     """
     found: Conditions = {}
-    before = _watching.open, _watching.closely
+    before = _watching.open, _watching.with_equality
     try:
-        _watching.open, _watching.closely = [*before[0], found], before[1] + closely
+        _watching.open, _watching.with_equality = [*before[0], found], before[1] + with_equality
         yield found
     finally:
-        _watching.open, _watching.closely = before
+        _watching.open, _watching.with_equality = before
 
 
 def is_watched() -> bool:
@@ -103,7 +103,7 @@ def _of_integers(compute: Callable[[Any, Any], Any]) -> Any:
 
 def _ordering(comparison: str) -> Any:
     """The method for an order comparison such as "<"."""
-    return lambda self, other: _ordered(self, other, comparison)
+    return lambda self, other: _compare(self, other, comparison)
 
 
 class Symbol(int):
@@ -117,8 +117,8 @@ class Symbol(int):
 
     def __eq__(self, other: object) -> bool:
         is_same = type(other) is Symbol and int(other) == int(self) and other.terms == self.terms
-        if _watching.closely and not is_same:
-            _differs(self, other)
+        if _watching.with_equality and not is_same:
+            _note_difference(self, other)
         return is_same
 
     def __ne__(self, other: object) -> bool:
@@ -128,7 +128,7 @@ class Symbol(int):
         return formula(self)
 
     def __bool__(self) -> bool:
-        return _compared(self, "!=", True)
+        return _note_comparison(self, "!=", True)
 
     __lt__, __le__, __gt__, __ge__ = map(_ordering, ("<", "<=", ">", ">="))
     __add__ = __radd__ = _of_integers(lambda a, b: _sum(a, b))
@@ -156,7 +156,7 @@ class Symbol(int):
         return self.__str__() if not spec else self._refuse()
 
     def __str__(self) -> str:
-        return formula(self) if _watching.closely else self._refuse()  # code outside the compiler prints messages
+        return formula(self) if _watching.with_equality else self._refuse()  # code outside the compiler prints messages
 
     bit_length = bit_count = _refuse
     __index__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _refuse
@@ -189,10 +189,10 @@ def as_index(x: Any) -> int:
 
 def symbol(name: str, example: int) -> Symbol:
     """A symbol that stands for any number of at least `LEAST`; its value is the example."""
-    return _made(example, {(name,): 1})
+    return _from_terms(example, {(name,): 1})
 
 
-def _made(value: int, terms: Terms) -> Any:
+def _from_terms(value: int, terms: Terms) -> Any:
     if not terms or (len(terms) == 1 and () in terms):
         return value
     found = Symbol(value)
@@ -210,7 +210,7 @@ def _sum(a: int, b: int) -> Any:
         both = terms.pop(monomial, 0) + factor
         if both:
             terms[monomial] = both
-    return _made(int(a) + int(b), terms)
+    return _from_terms(int(a) + int(b), terms)
 
 
 def _product(a: int, b: int) -> Any:
@@ -221,7 +221,7 @@ def _product(a: int, b: int) -> Any:
             both = terms.pop(monomial, 0) + p * q
             if both:
                 terms[monomial] = both
-    return _made(int(a) * int(b), terms)
+    return _from_terms(int(a) * int(b), terms)
 
 
 def _quotient(a: int, b: int) -> Any:
@@ -236,21 +236,21 @@ def _quotient(a: int, b: int) -> Any:
                 break
             terms[rest] = c // factor
         else:
-            return _made(value, terms)
+            return _from_terms(value, terms)
     if all(c < 0 for c in above.values()):  # as in -(-a // b), the quotient rounded up
         a = _product(a, -1)
-        return _factor(value, f"-(-({_written(a)}) // ({_written(b)}))", -1, 1 if _is_above(a, 0) else 0, b)
-    least = _bound(above) // b if type(b) is int else 0
-    return _factor(value, f"(({_written(a)}) // ({_written(b)}))", 1, least if _is_above(a, -1) else -math.inf, b)
+        return _factor(value, f"-(-({_text_of(a)}) // ({_text_of(b)}))", -1, 1 if _is_above(a, 0) else 0, b)
+    least = _lower_bound(above) // b if type(b) is int else 0
+    return _factor(value, f"(({_text_of(a)}) // ({_text_of(b)}))", 1, least if _is_above(a, -1) else -math.inf, b)
 
 
 def _is_above(x: int, least: int) -> bool:
-    return _bound(_terms(x)) > least
+    return _lower_bound(_terms(x)) > least
 
 
 def _factor(value: int, text: str, sign: int, least: float, below: int) -> Any:
     """A quotient as a factor, with the lower bound `least` if the divisor `below` is surely positive."""
-    return _made(value, {(_Factor(text, least if _is_above(below, 0) else -math.inf),): sign})
+    return _from_terms(value, {(_Factor(text, least if _is_above(below, 0) else -math.inf),): sign})
 
 
 def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
@@ -262,23 +262,23 @@ def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
     return tuple(rest)
 
 
-def _written(x: int) -> str:
+def _text_of(x: int) -> str:
     parts = [" * ".join([str(c), *m]) for m, c in sorted(_terms(x).items())]
     return " + ".join(parts) or "0"
 
 
 def formula(x: int) -> str:
     """The number as a Python expression in the names of its symbols."""
-    return _written(x) if type(x) is Symbol else repr(int(x))
+    return _text_of(x) if type(x) is Symbol else repr(int(x))
 
 
-def _bound(terms: Terms) -> float:
+def _lower_bound(terms: Terms) -> float:
     """A lower bound of the polynomial, for any values of the symbols."""
     shared = set.intersection(*map(set, terms)) if len(terms) > 1 else ()
     for common in shared:
         # n m - n is bounded as n (m - 1).
         least = _least(common)
-        rest = _bound({n: c for m, c in terms.items() if (n := _without(m, (common,))) is not None})
+        rest = _lower_bound({n: c for m, c in terms.items() if (n := _without(m, (common,))) is not None})
         return rest * least if rest >= 0 and least >= 0 else -math.inf
     total: float = 0
     for monomial, factor in terms.items():
@@ -289,12 +289,12 @@ def _bound(terms: Terms) -> float:
     return total
 
 
-def _differs(a: Symbol, b: Any) -> None:
+def _note_difference(a: Symbol, b: Any) -> None:
     """Record the condition that a is not b, if b is a whole number."""
     if hasattr(b, "__int__") and b == b // 1:
         difference = _sum(a, _product(b if type(b) is Symbol else int(b), -1))
         if type(difference) is Symbol:
-            _compared(difference, "!=", True)
+            _note_comparison(difference, "!=", True)
 
 
 _HOLDS: dict[str, Callable[[float], bool]] = {
@@ -306,19 +306,19 @@ _HOLDS: dict[str, Callable[[float], bool]] = {
 }
 
 
-def _compared(difference: Symbol, comparison: str, outcome: bool) -> bool:
+def _note_comparison(difference: Symbol, comparison: str, outcome: bool) -> bool:
     """Return the outcome of a comparison with 0, after recording it as a condition unless it is certain."""
-    low, high = _bound(difference.terms), -_bound({m: -c for m, c in difference.terms.items()})
+    low, high = _lower_bound(difference.terms), -_lower_bound({m: -c for m, c in difference.terms.items()})
     holds = _HOLDS[comparison]
     # If 0 is not inside the interval [low, high], its two ends decide the comparison.
     is_certain = (low >= 0 or high <= 0) and holds(low) == holds(high)
     if not is_certain:
         for found in _watching.open:
-            found[_written(difference), comparison, outcome] = None
+            found[_text_of(difference), comparison, outcome] = None
     return outcome
 
 
-def _ordered(a: Symbol, b: Any, comparison: str) -> bool:
+def _compare(a: Symbol, b: Any, comparison: str) -> bool:
     if isinstance(b, float):
         if math.isinf(b):
             return _HOLDS[comparison](-1 if b > 0 else 1)
@@ -327,7 +327,7 @@ def _ordered(a: Symbol, b: Any, comparison: str) -> bool:
         return NotImplemented
     difference = _sum(a, _product(b, -1))
     outcome = _HOLDS[comparison](int(difference))
-    return _compared(difference, comparison, outcome) if type(difference) is Symbol else outcome
+    return _note_comparison(difference, comparison, outcome) if type(difference) is Symbol else outcome
 
 
 def typical(x: int) -> int:
@@ -340,7 +340,7 @@ def is_sure(a: int, b: int) -> bool:
     if type(a) is not Symbol and type(b) is not Symbol:
         return a <= b
     terms = _terms(_sum(b, _product(a, -1)))
-    return not terms or _bound(terms) >= 0
+    return not terms or _lower_bound(terms) >= 0
 
 
 def larger(a: int, b: int) -> int:
@@ -353,39 +353,39 @@ def smaller(a: int, b: int) -> int:
     return a if typical(a) <= typical(b) else b
 
 
-def most(*numbers: int) -> int:
+def symbolic_max(*numbers: int) -> int:
     """The largest number; a new factor with the text `max(...)` if the symbols decide which one that is."""
     first, *others = numbers
     for x in others:
         if is_sure(first, x):
             first = x
         elif not is_sure(x, first):
-            least = max(_bound(_terms(first)), _bound(_terms(x)))
-            factor = _Factor(f"max({_written(first)}, {_written(x)})", least)
-            first = _made(max(int(first), int(x)), {(factor,): 1})
+            least = max(_lower_bound(_terms(first)), _lower_bound(_terms(x)))
+            factor = _Factor(f"max({_text_of(first)}, {_text_of(x)})", least)
+            first = _from_terms(max(int(first), int(x)), {(factor,): 1})
     return first
 
 
-def whole(x: float) -> int:
+def as_int(x: float) -> int:
     """The float as an integer: the symbol of a `SymbolicFloat`, else int(x)."""
     return x.count if type(x) is SymbolicFloat else int(x)
 
 
-def evaluated(numbers: Sequence[int], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
+def numbers_function(numbers: Sequence[int], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
     """A function from values of the symbols with these names to the values of all the numbers."""
     return _function(f"({', '.join([*map(formula, numbers), ''])})" if numbers else "()", names)
 
 
-def checked(conditions: Conditions, names: Sequence[str]) -> Callable[..., bool]:
+def conditions_function(conditions: Conditions, names: Sequence[str]) -> Callable[..., bool]:
     """A function from values of the symbols with these names to True if all conditions hold."""
-    return _function(holding(conditions), names)
+    return _function(conditions_text(conditions), names)
 
 
-def holding(conditions: Conditions) -> str:
+def conditions_text(conditions: Conditions) -> str:
     """A Python expression that is true if all conditions hold."""
     parts = [f"(({text}) {comparison} 0) is {outcome}" for text, comparison, outcome in conditions]
     return " and ".join(parts) or "True"
 
 
 def _function(expression: str, names: Sequence[str]) -> Any:
-    return defined("f", f"def f({', '.join(names)}): return {expression}", {"__name__": __name__})
+    return compile_function("f", f"def f({', '.join(names)}): return {expression}", {"__name__": __name__})

@@ -1,6 +1,6 @@
 """Generated Python functions: this module has the library's only call of `exec`.
 
-    call = defined("call", "def call(x):\\n return x + y", {"y": 2})
+    call = compile_function("call", "def call(x):\\n return x + y", {"y": 2})
 
 Text is generated where the form of a call (its arguments, the fields of a record, formulas of sizes) decides the work,
 and a loop over that form at each call was measured to be slower.  The text never contains anything from the user:
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def defined(name: str, text: str, env: dict[str, Any]) -> Any:
+def compile_function(name: str, text: str, env: dict[str, Any]) -> Any:
     """The function of this name that the text defines.  Its globals are `env`, without its own name (a cycle)."""
     exec(text, env)
     return env.pop(name)

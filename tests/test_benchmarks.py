@@ -140,13 +140,13 @@ def test_the_same_programs_run_a_second_time(bench):
 
 
 def test_every_row_says_what_it_is_and_what_is_asked_of_it(bench):
-    asked, is_target = bench("targets").asked, bench("targets").Target
+    targets_of, is_target = bench("targets").targets_of, bench("targets").Target
     for row in bench("run").rows():
         module = bench(f"rows.{row}")
         assert module.TITLE and module.CASES and module.__doc__
         assert "ours" in bench("run").peers_of(row)
         for case in module.CASES:
-            assert all(isinstance(t, is_target) for t in asked(module, case))
+            assert all(isinstance(t, is_target) for t in targets_of(module, case))
 
 
 # ---------------------------------------------------------------- C
@@ -306,7 +306,7 @@ def test_an_error_is_worse_where_luck_does_not_explain_it(bench, larger, draws, 
     asked = targets.AsExact("jax")
     assert asked.is_met(found) is met
     said = f"larger in {larger}, smaller in {draws - larger} of {draws} draws"
-    assert (said in asked.seen(found)) is (draws >= 9)
+    assert (said in asked.measured_text(found)) is (draws >= 9)
     assert targets.AsExact("torch").is_met(found) is None
 
 
@@ -314,7 +314,7 @@ def test_draws_that_do_not_differ_say_nothing(bench):
     found, targets = bench("measure").Found("case"), bench("targets")
     found.errors = {"ours": [1.0] * 40 + [2.0] * 61, "jax": [1.0] * 61 + [2.0] * 40}
     assert targets.AsExact("jax").is_met(found) is False
-    assert targets.AsExact("jax").seen(found) == "2e+00, 1e+00; larger in 21, smaller in 0 of 101 draws"
+    assert targets.AsExact("jax").measured_text(found) == "2e+00, 1e+00; larger in 21, smaller in 0 of 101 draws"
 
 
 def test_the_reference_of_a_row_reads_each_draw(bench):
@@ -339,8 +339,8 @@ def test_what_is_counted_has_a_line_for_each_figure(bench):
     found = bench("measure").count("shapes", "epoch of X[i:i+32] after two steps", ["ours", "jax"], figures, threads=1)
     assert [f.work.rpartition(", ")[2] for f in found] == ["graphs", "LLVM runs"]
     assert all("ours" in f.values and "jax" in f.absent for f in found)
-    rows = [bench("report").Row("compiled", f, bench("targets").asked(bench("rows.shapes"), f.work)) for f in found]
-    text = bench("report").text(rows)
+    report, targets_of = bench("report"), bench("targets").targets_of
+    text = report.text([report.Row("compiled", f, targets_of(bench("rows.shapes"), f.work)) for f in found])
     assert "## What is not time" in text and "| ours ≤ 1 |" in text and "## Left out\n\n- jax: " in text
 
 
@@ -350,7 +350,7 @@ def test_targets_say_what_is_asked_and_whether_it_is_met(bench):
     assert targets.within(2, "c").is_met(found) and not targets.within(1.5, "c").is_met(found)
     assert targets.at_most(2).is_met(found) and not targets.at_most(1.9).is_met(found)
     assert targets.faster(2, "torch").is_met(found) is None
-    assert [t.seen(found) for t in (targets.faster(15, "jax"), targets.within(1.5, "c"))] == ["15 x", "2 x"]
+    assert [t.measured_text(found) for t in (targets.faster(15, "jax"), targets.within(1.5, "c"))] == ["15 x", "2 x"]
 
 
 def test_the_full_benchmarks_count_what_is_asked(bench):

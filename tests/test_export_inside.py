@@ -11,7 +11,7 @@ import autodiff as ad
 from autodiff.ops.slicing import symbolic_steps
 from codegen.export.data import SizedNumbers
 from codegen.runtime import engine
-from codegen.symbols import checked, evaluated, most, symbol, watched
+from codegen.symbols import conditions_function, numbers_function, symbol, symbolic_max, watched
 
 
 @needs_gcc
@@ -25,7 +25,7 @@ def test_the_text_of_llvm_makes_the_same_results(tmp_path):
     assert [a.tobytes() for a in called(made, tmp_path / "again", args)[1]] == [a.tobytes() for a in before]
 
 
-OPERATIONS = [operator.add, operator.mul, operator.sub, operator.floordiv, lambda x, y: -(-x // y), most]
+OPERATIONS = [operator.add, operator.mul, operator.sub, operator.floordiv, lambda x, y: -(-x // y), symbolic_max]
 
 
 def number_of(rng, n, m):
@@ -54,7 +54,7 @@ def test_numbers_are_computed_as_python_does(tmp_path):
         engine.object_of("\n".join([*declared, text, "}", ""]))[0])  # fmt: skip
     function = linked(tmp_path / "numbers.o", tmp_path).numbers
     function.restype = ctypes.c_int64
-    at, hold = evaluated(numbers, ["n", "m"]), checked(conditions, ["n", "m"])
+    at, hold = numbers_function(numbers, ["n", "m"]), conditions_function(conditions, ["n", "m"])
     for sizes in [(2, 2), (3, 50), (1009, 17), (64, 64), (100, 3), (4096, 7), (12345, 678)]:
         out = np.zeros(len(numbers), np.int64)
         held = function(*map(ctypes.c_int64, sizes), ctypes.c_void_p(out.ctypes.data))
@@ -68,8 +68,8 @@ def test_a_slice_of_any_extent_is_that_of_python():
         s = slice(rng.choice(ends), rng.choice(ends), rng.choice([None, 1, 2, 3, -1, -2]))
         with watched() as conditions:
             found = symbolic_steps(s, symbol("n", rng.randrange(2, 60)))
-        is_fit = checked(conditions, ["n"])
+        is_fit = conditions_function(conditions, ["n"])
         for n in range(2, 80):
             if is_fit(n):
-                start, step, count = evaluated([*found], ["n"])(n)
+                start, step, count = numbers_function([*found], ["n"])(n)
                 assert [start + k * step for k in range(count)] == [*range(*s.indices(n))], (s, n)

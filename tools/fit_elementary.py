@@ -60,14 +60,14 @@ def coefficients(fit: Fit) -> tuple[list[float], float]:
     return done, float(mp.log(error, 2))
 
 
-def told(fit: Fit) -> list[str]:
+def polynomial_lines(fit: Fit) -> list[str]:
     """The lines of a polynomial in the generated file; prints its error to stderr."""
     values, error = coefficients(fit)
     print(f"{fit.name:12} degree {fit.degree:2}  2^{error:.1f}", file=sys.stderr)
     return ["", f"#: {fit.says}.  Within 2^{error:.1f}.", f"{fit.name} = ({', '.join(map(repr, values))})"]
 
 
-def written(text: str, target: Path) -> None:
+def write_or_print(text: str, target: Path) -> None:
     """Write the file if `--write` is given, else print it."""
     if "--write" in sys.argv[1:]:
         target.write_text(text, encoding="utf-8")
@@ -182,8 +182,8 @@ def text() -> str:
         "# ruff: noqa: E501  a line is a polynomial",
         "# fmt: off",
     ]
-    return "\n".join([*lines, *[line for fit in fits() for line in told(fit)]]) + "\n"
+    return "\n".join([*lines, *[line for fit in fits() for line in polynomial_lines(fit)]]) + "\n"
 
 
 if __name__ == "__main__":
-    written(text(), TARGET)
+    write_or_print(text(), TARGET)

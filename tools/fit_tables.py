@@ -13,7 +13,7 @@ import math
 from pathlib import Path
 
 import numpy as np
-from fit_elementary import SLACK, TINY, Fit, exp_rest, told, written
+from fit_elementary import SLACK, TINY, Fit, exp_rest, polynomial_lines, write_or_print
 from mpmath import mp, mpf
 
 TARGET = Path(__file__).parent.parent / "codegen" / "emit" / "math" / "tables.py"
@@ -65,7 +65,7 @@ def logarithms() -> list[str]:
             lines += ["", f"#: The logarithms of these m to base {base.lower()}, in two parts.",
                       f"LOGS_{base}_{suffix} = (",
                       *[f"    {table([pair[part] for pair in pairs])}" for part in (0, 1)], ")"]
-        lines += told(log_near_one(suffix))
+        lines += polynomial_lines(log_near_one(suffix))
     return lines
 
 
@@ -138,7 +138,7 @@ def powers() -> list[str]:
                   *[f"    {table([pair[part] for pair in logs])}" for part in (0, 1)], ")",
                   "", f"#: 2**(j/{count}), and what each lacks, relative to it.", f"POW_ROOTS_{suffix} = (",
                   *[f"    {table([pair[part] for pair in roots])}" for part in (0, 1)], ")"]
-        lines += [line for fit in pow_fits(suffix) for line in told(fit)]
+        lines += [line for fit in pow_fits(suffix) for line in polynomial_lines(fit)]
     return lines
 
 
@@ -151,8 +151,8 @@ def exponentials() -> list[str]:
     for suffix, degree in EXP.items():
         bound = mp.log(2) / (2 * POW[suffix][0]) * SLACK
         says = f"(exp(r) - 1 - r) / r**2,  |r| <= log(2)/{2 * POW[suffix][0]}"
-        lines += told(Fit(f"EXP_NEAR_{suffix}", says, exp_rest, lambda r: abs(r**2), -bound, bound, degree,
-                          suffix == "F32"))  # fmt: skip
+        lines += polynomial_lines(Fit(f"EXP_NEAR_{suffix}", says, exp_rest, lambda r: abs(r**2), -bound, bound, degree,
+                                      suffix == "F32"))  # fmt: skip
     return lines
 
 
@@ -174,4 +174,4 @@ def text() -> str:
 
 
 if __name__ == "__main__":
-    written(text(), TARGET)
+    write_or_print(text(), TARGET)

@@ -1,9 +1,9 @@
-"""Measures of one call: the number of its roads, the depth of its call stack, the functions and files it enters.
+"""Measures of one call: the number of its call paths, the depth of its call stack, the functions and files it enters.
 
     python tools/roads.py        print each measure as JSON (tools/scoreboard.py shows it beside the committed one)
 
-A road is the set of the library's Python functions that a call enters.  A repeated call should soon enter the same
-functions each time, so a small number of roads is good.  Native code is not seen by these measures.
+A call path (a "road" in the labels) is the set of the library's Python functions that a call enters.  A repeated call
+should soon enter the same functions each time, so few call paths are good.  These measures do not see native code.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Entered:
 
 
 def roads(call: Callable[[], object]) -> int:
-    """The number of different roads of a call that is repeated `TIMES` times."""
+    """The number of different call paths of a call that is repeated `TIMES` times."""
     seen = set()
     for i in range(TIMES):
         seen.add(frozenset(Entered(call).functions))

@@ -195,7 +195,7 @@ class Board:
 
 
 def of_calls(committed: dict[str, int]) -> dict[str, int]:
-    """The measures of roads.py.  A busy machine may add a road, so up to three runs are made while one seems worse."""
+    """The measures of roads.py.  A busy machine may add a call path: up to three runs, while one seems worse."""
     found: dict[str, int] = {}
     for _ in range(3):
         told = subprocess.run([sys.executable, ROADS], stdout=subprocess.PIPE, check=True, text=True).stdout

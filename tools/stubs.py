@@ -257,7 +257,7 @@ def abstract() -> Iterator[str]:
     yield "    def __contains__(self, element: object, /) -> bool: ..."
 
 
-def filled(template: Path, made: dict[str, Iterator[str]]) -> str:
+def fill_template(template: Path, made: dict[str, Iterator[str]]) -> str:
     """The text of a template, with each mark replaced by the generated lines, and without its first comment."""
     lines: list[str] = []
     for line in template.read_text(encoding="utf-8").splitlines():
@@ -273,10 +273,10 @@ def names_in(template: Path) -> set[str]:
     return {name for group in found for name in group if name}
 
 
-def face() -> str:
+def package_stub() -> str:
     """The text of autodiff/__init__.pyi."""
     names = [name for name in ad.__all__ if name not in names_in(_FACE)]
-    return filled(_FACE, {
+    return fill_template(_FACE, {
         "#: operations": operations(names, ad),
         "    #: methods": methods(),
         "    #: operators": operators(),
@@ -284,7 +284,7 @@ def face() -> str:
     })  # fmt: skip
 
 
-def space(name: str) -> str:
+def module_stub(name: str) -> str:
     """The text of autodiff/<name>.pyi."""
     module = SPACES[name]
     template = ROOT / "tools" / f"{name}.pyi.in"
@@ -292,7 +292,7 @@ def space(name: str) -> str:
     shared = [n for n in module.__all__ if getattr(ad, n, None) is getattr(module, n)]
     rest = [n for n in module.__all__ if n not in shared and n not in names_in(template)]
     made = list(operations(rest, module))
-    return filled(template, {
+    return fill_template(template, {
         "#: imports": imports("\n".join(made)),
         "#: shared": (f"from . import {n} as {n}" for n in shared),
         "#: named tuples": named_tuples(module),
@@ -321,7 +321,7 @@ def imports(text: str) -> Iterator[str]:
 def files() -> dict[Path, str]:
     """The text of every stub."""
     package = ROOT / "autodiff"
-    return {package / "__init__.pyi": face(), **{package / f"{name}.pyi": space(name) for name in SPACES}}
+    return {package / "__init__.pyi": package_stub(), **{package / f"{name}.pyi": module_stub(name) for name in SPACES}}
 
 
 def main() -> int:

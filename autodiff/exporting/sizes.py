@@ -195,7 +195,7 @@ def _line_of_difference(f: Callable, avals: Sequence, names: Sequence[str], erro
     traces = []
     for sizes in (error.one, error.other):
         given = {name: symbol(f"e_{name}", n) for name, n in zip(names, sizes, strict=True)}
-        with keeping_lines(), watched(closely=True):
+        with keeping_lines(), watched(with_equality=True):
             entry = _entry_at(f, avals, given)
             entry.graph.set_origins()
         hidden = dict(zip(entry.graph.inputs[len(entry.arguments) :], map(_contents, entry.hidden), strict=True))

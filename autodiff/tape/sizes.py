@@ -24,7 +24,7 @@ from weakref import WeakSet, ref
 from codegen.ir import OPS, Aval
 from codegen.lazily import imported
 from codegen.runtime.cache import LearningFilter
-from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, watched
+from codegen.symbols import LEAST, Symbol, SymbolicFloat, conditions_function, numbers_function, watched
 
 from ..dispatch import observed
 from ..session import plans
@@ -116,7 +116,7 @@ def _for_any(
     answer: Answer, again: Callable, choices: Any,
 ) -> AnyPlans | None:  # fmt: skip
     """The plans for any size; None if no formulas fit the samples, or the graph depends on the numbers themselves."""
-    unknowns = imported("codegen.families").fitted([*samples], range(len(numbers)), f"n{next(_serial)}_")
+    unknowns = imported("codegen.families").fit_unknowns([*samples], range(len(numbers)), f"n{next(_serial)}_")
     if unknowns is None or any([type(n) is not int for n in answer.gather]):
         return None
     examples = _examples(unknowns, numbers)
@@ -129,7 +129,7 @@ def _for_any(
     try:
         for example in examples:
             # As in the run of the rules without symbols, recording takes no shortcuts, and learns none.
-            with watched(closely=True) as conditions, observed():
+            with watched(with_equality=True) as conditions, observed():
                 new = _with_symbols(parts, order, iter(unknowns.example(example)))
                 found = again(new)
                 graph = sized.SizedGraph(found.program.graph, unknowns.names)
@@ -142,8 +142,8 @@ def _for_any(
     if graph.text != other.text or conditions != others or state.now.asked != asked:
         return None
     formulas = unknowns.example(examples[0])
-    expected = evaluated(formulas, unknowns.names)
-    is_fit, values = checked(conditions, unknowns.names), examples[0]
+    expected = numbers_function(formulas, unknowns.names)
+    is_fit, values = conditions_function(conditions, unknowns.names), examples[0]
     if not is_fit(*values) or graph.at(values).key != answer.program.graph.key:
         return None
     tiers = SizedTier(graph, is_small=False), SizedTier(graph, is_small=True)

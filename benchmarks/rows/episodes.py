@@ -4,7 +4,7 @@ which decides the next step; an episode ends with one backward.  A call is ten e
 import math
 
 import numpy as np
-from playing import taken, ten
+from playing import pop_gradients, ten_episodes
 from targets import within
 
 TITLE = "ten episodes of 5 to 80 steps, one ask per step"
@@ -34,9 +34,9 @@ def ours(start):
             total = total + ad.log1p(ad.exp(-sign * z))
             state = _next(state, sign)
         total.backward()
-        return taken([w])
+        return pop_gradients([w])
 
-    return ten(play, 80)
+    return ten_episodes(play, 80)
 
 
 def torch(start):
@@ -52,9 +52,9 @@ def torch(start):
             total = total + t.log1p(t.exp(-sign * z))
             state = _next(state, sign)
         total.backward()
-        return taken([w])
+        return pop_gradients([w])
 
-    return ten(play, 80)
+    return ten_episodes(play, 80)
 
 
 def numpy(start):
@@ -67,4 +67,4 @@ def numpy(start):
             state = _next(state, sign)
         return [gradient]
 
-    return ten(play, 80)
+    return ten_episodes(play, 80)

@@ -2,7 +2,7 @@
 draws one; an episode ends with one backward.  A call is ten episodes of random lengths."""
 
 import numpy as np
-from playing import taken, ten
+from playing import pop_gradients, ten_episodes
 from targets import within
 
 TITLE = "ten episodes of 5 to 200 steps of a two-layer policy, chances asked at each step"
@@ -44,9 +44,9 @@ def ours(w, b, v, c, move):
             loss = loss - log_p[action] * DISCOUNT**t
             state = _next(move, state, action)
         loss.backward()
-        return taken(parameters)
+        return pop_gradients(parameters)
 
-    return ten(play, 200)
+    return ten_episodes(play, 200)
 
 
 def torch(w, b, v, c, move):
@@ -63,9 +63,9 @@ def torch(w, b, v, c, move):
             loss = loss - log_p[action] * DISCOUNT**step
             state = _next(move, state, action)
         loss.backward()
-        return taken(parameters)
+        return pop_gradients(parameters)
 
-    return ten(play, 200)
+    return ten_episodes(play, 200)
 
 
 def numpy(w, b, v, c, move):
@@ -90,4 +90,4 @@ def numpy(w, b, v, c, move):
             b_bar += a_bar
         return [w_bar, b_bar, v_bar, c_bar]
 
-    return ten(play, 200)
+    return ten_episodes(play, 200)

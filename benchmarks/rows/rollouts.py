@@ -2,7 +2,7 @@
 never, and ends with one backward through all steps.  A call is ten episodes of random lengths."""
 
 import numpy as np
-from playing import taken, ten
+from playing import pop_gradients, ten_episodes
 from targets import within
 
 TITLE = "ten episodes of 5 to 200 steps of a cell of 16 units"
@@ -30,9 +30,9 @@ def ours(w, v, asks):
                 scale = 1.0 if y.item() > 0 else 0.5
             loss = loss + y * y
         loss.backward()
-        return taken([w, v])
+        return pop_gradients([w, v])
 
-    return ten(play, 200)
+    return ten_episodes(play, 200)
 
 
 def torch(w, v, asks):
@@ -49,9 +49,9 @@ def torch(w, v, asks):
                 scale = 1.0 if y.item() > 0 else 0.5
             loss = loss + y * y
         loss.backward()
-        return taken([w, v])
+        return pop_gradients([w, v])
 
-    return ten(play, 200)
+    return ten_episodes(play, 200)
 
 
 def numpy(w, v, asks):
@@ -72,4 +72,4 @@ def numpy(w, v, asks):
             h_bar = w.T @ a_bar
         return [w_bar, v_bar]
 
-    return ten(play, 200)
+    return ten_episodes(play, 200)

@@ -52,7 +52,7 @@ class Exported(NamedTuple):
     """A program as an object file.
 
     object_bytes      the file                    llvm     the module as LLVM IR text, after LLVM's passes
-    mlir              the kernels as MLIR text; for a program for any sizes, the kernels of its first way
+    mlir              the kernels as MLIR text; for a program for any sizes, the kernels of its first variant
     workspace_bytes   needed by a call; or -1     calls    the functions of the C library that the file calls
     tried             the sizes that were tried   sizes    those tried sizes that the program accepts
     """

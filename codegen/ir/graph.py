@@ -67,7 +67,7 @@ def apply(op: Op, *inputs: Node, **params) -> Node:
     )
 
 
-def in_depth(roots: Sequence[Any], done: AbstractSet[Any]) -> list[Any]:
+def depth_first(roots: Sequence[Any], done: AbstractSet[Any]) -> list[Any]:
     """The nodes of a graph or a tape that `roots` need, each after its inputs, in depth-first order of first use.
 
     done    nodes to leave out, with all nodes reached only through them
@@ -113,7 +113,7 @@ class Graph:
     def of(cls, inputs: Iterable[Node], outputs: Iterable[Node], name: str = "f") -> Graph:
         """The graph of the nodes that `outputs` need, in depth-first order of first use."""
         inputs, outputs = tuple(inputs), tuple(outputs)
-        return cls(inputs, in_depth(outputs, set(inputs)), outputs, name)
+        return cls(inputs, depth_first(outputs, set(inputs)), outputs, name)
 
     @property
     def key(self) -> GraphKey:

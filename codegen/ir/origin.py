@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from .graph import Graph, Node
 
 #: The most origins that the comment on a node names.
-_SHOWN = 4
+_MOST_SHOWN = 4
 
 #: The most nodes behind a replaced node that are searched for origins which would be lost with it.
-_BEHIND = 64
+_MOST_SEARCHED = 64
 
 
 class Origin:
@@ -64,7 +64,7 @@ class Origin:
 def origins_text(origins: Iterable[Origin]) -> str:
     """The comment on a node in printed graphs: its rules and lines, each once."""
     told = [text for text in dict.fromkeys([str(o) for o in origins]) if text]
-    return "; ".join([*told[:_SHOWN], *([f"{len(told) - _SHOWN} more"] if len(told) > _SHOWN else [])])
+    return "; ".join([*told[:_MOST_SHOWN], *([f"{len(told) - _MOST_SHOWN} more"] if len(told) > _MOST_SHOWN else [])])
 
 
 def lines_of(graph: Graph) -> tuple:
@@ -112,7 +112,7 @@ def _between(graph: Graph, new: Mapping[Node, Node], old: Node, node: Node) -> l
     found: list[Origin] = []
     for operand in old.inputs:
         waiting, seen = [operand], {operand: None}
-        while waiting and len(seen) < _BEHIND:
+        while waiting and len(seen) < _MOST_SEARCHED:
             i = waiting.pop()
             if new.get(i, i) is not node:
                 ahead = [j for j in i.inputs if j not in seen]
@@ -139,7 +139,7 @@ def _with_lost(
             reads.update(i.inputs)
     lost: dict[Node, None] = {}
     behind = [*old.inputs]
-    while behind and len(lost) < _BEHIND:
+    while behind and len(lost) < _MOST_SEARCHED:
         i = behind.pop()
         if i not in lost and new.get(i, i) not in reads:
             lost[i] = None

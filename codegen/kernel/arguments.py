@@ -25,7 +25,7 @@ from collections.abc import Container
 
 from ..program import Kernel
 from ..records import replace
-from ..symbols import Symbol, SymbolicFloat, whole
+from ..symbols import Symbol, SymbolicFloat, as_int
 from .nest import F32, F64, I64, INDEX, Block, MemRef, NestFunction, Operation, Value
 
 #: Extents up to this one stay constants: about as many iterations as vectors do without a loop.
@@ -123,7 +123,7 @@ class _Lifted:
 
     def _counted(self, old: Operation) -> list[Operation]:
         """Operations that compute a float constant, which may be an extent, from an argument; its readers stay."""
-        count = self._argument(whole(old.attributes["value"]))
+        count = self._argument(as_int(old.attributes["value"]))
         made = [Operation("arith.index_cast", (count,), (I64,))]
         if old.result.type is not I64:
             made.append(Operation("arith.sitofp", (made[0].result,), (old.result.type,)))

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import Aval, Node
-from ..lowering import DENSE_ROWS, apart_in_cache
+from ..lowering import DENSE_ROWS, factor_row_stride
 from ..records import replace
 from . import dense_loops, dense_small
 from .dense_determinants import DETERMINANTS
@@ -139,7 +139,7 @@ def _lu(job: Job, b: Index) -> None:
 
     The sign of these numbers is that of the permutation.  Where rows are padded (`apart_in_cache`), the padding is 0.
     """
-    k, f, n, row = job.k, job.f, job.n, apart_in_cache(job.n)
+    k, f, n, row = job.k, job.f, job.n, factor_row_stride(job.n)
     a, y = job.input(0, b), job.output(b, n + 1, row)
     if row > n:
         with each(k, 0, n + 1) as i, each(k, n, row, apart=True) as j:

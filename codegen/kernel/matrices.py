@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir import Aval, Node
 from ..lazily import later
-from ..lowering import apart_in_cache
+from ..lowering import factor_row_stride
 from ..records import record, replace
 from .arguments import SMALL
 from .elements import Elements, Temporary, element_type
@@ -332,7 +332,7 @@ class Job:
 
     def scratch(self, b: Index, columns: int) -> Matrix:
         """A matrix of n rows for the program's own use."""
-        dtype, row = self.node.aval.dtype, apart_in_cache(columns)
+        dtype, row = self.node.aval.dtype, factor_row_stride(columns)
         count = self.n * row
         if count * self.f.width * dtype.itemsize <= STACK:
             return Matrix(self.f, self.k.scratch(count * self.f.width, self.f.type), constant_index(0), row)

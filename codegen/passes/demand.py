@@ -21,10 +21,10 @@ from .prepare import Prepared
 _FUSED = frozenset((Map, Move))
 
 #: The cost of a read from memory, in additions: a cheaper value is always computed again.
-_CHEAP = 3
+_READ_COST = 3
 
 #: The most indices told apart.  Beyond, only their number counts: a value reads its inputs at as many indices, too.
-_PLACES = 64
+_MOST_INDICES = 64
 
 
 def is_fused(node: Node) -> bool:
@@ -49,7 +49,7 @@ class Demand:
     def places(self) -> list[tuple[tuple | None, float]]:
         """The indices at which the node is read (None: the readers' own), with the number of reads at each."""
         found: list[tuple[tuple | None, float]] = [(None, self.here)] if self.here else []
-        if len(self.elsewhere) > _PLACES:
+        if len(self.elsewhere) > _MOST_INDICES:
             return [*found, (("many",), sum(self.elsewhere.values()))]
         return [*found, *self.elsewhere.items()]
 
@@ -97,7 +97,7 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
         lower = node.op.lower
         if is_fused(node):
             again = seen.total - 1
-            is_read_often = again > 0 and price[node] >= _CHEAP and again * price[node] > HEAVY
+            is_read_often = again > 0 and price[node] >= _READ_COST and again * price[node] > HEAVY
             if is_read_often or (seen.per_row and price[node] >= HEAVY and node not in of_rows):
                 roots.add(node)
             _pass_on(node, _ONCE if node in roots else seen, probed, want)
@@ -115,12 +115,12 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
                 if not is_summed or (by_itself and is_fused(i) and price[i] >= HEAVY):
                     roots.add(i)
     for node in graph.nodes:
-        if is_fused(node) and price[node] >= HEAVY and _is_beside(node, roots):
+        if is_fused(node) and price[node] >= HEAVY and _reads_root_and_its_input(node, roots):
             roots.add(node)
     return {node for node in roots if node.op is not INPUT}
 
 
-def _is_beside(node: Node, roots: set[Node]) -> bool:
+def _reads_root_and_its_input(node: Node, roots: set[Node]) -> bool:
     """True if a node reads a root and also an input of that root, as a slope of tanh(x) reads x and tanh(x): one kernel
     computes both, with one exponential.  A root made here is stored only if another kernel reads it."""
     shared = {i for i in node.inputs if i.op is not CONSTANT}
@@ -158,10 +158,10 @@ def _pass_on(node: Node, seen: Demand, probed: Probed, want) -> None:
             elif x.aval.size <= 1:
                 want(x, min(times, 1.0), None)
             else:
-                want(x, times * ratio, (edge.flat, *_deciding(node, x), place))
+                want(x, times * ratio, (edge.flat, *_index_operands(node, x), place))
 
 
-def _deciding(node: Node, x: Node) -> tuple[Node, ...]:
+def _index_operands(node: Node, x: Node) -> tuple[Node, ...]:
     """The other operands of a move, which decide where it reads x: starts of a slice, indices.
 
     Positions of two moves that contain run-time numbers are equal only if these operands are equal, too.

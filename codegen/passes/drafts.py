@@ -35,17 +35,17 @@ from ..records import replace
 from .fuse import Fused, fuse
 from .in_place import Draft, renamed, same_memory, share_memory
 from .prepare import Prepared, computed_by, gemm_of
-from .reach import numbers
+from .reach import set_bits
 from .recur import results_together
-from .storage import let_past_caches
+from .storage import mark_nontemporal
 from .stored_parts import JOIN, PAIR, placed_parts
 from .unit import Unit
 
 #: The most operations named in a kernel's name.
-_NAMED = 4
+_MOST_NAMED = 4
 
 #: The most computed nodes from which a kernel's name is chosen.
-_LOOKED_AT = 64
+_MOST_NAME_NODES = 64
 
 #: A function that makes the program of a body of a loop or branch; the string is added to the names of its kernels.
 BodyPlanner = Callable[[Graph, str], BufferProgram]
@@ -82,7 +82,7 @@ def drafted(
         def is_stored(node: Node, unit: Unit = unit) -> bool:
             return node.op is INPUT or (node in fused.stored and made_by.get(node) is not unit)
 
-        draft = _draft(unit, prepared, is_stored, placed, exact, f"{prefix}{len(drafts)}_{_words(unit, fused)}")
+        draft = _draft(unit, prepared, is_stored, placed, exact, f"{prefix}{len(drafts)}_{_name_words(unit, fused)}")
         if draft is not None:
             work, values = draft
             if isinstance(work, Kernel) and prepared.graph.nodes[-1].origins:  # known for `stages` or a profile
@@ -94,7 +94,7 @@ def drafted(
 
 def _members(unit: Unit, fused: Fused) -> tuple[Node, ...]:
     """The nodes that a unit computes, in the order of the graph, followed by its roots."""
-    found = dict.fromkeys([fused.reaches.nodes[j] for j in numbers(unit.tree)])
+    found = dict.fromkeys([fused.reaches.nodes[j] for j in set_bits(unit.tree)])
     return tuple(found | dict.fromkeys([*unit.roots, *([unit.node] if unit.node else [])]))
 
 
@@ -102,7 +102,7 @@ def for_any_extent(drafts: Iterable[Draft]) -> Iterator[Draft]:
     """The drafts, with large extents as arguments of kernels (`kernel.arguments`), and nontemporal stores marked."""
     for work, values in drafts:
         if isinstance(work, Kernel):
-            let_past_caches(work.function, [v.aval.nbytes for v in values])
+            mark_nontemporal(work.function, [v.aval.nbytes for v in values])
             work = with_arguments(work, [j for j, value in enumerate(values) if isinstance(value, Temporary)])
         yield work, values
 
@@ -146,15 +146,15 @@ def _kernel(built: Built) -> Draft:
     return built.kernel, built.memory
 
 
-def _words(unit: Unit, fused: Fused) -> str:
+def _name_words(unit: Unit, fused: Fused) -> str:
     """Operation names for a kernel's name: those of its roots, then those of the most expensive nodes it computes."""
     if unit.node is not None:
         return unit.node.op.name
     assert unit.group is not None
     words = [r.node.op.name for r in unit.group.roots]
-    on_the_way = [fused.reaches.nodes[j] for j in islice(numbers(unit.tree), _LOOKED_AT)]
+    on_the_way = [fused.reaches.nodes[j] for j in islice(set_bits(unit.tree), _MOST_NAME_NODES)]
     words += [n.op.name for n in sorted(on_the_way, key=lambda n: -fused.reaches.weight(n))]
-    return "_".join(list(dict.fromkeys(words))[:_NAMED])
+    return "_".join(list(dict.fromkeys(words))[:_MOST_NAMED])
 
 
 # ---------------------------------------------------------------- values that every kernel must compute with equal bits

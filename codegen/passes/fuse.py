@@ -28,7 +28,7 @@ from ..records import record
 from .demand import choose_roots, is_fused
 from .loops import cost_of, find_turns, lay_out
 from .prepare import Prepared
-from .reach import TREE_LIMIT, Reach, Reaches, numbers
+from .reach import TREE_LIMIT, Reach, Reaches, set_bits
 from .unit import Unit, choose_scratch, fit, in_order, settle_storage, store_shared
 
 #: The most arrays that one kernel reads and writes: more streams than this overload the caches and prefetchers.
@@ -54,7 +54,7 @@ def fuse(prepared: Prepared, probed: Probed) -> Fused:
     reaches = Reaches(nodes, roots, probed)
     units = in_order(_Clustering(prepared, reaches).run())
     if new := store_shared(units, reaches, nodes):
-        reaches.settle(nodes, new)
+        reaches.recompute(nodes, new)
         for unit in units:
             unit.refresh(reaches)
     stored = settle_storage(units, prepared, reaches)
@@ -87,10 +87,10 @@ class _Clustering:
             if is_fused(node) or isinstance(node.op.lower, Reduce):
                 self._place(node, place)
             else:
-                self._alone(node, place)
+                self._new_step(node, place)
         return self.units
 
-    def _alone(self, node: Node, place: int) -> None:
+    def _new_step(self, node: Node, place: int) -> None:
         """Open a unit for a node that runs as a separate step."""
         unit = self._new(place, node, None)
         if isinstance(node.op.lower, Contract):
@@ -114,7 +114,7 @@ class _Clustering:
     def _makers(self, leaves: int) -> dict[Unit, None]:
         """The units that make these leaves."""
         found = self.reaches.leaves
-        return dict.fromkeys([self.unit_of[found[j]] for j in numbers(leaves & self.made)])
+        return dict.fromkeys([self.unit_of[found[j]] for j in set_bits(leaves & self.made)])
 
     def _wait(self, unit: Unit, leaves: int) -> None:
         """Let a unit wait for the units that make these leaves, and update `needs` of every unit that waits for it."""
@@ -145,7 +145,7 @@ class _Clustering:
     def _candidates(self, reach: Reach, makers: dict[Unit, None]) -> list[Unit]:
         """Units that make or read a leaf of this root, latest first.  A read leaf of one element does not count."""
         found = {unit for unit in makers if unit.group is not None}
-        for j in numbers(reach.leaves & ~self.reaches.small):
+        for j in set_bits(reach.leaves & ~self.reaches.small):
             found.update(self.readers_of.get(j, ())[-_CANDIDATES_LIMIT:])
         return sorted(found, key=lambda u: -u.number)[:_CANDIDATES_LIMIT]
 
@@ -177,6 +177,6 @@ class _Clustering:
         new = reach.leaves & ~unit.leaves
         unit.leaves |= new
         self._makes(unit, root.node)
-        for j in numbers(new & ~self.reaches.small):
+        for j in set_bits(new & ~self.reaches.small):
             self.readers_of.setdefault(j, []).append(unit)
         self._wait(unit, new)

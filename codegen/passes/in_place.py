@@ -19,7 +19,7 @@ from ..ir import Graph, Node
 from ..kernel.group import Root
 from ..lowering import Move, Scan, Scatter
 from .fuse import Fused
-from .reach import Reaches, numbers
+from .reach import Reaches, set_bits
 from .unit import Unit
 
 #: A step before buffers are numbered: its work (a kernel, say), and the nodes and temporaries that it works on.
@@ -39,18 +39,18 @@ def share_memory(graph: Graph, fused: Fused, placed: Places, names: Mapping[Node
     last: dict[Hashable, Unit] = {}
     lasting: set[Hashable] = {*graph.inputs, *graph.outputs, *placed}
     for unit in fused.units:
-        last.update({_name(reaches.leaves[j], names): unit for j in numbers(unit.leaves)})
+        last.update({_owner_of(reaches.leaves[j], names): unit for j in set_bits(unit.leaves)})
     taken: dict[Node, Node] = {}
     shaped = {*names.values()}
     for unit in fused.units:
-        is_open = shaped.isdisjoint(unit.roots) and not _is_made_again(unit, reaches)
-        made = [r for r in _made(unit) if r.node not in placed] if is_open else []
-        for j in numbers(unit.leaves & ~unit.made) if made else ():
+        is_open = shaped.isdisjoint(unit.roots) and not _recomputes_overwritten(unit, reaches)
+        made = [r for r in _elementwise_results(unit) if r.node not in placed] if is_open else []
+        for j in set_bits(unit.leaves & ~unit.made) if made else ():
             old = reaches.leaves[j]
-            name = _name(old, names)
+            name = _owner_of(old, names)
             if last[name] is not unit or name in lasting or old.aval.size < 2:
                 continue
-            root = next((r for r in made if _may_take(r, old, unit, reaches)), None)
+            root = next((r for r in made if _may_overwrite(r, old, unit, reaches)), None)
             if root is not None:
                 made.remove(root)
                 taken[name] = root.node
@@ -58,7 +58,7 @@ def share_memory(graph: Graph, fused: Fused, placed: Places, names: Mapping[Node
     return taken
 
 
-def _made(unit: Unit) -> list[Root]:
+def _elementwise_results(unit: Unit) -> list[Root]:
     """The values that a unit stores element by element: no reductions, and no values of one number per row."""
     if unit.group is not None:
         return [r for r in unit.group.roots if r.stored and not r.row and not r.is_reduction]
@@ -66,19 +66,19 @@ def _made(unit: Unit) -> list[Root]:
     return [Root(node, node.aval.shape)] if node is not None and isinstance(node.op.lower, Scan | Scatter) else []
 
 
-def _is_made_again(unit: Unit, reaches: Reaches) -> bool:
+def _recomputes_overwritten(unit: Unit, reaches: Reaches) -> bool:
     """True if a kernel reads one of its roots at another index: it would compute that element from overwritten data."""
     flat = reaches.probed.axes.flat
     for root in unit.roots.values():
         reach = reaches.of(root.node)
-        for own in [unit.roots[reaches.leaves[j]] for j in numbers(reach.leaves & unit.made)]:
+        for own in [unit.roots[reaches.leaves[j]] for j in set_bits(reach.leaves & unit.made)]:
             is_element = not (own.row or own.is_reduction)
             if is_element and any([at != flat(root.domain) for at in reaches.reads_of(own.node, reach.reads)]):
                 return True
     return False
 
 
-def _may_take(root: Root, old: Node, unit: Unit, reaches: Reaches) -> bool:
+def _may_overwrite(root: Root, old: Node, unit: Unit, reaches: Reaches) -> bool:
     """True if no element of `old` is read after the element of `root` at its place is stored."""
     new, group = root.node, unit.group
     if (new.aval.size, new.aval.dtype) != (old.aval.size, old.aval.dtype):
@@ -94,7 +94,7 @@ def _may_take(root: Root, old: Node, unit: Unit, reaches: Reaches) -> bool:
         if any([r is not root and r not in ahead for r in readers]):
             return False
     elif isinstance(new.op.lower, Scatter):  # it copies its first input, then writes updates at arbitrary places
-        others = [reaches.seen(i).leaves for i in new.inputs[1:]]
+        others = [reaches.as_read(i).leaves for i in new.inputs[1:]]
         if not new.op.lower.replaces or any([leaves & reaches.leaf(old) for leaves in others]):
             return False
     flat = reaches.probed.axes.flat
@@ -129,10 +129,10 @@ def renamed(drafts: Sequence[Draft], names: Mapping[Hashable, Hashable]) -> list
     """The steps with each value replaced by the value that owns its memory."""
     if not names:
         return list(drafts)
-    return [(work, tuple([_name(v, names) for v in values])) for work, values in drafts]
+    return [(work, tuple([_owner_of(v, names) for v in values])) for work, values in drafts]
 
 
-def _name(value: Any, names: Mapping[Any, Any]) -> Any:
+def _owner_of(value: Any, names: Mapping[Any, Any]) -> Any:
     while value in names:
         value = names[value]
     return value

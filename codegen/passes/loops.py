@@ -11,10 +11,10 @@ from itertools import pairwise
 
 from ..kernel.group import KernelGroup, Root, strides_of
 from ..kernel.index import Atom, Index, Quotient
-from .reach import Reaches, numbers
+from .reach import Reaches, set_bits
 
 
-def chain(strides: set[int], total: int) -> tuple[int, ...] | None:
+def divisor_chain(strides: set[int], total: int) -> tuple[int, ...] | None:
     """The strides in falling order if each divides the one before, so that they cut the domain into axes; else None."""
     ordered = sorted((s for s in strides if s < total), reverse=True)
     before = total
@@ -36,8 +36,8 @@ def lay_out(group: KernelGroup, reaches: Reaches) -> None:
     joint = [True] * max(n - 1, 0)
     if group.inner is not None and 0 < group.outer_axes < n:
         joint[group.outer_axes - 1] = False
-    for root, reads in _views(group, reaches):
-        _separate(group, root, reaches.moving(reads), reaches, joint)
+    for root, reads in _distinct_roots(group, reaches):
+        _mark_separate(group, root, reaches.moving(reads), reaches, joint)
     loops: list[tuple[int, ...]] = []
     for axis in range(n):
         if axis and joint[axis - 1]:
@@ -47,7 +47,7 @@ def lay_out(group: KernelGroup, reaches: Reaches) -> None:
     group.loops = tuple(loops)
 
 
-def _views(group: KernelGroup, reaches: Reaches) -> list[tuple[Root, int]]:
+def _distinct_roots(group: KernelGroup, reaches: Reaches) -> list[tuple[Root, int]]:
     """One root for each set of roots that agree in domain, row and reduced axes, with the union of their reads."""
     found: dict[tuple, tuple[Root, int]] = {}
     for root in group.roots:
@@ -57,7 +57,7 @@ def _views(group: KernelGroup, reaches: Reaches) -> list[tuple[Root, int]]:
     return list(found.values())
 
 
-def _separate(group: KernelGroup, root: Root, reads: list[Index], reaches: Reaches, joint: list[bool]) -> None:
+def _mark_separate(group: KernelGroup, root: Root, reads: list[Index], reaches: Reaches, joint: list[bool]) -> None:
     """Set `joint` to False between axes that need two loops because of this root."""
     index = reaches.probed.axes.of(root.domain)
     dimension_of = {i.terms[0][0]: d for d, i in enumerate(index) if i.terms}
@@ -74,24 +74,24 @@ def _separate(group: KernelGroup, root: Root, reads: list[Index], reaches: Reach
             if d == e:
                 split = any(_cut_of(a, flat, axes) == group.strides[axis] for a, _ in at.terms)
             else:
-                split = not _in_step(at, d, e, dimension_of, root.domain)
+                split = not _is_joint(at, d, e, dimension_of, root.domain)
             if split:
                 joint[axis] = False
                 break
 
 
-def _in_step(at: Index, d: int, e: int, dimension_of: dict, domain: tuple[int, ...]) -> bool:
+def _is_joint(at: Index, d: int, e: int, dimension_of: dict, domain: tuple[int, ...]) -> bool:
     """True if a step of one along axis d moves as far as the whole length of axis e."""
     coefficients = {dimension_of.get(a, a): c for a, c in at.terms}
     if coefficients.get(d, 0) != coefficients.get(e, 0) * domain[e]:
         return False
-    return all(_in_step(a.numerator, d, e, dimension_of, domain) for a, _ in at.terms if isinstance(a, Quotient))
+    return all(_is_joint(a.numerator, d, e, dimension_of, domain) for a, _ in at.terms if isinstance(a, Quotient))
 
 
 def _cut_further(group: KernelGroup, reaches: Reaches) -> None:
     """Cut the domain at the strides by which reshapes divide positions: their quotients are then loop counters."""
     strides = set(group.strides)
-    for root, reads in _views(group, reaches):
+    for root, reads in _distinct_roots(group, reaches):
         if root.row:
             continue
         flat, axes = reaches.probed.axes.flat(root.domain), _strides_of_axes(root, reaches)
@@ -99,7 +99,7 @@ def _cut_further(group: KernelGroup, reaches: Reaches) -> None:
             for atom, _ in at.terms:
                 cut = _cut_of(atom, flat, axes)
                 if cut is not None and cut < group.total:
-                    wider = chain(strides | {cut}, group.total)
+                    wider = divisor_chain(strides | {cut}, group.total)
                     if wider is not None:
                         strides = set(wider)
     group.strides = tuple(sorted(strides, reverse=True))
@@ -135,7 +135,7 @@ _PIECES_COST = 2560
 _REDUCTION_COST = 4
 
 #: The most pairs (node, index) that are visited to find the places at which a loop is cut.
-_VIEWS = 1024
+_MOST_VIEWS = 1024
 
 
 def cost_of(group: KernelGroup, reaches: Reaches) -> int:
@@ -146,7 +146,7 @@ def cost_of(group: KernelGroup, reaches: Reaches) -> int:
         tree = 0
         for root in roots:
             tree |= reaches.of(root.node).tree
-        cost = sum([reaches.weight(reaches.nodes[j]) for j in numbers(tree)])
+        cost = sum([reaches.weight(reaches.nodes[j]) for j in set_bits(tree)])
         dearest = max(dearest, cost + _REDUCTION_COST * len(roots))
     return dearest
 
@@ -163,7 +163,7 @@ def find_turns(group: KernelGroup, reaches: Reaches, turning: int) -> None:
     for root in group.roots:
         if extent > 1 and root.domain and root.domain[-1] == extent:
             turns |= _turns_of(root, extent, reaches, turning)
-    places = _as_few(sorted(turns), group.cost)
+    places = _ends_of_pieces(sorted(turns), group.cost)
     if len(places) > 2 and 2 * len(places) <= extent + 2:
         group.turns = tuple(places[1:-1])
 
@@ -180,7 +180,7 @@ def _turns_of(root: Root, extent: int, reaches: Reaches, turning: int) -> set[in
     found: set[int] = set()
     views = [(first, whole)]
     seen = set(views)
-    while views and len(seen) < _VIEWS:
+    while views and len(seen) < _MOST_VIEWS:
         node, index = views.pop()
         if node not in reaches.number or not tree >> reaches.number[node] & 1:
             continue
@@ -197,7 +197,7 @@ def _turns_of(root: Root, extent: int, reaches: Reaches, turning: int) -> set[in
     return found
 
 
-def _as_few(places: list[int], cost: int) -> list[int]:
+def _ends_of_pieces(places: list[int], cost: int) -> list[int]:
     """The ends of the pieces to make: all places if the code is small enough, else those around the longest piece."""
     if (len(places) - 1) * cost <= _PIECES_COST:
         return places

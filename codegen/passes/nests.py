@@ -61,7 +61,7 @@ def _draft(
         case NestedBranch(yes, no):
             chosen, *rest = reads
             given = tuple([p for p in places if p is not None])
-            runs = [Run(plan(_wanting(body, places), letter), tuple(rest), given)
+            runs = [Run(plan(_with_placed_outputs(body, places), letter), tuple(rest), given)
                     for body, letter in ((yes, "y"), (no, "n"))]
             branch = Branch(len(reads), chosen, *runs)
             return branch, branch.room()
@@ -74,7 +74,7 @@ def _draft(
                 scanned = [(0, 0)] * nested.carried  # placeholders: arrays and length are known only at run time
                 back = _loop(over, [*reads[:values], *scanned, *hidden], places, plan, "b")
                 places = [None] * nested.carried
-            condition, step = plan(nested.condition, "c"), plan(_asking(nested), "s")
+            condition, step = plan(nested.condition, "c"), plan(_with_condition(nested), "s")
             repeat = While(len(reads), condition, step, firsts, hidden, tuple(places), back)
             return repeat, repeat.room()[2]
     raise AssertionError(f"control flow of an unknown kind: {nested!r}")
@@ -98,7 +98,7 @@ def _loop(
     split = carried + recurrence.scanned
     return Loop(
         reads=len(reads),
-        body=plan(_with(body, inputs, [*[body.outputs[k] for k in live], *stacked]), letter),
+        body=plan(_with_ends(body, inputs, [*[body.outputs[k] for k in live], *stacked]), letter),
         length=recurrence.length,
         is_reversed=recurrence.is_reversed,
         firsts=tuple([reads[k] for k in live]),
@@ -121,18 +121,18 @@ def _live(body: Graph, carried: int, stacked: Sequence[Node], wanted: Sequence[i
     return sorted(live)
 
 
-def _wanting(body: Graph, places: Sequence[Place | None]) -> Graph:
+def _with_placed_outputs(body: Graph, places: Sequence[Place | None]) -> Graph:
     """The body with only those outputs that have a place."""
     outputs = [output for output, place in zip(body.outputs, places, strict=True) if place is not None]
-    return _with(body, body.inputs, outputs)
+    return _with_ends(body, body.inputs, outputs)
 
 
-def _with(body: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
+def _with_ends(body: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
     """The body with these inputs and outputs."""
     return inherit(body, Graph.of(inputs, outputs, body.name), {})
 
 
-def _asking(nested: Repetition) -> Graph:
+def _with_condition(nested: Repetition) -> Graph:
     """The step's graph with one more output: the condition on the new states."""
     step, condition = nested.step, nested.condition
     answer = inlined(condition, [*step.outputs, *step.inputs[nested.carried :]])
@@ -143,10 +143,10 @@ def _asking(nested: Repetition) -> Graph:
 
 
 #: The most operations of a kernel that may be joined with another.
-_MOST = 256
+_MOST_OPERATIONS = 256
 
 #: The most letters of a kernel's name.
-_NAME = 60
+_NAME_LENGTH = 60
 
 
 def merged(drafts: Sequence[Draft]) -> list[Draft]:
@@ -162,7 +162,7 @@ def merged(drafts: Sequence[Draft]) -> list[Draft]:
 
 def _is_small(work: object) -> bool:
     """True if the step is a kernel of straight-line code that cannot fail, since it returns the constant status 0."""
-    if not isinstance(work, Kernel) or work.extents or len(work.function.body.operations) > _MOST:
+    if not isinstance(work, Kernel) or work.extents or len(work.function.body.operations) > _MOST_OPERATIONS:
         return False
     *operations, end = work.function.body.operations
     return known_integer(end.operands[0]) == 0 and not any(o.regions for o in operations)
@@ -197,4 +197,4 @@ def _joined(a: Kernel, of_a: tuple[Hashable, ...], b: Kernel, of_b: tuple[Hashab
 def _name(a: str, b: str) -> str:
     """The name of the joined kernel: the name of the first, with the new words of the second but without its number."""
     words = [w for w in b.split("_")[2:] if w not in a.split("_")]
-    return "_".join([a, *words])[:_NAME].rstrip("_")
+    return "_".join([a, *words])[:_NAME_LENGTH].rstrip("_")

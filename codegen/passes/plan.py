@@ -1,6 +1,6 @@
 """Planning: an optimised graph becomes a program of steps and buffers.
 
-    separate  gives each result of a loop or branch a node           prepare   removes the special cases of later stages
+    recur     gives each result of a loop or branch a node           prepare   removes the special cases of later stages
     drafts    groups operations and builds a kernel for each group   storage   assigns a buffer to each value
 """
 
@@ -17,10 +17,10 @@ from ..program import BufferProgram, Step
 from ..symbols import is_watched
 from .pipeline import optimize
 from .prepare import prepare
-from .recur import separate
-from .rewrites import choose, inner
+from .recur import split_results
+from .rewrites import products_to_sums, scatters_to_selects
 from .storage import place_buffers
-from .stored_parts import needs_parts, seen
+from .stored_parts import caller_aval, needs_parts
 
 if TYPE_CHECKING:
     from . import complex_parts, drafts
@@ -36,10 +36,10 @@ def by_parts(graph: Graph) -> Graph:
 
 #: The rewrites of an optimised graph before it is prepared and fused, in order.
 REWRITES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
-    ("separate", separate),
+    ("separate", split_results),
     ("by_parts", by_parts),
-    ("choose", choose),
-    ("inner", inner),
+    ("choose", scatters_to_selects),
+    ("inner", products_to_sums),
 )
 
 
@@ -80,8 +80,8 @@ def plan(
         name=original.name,
         buffers=buffers,
         steps=tuple([Step(w, tuple([numbers[v] for v in vs]), vs) for w, vs in drafts.for_any_extent(steps)]),
-        inputs=_seen(ends.inputs, original.inputs),
-        outputs=_seen(ends.outputs, original.outputs),
+        inputs=_caller_avals(ends.inputs, original.inputs),
+        outputs=_caller_avals(ends.outputs, original.outputs),
         workspace_bytes=size,
         graph=original,
         drawn=ends,
@@ -89,9 +89,9 @@ def plan(
     )
 
 
-def _seen(memory: tuple[Node, ...], nodes: tuple[Node, ...]) -> tuple[Aval, ...]:
+def _caller_avals(memory: tuple[Node, ...], nodes: tuple[Node, ...]) -> tuple[Aval, ...]:
     """The avals of inputs or outputs as the caller sees them: complex arrays, not the pairs stored in memory."""
-    return tuple([seen(m.aval, node.aval.dtype) for m, node in zip(memory, nodes, strict=True)])
+    return tuple([caller_aval(m.aval, node.aval.dtype) for m, node in zip(memory, nodes, strict=True)])
 
 
 def _body_planner(bodies: dict[Any, BufferProgram], prefix: str) -> drafts.BodyPlanner:

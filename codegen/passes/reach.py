@@ -33,7 +33,7 @@ _MOVES_LIMIT = 24
 _READS_LIMIT = 24
 
 
-def numbers(found: int) -> Iterator[int]:
+def set_bits(found: int) -> Iterator[int]:
     """The numbers of a set that is given as bits, in rising order."""
     while found:
         low = found & -found
@@ -76,23 +76,23 @@ class Reaches:
         # The reads of one fixed element, which no index of a reader changes.
         self._fixed = 0
         # The flat position of a read in terms of a reader's axes, by the original flat position and the id of the edge.
-        self._seen_through: dict[tuple[Index, int], Index] = {}
+        self._flat_through: dict[tuple[Index, int], Index] = {}
         self._own: dict[Node, Reach] = {}
-        self._seen: dict[Node, Reach] = {}
+        self._as_read: dict[Node, Reach] = {}
         for node in nodes:
             self._add(node)
 
-    def settle(self, nodes: Iterable[Node], new: set[Node]) -> None:
+    def recompute(self, nodes: Iterable[Node], new: set[Node]) -> None:
         """Compute again the reaches that change when the nodes `new` become roots.  No limit is checked here."""
         changed: set[Node] = set()
         for node in nodes:
             if not changed.isdisjoint(node.inputs):
-                own = self._own[node] = self._computed(node) if is_fused(node) else self._whole(node)
+                own = self._own[node] = self._computed(node) if is_fused(node) else self._of_operands(node)
                 if node not in self.roots and is_fused(node):
-                    self._seen[node] = own
+                    self._as_read[node] = own
                     changed.add(node)
             if node in new:
-                self._seen[node] = self._stored(node)
+                self._as_read[node] = self._stored(node)
                 changed.add(node)
 
     def of(self, root: Node) -> Reach:
@@ -101,15 +101,15 @@ class Reaches:
 
     def reads(self, reads: int) -> list[tuple[Node | None, Index]]:
         """The reads in a set of bits."""
-        return [self._reads[j] for j in numbers(reads)]
+        return [self._reads[j] for j in set_bits(reads)]
 
     def reads_of(self, leaf: Node, reads: int) -> list[Index]:
         """The positions of those of these reads that read this leaf."""
-        return [self._reads[j][1] for j in numbers(reads & self._reads_of.get(leaf, 0))]
+        return [self._reads[j][1] for j in set_bits(reads & self._reads_of.get(leaf, 0))]
 
     def moving(self, reads: int) -> list[Index]:
         """The positions of these reads, without the reads of one fixed element."""
-        return [self._reads[j][1] for j in numbers(reads & ~self._fixed)]
+        return [self._reads[j][1] for j in set_bits(reads & ~self._fixed)]
 
     def leaf(self, node: Node) -> int:
         """The set of bits with only this stored node, which gets a number if it has none."""
@@ -127,17 +127,17 @@ class Reaches:
 
     def _add(self, node: Node) -> None:
         if node.op is CONSTANT:
-            self._own[node] = self._seen[node] = _NOTHING
+            self._own[node] = self._as_read[node] = _NOTHING
             return
         if not is_fused(node):
-            self._own[node] = self._whole(node)
-            self._seen[node] = self._stored(node)
+            self._own[node] = self._of_operands(node)
+            self._as_read[node] = self._stored(node)
             return
         self.number[node] = len(self.nodes)
         self.nodes.append(node)
         own = self._own[node] = self._computed(node)
         if node in self.roots:
-            self._seen[node] = self._stored(node)
+            self._as_read[node] = self._stored(node)
             return
         if node.aval.size > 1:
             too_large = (
@@ -150,7 +150,7 @@ class Reaches:
         if too_large:
             self.roots.add(node)
             own = self._stored(node)
-        self._seen[node] = own
+        self._as_read[node] = own
 
     def _computed(self, node: Node) -> Reach:
         """The reach of a node that is computed element by element."""
@@ -158,7 +158,7 @@ class Reaches:
         tree, reads, leaves, moves, price = 1 << self.number[node], 0, 0, 0, 0
         for edge in edges.reads:
             x = inputs[edge.input]
-            part = self.seen(x)
+            part = self.as_read(x)
             reads |= part.reads if edge.is_same else self._through(edge, x, part)
             tree |= part.tree
             leaves |= part.leaves
@@ -172,11 +172,11 @@ class Reaches:
             moves += 1
         return Reach(tree, reads, leaves, moves, price + edges.weight)
 
-    def _whole(self, node: Node) -> Reach:
+    def _of_operands(self, node: Node) -> Reach:
         """The reach of a node that is not fused, such as a reduction: the union of those of its operands."""
         own = Reach(0, 0, 0, 0, 0)
         for x in node.inputs:
-            part = self.seen(x)
+            part = self.as_read(x)
             own.tree |= part.tree
             own.reads |= part.reads
             own.leaves |= part.leaves
@@ -184,14 +184,14 @@ class Reaches:
             own.price = max(own.price, part.price)
         return own
 
-    def seen(self, node: Node) -> Reach:
+    def as_read(self, node: Node) -> Reach:
         """The reach of a node as its readers see it: a single read if the node is stored."""
-        return self._seen.get(node) or self._entering(node)
+        return self._as_read.get(node) or self._entering(node)
 
     def _entering(self, node: Node) -> Reach:
         """The reach of an input of the graph, at its first read."""
         assert node.op is INPUT, f"{node} is read before it is computed"
-        found = self._seen[node] = self._stored(node)
+        found = self._as_read[node] = self._stored(node)
         return found
 
     def _through(self, edge: Edge, node: Node, seen: Reach) -> int:
@@ -205,12 +205,12 @@ class Reaches:
         reads = seen.reads & ~moving
         for leaf, flat in self.reads(moving):
             key = flat, id(edge)
-            at = self._seen_through.get(key)
+            at = self._flat_through.get(key)
             if at is None:
                 if images is None:
                     own = self.probed.axes.of(node.aval.shape)
                     images = {i.terms[0][0]: image for i, image in zip(own, edge.index, strict=True) if i.terms}
-                at = self._seen_through[key] = flat.substitute(images)
+                at = self._flat_through[key] = flat.substitute(images)
             reads |= self._one_read(leaf, at)
         return reads
 

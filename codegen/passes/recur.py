@@ -21,14 +21,14 @@ from ..ir.op import CONSTANT, internal
 from ..lowering import Call, Nest
 from ..nested import Nested, Recurrence, graphs
 from .pipeline import optimize
-from .rewrites import inlined, rebuilt
+from .rewrites import inlined, rebuild_with_originals
 
 #: The operation of a loop's or branch's result, or of all results of a dtype as one vector; `numbers` are those of the
 #: results, `starts` the offset of each input in the array that it is a part of.
 RESULT = internal("nested", Call(), ("nested", "starts", "numbers"))
 
 
-def separate(graph: Graph) -> Graph:
+def split_results(graph: Graph) -> Graph:
     """The graph with a node for each result of a loop or branch; the same object if the graph has neither."""
     nests = [n for n in graph.nodes if isinstance(n.op.lower, Nest)]
     if not nests:
@@ -44,7 +44,7 @@ def separate(graph: Graph) -> Graph:
             key = (node.op, *[v for name, v in node.keywords.items() if name != "dtype"],
                    *[(k, i.params) for k, i in known.items()])  # fmt: skip
             if key not in trimmed:
-                nested = _knowing(node.op.lower.control(**node.keywords), known)
+                nested = _with_constants(node.op.lower.control(**node.keywords), known)
                 trimmed[key] = _trimmed(nested, len(node.inputs))
             nested, reads = trimmed[key]
             values = [node.inputs[k] for k in reads]  # a part of a stored vector is read from the vector's memory
@@ -57,7 +57,7 @@ def separate(graph: Graph) -> Graph:
             return Node(RESULT, vector.inputs, (nested, starts, (node.keywords["number"],)), node.aval)
         return node
 
-    return rebuilt(graph, visit)
+    return rebuild_with_originals(graph, visit)
 
 
 def results_together(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
@@ -78,7 +78,7 @@ def results_together(nodes: Iterable[Node]) -> dict[Node, tuple[Node, ...]]:
 # ---------------------------------------------------------------- inputs that no graph reads
 
 
-def _knowing(nested: Nested, known: dict[int, Node]) -> Nested:
+def _with_constants(nested: Nested, known: dict[int, Node]) -> Nested:
     """A scan with the integer constants among its hidden inputs moved into the body, so that indices need no test."""
     if not isinstance(nested, Recurrence):
         return nested

@@ -1,13 +1,13 @@
 """Rewrites of a graph that allow more fusion or save work, and `rebuild`, the walk that all passes share.
 
-choose: a scatter of one update per row becomes a choice for each element, which fuses with its readers.
+scatters_to_selects: a scatter of one update per row becomes a choice for each element, which fuses with its readers.
 
     y = scatter_along(index: i64[n,1], updates: f64[n,1], shape=(n, 10), axis=1)
     y[i,j] = updates[i,0] if index[i,0] == j else 0
 
 The gradient of picking one element of each row (a label's logit) consists of such scatters.
 
-inner: a long product of one row and one column becomes a sum, which fuses with its operands and runs on threads.
+products_to_sums: a long product of a row and a column becomes a sum, which fuses with its operands and uses threads.
 
     y = matmul(x: f64[1,n], z: f64[n,1])        one thread, and both factors stored: n = 1e6, 215 us
     y = sum(x * z)                              n = 1e6, two threads: 87 us
@@ -39,7 +39,7 @@ def rebuild(graph: Graph, visit: Callable[[Node], Node]) -> Graph:
     return _walked(graph, lambda node, original: visit(node))
 
 
-def rebuilt(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
+def rebuild_with_originals(graph: Graph, visit: Callable[[Node, Node], Node]) -> Graph:
     """Like `rebuild`, with `visit(node, original)`, the original being the graph's node; drops nodes left unread."""
     found = _walked(graph, visit)
     return found if found is graph else inherit(found, Graph.of(found.inputs, found.outputs, found.name), {})
@@ -97,21 +97,21 @@ def inlined(graph: Graph, inputs: Sequence[Node]) -> list[Node]:
 # ---------------------------------------------------------------- rows of which one element is updated
 
 
-def choose(graph: Graph) -> Graph:
+def scatters_to_selects(graph: Graph) -> Graph:
     """Replace each scatter of one update per row by a choice for each element; see the head of the file."""
-    return rebuild(graph, _chosen)
+    return rebuild(graph, _as_select)
 
 
-def _chosen(node: Node) -> Node:
+def _as_select(node: Node) -> Node:
     if node.op.name != "scatter_along":
         return node
     axis, shape = node.keywords["axis"], node.aval.shape
     if node.inputs[-1].aval.shape != (*shape[:axis], 1, *shape[axis + 1 :]):
         return node
-    return Node(_choice(node.op), node.inputs, node.params, node.aval)
+    return Node(_select_op(node.op), node.inputs, node.params, node.aval)
 
 
-def _choice(scatter: Op) -> Op:
+def _select_op(scatter: Op) -> Op:
     """The operation that computes a scatter of one update per row element by element."""
 
     def element(k: Any, index: Any, places: Any, updates: Any, *, shape: tuple[int, ...], axis: int) -> Any:
@@ -130,20 +130,20 @@ def _choice(scatter: Op) -> Op:
 
 
 #: The least number of multiplications for which a sum is faster than a product.
-_LONG = 4096
+_LEAST_FOR_SUM = 4096
 
 
-def inner(graph: Graph) -> Graph:
+def products_to_sums(graph: Graph) -> Graph:
     """Replace products of one row and one column by sums; see the head of the file."""
-    return rebuild(graph, _added_up)
+    return rebuild(graph, _as_sum)
 
 
-def _added_up(node: Node) -> Node:
+def _as_sum(node: Node) -> Node:
     if not isinstance(node.op.lower, Contract) or node.aval.shape[-2:] != (1, 1) or node.aval.dtype.kind != "f":
         return node
     x, z = node.inputs
     n = x.aval.shape[-1]
-    if typical(n * node.aval.size) < _LONG or not {"mul", "sum", "reshape"} <= OPS.keys():
+    if typical(n * node.aval.size) < _LEAST_FOR_SUM or not {"mul", "sum", "reshape"} <= OPS.keys():
         return node
     x, z = [apply(OPS["reshape"], side, shape=(*side.aval.shape[:-2], n)) for side in (x, z)]
     total = apply(OPS["sum"], apply(OPS["mul"], x, z), axis=(node.aval.ndim - 2,))

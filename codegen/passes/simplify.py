@@ -58,7 +58,7 @@ def _number(node: Node) -> float | None:
     return float(value) if kind == "f" else int(value) if kind == "i" else None
 
 
-def _read(node: Node, name: str) -> Node | None:
+def _input_of(node: Node, name: str) -> Node | None:
     """The first input of a node of this operation; None for another operation."""
     return node.inputs[0] if node.op.name == name else None
 
@@ -68,7 +68,7 @@ def _new(name: str, *inputs: Node, **params) -> Node | None:
     return None if op is None else apply(op, *inputs, **params)
 
 
-def _again(node: Node, *inputs: Node, **params) -> Node:
+def _on_inputs(node: Node, *inputs: Node, **params) -> Node:
     """A node of the same operation on other inputs."""
     return apply(node.op, *inputs, **(node.keywords | params))
 
@@ -103,10 +103,10 @@ def reduced_whole(node: Node) -> Node | None:
     Without this rewrite the indices of a computed x are quotients of those of the reshaped value: for 100,000 floats
     and the gradient of their tiled sum a call takes 240 us, with it 13 (Zen 3).
     """
-    x = _read(node.inputs[0], "reshape")
+    x = _input_of(node.inputs[0], "reshape")
     if x is None or not x.aval.ndim or not x.aval.size:  # max of shape (0, 3) along axis 1 exists, of all it does not
         return None
-    return _again(node, x, axis=tuple(range(x.aval.ndim)))
+    return _on_inputs(node, x, axis=tuple(range(x.aval.ndim)))
 
 
 def transpose_of_ones(node: Node) -> Node | None:
@@ -123,7 +123,7 @@ def same(node: Node) -> Node | None:
 
 def moved_number(node: Node) -> Node | None:
     """move(broadcast(x)) = broadcast(x) to the new shape, for a number x and a re-indexing such as transpose."""
-    x = _read(node.inputs[0], "broadcast_to")
+    x = _input_of(node.inputs[0], "broadcast_to")
     if x is None or x.aval.ndim or node.op.name == "broadcast_to":
         return None
     return _new("broadcast_to", x, shape=node.aval.shape)
@@ -134,7 +134,7 @@ def implicit_broadcast(node: Node) -> Node | None:
     for position, operand in enumerate(node.inputs):
         x = _before_broadcast(operand)
         if x is not None:
-            new = _again(node, *node.inputs[:position], x, *node.inputs[position + 1 :])
+            new = _on_inputs(node, *node.inputs[:position], x, *node.inputs[position + 1 :])
             if new.aval == node.aval:
                 return new
     return None
@@ -142,8 +142,8 @@ def implicit_broadcast(node: Node) -> Node | None:
 
 def _before_broadcast(node: Node) -> Node | None:
     """The x of broadcast(x), or of a reshape that only adds leading axes of extent 1; None for any other node."""
-    x = _read(node, "broadcast_to")
-    if x is None and (source := _read(node, "reshape")) is not None:
+    x = _input_of(node, "broadcast_to")
+    if x is None and (source := _input_of(node, "reshape")) is not None:
         added = node.aval.ndim - source.aval.ndim
         if added > 0 and node.aval.shape == (1,) * added + source.aval.shape:
             x = source

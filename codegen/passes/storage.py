@@ -17,7 +17,7 @@ from heapq import heappop, heappush
 from ..ir import MOST_BYTES, Aval, Graph
 from ..kernel.nest import NestFunction, every
 from ..program import Buffer, aligned
-from ..symbols import Symbol, most, typical
+from ..symbols import Symbol, symbolic_max, typical
 
 #: A cache line, and the widest vector.
 ALIGNMENT = 64
@@ -94,7 +94,7 @@ def _in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
     for place in places:
         for number in place:
             offsets[number] = total
-        total += aligned(most(*[spans[number][2] for number in place]))
+        total += aligned(symbolic_max(*[spans[number][2] for number in place]))
     return offsets, total
 
 
@@ -103,18 +103,18 @@ def _in_chains(spans: Sequence[Span]) -> tuple[list[int], int]:
 
 #: A kernel that reads and writes at least these bytes uses nontemporal stores: the size of a last-level cache of Zen 3.
 #: Normal stores there take .93 of the time of nontemporal ones at 8 MB, 1.11 at 16, 1.38 from 32 (y = 2 x + 1 in C).
-FAR = 32 << 20
+NONTEMPORAL_BYTES = 32 << 20
 
-#: A result of at least FAR / _PARTS bytes is large.
-_PARTS = 16
+#: A result of at least NONTEMPORAL_BYTES / _LARGE_DIVISOR bytes is large.
+_LARGE_DIVISOR = 16
 
 
 def is_beyond_caches(sizes: Iterable[int]) -> bool:
     """True if the bytes that a kernel reads and writes do not fit in the caches."""
-    return sum(sizes) >= FAR
+    return sum(sizes) >= NONTEMPORAL_BYTES
 
 
-def let_past_caches(function: NestFunction, sizes: Sequence[int]) -> None:
+def mark_nontemporal(function: NestFunction, sizes: Sequence[int]) -> None:
     """Mark as nontemporal the stores of a large kernel to large results that it does not read.
 
     sizes   the bytes of the kernel's memory arguments; a kernel for any extents (`families`) is never large
@@ -122,7 +122,7 @@ def let_past_caches(function: NestFunction, sizes: Sequence[int]) -> None:
     if any(type(n) is Symbol for n in sizes) or not is_beyond_caches(sizes):
         return
     arguments = function.arguments
-    large = {arguments[j] for j in function.writes if sizes[j] * _PARTS >= FAR}
+    large = {arguments[j] for j in function.writes if sizes[j] * _LARGE_DIVISOR >= NONTEMPORAL_BYTES}
     accesses = list(every(function.body.operations))
     large -= {o.operands[0] for o in accesses if o.name == "memref.load"}
     for store in accesses:

@@ -53,7 +53,7 @@ def needs_parts(graph: Graph) -> bool:
     return inside or any(map(is_complex, (*graph.inputs, *graph.nodes)))
 
 
-def seen(memory: Aval, dtype: Any) -> Aval:
+def caller_aval(memory: Aval, dtype: Any) -> Aval:
     """The aval of an array as the caller sees it, from that in memory: a complex dtype replaces the last axis."""
     return Aval(memory.shape[:-1], dtype) if dtype in REALS else memory
 
@@ -72,7 +72,7 @@ def has_complex(nested: Nested) -> bool:
 
 
 #: The fewest parts of a join.  A loop chooses among fewer parts per element, so that readers can be fused with it.
-_MANY = 8
+_LEAST_PARTS = 8
 
 
 #: A `concatenate` whose parts are stored into its memory.
@@ -81,7 +81,7 @@ JOIN = internal("join", Call(), ("axis",))
 
 def as_join(node: Node) -> Node:
     """A join for a concatenation of many parts; any other node unchanged."""
-    if node.op.name != "concatenate" or len(node.inputs) < _MANY or node.aval.dtype.kind == "c":
+    if node.op.name != "concatenate" or len(node.inputs) < _LEAST_PARTS or node.aval.dtype.kind == "c":
         return node
     (axis,) = node.params
     shapes = [node.aval.shape, *[i.aval.shape for i in node.inputs]]

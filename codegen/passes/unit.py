@@ -18,9 +18,9 @@ from ..kernel.group import KernelGroup, Root
 from ..records import field, record
 from ..symbols import typical
 from .demand import is_fused
-from .loops import chain
+from .loops import divisor_chain
 from .prepare import Prepared
-from .reach import Reach, Reaches, numbers
+from .reach import Reach, Reaches, set_bits
 
 #: A scalar computation takes ten times as long as one in vectors; reading a row again takes less than _ROW_PRICE
 #: additions per element.  The work of rows up to _SHORT_ROW is unrolled, so their scalars are in vectors anyway.
@@ -77,7 +77,7 @@ def fit(group: KernelGroup, unit: Unit, root: Root, reaches: Reaches) -> tuple[i
     """
     inner = group.inner
     reach = reaches.of(root.node)
-    made = [reaches.leaves[j] for j in numbers(reach.leaves & unit.made)]
+    made = [reaches.leaves[j] for j in set_bits(reach.leaves & unit.made)]
     if made and root.total == 1 and group.total != 1:  # with one row threads could not share the loop over rows
         return None
     for leaf in made:
@@ -109,7 +109,7 @@ def fit(group: KernelGroup, unit: Unit, root: Root, reaches: Reaches) -> tuple[i
     strides = set(group.strides) | {s * scale for s in root.strides()}
     if inner is not None and inner != group.total and inner > 0:
         strides.add(inner)
-    cut = chain(strides, group.total)
+    cut = divisor_chain(strides, group.total)
     if cut is None:
         return None
     root.row, root.stage = row, stage
@@ -168,7 +168,7 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
         if shared:
             if always is None:
                 always = _always_shared(nodes, reaches)
-            new_here = [reaches.nodes[j] for j in numbers(unit.tree & ~seen)]
+            new_here = [reaches.nodes[j] for j in set_bits(unit.tree & ~seen)]
             found |= shared & (always | _read_by(new_here, reaches))
         seen |= unit.tree
     if not found:
@@ -177,20 +177,20 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
     missing = found
     for unit in units:
         here = unit.tree & missing
-        first.update(dict.fromkeys(numbers(here), unit))
+        first.update(dict.fromkeys(set_bits(here), unit))
         missing &= ~here
     before: dict[Unit, list[Unit]] = {}
     hosted: dict[Unit, int] = {}
     new: set[Node] = set()
-    for j in numbers(found):
+    for j in set_bits(found):
         node = reaches.nodes[j]
         unit = first[j]
-        if _hosts(unit, node, reaches):
+        if _add_root_if_fits(unit, node, reaches):
             hosted[unit] = hosted.get(unit, 0) | 1 << j
         elif reaches.of(node).tree & hosted.get(unit, 0) or reaches.of(node).leaves & unit.made:
             continue  # the value depends on what its first unit makes or will store, so no unit before can make it
         else:
-            before.setdefault(unit, []).append(_maker(node, len(units) + len(before)))
+            before.setdefault(unit, []).append(_storing_unit(node, len(units) + len(before)))
         new.add(node)
         reaches.roots.add(node)
     if before:
@@ -212,7 +212,7 @@ def _is_dear_to_make(node: Node, reaches: Reaches) -> bool:
     return node not in reaches.roots and node.aval.size > 1 and reaches.of(node).price >= HEAVY
 
 
-def _hosts(unit: Unit, node: Node, reaches: Reaches) -> bool:
+def _add_root_if_fits(unit: Unit, node: Node, reaches: Reaches) -> bool:
     """Add `node` to the roots of a unit that computes all its elements in place; return True if that is possible."""
     group = unit.group
     if group is None or node.aval.size != group.total:
@@ -228,7 +228,7 @@ def _hosts(unit: Unit, node: Node, reaches: Reaches) -> bool:
     return True
 
 
-def _maker(node: Node, number: int) -> Unit:
+def _storing_unit(node: Node, number: int) -> Unit:
     """A new unit that computes and stores one value."""
     root = Root(node, node.aval.shape)
     group = KernelGroup(root.total, tuple(sorted(root.strides(), reverse=True)), roots=[root])
@@ -241,13 +241,13 @@ def settle_storage(units: list[Unit], prepared: Prepared, reaches: Reaches) -> s
     for unit in units:
         if unit.group is None and unit.node is not None:
             stored.add(unit.node)
-        stored.update([n for j in numbers(unit.leaves & ~unit.made) if (n := reaches.leaves[j]).op is not INPUT])
+        stored.update([n for j in set_bits(unit.leaves & ~unit.made) if (n := reaches.leaves[j]).op is not INPUT])
         # A root of the first stage reads no value of an earlier stage.
         first = min([r.stage for r in unit.roots.values()], default=0)
         for root in unit.roots.values():
             if root.stage == first:
                 continue
-            for j in numbers(reaches.of(root.node).leaves & unit.made):
+            for j in set_bits(reaches.of(root.node).leaves & unit.made):
                 own = unit.roots[reaches.leaves[j]]
                 if not own.is_reduction and not own.row and own.stage < root.stage:
                     stored.add(own.node)
@@ -274,10 +274,10 @@ def choose_scratch(group: KernelGroup, reaches: Reaches) -> None:
     for stage in range(1, stages + 1):
         shared = trees[stage] & before
         before |= trees[stage]
-        wanted = {i for j in numbers(trees[stage] & ~shared) for i in reaches.nodes[j].inputs}
+        wanted = {i for j in set_bits(trees[stage] & ~shared) for i in reaches.nodes[j].inputs}
         wanted |= {r.node.inputs[0] for r in group.roots if r.is_reduction and r.stage == stage}
         wanted |= {r.node for r in group.roots if not r.is_reduction and r.stage == stage}
-        for j in numbers(shared):
+        for j in set_bits(shared):
             node = reaches.nodes[j]
             size = group.inner * node.aval.dtype.itemsize
             if (

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 
 from ..ir import CONSTANT, OPS, Graph, Node, apply, dtype_name
-from .rewrites import rebuilt
+from .rewrites import rebuild_with_originals
 
 #: The fewest windows of a concatenation.  Fewer stay a sum: its loop is cut where a window ends.
-_SEVERAL = 3
+_LEAST_WINDOWS = 3
 
 #: The most windows, differing along several axes, that are compared in pairs; a sum of more is not rewritten.
-_MOST = 64
+_MOST_COMPARED = 64
 
 #: The place of a part in the whole array: (start, stop) along each axis.
 Window = tuple[tuple[int, int], ...]
@@ -39,7 +39,7 @@ def windows(graph: Graph) -> Graph:
         spine = sums.get(original)
         return node if spine is None else _gathered(node, _terms(node, spine))
 
-    return rebuilt(graph, visit)
+    return rebuild_with_originals(graph, visit)
 
 
 def _sums(graph: Graph) -> dict[Node, list[int]]:
@@ -54,10 +54,10 @@ def _sums(graph: Graph) -> dict[Node, list[int]]:
         spine: list[int] = []
         count, at = 0, node
         while True:
-            side = 1 if _goes_on(at.inputs[1], at, readers) and not _goes_on(at.inputs[0], at, readers) else 0
+            side = 1 if _extends_sum(at.inputs[1], at, readers) and not _extends_sum(at.inputs[0], at, readers) else 0
             spine.append(side)
             count += _window(at.inputs[1 - side]) is not None
-            if not _goes_on(at.inputs[side], at, readers):
+            if not _extends_sum(at.inputs[side], at, readers):
                 break
             at = at.inputs[side]
             inside.add(at)
@@ -68,7 +68,7 @@ def _sums(graph: Graph) -> dict[Node, list[int]]:
     return found
 
 
-def _goes_on(node: Node, reader: Node, readers: Counter[Node]) -> bool:
+def _extends_sum(node: Node, reader: Node, readers: Counter[Node]) -> bool:
     return node.op.name == "add" and node.aval == reader.aval and readers[node] == 1
 
 
@@ -104,9 +104,9 @@ def _gathered(node: Node, terms: list[Node]) -> Node:
         else:
             embedded.setdefault(window, []).append(term)
     along = _axis(list(embedded), node.aval.shape)
-    is_joined = along is not None and len(embedded) >= _SEVERAL
+    is_joined = along is not None and len(embedded) >= _LEAST_WINDOWS
     count = sum(map(len, embedded.values()))
-    if not is_joined and (count == len(embedded) or not _are_apart(list(embedded), along)):
+    if not is_joined and (count == len(embedded) or not _are_disjoint(list(embedded), along)):
         return node
     parts = {w: _sum([e.inputs[0] for e in same]) for w, same in embedded.items()}
     if is_joined:
@@ -132,11 +132,11 @@ def _axis(found: list[Window], shape: tuple[int, ...]) -> int | None:
     return axis if all([one[1] <= next[0] for one, next in pairwise(spans)]) else None
 
 
-def _are_apart(found: list[Window], along: int | None) -> bool:
+def _are_disjoint(found: list[Window], along: int | None) -> bool:
     """True if no two different windows have an element in common."""
     if along is not None or len(found) == 1:
         return True
-    return len(found) <= _MOST and all([
+    return len(found) <= _MOST_COMPARED and all([
         any([a[1] <= b[0] or b[1] <= a[0] for a, b in zip(one, other, strict=True)])
         for one, other in combinations(found, 2)
     ])

@@ -9,7 +9,7 @@ from ..kernel.instructions import is_function
 from ..kernel.nest import MemRef, NestFunction, Operation, Value
 from ..lowering import Fourier, Order
 from ..program import UNKNOWN_TRIPS, Branch, BufferProgram, Gemm, HostCall, Kernel, every_step
-from ..symbols import is_sure, most, smaller, typical
+from ..symbols import is_sure, smaller, symbolic_max, typical
 
 #: From this many scalar operations on (about half a millisecond, vectorised) a call releases the
 #: interpreter's lock.  Taking it back can cost 5 ms, the switch interval, when another thread computes in Python.
@@ -58,7 +58,7 @@ def work_of(program: BufferProgram) -> int:
             case Gemm() as gemm:
                 total += gemm.batch * gemm.m * gemm.n * gemm.k
             case Branch(yes=yes, no=no):
-                total += most(work_of(yes.body), work_of(no.body))
+                total += symbolic_max(work_of(yes.body), work_of(no.body))
     return smaller(total, 1 << 62)
 
 

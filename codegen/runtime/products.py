@@ -18,7 +18,7 @@ from ..emit.target import Target
 from ..lazily import later
 from ..program import Gemm
 from ..records import record, replace
-from ..symbols import Symbol, most
+from ..symbols import Symbol, symbolic_max
 from . import engine, objects
 from .launcher import Share
 
@@ -113,9 +113,9 @@ def _extents_for_any(has_rows: bool, extents: tuple[int, ...], tile: Tile) -> tu
     if has_rows:
         rows, columns = _up(MOST_ROWS, tile.rows), OPEN_COLUMNS
         row_tiles, column_tiles = -(-m // rows), -(-n // columns)
-    short, long = [-(-k // most(-(-k // limit), 1)) for limit in (SHORT, tile.depth)]
-    beyond = most(m * n - NEAR_RESULT // tile.size, 0)
-    depth = long + (short - long) * (1 + most(-beyond, -1))
+    short, long = [-(-k // symbolic_max(-(-k // limit), 1)) for limit in (SHORT, tile.depth)]
+    beyond = symbolic_max(m * n - NEAR_RESULT // tile.size, 0)
+    depth = long + (short - long) * (1 + symbolic_max(-beyond, -1))
     tiles = row_tiles * column_tiles
     return (*extents, rows, columns, column_tiles, tiles, depth, 0, batch * tiles)
 

@@ -27,7 +27,7 @@ def doubled(type, sizes=(1 << 40, 1 << 40)):
         x = nest.load(nest.x, i)
         nest.store(nest.op("arith.addf", x, x) if type.is_float else x, nest.y, i)
     function = nest.end()
-    storage.let_past_caches(function, sizes)
+    storage.mark_nontemporal(function, sizes)
     return function
 
 
@@ -77,7 +77,7 @@ SUM_AND_MAP = """f(x: f64[{n}]) {{
 
 
 def test_large_results_of_large_kernels_do():
-    least = storage.FAR // 16  # x and e together
+    least = storage.NONTEMPORAL_BYTES // 16  # x and e together
     (found,) = marked(parse(SUM_AND_MAP.format(n=least + 100)))
     assert len(found) == 1  # e; not the sum, nor the sums of blocks
     assert marked(parse(SUM_AND_MAP.format(n=least - 10_000))) == [[]]
@@ -109,7 +109,7 @@ def test_results_have_the_same_bits(monkeypatch, rng):
         return [np.asarray(r) for r in (*ad.jit(both)(x), *ad.jit(lambda x: (ad.softmax(x, axis=1), x[:, 1:] + 1))(x))]
 
     into = results()
-    monkeypatch.setattr(storage, "FAR", 1 << 10)
+    monkeypatch.setattr(storage, "NONTEMPORAL_BYTES", 1 << 10)
     with compiler.recorded() as graphs:
         past = results()
     assert any(any(m) for g in graphs for m in marked(g))
@@ -119,7 +119,7 @@ def test_results_have_the_same_bits(monkeypatch, rng):
 
 
 def test_a_family_has_no_program_for_sizes_beyond_the_caches(monkeypatch):
-    monkeypatch.setattr(storage, "FAR", 1 << 20)
+    monkeypatch.setattr(storage, "NONTEMPORAL_BYTES", 1 << 20)
     families = Families(KernelTable(16))
     known = [families.find(parse(SUM_AND_MAP.format(n=n))) is not None for n in (5000, 6000, 7000, 100_000, 8000)]
     assert known == [False, True, True, False, True]

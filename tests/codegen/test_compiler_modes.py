@@ -56,7 +56,7 @@ def test_an_error_inside_leaves_the_number_as_it_was():
 DECOMPOSE = """
 import hashlib, numpy as np, autodiff as ad
 from codegen import blas
-for b in blas._found():
+for b in blas._loaded_libraries():
     b.set({threads})
 rng = np.random.default_rng(0)
 a = rng.normal(size=(1100, 300))

@@ -16,11 +16,11 @@ from codegen.runtime.executable import Executable
 from codegen.runtime.kernels import KernelTable
 from codegen.symbols import (
     NotSymbolic,
-    checked,
-    evaluated,
+    conditions_function,
     is_sure,
-    most,
+    numbers_function,
     symbol,
+    symbolic_max,
     typical,
     watched,
 )  # fmt: skip
@@ -212,7 +212,7 @@ def replaced(value, old, n):
 def test_a_symbol_computes_as_its_example_and_as_a_formula():
     n = symbol("n", 10007)
     results = [17 * n - 3, -(-(2 * n) // 4096), n * n // n, (6 * n + 4) // 2, (n + 5) % 64, n * (n - 1) // 2, n - n]
-    values = evaluated(results, ["n"])
+    values = numbers_function(results, ["n"])
     assert values(10007) == tuple(map(int, results))
     for k in (2, 3, 64, 4096):
         assert values(k) == (17 * k - 3, -(-(2 * k) // 4096), k, 3 * k + 2, (k + 5) % 64, k * (k - 1) // 2, 0)
@@ -225,7 +225,7 @@ def test_what_holds_for_any_symbol_is_no_condition_and_the_rest_is():
         assert n > 1 and 17 * n > 17 and n - 1 < n and not n <= 0 and -(-n // 64) >= 1 and bool(n)
         assert not conditions
         assert n > 100 and not n < 50
-    holds = checked(conditions, ["n"])
+    holds = conditions_function(conditions, ["n"])
     assert holds(101) and holds(10_000)
     assert not holds(100) and not holds(49)
 
@@ -241,7 +241,7 @@ def test_a_choice_by_cost_keeps_no_condition_and_a_proof_is_for_all():
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_a_copy_of_a_symbol_is_as_certain_as_it_is(copied):
     n = symbol("n0", 100)
-    for number in (n, n // 3, -(-n // 4), most(n // 3, 7)):
+    for number in (n, n // 3, -(-n // 4), symbolic_max(n // 3, 7)):
         found = copied(number)
         assert (int(found), found.terms) == (int(number), number.terms)
         assert is_sure(7, found) == is_sure(7, number)

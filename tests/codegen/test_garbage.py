@@ -15,7 +15,7 @@ import autodiff as ad
 from autodiff.dispatch import reliance
 from autodiff.ops import recorder
 from codegen import compiler
-from codegen.garbage import Lasting, Paused, ignoring, set_in_context
+from codegen.garbage import Paused, PausedForLastingObjects, ignoring, set_in_context
 from codegen.ir.text import parse
 
 
@@ -192,7 +192,7 @@ def test_planning_does_not_collect_and_leaves_the_collector_as_it_was(was_on, mo
 
 
 def test_what_lasts_is_old_at_once_and_is_collected_when_it_does_not_last(thawed, was_on):
-    with Lasting():
+    with PausedForLastingObjects():
         made = [[] for _ in range(10)]
     assert collects() == was_on
     assert gc.get_freeze_count() == 0
@@ -215,7 +215,7 @@ def test_what_somebody_froze_stays_frozen(thawed):
     gc.freeze()
     try:
         before = gc.get_freeze_count()
-        with Lasting():
+        with PausedForLastingObjects():
             made = [[]]
         assert before // 2 < gc.get_freeze_count() <= before  # some of it was dropped since
         assert not any(made is found for found in gc.get_objects(generation=2))

@@ -79,7 +79,7 @@ def test_formulas_say_what_is_said_of_each_size(dtype, unknown, transposes):
             right, _ = gemm_of(dtype, unknown, sizes.values(), transposes, batch)
             step.write(*[sizes[name] + 2 for name in unknown])
             assert step.says(right), sizes
-        assert len(step.product._cuts) <= sized_products._CUTS
+        assert len(step.product._cuts) <= sized_products._MOST_CUTS
 
 
 def test_a_size_that_was_never_met_is_written_by_formulas(monkeypatch):
@@ -110,7 +110,7 @@ def test_a_product_of_known_extents_is_written_once():
 
 
 def test_what_no_formula_says_is_asked_for_each_size(monkeypatch):
-    monkeypatch.setattr(sized_products, "_CUTS", 0)
+    monkeypatch.setattr(sized_products, "_MOST_CUTS", 0)
     step = Step(Gemm("f64", symbol("m", 101), 16, 8))
     for m in (3, 4, 5, 6, 3, 4, 9):
         assert not step.write(m)

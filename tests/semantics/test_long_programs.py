@@ -120,7 +120,7 @@ def text_of(f, x, monkeypatch):
         length += sum([len(emit_function(work.function).text) for work in works if isinstance(work, Kernel)])
         raise Planned
 
-    monkeypatch.setattr(compiler, "_made", made)
+    monkeypatch.setattr(compiler, "_new_executable", made)
     with suppress(Planned):
         ad.jit(f)(x)
     return length

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.lowering import DENSE_ROWS, Dense, apart_in_cache
+from codegen.lowering import DENSE_ROWS, Dense, factor_row_stride
 
 from ...errors import ShapeError, located
 from ...tape import record
@@ -102,7 +102,7 @@ def solve(a, b):
 def _lu_reference(a: np.ndarray) -> np.ndarray:
     """The LU factorisation with pivoting, panel by panel, as in LAPACK."""
     n = a.shape[-1]
-    y = np.zeros((*a.shape[:-2], n + 1, apart_in_cache(n)), a.dtype)
+    y = np.zeros((*a.shape[:-2], n + 1, factor_row_stride(n)), a.dtype)
     for at in np.ndindex(a.shape[:-2]):
         factors, order, sign = np.array(a[at]), np.arange(1, n + 1), 1
         for start in range(0, n, _PANEL):
@@ -142,7 +142,7 @@ def _factorise_panel(factors: np.ndarray, order: np.ndarray, start: int, stop: i
 _lu = primitive(
     "lu",
     _lu_reference,
-    infer=shaped("lu", lambda n, _: (n + 1, apart_in_cache(n)), is_square=True),
+    infer=shaped("lu", lambda n, _: (n + 1, factor_row_stride(n)), is_square=True),
     lower=Dense("lu"),
     discrete=True,
 )
