@@ -37,7 +37,7 @@ from .runtime.cost import LONG, operations_of
 from .runtime.executable import Pieces, SlotLayout, may_refuse
 from .runtime.kernels import KernelTable, text_of
 from .runtime.launcher import LaunchPlan, NativeStep, PlanBlock, Share, StepTable, builtin_of
-from .runtime.loops import addresses, outside
+from .runtime.loops import addresses, outside_steps
 from .runtime.plan_words import PLAN, STEP_WORDS
 from .runtime.products import WORDS
 from .runtime.share import SHARED, KernelPiece, chunk_of, load, shared
@@ -304,7 +304,7 @@ class SizedCode:
         nest, kernel = self._code.nests[id(work)], self._code.native[id(work)]
         self._owns[kernel] = None
         words = {}
-        for leaf, step in outside(work, nest).items():
+        for leaf, step in outside_steps(work, nest).items():
             inner = self._table([(step, tuple(range(len(step.buffers))))])
             words[leaf] = 0, len(self._tables[inner])
             places = [place for place, number in enumerate(nest.numbers) if number == (leaf, 0)]

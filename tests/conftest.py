@@ -200,7 +200,7 @@ def compiled_once(shared_folder):
 
     folder = shared_folder / OBJECTS
     folder.mkdir(exist_ok=True)
-    made, usual = objects.made, (engine.object_of, engine._object_of, engine._compiler)
+    made, usual = objects.new_code, (engine.object_of, engine._object_of, engine._compiler)
 
     def made_once(keys, text, disk, imports):
         if disk or _own_compiler or usual != (engine.object_of, engine._object_of, engine._compiler):
@@ -215,9 +215,9 @@ def compiled_once(shared_folder):
             beside.replace(file)
         return engine.link(text, code, engine.exported_names(text), imports)
 
-    objects.made = made_once
+    objects.new_code = made_once
     yield
-    objects.made = made
+    objects.new_code = made
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.runtime.cache import Room
+from codegen.runtime.cache import LearningFilter
 from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, RecordTable
 
 from ..config import config
@@ -59,7 +59,7 @@ class Learner:
     ) -> None:
         self.attach, self.function, self.table, self.run = attach, function, table, run
         self.wanted, self.canonical = wanted, canonical
-        self.statics = Room(at_once=False)
+        self.statics = LearningFilter(at_once=False)
         self.directly: Any = getattr(function.__wrapped__, "directly", None)
         if self.directly is not None:
             table.ask(self.kind)
@@ -106,7 +106,7 @@ class Learner:
 
     def is_expected_again(self, keys: Sequence[Any]) -> bool:
         """True if operands with these keys are worth learning."""
-        return not config.patience or self.table.room.is_left(tuple(keys))
+        return not config.patience or self.table.learning.admits(tuple(keys))
 
     def adopted(self, args: tuple, keywords: dict) -> tuple[tuple, dict]:
         """The arguments with constant tensors for operands that are arrays, as dispatch would have it."""
@@ -164,10 +164,10 @@ class Learner:
         if value is None or type(value) is bool or isinstance(value, (type, np.dtype)):
             return True
         if type(value) is int:
-            return value in _SMALL_INTS or (-(1 << 63) <= value < 1 << 63 and self.statics.is_left(value))
+            return value in _SMALL_INTS or (-(1 << 63) <= value < 1 << 63 and self.statics.admits(value))
         if type(value) is str:
             return sys.intern(value) is value
-        return _is_plain(value) and self.statics.is_left(value)
+        return _is_plain(value) and self.statics.admits(value)
 
 
 #: Classes of static arguments that are compared by value, and hold nothing else.
@@ -241,7 +241,7 @@ class SubscriptLearner(Learner):
         if not self.function.is_served_by_body(x.cls, type(key)):
             return None
         made = kind_of_slice(x, key if type(key) is tuple else (key,), MODE.get().tracks)
-        return None if self.table.room.is_left((x, made)) else made
+        return None if self.table.learning.admits((x, made)) else made
 
     @border
     def unknown(self, x: Tensor, key: Any, *value: Any) -> Any:
@@ -263,7 +263,7 @@ class SubscriptLearner(Learner):
         """
         operands = [x, *more, *filter(_is_index, key if type(key) is tuple else (key,))]
         keys = [key_of(operand) for operand in operands]  # it teaches machine code the kinds of arrays
-        if not self.table.room.is_left((*keys, made)):
+        if not self.table.learning.admits((*keys, made)):
             return
         outs = [_out_of(x, key) for key in keys]
         read = self.words_of(x, key) if None not in outs and not state.now.literal else None

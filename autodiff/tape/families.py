@@ -19,7 +19,7 @@ from codegen.forks import held_over_fork
 from codegen.garbage import Paused
 from codegen.program import observers
 from codegen.records import record
-from codegen.runtime.cache import Room
+from codegen.runtime.cache import LearningFilter
 from codegen.symbols import LEAST
 
 from ..config import config
@@ -99,12 +99,12 @@ class Form:
     leaves, past, ranks    of an ask, as plans and `known.answer_of` have them; the places of what is given up, None: of
                            all of the history
     answer     plans for any, and machine code's answer to such an ask by the one of these that was named last
-    room       beside plans for any: for numbers that get plans of their own, the first ones and those that come again
+    learning   beside plans for any: for numbers that get plans of their own, the first ones and those that come again
     """
 
-    __slots__ = ("__weakref__", "answer", "any", "is_answered", "key", "leaves", "past", "ranks", "room", "samples")
+    __slots__ = ("__weakref__", "answer", "any", "is_answered", "key", "learning", "leaves", "past", "ranks", "samples")
 
-    room: Room
+    learning: LearningFilter
 
     def __init__(self, key: tuple) -> None:
         self.key = key
@@ -270,7 +270,7 @@ def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
     exact, order, numbers = found[0], found[1], found[7]
     given_up = order if form.past is None else [order[place] for place in form.past]
     latest, answer = form.answer
-    if latest is not sizes or not answer.plan.valid or form.room.is_left(numbers):
+    if latest is not sizes or not answer.plan.valid or form.learning.admits(numbers):
         plan = sizes.plan(numbers)
         if plan is None:
             return None

@@ -23,7 +23,7 @@ from weakref import WeakSet, ref
 
 from codegen.ir import OPS, Aval
 from codegen.lazily import imported
-from codegen.runtime.cache import Room
+from codegen.runtime.cache import LearningFilter
 from codegen.symbols import LEAST, Symbol, SymbolicFloat, checked, evaluated, watched
 
 from ..dispatch import observed
@@ -73,7 +73,7 @@ def learn(
 def _answer_all(form: Form, found: AnyPlans) -> None:
     """Plans for any numbers are known: those that NumPy evaluates are run by what runs any size."""
     if form.any is None:
-        form.room = Room()
+        form.learning = LearningFilter()
     form.any = found
     for numbers, name in form.samples.items():
         entry = plans.get(name)

@@ -17,7 +17,7 @@ from ..records import NamedTuple
 from ..runtime import c_calls, engine, orders, product_steps, products
 from ..runtime import share as shares
 from ..runtime.executable import SlotLayout
-from ..runtime.loops import outside, whole
+from ..runtime.loops import nest_text, outside_steps
 from ..runtime.run_steps import run_steps
 from ..symbols import NotSymbolic, Symbol, SymbolicFloat
 from . import stand_ins
@@ -127,9 +127,9 @@ class ExportWriter:
 
     def nest(self, work: Loop | Branch | While, slots: tuple[int, ...]) -> list[StepWords]:
         """A loop or branch."""
-        found = whole(work, len(slots))
+        found = nest_text(work, len(slots))
         words = {}
-        for k, step in outside(work, found).items():
+        for k, step in outside_steps(work, found).items():
             pieces = self.pieces(step, tuple(range(len(step.buffers))))
             words[k] = self.data.steps(pieces), len(pieces)
         addresses = {"account": self.data.function("account_nothing"), "run_steps": Label("@run_steps")}

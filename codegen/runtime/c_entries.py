@@ -43,7 +43,7 @@ class CEntry:
         """`hidden`: the values of the last inputs, of which the entry keeps copies."""
         plan = executable.plan
         assert plan is not None, "a program that NumPy evaluates"
-        code = objects.typed("call_program", lambda module: module.text([c_calls.call_program, c_calls.xla_call]))
+        code = objects.native_code("call_program", lambda module: module.text([c_calls.call_program, c_calls.xla_call]))
         steps = StepTable(plan.steps)
         avals = plan.inputs[len(plan.inputs) - len(hidden) :]
         values = [np.array(x, aval.dtype, order="C") for x, aval in zip(hidden, avals, strict=True)]

@@ -114,13 +114,13 @@ class LRU:
         return len(self._entries)
 
 
-#: The number of keys in a generation of `Room`: at least this many latest keys are remembered.
+#: The number of keys in a generation of `LearningFilter`: at least this many latest keys are remembered.
 MET = 256
 #: The number of new keys that are learnt at their first occurrence; later ones are learnt when they occur again.
 AT_ONCE = 64
 
 
-class Room:
+class LearningFilter:
     """Decides which keys are worth learning: the first ones at once, later ones when they occur again.
 
     For arrays that grow at each step, learning an operation takes as long as recording it.  At least the last 256 keys
@@ -135,7 +135,7 @@ class Room:
         self._before: set[Any] = set()
         self._new = 0
 
-    def is_left(self, what: Any) -> bool:
+    def admits(self, what: Any) -> bool:
         """True if the key should be learnt now; the occurrence is noted."""
         if what in self._met or what in self._before:
             return True

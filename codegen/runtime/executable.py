@@ -180,9 +180,9 @@ def coded(program: BufferProgram, place_of: PlaceOf | None) -> Iterator[tuple[St
         if isinstance(step.work, Kernel):
             yield step, None
         elif isinstance(step.work, Loop | Branch | While):
-            nest = loops.whole(step.work, len(step.buffers), place_of)
+            nest = loops.nest_text(step.work, len(step.buffers), place_of)
             yield step, nest
-            yield from [(s, None) for s in loops.outside(step.work, nest).values() if isinstance(s.work, Kernel)]
+            yield from [(s, None) for s in loops.outside_steps(step.work, nest).values() if isinstance(s.work, Kernel)]
 
 
 class Pieces(NamedTuple):
@@ -262,7 +262,7 @@ def _nested_step(work: Loop | Branch | While, slots: tuple[int, ...], code: Piec
     nest, kernel = code.nests[id(work)], code.native[id(work)]
     owners: list[object] = [kernel]
     words = {}
-    for k, step in loops.outside(work, nest).items():
+    for k, step in loops.outside_steps(work, nest).items():
         pieces = _pieces(step, tuple(range(len(step.buffers))), code)
         table = StepTable([piece.step for piece in pieces])
         words[k] = table.address, len(pieces)

@@ -86,7 +86,7 @@ class _WordsOfPlan:
         words, s, name = [], 1, dtype_name(self._dtype)
         for radix in radices(n) or ():
             m, text = n // (s * radix), functools.partial(_text_of_pass, name, radix)
-            code = objects.typed("fourier_pass", text, words=f"{radix} of {name}")
+            code = objects.native_code("fourier_pass", text, words=f"{radix} of {name}")
             words += [code.address("fourier_pass"), m, s, self._placed(factors(radix, m, self._sign, self._dtype))]
             self._owned.append(code)
             s *= radix
@@ -133,7 +133,7 @@ def fourier_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[
     is_inverse = kind == "whole" or (kind == "complex" and node.keywords["inverse"])
     plan = _WordsOfPlan(n, rows, inner, kind, dtype, -1 if is_inverse else 1, is_long=is_long)
     name = dtype_name(dtype)
-    code = objects.typed("fourier", lambda module: module.text([fourier_rows.rows_of(name)]), words=f"rows {name}")
+    code = objects.native_code("fourier", lambda m: m.text([fourier_rows.rows_of(name)]), words=f"rows {name}")
     share = share_of_rows(rows, transformed(n, 1), LANES)
     extents = memory.address_of(plan.words), *([] if share else [0, rows])
     return NativeStep(code.address("fourier"), slots, extents, share), (code, plan)

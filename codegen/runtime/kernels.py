@@ -88,7 +88,7 @@ class KernelTable:
         }
         if missing:
             text = emit.module_of(list(missing.values()), features)
-            self._keep(objects.made(list(missing), text, disk(), None), found)
+            self._keep(objects.new_code(list(missing), text, disk(), None), found)
             self.compiled_modules += 1
         return {number: found[key] for number, key in keys.items()}
 

@@ -1,6 +1,6 @@
 """Loops and branches at run time: each is compiled to one function.
 
-    whole(work, buffers) -> the function's text, and its numbers          see `emit.nests`
+    nest_text(work, buffers) -> the function's text, and its numbers          see `emit.nests`
 
 The helpers that these functions call are a module apart from the launcher, which LLVM compiles in a fifth of the
 launcher's time: a process that runs one loop does not wait for the launcher, and most processes run none.
@@ -32,7 +32,7 @@ else:
 _MOST = 64
 
 
-def whole(work: Loop | Branch | While, buffers: int, place_of: PlaceOf | None = None) -> NestText:
+def nest_text(work: Loop | Branch | While, buffers: int, place_of: PlaceOf | None = None) -> NestText:
     """The text of the function for a loop or branch on this number of buffers.
 
     place_of   returns the source line of a node, for debug info
@@ -51,7 +51,7 @@ def whole(work: Loop | Branch | While, buffers: int, place_of: PlaceOf | None = 
     return emit_nest(work, buffers, lambda k: parts.get(id(k)), blocks, work_of, features, place_of)
 
 
-def outside(work: object, nest: NestText) -> dict[int, Step]:
+def outside_steps(work: object, nest: NestText) -> dict[int, Step]:
     """The steps that a function calls instead of containing their code, by their numbers."""
     steps = leaves(work)
     return {k: steps[k] for k in nest.outside}
@@ -108,7 +108,7 @@ def addresses() -> dict[str, int]:
     """The addresses of the functions that loops and branches call, valid to the end of the process."""
     imports = {FLUSHING: modes.flushing_at, "new_array": numpy_function(NEW_FROM_DESCR)}
     imports["copy_into"] = numpy_function(COPY_INTO)
-    code = objects.typed(
+    code = objects.native_code(
         "loop_account", lambda module: module.text([getattr(run_steps, name) for name in _CALLED]), imports
     )  # fmt: skip
     return {"account": code.address("loop_account")} | {name: code.address(name) for name in _CALLED}

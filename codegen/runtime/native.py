@@ -62,7 +62,7 @@ class Native:
         imports = {name: numpy_function(number) for name, number in functions.items()} if is_usable else {}
         imports[FLUSHING] = modes.flushing_at
         # The code stays loaded to the end of the process, because arrays call its `free`.
-        self.code = objects.typed("launch" if is_usable else "run_program", _text, imports=imports)
+        self.code = objects.native_code("launch" if is_usable else "run_program", _text, imports=imports)
         self.facts = objects.facts("launch", _facts)
         self.launch = self.code.address("launch") if is_usable else 0
         self.allocator = self._allocator() if is_usable else None

@@ -1,12 +1,12 @@
 """The machine code of modules, from disk if it was made before.
 
     compiled(text, imports)     the code of a whole module
-    named(words, write)         the code of functions that this version of the library generates: products, orders
-    typed(name, write)          one function of native Python, translated only if its code is not on disk
+    codes_of(words, write)      the code of functions that this version of the library generates: products, orders
+    native_code(name, write)    one function of native Python, translated only if its code is not on disk
     is_kept(name)               True if the code of such a function is on disk
     facts(name, tell)           facts about native code that Python needs, on disk too, so that no source is imported
     loaded(key)                 the code of the object that serves a key, if it is on disk
-    made(keys, text)            code from LLVM, stored on disk under these keys
+    new_code(keys, text)        code from LLVM, stored on disk under these keys
 
 Texts are many times the size of code, and are not stored.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: The code of functions, by name, description and build.  It is never unloaded: steps hold its addresses to the end of
 #: the process, and threads sleep in it.
-_named: dict[tuple[str, str, str], MachineCode] = {}
+_codes: dict[tuple[str, str, str], MachineCode] = {}
 
 #: Increased when the same text is compiled to other code (other passes, another calling convention).
 VERSION = 2
@@ -43,10 +43,10 @@ def key_of(text: str) -> str:
 def compiled(text: str, imports: Mapping[str, int] | None = None) -> MachineCode:
     """The code of a module, from disk or from LLVM."""
     disk, key = default(), key_of(text)
-    return loaded(key, disk, imports, text) or made([key], text, disk, imports)
+    return loaded(key, disk, imports, text) or new_code([key], text, disk, imports)
 
 
-def named(
+def codes_of(
     words: Mapping[str, str], write: Callable[[Sequence[str]], str], imports: Mapping[str, int] | None = None
 ) -> dict[str, MachineCode]:
     """The code that contains each of these functions, made once in a process; those that are not on disk are compiled
@@ -56,11 +56,11 @@ def named(
     write   returns the text of a module with the functions of these names
     """
     build = _build()
-    missing = {name: said for name, said in words.items() if (name, said, build) not in _named}
+    missing = {name: said for name, said in words.items() if (name, said, build) not in _codes}
     if missing:
         for name, code in _found(missing, write, imports).items():
-            _named.setdefault((name, missing[name], build), code)
-    return {name: _named[name, said, build] for name, said in words.items()}
+            _codes.setdefault((name, missing[name], build), code)
+    return {name: _codes[name, said, build] for name, said in words.items()}
 
 
 def _found(
@@ -76,7 +76,7 @@ def _found(
         if name not in found and (code := loaded(key, disk, imports)):
             found.update({other: code for other in words if other in code.names})
     if missing := [name for name in words if name not in found]:
-        code = made([keys[name] for name in missing], write(missing), disk, imports)
+        code = new_code([keys[name] for name in missing], write(missing), disk, imports)
         found.update(dict.fromkeys(missing, code))
     return found
 
@@ -92,7 +92,7 @@ def _kept_by() -> tuple[DiskCache | None, str]:
 _ALONE = "in native Python"
 
 
-def typed(
+def native_code(
     name: str,
     write: Callable[[Translation], str],
     imports: Mapping[str, int] | None = None,
@@ -104,7 +104,7 @@ def typed(
     write   returns the text of the module
     words   a text that distinguishes it from other modules that export the same name
     """
-    return named({name: f"{name} {words}"}, lambda _: write(native_module()), imports)[name]
+    return codes_of({name: f"{name} {words}"}, lambda _: write(native_module()), imports)[name]
 
 
 def is_kept(name: str) -> bool:
@@ -155,7 +155,7 @@ def loaded(key: str, disk: DiskCache | None, imports: Mapping[str, int] | None, 
         return None  # a valid object that does not link in this process: it is compiled again
 
 
-def made(keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None) -> MachineCode:
+def new_code(keys: Sequence[str], text: str, disk: DiskCache | None, imports: Mapping[str, int] | None) -> MachineCode:
     """Compile a module by LLVM, and store the object under these keys.  Raises CompileError."""
     object_bytes, exports = engine.object_of(text)
     code = engine.link(text, object_bytes, exports, imports)

@@ -36,7 +36,7 @@ def order_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Ma
     n, inner = x.aval.shape[axis], math.prod(x.aval.shape[axis + 1 :])
     rows = x.aval.size // n if n else 0
     extents = n, inner, -1 if falls else 0
-    code = objects.typed("order", functools.partial(text_of, node), words=f"of {dtype_name(x.aval.dtype)}")
+    code = objects.native_code("order", functools.partial(text_of, node), words=f"of {dtype_name(x.aval.dtype)}")
     share = share_of_rows(rows, ORDERED * n, _ROWS)
     return NativeStep(code.address("order"), slots, extents if share else (*extents, 0, rows), share), (code,)
 

@@ -76,7 +76,7 @@ class ProductStep:
 def product_step(gemm: Gemm) -> ProductStep:
     """The native step for a product."""
     is_swapped, extents, share, tile = _form(gemm)
-    code = objects.typed("product", lambda module: module.text([product_steps.product]))
+    code = objects.native_code("product", lambda module: module.text([product_steps.product]))
     codes, words = _loaded_for(tile, _names(extents, tile))
     extents = (ctypes.addressof(words), *extents)
     return ProductStep(gemm, code.address("product"), extents, is_swapped, (code, *codes), words, share)
@@ -318,7 +318,7 @@ def _loaded_for(tile: Tile, names: tuple[str, ...]) -> tuple[tuple[engine.Machin
     """
     found = _loaded.get((tile, names))
     if found is None:
-        codes = objects.named({name: f"{name} {tile}" for name in names if name}, functools.partial(_text, tile))
+        codes = objects.codes_of({name: f"{name} {tile}" for name in names if name}, functools.partial(_text, tile))
         words = (*[codes[name].address(name) if name else 0 for name in names], *_words(tile))
         found = _loaded[tile, names] = (tuple(codes.values()), (ctypes.c_int64 * len(words))(*words))
     return found

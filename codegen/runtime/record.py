@@ -140,7 +140,7 @@ def _made() -> engine.MachineCode | None:
     functions = {"new_view": VIEW, "new_copy": NEW_COPY, "new_array": NEW_FROM_DESCR, "set_handler": SET_HANDLER}
     imports = {name: numpy_function(number) for name, number in functions.items()}
     imports |= {name: launcher.code.address(name) for name in ("from_pool", "to_pool")}
-    return objects.typed(RECORDER, lambda module: recorder_code.text(module), imports)
+    return objects.native_code(RECORDER, lambda module: recorder_code.text(module), imports)
 
 
 def set_up(layout: RecordLayout) -> Recorder | None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..forks import held_over_fork
 from ..garbage import Paused
-from .cache import Room
+from .cache import LearningFilter
 
 #: The least number of places of a table, of which at most half are filled; and the number of programs from which a full
 #: table is emptied instead of enlarged.
@@ -128,15 +128,15 @@ class RecordTable:
     The addresses of programs are in a hash table with linear probing, which machine code searches
     (`recorder_tables.place_for`); a word before its places holds their number.
 
-    age   how often the table was emptied: a program made for an earlier age must not be learnt
-    room  decides which operands are worth learning
+    age       how often the table was emptied: a program made for an earlier age must not be learnt
+    learning  decides which operands are worth learning
     """
 
-    __slots__ = ("__weakref__", "_beside", "_cell", "_held", "_place_for", "_rule", "_words", "age", "room")
+    __slots__ = ("__weakref__", "_beside", "_cell", "_held", "_place_for", "_rule", "_words", "age", "learning")
 
     def __init__(self, place_for: Callable[[int, int], int]) -> None:
         """`place_for(words, program)`: the number of the place in a table's words that a program has or would get."""
-        self.age, self.room = 0, Room()
+        self.age, self.learning = 0, LearningFilter()
         self._place_for = place_for
         self._beside: list[RecordTable] = []
         self._cell = (ctypes.c_int64 * 2)()

@@ -110,7 +110,7 @@ def started() -> int:
 def _code() -> engine.MachineCode:
     global _made
     if _made is None:
-        code = objects.typed("run_blocks", lambda module: shared_blocks.text(module))
+        code = objects.native_code("run_blocks", lambda module: shared_blocks.text(module))
         _tell(code)
         _made = code
     return _made

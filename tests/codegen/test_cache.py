@@ -340,8 +340,8 @@ def test_functions_made_together_are_found_one_by_one_and_only_others_are_made(c
         return "".join([f"define i32 @{name}() {{\n  ret i32 {ord(name)}\n}}\n" for name in names])
 
     def values(names):
-        monkeypatch.setattr(objects, "_named", {})  # as in another process
-        codes = objects.named({name: f"{name} of a test" for name in names}, write)
+        monkeypatch.setattr(objects, "_codes", {})  # as in another process
+        codes = objects.codes_of({name: f"{name} of a test" for name in names}, write)
         return {name: call_numbers(code, name) & 0xFFFFFFFF for name, code in codes.items()}
 
     monkeypatch.setattr(objects, "default", lambda: cache)
@@ -376,7 +376,7 @@ def test_code_is_known_to_be_on_disk_without_loading_it(cache, monkeypatch):
     monkeypatch.setattr(objects, "default", lambda: cache)
     monkeypatch.setattr(objects, "package_identity", lambda name: "this version")
     assert not objects.is_kept("one")
-    objects.typed("one", lambda module: "define i64 @one() {\n  ret i64 1\n}\n")
+    objects.native_code("one", lambda module: "define i64 @one() {\n  ret i64 1\n}\n")
     assert objects.is_kept("one") and not objects.is_kept("two")
     monkeypatch.setattr(objects, "package_identity", lambda name: None)
     assert not objects.is_kept("one")

@@ -65,11 +65,11 @@ def test_threads_compile_the_same_objects_as_one_alone():
 def test_functions_are_made_once_in_a_process_and_found_on_disk_by_the_next(monkeypatch, tmp_path):
     monkeypatch.setattr(objects, "default", lambda: DiskCache(tmp_path / "objects"))
     monkeypatch.setattr(objects, "package_identity", lambda name: name)
-    monkeypatch.setattr(objects, "_named", {})
-    first = objects.named({"f7": "seven"}, lambda names: text_of(7))["f7"]
-    assert objects.named({"f7": "seven"}, lambda names: pytest.fail("it is there"))["f7"] is first
-    objects._named.clear()  # as in another process
-    again = objects.named({"f7": "seven"}, lambda names: pytest.fail("it is on disk"))["f7"]
+    monkeypatch.setattr(objects, "_codes", {})
+    first = objects.codes_of({"f7": "seven"}, lambda names: text_of(7))["f7"]
+    assert objects.codes_of({"f7": "seven"}, lambda names: pytest.fail("it is there"))["f7"] is first
+    objects._codes.clear()  # as in another process
+    again = objects.codes_of({"f7": "seven"}, lambda names: pytest.fail("it is on disk"))["f7"]
     assert first.names == again.names == ("f7",)
     assert first.size == again.size
 
@@ -80,12 +80,12 @@ def test_text_that_llvm_refuses_is_told_from_another_thread_too():
 
 
 def test_products_of_a_tile_share_their_functions_and_no_thread_stays(monkeypatch):
-    monkeypatch.setattr(objects, "_named", {})
+    monkeypatch.setattr(objects, "_codes", {})
     monkeypatch.setattr(products, "_loaded", {})
     before = threading.active_count()
     gemms = [Gemm("f64", 8, 2, 8), Gemm("f64", 8, 1, 8)]  # two columns: one vector on any machine
     codes = [products.product_step(gemm).codes[1:] for gemm in gemms]
-    functions = {name: code for (name, *_), code in objects._named.items() if name != "product"}
+    functions = {name: code for (name, *_), code in objects._codes.items() if name != "product"}
     assert sorted(functions) == ["dots", "narrow", "pack", "put"]
     assert {id(code) for found in codes for code in found} == {id(code) for code in functions.values()}
     assert [len(set(map(id, found))) for found in codes] == [1, 1]  # one module for what was missing

@@ -53,8 +53,8 @@ def processor(request, monkeypatch):
     products.product_step(Gemm("f64", 1, 1, 1))  # the step is the same for all
     monkeypatch.setattr(products.engine, "target_features", lambda: PROCESSORS[request.param])
     # Code of another processor is for this test alone.
-    step = {key: code for key, code in products.objects._named.items() if key[0] == "product"}
-    monkeypatch.setattr(products.objects, "_named", step)
+    step = {key: code for key, code in products.objects._codes.items() if key[0] == "product"}
+    monkeypatch.setattr(products.objects, "_codes", step)
     monkeypatch.setattr(products, "_loaded", {})
 
 

@@ -228,21 +228,21 @@ def test_sizes_that_come_again_are_learnt_by_machine_code(unlearnt, monkeypatch)
 
 def test_after_so_many_there_is_room_for_what_comes_again_soon(monkeypatch):
     monkeypatch.setattr(cache, "AT_ONCE", 20)
-    room = cache.Room()
-    assert all(room.is_left(k) for k in range(20))
-    assert [room.is_left(k) for k in (31, 32, 31, 33, 32)] == [False, False, True, False, True]
-    assert not any(room.is_left(k) for k in range(100, 100 + 2 * cache.MET))
-    assert not room.is_left(31)
+    learning = cache.LearningFilter()
+    assert all(learning.admits(k) for k in range(20))
+    assert [learning.admits(k) for k in (31, 32, 31, 33, 32)] == [False, False, True, False, True]
+    assert not any(learning.admits(k) for k in range(100, 100 + 2 * cache.MET))
+    assert not learning.admits(31)
 
 
 def test_of_two_that_come_by_turns_each_comes_again():
     for met in range(cache.MET + 1):
-        room = cache.Room()
+        learning = cache.LearningFilter()
         for k in range(met):
-            room.is_left(k)
-        room.is_left("one")
-        room.is_left("other")
-        assert room.is_left("one") and room.is_left("other"), met
+            learning.admits(k)
+        learning.admits("one")
+        learning.admits("other")
+        assert learning.admits("one") and learning.admits("other"), met
 
 
 def test_learning_looks_at_no_value_and_leaves_no_node_behind(unlearnt):
