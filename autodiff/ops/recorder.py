@@ -139,7 +139,7 @@ class Front:
                 continue
             table, wanted = self._table(function), _wanted(function)
             if canonical is not None:  # the function itself does not take such arguments
-                table = table.another()
+                table = table.dependent_table()
             learner = self._learner(function, table, vars(AbstractTensor)[name], wanted, canonical)
             made = self.recorder.method(table, learner.slow, learner.unknown, wanted, AbstractTensor, name)
             if made:

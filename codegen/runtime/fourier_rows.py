@@ -121,35 +121,35 @@ def pass_of(dtype, radix):
     ) -> void:  # fmt: skip
         sums = local(element, 2 * radix)
         differences = local(element, 2 * radix)
-        alone = local(element, 4)  # the terms of elements 0 and r / 2: for even k, then for odd k
-        all_ = local(element, 4)  # the results for k = 0, then for k = r / 2
+        unpaired = local(element, 4)  # the terms of elements 0 and r / 2: for even k, then for odd k
+        unpaired_results = local(element, 4)  # the results for k = 0, then for k = r / 2
         found = local(element, 4)
         for part in parts:
-            alone[part] = given[part]
-            alone[2 + part] = given[part]
+            unpaired[part] = given[part]
+            unpaired[2 + part] = given[part]
             if is_even:
                 middle = given[radix * apart + part]
-                alone[part] += middle
-                alone[2 + part] -= middle
-            all_[part] = alone[part]
-            all_[2 + part] = alone[(half + 1) % 2 * 2 + part]
+                unpaired[part] += middle
+                unpaired[2 + part] -= middle
+            unpaired_results[part] = unpaired[part]
+            unpaired_results[2 + part] = unpaired[(half + 1) % 2 * 2 + part]
             for j in pairs:
                 near = given[2 * (j + 1) * apart + part]
                 over = given[2 * (radix - 1 - j) * apart + part]
                 sums[2 * j + part] = near + over
                 differences[2 * j + part] = near - over
-                all_[part] += sums[2 * j + part]
+                unpaired_results[part] += sums[2 * j + part]
                 if j % 2:
-                    all_[2 + part] += sums[2 * j + part]
+                    unpaired_results[2 + part] += sums[2 * j + part]
                 else:
-                    all_[2 + part] -= sums[2 * j + part]
-        taken[0] = all_[0]
-        taken[1] = all_[1]
+                    unpaired_results[2 + part] -= sums[2 * j + part]
+        taken[0] = unpaired_results[0]
+        taken[1] = unpaired_results[1]
         if is_even:
-            put(taken + radix * s, w + radix - 2, all_[2], all_[3])
+            put(taken + radix * s, w + radix - 2, unpaired_results[2], unpaired_results[3])
         for k in pairs:
             for part in parts:
-                found[part] = alone[(k + 1) % 2 * 2 + part]
+                found[part] = unpaired[(k + 1) % 2 * 2 + part]
                 found[2 + part] = element(0.0)
             for j in pairs:
                 c = element(angles[2 * (k * half + j)])
@@ -304,7 +304,7 @@ def side_by_side(number):
         return r // inner * side.far + r % inner * side.near
 
     @native(inline=False)
-    def some(
+    def transform(
         x: ptr[number], y: ptr[number], rows: ptr[BlockRows], kind: i64, halves: ptr[number], room: ptr[number],
         begin: i64, end: i64,
     ) -> bool:  # fmt: skip
@@ -348,13 +348,13 @@ def side_by_side(number):
             r += LANES
         return True
 
-    return some
+    return transform
 
 
 def rows_of(dtype):
     """`fourier` for f32 or f64 numbers."""
     number = FLOATS[dtype]
-    some, split, join = side_by_side(number), pair_of(number, number, True), pair_of(number, number, False)
+    transform, split, join = side_by_side(number), pair_of(number, number, True), pair_of(number, number, False)
     size, refused, no_memory = number.bits // 8, int(Status.REFUSED), int(Status.NO_MEMORY)
     new = extern("PyMem_RawMalloc", ptr, u64, plain=lambda count: local(number, count // size), fails=NO_MEMORY)
     free = extern("PyMem_RawFree", void, ptr, plain=lambda room: None)
@@ -370,9 +370,9 @@ def rows_of(dtype):
             for i in range(2 * (n + 1)):
                 given[i] = x[i]
             join(given, n, ptr[number](plan.halves))
-        if not some(given, turned, plan.first, COMPLEX, None, room, 0, plan.first.inner):
+        if not transform(given, turned, plan.first, COMPLEX, None, room, 0, plan.first.inner):
             return False
-        if not some(turned, y, plan.second, COMPLEX, None, room, 0, plan.second.inner):
+        if not transform(turned, y, plan.second, COMPLEX, None, room, 0, plan.second.inner):
             return False  # the sums over columns may be infinite although x is finite
         if plan.kind == HALF:
             split(y, n, ptr[number](plan.halves))
@@ -389,7 +389,7 @@ def rows_of(dtype):
         y = pointers[1]
         is_done = True
         if plan.count == 0:
-            is_done = some(x, y, plan.first, plan.kind, ptr[number](plan.halves), numbers, extents[1], extents[2])
+            is_done = transform(x, y, plan.first, plan.kind, ptr[number](plan.halves), numbers, extents[1], extents[2])
         else:
             for r in range(extents[1], extents[2]):
                 is_done = is_done and matrix(x + r * plan.given_row, y + r * plan.taken_row, plan, numbers)

@@ -110,7 +110,7 @@ def words_of(dtype, V):
         scale[1] = i64(drop)
 
     @native(inline=False)
-    def mend(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: E) -> void:
+    def sort_equal_runs(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: E) -> void:
         """Sort each run of words that differ only in their index by the whole keys."""
         begin = u64(0)
         while begin + 1 < n:
@@ -139,7 +139,7 @@ def words_of(dtype, V):
     @native(inline=False)
     def finish(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: E, scale: ptr[i64]) -> void:
         if is_wide and scale[1] > 0:
-            mend(x, out, other, n, flip)
+            sort_equal_runs(x, out, other, n, flip)
         whole = n - n % lanes
         for i in range(0, whole, lanes):
             ptr[V](out + i)[0] = ptr[V](out + i)[0] & V(NUMBER)
@@ -309,7 +309,7 @@ def order_of(dtype, features):
     free_memory = extern("PyMem_RawFree", void, ptr)
 
     @native(inline=False)
-    def beside(words: ptr[i64], n: u64, count: u64) -> void:
+    def sort_side_by_side(words: ptr[i64], n: u64, count: u64) -> void:
         """Sort `count` rows of words, each in a lane; unused lanes hold copies of the last row."""
         turned = local(i64, MOST * lanes)
         rows = ptr[V](turned)
@@ -327,13 +327,13 @@ def order_of(dtype, features):
                 row[m] = turned[m * lanes + k]
 
     @native(inline=False)
-    def some(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: E, count: u64) -> void:
+    def order_rows(x: ptr[E], out: ptr[i64], other: ptr[i64], n: u64, flip: E, count: u64) -> void:
         """Order `count` consecutive rows, at most as many as there are lanes."""
         scales = local(i64, 2 * lanes)
         for k in range(count):
             prepare(x + u64(k) * n, out + u64(k) * n, n, flip, scales + 2 * k)
         if n <= FEW or (n <= MOST and 2 * count >= lanes):
-            beside(out, n, count)
+            sort_side_by_side(out, n, count)
         else:
             for m in range(count):
                 by_bytes(out + u64(m) * n, other, n)
@@ -341,14 +341,14 @@ def order_of(dtype, features):
             finish(x + u64(r) * n, out + u64(r) * n, other, n, flip, scales + 2 * r)
 
     @native(inline=False)
-    def columns(x: ptr[E], out: ptr[i64], memory: ptr[i64], n: u64, inner: u64, flip: E, count: u64) -> void:
+    def order_columns(x: ptr[E], out: ptr[i64], memory: ptr[i64], n: u64, inner: u64, flip: E, count: u64) -> void:
         """Order `count` adjacent columns, by way of copies as rows."""
         found = memory + n
         rows = ptr[E](found + n * lanes)
         for i in range(n):
             for j in range(count):
                 rows[u64(j) * n + u64(i)] = x[u64(i) * inner + u64(j)]
-        some(rows, found, memory, n, flip, count)
+        order_rows(rows, found, memory, n, flip, count)
         for m in range(n):
             for k in range(count):
                 out[u64(m) * inner + u64(k)] = found[u64(k) * n + u64(m)]
@@ -369,11 +369,11 @@ def order_of(dtype, features):
             count = end - r if end - r < lanes else u64(lanes)
             if inner == 1:
                 count = count if n <= MOST else u64(1)
-                some(x + r * n, out + r * n, memory, n, flip, count)
+                order_rows(x + r * n, out + r * n, memory, n, flip, count)
             else:
                 at = r // inner * (n * inner) + r % inner
                 count = count if count < inner - r % inner else inner - r % inner
-                columns(x + at, out + at, memory, n, inner, flip, count)
+                order_columns(x + at, out + at, memory, n, inner, flip, count)
             r += count
         free_memory(memory)
         return i32(0)

@@ -75,7 +75,7 @@ class ProductStep:
 
 def product_step(gemm: Gemm) -> ProductStep:
     """The native step for a product."""
-    is_swapped, extents, share, tile = _form(gemm)
+    is_swapped, extents, share, tile = _step_of(gemm)
     code = objects.native_code("product", lambda module: module.text([product_steps.product]))
     codes, words = _loaded_for(tile, _names(extents, tile))
     extents = (ctypes.addressof(words), *extents)
@@ -96,12 +96,12 @@ def form_of(gemm: Gemm) -> tuple[bool, tuple[int, ...], str, tuple[str | int, ..
     """
     numbers = {unknown: x for name, unknown in _UNKNOWN.items() if type(x := getattr(gemm, name)) is Symbol}
     seen = replace(gemm, **{name: x for name, x in _UNKNOWN.items() if x in numbers})
-    is_swapped, extents, tile = _case(seen)
+    is_swapped, extents, tile = _layout_of(seen)
     names = _names(extents, tile)
     if any(type(x) is Symbol for x in (*numbers.values(), gemm.batch, *gemm.strides)):
         extents = _extents_for_any(extents[0] > 1, tuple([numbers.get(x, x) for x in extents]), tile)
     else:
-        _, extents, share, _ = _form(gemm)
+        _, extents, share, _ = _step_of(gemm)
         extents = (*extents, 0, share.total) if share else extents
     return is_swapped, extents, product_steps.text_of(tile, names), (*[name or 0 for name in names], *_words(tile))
 
@@ -120,9 +120,9 @@ def _extents_for_any(has_rows: bool, extents: tuple[int, ...], tile: Tile) -> tu
     return (*extents, rows, columns, column_tiles, tiles, depth, 0, batch * tiles)
 
 
-def _form(gemm: Gemm) -> tuple[bool, tuple[int, ...], Share | None, Tile]:
+def _step_of(gemm: Gemm) -> tuple[bool, tuple[int, ...], Share | None, Tile]:
     """A step without its code: (True if the transpose is computed, extents, share, tile)."""
-    is_swapped, extents, tile = _case(gemm)
+    is_swapped, extents, tile = _layout_of(gemm)
     m, n, k, *_ = extents
     batch, size = gemm.batch, tile.size
     is_vector = m == 1 and k > 0
@@ -132,7 +132,7 @@ def _form(gemm: Gemm) -> tuple[bool, tuple[int, ...], Share | None, Tile]:
         columns = _vector_columns(n, k, size)
         column_tiles = 1 if 0 < 4 * size * n * k <= TILE else -(-n // columns)
     elif m and n:
-        rows, columns, row_tiles, column_tiles = _cut(extents, tile)
+        rows, columns, row_tiles, column_tiles = _tiling(extents, tile)
     tiles = row_tiles * column_tiles
     total = batch * tiles
     extents += (rows, columns, column_tiles, tiles, _depth(extents, tile) if k else 0)
@@ -141,7 +141,7 @@ def _form(gemm: Gemm) -> tuple[bool, tuple[int, ...], Share | None, Tile]:
     return is_swapped, (*extents, 0, total), None, tile
 
 
-def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
+def _layout_of(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
     """(True if the transpose of a product is computed, its extents, the tile that it is cut into)."""
     features = engine.target_features()
     is_swapped = (gemm.n == 1 and gemm.m > 1) or _is_better_across(gemm, features)
@@ -149,20 +149,20 @@ def _case(gemm: Gemm) -> tuple[bool, tuple[int, ...], Tile]:
     m, n, k = extents[:3]
     tile = Tile.of(gemm.dtype, features)
     # If the rows of c are shorter than a vector, tiles have shorter vectors, which the rows fill.
-    if m > 1 and n in NARROW and NARROW_BYTES <= n * tile.size < tile.lanes * tile.size:
+    if m > 1 and n in NARROW_COLUMNS and NARROW_BYTES <= n * tile.size < tile.lanes * tile.size:
         tile = replace(tile, lanes=n)
     # Compared in this order, so that a formula for small matrices makes no assumption about the number of rows.
-    few = _few(m, tile) if n * k >= EVEN_LEAST else 0
-    return is_swapped, extents, _evenly(tile, few) if few else tile
+    few = _rows_to_even_out(m, tile) if n * k >= EVEN_LEAST else 0
+    return is_swapped, extents, _even_tile(tile, few) if few else tile
 
 
-def _few(rows: int, tile: Tile) -> int:
+def _rows_to_even_out(rows: int, tile: Tile) -> int:
     """The number of rows, as a plain int, if tiles should divide them evenly; 0 otherwise."""
     limit = EVEN_TILES * tile.rows
     return next(n for n in range(2, limit + 1) if n == rows) if 1 < rows <= limit else 0
 
 
-def _evenly(tile: Tile, rows: int) -> Tile:
+def _even_tile(tile: Tile, rows: int) -> Tile:
     """The tile with fewer rows, so that equal tiles cover `rows` with little or no rest, if that saves enough work."""
     even = -(-rows // -(-rows // tile.rows))
     return replace(tile, rows=even) if EVEN_GAIN * _up(rows, even) <= _up(rows, tile.rows) else tile
@@ -187,10 +187,10 @@ def _is_better_across(gemm: Gemm, features: str) -> bool:
     if not gemm.transpose_a or k < ACROSS_LEAST or m * k < EVEN_LEAST:
         return False
     tile = Tile.of(gemm.dtype, features)
-    few = _few(n, tile)
-    if not few or few in NARROW or m <= few:
+    few = _rows_to_even_out(n, tile)
+    if not few or few in NARROW_COLUMNS or m <= few:
         return False
-    rows = _evenly(tile, few).rows
+    rows = _even_tile(tile, few).rows
     return ACROSS_GAIN * _up(few, rows) * _up(m, tile.lanes) <= _up(m, tile.rows) * _up(few, tile.lanes)
 
 
@@ -212,7 +212,7 @@ EVEN_LEAST = 1 << 12
 EVEN_GAIN = 1.3
 
 #: Numbers of columns of c that fill a shorter vector, whose tiles need no corner: 25,000 x 4 x 4 f32 170 us, so 69.
-NARROW, NARROW_BYTES = (2, 4, 8), 16
+NARROW_COLUMNS, NARROW_BYTES = (2, 4, 8), 16
 
 #: The factor of work that the transpose of a product must save to be computed instead, and the least length of sums:
 #: each panel moves the result there and back.
@@ -245,7 +245,7 @@ OPEN_COLUMNS = 128
 FAR_COLUMNS, FAR_BYTES = 64, 1 << 18
 
 
-def _cut(extents: tuple[int, ...], tile: Tile) -> tuple[int, int, int, int]:
+def _tiling(extents: tuple[int, ...], tile: Tile) -> tuple[int, int, int, int]:
     """(rows of a tile, columns of a tile, number of tiles along the rows, along the columns) of a product.
 
     Columns are cut first, since tiles of different columns pack different parts of b.

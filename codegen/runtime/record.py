@@ -39,7 +39,7 @@ class Recorder(Asks):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._held: list[Any] = []
         self._recording: Any = None
-        self._here = (ctypes.c_int64 * 2).from_address(self._numbers(RECORDER))
+        self._attached = (ctypes.c_int64 * 2).from_address(self._numbers(RECORDER))
         words = SITE_WORDS * sum(COUNTS.values())
         self._sites = (ctypes.c_int64 * words).from_address(self._numbers("recorder_sites"))
         self.begin_sites()
@@ -66,14 +66,14 @@ class Recorder(Asks):
 
     def attach(self, recording: Any) -> None:
         """Record the operations of this thread in `recording` from now on."""
-        self._here[0] = -1
-        self._here[1] = id(recording)
+        self._attached[0] = -1
+        self._attached[1] = id(recording)
         self._recording = recording
-        self._here[0] = _thread_id(_thread_state())
+        self._attached[0] = _thread_id(_thread_state())
 
     def detach(self) -> None:
         """Stop recording for the attached thread."""
-        self._here[0] = -1
+        self._attached[0] = -1
 
     # ------------------------------------------------------------ sites
 

@@ -132,13 +132,13 @@ class RecordTable:
     learning  decides which operands are worth learning
     """
 
-    __slots__ = ("__weakref__", "_beside", "_cell", "_held", "_place_for", "_rule", "_words", "age", "learning")
+    __slots__ = ("__weakref__", "_cell", "_dependents", "_held", "_place_for", "_rule", "_words", "age", "learning")
 
     def __init__(self, place_for: Callable[[int, int], int]) -> None:
         """`place_for(words, program)`: the number of the place in a table's words that a program has or would get."""
         self.age, self.learning = 0, LearningFilter()
         self._place_for = place_for
-        self._beside: list[RecordTable] = []
+        self._dependents: list[RecordTable] = []
         self._cell = (ctypes.c_int64 * 2)()
         self._rule: Any = None
         self._words: Any = ()
@@ -204,15 +204,15 @@ class RecordTable:
         self._words[1 + place] = program.address
         return replaced
 
-    def another(self) -> RecordTable:
+    def dependent_table(self) -> RecordTable:
         """A new table that is emptied whenever this one is."""
         made = RecordTable(self._place_for)
-        self._beside.append(made)
+        self._dependents.append(made)
         return made
 
     def forget(self) -> None:
         """Drop every program."""
-        for table in self._beside:
+        for table in self._dependents:
             table.forget()
         with _lock:
             self.age += 1

@@ -179,7 +179,7 @@ def test_columns_beside_a_corner_are_left_alone(processor, rng, n):
 @pytest.mark.parametrize(("n", "widest"), [(4, 4), (8, 8), (3, 16), (16, 16), (2, 16)])
 def test_rows_that_fill_a_shorter_vector_have_tiles_of_these(processor, n, widest):
     tile = Tile.of("f32", products.engine.target_features())
-    needed = products._case(Gemm("f32", 9, n, 6))[2]
+    needed = products._layout_of(Gemm("f32", 9, n, 6))[2]
     assert needed == products.replace(tile, lanes=min(tile.lanes, widest))
 
 
@@ -194,7 +194,7 @@ LARGE = [(128, 256, 784), (784, 256, 128), (1000, 1000, 1000), (256, 10, 784), (
 @pytest.mark.parametrize("m", range(2, 34))
 def test_few_rows_are_shared_evenly_among_tiles(processor, m, rng):
     gemm = Gemm("f64", m, 70, 64, False, False, 1, (0, 0, 0))
-    _, _, tile = products._case(gemm)
+    _, _, tile = products._layout_of(gemm)
     full = Tile.of("f64", products.engine.target_features())
     tiles = -(-m // full.rows)
     even = -(-m // tiles)
@@ -219,10 +219,10 @@ def test_few_columns_are_rows_of_the_transpose_and_have_the_same_bits(
         gemm = Gemm(dtype, m, n, k, True, transpose_b, batch, (k * m, k * n, m * n) if batch > 1 else (0, 0, 0))
         a, b = operands(gemm, rng)
         monkeypatch.setattr(products, "ACROSS_GAIN", 0)
-        assert products._case(gemm)[0] and products.product_step(gemm).is_swapped
+        assert products._layout_of(gemm)[0] and products.product_step(gemm).is_swapped
         across = run(gemm, a, b)
         monkeypatch.setattr(products, "ACROSS_GAIN", 1e9)
-        assert not products._case(gemm)[0]
+        assert not products._layout_of(gemm)[0]
         assert across.tobytes() == run(gemm, a, b).tobytes()
         np.testing.assert_allclose(across, expected_of(gemm, a, b), rtol=0, atol=1e-4 if dtype == "f32" else 1e-11)
 
@@ -231,7 +231,7 @@ def test_a_transpose_is_computed_where_it_fills_its_vectors(monkeypatch):
     monkeypatch.setattr(products.engine, "target_features", lambda: PROCESSORS["avx512"])
 
     def is_across(m, n, k, transpose_a=True, dtype="f64"):
-        return products._case(Gemm(dtype, m, n, k, transpose_a, False, 1, (0, 0, 0)))[0]
+        return products._layout_of(Gemm(dtype, m, n, k, transpose_a, False, 1, (0, 0, 0)))[0]
 
     assert is_across(784, 10, 256) and is_across(300, 5, 300, dtype="f32")
     assert not is_across(784, 16, 256)  # fills two vectors

@@ -36,10 +36,10 @@ def rows_of(dtype, n, rng):
 def in_order(order, rows, falls):
     """Rows of memory in order, by what `order` calls, in plain Python."""
     bits = np.ascontiguousarray(rows).view({1: np.int8, 4: np.int32, 8: np.int64}[rows.itemsize])
-    some, (count, n) = order.scope["some"], rows.shape
-    element = dict(some.params)["x"].target
+    order_rows, (count, n) = order.scope["order_rows"], rows.shape
+    element = dict(order_rows.params)["x"].target
     out, x = local(i64, rows.size), Pointer([element(v) for v in bits.reshape(-1).tolist()], 0, element)
-    some(x, out, local(i64, n), u64(n), element(-falls), u64(count))
+    order_rows(x, out, local(i64, n), u64(n), element(-falls), u64(count))
     return np.array([int(out[i]) for i in range(rows.size)]).reshape(rows.shape)
 
 

@@ -18,7 +18,7 @@ DTYPES = {"f32": (np.float32, f32), "f64": (np.float64, f64)}
 
 
 def in_plain_python(gemm, a, b, c):
-    is_swapped, extents, share, tile = products._form(gemm)
+    is_swapped, extents, share, tile = products._step_of(gemm)
     number = DTYPES[gemm.dtype][1]
     pointers = [Pointer([number(x) for x in array.reshape(-1).tolist()], 0, number) for array in (a, b, c)]
     names = products._names(extents, tile)
@@ -85,11 +85,11 @@ def test_all_functions_are_met(few):
     met = set()
     for m, n, k in itertools.product([1, 4, 5, 26], [1, 4, 5, 19, 40], [0, 9, 40]):
         for transposes in itertools.product((False, True), repeat=2):
-            _, extents, _, tile = products._form(Gemm("f64", m, n, k, *transposes))
+            _, extents, _, tile = products._step_of(Gemm("f64", m, n, k, *transposes))
             met |= {*products._names(extents, tile)}
     assert met == {"", "wide", "narrow", "pack", "pack_columns", "put", "put_across", "rows", "dots", "dot"}
 
 
 def test_words_are_the_fields_of_the_structs():
-    assert len([*ProductExtents.fields()]) == products.WORDS == 1 + len(products._form(Gemm("f64", 2, 2, 2))[1])
+    assert len([*ProductExtents.fields()]) == products.WORDS == 1 + len(products._step_of(Gemm("f64", 2, 2, 2))[1])
     assert TileWords.size() == 8 * len([*products._names((1,) * 13, products.Tile.of("f64", "")), 1, 2, 3, 4])
