@@ -283,27 +283,28 @@ def with_deep_stack(make: Callable[..., _Made], *arguments: Any) -> _Made:
     Every use of LLVM goes through this function, which releases LLVM's lock after an interrupt.
     """
     me = threading.current_thread()
-    if isinstance(me, _Deep) or me is threading.main_thread():
-        try:
-            return make(*arguments)
-        finally:
-            if is_loaded():
-                release_lock()
     made: list[_Made] = []
     raised: list[BaseException] = []
 
     def work() -> None:
         try:
-            made.append(make(*arguments))
+            made.append(with_deep_stack(make, *arguments))
         except BaseException as error:
             raised.append(error)
 
-    thread = _Deep(target=work, name="autodiff compiles")
+    if not isinstance(me, _Deep) and me is not threading.main_thread():
+        thread = _Deep(target=work, name="autodiff compiles")
+        try:
+            thread.start()
+        except RuntimeError:
+            pass  # the system starts no more threads
+        else:
+            thread.join()
+            if raised:
+                raise raised.pop()
+            return made[0]
     try:
-        thread.start()
-    except RuntimeError:  # the system starts no more threads
         return make(*arguments)
-    thread.join()
-    if raised:
-        raise raised.pop()
-    return made[0]
+    finally:
+        if is_loaded():
+            release_lock()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 
+import llvmlite.binding as llvm
 import pytest
 
 from codegen.program import Gemm
@@ -98,24 +99,42 @@ def test_what_a_test_puts_into_a_module_is_seen_by_those_who_knew_the_name(reque
     assert executable.orders.order_step is None
 
 
-def test_what_is_made_deeply_is_made_in_the_main_thread_or_in_one_with_a_deep_stack_and_raises():
+def test_what_is_made_deeply_is_made_in_the_main_thread_or_in_one_with_a_deep_stack_and_raises(monkeypatch):
     def look(x):
         seen.append(threading.current_thread())
         return 1 / x
 
+    def interrupted():
+        lock.__enter__()
+        look(0)
+
     def in_another_thread():
         results.append(with_deep_stack(lambda: with_deep_stack(look, 2)))
         with pytest.raises(ZeroDivisionError):
-            with_deep_stack(look, 0)
+            with_deep_stack(interrupted)
 
+    def run():
+        other = threading.Thread(target=in_another_thread)
+        other.start()
+        other.join()
+        assert lock._lock.acquire(timeout=10)  # LLVM's lock is left to other threads
+        lock._lock.release()
+        return other
+
+    def refused(self):
+        raise RuntimeError("can't start new thread")
+
+    engine.object_of(text_of(1))  # loads LLVM
+    lock = llvm.ffi.lib._lock
     seen = []
     results = [with_deep_stack(look, 4)]
-    other = threading.Thread(target=in_another_thread)
-    other.start()
-    other.join()
+    other = run()
     assert results == [0.25, 0.5]
     assert seen[0] is threading.main_thread()
     assert other not in seen and all(thread.name == "autodiff compiles" for thread in seen[1:])
+    monkeypatch.setattr(engine._Deep, "start", refused)
+    other = run()
+    assert results == [0.25, 0.5, 0.5] and seen[-2:] == [other, other]
 
 
 #: From 3.14 on Python's own compiler refuses a line of some brackets where there is less.
