@@ -38,8 +38,8 @@ from ..records import record, replace
 from ..symbols import typical
 from .cost import operations_of_block
 
-#: From this many scalar operations on, a loop is shared.  Waking a thread takes 13-17 us (FACTS 8), so a
-#: loop of 30 us and more gains; vectorised, an operation takes some 0.1 ns.
+#: From this many scalar operations on, a loop is shared.  Waking a thread that sleeps takes 13-17 us (a small pool of
+#: pthreads on two cores), so a loop of 30 us and more gains; vectorised, an operation takes some 0.1 ns.
 SHARED = 300_000
 
 #: A chunk has at least this many operations (some 5 us: taking one costs 0.1), and at most one of
