@@ -6,7 +6,7 @@ import ast
 import os
 from typing import Any
 
-from .expressions import ExpressionWriter
+from .expressions import ExpressionWriter, type_name
 from .numbers import Float, Integer, Vector, i64, is_integer, vector
 from .routines import FAILS, INTRINSICS, Routine, void
 from .structs import Field, FunctionPointer, Reference, borrowed_type, is_owned, is_pointer, own, ptr, size_of
@@ -159,7 +159,7 @@ class CallWriter(ExpressionWriter):
         a, b, places = self.expr(e.args[0]), self.expr(e.args[1]), tuple(self.evaluated(e.args[2]))
         lanes = getattr(a.kind, "lanes", 0)
         if not lanes or a.kind is not b.kind or not all(0 <= place < 2 * lanes for place in places):
-            raise self.refuse(e, f"{_named(a.kind)} and {_named(b.kind)} have no lanes {places}")
+            raise self.refuse(e, f"{type_name(a.kind)} and {type_name(b.kind)} have no lanes {places}")
         kind, listed = spelled(a.kind), ", ".join([f"i32 {place}" for place in places])
         text = self.let(f"shufflevector {kind} {a.text}, {kind} {b.text}, <{len(places)} x i32> <{listed}>")
         return Computed(text, vector[a.kind.item, len(places)])
@@ -256,10 +256,6 @@ class CallWriter(ExpressionWriter):
         if change == "max" and not field.kind.signed:
             change = "umax"
         return Computed(self.let(f"atomicrmw {change} ptr {at}, {kind} {values[0]} {ordering}"), field.kind)
-
-
-def _named(kind: Any) -> str:
-    return str(kind.__name__)
 
 
 def _conversion(a: Any, b: Any) -> str:

@@ -38,7 +38,7 @@ _COMPARISONS: dict[type, str] = {
 _LITERALS = (int, float)
 
 
-def _name(kind: Any) -> str:
+def type_name(kind: Any) -> str:
     return f"a literal {kind.__name__}" if kind in _LITERALS else str(kind.__name__)
 
 
@@ -96,7 +96,7 @@ class ExpressionWriter(TextWriter):
                 return value
         elif not is_pointer(value.kind) and not is_pointer(kind) and join(value.kind, kind) is kind:
             return self.convert(value, kind, e)
-        raise self.refuse(e, f"{_name(value.kind)} where {_name(kind)} is asked")
+        raise self.refuse(e, f"{type_name(value.kind)} where {type_name(kind)} is asked")
 
     @staticmethod
     def _points_alike(a: Any, b: Any) -> bool:
@@ -108,10 +108,10 @@ class ExpressionWriter(TextWriter):
         """A literal as a number of a type.  Raises NotNative if the type does not hold it."""
         number = int(value.text) if value.kind is int else float(value.text)
         if kind is bool or is_pointer(kind) or not issubclass(kind, (Integer, Float)):
-            raise self.refuse(e, f"{_name(value.kind)} where {_name(kind)} is asked")
+            raise self.refuse(e, f"{type_name(value.kind)} where {type_name(kind)} is asked")
         is_whole = value.kind is int
         if issubclass(kind, Integer) and not (is_whole and kind.wrapped(int(number)) == number):
-            raise self.refuse(e, f"{number} does not fit into {_name(kind)}")
+            raise self.refuse(e, f"{number} does not fit into {type_name(kind)}")
         return Computed(constant(number, kind), kind)
 
     def constant(self, found: Any, want: Any, e: ast.AST) -> Computed:
@@ -174,7 +174,7 @@ class ExpressionWriter(TextWriter):
             return a, b, a.kind
         kind = join(a.kind, b.kind)
         if kind is None:
-            raise self.refuse(e, f"{_name(a.kind)} and {_name(b.kind)}: convert one")
+            raise self.refuse(e, f"{type_name(a.kind)} and {type_name(b.kind)}: convert one")
         if kind in _LITERALS:
             return a, b, kind
         return self.fit(a, kind, e), self.fit(b, kind, e), kind
@@ -206,7 +206,7 @@ class ExpressionWriter(TextWriter):
         elif not is_integer(_item(kind)) or name == "fdiv":
             name = ""
         if not name:
-            raise self.refuse(e, f"not an operation of {_name(kind)}")
+            raise self.refuse(e, f"not an operation of {type_name(kind)}")
         if self.module.checks and name in ("udiv", "urem", "shl", "shr") and not issubclass(kind, Vector):
             rule = f"ult {spelled(kind)} {b.text}, {kind.bits}" if "sh" in name else f"ne {spelled(kind)} {b.text}, 0"
             self.check(self.let(f"icmp {rule}"), e, "shift by too much" if "sh" in name else "division by zero")
@@ -247,7 +247,7 @@ class ExpressionWriter(TextWriter):
         if isinstance(e.op, ast.USub) and not is_pointer(kind):
             text = f"fneg {spelled(kind)} " if _is_float(kind) else f"sub {spelled(kind)} 0, "
             return Computed(self.let(text + value.text), kind)
-        raise self.refuse(e, f"not an operation of {_name(kind)}")
+        raise self.refuse(e, f"not an operation of {type_name(kind)}")
 
     # ------------------------------------------------------------ truth
 
@@ -257,7 +257,7 @@ class ExpressionWriter(TextWriter):
             raise self.refuse(e, "one comparison at a time, of numbers or pointers")
         a, b, kind = self.both(e.left, e.comparators[0], e, ptr)
         if is_pointer(a.kind) != is_pointer(b.kind):
-            raise self.refuse(e, f"{_name(a.kind)} and {_name(b.kind)}: convert one")
+            raise self.refuse(e, f"{type_name(a.kind)} and {type_name(b.kind)}: convert one")
         if kind is int:
             kind = i64
         if _is_float(kind):
@@ -279,7 +279,7 @@ class ExpressionWriter(TextWriter):
         if is_pointer(value.kind) or is_integer(value.kind):
             zero = "null" if is_pointer(value.kind) else "0"
             return self.let(f"icmp ne {spelled(value.kind)} {value.text}, {zero}")
-        raise self.refuse(e, f"the truth of {_name(value.kind)}: compare it")
+        raise self.refuse(e, f"the truth of {type_name(value.kind)}: compare it")
 
     def on_BoolOp(self, e: ast.BoolOp, want: Any) -> Computed:
         out, cell = self.fresh("both"), self.cell(bool)
@@ -328,13 +328,13 @@ class ExpressionWriter(TextWriter):
         """The address of `p.field` or `p[i]`, and a `Field` with the type of the value there."""
         p = base or self.expr(e.value)
         if not isinstance(p.kind, Reference) or p.kind.target is None:
-            raise self.refuse(e, f"{_name(p.kind)} has no parts")
+            raise self.refuse(e, f"{type_name(p.kind)} has no parts")
         target = p.kind.target
         if self.module.checks and not p.text.startswith("@"):
             self.check(self.let(f"icmp ne ptr {p.text}, null"), e, "null pointer")
         if isinstance(e, ast.Attribute):
             if not is_struct(target) or e.attr not in target.fields():
-                raise self.refuse(e, f"{_name(p.kind)} has no field {e.attr}")
+                raise self.refuse(e, f"{type_name(p.kind)} has no field {e.attr}")
             field = target.fields()[e.attr]
             return self.let(f"getelementptr i8, ptr {p.text}, i64 {field.offset}"), field
         number = self.convert(self.expr(e.slice, i64), i64, e)
