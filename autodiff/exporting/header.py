@@ -136,7 +136,7 @@ def header(
 /* The low 32 bits of what is returned. */
 #define {upper}_INDEX_OUT_OF_RANGE 1
 #define {upper}_NO_MEMORY 2
-#define {upper}_NOT_DEFINITE 4 /* a matrix is singular, or not positive definite */{status}
+#define {upper}_NOT_DEFINITE 4 /* a matrix is singular or not definite, or a transform has nan or inf */{status}
 
 #ifdef __cplusplus
 extern "C" {{

@@ -252,10 +252,10 @@ def entry(f: Callable, *args: Any) -> Entry:
     `arguments` and `results` point to the memory of the leaves of arguments and results, in the order of `ad.tree`,
     packed in C's order.  Results overlap nothing else.  The workspace has the size that the entry says and begins at a
     multiple of 64; a thread needs its own.  A call returns 0, or step << 32 | status: 1 an index is out of range, 2
-    there is no memory, 3 interrupted (the exception is set), 4 a matrix is singular or not positive definite.
+    there is no memory, 3 a signal's handler raised or NumPy refuses the numbers (the exception is dropped), 4 a matrix
+    is singular or not positive definite, or a Fourier transform has nan or inf.
 
-    Arrays that f reads from outside are copied now.  Raises DispatchError, with their names, for a program that needs
-    Python: one with host functions, or with operations that NumPy does.
+    Arrays that f reads from outside are copied now.  Raises DispatchError for a program with host functions.
 
     >>> import autodiff as ad, ctypes, numpy as np
     >>> x, y = np.array([3.0, 4.0]), np.empty(())

@@ -26,7 +26,7 @@ MESSAGES = {
     Status.INDEX_OUT_OF_RANGE: "an index is out of range",
     Status.NO_MEMORY: "there is no memory",
     Status.INTERRUPTED: "it was interrupted, or NumPy refuses these numbers",
-    Status.REFUSED: "a matrix is singular, or not positive definite",
+    Status.REFUSED: "a matrix is singular or not positive definite, or a Fourier transform has nan or inf",
 }
 
 

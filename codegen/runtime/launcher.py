@@ -164,7 +164,7 @@ def raise_status(code: int, size: int = 0) -> None:
     if status == Status.INDEX_OUT_OF_RANGE:
         raise OutOfRange("an index is out of range")
     if status == Status.REFUSED:
-        raise Refused("a matrix is singular, or not positive definite")
+        raise Refused("a matrix is singular or not positive definite, or a Fourier transform has nan or inf")
     if status == Status.NO_MEMORY:
         what = "the states of a loop, or what a thread keeps"
         if size:

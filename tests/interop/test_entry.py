@@ -118,6 +118,10 @@ def test_return_codes_say_what_went_wrong():
     call(entry, np.eye(3))
     with pytest.raises(ArithmeticError, match="singular"):
         call(entry, np.zeros((3, 3)))
+    with pytest.raises(ArithmeticError, match="a Fourier transform has nan or inf"):
+        call(ad.interop.entry(lambda x: ad.abs(ad.fft.rfft(x)), np.ones(16)), np.full(16, np.nan))
+    with pytest.raises(RuntimeError, match="status 3"):  # NumPy's eigenvalues do not converge
+        call(ad.interop.entry(lambda a: ad.linalg.eigvalsh(a), np.eye(4)), np.full((4, 4), np.nan))
     picked = ad.interop.entry(lambda x, i: x[i], np.ones(3), 0)
     assert call(picked, np.array([1.0, 2.0, 3.0]), np.array(2))[0] == 3.0
     with pytest.raises(IndexError, match="out of range"):
