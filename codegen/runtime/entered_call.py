@@ -18,8 +18,8 @@ from .call_objects import PACKED, items_of
 from .launch import run_plan
 from .plan_words import MISS, Check, EntryWords, entering
 from .recording_objects import (
+    RawAddress,
     RawArray,
-    RawSelf,
     RawTuple,
     call,
     class_of,
@@ -41,7 +41,7 @@ from .recording_objects import (
 TAKE_APART = ("class", "object", "tuple", "list", "dict", "handle", "value", "empty", "constant", "parts")
 CLASS, OBJECT, TUPLE, LIST, DICT, HANDLE, VALUE, EMPTY, CONSTANT, PARTS = range(len(TAKE_APART))
 #: The bytes of a site before its addresses.
-PAYLOAD = RawSelf.fields()["payload"].offset
+PAYLOAD = RawAddress.fields()["payload"].offset
 #: Py_EQ.
 EQUAL = 2
 
@@ -241,7 +241,7 @@ def enter(self: ptr, args: ptr, keywords: ptr) -> own:
         holder: own = held(site)
         entries = ptr[ptr[EntryWords]](holder + PAYLOAD)
         count = ptr[RawTuple](args).size
-        for e in range(ptr[RawSelf](site).size >> 3):
+        for e in range(ptr[RawAddress](site).size >> 3):
             entry = entries[e]
             if entry.given == count and entry.has_keywords == is_named:
                 result: own = run_entry(entry, items_of(args), keywords)

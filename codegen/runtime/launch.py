@@ -27,7 +27,7 @@ from ..native import fn, i64, local, native, own, ptr, row, u8, u32, u64
 from .call_objects import data_of, put_together
 from .plan_words import MISS, EntryWords, PlanWords, Spec, entering
 from .pool import from_pool, to_pool
-from .recording_objects import HEAD, RawSelf, call, int_of, let_go, owning_array, tuple_of
+from .recording_objects import HEAD, RawAddress, call, int_of, let_go, owning_array, tuple_of
 from .run_steps import let_others, run_program, take_lock_again
 
 #: Frames up to this size live on the stack.  A Python thread has at least half a megabyte of it.
@@ -140,7 +140,7 @@ def run_plan(plan: ptr[PlanWords], arguments: ptr[ptr], entry: ptr[EntryWords]) 
 
 @native
 def launch(self: ptr, arguments: ptr[ptr], count: i64) -> own:
-    plan = ptr[PlanWords](ptr[RawSelf](self).payload)
+    plan = ptr[PlanWords](ptr[RawAddress](self).payload)
     if count == plan.inputs:
         result: own = run_plan(plan, arguments, None)
         if result is not ptr(MISS):

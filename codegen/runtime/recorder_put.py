@@ -294,7 +294,7 @@ def put_kind(kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: No
 def put_program(self: ptr, arguments: ptr[ptr], count: i64) -> own:
     """put(recording, *operands), as CPython calls it: `self` holds the address of the program."""
     nodes = local(ptr[RawNode], MOST_NODES)
-    program = ptr[ProgramWords](ptr[py.RawSelf](self).payload)
+    program = ptr[ProgramWords](ptr[py.RawAddress](self).payload)
     if count - 1 != program.operands:
         bad_argument()
         return None

@@ -160,8 +160,8 @@ def called(function: ptr, arguments: ptr, keywords: ptr) -> own:
         dict_next(keywords, position, names + k, stack + (given + k + 1))
     found: own = ptr(CIRCUMSTANCE)
     holder = ptr[RawFunction](function).site
-    if holder is not None and py.class_of(holder) is tape.self_type:
-        mine = ptr[RecordingSite](ptr[py.RawSelf](holder).payload)
+    if holder is not None and py.class_of(holder) is tape.address_type:
+        mine = ptr[RecordingSite](ptr[py.RawAddress](holder).payload)
         found = spread(mine, stack + 1, given, names, named)
         if found is ptr(UNKNOWN):
             found = call_with(mine.unknown, stack + 1, u64(given), keywords)

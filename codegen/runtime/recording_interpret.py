@@ -178,7 +178,7 @@ def runs_of(kinds: ptr, i: i64) -> ptr[RunWords]:
         _said: own = py.call_method(tape.run_as_name, row(kind), 1, None)
         if kind.runs is tape.none:
             return None
-    return ptr[RunWords](ptr[py.RawSelf](kind.runs).payload)
+    return ptr[RunWords](ptr[py.RawAddress](kind.runs).payload)
 
 
 @native

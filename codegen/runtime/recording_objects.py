@@ -32,7 +32,7 @@ class RawTuple(Struct):
     size: i64
 
 
-class RawSelf(Struct):
+class RawAddress(Struct):
     """The object of a builtin (`native.OwnedAddress`): the address of a block."""
 
     head: RawObject

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from codegen.runtime import native
-from codegen.runtime.recording_objects import HEAD, RawArray, RawDescr, RawObject, RawSelf, RawTuple
+from codegen.runtime.recording_objects import HEAD, RawAddress, RawArray, RawDescr, RawObject, RawTuple
 
 
 def test_the_self_check_refuses_wrong_offsets(monkeypatch):
@@ -27,7 +27,7 @@ def test_structs_have_their_fields_at_these_offsets():
     names = ("data", "nd", "dims", "base", "descr", "flags", "allocator")
     assert [raw[name].offset for name in names] == [at[name.upper()] for name in names]
     assert RawDescr.fields()["type"].offset == at["DTYPE"] and at["SCALAR"] == HEAD
-    assert RawTuple.fields()["size"].offset == at["SIZE"] and RawSelf.fields()["payload"].offset == at["PAYLOAD"]
+    assert RawTuple.fields()["size"].offset == at["SIZE"] and RawAddress.fields()["payload"].offset == at["PAYLOAD"]
     assert RawObject.fields()["type"].offset == at["TYPE"]
 
 
