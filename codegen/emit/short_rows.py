@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: The iterations that are worth unrolling: for each loop, for a search, for a function, division or root; and the most
 #: of all.  Longer rows fill a vector themselves, and the code would be long.
-_A_LOOP, _A_SEARCH, _A_FUNCTION, _MOST = 6, 6, 6, 16
+_A_LOOP, _A_SEARCH, _A_FUNCTION, _MOST_ITERATIONS = 6, 6, 6, 16
 #: The same if rows are stored, which is done element by element: with functions, which outweigh that; without; and
 #: where rows are also added up, because such additions would wait for each other row by row.
 _STORED, _STORED_CHEAP, _ADDED = 12, 4, 7
@@ -83,7 +83,7 @@ def _worth(block: Block, loops: list[Operation]) -> int:
         if any(is_function(o.name) for o in inside):
             return _STORED
         return _ADDED if any(map(_adds, (*inside, *block.operations))) else _STORED_CHEAP
-    return min(_MOST, _A_LOOP * len(loops) + _A_SEARCH * searches + _A_FUNCTION * functions)
+    return min(_MOST_ITERATIONS, _A_LOOP * len(loops) + _A_SEARCH * searches + _A_FUNCTION * functions)
 
 
 def _adds(operation: Operation) -> bool:
@@ -234,7 +234,7 @@ def _rows(block: Block, counter: Value) -> _Rows | None:
     (inside,) = inner.regions
     if start != 0 or not end or not all(o.name in SCALAR or o.name == "memref.load" for o in before):
         return None
-    plan = plan_loop(inside, inside.arguments[0], [], independent="apart" in inner.attributes)
+    plan = plan_loop(inside, inside.arguments[0], [], independent="independent_except_carried" in inner.attributes)
     if plan is None or plan.reductions:
         return None
     operations = [*before, *inside.operations[:-1]]
@@ -289,7 +289,7 @@ class _Held(VectorLoop):
         """Write the loads of the rows, the loop, and the stores of the rows."""
         body, found = self.body, self.found
         body.names[self.counter] = "0"
-        body._straight(found.places)
+        body.write_operations(found.places)
         places = {o.result: body.names[o.result] for o in found.places}
         rows = []
         for load in found.loads:
@@ -315,7 +315,7 @@ class _Held(VectorLoop):
         """Write one iteration of the outer loop; return the rows after it."""
         body, found = self.body, self.found
         body.names[self.outer_counter] = counter
-        body._straight(found.before)
+        body.write_operations(found.before)
         self.vectors = {}
         self.now = dict(zip(found.loads, rows, strict=True))
         self._iteration("0", [])

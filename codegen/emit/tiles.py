@@ -175,7 +175,7 @@ class _Tiles(VectorLoop):
 
     def _rest(self, start: str, columns: str) -> list[str]:
         """Write a row without tiles, from the column `start` on."""
-        self.body._straight(self.found.before)
+        self.body.write_operations(self.found.before)
         trips = int(columns) - int(start) if columns.isdigit() and start.isdigit() else None
         covering = phases(self.plan, trips, self.body.target)
         VectorLoop(self.body, self.block, self.counter, self.plan).write(start, columns, [], covering)
@@ -204,7 +204,7 @@ class _Tiles(VectorLoop):
         rows = []
         for number in range(self.size):
             body.names[self.outer_counter] = body.value(f"add nuw nsw i64 {first}, {number}") if number else first
-            body._straight(self.found.before)
+            body.write_operations(self.found.before)
             rows.append({v: body.names[v] for v in made})
         return rows
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
 from .operations import Writer
-from .phases import DEAR
+from .phases import EXPENSIVE
 from .strides import VARYING, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES, first_lanes
 from .vector_values import VectorValues
@@ -52,8 +52,8 @@ class VectorMemory(VectorValues):
     def load(self, operation: Operation) -> None:
         memory, index = operation.operands
         if operation in self.plan.in_memory:
-            if operation.result in self.plan.again:
-                self.vectors[operation.result] = self.vectors[self.plan.again[operation.result]]
+            if operation.result in self.plan.reloaded:
+                self.vectors[operation.result] = self.vectors[self.plan.reloaded[operation.result]]
             return
         assert isinstance(memory.type, MemRef)
         element = memory.type.element
@@ -110,7 +110,7 @@ class VectorMemory(VectorValues):
         address = self._row_address(memory, element, index, stride)
         if not self.mask:
             return self._turned(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
-        if self.whole and self.plan.cost >= DEAR:
+        if self.whole and self.plan.cost >= EXPENSIVE:
             place = self.value(f"getelementptr i8, ptr {address}, i64 {stride * _AHEAD}")
             prefetch = self.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
             self.line(f"call void {prefetch}(ptr {place}, i32 0, i32 3, i32 1)")
@@ -219,7 +219,7 @@ class VectorMemory(VectorValues):
 
     def _store_each(self, instructions: Iterable[str]) -> None:
         for operation, instruction in zip(self.stores, instructions, strict=True):
-            self.body.tell(operation)
+            self.body.attribute_to(operation)
             self.line(instruction)
 
     def _store_all(self, operation: Operation, element: ScalarType, name: str, address: str) -> None:
@@ -239,7 +239,7 @@ class VectorMemory(VectorValues):
 
     def goes_past_caches(self, operation: Operation) -> bool:
         """True if a store asks to bypass the caches, and its loop is cheap enough to wait for memory."""
-        return "nontemporal" in operation.attributes and self.plan.cost < DEAR and not self.mask
+        return "nontemporal" in operation.attributes and self.plan.cost < EXPENSIVE and not self.mask
 
     def _is_in_pieces(self, memory: Value, element: ScalarType) -> bool:
         """True if the rest of a register is stored as one vector or two rather than under a mask.
@@ -250,7 +250,7 @@ class VectorMemory(VectorValues):
         if not self.active or memory in self.updated or isinstance(memory.owner, Operation):
             return False
         register = self.body.target.vector_bytes * 8 // element.bits
-        return (self.active % register).bit_count() <= 1 + self.plan.picks
+        return (self.active % register).bit_count() <= 1 + self.plan.has_strided_access
 
     def _store_first(self, name: str, element: ScalarType, address: str) -> None:
         """Store the lanes in use, in pieces of a power of two."""

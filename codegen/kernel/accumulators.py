@@ -195,7 +195,7 @@ class Accumulators:
                 yield r, self._at(r)
             elif r.runs:
                 loop = self.k.open_loop(self.positions.extent(r.inside))
-                loop.apart = True
+                loop.independent_except_carried = True
                 self.positions.enter(r.inside, loop.index)
                 yield r, self._at(r)
                 self.k.close_loop(loop)

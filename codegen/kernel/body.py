@@ -21,7 +21,7 @@ from .nest import I1, I8, I32, INDEX, Block, MemRef, Operation, ScalarType, Stat
 class OpenLoop:
     """An open loop: its block, its operands, its counter (`index`) and the values that it carries.
     about    a rough count of iterations, if the extent is known only at run time; else None
-    apart    iterations share only carried values, though each may use several places of one memory
+    independent_except_carried    iterations share only carried values, though each may use several places of one memory
     """
 
     block: Block
@@ -30,7 +30,7 @@ class OpenLoop:
     carried: list[Value]
     parallel: bool
     about: int | None
-    apart: bool = False
+    independent_except_carried: bool = False
 
 
 class FunctionBuilder:
@@ -174,8 +174,8 @@ class FunctionBuilder:
             block.operations.append(Operation("scf.yield", results))
             if loop.parallel:
                 attributes["independent"] = True
-            if loop.apart:
-                attributes["apart"] = True
+            if loop.independent_except_carried:
+                attributes["independent_except_carried"] = True
             operation = Operation("scf.for", loop.operands, [r.type for r in results], attributes, [block])
         return self.effect(operation).results
 

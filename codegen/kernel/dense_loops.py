@@ -43,7 +43,7 @@ def _take(
     adds    x holds sums that will be subtracted later: add the multiples to them
     """
     factors = [[a.get(i, p) for p in pivots] for i in rows]
-    with each(f.k, low, high, apart=True) as t:
+    with each(f.k, low, high, parallel=True) as t:
         known = [x.get(p, t) for p in pivots]
         for i, of_row in zip(rows, factors, strict=True):
             value = x.get(i, t)
@@ -134,7 +134,7 @@ def lu(
     k = f.k
     with each(k, 0, n) as i:
         k.store(k.from_index(i, "i64"), places, i)
-        with each(k, 0, n, apart=True) as t:
+        with each(k, 0, n, parallel=True) as t:
             a.put(f.number(0.0), i, t)
 
     def row(i: Index) -> Index:
@@ -146,7 +146,7 @@ def lu(
 
         def left(i: Index, best: list[Value]) -> list[Value]:
             origin = row(i)
-            with each(k, 0, width, apart=True) as p:
+            with each(k, 0, width, parallel=True) as p:
                 c = first.plus(p)
                 a.put(f.minus(given.get(origin, c), a.get(i, c)), i, c)
             return _better(f, best, a.get(i, first), i)
@@ -220,7 +220,7 @@ def _pivot(
 
 def _exchange(f: Reals, x: Matrix, i: Index, j: Index, columns: int) -> None:
     """Exchange two rows of x."""
-    with each(f.k, 0, columns, apart=True) as t:
+    with each(f.k, 0, columns, parallel=True) as t:
         one, other = x.get(i, t), x.get(j, t)
         x.put(other, i, t)
         x.put(one, j, t)
@@ -247,7 +247,7 @@ def _solve_rows(
     """
     factors = [[a.get(i, p) for p in rows[:r]] for r, i in enumerate(rows)]
     diagonal = None if unit else [a.get(i, i) for i in rows]
-    with each(f.k, low, high, apart=True) as t:
+    with each(f.k, low, high, parallel=True) as t:
         solved: list[Any] = []
         for r, i in enumerate(rows):
             value = x.get(i, t)
@@ -303,7 +303,7 @@ def _by_sums(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool)
 def cholesky(f: Reals, n: int, given: Matrix, y: Matrix) -> None:
     """Write the adjoint of the factor to the upper triangle of y; only the upper triangle of `given` is read."""
     k = f.k
-    with each(k, 0, n) as i, each(k, 0, n, apart=True) as t:
+    with each(k, 0, n) as i, each(k, 0, n, parallel=True) as t:
         y.put(f.number(0.0), i, t)
 
     def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
@@ -329,7 +329,7 @@ def cholesky(f: Reals, n: int, given: Matrix, y: Matrix) -> None:
         if width == FOUR:
             after = first.plus(at(FOUR))
             inverses = [k.div(f.real(1.0), f.real_part(known[r][r])) for r in range(width)]
-            with each(k, after, n, apart=True) as t:
+            with each(k, after, n, parallel=True) as t:
                 solved: list[Any] = []
                 for r, i in enumerate(rows):
                     value = f.minus(given.get(i, t), y.get(i, t))

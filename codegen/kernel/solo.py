@@ -132,7 +132,7 @@ def build_scan(node: Node, is_stored, name: str, placed: Placed | None = None, e
         fill(k, totals, begin, stride, first)
         times = k.open_loop(length)
         inner = k.open_loop(stride)
-        inner.apart = True
+        inner.independent_except_carried = True
         place = first.plus(inner.index)
         so_far = tuple([k.load(total, place, stable=False) for total in totals])
         for total, value in zip(totals, step(leads.index, times.index, inner.index, so_far), strict=True):
