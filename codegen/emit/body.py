@@ -30,7 +30,7 @@ from .loop_plan import plan_loop
 from .math import Need, named
 from .operations import SCALAR, MemoryWriter
 from .phases import phases, write_in_runs
-from .short_rows import pays, unrolled, write_held
+from .short_rows import unrolled, unrolling_pays, write_with_held_rows
 from .target import Target
 from .tiles import write_tiles
 from .types import llvm_type
@@ -152,7 +152,7 @@ class BodyWriter(MemoryWriter):
     def _for(self, operation: Operation, operands: list[str]) -> None:
         lower, upper, _, *initial = operands
         (block,), independent = operation.regions, "independent_except_carried" in operation.attributes
-        if not initial and write_held(self, block, lower, upper):
+        if not initial and write_with_held_rows(self, block, lower, upper):
             return
         results = self._innermost(block, lower, upper, initial, independent=independent)
         if results is None:
@@ -183,7 +183,7 @@ class BodyWriter(MemoryWriter):
         if plan is None and (written := unrolled(block)) is not None:
             flat, before = written
             plan = plan_loop(flat, counter, carried, independent=independent)
-            if plan is None or not pays(plan):
+            if plan is None or not unrolling_pays(plan):
                 return None
             self.write_operations(before)
             block = flat

@@ -24,7 +24,7 @@ from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value, known_
 from ..records import field, record
 from .math import find_joint
 from .operations import SCALAR
-from .reductions import Reduction, find_extreme, is_free
+from .reductions import Reduction, find_extreme, is_order_free
 from .rising import are_hoistable, clamped_counter, clamps_a_place
 from .strides import NEAR, VARYING, LinearForm, RunStride, Stride, form_of, multiple, never_meet, summed
 from .types import NARROW, width
@@ -140,13 +140,13 @@ class _Planner:
         elif any(v in self.chains for v in operation.operands):
             self._combine(operation)
         elif any(v in strides for v in operation.operands):
-            self._differs(operation.result, self._interior_stride(operation, self._stride(operation)))
+            self._set_stride(operation.result, self._interior_stride(operation, self._stride(operation)))
             cost = INSTRUCTIONS[name].cost
             if strides.get(operation.result, 0) is VARYING:
                 self.found.cost += cost
                 self.found.narrow += cost if width(operation) <= NARROW else 0
                 self.found.of_functions += cost if is_function(name) else 0
-                self._waits(operation)
+                self._add_latency(operation)
 
     def _interior_stride(self, operation: Operation, stride: Stride) -> Stride:
         """The stride of a result; in a plan away from edges, clamps and comparisons of a counter have no effect."""
@@ -158,19 +158,19 @@ class _Planner:
         self.found.clamps[operation] = counter
         return 0 if operation.name == "arith.cmpi" else 1
 
-    def _waits(self, operation: Operation) -> None:
+    def _add_latency(self, operation: Operation) -> None:
         after = INSTRUCTIONS[operation.name].latency + max([self.after.get(v, 0) for v in operation.operands])
         self.after[operation.result] = after
         self.found.latency = max(self.found.latency, after)
 
-    def _differs(self, value: Value, stride: Stride) -> None:
+    def _set_stride(self, value: Value, stride: Stride) -> None:
         if stride == 0:
             return
         self.found.strides[value] = stride
         if stride is VARYING and value.type is not I1:
-            self._wide(value.type)
+            self._widen(value.type)
 
-    def _wide(self, type: ScalarType) -> None:
+    def _widen(self, type: ScalarType) -> None:
         self.found.bits = max(self.found.bits, type.bits)
 
     def _stride(self, operation: Operation) -> Stride:
@@ -215,14 +215,14 @@ class _Planner:
         (number, *others) = chains
         reduction = self.found.reductions[number]
         # Additions to an accumulator in memory have no flag, because other code keeps their order: here it is free.
-        if len(in_chain) != 1 or others or not (is_free(operation) or (reduction.load and name == "arith.addf")):
+        if len(in_chain) != 1 or others or not (is_order_free(operation) or (reduction.load and name == "arith.addf")):
             raise _NotInVectors(name)
         if reduction.combine is not None and reduction.combine.name != name:
             raise _NotInVectors(name)
         reduction.combine = operation
         self.chains[operation.result] = number
         self.found.cost += 1
-        self._wide(reduction.type)
+        self._widen(reduction.type)
 
     def _ends(self) -> None:
         """Check that each chain ends in the value carried on, and that no other operation uses its values."""
@@ -245,8 +245,8 @@ class _Planner:
                     reduction.better, place.is_place = extreme.better, True
                     self.found.partial |= extreme.values
                     del self.chains[reduction.start], self.chains[place.start]
-                    self._wide(reduction.type)
-                    self._wide(place.type)
+                    self._widen(reduction.type)
+                    self._widen(place.type)
 
     # ---- memory ----
 
@@ -299,8 +299,8 @@ class _Planner:
         stride = self._placed(operation)
         if stride == 0:
             return
-        self._differs(operation.result, VARYING)
-        self._wide(operation.result.type)
+        self._set_stride(operation.result, VARYING)
+        self._widen(operation.result.type)
         if isinstance(stride, int) and -1 <= stride <= NEAR:
             self.found.cost += 1 if abs(stride) == 1 else 2 * stride
         else:
@@ -318,7 +318,7 @@ class _Planner:
             raise _NotInVectors("all iterations store in one place")
         if not isinstance(stride, int) and not self.independent and self._is_read(operation.operands[1]):
             raise _NotInVectors("iterations may meet in memory")
-        self._wide(operation.operands[1].type.element)
+        self._widen(operation.operands[1].type.element)
         self.found.cost += 1 if stride in (1, -1) else _COST_OF_A_GATHER
 
     def _is_read(self, memory: Value) -> bool:

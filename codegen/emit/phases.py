@@ -184,7 +184,7 @@ def may_end_early(plan: LoopPlan, phase: Phase, block: Block) -> bool:
     )
 
 
-def is_open(body: BodyWriter, reductions: Sequence[Reduction], results: Sequence[str], lanes: int) -> str:
+def undecided_bit(body: BodyWriter, reductions: Sequence[Reduction], results: Sequence[str], lanes: int) -> str:
     """A bit that is true if one of these results may still change."""
     found = "false"
     for reduction, result in zip(reductions, results, strict=True):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
 from .operations import SCALAR
-from .phases import RUN, SEARCHED, Phase, is_long, is_open, may_end_early
+from .phases import RUN, SEARCHED, Phase, is_long, may_end_early, undecided_bit
 from .reductions import Reduction, combined, halved
 from .rising import away_from_edges
 from .types import first_lanes, steps, struct_type
@@ -103,7 +103,7 @@ class VectorLoop(VectorMemory):
         return body.loop(
             around, around.arguments[0], start, stop, "", partial, write, types=self._types(),
             runs=phase.trips is not None, word="runs",
-            more=(lambda found: is_open(body, reductions, found, lanes)) if is_searched else None,
+            more=(lambda found: undecided_bit(body, reductions, found, lanes)) if is_searched else None,
         )  # fmt: skip
 
     def repeated(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:

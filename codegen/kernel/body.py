@@ -45,7 +45,7 @@ class FunctionBuilder:
         self._keys: list[list[Any]] = [[]]
         self._constants: dict[Value, Any] = {}
         self._status: Value | None = None
-        self._answer: Value | None = None
+        self._returned_status: Value | None = None
         self._scratch = 0
         self.node: Any = None  # the graph's node being computed, for debug info
 
@@ -274,9 +274,9 @@ class FunctionBuilder:
         worse = Operation("arith.ori", (so_far.result, bad), (I32,))
         block.operations += [so_far, worse, Operation("memref.store", (worse.result, self._status, at))]
 
-    def answer(self, status: Value) -> None:
+    def return_status(self, status: Value) -> None:
         """Set the status that the function returns to a computed value, in place of `fail_unless`."""
-        self._answer = status
+        self._returned_status = status
 
     @property
     def can_fail(self) -> bool:
@@ -286,8 +286,8 @@ class FunctionBuilder:
     def finish(self) -> Block:
         """End the function: it returns its status."""
         assert len(self._blocks) == 1, "a loop is still open"
-        if self._answer is not None:
-            status = self._answer
+        if self._returned_status is not None:
+            status = self._returned_status
         elif self._status is None:
             status = self.literal(0, I32)
         else:

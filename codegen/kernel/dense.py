@@ -221,7 +221,7 @@ def build_dense(node: Node, computed: Node, program: str, name: str) -> Built:
         is_sound = None if found is None else _all(k, elements.place(info), batch)
     written += batch.temporaries
     if is_sound is not None:
-        k.answer(k.select(is_sound, k.literal(0, I32), k.literal(int(Status.REFUSED), I32)))
+        k.return_status(k.select(is_sound, k.literal(0, I32), k.literal(int(Status.REFUSED), I32)))
     built = finish(name, k, elements, written)
     function = replace(built.kernel.function, refuses=is_sound is not None, is_fixed=True)
     return Built(replace(built.kernel, function=function), built.memory)

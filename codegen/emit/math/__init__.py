@@ -179,7 +179,7 @@ def _far(names: list[str], callee: str, suffix: str, lanes: int, target: Target)
         chosen.append(k.select(is_far, k.append(f"call {k.float} @{libm}({passed})", k.float), near).name)
     lines, inputs, type = "\n".join(k.lines), [p.name for p in (*parameters, *nears)], vector_type(k.float, lanes)
     if lanes == 1:
-        return _apart(callee, type, inputs, f"{lines}\n", chosen), k.declarations
+        return _separate_function(callee, type, inputs, f"{lines}\n", chosen), k.declarations
     # Lanes are accessed in memory: LLVM is slow at lanes of a register whose number is not constant.
     given = [f"%in.{j}" for j in range(len(inputs))]
     memory = "\n".join(
@@ -206,7 +206,7 @@ loop:
 done:
 {results}
 """
-    return _apart(callee, type, given, text, [f"%result.{j}" for j in places]), k.declarations
+    return _separate_function(callee, type, given, text, [f"%result.{j}" for j in places]), k.declarations
 
 
 def _far_by_exp(_names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
@@ -215,10 +215,10 @@ def _far_by_exp(_names: list[str], callee: str, suffix: str, lanes: int, target:
     x, near = k.argument("x"), k.argument("near")
     chosen = k.select(_FAR["exp_minus_square"](k, x), FUNCTIONS["exp"](k, -(x * x)), near)
     lines = "\n".join(["entry:", *k.lines, ""])
-    return _apart(callee, k.spelled(k.float), [x.name, near.name], lines, [chosen.name]), k.declarations
+    return _separate_function(callee, k.spelled(k.float), [x.name, near.name], lines, [chosen.name]), k.declarations
 
 
-def _apart(callee: str, type: str, names: list[str], body: str, results: list[str]) -> str:
+def _separate_function(callee: str, type: str, names: list[str], body: str, results: list[str]) -> str:
     """The text of a separate function for code that hardly ever runs."""
     head = ", ".join(f"{type} {name}" for name in names)
     whole = struct_type(type, len(results))
