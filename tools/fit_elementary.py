@@ -93,7 +93,7 @@ def exp_rest(r: mpf) -> mpf:
     return (mp.expm1(r) - r) / r**2
 
 
-def bell_rest(u: mpf) -> mpf:
+def exp_minus_rest(u: mpf) -> mpf:
     return mp.expm1(-u) / u
 
 
@@ -134,7 +134,7 @@ def atan_rest(z: mpf) -> mpf:
     return (mp.atan(t) / t - 1) / z
 
 
-BELL_BOUND = mpf(12) / 128 * mpf("1.002")  # u = (x - c) (x + c), where |x - c| <= 1/128, x + c <= 12
+EXP_MINUS_BOUND = mpf(12) / 128 * mpf("1.002")  # u = (x - c) (x + c), where |x - c| <= 1/128, x + c <= 12
 
 
 def fits() -> list[Fit]:
@@ -155,9 +155,9 @@ def fits() -> list[Fit]:
     both("ASIN", "(asin(s) / s - 1) / z,  z = s*s <= 1/4", asin_rest, lambda z: z, TINY, mpf("0.25"), 12, 5)
     both("ATAN", "(atan(t) / t - 1) / z,  z = t*t,  |t| <= tan(pi/8)", atan_rest, lambda z: z,
          TINY, ATAN_BOUND, 10, 4)
-    found.append(Fit("BELL_F64", "(exp(-u) - 1) / u,  |u| <= 3/32", bell_rest, lambda u: abs(u),
-                     -BELL_BOUND, BELL_BOUND, 7))
-    found.append(Fit("BELL_F32", "the same, |u| <= 5/32", bell_rest, lambda u: abs(u),
+    found.append(Fit("EXP_MINUS_F64", "(exp(-u) - 1) / u,  |u| <= 3/32", exp_minus_rest, lambda u: abs(u),
+                     -EXP_MINUS_BOUND, EXP_MINUS_BOUND, 7))
+    found.append(Fit("EXP_MINUS_F32", "the same, |u| <= 5/32", exp_minus_rest, lambda u: abs(u),
                      -mpf(5) / 32, mpf(5) / 32, 4, single=True))
     found.append(Fit("ATANH_TAIL", "((atanh(s) / s - 1) / z - 1/3) / z,  z = s*s: for the double-double logarithm",
                      log_third_rest, lambda z: z**2, TINY, LOG_BOUND, 6))

@@ -25,12 +25,12 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from ..kernel.nest import F32, Block, NestFunction, Operation, ScalarType, Value
-from .debug import PlaceOf, Places, ToldLines
+from .debug import NodeLines, PlaceOf, Places
 from .loop_plan import plan_loop
 from .math import Need, named
 from .operations import SCALAR, MemoryWriter
 from .phases import phases, write_in_runs
-from .short_rows import pays, unrolled, write_held
+from .short_rows import unrolled, unrolling_pays, write_with_held_rows
 from .target import Target
 from .tiles import write_tiles
 from .types import llvm_type
@@ -75,7 +75,7 @@ class BodyWriter(MemoryWriter):
         self.needs = needs
         self.target = target
         self.places = None if needs.place_of is None else Places(function.name, needs.place_of)
-        self.lines: list[str] = [] if self.places is None else ToldLines()
+        self.lines: list[str] = [] if self.places is None else NodeLines()
         self.scratch: list[str] = []  # allocas: all in the entry block, so that a loop does not grow the stack
         self.names: dict[Value, str] = dict(zip(function.arguments, argument_names(function), strict=True))
         self.label = "entry"
@@ -89,10 +89,10 @@ class BodyWriter(MemoryWriter):
         lines = self.lines if self.places is None else self.places.lines(self.lines)
         return ["entry:", *self.scratch, *lines]
 
-    def tell(self, operation: Operation) -> None:
+    def attribute_to(self, operation: Operation) -> None:
         """Attribute the lines written from here on to an operation's node."""
         if self.places is not None:
-            self.lines.node = operation.node  # type: ignore[attr-defined]  # `places` says that lines are told
+            self.lines.node = operation.node  # type: ignore[attr-defined]  # lines are NodeLines if `places` is set
 
     # ---- methods of `Writer`, which operations call ----
 
@@ -125,14 +125,14 @@ class BodyWriter(MemoryWriter):
 
     def _operations(self, block: Block) -> list[str]:
         """Write a block; return the names of its terminator's operands."""
-        self._straight(block.operations)
+        self.write_operations(block.operations)
         return [self.names[v] for v in block.operations[-1].operands]
 
-    def _straight(self, operations: Sequence[Operation]) -> None:
+    def write_operations(self, operations: Sequence[Operation]) -> None:
         names = self.names
         for operation in operations:
             operands = [names[v] for v in operation.operands]
-            self.tell(operation)
+            self.attribute_to(operation)
             emit = SCALAR.get(operation.name)
             if emit is not None:
                 names[operation.results[0]] = emit(self, operation, operands)
@@ -151,10 +151,10 @@ class BodyWriter(MemoryWriter):
 
     def _for(self, operation: Operation, operands: list[str]) -> None:
         lower, upper, _, *initial = operands
-        (block,) = operation.regions
-        if not initial and write_held(self, block, lower, upper):
+        (block,), independent = operation.regions, "independent_except_carried" in operation.attributes
+        if not initial and write_with_held_rows(self, block, lower, upper):
             return
-        results = self._innermost(block, lower, upper, initial, independent="apart" in operation.attributes)
+        results = self._innermost(block, lower, upper, initial, independent=independent)
         if results is None:
             results = self._around_others(block, lower, upper, initial, independent=False)
         self.names.update(zip(operation.results, results, strict=True))
@@ -183,9 +183,9 @@ class BodyWriter(MemoryWriter):
         if plan is None and (written := unrolled(block)) is not None:
             flat, before = written
             plan = plan_loop(flat, counter, carried, independent=independent)
-            if plan is None or not pays(plan):
+            if plan is None or not unrolling_pays(plan):
                 return None
-            self._straight(before)
+            self.write_operations(before)
             block = flat
         if plan is None:
             return None

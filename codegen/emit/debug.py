@@ -38,16 +38,16 @@ class NodeLine(str):
     node: Any
 
 
-class ToldLines(list[str]):
+class NodeLines(list[str]):
     """Lines of a function, each marked with the node that is being written."""
 
     node: Any = None
 
     def append(self, line: str) -> None:
         """Add a line of the current node."""
-        told = NodeLine(line)
-        told.node = self.node
-        super().append(told)
+        marked = NodeLine(line)
+        marked.node = self.node
+        super().append(marked)
 
 
 class Places:

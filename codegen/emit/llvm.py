@@ -98,10 +98,10 @@ def internal(function: NestFunction, needs: Needs, target: Target, *, is_part: b
     ]
     lines = body.write()
     kind = "alwaysinline nounwind" if is_part else "#0"
-    told = ""
+    mark = ""
     if body.places is not None:
-        *lines, told = body.places.among(needs.metadata, lines)
-    head = f"define internal i32 @{function.name}.body({', '.join(parameters)}) {kind}{told} {{"
+        *lines, mark = body.places.among(needs.metadata, lines)
+    head = f"define internal i32 @{function.name}.body({', '.join(parameters)}) {kind}{mark} {{"
     return "\n".join([head, *lines, "}\n"])
 
 

@@ -24,8 +24,8 @@ from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value, known_
 from ..records import field, record
 from .math import find_joint
 from .operations import SCALAR
-from .reductions import Reduction, find_extreme, is_free
-from .rising import held_back, holds_places, is_known_before
+from .reductions import Reduction, find_extreme, is_order_free
+from .rising import are_hoistable, clamped_counter, clamps_a_place
 from .strides import NEAR, VARYING, LinearForm, RunStride, Stride, form_of, multiple, never_meet, summed
 from .types import NARROW, width
 
@@ -45,10 +45,10 @@ class LoopPlan:
     reductions  in the order of the carried values, then those in memory
     partial     values in the chain of a reduction, which are vectors of partial results
     in_memory   loads and stores of accumulators in memory, with the number of the reduction
-    again       for such a load after a store of the same iteration: the value that was stored
+    reloaded    for such a load after a store of the same iteration: the value that was stored
     joint       operations that one function computes together: its name, its operand, and its results in order
-    near        the plan of an iteration away from edges (see `rising`), whose costs are used
-    held        of such a plan: clamps and comparisons without an effect there, each with its counter
+    interior    the plan of an iteration away from edges (see `rising`), whose costs are used
+    clamps      of such a plan: clamps and comparisons without an effect there, each with its counter
     bits        those of the widest element that differs between lanes;   narrow   the cost of arithmetic on narrow ones
     cost        of one iteration;   of_functions   of functions in it;   latency   of its longest chain, load to result
     """
@@ -58,10 +58,10 @@ class LoopPlan:
     reductions: list[Reduction] = field(default_factory=list)
     partial: set[Value] = field(default_factory=set)
     in_memory: dict[Operation, int] = field(default_factory=dict)
-    again: dict[Value, Value] = field(default_factory=dict)
+    reloaded: dict[Value, Value] = field(default_factory=dict)
     joint: dict[Operation, tuple[str, Value, tuple[Value, ...]]] = field(default_factory=dict)
-    near: LoopPlan | None = None
-    held: dict[Operation, Value] = field(default_factory=dict)
+    interior: LoopPlan | None = None
+    clamps: dict[Operation, Value] = field(default_factory=dict)
     bits: int = 8
     narrow: int = 0
     cost: int = 0
@@ -74,7 +74,7 @@ class LoopPlan:
         return self.cost > _LARGE
 
     @property
-    def picks(self) -> bool:
+    def has_strided_access(self) -> bool:
         """True if elements are read or written at a regular distance of more than one."""
         return any(place not in (0, 1, -1, VARYING) for place in self.places.values())
 
@@ -87,10 +87,10 @@ def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent
     """
     plan = _Planner(block, counter, carried, independent).plan()
     if plan is not None and any([o.name in ("arith.maxsi", "arith.minsi") for o in block.operations]):
-        near = _Planner(block, counter, carried, independent, is_near=True).plan()
-        if near is not None and holds_places(near.held) and not near.is_large and is_known_before(block, near.held):
-            plan.near, plan.cost, plan.narrow = near, near.cost, near.narrow
-            plan.of_functions, plan.latency = near.of_functions, near.latency
+        away = _Planner(block, counter, carried, independent, is_interior=True).plan()
+        if away is not None and clamps_a_place(away.clamps) and not away.is_large and are_hoistable(block, away.clamps):
+            plan.interior, plan.cost, plan.narrow = away, away.cost, away.narrow
+            plan.of_functions, plan.latency = away.of_functions, away.latency
     return plan
 
 
@@ -100,9 +100,9 @@ class _NotInVectors(Exception):
 
 class _Planner:
     def __init__(
-        self, block: Block, counter: Value, carried: list[Value], independent: bool, is_near: bool = False
+        self, block: Block, counter: Value, carried: list[Value], independent: bool, is_interior: bool = False
     ) -> None:
-        self.block, self.independent, self.is_near = block, independent, is_near
+        self.block, self.independent, self.is_interior = block, independent, is_interior
         self.found = LoopPlan({counter: 1}, reductions=[Reduction(j, value) for j, value in enumerate(carried)])
         made = (o for o in block.operations if o.name != "arith.constant")
         self.inside = {counter, *carried, *(r for o in made for r in o.results)}
@@ -140,37 +140,37 @@ class _Planner:
         elif any(v in self.chains for v in operation.operands):
             self._combine(operation)
         elif any(v in strides for v in operation.operands):
-            self._differs(operation.result, self._near_stride(operation, self._stride(operation)))
+            self._set_stride(operation.result, self._interior_stride(operation, self._stride(operation)))
             cost = INSTRUCTIONS[name].cost
             if strides.get(operation.result, 0) is VARYING:
                 self.found.cost += cost
                 self.found.narrow += cost if width(operation) <= NARROW else 0
                 self.found.of_functions += cost if is_function(name) else 0
-                self._waits(operation)
+                self._add_latency(operation)
 
-    def _near_stride(self, operation: Operation, stride: Stride) -> Stride:
+    def _interior_stride(self, operation: Operation, stride: Stride) -> Stride:
         """The stride of a result; in a plan away from edges, clamps and comparisons of a counter have no effect."""
         if stride is not VARYING:
             return stride
-        held = held_back(operation, self.found.strides) if self.is_near else None
-        if held is None:
+        counter = clamped_counter(operation, self.found.strides) if self.is_interior else None
+        if counter is None:
             return VARYING
-        self.found.held[operation] = held
+        self.found.clamps[operation] = counter
         return 0 if operation.name == "arith.cmpi" else 1
 
-    def _waits(self, operation: Operation) -> None:
+    def _add_latency(self, operation: Operation) -> None:
         after = INSTRUCTIONS[operation.name].latency + max([self.after.get(v, 0) for v in operation.operands])
         self.after[operation.result] = after
         self.found.latency = max(self.found.latency, after)
 
-    def _differs(self, value: Value, stride: Stride) -> None:
+    def _set_stride(self, value: Value, stride: Stride) -> None:
         if stride == 0:
             return
         self.found.strides[value] = stride
         if stride is VARYING and value.type is not I1:
-            self._wide(value.type)
+            self._widen(value.type)
 
-    def _wide(self, type: ScalarType) -> None:
+    def _widen(self, type: ScalarType) -> None:
         self.found.bits = max(self.found.bits, type.bits)
 
     def _stride(self, operation: Operation) -> Stride:
@@ -215,14 +215,14 @@ class _Planner:
         (number, *others) = chains
         reduction = self.found.reductions[number]
         # Additions to an accumulator in memory have no flag, because other code keeps their order: here it is free.
-        if len(in_chain) != 1 or others or not (is_free(operation) or (reduction.load and name == "arith.addf")):
+        if len(in_chain) != 1 or others or not (is_order_free(operation) or (reduction.load and name == "arith.addf")):
             raise _NotInVectors(name)
         if reduction.combine is not None and reduction.combine.name != name:
             raise _NotInVectors(name)
         reduction.combine = operation
         self.chains[operation.result] = number
         self.found.cost += 1
-        self._wide(reduction.type)
+        self._widen(reduction.type)
 
     def _ends(self) -> None:
         """Check that each chain ends in the value carried on, and that no other operation uses its values."""
@@ -245,8 +245,8 @@ class _Planner:
                     reduction.better, place.is_place = extreme.better, True
                     self.found.partial |= extreme.values
                     del self.chains[reduction.start], self.chains[place.start]
-                    self._wide(reduction.type)
-                    self._wide(place.type)
+                    self._widen(reduction.type)
+                    self._widen(place.type)
 
     # ---- memory ----
 
@@ -265,7 +265,7 @@ class _Planner:
         places = set(map(_number, operations))
         if not self.inside.isdisjoint(places):
             # One place per iteration (that lanes have different places is checked when the stride is known).
-            if len(places) > 1 and not self.independent and not self._are_apart(places):
+            if len(places) > 1 and not self.independent and not self._are_disjoint(places):
                 raise _NotInVectors("iterations may meet in memory")
             return
         by_place: dict[Value | int, list[Operation]] = {}
@@ -285,9 +285,9 @@ class _Planner:
         number = len(self.found.reductions)
         self.found.reductions.append(Reduction(-1, loads[0].result, load=loads[0], store=stores[-1]))
         self.in_memory |= dict.fromkeys(operations, number)
-        self.found.again |= {load.result: store.operands[0] for load, store in zip(loads[1:], stores, strict=False)}
+        self.found.reloaded |= {o.result: store.operands[0] for o, store in zip(loads[1:], stores, strict=False)}
 
-    def _are_apart(self, places: set[Value | int]) -> bool:
+    def _are_disjoint(self, places: set[Value | int]) -> bool:
         """True if no iteration uses a place of another one, though each uses several places."""
         indices = [place for place in places if isinstance(place, Value)]
         return len(indices) == len(places) and never_meet(indices, self.block.arguments[0], self.inside)
@@ -299,8 +299,8 @@ class _Planner:
         stride = self._placed(operation)
         if stride == 0:
             return
-        self._differs(operation.result, VARYING)
-        self._wide(operation.result.type)
+        self._set_stride(operation.result, VARYING)
+        self._widen(operation.result.type)
         if isinstance(stride, int) and -1 <= stride <= NEAR:
             self.found.cost += 1 if abs(stride) == 1 else 2 * stride
         else:
@@ -318,7 +318,7 @@ class _Planner:
             raise _NotInVectors("all iterations store in one place")
         if not isinstance(stride, int) and not self.independent and self._is_read(operation.operands[1]):
             raise _NotInVectors("iterations may meet in memory")
-        self._wide(operation.operands[1].type.element)
+        self._widen(operation.operands[1].type.element)
         self.found.cost += 1 if stride in (1, -1) else _COST_OF_A_GATHER
 
     def _is_read(self, memory: Value) -> bool:

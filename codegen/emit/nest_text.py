@@ -36,7 +36,7 @@ class Text:
         self.block = "start"
         self.span: tuple[str, str] | None = None  # (begin, end) of elements, inside a loop over blocks of them
         self._count = 0
-        self.kept: list[str] = []  # cells with addresses of memory that is freed at the ends
+        self.cells: list[str] = []  # cells with addresses of memory that is freed at the ends
         account = self.number("account")
         self.entry.append(f"  %account = inttoptr i64 {account} to ptr")
         self.left, self.status = self.space(8), self.space(4)
@@ -58,7 +58,7 @@ class Text:
         self.lines.append(f"{label}:")
         self.block = label
 
-    def go(self, label: str) -> None:
+    def jump(self, label: str) -> None:
         """End the block with a jump."""
         self.lines.append(f"  br label %{label}")
 
@@ -77,7 +77,7 @@ class Text:
         self.choose(condition, inside, on)
         self.begin(inside)
         yield
-        self.go(on)
+        self.jump(on)
         self.begin(on)
 
     @contextmanager
@@ -88,7 +88,7 @@ class Text:
         """
         label, inside, done = (self.fresh(part) for part in (word, "inside", "done"))
         entered = self.block
-        self.go(label)
+        self.jump(label)
         self.begin(label)
         head = len(self.lines)
         self.choose(condition(), inside, done)
@@ -99,7 +99,7 @@ class Text:
             f"  {name} = phi {type} [ {first}, %{entered} ], [ {then}, %{self.block} ]"
             for name, type, first, then in carried
         ]
-        self.go(label)
+        self.jump(label)
         self.begin(done)
 
     def number(self, value: Any) -> str:
@@ -143,7 +143,7 @@ class Text:
         to, source = (self.let("p", f"getelementptr i8, ptr {x}, i64 {first}") for x in (to, source))
         self.lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {count}, i1 false)")
 
-    def near(self, pointer: str, aval: Aval) -> str:
+    def on_stack(self, pointer: str, aval: Aval) -> str:
         """The address of a value that does not change: of a copy on the stack if it is small."""
         if not 0 < aval.nbytes <= SMALL:
             return pointer
@@ -184,7 +184,7 @@ class Text:
 
     def memory(self) -> str:
         """A cell for the address of memory that the function allocates, and frees at its ends."""
-        self.kept.append(cell := self.space(8))
+        self.cells.append(cell := self.space(8))
         self.entry.append(f"  store ptr null, ptr {cell}")
         self.needs.declarations["PyMem_RawRealloc"] = "declare ptr @PyMem_RawRealloc(ptr, i64)"
         self.needs.declarations["PyMem_RawFree"] = "declare void @PyMem_RawFree(ptr)"
@@ -199,10 +199,10 @@ class Text:
         self.lines.append(f"  store ptr {found}, ptr {cell}")
         return found
 
-    def let_go(self) -> list[str]:
+    def free_lines(self) -> list[str]:
         """Lines that free the memory of all cells."""
         found = []
-        for cell in self.kept:
+        for cell in self.cells:
             name = f"%{self.fresh('kept')}"
             found += [f"  {name} = load ptr, ptr {cell}", f"  call void @PyMem_RawFree(ptr {name})"]
         return found
@@ -211,7 +211,7 @@ class Text:
 # ---------------------------------------------------------------- states of a loop
 
 
-class Moving:
+class Cursor:
     """A pointer that advances by `stride` bytes after each run."""
 
     def __init__(self, start: str, stride: str) -> None:
@@ -219,7 +219,7 @@ class Moving:
         self.now = ""
 
 
-class Near:
+class StackState:
     """A small state, on the stack; it is copied to each place that must have it."""
 
     is_pointer = False
@@ -230,62 +230,62 @@ class Near:
         self.read, self.written = (writer.space(max(aval.nbytes, 1)) for _ in range(2))
         writer.copy(self.read, first, aval)
 
-    def enter(self, writer: Text) -> None:
+    def before_loop(self, writer: Text) -> None:
         """Called before the loop is written."""
 
-    def aim(self, writer: Text, after: str, is_final: str, before: Moving | None) -> None:
+    def before_run(self, writer: Text, after: str, is_final: str, before: Cursor | None) -> None:
         """Before a run: copy the state to its place among the states that are kept, if there is one."""
         if before is not None:
             writer.copy(before.now, self.read, self.aval)
 
-    def hand_on(self, writer: Text) -> None:
+    def after_run(self, writer: Text) -> None:
         """After a run: make the new state the one that is read."""
         writer.copy(self.read, self.written, self.aval)
 
-    def leave(self, writer: Text, length: str) -> None:
+    def after_loop(self, writer: Text, length: str) -> None:
         """After the last run: copy the state to its final place."""
         if self.last is not None:
             writer.copy(self.last, self.read, self.aval)
 
 
-class Turning:
+class AlternatingState:
     """A large state: a run reads it at one place and writes it to another; the last run writes to the final place."""
 
     is_pointer = True
 
     def __init__(
-        self, aval: Aval, first: str, last: str, is_wanted: bool, in_turn: Sequence[str], before: Place | None
+        self, aval: Aval, first: str, last: str, is_wanted: bool, two_places: Sequence[str], before: Place | None
     ) -> None:
         self.aval, self.start, self.last, self.is_wanted = aval, first, last, is_wanted
-        self.in_turn, self.before = in_turn, before
+        self.two_places, self.before = two_places, before
         self.read = self.written = ""
 
-    def enter(self, writer: Text) -> None:
+    def before_loop(self, writer: Text) -> None:
         """Before the loop is written: name the pointer that it carries."""
         self.read = f"%{writer.fresh('s')}"
 
-    def aim(self, writer: Text, after: str, is_final: str, before: Moving | None) -> None:
+    def before_run(self, writer: Text, after: str, is_final: str, before: Cursor | None) -> None:
         """Before a run: choose where it writes: if states are kept, the place of the next one.  The first is copied."""
         if before is None:
             odd = writer.let("odd", f"trunc i64 {after} to i1")
-            then = writer.let("turn", f"select i1 {odd}, ptr {self.in_turn[1]}, ptr {self.in_turn[0]}")
+            then = writer.let("turn", f"select i1 {odd}, ptr {self.two_places[1]}, ptr {self.two_places[0]}")
         else:
             with writer.only_if(writer.let("is.first", f"icmp eq i64 {after}, 1"), "first"):
                 writer.copy_elements(before.now, self.read, self.aval)
             then = writer.let("kept", f"getelementptr i8, ptr {before.now}, i64 {before.stride}")
         self.written = writer.let("to", f"select i1 {is_final}, ptr {self.last}, ptr {then}")
 
-    def hand_on(self, writer: Text) -> None:
+    def after_run(self, writer: Text) -> None:
         """After a run: nothing, because the loop carries the pointer."""
 
-    def leave(self, writer: Text, length: str) -> None:
+    def after_loop(self, writer: Text, length: str) -> None:
         """After the last run; without any run the first state is copied to the final place."""
         if self.is_wanted:
             with writer.only_if(writer.let("is.none", f"icmp eq i64 {length}, 0"), "none"):
                 writer.copy_elements(self.last, self.start, self.aval)
 
 
-class Flip:
+class WhileState:
     """A state of a while loop: a large one alternates between two places, a small one is at the first between runs."""
 
     def __init__(self, aval: Aval, first: str, second: str) -> None:

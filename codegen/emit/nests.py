@@ -34,7 +34,7 @@ from ..program import Branch, BufferProgram, Kernel, Loop, Place, Run, Step, Whi
 from ..symbols import is_sure
 from .debug import PlaceOf, Places
 from .llvm import Emitted, entrance, internal, nameless
-from .nest_text import SMALL, SPACE, Flip, Moving, Near, Text, Turning
+from .nest_text import SMALL, SPACE, AlternatingState, Cursor, StackState, Text, WhileState
 from .target import Target
 
 #: For each part of a kernel: its function, the numbers of the kernel's buffers that it uses, its extents; None for a
@@ -100,14 +100,14 @@ class _NestEmitter(Text):
         inner = ", ".join(
             [*[f"ptr noalias nofree %b{j}" for j in range(buffers)], "ptr noalias nofree readonly %numbers"]
         )
-        end = [*self.let_go(), "  ret i32 0", "failed:", *self.let_go(), f"  %code = load i32, ptr {self.status}"]
-        end += ["  ret i32 %code", "}\n"]
-        lines, told = [*self.entry, "  br label %start", "start:", *self.lines, *end], ""
+        end = [*self.free_lines(), "  ret i32 0", "failed:", *self.free_lines()]
+        end += [f"  %code = load i32, ptr {self.status}", "  ret i32 %code", "}\n"]
+        lines, mark = [*self.entry, "  br label %start", "start:", *self.lines, *end], ""
         if self.needs.place_of is not None:  # or else the kernels inlined into it lose theirs
             places = Places(self.name, self.needs.place_of)
             nodes = (o.node for function, _, _ in self.kernels.values() for o in every(function.body.operations))
-            *lines, told = places.among(self.needs.metadata, places.around(lines, nodes))
-        head = f"define internal i32 @{self.name}.body({inner}) noinline nounwind{told} {{\nentry:"
+            *lines, mark = places.among(self.needs.metadata, places.around(lines, nodes))
+        head = f"define internal i32 @{self.name}.body({inner}) noinline nounwind{mark} {{\nentry:"
         text = "\n".join([head, *lines])
         wrapper = entrance(self.name, [("ptr", f"%b{j}") for j in range(buffers)], ["ptr %.extents"])
         kernels = [
@@ -127,9 +127,9 @@ class _NestEmitter(Text):
             case Loop():
                 self.loop(work, pointers)
             case While(back=None):
-                self.repeat(work, pointers)
+                self.while_loop(work, pointers)
             case While():
-                self.retreat(work, pointers)
+                self.while_with_gradient(work, pointers)
             case Branch():
                 self.branch(work, pointers)
 
@@ -192,7 +192,7 @@ class _NestEmitter(Text):
         for label, run in ((yes, branch.yes), (no, branch.no)):
             self.begin(label)
             self.side(run, pointers)
-            self.go(done)
+            self.jump(done)
         self.begin(done)
 
     def side(self, run: Run, pointers: Sequence[str]) -> None:
@@ -222,35 +222,35 @@ class _NestEmitter(Text):
             carried.append((begin, "i64", "0", end))
 
     def steps(
-        self, loop: Loop, pointers: Sequence[str], work: int, length: str = "", scanned: Sequence[Moving] = ()
+        self, loop: Loop, pointers: Sequence[str], work: int, length: str = "", scanned: Sequence[Cursor] = ()
     ) -> None:
         """Write all steps of a scan, each of `work`; `length` and `scanned` are given if known only at run time."""
         body, workspace = loop.body, pointers[-1]
         length = length or self.number(loop.length)
         states = [self.state(loop, k, pointers) for k in range(loop.carried)]
-        first = loop.carried + len(loop.scanned)
-        hidden = [self.near(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, body.inputs[first:], strict=True)]
+        avals = body.inputs[loop.carried + len(loop.scanned) :]
+        hidden = [self.on_stack(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, avals, strict=True)]
         temporaries = self.temporaries(body, workspace)
         rows = [] if scanned else [*zip(loop.scanned, loop.elements, strict=True)]
         rows += [*zip(loop.stacks, loop.stacked, strict=True)]
         rows += [(s.before, s.aval) for s in states if s.before is not None]
-        moving = [*scanned, *[Moving(*self.moves(loop, place, aval, pointers)) for place, aval in rows]]
+        moving = [*scanned, *[Cursor(*self.start_and_stride(loop, place, aval, pointers)) for place, aval in rows]]
         t = f"%{self.fresh('t')}"
         for one in moving:
             one.now = f"%{self.fresh('x')}"
         for state in states:
-            state.enter(self)
+            state.before_loop(self)
         with self.repeated("loop", lambda: self.let("more", f"icmp slt i64 {t}, {length}")) as carried:
             after = self.let("next", f"add nuw nsw i64 {t}, 1")
             is_final = self.let("is.final", f"icmp eq i64 {after}, {length}")
             elements, stacks = moving[: len(loop.scanned)], moving[len(loop.scanned) :][: len(loop.stacks)]
             befores = iter(moving[len(loop.scanned) + len(loop.stacks) :])
             for state in states:
-                state.aim(self, after, is_final, next(befores) if state.before is not None else None)
+                state.before_run(self, after, is_final, next(befores) if state.before is not None else None)
             inputs = [*[s.read for s in states], *[m.now for m in elements], *hidden]
             self.run(body, inputs, [*[s.written for s in states], *[m.now for m in stacks]], temporaries)
             for state in states:
-                state.hand_on(self)
+                state.after_run(self)
             self.account(work)
             carried.append((t, "i64", "0", after))
             for one in moving:
@@ -258,9 +258,9 @@ class _NestEmitter(Text):
                 carried.append((one.now, "ptr", one.start, then))
             carried += [(s.read, "ptr", s.start, s.written) for s in states if s.is_pointer]
         for state in states:
-            state.leave(self, length)
+            state.after_loop(self, length)
 
-    def moves(self, loop: Loop, place: Place, aval: Aval, pointers: Sequence[str]) -> tuple[str, str]:
+    def start_and_stride(self, loop: Loop, place: Place, aval: Aval, pointers: Sequence[str]) -> tuple[str, str]:
         """The place of the first run's element, and the bytes from run to run."""
         buffer, start = place
         begin, size = start * aval.dtype.itemsize, aval.nbytes
@@ -270,21 +270,21 @@ class _NestEmitter(Text):
         first = self.let("p", f"getelementptr i8, ptr {pointers[buffer]}, i64 {self.number(begin)}")
         return first, self.number(size)
 
-    def state(self, loop: Loop, k: int, pointers: Sequence[str]) -> Near | Turning:
-        """The writer of a state: `Near` for a small state, else `Turning`."""
+    def state(self, loop: Loop, k: int, pointers: Sequence[str]) -> StackState | AlternatingState:
+        """The writer of a state: `StackState` for a small state, else `AlternatingState`."""
         aval, last, before = loop.states[k], loop.lasts[k], loop.befores[k]
         first = self.at(loop.firsts[k], aval, pointers)
         end = None if last is None else self.at(last, aval, pointers)
         if aval.nbytes <= SMALL:
-            return Near(self, aval, first, end, before)
+            return StackState(self, aval, first, end, before)
         turns, at_last = loop.room()[0][k]
         last_place = end or self.beyond(pointers[-1], at_last)
-        in_turn = [self.beyond(pointers[-1], turns + j * aligned(aval.nbytes)) for j in (0, 1) if before is None]
-        return Turning(aval, first, last_place, end is not None, in_turn, before)
+        two_places = [self.beyond(pointers[-1], turns + j * aligned(aval.nbytes)) for j in (0, 1) if before is None]
+        return AlternatingState(aval, first, last_place, end is not None, two_places, before)
 
     # ------------------------------------------------------------ steps while a condition holds
 
-    def repeat(self, loop: While, pointers: Sequence[str]) -> None:
+    def while_loop(self, loop: While, pointers: Sequence[str]) -> None:
         """Write all steps of a while loop."""
         workspace, carried = pointers[-1], len(loop.states)
         _, records, _ = loop.room()
@@ -298,29 +298,29 @@ class _NestEmitter(Text):
             else:
                 two = [self.beyond(workspace, records + offset + j * size) for j in range(2)]
             self.copy(two[0], first, aval)
-            states.append(Flip(aval, *two))
+            states.append(WhileState(aval, *two))
         inputs = loop.step.inputs[carried:]
-        hidden = [self.near(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, inputs, strict=True)]
+        hidden = [self.on_stack(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, inputs, strict=True)]
         firsts = [s.two[0] for s in states]
         self.run(loop.condition, [*firsts, *hidden], [answer], self.temporaries(loop.condition, workspace))
         temporaries = self.temporaries(loop.step, workspace)
         for s in states:
             if not s.is_small:
                 s.read, s.written = (f"%{self.fresh('s')}" for _ in range(2))
-        with self.repeated("while", lambda: self.is_true(answer)) as turning:
+        with self.repeated("while", lambda: self.is_true(answer)) as phis:
             written = [*[s.written for s in states], answer]
             self.run(loop.step, [*[s.read for s in states], *hidden], written, temporaries)
             for s in states:
                 if s.is_small:
                     self.copy(s.read, s.written, s.aval)
                 else:
-                    turning += [(s.read, "ptr", s.two[0], s.written), (s.written, "ptr", s.two[1], s.read)]
+                    phis += [(s.read, "ptr", s.two[0], s.written), (s.written, "ptr", s.two[1], s.read)]
             self.account(self.work_of(loop.step))
         for s, last in zip(states, loop.lasts, strict=True):
             if last is not None:
                 self.copy(self.at(last, s.aval, pointers), s.read, s.aval)
 
-    def retreat(self, loop: While, pointers: Sequence[str]) -> None:
+    def while_with_gradient(self, loop: While, pointers: Sequence[str]) -> None:
         """Write a while loop that keeps the states before each step in growing memory, and the loop back over them."""
         assert loop.back is not None
         carried, (offsets, size) = len(loop.states), loop.record()
@@ -330,11 +330,11 @@ class _NestEmitter(Text):
         for to, aval, place in zip(states, loop.states, loop.firsts, strict=True):
             self.copy(to, self.at(place, aval, pointers), aval)
         inputs = loop.step.inputs[carried:]
-        hidden = [self.near(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, inputs, strict=True)]
+        hidden = [self.on_stack(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, inputs, strict=True)]
         self.run(loop.condition, [*states, *hidden], [answer], self.temporaries(loop.condition, pointers[-1]))
         temporaries = self.temporaries(loop.step, pointers[-1])
         t = f"%{self.fresh('t')}"
-        with self.repeated("while", lambda: self.is_true(answer)) as turning:
+        with self.repeated("while", lambda: self.is_true(answer)) as phis:
             after = self.let("next", f"add nuw nsw i64 {t}, 1")
             # The memory has room for the next power of two of records: it is full if `after` is a power of two.
             bits = self.let("bits", f"and i64 {after}, {t}")
@@ -345,8 +345,8 @@ class _NestEmitter(Text):
             read, written = ([self.beyond(base, offset) for offset in offsets] for base in (before, behind))
             self.run(loop.step, [*read, *hidden], [*written, answer], temporaries)
             self.account(self.work_of(loop.step))
-            turning.append((t, "i64", "0", after))
+            phis.append((t, "i64", "0", after))
         last = self.record(records, self.let("last", f"sub i64 {t}, 1"), each)
         back = self.number(-size)
-        scanned = [Moving(self.beyond(last, offset), back) for offset in offsets]
+        scanned = [Cursor(self.beyond(last, offset), back) for offset in offsets]
         self.steps(loop.back, pointers, self.work_of(loop.back.body), t, scanned)

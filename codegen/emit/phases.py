@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 _CHEAP, _MODERATE = 14, 40
 #: A long loop that does little more than add takes eight registers if they are narrow: as many partial results as
 #: four of 64 bytes hold, so that the error is as small.  Short rows of 40 floats would take 1.6 times as long.
-_LITTLE, _LONG, _FULL_BYTES = 6, 512, 64
+_CHEAPEST, _LONG_TRIPS, _FULL_BYTES = 6, 512, 64
 #: From this cost on a loop is written once, with a mask throughout.
-DEAR = 60
+EXPENSIVE = 60
 #: The cost of AVX2's masked store: 12 cycles of floats, 6 of doubles (Zen 3).  Rows of 5 floats take .3 without it.
 _STORE_F32, _STORE_F64 = 28, 6
 
@@ -90,9 +90,9 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, in_one: bool = 
     """The phases that together cover all elements of a loop; if `in_one`, a few elements are never split."""
     # For argmax and argmin the width of the element counts, not that of its place, which is an i64.
     bits = max([max(r.type.bits, plan.bits // 2) for r in plan.reductions if r.better], default=plan.bits)
-    is_long = trips is None or trips >= _LONG
+    is_long = trips is None or trips >= _LONG_TRIPS
     registers = _registers(plan, is_long and target.vector_bytes < _FULL_BYTES)
-    if plan.reductions and plan.cost <= _LITTLE and is_long and target.vector_bytes < _FULL_BYTES:
+    if plan.reductions and plan.cost <= _CHEAPEST and is_long and target.vector_bytes < _FULL_BYTES:
         registers = 8
     if registers == 1 and plan.narrow >= _MOSTLY_NARROW * plan.cost:
         bits = min(bits, NARROW)
@@ -107,15 +107,15 @@ def phases(plan: LoopPlan, trips: int | None, target: Target, *, in_one: bool = 
         return _falling(trips)
     if trips is not None and trips % wide == 0:
         return [Phase(wide, trips, False)]
-    is_dear = plan.cost >= DEAR and plan.near is None  # under a mask there is no iteration away from edges
-    if target.has_masks and is_dear and not plan.picks:
+    is_expensive = plan.cost >= EXPENSIVE and plan.interior is None  # under a mask no iteration is interior
+    if target.has_masks and is_expensive and not plan.has_strided_access:
         return [Phase(wide, trips, True)]
     full, rest = (trips - trips % wide, trips % wide) if trips is not None else (None, None)
     found = [Phase(wide, full, False)]
     if rest is not None and (not target.has_masks or _is_split(plan, rest % lanes, bits, target)):
         return [*found, *_falling(rest)]
     # Under a mask that is known only at run time picked elements are gathered, which is slower than one by one.
-    if rest is None and (plan.picks or not target.has_masks):
+    if rest is None and (plan.has_strided_access or not target.has_masks):
         return [*found, Phase(1, None, False)]
     # Narrowing vectors of extremes and their places takes longer than one wide vector with a mask.
     unknown = wide if any([r.is_place for r in plan.reductions]) else lanes
@@ -127,7 +127,7 @@ def _is_split(plan: LoopPlan, rest: int, bits: int, target: Target) -> bool:
     """True if the last elements, fewer than a vector has lanes, are stored by several vectors rather than by a mask."""
     more = plan.cost * (rest.bit_count() - 1)
     is_cheap = plan.cost <= _CHEAP and more <= (_STORE_F32 if bits <= NARROW else _STORE_F64)
-    return rest > 1 and is_cheap and not plan.reductions and target.masks_are_dear  # one lane needs no mask
+    return rest > 1 and is_cheap and not plan.reductions and target.masks_are_expensive  # one lane needs no mask
 
 
 def _falling(trips: int) -> list[Phase]:
@@ -163,34 +163,34 @@ RUN = 16
 SEARCHED = 32
 
 #: The bits of a result that is not decided yet, by operation: any other bits decide it, whatever elements follow.
-_KNOWN = {"arith.ori": 0, "arith.andi": -1}
+_UNDECIDED_BITS = {"arith.ori": 0, "arith.andi": -1}
 
 
 def is_long(plan: LoopPlan, phase: Phase) -> bool:
     """True if a loop sums floats over enough vectors to split the sums into runs."""
     may_be = phase.trips is None or phase.trips >= 2 * RUN * phase.lanes
-    return may_be and plan.near is None and any(r.adds_floats for r in plan.reductions)
+    return may_be and plan.interior is None and any(r.adds_floats for r in plan.reductions)
 
 
-def may_be_known(plan: LoopPlan, phase: Phase, block: Block) -> bool:
+def may_end_early(plan: LoopPlan, phase: Phase, block: Block) -> bool:
     """True if a loop computes only `any` or `all` of its elements, and is at least two runs long."""
     ends = {r.store for r in plan.reductions}
     return (
         (phase.trips is None or phase.trips >= 2 * SEARCHED * phase.lanes)
-        and plan.near is None
+        and plan.interior is None
         and bool(plan.reductions)
-        and all([r.type is I1 and r.combine is not None and r.combine.name in _KNOWN for r in plan.reductions])
+        and all([r.type is I1 and r.combine is not None and r.combine.name in _UNDECIDED_BITS for r in plan.reductions])
         and not any([o.name == "memref.store" and o not in ends for o in block.operations])
     )
 
 
-def is_open(body: BodyWriter, reductions: Sequence[Reduction], results: Sequence[str], lanes: int) -> str:
+def undecided_bit(body: BodyWriter, reductions: Sequence[Reduction], results: Sequence[str], lanes: int) -> str:
     """A bit that is true if one of these results may still change."""
     found = "false"
     for reduction, result in zip(reductions, results, strict=True):
         assert reduction.combine is not None
         bits = body.value(f"bitcast <{lanes} x i1> {result} to i{lanes}")
-        bits = body.value(f"icmp eq i{lanes} {bits}, {_KNOWN[reduction.combine.name]}")
+        bits = body.value(f"icmp eq i{lanes} {bits}, {_UNDECIDED_BITS[reduction.combine.name]}")
         found = body.value(f"or i1 {found}, {bits}")
     return found
 

@@ -27,7 +27,7 @@ from .types import LLVM_TYPES
 _INTEGER_EXTREMES = ("arith.maxsi", "arith.minsi")
 
 
-def is_free(operation: Operation) -> bool:
+def is_order_free(operation: Operation) -> bool:
     """True if an operation may combine partial results in any order, because it is exact or its flags allow that."""
     name = operation.name
     if name in ("arith.addf", "arith.mulf"):

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _FROM = {"arith.maxsi": 0, "sge": 0, "sgt": 1}
 _UNTIL = {"arith.minsi": 0, "sle": 0, "slt": -1}
 #: Operations that never fail, so that they may be computed before the loop.
-_ALWAYS = ("arith.addi", "arith.constant", "arith.index_cast", "arith.maxsi", "arith.minsi", "arith.muli", "arith.subi")
-_TURNED = {"sge": "sle", "sgt": "slt", "sle": "sge", "slt": "sgt"}
+_SAFE = ("arith.addi", "arith.constant", "arith.index_cast", "arith.maxsi", "arith.minsi", "arith.muli", "arith.subi")
+_SWAPPED = {"sge": "sle", "sgt": "slt", "sle": "sge", "slt": "sgt"}
 
 
-def held_back(operation: Operation, strides: Mapping[Value, Any]) -> Value | None:
+def clamped_counter(operation: Operation, strides: Mapping[Value, Any]) -> Value | None:
     """The counter that an operation clamps, or compares with a place; None for any other operation."""
     if _edge_of(operation, 0) is None:
         return None
@@ -35,22 +35,22 @@ def held_back(operation: Operation, strides: Mapping[Value, Any]) -> Value | Non
     return operation.operands[found.index(1)] if {*found} == {0, 1} else None
 
 
-def holds_places(held: Iterable[Operation]) -> bool:
+def clamps_a_place(clamps: Iterable[Operation]) -> bool:
     """True if one of these operations clamps a place, and does not only compare it."""
-    return any(o.name != "arith.cmpi" and o.result.type is INDEX for o in held)
+    return any(o.name != "arith.cmpi" and o.result.type is INDEX for o in clamps)
 
 
 def _edge_of(operation: Operation, at: int) -> str | None:
     """The name in `_FROM` or `_UNTIL` of an operation whose operand number `at` is the counter; None if in neither."""
     what = operation.attributes["predicate"] if operation.name == "arith.cmpi" else operation.name
     if at:
-        what = _TURNED.get(what, what)
+        what = _SWAPPED.get(what, what)
     return what if what in _FROM or what in _UNTIL else None
 
 
-def _behind(block: Block, held: Iterable[Operation]) -> list[Operation]:
+def _sources_of(block: Block, clamps: Iterable[Operation]) -> list[Operation]:
     """The operations of a loop that compute the operands of these clamps and comparisons, and with them the edges."""
-    needed, wanted = [], {v for o in held for v in o.operands}
+    needed, wanted = [], {v for o in clamps for v in o.operands}
     for operation in reversed(block.operations):
         if any(r in wanted for r in operation.results):
             needed.append(operation)
@@ -58,13 +58,13 @@ def _behind(block: Block, held: Iterable[Operation]) -> list[Operation]:
     return needed[::-1]
 
 
-def is_known_before(block: Block, held: Iterable[Operation]) -> bool:
+def are_hoistable(block: Block, clamps: Iterable[Operation]) -> bool:
     """True if the edges can be computed before the loop, even if the loop has no iteration."""
-    return all(o.name in _ALWAYS for o in _behind(block, held))
+    return all(o.name in _SAFE for o in _sources_of(block, clamps))
 
 
 def away_from_edges(
-    body: BodyWriter, block: Block, held: Mapping[Operation, Value], counter: Value, lanes: int
+    body: BodyWriter, block: Block, clamps: Mapping[Operation, Value], counter: Value, lanes: int
 ) -> list[str]:
     """Tests of a counter, "icmp sge i64 {}, x" and so on, that hold if no counter is clamped and all comparisons hold.
 
@@ -73,9 +73,9 @@ def away_from_edges(
     names = body.names
     names[counter] = "0"
     bounds: dict[str, str] = {}
-    for o in _behind(block, held):
-        names[o.result] = names[held[o]] if o in held else SCALAR[o.name](body, o, [names[v] for v in o.operands])
-    for o, x in held.items():
+    for o in _sources_of(block, clamps):
+        names[o.result] = names[clamps[o]] if o in clamps else SCALAR[o.name](body, o, [names[v] for v in o.operands])
+    for o, x in clamps.items():
         at = o.operands.index(x)
         what = _edge_of(o, at)
         assert what is not None

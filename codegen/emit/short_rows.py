@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 #: The iterations that are worth unrolling: for each loop, for a search, for a function, division or root; and the most
 #: of all.  Longer rows fill a vector themselves, and the code would be long.
-_A_LOOP, _A_SEARCH, _A_FUNCTION, _MOST = 6, 6, 6, 16
+_A_LOOP, _A_SEARCH, _A_FUNCTION, _MOST_ITERATIONS = 6, 6, 6, 16
 #: The same if rows are stored, which is done element by element: with functions, which outweigh that; without; and
 #: where rows are also added up, because such additions would wait for each other row by row.
 _STORED, _STORED_CHEAP, _ADDED = 12, 4, 7
@@ -55,25 +55,25 @@ def unrolled(block: Block) -> tuple[Block, list[Operation]] | None:
     Values that the block keeps in scratch memory are passed on directly instead.
     """
     loops = [o for o in block.operations if o.regions]
-    most = _worth(block, loops)
+    most = _worthwhile_iterations(block, loops)
     if not loops or not all(_is_short(loop, most) for loop in loops):
         return None
-    written = _Written(block)
+    unrolled_block = _Unrolled(block)
     for operation in block.operations:
         if operation.regions:
-            written.loop(operation)
+            unrolled_block.loop(operation)
         else:
-            written.operation(operation)
-    return None if written.is_lost else (written.made, written.before)
+            unrolled_block.operation(operation)
+    return None if unrolled_block.reads_unwritten else (unrolled_block.made, unrolled_block.before)
 
 
-def pays(plan: LoopPlan) -> bool:
+def unrolling_pays(plan: LoopPlan) -> bool:
     """True if all loads and stores have known strides, but for a few loads that the cost outweighs."""
     found = [o for o, place in plan.places.items() if not isinstance(place, int)]
     return all(o.name == "memref.load" for o in found) and len(found) * _A_GATHER <= plan.cost
 
 
-def _worth(block: Block, loops: list[Operation]) -> int:
+def _worthwhile_iterations(block: Block, loops: list[Operation]) -> int:
     """The number of iterations of a block's loops that are worth unrolling."""
     inside = [o for loop in loops for o in loop.regions[0].operations[:-1]]
     carried = {v for loop in loops for v in loop.regions[0].arguments[1:]}
@@ -83,7 +83,7 @@ def _worth(block: Block, loops: list[Operation]) -> int:
         if any(is_function(o.name) for o in inside):
             return _STORED
         return _ADDED if any(map(_adds, (*inside, *block.operations))) else _STORED_CHEAP
-    return min(_MOST, _A_LOOP * len(loops) + _A_SEARCH * searches + _A_FUNCTION * functions)
+    return min(_MOST_ITERATIONS, _A_LOOP * len(loops) + _A_SEARCH * searches + _A_FUNCTION * functions)
 
 
 def _adds(operation: Operation) -> bool:
@@ -103,8 +103,8 @@ def _is_short(loop: Operation, most: int) -> bool:
     return not any(o.regions for o in loop.regions[0].operations)
 
 
-class _Written:
-    """The unrolled operations so far; `is_lost`: scratch was read at a place that is not known to have been written.
+class _Unrolled:
+    """The unrolled operations so far; `reads_unwritten`: scratch is read at a place not known to have been written.
 
     before   operations on places that are the same in every iteration of the outer loop, to be written before it
     """
@@ -113,7 +113,7 @@ class _Written:
         self.made = Block()
         self.made.arguments = block.arguments
         self.before: list[Operation] = []
-        self.is_lost = False
+        self.reads_unwritten = False
         self._inside = set(block.arguments)
         self._values: dict[Value, Value] = {}
         self._scratch: dict[tuple[Value, int | None], Value] = {}
@@ -142,10 +142,10 @@ class _Written:
         is_access = is_store or operation.name == "memref.load"
         if is_access and _is_scratch(operands[is_store]) and operands[is_store] not in self._added:
             place = operands[is_store], known_integer(operands[-1])
-            self.is_lost |= place[1] is None or not (is_store or place in self._scratch)
+            self.reads_unwritten |= place[1] is None or not (is_store or place in self._scratch)
             if is_store:
                 self._scratch[place] = operands[0]
-            elif not self.is_lost:
+            elif not self.reads_unwritten:
                 values[operation.result] = self._scratch[place]
             return
         copied = Operation(operation.name, operands, [r.type for r in operation.results], operation.attributes)
@@ -177,7 +177,7 @@ def _is_scratch(memory: Value) -> bool:
 
 
 #: A loop of up to this many iterations is unrolled.
-_WRITTEN = 8
+_UNROLLED_TRIPS = 8
 #: Rows of up to _SHORT elements in a loop longer than _LONG_AROUND are left to `unrolled`: a vector holds several.
 _SHORT, _LONG_AROUND = NEAR, 16
 #: The registers that held rows may take.
@@ -205,7 +205,7 @@ class _Rows:
         return self.inner.regions[0]
 
 
-def write_held(body: BodyWriter, block: Block, lower: str, upper: str) -> bool:
+def write_with_held_rows(body: BodyWriter, block: Block, lower: str, upper: str) -> bool:
     """Write a loop with its rows in registers; False if it has no rows that can be held."""
     counter = block.arguments[0]
     found = _rows(block, counter)
@@ -219,7 +219,7 @@ def write_held(body: BodyWriter, block: Block, lower: str, upper: str) -> bool:
         return False
     if len(found.loads) * phase.lanes * found.plan.bits > _REGISTERS * body.target.vector_bytes * 8:
         return False
-    _Held(body, block, counter, found, phase).write_rows(lower, upper)
+    _HeldRows(body, block, counter, found, phase).write_rows(lower, upper)
     return True
 
 
@@ -234,7 +234,7 @@ def _rows(block: Block, counter: Value) -> _Rows | None:
     (inside,) = inner.regions
     if start != 0 or not end or not all(o.name in SCALAR or o.name == "memref.load" for o in before):
         return None
-    plan = plan_loop(inside, inside.arguments[0], [], independent="apart" in inner.attributes)
+    plan = plan_loop(inside, inside.arguments[0], [], independent="independent_except_carried" in inner.attributes)
     if plan is None or plan.reductions:
         return None
     operations = [*before, *inside.operations[:-1]]
@@ -273,7 +273,7 @@ def _row(store: Operation, operations: list[Operation], plan: LoopPlan) -> Opera
     return load if is_first and load.operands[1] is index and plan.places.get(load) == 1 else None
 
 
-class _Held(VectorLoop):
+class _HeldRows(VectorLoop):
     """Writes an outer loop, and its inner one on rows that are held in registers."""
 
     def __init__(self, body: BodyWriter, block: Block, counter: Value, found: _Rows, phase: Phase) -> None:
@@ -289,14 +289,14 @@ class _Held(VectorLoop):
         """Write the loads of the rows, the loop, and the stores of the rows."""
         body, found = self.body, self.found
         body.names[self.counter] = "0"
-        body._straight(found.places)
+        body.write_operations(found.places)
         places = {o.result: body.names[o.result] for o in found.places}
         rows = []
         for load in found.loads:
             memory, index = load.operands
             rows.append(self._load_row(memory, memory.type.element, index, 1))
         place = len(body.lines)
-        if lower.isdigit() and upper.isdigit() and int(upper) - int(lower) <= _WRITTEN:
+        if lower.isdigit() and upper.isdigit() and int(upper) - int(lower) <= _UNROLLED_TRIPS:
             for number in range(int(lower), int(upper)):
                 rows = self._row(str(number), rows)
         else:
@@ -315,7 +315,7 @@ class _Held(VectorLoop):
         """Write one iteration of the outer loop; return the rows after it."""
         body, found = self.body, self.found
         body.names[self.outer_counter] = counter
-        body._straight(found.before)
+        body.write_operations(found.before)
         self.vectors = {}
         self.now = dict(zip(found.loads, rows, strict=True))
         self._iteration("0", [])

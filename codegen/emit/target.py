@@ -16,7 +16,7 @@ class Target:
                     widest vectors: AVX-512's vscalef, vgetexp and vgetmant
 
     Masked instructions of AVX-512, which has separate registers for masks, cost nothing; those of AVX2 cost more than a
-    branch that is always taken (`masks_are_dear`).
+    branch that is always taken (`masks_are_expensive`).
     """
 
     vector_bytes: int
@@ -25,7 +25,7 @@ class Target:
     has_scale: bool = False
 
     @property
-    def masks_are_dear(self) -> bool:
+    def masks_are_expensive(self) -> bool:
         return self.has_masks and not self.has_scale
 
     @staticmethod

@@ -144,7 +144,7 @@ class _Tiles(VectorLoop):
         super().__init__(body, found.block, found.block.arguments[0], found.plan)
         self.outer, self.outer_counter, self.found, self.size = block, counter, found, size
         self.between = found.between
-        self.turned: dict[Value, str] = {}
+        self.transposed: dict[Value, str] = {}
         self.inside |= {counter, *[r for o in found.before for r in o.results]}
 
     def write_both(self, lower: str, upper: str, columns: str) -> None:
@@ -175,7 +175,7 @@ class _Tiles(VectorLoop):
 
     def _rest(self, start: str, columns: str) -> list[str]:
         """Write a row without tiles, from the column `start` on."""
-        self.body._straight(self.found.before)
+        self.body.write_operations(self.found.before)
         trips = int(columns) - int(start) if columns.isdigit() and start.isdigit() else None
         covering = phases(self.plan, trips, self.body.target)
         VectorLoop(self.body, self.block, self.counter, self.plan).write(start, columns, [], covering)
@@ -204,7 +204,7 @@ class _Tiles(VectorLoop):
         rows = []
         for number in range(self.size):
             body.names[self.outer_counter] = body.value(f"add nuw nsw i64 {first}, {number}") if number else first
-            body._straight(self.found.before)
+            body.write_operations(self.found.before)
             rows.append({v: body.names[v] for v in made})
         return rows
 
@@ -218,26 +218,26 @@ class _Tiles(VectorLoop):
             body.names[self.counter] = body.value(f"add nuw nsw i64 {column}, {number}") if number else column
             for operation in self.block.operations[:-1]:
                 if operation in loaded:
-                    loaded[operation].append(self._along(operation))
+                    loaded[operation].append(self._load_column(operation))
                 elif operation.results and operation.result.type is INDEX and operation.name in SCALAR:
                     names = [body.names[v] for v in operation.operands]
                     body.names[operation.result] = SCALAR[operation.name](body, operation, names)
-        turned = {o.result: self._turned_round(vectors, o) for o, vectors in loaded.items()}
+        transposed = {o.result: self._transpose(vectors, o) for o, vectors in loaded.items()}
         for number, row in enumerate(rows):
             body.names.update(row)
-            self.turned = {value: vectors[number] for value, vectors in turned.items()}
+            self.transposed = {value: vectors[number] for value, vectors in transposed.items()}
             self.vectors = {}
             self._iteration(column, [])
         return []
 
-    def _along(self, operation: Operation) -> str:
+    def _load_column(self, operation: Operation) -> str:
         """A vector of the elements that the rows of a tile read in one column."""
         memory, index = operation.operands
         element, names = memory.type.element, self.body.names
         address = self.body.address(memory.type, names[memory], names[index])
         return self.value(f"load {self.spelled(element)}, ptr {address}, align {ALIGNMENT[element]}")
 
-    def _turned_round(self, vectors: list[str], operation: Operation) -> list[str]:
+    def _transpose(self, vectors: list[str], operation: Operation) -> list[str]:
         """Transpose a square of vectors: blocks of one, of two, of four, ... elements are exchanged."""
         size, type = self.size, f"<{self.size} x {LLVM_TYPES[operation.result.type]}>"
         step = 1
@@ -262,7 +262,7 @@ class _Tiles(VectorLoop):
         return self.size * self.plan.bits == 8 * _LINE_BYTES and super().goes_past_caches(operation)
 
     def load(self, operation: Operation) -> None:
-        if operation.result in self.turned:
-            self.vectors[operation.result] = self.turned[operation.result]
+        if operation.result in self.transposed:
+            self.vectors[operation.result] = self.transposed[operation.result]
         else:
             super().load(operation)

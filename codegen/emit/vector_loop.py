@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..kernel.nest import I1, INDEX, Block, Operation, ScalarType, Value
 from .loop_plan import LoopPlan
 from .operations import SCALAR
-from .phases import RUN, SEARCHED, Phase, is_long, is_open, may_be_known
+from .phases import RUN, SEARCHED, Phase, is_long, may_end_early, undecided_bit
 from .reductions import Reduction, combined, halved
 from .rising import away_from_edges
 from .types import first_lanes, steps, struct_type
@@ -46,9 +46,9 @@ class VectorLoop(VectorMemory):
         lanes = 0
         for phase in covering:
             if phase.lanes == 1:
-                is_apart = bool(partial) and all(r.store is None and r.adds_floats for r in self.plan.reductions)
+                is_own_sum = bool(partial) and all(r.store is None and r.adds_floats for r in self.plan.reductions)
                 initial, partial = self._finished(partial, lanes, initial), []
-                initial = self._left_over(lower, upper, initial, is_apart=is_apart)
+                initial = self._left_over(lower, upper, initial, is_own_sum=is_own_sum)
                 continue
             partial = self._narrowed(partial, lanes, phase.lanes) if partial else self._identities(phase.lanes)
             lanes = phase.lanes
@@ -57,13 +57,13 @@ class VectorLoop(VectorMemory):
             lower = stop
         return self._finished(partial, lanes, initial)
 
-    def _left_over(self, lower: str, upper: str, initial: list[str], *, is_apart: bool) -> list[str]:
-        """Write the elements left over, one by one.  `is_apart`: sum them first, which errs less than in the total."""
+    def _left_over(self, lower: str, upper: str, initial: list[str], *, is_own_sum: bool) -> list[str]:
+        """Write the elements left over, one by one.  `is_own_sum`: sum them first, to err less than in the total."""
         self.body.calls = self.plan.is_large
-        first = self._identities(1) if is_apart else initial
+        first = self._identities(1) if is_own_sum else initial
         found = self.body.loop(self.block, self.counter, lower, upper, "1", first)
         self.body.calls = False
-        return combined(self, self.plan.reductions, initial, found) if is_apart else found
+        return combined(self, self.plan.reductions, initial, found) if is_own_sum else found
 
     # ---- one phase ----
 
@@ -79,7 +79,7 @@ class VectorLoop(VectorMemory):
             # The vector of a uniform value may have been requested late: it is defined before all lines of the phase.
             body.lines[place:place] = self.hoisted
             return results
-        is_searched = may_be_long and may_be_known(self.plan, phase, self.block)
+        is_searched = may_be_long and may_end_early(self.plan, phase, self.block)
         if is_searched or (may_be_long and is_long(self.plan, phase)):
             results = self._in_runs(phase, start, stop, partial, is_searched)
         else:
@@ -103,7 +103,7 @@ class VectorLoop(VectorMemory):
         return body.loop(
             around, around.arguments[0], start, stop, "", partial, write, types=self._types(),
             runs=phase.trips is not None, word="runs",
-            more=(lambda found: is_open(body, reductions, found, lanes)) if is_searched else None,
+            more=(lambda found: undecided_bit(body, reductions, found, lanes)) if is_searched else None,
         )  # fmt: skip
 
     def repeated(self, phase: Phase, start: str, stop: str, partial: list[str]) -> list[str]:
@@ -114,7 +114,7 @@ class VectorLoop(VectorMemory):
             counter = body.names[self.counter]
             self.mask = self._mask(stop, counter) if phase.is_masked else ""
             self.active = 0 if phase.is_masked else self.lanes
-            write_one = self._iteration if self.mask or plan.near is None else self._either
+            write_one = self._iteration if self.mask or plan.interior is None else self._either
             results = write_one(counter, [*now])
             self.whole = ""
             return results
@@ -132,7 +132,7 @@ class VectorLoop(VectorMemory):
         """The mask of the lanes whose element is before the end."""
         lanes = self.lanes
         rest = self.body.value(f"sub i64 {stop}, {counter}")
-        if self.body.target.masks_are_dear:
+        if self.body.target.masks_are_expensive:
             self.whole = self.body.value(f"icmp sge i64 {rest}, {lanes}")
         umin = self.declare("llvm.umin.i64", "i64", ("i64", "i64"))
         rest = self.body.value(f"call i64 {umin}(i64 {rest}, i64 {lanes})")
@@ -173,10 +173,10 @@ class VectorLoop(VectorMemory):
 
     def _either(self, counter: str, partial: list[str]) -> list[str]:
         """Write an iteration twice, for places away from edges and for all others (see `rising`), behind a test."""
-        body, plan, near = self.body, self.plan, self.plan.near
-        assert near is not None
+        body, plan, away = self.body, self.plan, self.plan.interior
+        assert away is not None
         lines, body.lines = body.lines, self.hoisted
-        tests = away_from_edges(body, self.block, near.held, self.counter, self.lanes)
+        tests = away_from_edges(body, self.block, away.clamps, self.counter, self.lanes)
         body.lines = lines
         found = "true"
         for test in tests:
@@ -188,7 +188,7 @@ class VectorLoop(VectorMemory):
             self.vectors = {v: name for v, name in self.vectors.items() if v not in self.inside}
             return results
 
-        return self.either_way("near", found, lambda: written(near), lambda: written(plan), self._types(), other="edge")
+        return self.either_way("near", found, lambda: written(away), lambda: written(plan), self._types(), other="edge")
 
     def _where_active(self, reduction: Reduction, after: str, before: str) -> str:
         if not self.mask:
@@ -200,13 +200,13 @@ class VectorLoop(VectorMemory):
 
     def _operation(self, operation: Operation) -> None:
         body, name = self.body, operation.name
-        body.tell(operation)
+        body.attribute_to(operation)
         if name == "memref.load":
             self.load(operation)
         elif name == "memref.store":
             self.store(operation)
-        elif operation in self.plan.held:
-            body.names[operation.result] = "true" if name == "arith.cmpi" else body.names[self.plan.held[operation]]
+        elif operation in self.plan.clamps:
+            body.names[operation.result] = "true" if name == "arith.cmpi" else body.names[self.plan.clamps[operation]]
         elif not self.is_varying(operation.result):
             # A uniform value, or that of lane 0 of a linear value.
             body.names[operation.result] = SCALAR[name](body, operation, [body.names[v] for v in operation.operands])
@@ -245,7 +245,7 @@ class VectorLoop(VectorMemory):
         while lanes > wanted:
             lanes //= 2
             partial = halved(self, self.plan.reductions, partial, lanes)
-        assert lanes == wanted, "a later phase has more lanes"
+        assert lanes == wanted, "no phase has more lanes than the one before"
         return partial
 
     def _finished(self, partial: list[str], lanes: int, initial: list[str]) -> list[str]:

@@ -21,7 +21,7 @@ from typing import Any
 
 from ..kernel.nest import I1, MemRef, Operation, ScalarType, Value
 from .operations import Writer
-from .phases import DEAR
+from .phases import EXPENSIVE
 from .strides import VARYING, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES, first_lanes
 from .vector_values import VectorValues
@@ -52,8 +52,8 @@ class VectorMemory(VectorValues):
     def load(self, operation: Operation) -> None:
         memory, index = operation.operands
         if operation in self.plan.in_memory:
-            if operation.result in self.plan.again:
-                self.vectors[operation.result] = self.vectors[self.plan.again[operation.result]]
+            if operation.result in self.plan.reloaded:
+                self.vectors[operation.result] = self.vectors[self.plan.reloaded[operation.result]]
             return
         assert isinstance(memory.type, MemRef)
         element = memory.type.element
@@ -78,7 +78,7 @@ class VectorMemory(VectorValues):
         """
         type, vector = LLVM_TYPES[element], self.spelled(element)
         found = f"{vector} zeroinitializer" if self.mask else f"{vector} poison"
-        for lane, address in enumerate(self._apart(memory, element, index, stride)):
+        for lane, address in enumerate(self._lane_address(memory, element, index, stride)):
             one = self.value(f"load {type}, ptr {address}, align {ALIGNMENT[element]}")
             found = f"{vector} {self.value(f'insertelement {found}, {type} {one}, i64 {lane}')}"
         return found.removeprefix(f"{vector} ")
@@ -88,11 +88,11 @@ class VectorMemory(VectorValues):
     ) -> None:
         """Store the lanes in use, one by one."""
         type, vector = LLVM_TYPES[element], self.spelled(element)
-        for lane, address in enumerate(self._apart(memory, element, index, stride)):
+        for lane, address in enumerate(self._lane_address(memory, element, index, stride)):
             one = self.value(f"extractelement {vector} {name}, i64 {lane}")
             self.line(f"store {type} {one}, ptr {address}, align {ALIGNMENT[element]}")
 
-    def _apart(self, memory: Value, element: ScalarType, index: Value, stride: int | RunStride) -> Iterator[str]:
+    def _lane_address(self, memory: Value, element: ScalarType, index: Value, stride: int | RunStride) -> Iterator[str]:
         """The address of each lane in use, computed from the address before it."""
         body = self.body
         address = body.address(memory.type, body.names[memory], body.names[index])
@@ -109,16 +109,16 @@ class VectorMemory(VectorValues):
         type, alignment = self.spelled(element), ALIGNMENT[element]
         address = self._row_address(memory, element, index, stride)
         if not self.mask:
-            return self._turned(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
-        if self.whole and self.plan.cost >= DEAR:
+            return self._reversed(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
+        if self.whole and self.plan.cost >= EXPENSIVE:
             place = self.value(f"getelementptr i8, ptr {address}, i64 {stride * _AHEAD}")
             prefetch = self.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
             self.line(f"call void {prefetch}(ptr {place}, i32 0, i32 3, i32 1)")
-        mask = self._turned(self.mask, self.spelled(I1), stride)
+        mask = self._reversed(self.mask, self.spelled(I1), stride)
         bits = self.spelled(I1)
         callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
         passed = f"ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer"
-        return self._turned(self.value(f"call {type} {callee}({passed})"), type, stride)
+        return self._reversed(self.value(f"call {type} {callee}({passed})"), type, stride)
 
     def either_way(
         self, name: str, test: str, then: Callable[[], Any], otherwise: Callable[[], Any],
@@ -147,7 +147,7 @@ class VectorMemory(VectorValues):
             return address
         return body.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {1 - self.lanes}")
 
-    def _turned(self, vector: str, type: str, stride: int) -> str:
+    def _reversed(self, vector: str, type: str, stride: int) -> str:
         if stride == 1:
             return vector
         order = ", ".join(f"i32 {j}" for j in reversed(range(self.lanes)))
@@ -194,14 +194,14 @@ class VectorMemory(VectorValues):
             self.line(f"call void {callee}({type} {name}, {pointers} {addresses}, i32 {alignment}, {bits} {mask})")
             return
         address = self._row_address(memory, element, index, stride)
-        name = self._turned(name, type, stride)
+        name = self._reversed(name, type, stride)
         if not self.mask:
             self._store_all(operation, element, name, address)
             return
         if stride == 1 and self._is_in_pieces(memory, element):
             self._store_first(name, element, address)
             return
-        mask = self._turned(self.mask, bits, stride)
+        mask = self._reversed(self.mask, bits, stride)
         callee = self.declare(f"llvm.masked.store.{self.suffix(element)}.p0", "void", (type, "ptr", "i32", bits))
         under = f"call void {callee}({type} {name}, ptr {address}, i32 {alignment}, {bits} {mask})"
         without = f"store {type} {name}, ptr {address}, align {alignment}"
@@ -219,7 +219,7 @@ class VectorMemory(VectorValues):
 
     def _store_each(self, instructions: Iterable[str]) -> None:
         for operation, instruction in zip(self.stores, instructions, strict=True):
-            self.body.tell(operation)
+            self.body.attribute_to(operation)
             self.line(instruction)
 
     def _store_all(self, operation: Operation, element: ScalarType, name: str, address: str) -> None:
@@ -239,7 +239,7 @@ class VectorMemory(VectorValues):
 
     def goes_past_caches(self, operation: Operation) -> bool:
         """True if a store asks to bypass the caches, and its loop is cheap enough to wait for memory."""
-        return "nontemporal" in operation.attributes and self.plan.cost < DEAR and not self.mask
+        return "nontemporal" in operation.attributes and self.plan.cost < EXPENSIVE and not self.mask
 
     def _is_in_pieces(self, memory: Value, element: ScalarType) -> bool:
         """True if the rest of a register is stored as one vector or two rather than under a mask.
@@ -250,7 +250,7 @@ class VectorMemory(VectorValues):
         if not self.active or memory in self.updated or isinstance(memory.owner, Operation):
             return False
         register = self.body.target.vector_bytes * 8 // element.bits
-        return (self.active % register).bit_count() <= 1 + self.plan.picks
+        return (self.active % register).bit_count() <= 1 + self.plan.has_strided_access
 
     def _store_first(self, name: str, element: ScalarType, address: str) -> None:
         """Store the lanes in use, in pieces of a power of two."""

@@ -34,7 +34,7 @@ from .scalar import Scalar
 _ZERO = constant_index(0)
 
 #: The additions of f32 to one accumulator beyond which it is an f64: so many similar floats err by 1e-6 of their sum.
-_LONG = 1024
+_MANY_ADDITIONS = 1024
 
 #: The minimum additions to one accumulator that are split into runs, and the minimum length of a row: shorter rows
 #: stay in registers.
@@ -44,7 +44,7 @@ _RUNS, _SHORT = 32, 8
 _BY_ITSELF = 17
 
 #: The number of blocks whose sums, added one after another, err as much as the sum of one block.
-_MANY = 16
+_MANY_BLOCKS = 16
 
 
 @record(eq=False, slots=True)
@@ -117,7 +117,7 @@ class Accumulators:
             avals.insert(0, root.node.aval.with_dtype(root.node.inputs[0].aval.dtype))
         type, last = type_of(root), self.elements.place(root.node)
         extent = self.positions.extent(outermost)
-        in_blocks = self._is_long(extent) and self._meets(root, outermost)
+        in_blocks = self._is_long(extent) and self._shares(root, outermost)
         blocks = -(-extent // self._rows_in_block(extent)) if in_blocks else 1
         if self._is_wide(root, blocks):
             type, avals = F64, [root.node.aval.with_dtype(np.dtype(np.float64))]
@@ -140,7 +140,7 @@ class Accumulators:
         """The number of iterations of the first loop that share accumulators; None if no iterations do."""
         if any(r.blocks for r in self._reductions.values()):
             return self._rows_in_block(self.positions.extent(outermost))
-        return self.positions.extent(outermost) if any(self._meets(r, outermost) for r in self._reductions) else None
+        return self.positions.extent(outermost) if any(self._shares(r, outermost) for r in self._reductions) else None
 
     def enter(self, root: Root, accumulator: Accumulator) -> None:
         """Combine a result into the accumulator of the current element."""
@@ -168,7 +168,7 @@ class Accumulators:
             own = [a for a in inside if not r.root.row or a < self.positions.group.outer_axes]
             inside_of_it = tuple([a for a in own if a not in self.positions.reduced(r.root)])
             is_short = typical(self.positions.extent(tuple(inside))) < (_SHORT if inside_of_it else _BY_ITSELF)
-            if is_sum and not is_short and self._meets(r.root, rows):
+            if is_sum and not is_short and self._shares(r.root, rows):
                 r.inside, r.runs = inside_of_it, (self.temporary(r.root.node.aval.with_shape((r.count * r.size,))),)
                 # The rounding errors within runs and of their sums are together least with (2 chain)^(1/3) runs.
                 found = together << round(math.log2(chain // together) * 2 / 3 - 1 / 3)
@@ -195,7 +195,7 @@ class Accumulators:
                 yield r, self._at(r)
             elif r.runs:
                 loop = self.k.open_loop(self.positions.extent(r.inside))
-                loop.apart = True
+                loop.independent_except_carried = True
                 self.positions.enter(r.inside, loop.index)
                 yield r, self._at(r)
                 self.k.close_loop(loop)
@@ -210,25 +210,25 @@ class Accumulators:
         """Combine the accumulators of all blocks, in order, after the loop over blocks."""
         k = self.k
         for r in self._in_blocks():
-            lost = self._lost(r, blocks)
+            errors = self._rounding_errors(r, blocks)
             outer = k.open_loop(blocks, varies=True)
             inner = k.open_loop(r.size)
             at = outer.index.times(r.size).plus(inner.index)
             block = tuple([k.load(memory, at, stable=False) for memory in r.blocks])
-            if lost:
-                _add_exactly(k, r.places[0], lost, inner.index, block[0])
+            if errors:
+                _add_exactly(k, r.places[0], errors, inner.index, block[0])
             else:
                 self._combine(r, r.places, inner.index, block)
             k.close_loop(inner)
             k.close_loop(outer)
-            if lost:
+            if errors:
                 loop = k.open_loop(r.size)
-                _give_back(k, r.places[0], lost, loop.index)
+                _add_errors(k, r.places[0], errors, loop.index)
                 k.close_loop(loop)
 
-    def _lost(self, r: _Gathered, blocks: int) -> Value | None:
+    def _rounding_errors(self, r: _Gathered, blocks: int) -> Value | None:
         """Memory for the rounding error of each sum over many blocks; None if it is small, or zero."""
-        if typical(blocks) < _MANY or r.monoid != "add" or not r.type.is_float or r.type is not type_of(r.root):
+        if typical(blocks) < _MANY_BLOCKS or r.monoid != "add" or not r.type.is_float or r.type is not type_of(r.root):
             return None
         dtype = np.dtype(f"f{r.type.bits // 8}")
         memory = self.temporary(r.root.node.aval.with_dtype(dtype))
@@ -255,7 +255,7 @@ class Accumulators:
         group, size = self.positions.group, root.node.aval.size
         if size == 1:
             return group.inner is not None and (typical(group.inner) > SIDE_BY_SIDE or _stores_in_rows(group))
-        return typical(group.total) > _LONG * typical(size) * typical(blocks)
+        return typical(group.total) > _MANY_ADDITIONS * typical(size) * typical(blocks)
 
     def _rows_in_block(self, extent: int) -> int:
         return self._block_of(extent, self.positions.group.cost)
@@ -266,14 +266,14 @@ class Accumulators:
 
     def _block_of(self, extent: int, cost: int) -> int:
         group = self.positions.group
-        meeting = [r for r in group.roots if r.is_reduction and self._meets(r, self._outermost)]
-        of_numbers = all([r.node.aval.size == 1 for r in meeting])
+        sharing = [r for r in group.roots if r.is_reduction and self._shares(r, self._outermost)]
+        of_numbers = all([r.node.aval.size == 1 for r in sharing])
         return rows_in_block(typical(group.total // extent), cost, of_numbers=of_numbers)
 
     def _in_blocks(self) -> list[_Gathered]:
         return [r for r in self._reductions.values() if r.blocks]
 
-    def _meets(self, root: Root, axes: tuple[int, ...]) -> bool:
+    def _shares(self, root: Root, axes: tuple[int, ...]) -> bool:
         """True if iterations over these axes are combined into the same accumulators."""
         return not self.positions.reduced(root).isdisjoint(axes)
 
@@ -287,16 +287,16 @@ class Accumulators:
             k.store(value, memory, at)
 
 
-def _add_exactly(k: Scalar, total: Value, lost: Value, at: Index, x: Value) -> None:
-    """Add x to a total in memory, and the rounding error of that addition to `lost`."""
+def _add_exactly(k: Scalar, total: Value, errors: Value, at: Index, x: Value) -> None:
+    """Add x to a total in memory, and the rounding error of that addition to `errors`."""
     after, rest = sum_and_rest(k, k.load(total, at, stable=False), x)
     k.store(after, total, at)
-    k.store(k.add(k.load(lost, at, stable=False), rest), lost, at)
+    k.store(k.add(k.load(errors, at, stable=False), rest), errors, at)
 
 
-def _give_back(k: Scalar, total: Value, lost: Value, at: Index) -> None:
-    """Add the rounding errors collected in `lost` to a total."""
-    k.store(with_rest(k, k.load(total, at, stable=False), k.load(lost, at, stable=False)), total, at)
+def _add_errors(k: Scalar, total: Value, errors: Value, at: Index) -> None:
+    """Add the rounding errors collected in `errors` to a total."""
+    k.store(with_rest(k, k.load(total, at, stable=False), k.load(errors, at, stable=False)), total, at)
 
 
 def _stores_in_rows(group: KernelGroup) -> bool:

@@ -74,12 +74,12 @@ class _Lifted:
         memory = [a for a in old.arguments if isinstance(a.type, MemRef)]
         indices = old.arguments[len(memory) :]
         for j, argument in enumerate(memory):
-            argument.type = _flexible(argument.type, 0 if j in self.varying else SMALL)
+            argument.type = _without_large_size(argument.type, 0 if j in self.varying else SMALL)
         self._visit(block, 0)
         if not self.extents and all([a.type.size is not None for a in memory]):
             return old
         for scratch in self.scratches:
-            scratch.type = MemRef(_rounded(scratch.type.size), scratch.type.element)
+            scratch.type = MemRef(_scratch_size(scratch.type.size), scratch.type.element)
         used = self.used
         block.operations = [o for o in block.operations if o.name != "arith.constant" or o.results[0] in used]
         block.arguments = [*memory, *indices, *self.added]
@@ -152,7 +152,7 @@ class _Lifted:
         return self._argument(number)
 
 
-def _flexible(memory: MemRef, small: int) -> MemRef:
+def _without_large_size(memory: MemRef, small: int) -> MemRef:
     """The type of a memory argument, without its size unless that is small."""
     is_known = memory.size is None or (type(memory.size) is not Symbol and memory.size <= small)
     return memory if is_known else MemRef(None, memory.element)
@@ -181,6 +181,6 @@ def _is_count(constant: Operation) -> bool:
     return constant.result.type in (F32, F64) and SMALL < abs(value) < MOST and value == int(value)
 
 
-def _rounded(extent: int) -> int:
+def _scratch_size(extent: int) -> int:
     """The size of scratch memory: a power of two if it is large, so that most extents share it."""
     return extent if extent <= SMALL else 1 << (extent - 1).bit_length()

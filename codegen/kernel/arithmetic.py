@@ -23,13 +23,13 @@ _LOOSE = {"fastmath": frozenset({"contract", "nsz", "reassoc"})}
 _EITHER_ZERO = {"fastmath": frozenset({"nsz"})}
 
 
-def _rounding(name: str, said: str) -> Callable[[Arithmetic, Element], Any]:
+def _rounding(name: str, doc: str) -> Callable[[Arithmetic, Element], Any]:
     """The builder's method for a rounding instruction."""
 
     def method(self: Arithmetic, x: Element) -> Any:
         return self._float1(f"math.{name}", x) if self.is_float(x) else x
 
-    method.__name__, method.__doc__ = name, said
+    method.__name__, method.__doc__ = name, doc
     return method
 
 

@@ -21,7 +21,7 @@ from .nest import I1, I8, I32, INDEX, Block, MemRef, Operation, ScalarType, Stat
 class OpenLoop:
     """An open loop: its block, its operands, its counter (`index`) and the values that it carries.
     about    a rough count of iterations, if the extent is known only at run time; else None
-    apart    iterations share only carried values, though each may use several places of one memory
+    independent_except_carried    iterations share only carried values, though each may use several places of one memory
     """
 
     block: Block
@@ -30,7 +30,7 @@ class OpenLoop:
     carried: list[Value]
     parallel: bool
     about: int | None
-    apart: bool = False
+    independent_except_carried: bool = False
 
 
 class FunctionBuilder:
@@ -45,7 +45,7 @@ class FunctionBuilder:
         self._keys: list[list[Any]] = [[]]
         self._constants: dict[Value, Any] = {}
         self._status: Value | None = None
-        self._answer: Value | None = None
+        self._returned_status: Value | None = None
         self._scratch = 0
         self.node: Any = None  # the graph's node being computed, for debug info
 
@@ -174,8 +174,8 @@ class FunctionBuilder:
             block.operations.append(Operation("scf.yield", results))
             if loop.parallel:
                 attributes["independent"] = True
-            if loop.apart:
-                attributes["apart"] = True
+            if loop.independent_except_carried:
+                attributes["independent_except_carried"] = True
             operation = Operation("scf.for", loop.operands, [r.type for r in results], attributes, [block])
         return self.effect(operation).results
 
@@ -274,9 +274,9 @@ class FunctionBuilder:
         worse = Operation("arith.ori", (so_far.result, bad), (I32,))
         block.operations += [so_far, worse, Operation("memref.store", (worse.result, self._status, at))]
 
-    def answer(self, status: Value) -> None:
+    def return_status(self, status: Value) -> None:
         """Set the status that the function returns to a computed value, in place of `fail_unless`."""
-        self._answer = status
+        self._returned_status = status
 
     @property
     def can_fail(self) -> bool:
@@ -286,8 +286,8 @@ class FunctionBuilder:
     def finish(self) -> Block:
         """End the function: it returns its status."""
         assert len(self._blocks) == 1, "a loop is still open"
-        if self._answer is not None:
-            status = self._answer
+        if self._returned_status is not None:
+            status = self._returned_status
         elif self._status is None:
             status = self.literal(0, I32)
         else:

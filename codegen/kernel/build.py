@@ -50,7 +50,7 @@ class _Builder:
     def __init__(self, group: KernelGroup, is_stored, placed: Placed | None, exact: Collection[Node]) -> None:
         self.group = group
         self.k = Scalar()
-        self.elements = Elements(self.k, is_stored, self._own, self._made, placed, exact)
+        self.elements = Elements(self.k, is_stored, self._computed_here, self._note_memory, placed, exact)
         self.positions = Positions(group)
         self.arrays = {r.node for r in group.roots if r.stored and not r.row and not r.is_reduction}
         # Results of finished reductions; memory that earlier loops filled with a node's elements, or open loops fill.
@@ -85,12 +85,12 @@ class _Builder:
         for axes in outer:
             extent, block = self.positions.extent(axes), None
             if not parts and rows is not None and rows < extent:
-                block = Part(axes, extent, rows, None, is_apart=True)
+                block = Part(axes, extent, rows, None, is_independent=True)
                 parts.append(block)
             if axes in run:
-                block = Part(axes, extent, run[axes], block, is_apart=False, is_run=True)
+                block = Part(axes, extent, run[axes], block, is_independent=False, is_run=True)
                 parts.append(block)
-            parts.append(Part(axes, extent, 1, block, is_apart=False))
+            parts.append(Part(axes, extent, 1, block, is_independent=False))
         self._open(parts, 0, [], {}, True, lambda _: self._stages(inner))
 
     def _stages(self, inner: list[tuple[int, ...]]) -> dict[Root, Accumulator]:
@@ -114,7 +114,7 @@ class _Builder:
     def _begin(self, part: Part, loop: OpenLoop) -> None:
         """Begin an iteration of a loop over a part: set its counter, and start the accumulators of its block or run."""
         part.counter = loop.index
-        if part.is_apart:
+        if part.is_independent:
             self.accumulators.begin(loop.index)
         if part.is_run:
             self.accumulators.begin_run()
@@ -151,8 +151,8 @@ class _Builder:
         if level == len(parts):
             results = body(roots)
         elif level == len(parts) - 2 and (count := self._rows_at_a_time(parts, roots, carried)) > 1:
-            enter, meeting = self.accumulators.enter, self._meeting(parts, roots)
-            rows_together(self.k, self.positions, parts, count, lambda: body(roots), enter, meeting)
+            enter, sharing = self.accumulators.enter, self._sharing_accumulators(parts, roots)
+            rows_together(self.k, self.positions, parts, count, lambda: body(roots), enter, sharing)
             return {}
         elif level == len(parts) - 1 and self.group.turns and not parts[level].is_block:
             results = {}
@@ -178,18 +178,18 @@ class _Builder:
         k, part = self.k, parts[level]
         mine = [r for r in roots if r.is_reduction and carried[r] <= level]
         starts = {r: start(k, r.node.op.lower.monoid, type_of(r)) for r in mine}
-        apart = part.is_apart
-        parallel = apart or (top and level == 0 and not self.positions.are_reduced(part.axes))
+        independent = part.is_independent
+        parallel = independent or (top and level == 0 and not self.positions.are_reduced(part.axes))
         loop = self.k.open_loop(
-            part.length(k), [] if apart else [v for s in starts.values() for v in s],
+            part.length(k), [] if independent else [v for s in starts.values() for v in s],
             high=part.extent - 1, parallel=parallel, varies=part.is_block,
         )
-        loop.apart = level == len(parts) - 1 and self._stores_apart(roots)
+        loop.independent_except_carried = level == len(parts) - 1 and self._stores_to_distinct_places(roots)
         self._begin(part, loop)
         inside = self._open(parts, level + 1, roots, carried, top, body)
         if part.is_run:
             self.accumulators.end_run()
-        if apart:
+        if independent:
             places = {}
             for root, s in starts.items():
                 dtypes = [root.node.inputs[0].aval.dtype, np.int64][: len(s)]
@@ -201,25 +201,25 @@ class _Builder:
             self.accumulators.end(part.extent)
             return self._combined(places, part.extent)
         results: list[Value] = []
-        for root, so_far in _taken_apart(starts, loop.carried).items():
+        for root, so_far in _by_root(starts, loop.carried).items():
             free = level == len(parts) - 1 or (level == len(parts) - 2 and is_short(parts[-1]))
             k.node = root.node
             results.extend(combine(k, root.node.op.lower.monoid, so_far, inside[root], free_order=free))
-        return _taken_apart(starts, k.close_loop(loop, results))
+        return _by_root(starts, k.close_loop(loop, results))
 
-    def _stores_apart(self, roots: list[Root]) -> bool:
+    def _stores_to_distinct_places(self, roots: list[Root]) -> bool:
         """True if a loop's elements go to different places in the memory of a pair or join, and to no accumulator."""
-        apart = [r for r in roots if r.node in self.elements.placed and not self.elements.is_in_place(r.node)]
-        return bool(apart) and not any([r in self.accumulators for r in roots])
+        placed = [r for r in roots if r.node in self.elements.placed and not self.elements.is_in_place(r.node)]
+        return bool(placed) and not any([r in self.accumulators for r in roots])
 
     def _rows_at_a_time(self, parts: list[Part], roots: list[Root], carried: dict[Root, int]) -> int:
         """The number of rows (iterations of the last loop but one) that are computed together."""
         entering = [r for r in carried if carried[r] == len(parts) and r in self.accumulators]
-        if self.group.inner is not None or not self._meeting(parts, entering):
+        if self.group.inner is not None or not self._sharing_accumulators(parts, entering):
             return 1
         return rows_at_a_time(parts, roots, entering, self.group.cost)
 
-    def _meeting(self, parts: list[Part], roots: list[Root]) -> list[Root]:
+    def _sharing_accumulators(self, parts: list[Part], roots: list[Root]) -> list[Root]:
         """The reductions for which the iterations of the last loop but one share accumulators."""
         rows = set(parts[-2].axes)
         return [r for r in roots if r.is_reduction and rows <= self.positions.reduced(r)]
@@ -232,11 +232,11 @@ class _Builder:
             return {}
         loop = k.open_loop(blocks, [v for s in starts.values() for v in s], varies=True)
         results: list[Value] = []
-        for root, so_far in _taken_apart(starts, loop.carried).items():
+        for root, so_far in _by_root(starts, loop.carried).items():
             k.node = root.node
             block = tuple([k.load(place, loop.index, stable=False) for place in places[root]])
             results.extend(combine(k, root.node.op.lower.monoid, so_far, block, free_order=True))
-        return _taken_apart(starts, k.close_loop(loop, results))
+        return _by_root(starts, k.close_loop(loop, results))
 
     def _body(self, roots: list[Root]) -> dict[Root, Accumulator]:
         """Write the work for one element of the domain, or for one row; return the values that enter reductions."""
@@ -277,7 +277,7 @@ class _Builder:
 
     # ------------------------------------------------------------ values that the kernel itself has made
 
-    def _own(self, node: Node, index: tuple[Index, ...]) -> Value | None:
+    def _computed_here(self, node: Node, index: tuple[Index, ...]) -> Value | None:
         """The value of a finished reduction, or an element that an earlier loop stored; None for any other node."""
         value = self.reduced.get(node)
         if value is not None:
@@ -287,7 +287,7 @@ class _Builder:
             return self.k.load(memory, self._place_of(node, index), stable=False)
         return None
 
-    def _made(self, node: Node, index: tuple[Index, ...], value: Value) -> None:
+    def _note_memory(self, node: Node, index: tuple[Index, ...], value: Value) -> None:
         """Note the memory in which later loops find a node: a scratch row, which is written here, or its own array."""
         is_row = node in self.group.scratch
         if node in self.filled or node in self.filling or not (is_row or node in self.arrays):
@@ -308,7 +308,7 @@ class _Builder:
         return self.elements.within(node, flatten(index, node.aval.shape))
 
 
-def _taken_apart(starts: dict[Root, Accumulator], values: Sequence[Value]) -> dict[Root, Accumulator]:
+def _by_root(starts: dict[Root, Accumulator], values: Sequence[Value]) -> dict[Root, Accumulator]:
     """The values that a loop carried, by root."""
     left = iter(values)
     return {root: tuple(islice(left, len(s))) for root, s in starts.items()}

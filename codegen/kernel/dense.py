@@ -1,6 +1,6 @@
 """Programs of linear algebra, each for one matrix of a batch, and the kernel that runs one on the whole batch.
 
-program(job, b)  ->  a bit: matrix b is sound, so not refused; None from a program that refuses no matrix
+program(batch, b)  ->  a bit: matrix b is sound, so not refused; None from a program that refuses no matrix
 
 An operation with the lowering `Dense` becomes one kernel:
 
@@ -27,31 +27,31 @@ from .dense_determinants import DETERMINANTS
 from .dense_loops import order_below
 from .elements import Built, Elements, Temporary, finish
 from .index import Index, constant_index
-from .matrices import WRITTEN_OUT, Job, Matrix, copy, each, fold, read, set_to_identity, write
+from .matrices import WRITTEN_OUT, Matrix, MatrixBatch, copy, each, fold, read, set_to_identity, write
 from .nest import I1, I32, Status, Value
 from .scalar import Scalar
 
 
-def _both(k: Scalar, answers: Sequence[Value]) -> Value:
+def _and_all(k: Scalar, answers: Sequence[Value]) -> Value:
     found = answers[0]
     for answer in answers[1:]:
         found = k.logical_and(found, answer)
     return found
 
 
-def _along(job: Job, x: Matrix, is_sound: Callable[[Any], Value]) -> Value:
+def _all_on_diagonal(batch: MatrixBatch, x: Matrix, is_sound: Callable[[Any], Value]) -> Value:
     """True if all numbers on a diagonal are sound."""
-    k = job.k
+    k = batch.k
 
     def step(i: Index, carried: list[Value]) -> list[Value]:
         return [k.logical_and(carried[0], is_sound(x.get(i, i)))]
 
-    return fold(k, 0, job.n, [k.literal(True, I1)], step)[0]
+    return fold(k, 0, batch.n, [k.literal(True, I1)], step)[0]
 
 
-def _cholesky(job: Job, b: Index) -> Value:
-    k, f, n = job.k, job.f, job.n
-    a, y = job.input(0, b), job.output(b, n, n)
+def _cholesky(batch: MatrixBatch, b: Index) -> Value:
+    k, f, n = batch.k, batch.f, batch.n
+    a, y = batch.input(0, b), batch.output(b, n, n)
 
     def is_sound(x: Any) -> Value:
         # A matrix with an infinite pivot is refused: LAPACK decides what becomes of the infinities beside it.
@@ -61,55 +61,55 @@ def _cholesky(job: Job, b: Index) -> Value:
     if n * n * n <= WRITTEN_OUT * f.width:
         factor = dense_small.cholesky(f, n, read(a, n, n))
         write(y, [row + [f.number(0.0)] * (n - 1 - i) for i, row in enumerate(factor)])
-        return _both(k, [is_sound(factor[i][i]) for i in range(n)])
+        return _and_all(k, [is_sound(factor[i][i]) for i in range(n)])
     dense_loops.cholesky(f, n, a, y)
-    with each(k, 1, n) as i, each(k, 0, i, apart=True) as j:
+    with each(k, 1, n) as i, each(k, 0, i, parallel=True) as j:
         y.put(f.conjugate(y.get(j, i)), i, j)
-    with each(k, 0, n - 1) as i, each(k, i.plus(constant_index(1)), n, apart=True) as j:
+    with each(k, 0, n - 1) as i, each(k, i.plus(constant_index(1)), n, parallel=True) as j:
         y.put(f.number(0.0), i, j)
-    return _along(job, y, is_sound)
+    return _all_on_diagonal(batch, y, is_sound)
 
 
-def _is_regular(job: Job) -> Callable[[Any], Value]:
-    return lambda x: job.k.logical_not(job.f.is_zero(x))
+def _is_regular(batch: MatrixBatch) -> Callable[[Any], Value]:
+    return lambda x: batch.k.logical_not(batch.f.is_zero(x))
 
 
-def _triangular(job: Job, b: Index) -> Value:
-    k, f, n, columns, lower = job.k, job.f, job.n, job.columns(1), job.keywords["lower"]
-    a, side, x = job.input(0, b), job.input(1, b), job.output(b, n, columns)
-    is_regular = _is_regular(job)
+def _triangular(batch: MatrixBatch, b: Index) -> Value:
+    k, f, n, columns, lower = batch.k, batch.f, batch.n, batch.columns(1), batch.keywords["lower"]
+    a, side, x = batch.input(0, b), batch.input(1, b), batch.output(b, n, columns)
+    is_regular = _is_regular(batch)
     if n * n * (columns + 1) <= WRITTEN_OUT:
         rows, solved = read(a, n, n), read(side, n, columns)
         dense_small.substitute(f, n, rows, solved, lower=lower)
         write(x, solved)
-        return _both(k, [is_regular(rows[i][i]) for i in range(n)])
+        return _and_all(k, [is_regular(rows[i][i]) for i in range(n)])
     copy(side, x, n, columns)
     dense_loops.substitute(f, n, a, x, columns, lower=lower)
-    return _along(job, a, is_regular)
+    return _all_on_diagonal(batch, a, is_regular)
 
 
-def _factored(job: Job, b: Index) -> None:
+def _factored(batch: MatrixBatch, b: Index) -> None:
     """A solution with a known Cholesky factor; the kernel that made the factor refused unsound matrices."""
-    f, n, columns = job.f, job.n, job.columns(2)
-    factor, side, x = job.input(1, b), job.input(2, b), job.output(b, n, columns)
+    f, n, columns = batch.f, batch.n, batch.columns(2)
+    factor, side, x = batch.input(1, b), batch.input(2, b), batch.output(b, n, columns)
     copy(side, x, n, columns)
     dense_loops.substitute(f, n, factor, x, columns, lower=True)
     dense_loops.substitute(f, n, factor.adjoint, x, columns, lower=False)
 
 
-def _solve(job: Job, b: Index) -> Value:
-    return _solution(job, b, job.columns(1), has_side=True)
+def _solve(batch: MatrixBatch, b: Index) -> Value:
+    return _solution(batch, b, batch.columns(1), has_side=True)
 
 
-def _inverse(job: Job, b: Index) -> Value:
-    return _solution(job, b, job.n, has_side=False)
+def _inverse(batch: MatrixBatch, b: Index) -> Value:
+    return _solution(batch, b, batch.n, has_side=False)
 
 
-def _solution(job: Job, b: Index, columns: int, *, has_side: bool) -> Value:
+def _solution(batch: MatrixBatch, b: Index, columns: int, *, has_side: bool) -> Value:
     """The solution of a system whose right-hand side is the second input, or the identity."""
-    f, n, a = job.f, job.n, job.input(0, b)
-    side = job.input(1, b) if has_side else None
-    x = job.output(b, n, columns)
+    f, n, a = batch.f, batch.n, batch.input(0, b)
+    side = batch.input(1, b) if has_side else None
+    x = batch.output(b, n, columns)
     if n * n * (n + 2 * columns) <= WRITTEN_OUT:
         left = read(a, n, n)
         right = read(side, n, columns) if side else [[f.number(float(i == j)) for j in range(n)] for i in range(n)]
@@ -119,68 +119,68 @@ def _solution(job: Job, b: Index, columns: int, *, has_side: bool) -> Value:
         dense_small.substitute(f, n, rows, solved, lower=True, unit=True)
         dense_small.substitute(f, n, rows, solved, lower=False)
         write(x, solved)
-        return _both(job.k, [_is_regular(job)(rows[i][i]) for i in range(n)])
+        return _and_all(batch.k, [_is_regular(batch)(rows[i][i]) for i in range(n)])
     if side:
         copy(side, x, n, columns)
     else:
         set_to_identity(x, n)
-    factors = job.scratch(b, n)
-    dense_loops.lu(f, n, a, factors, job.places(), x, columns)
+    factors = batch.scratch(b, n)
+    dense_loops.lu(f, n, a, factors, batch.places(), x, columns)
     dense_loops.substitute(f, n, factors, x, columns, lower=True, unit=True)
     dense_loops.substitute(f, n, factors, x, columns, lower=False)
-    return _along(job, factors, _is_regular(job))
+    return _all_on_diagonal(batch, factors, _is_regular(batch))
 
 
 # ---------------------------------------------------------------- an LU factorisation that is kept
 
 
-def _lu(job: Job, b: Index) -> None:
+def _lu(batch: MatrixBatch, b: Index) -> None:
     """The factors, and in a row below them the number of the matrix's row that each row is, counted from 1.
 
     The sign of these numbers is that of the permutation.  Where rows are padded (`apart_in_cache`), the padding is 0.
     """
-    k, f, n, row = job.k, job.f, job.n, factor_row_stride(job.n)
-    a, y = job.input(0, b), job.output(b, n + 1, row)
+    k, f, n, row = batch.k, batch.f, batch.n, factor_row_stride(batch.n)
+    a, y = batch.input(0, b), batch.output(b, n + 1, row)
     if row > n:
-        with each(k, 0, n + 1) as i, each(k, n, row, apart=True) as j:
+        with each(k, 0, n + 1) as i, each(k, n, row, parallel=True) as j:
             y.put(f.number(0.0), i, j)
     order = order_below(y, n)
-    with each(k, 0, n, apart=True) as i:
+    with each(k, 0, n, parallel=True) as i:
         order.put(f.from_real(k.from_index(i.plus(constant_index(1)), k.dtype(f.real(0.0)))), i, 0)
-    sign = dense_loops.lu(f, n, a, y, job.places(), order, 1)
-    with each(k, 0, n, apart=True) as i:
+    sign = dense_loops.lu(f, n, a, y, batch.places(), order, 1)
+    with each(k, 0, n, parallel=True) as i:
         order.put(f.scaled(order.get(i, 0), sign), i, 0)
 
 
-def _solve_lu(job: Job, b: Index) -> Value:
+def _solve_lu(batch: MatrixBatch, b: Index) -> Value:
     """A solution with known factors of the matrix: for the matrix, or if `turned` for its adjoint."""
-    k, f, n, columns = job.k, job.f, job.n, job.columns(2)
-    factors, side, x = job.input(1, b), job.input(2, b), job.output(b, n, columns)
+    k, f, n, columns = batch.k, batch.f, batch.n, batch.columns(2)
+    factors, side, x = batch.input(1, b), batch.input(2, b), batch.output(b, n, columns)
     order = order_below(factors, n)
 
     def place(i: Index) -> Index:
         return k.to_index(k.cast(k.abs(f.real_part(order.get(i, 0))), "i64"), 1, n).plus(constant_index(-1))
 
-    if job.keywords["turned"]:
-        half, adjoint = job.scratch(b, columns), factors.adjoint
+    if batch.keywords["turned"]:
+        half, adjoint = batch.scratch(b, columns), factors.adjoint
         copy(side, half, n, columns)
         dense_loops.substitute(f, n, adjoint, half, columns, lower=True)
         dense_loops.substitute(f, n, adjoint, half, columns, lower=False, unit=True)
         with each(k, 0, n) as i:
             where = place(i)
-            with each(k, 0, columns, apart=True) as t:
+            with each(k, 0, columns, parallel=True) as t:
                 x.put(half.get(i, t), where, t)
     else:
         with each(k, 0, n) as i:
             where = place(i)
-            with each(k, 0, columns, apart=True) as t:
+            with each(k, 0, columns, parallel=True) as t:
                 x.put(side.get(where, t), i, t)
         dense_loops.substitute(f, n, factors, x, columns, lower=True, unit=True)
         dense_loops.substitute(f, n, factors, x, columns, lower=False)
-    return _along(job, factors, _is_regular(job))
+    return _all_on_diagonal(batch, factors, _is_regular(batch))
 
 
-PROGRAMS: dict[str, Callable[[Job, Index], Value | None]] = {
+PROGRAMS: dict[str, Callable[[MatrixBatch, Index], Value | None]] = {
     "cholesky": _cholesky,
     "triangular": _triangular,
     "factored": _factored,
@@ -205,28 +205,28 @@ def build_dense(node: Node, computed: Node, program: str, name: str) -> Built:
     k = Scalar()
     k.node = node
     elements = Elements(k, lambda _: True)
-    job = Job(k, elements, node, computed)
+    batch = MatrixBatch(k, elements, node, computed)
     run = PROGRAMS[program]
     written: list[Node | Temporary] = [node]
-    if job.batch == 1:
-        is_sound = run(job, constant_index(0))
+    if batch.size == 1:
+        is_sound = run(batch, constant_index(0))
     else:
-        info = Temporary(Aval((job.batch,), np.bool_))
-        batch = k.open_loop(job.batch, parallel=True, varies=job.is_open)
-        found = run(job, batch.index)
+        info = Temporary(Aval((batch.size,), np.bool_))
+        loop = k.open_loop(batch.size, parallel=True, varies=batch.is_open)
+        found = run(batch, loop.index)
         if found is not None:
-            k.store(found, elements.place(info), batch.index)
+            k.store(found, elements.place(info), loop.index)
             written.append(info)
-        k.close_loop(batch)
-        is_sound = None if found is None else _all(k, elements.place(info), job)
-    written += job.temporaries
+        k.close_loop(loop)
+        is_sound = None if found is None else _all(k, elements.place(info), batch)
+    written += batch.temporaries
     if is_sound is not None:
-        k.answer(k.select(is_sound, k.literal(0, I32), k.literal(int(Status.REFUSED), I32)))
+        k.return_status(k.select(is_sound, k.literal(0, I32), k.literal(int(Status.REFUSED), I32)))
     built = finish(name, k, elements, written)
     function = replace(built.kernel.function, refuses=is_sound is not None, is_fixed=True)
     return Built(replace(built.kernel, function=function), built.memory)
 
 
-def _all(k: Scalar, info: Value, job: Job) -> Value:
-    loop = k.open_loop(job.batch, [k.literal(True, I1)], varies=job.is_open)
+def _all(k: Scalar, info: Value, batch: MatrixBatch) -> Value:
+    loop = k.open_loop(batch.size, [k.literal(True, I1)], varies=batch.is_open)
     return k.close_loop(loop, [k.logical_and(loop.carried[0], k.load(info, loop.index, stable=False))])[0]

@@ -24,10 +24,10 @@ from .matrices import Matrix, Place, Reals, at, each, fold, root_of
 from .nest import Value
 
 #: Columns of a panel, and rows that a step updates together.
-FOUR = 4
+PANEL = 4
 
 
-def _take(
+def _subtract_multiples(
     f: Reals,
     a: Matrix,
     x: Matrix,
@@ -43,7 +43,7 @@ def _take(
     adds    x holds sums that will be subtracted later: add the multiples to them
     """
     factors = [[a.get(i, p) for p in pivots] for i in rows]
-    with each(f.k, low, high, apart=True) as t:
+    with each(f.k, low, high, parallel=True) as t:
         known = [x.get(p, t) for p in pivots]
         for i, of_row in zip(rows, factors, strict=True):
             value = x.get(i, t)
@@ -66,7 +66,7 @@ def _products(f: Reals, factors: Sequence[Any], values: Sequence[Any]) -> Any:
     return terms[0]
 
 
-def _take_below(
+def _subtract_below(
     f: Reals,
     n: int,
     a: Matrix,
@@ -78,17 +78,17 @@ def _take_below(
     from_row: Callable[[Index], Place] | None = None,
     adds: bool = False,
 ) -> None:
-    """Apply `_take` to all rows after the pivots, up to n.  `from_row`: gives the first column for four rows."""
-    whole, rest = divmod(n, FOUR)
-    tile = first.plus(at(FOUR))
-    with each(f.k, 0, at(n - rest).plus(tile.times(-1)).floordiv(FOUR)) as j:
-        i = tile.plus(j.times(FOUR))
+    """Apply `_subtract_multiples` to all rows after the pivots up to n.  `from_row`: the first column of four rows."""
+    whole, rest = divmod(n, PANEL)
+    tile = first.plus(at(PANEL))
+    with each(f.k, 0, at(n - rest).plus(tile.times(-1)).floordiv(PANEL)) as j:
+        i = tile.plus(j.times(PANEL))
         begin = from_row(i) if from_row else low
-        _take(f, a, x, [i.plus(at(r)) for r in range(FOUR)], pivots, begin, high, adds=adds)
+        _subtract_multiples(f, a, x, [i.plus(at(r)) for r in range(PANEL)], pivots, begin, high, adds=adds)
     if rest and whole:
-        i = at(whole * FOUR)
+        i = at(whole * PANEL)
         begin = from_row(i) if from_row else low
-        _take(f, a, x, [i.plus(at(r)) for r in range(rest)], pivots, begin, high, adds=adds)
+        _subtract_multiples(f, a, x, [i.plus(at(r)) for r in range(rest)], pivots, begin, high, adds=adds)
 
 
 def _panels(
@@ -98,18 +98,18 @@ def _panels(
 
     Returns the values that the last panel carries on.
     """
-    whole, rest = divmod(n, FOUR)
+    whole, rest = divmod(n, PANEL)
     found = list(carried)
 
     def four(j: Index, values: list[Value]) -> Sequence[Value]:
-        return panel(j.times(FOUR) if rising else at((whole - 1) * FOUR).plus(j.times(-FOUR)), FOUR, values)
+        return panel(j.times(PANEL) if rising else at((whole - 1) * PANEL).plus(j.times(-PANEL)), PANEL, values)
 
     if rest and not rising:
-        found = list(panel(at(whole * FOUR), rest, found))
+        found = list(panel(at(whole * PANEL), rest, found))
     if whole:
         found = fold(f.k, 0, whole, found, four)
     if rest and rising:
-        found = list(panel(at(whole * FOUR), rest, found))
+        found = list(panel(at(whole * PANEL), rest, found))
     return found
 
 
@@ -134,7 +134,7 @@ def lu(
     k = f.k
     with each(k, 0, n) as i:
         k.store(k.from_index(i, "i64"), places, i)
-        with each(k, 0, n, apart=True) as t:
+        with each(k, 0, n, parallel=True) as t:
             a.put(f.number(0.0), i, t)
 
     def row(i: Index) -> Index:
@@ -146,30 +146,30 @@ def lu(
 
         def left(i: Index, best: list[Value]) -> list[Value]:
             origin = row(i)
-            with each(k, 0, width, apart=True) as p:
+            with each(k, 0, width, parallel=True) as p:
                 c = first.plus(p)
                 a.put(f.minus(given.get(origin, c), a.get(i, c)), i, c)
-            return _better(f, best, a.get(i, first), i)
+            return _larger_pivot(f, best, a.get(i, first), i)
 
-        best = fold(k, first, n, _none(f, first), left)
+        best = fold(k, first, n, _no_pivot(f, first), left)
         for p in range(width):
             sign, best = _pivot(f, n, a, pivots, p, best, sign, places, beside, columns)
-        if width == FOUR:
-            after = first.plus(at(FOUR))
+        if width == PANEL:
+            after = first.plus(at(PANEL))
             origins = [row(i) for i in pivots]
             _solve_rows(f, a, a, pivots, after, n, unit=True, given=given, origins=origins)
-            _take_below(f, n, a, a, pivots, first, after, n, adds=True)
+            _subtract_below(f, n, a, a, pivots, first, after, n, adds=True)
         return [sign]
 
     return _panels(f, n, [f.real(1.0)], panel)[0]
 
 
-def _none(f: Reals, i: Index) -> list[Value]:
+def _no_pivot(f: Reals, i: Index) -> list[Value]:
     """The start of a search for a pivot: a size less than that of any number, and a valid row."""
     return [f.real(-1.0), f.k.value_of(i)]
 
 
-def _better(f: Reals, best: list[Value], x: Any, i: Index) -> list[Value]:
+def _larger_pivot(f: Reals, best: list[Value], x: Any, i: Index) -> list[Value]:
     """The best size so far and its row, or those of the number x in row i if its size is larger."""
     k, size = f.k, f.size(x)
     is_better = k.gt(size, best[0])
@@ -211,16 +211,16 @@ def _pivot(
         left = [f.minus(a.get(i, q), f.times(factor, value)) for q, value in zip(others, values, strict=True)]
         for q, value in zip(others, left, strict=True):
             a.put(value, i, q)
-        return _better(f, best, left[0], i) if left else best
+        return _larger_pivot(f, best, left[0], i) if left else best
 
     after = c.plus(at(1))
-    best = fold(k, after, n, _none(f, c), take)
+    best = fold(k, after, n, _no_pivot(f, c), take)
     return k.select(k.eq(pivot, c), sign, k.neg(sign)), best
 
 
 def _exchange(f: Reals, x: Matrix, i: Index, j: Index, columns: int) -> None:
     """Exchange two rows of x."""
-    with each(f.k, 0, columns, apart=True) as t:
+    with each(f.k, 0, columns, parallel=True) as t:
         one, other = x.get(i, t), x.get(j, t)
         x.put(other, i, t)
         x.put(one, j, t)
@@ -247,7 +247,7 @@ def _solve_rows(
     """
     factors = [[a.get(i, p) for p in rows[:r]] for r, i in enumerate(rows)]
     diagonal = None if unit else [a.get(i, i) for i in rows]
-    with each(f.k, low, high, apart=True) as t:
+    with each(f.k, low, high, parallel=True) as t:
         solved: list[Any] = []
         for r, i in enumerate(rows):
             value = x.get(i, t)
@@ -272,11 +272,11 @@ def substitute(f: Reals, n: int, a: Matrix, x: Matrix, columns: int, *, lower: b
         rows = [first.plus(at(p)) for p in (range(width) if lower else reversed(range(width)))]
         _solve_rows(f, a, x, rows, 0, columns, unit=unit)
         if not lower:
-            with each(f.k, 0, first.floordiv(FOUR)) as j:
-                i = j.times(FOUR)
-                _take(f, a, x, [i.plus(at(r)) for r in range(FOUR)], rows, 0, columns)
-        elif width == FOUR:
-            _take_below(f, n, a, x, rows, first, 0, columns)
+            with each(f.k, 0, first.floordiv(PANEL)) as j:
+                i = j.times(PANEL)
+                _subtract_multiples(f, a, x, [i.plus(at(r)) for r in range(PANEL)], rows, 0, columns)
+        elif width == PANEL:
+            _subtract_below(f, n, a, x, rows, first, 0, columns)
         return carried
 
     _panels(f, n, [], panel, rising=lower)
@@ -303,7 +303,7 @@ def _by_sums(f: Reals, n: int, a: Matrix, x: Matrix, *, lower: bool, unit: bool)
 def cholesky(f: Reals, n: int, given: Matrix, y: Matrix) -> None:
     """Write the adjoint of the factor to the upper triangle of y; only the upper triangle of `given` is read."""
     k = f.k
-    with each(k, 0, n) as i, each(k, 0, n, apart=True) as t:
+    with each(k, 0, n) as i, each(k, 0, n, parallel=True) as t:
         y.put(f.number(0.0), i, t)
 
     def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
@@ -326,10 +326,10 @@ def cholesky(f: Reals, n: int, given: Matrix, y: Matrix) -> None:
             known.append([None] * r + of_row)
             for c, value in enumerate(of_row, r):
                 y.put(value, i, rows[c])
-        if width == FOUR:
-            after = first.plus(at(FOUR))
+        if width == PANEL:
+            after = first.plus(at(PANEL))
             inverses = [k.div(f.real(1.0), f.real_part(known[r][r])) for r in range(width)]
-            with each(k, after, n, apart=True) as t:
+            with each(k, after, n, parallel=True) as t:
                 solved: list[Any] = []
                 for r, i in enumerate(rows):
                     value = f.minus(given.get(i, t), y.get(i, t))
@@ -338,7 +338,7 @@ def cholesky(f: Reals, n: int, given: Matrix, y: Matrix) -> None:
                     solved.append(f.scaled(value, inverses[r]))
                 for i, value in zip(rows, solved, strict=True):
                     y.put(value, i, t)
-            _take_below(f, n, y.adjoint, y, rows, first, after, n, from_row=lambda i: i, adds=True)
+            _subtract_below(f, n, y.adjoint, y, rows, first, after, n, from_row=lambda i: i, adds=True)
         return carried
 
     _panels(f, n, [], panel)

@@ -171,7 +171,7 @@ class Probed:
 _NONE = Edges((), (), 0)
 
 
-def rows_kept(node: Node) -> int:
+def kept_last_axes(node: Node) -> int:
     """The number of last axes of its updates that a scatter keeps: whole rows are added at one place each.
 
     out[i[j], k] += updates[j, k]        1: the elements of a row of updates are contiguous in the output too
@@ -179,7 +179,7 @@ def rows_kept(node: Node) -> int:
     return _kept(node, range(-1, -1 - node.inputs[-1].aval.ndim, -1))
 
 
-def rows_apart(node: Node) -> int:
+def kept_first_axes(node: Node) -> int:
     """The number of first axes of its updates that a scatter keeps: each row is scattered within one row of the output.
 
     out[k, i[j]] += updates[k, j]        1: updates of different rows do not collide

@@ -55,8 +55,8 @@ class Elements:
     """Builds elements into `k`.
 
     is_stored   is_stored(node) is true if the node's value is read from memory
-    own         hook for values that this kernel itself has computed: own(node, index) -> value or None
-    made        hook called with each computed element: made(node, index, value)
+    computed_here   hook for values that this kernel itself has computed: computed_here(node, index) -> value or None
+    on_computed     hook called with each computed element: on_computed(node, index, value)
     placed      nodes stored in another node's memory: parts of pairs and joins, and results computed in place
     taken       the nodes whose memory a result computed in place took over
     exact       nodes in which each operation rounds its own result (no contraction)
@@ -66,15 +66,15 @@ class Elements:
         self,
         k: Scalar,
         is_stored: Callable[[Node], bool],
-        own: Callable[[Node, tuple[Index, ...]], Value | None] | None = None,
-        made: Callable[[Node, tuple[Index, ...], Value], None] | None = None,
+        computed_here: Callable[[Node, tuple[Index, ...]], Value | None] | None = None,
+        on_computed: Callable[[Node, tuple[Index, ...], Value], None] | None = None,
         placed: Placed | None = None,
         exact: Collection[Node] = (),
     ) -> None:
         self.k = k
         self.is_stored = is_stored
-        self.own = own
-        self.made = made
+        self.computed_here = computed_here
+        self.on_computed = on_computed
         self.placed = placed or {}
         self.exact = exact
         self.memory: dict[Node | Temporary, Value] = {}
@@ -140,17 +140,17 @@ class Elements:
                 else:
                     value = self._moved(node, index)
                 k.remember((node, index), value)
-                if self.made is not None:
-                    self.made(node, index, value)
+                if self.on_computed is not None:
+                    self.on_computed(node, index, value)
             wanted.pop()
             if not wanted:
                 k.node = outer
                 return value
 
     def _leaf(self, node: Node, index: tuple[Index, ...]) -> Value | None:
-        """An element that needs no computation (own, constant or stored), remembered; None for any other."""
+        """An element that needs no computation (computed here, constant or stored), remembered; None for any other."""
         k = self.k
-        value = self.own(node, index) if self.own is not None else None
+        value = self.computed_here(node, index) if self.computed_here is not None else None
         if value is None:
             if node.op is CONSTANT:
                 known, dtype = node.params

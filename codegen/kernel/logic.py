@@ -24,13 +24,13 @@ _OF_FLOATS, _OF_INTEGERS, _OF_BOOLS = (
 )
 
 
-def _comparison(relation: str, said: str) -> Callable[[Logic, Element, Element], Value]:
+def _comparison(relation: str, doc: str) -> Callable[[Logic, Element, Element], Value]:
     """The builder's method for a comparison."""
 
     def method(self: Logic, x: Element, y: Element) -> Value:
         return self._compare(relation, x, y)
 
-    method.__name__, method.__doc__ = relation, said
+    method.__name__, method.__doc__ = relation, doc
     return method
 
 
@@ -79,7 +79,7 @@ class Logic(FunctionBuilder):
         """True if the value is an f32 or f64."""
         return not isinstance(x, Index) and x.type.is_float
 
-    def beats(self, relation: str, y: Element, x: Element) -> Value:
+    def replaces_extreme(self, relation: str, y: Element, x: Element) -> Value:
         """True if y replaces x as the extreme: y is "gt" or "lt" x, or y is nan and x, the earlier one, is not."""
         if not self.is_float(x):
             return self._compare(relation, y, x)

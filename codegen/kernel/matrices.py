@@ -230,11 +230,11 @@ class Matrix:
 
 
 @contextmanager
-def each(k: Scalar, low: Place, high: Place, *, apart: bool = False) -> Iterator[Index]:
-    """A loop over range(low, high).  `apart`: no iteration accesses memory that another one writes."""
+def each(k: Scalar, low: Place, high: Place, *, parallel: bool = False) -> Iterator[Index]:
+    """A loop over range(low, high).  `parallel`: no iteration accesses memory that another one writes."""
     low, high = at(low), at(high)
     extent, bound = _count(k, low, high)
-    loop = k.open_loop(extent, high=bound, parallel=apart)
+    loop = k.open_loop(extent, high=bound, parallel=parallel)
     yield low.plus(loop.index)
     k.close_loop(loop)
 
@@ -270,11 +270,11 @@ def copy(x: Matrix, y: Matrix, rows: int, columns: int) -> None:
     """Copy all numbers of x to y."""
     k = x.f.k
     if x.row != columns or y.row != columns:
-        with each(k, 0, rows) as i, each(k, 0, columns, apart=True) as j:
+        with each(k, 0, rows) as i, each(k, 0, columns, parallel=True) as j:
             y.put(x.get(i, j), i, j)
         return
     flat = Matrix(x.f, x.memory, x.start, 0, 1, x.stable), Matrix(y.f, y.memory, y.start, 0, 1)
-    with each(k, 0, rows * columns, apart=True) as t:
+    with each(k, 0, rows * columns, parallel=True) as t:
         flat[1].put(flat[0].get(0, t), 0, t)
 
 
@@ -282,7 +282,7 @@ def set_to_identity(x: Matrix, n: int) -> None:
     """Write the identity of n rows to packed memory."""
     f = x.f
     flat = Matrix(f, x.memory, x.start, 0)
-    with each(f.k, 0, n * n, apart=True) as t:
+    with each(f.k, 0, n * n, parallel=True) as t:
         flat.put(f.number(0.0), 0, t)
     with each(f.k, 0, n) as i:
         x.put(f.number(1.0), i, i)
@@ -297,11 +297,11 @@ WRITTEN_OUT = 700
 STACK = 32 << 10
 
 
-class Job:
+class MatrixBatch:
     """The arrays of a node.
 
     node       on arrays in memory, where complex numbers are pairs    computed    the same operation on complex numbers
-    f          the numbers of its inputs                               n, batch    rows of a matrix, number of matrices
+    f          the numbers of its inputs                               n, size     rows of a matrix, number of matrices
     """
 
     def __init__(self, k: Scalar, elements: Elements, node: Node, computed: Node) -> None:
@@ -310,10 +310,10 @@ class Job:
         first = computed.inputs[0].aval
         self.f: Reals = field(k, element_type(node), is_complex=first.dtype.kind == "c")
         *batch, n, _ = first.shape
-        self.n, self.batch = number(n), prod(batch)
+        self.n, self.size = number(n), prod(batch)
         self.temporaries: list[Temporary] = []
         #: True if the code is the same for another number of matrices.
-        self.is_open = self.batch > SMALL
+        self.is_open = self.size > SMALL
 
     def input(self, which: int, b: Index) -> Matrix:
         """Matrix b of an input."""
@@ -336,7 +336,7 @@ class Job:
         count = self.n * row
         if count * self.f.width * dtype.itemsize <= STACK:
             return Matrix(self.f, self.k.scratch(count * self.f.width, self.f.type), constant_index(0), row)
-        temporary = Temporary(Aval((self.batch * count * self.f.width,), dtype))
+        temporary = Temporary(Aval((self.size * count * self.f.width,), dtype))
         self.temporaries.append(temporary)
         return Matrix(self.f, self.elements.place(temporary), b.times(count), row)
 

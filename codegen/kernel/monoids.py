@@ -52,7 +52,7 @@ def combine(k: Scalar, monoid: str, before: Accumulator, after: Accumulator, *, 
     """
     (x, *_), (y, *_) = before, after
     if monoid.startswith("arg"):
-        takes = k.beats("gt" if monoid == "argmax" else "lt", y, x)
+        takes = k.replaces_extreme("gt" if monoid == "argmax" else "lt", y, x)
         return k.select(takes, y, x), k.select(takes, after[1], before[1])
     if monoid == "add":
         return (k.accumulate(x, y) if free_order else k.add(x, y),)

@@ -25,7 +25,7 @@ Rules that builder, printer and emitter share:
   * `scf.for` and `scf.parallel` step by one, from zero unless their operands say otherwise.
     The iterations of `scf.parallel` are promised to be independent.  So are those of an `scf.for` with
     `attributes["independent"]`, except that they share the status in memory, and those of an `scf.for`
-    with `attributes["apart"]`, except for the values that the loop carries.
+    with `attributes["independent_except_carried"]`, except for the values that the loop carries.
   * Native signature: i32 name(ptr pointers, ptr extents), with `pointers[j]` the data of memref
     argument j and `extents[j]` (i64) the j-th index argument.
 

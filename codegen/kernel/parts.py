@@ -82,22 +82,22 @@ class Part:
     """A loop to open over some axes: over their elements, or over blocks of `step` elements.
 
     whole      the number of elements along the axes
-    outer      the loop over larger blocks that this one is in
-    is_apart   its iterations share nothing: each stores its partial results of reductions in a place of its own
+    outer      the loop over larger blocks that this one is in;   first   the index of its first element
     is_run     its iterations are runs of rows, each of which `Accumulators` sums separately
-    first      the index of its first element
+    is_independent   its iterations share nothing: each stores its partial results of reductions in a place of its own
     """
 
-    __slots__ = ("axes", "counter", "extent", "first", "is_apart", "is_run", "outer", "step", "whole")
+    __slots__ = ("axes", "counter", "extent", "first", "is_independent", "is_run", "outer", "step", "whole")
 
     def __init__(
-        self, axes: tuple[int, ...], whole: int, step: int, outer: Part | None, *, is_apart: bool, is_run: bool = False
-    ) -> None:
+        self, axes: tuple[int, ...], whole: int, step: int, outer: Part | None,
+        *, is_independent: bool, is_run: bool = False,
+    ) -> None:  # fmt: skip
         self.axes = axes
         self.whole = whole
         self.step = step
         self.outer = outer
-        self.is_apart = is_apart
+        self.is_independent = is_independent
         self.is_run = is_run
         self.first = constant_index(0)
         #: The maximum number of its iterations.
@@ -136,7 +136,7 @@ class LoopPiece(Part):
     __slots__ = ("begin", "end")
 
     def __init__(self, part: Part, begin: int, end: int) -> None:
-        super().__init__(part.axes, end - begin, 1, part.outer, is_apart=False)
+        super().__init__(part.axes, end - begin, 1, part.outer, is_independent=False)
         self.begin, self.end = begin, end
         if part.outer is None:
             self.first = constant_index(begin)
@@ -189,25 +189,25 @@ def plan_parts(
         size = typical(whole)
         within = typical(math.prod([positions.extent(a) for a in loops[level + 1 :]]))
         steps = [1]
-        apart = top and level == 0 and (rows or any(positions.reduced(r) == axes_of_all for r in reductions))
+        independent = top and level == 0 and (rows or any(positions.reduced(r) == axes_of_all for r in reductions))
         block = BLOCK
-        if apart and rows:
+        if independent and rows:
             block = typical(rows)
-        elif apart:
+        elif independent:
             block = max(1, block_of(positions.group.cost, longest) // within)
             block = block & -_RUN or block  # whole runs make a block, too
-        is_long = size > block > 1 and (apart or any(_adds_up(r, axes, positions) for r in reductions))
+        is_long = size > block > 1 and (independent or any(_adds_up(r, axes, positions) for r in reductions))
         if is_long:
             steps.insert(0, block)
         is_run = run is not None and level == len(loops) - 2 and run < (steps[0] if len(steps) > 1 else size)
         if run is not None and is_run:
             steps.insert(-1, run)
-        elif any(_adds_rows(r, loops[level:], positions) for r in reductions) and (block > 1 or not apart):
+        elif any(_adds_rows(r, loops[level:], positions) for r in reductions) and (block > 1 or not independent):
             steps[-1:-1] = _run(block if is_long else size, is_block=bool(is_long)) if within > SIDE_BY_SIDE else []
         outer = None
         for step in steps:
-            is_block = bool(apart) and step == block < size
-            outer = Part(axes, whole, step, outer, is_apart=is_block, is_run=is_run and step == run)
+            is_block = bool(independent) and step == block < size
+            outer = Part(axes, whole, step, outer, is_independent=is_block, is_run=is_run and step == run)
             parts.append(outer)
     return parts
 
@@ -259,7 +259,7 @@ def _adds_up(root: Root, axes: tuple[int, ...], positions: Positions) -> bool:
 _COSTS = ((8, 8), (24, 4))
 
 #: Rows of this length have enough independent vectors: fewer are done together (1024 x 1024 doubles: 335 us, not 614).
-_FULL, _FULL_COUNT = 32, 4
+_FULL_ROW, _FULL_ROWS_TOGETHER = 32, 4
 
 #: Rows of this length fill vectors: accumulators are loaded as the vectors that were stored, so no load waits.
 _FILLS = 16
@@ -281,7 +281,7 @@ def rows_at_a_time(parts: Sequence[Part], roots: Sequence[Root], innermost: Sequ
     length = typical(columns.extent)
     if length >= _FILLS and any(r.stored and not r.is_reduction for r in roots):
         return 1
-    most_rows = _FULL_COUNT if length >= _FULL else typical(rows.extent) // 2
+    most_rows = _FULL_ROWS_TOGETHER if length >= _FULL_ROW else typical(rows.extent) // 2
     return next((min(n, most_rows) for most, n in _COSTS if cost <= most and typical(rows.extent) >= 2 * n), 1)
 
 
@@ -292,37 +292,37 @@ def rows_together(
     count: int,
     body: Callable[[], dict[Root, Accumulator]],
     enter: Callable[[Root, Accumulator], None],
-    meeting: Sequence[Root],
+    sharing: Sequence[Root],
 ) -> None:
     """Write the last two loops, the outer one with `count` iterations at a time.
 
     body      computes one element of each root
     enter     combines the result of one row, or of several rows, into an accumulator
-    meeting   the roots whose rows meet in one accumulator for each column
+    sharing   the roots whose rows meet in one accumulator for each column
     """
     *_, rows, columns = parts
     length = rows.index_length(k)
     whole = length.floordiv(count)
     rest = length.plus(whole.times(-count))
     rest = Index(rest.terms, rest.constant, 0, count - 1)
-    _loops(k, positions, rows, columns, whole, count, lambda i: i.times(count), body, enter, meeting)
+    _loops(k, positions, rows, columns, whole, count, lambda i: i.times(count), body, enter, sharing)
     # The loop over the rest is written even if it is empty, when another extent of the same code may leave a rest.
     if not rest.is_constant or rest.constant or typical(rows.whole) > SMALL:
         first = whole.times(count)
-        _loops(k, positions, rows, columns, rest, 1, first.plus, body, enter, meeting)
+        _loops(k, positions, rows, columns, rest, 1, first.plus, body, enter, sharing)
 
 
 def _loops(
     k: Scalar, positions: Positions, rows: Part, columns: Part, length: Index, count: int,
     first: Callable[[Index], Index], body: Callable[[], dict[Root, Accumulator]],
-    enter: Callable[[Root, Accumulator], None], meeting: Sequence[Root],
+    enter: Callable[[Root, Accumulator], None], sharing: Sequence[Root],
 ) -> None:
     # A loop with one iteration has a counter too, because the same code may run it more often for another extent.
     extent = k.literal(length.constant, INDEX, varies=True) if length.is_constant else k.value_of(length)
     outer = k.open_loop(extent, high=max(length.high - 1, 0))
     inner = k.open_loop(columns.length(k), high=columns.extent - 1)
     # Each column has its own accumulators, and each element its own place.
-    inner.apart = True
+    inner.independent_except_carried = True
     columns.counter = inner.index
     positions.enter(columns.axes, columns.index())
     found: list[dict[Root, Accumulator]] = []
@@ -331,9 +331,9 @@ def _loops(
         positions.enter(rows.axes, rows.index())
         found.append(body())
         for root in found[-1]:
-            if root not in meeting:
+            if root not in sharing:
                 enter(root, found[-1][root])
-    for root in meeting:
+    for root in sharing:
         enter(root, _tree(k, root.node.op.lower.monoid, [f[root] for f in found]))
     k.close_loop(inner)
     k.close_loop(outer)

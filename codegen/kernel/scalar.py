@@ -47,11 +47,11 @@ class Scalar(Arithmetic):
             self.constant(True, "bool"))
 
 
-def _method(name: str, told: str) -> Callable[[Scalar, Element], Value]:
+def _method(name: str, doc: str) -> Callable[[Scalar, Element], Value]:
     def method(self: Scalar, x: Element) -> Value:
         return self._float1(f"math.{name}", x)
 
-    method.__name__, method.__doc__ = name, told
+    method.__name__, method.__doc__ = name, doc
     return method
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..ir import Aval, Node
 from .accumulators import fill
 from .body import OpenLoop
-from .edges import rows_apart, rows_kept
+from .edges import kept_first_axes, kept_last_axes
 from .elements import Built, Elements, Placed, Temporary, element_type, finish
 from .group import strides_of
 from .index import Index, constant_index, flatten, unflatten
@@ -44,13 +44,13 @@ def build_scatter(
         return finish(name, k, elements, [node])
     # Rows that are added at one place each run over their elements side by side; the rows are taken in order.
     shape = updates.aval.shape
-    split = len(shape) - rows_kept(node)
-    first = min(rows_apart(node), split)
+    split = len(shape) - kept_last_axes(node)
+    first = min(kept_first_axes(node), split)
     # The status of a failed check and the sums are shared by all iterations: no parallel loop.
-    apart = k.open_loop(prod(shape[:first])) if first else None
+    outer = k.open_loop(prod(shape[:first])) if first else None
     rows = k.open_loop(prod(shape[first:split]))
     loop = k.open_loop(prod(shape[split:])) if split < len(shape) else None
-    index = (*_index(apart, shape[:first]), *_index(rows, shape[first:split]), *_index(loop, shape[split:]))
+    index = (*_index(outer, shape[:first]), *_index(rows, shape[first:split]), *_index(loop, shape[split:]))
     readers = [elements.reader(i) for i in (*others, updates)]
     target = node.op.lower.target(k, index, *readers, **node.keywords)
     # A target that failed its check is clamped, so that nothing is ever written out of bounds.
@@ -64,8 +64,8 @@ def build_scatter(
     if loop:
         k.close_loop(loop)
     k.close_loop(rows)
-    if apart:
-        k.close_loop(apart)
+    if outer:
+        k.close_loop(outer)
     return finish(name, k, elements, [node])
 
 
@@ -132,7 +132,7 @@ def build_scan(node: Node, is_stored, name: str, placed: Placed | None = None, e
         fill(k, totals, begin, stride, first)
         times = k.open_loop(length)
         inner = k.open_loop(stride)
-        inner.apart = True
+        inner.independent_except_carried = True
         place = first.plus(inner.index)
         so_far = tuple([k.load(total, place, stable=False) for total in totals])
         for total, value in zip(totals, step(leads.index, times.index, inner.index, so_far), strict=True):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from ..ir import Node
 from ..ir.op import CONSTANT, INPUT
-from ..kernel.edges import HEAVY, Probed, rows_kept
+from ..kernel.edges import HEAVY, Probed, kept_last_axes
 from ..kernel.index import Index
 from ..lowering import Contract, Map, Move, Reduce, Scan, Scatter
 from ..symbols import typical
@@ -136,7 +136,7 @@ def _is_one_by_one(node: Node) -> bool:
     lower = node.op.lower
     if isinstance(lower, Scan):
         return node.keywords["axis"] == len(node.aval.shape) - 1
-    return isinstance(lower, Scatter) and not rows_kept(node)
+    return isinstance(lower, Scatter) and not kept_last_axes(node)
 
 
 def _pass_on(node: Node, seen: Demand, probed: Probed, want) -> None:

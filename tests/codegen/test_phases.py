@@ -129,9 +129,9 @@ def test_stores_of_a_masked_loop_share_a_branch_and_its_loads_are_prefetched_whe
     for function, shared in ((program(6, 1), [1]), (several(8, 64), [8, 8])):
         text = emit_module([function], features)
         assert ("masked.store" in text) == ("masked.load" in text) == target.has_masks
-        assert ("llvm.prefetch" in text) == target.masks_are_dear
+        assert ("llvm.prefetch" in text) == target.masks_are_expensive
         branches = re.findall(r"br i1 %t\.\d+, label %whole\.(\d+), label %else\.\1", text)
-        assert len(branches) == (len(shared) if target.masks_are_dear else 0)
+        assert len(branches) == (len(shared) if target.masks_are_expensive else 0)
         for number, accesses in zip(branches, shared, strict=False):
             whole, part = (
                 text.partition(f"\n{label}.{number}:\n")[2].partition("\n  br ")[0] for label in ("whole", "else")

@@ -6,7 +6,7 @@ import pytest
 import autodiff.ops  # noqa: F401  (declares the operations)
 from codegen.compiler import compile_graph
 from codegen.ir import OPS, Aval, Graph, apply, evaluate, input_node
-from codegen.kernel.edges import rows_apart, rows_kept
+from codegen.kernel.edges import kept_first_axes, kept_last_axes
 from codegen.kernel.mlir import print_function
 from codegen.passes.plan import plan
 
@@ -44,7 +44,7 @@ def test_rows_meet_in_their_order_whatever_is_copied(case, name, rng):
     shape, axes, *_ = case
     graph = _graph(*case, name)
     (scatter,) = graph.outputs
-    assert (rows_apart(scatter), rows_kept(scatter)) == CASES[case]
+    assert (kept_first_axes(scatter), kept_last_axes(scatter)) == CASES[case]
     least = min(shape[a] for a in axes)
     arrays = [
         rng.integers(-least, least, i.aval.shape) if i.aval.dtype == I64 else rng.normal(size=i.aval.shape).astype(F32)

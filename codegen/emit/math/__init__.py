@@ -57,22 +57,22 @@ FUNCTIONS = _Functions(
 )
 #: Also the functions that are computed only together with another one.
 _WRITERS = _Functions(FUNCTIONS.homes | {
-    "bell": "erf.bell", "fade": "hyperbolic.fade", "tanh_beside": "hyperbolic.tanh_beside",
-    "exp_beside": "exp.exp_beside", "expm1_beside": "exp.expm1_beside",
+    "exp_minus_square": "erf.exp_minus_square", "exp_minus_twice_abs": "hyperbolic.exp_minus_twice_abs",
+    "joint_exp": "exp.joint_exp", "joint_expm1": "exp.joint_expm1", "joint_tanh": "hyperbolic.joint_tanh",
 })  # fmt: skip
 
 #: Functions that are computed in another way for huge arguments, with the test for these.
 _FAR = _Functions(
     dict.fromkeys(("cos", "sin", "tan"), "trig.is_far")
-    | {"fmod": "power.is_large_quotient", "bell": "erf.bell_is_far"}
+    | {"fmod": "power.is_large_quotient", "exp_minus_square": "erf.exp_minus_square_is_far"}
 )
 #: The joint forms of two functions of one number: most of their steps are the same.  The result is a struct.
-#: "bell" is exp(-x*x), "fade" exp(-2|x|).
 JOINT = {
-    ("sin", "cos"): "sincos", ("erf", "bell"): "erfbell", ("tanh", "fade"): "tanhfade", ("expm1", "exp"): "expm1exp",
+    ("sin", "cos"): "sincos", ("erf", "exp_minus_square"): "erfbell", ("tanh", "exp_minus_twice_abs"): "tanhfade",
+    ("expm1", "exp"): "expm1exp",
 }  # fmt: skip
 _PARTS = {joint: parts for parts, joint in JOINT.items()} | {
-    "tanhfade": ("tanh_beside", "fade"), "expm1exp": ("expm1_beside", "exp_beside"),
+    "tanhfade": ("joint_tanh", "exp_minus_twice_abs"), "expm1exp": ("joint_expm1", "joint_exp"),
 }  # fmt: skip
 _OF_TWO = frozenset({"atan2", "fmod", "pow"})
 
@@ -135,7 +135,7 @@ def _definition(name: str, suffix: str, lanes: int, target: Target) -> tuple[str
     text = k.text(name, parameters, results)
     if not far:
         return text, {}, dict(k.declarations)
-    write = _bell_far if far == ["bell"] else _far
+    write = _far_by_exp if far == ["exp_minus_square"] else _far
     called, declared = write(far, callee, suffix, lanes, target)
     return text, {callee: called}, k.declarations | declared
 
@@ -179,7 +179,7 @@ def _far(names: list[str], callee: str, suffix: str, lanes: int, target: Target)
         chosen.append(k.select(is_far, k.append(f"call {k.float} @{libm}({passed})", k.float), near).name)
     lines, inputs, type = "\n".join(k.lines), [p.name for p in (*parameters, *nears)], vector_type(k.float, lanes)
     if lanes == 1:
-        return _apart(callee, type, inputs, f"{lines}\n", chosen), k.declarations
+        return _separate_function(callee, type, inputs, f"{lines}\n", chosen), k.declarations
     # Lanes are accessed in memory: LLVM is slow at lanes of a register whose number is not constant.
     given = [f"%in.{j}" for j in range(len(inputs))]
     memory = "\n".join(
@@ -206,19 +206,19 @@ loop:
 done:
 {results}
 """
-    return _apart(callee, type, given, text, [f"%result.{j}" for j in places]), k.declarations
+    return _separate_function(callee, type, given, text, [f"%result.{j}" for j in places]), k.declarations
 
 
-def _bell_far(_names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
+def _far_by_exp(_names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
     """A function of (x, near): exp(-x*x) where x is far, else near; for all lanes at once."""
     k = FunctionCode(suffix, target, lanes)
     x, near = k.argument("x"), k.argument("near")
-    chosen = k.select(_FAR["bell"](k, x), FUNCTIONS["exp"](k, -(x * x)), near)
+    chosen = k.select(_FAR["exp_minus_square"](k, x), FUNCTIONS["exp"](k, -(x * x)), near)
     lines = "\n".join(["entry:", *k.lines, ""])
-    return _apart(callee, k.spelled(k.float), [x.name, near.name], lines, [chosen.name]), k.declarations
+    return _separate_function(callee, k.spelled(k.float), [x.name, near.name], lines, [chosen.name]), k.declarations
 
 
-def _apart(callee: str, type: str, names: list[str], body: str, results: list[str]) -> str:
+def _separate_function(callee: str, type: str, names: list[str], body: str, results: list[str]) -> str:
     """The text of a separate function for code that hardly ever runs."""
     head = ", ".join(f"{type} {name}" for name in names)
     whole = struct_type(type, len(results))
@@ -239,7 +239,7 @@ def find_joint(operations: Iterable[Operation]) -> Iterator[tuple[str, Value, li
 
 
 def _function_of(operation: Operation) -> tuple[str, Value]:
-    """The function that an operation computes, and its argument: exp(-(x * x)) is "bell", exp(-(|x| + |x|)) "fade"."""
+    """The function that an operation computes, which may be exp(-(x * x)) or exp(-(|x| + |x|)), and its argument."""
     name, x = function_of(operation.name), operation.operands[0]
     is_negative, square = _sign_of(x)
     if name == "exp" and isinstance(square.owner, Operation) and square.owner.name == "arith.mulf":
@@ -248,11 +248,11 @@ def _function_of(operation: Operation) -> tuple[str, Value]:
             (a_is_negative, a), (b_is_negative, b) = _sign_of(a), _sign_of(b)
             is_negative ^= a_is_negative ^ b_is_negative
         if a is b and is_negative:
-            return "bell", a
+            return "exp_minus_square", a
     if name == "exp" and is_negative and isinstance(square.owner, Operation) and square.owner.name == "arith.addf":
         a, b = square.owner.operands
         if a is b and isinstance(a.owner, Operation) and a.owner.name == "math.absf":
-            return "fade", a.owner.operands[0]
+            return "exp_minus_twice_abs", a.owner.operands[0]
     return name, x
 
 

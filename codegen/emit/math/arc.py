@@ -51,13 +51,13 @@ def acos(k: FunctionCode, x: Lane) -> Lane:
     return total + k.mad(tail, scale, rest)
 
 
-def _angle(k: FunctionCode, quarters: Lane, t: Lane, lost: Lane | float) -> Lane:
-    """quarters pi/4 + atan(t + lost),  |t| <= tan(pi/8); the rounding error of the first sum is in the small terms."""
+def _angle(k: FunctionCode, quarters: Lane, t: Lane, error: Lane | float) -> Lane:
+    """quarters pi/4 + atan(t + error),  |t| <= tan(pi/8); the rounding error of the first sum is in the small terms."""
     high, low = _QUARTER_PI[k.suffix]
     z = t * t
     whole = quarters * high
     total = whole + t
-    rest = k.mad(quarters, low, ((whole - total) + t) + lost)
+    rest = k.mad(quarters, low, ((whole - total) + t) + error)
     return total + k.mad(t * z, k.polynomial(z, k.pick(ATAN_F64, ATAN_F32)), rest)
 
 
@@ -102,14 +102,14 @@ def atan2(k: FunctionCode, y: Lane, x: Lane) -> Lane:
         inverse = 1.0 / below
         t = above * inverse
         taken = k.select(diagonal, k.mad(-t, small - (below - large), small - (above + large)), 0.0)
-        lost = k.select(large < math.inf, (k.fma(-t, below, above) + taken) * inverse, 0.0)
+        error = k.select(large < math.inf, (k.fma(-t, below, above) + taken) * inverse, 0.0)
     else:
-        t, lost = above / below, k.constant(0.0)
+        t, error = above / below, k.constant(0.0)
     quarters = k.select(diagonal, k.constant(1.0), 0.0)
     # If y is the nearer axis, the angle is pi/2 minus this one; if x is negative, pi minus that.
     quarters = k.select(swapped, 2.0 - quarters, quarters)
     backwards = k.bits(x) < 0
     quarters = k.select(backwards, 4.0 - quarters, quarters)
-    t, lost = [k.select(swapped ^ backwards, -part, part) for part in (t, lost)]
-    result = k.with_sign(k.abs(_angle(k, quarters, t, lost)), k.sign_of(y))
+    t, error = [k.select(swapped ^ backwards, -part, part) for part in (t, error)]
+    result = k.with_sign(k.abs(_angle(k, quarters, t, error)), k.sign_of(y))
     return k.select(x.is_nan() | y.is_nan(), x + y, result)

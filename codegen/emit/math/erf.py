@@ -14,13 +14,13 @@ exp(-x*x) beside erf(x) costs a third of an exponential:
 from __future__ import annotations
 
 from .code import FunctionCode, Lane
-from .coefficients import BELL_F32, BELL_F64
+from .coefficients import EXP_MINUS_F32, EXP_MINUS_F64
 from .exp import magic
 from .points import erf_points, pair_at
 
 #: The last point: there erf is 1, and exp(-x*x) of floats is nearly subnormal.
 _END_F64, _END_F32 = 6.0, 9.25
-_BELL_PER_SLOPE = 0.8862269254527580  # sqrt(pi) / 2
+_EXP_PER_SLOPE = 0.8862269254527580  # sqrt(pi) / 2
 #: H(n)(c) (-1)**n / (n + 1)!, n from 6 (for floats 2) down to 2: True if it is odd, and its coefficients in c*c.
 #: The sixth lacks terms in high powers of c, which are too small because s is small for large c.
 _TAYLOR_F64 = (
@@ -44,14 +44,14 @@ def erf(k: FunctionCode, x: Lane) -> Lane:
     return k.with_sign(erf_c + k.mad(step, k.mad(d, more, -c) * d, step), k.sign_of(x))
 
 
-def bell(k: FunctionCode, x: Lane) -> Lane:
+def exp_minus_square(k: FunctionCode, x: Lane) -> Lane:
     """exp(-x*x) within 3 ulp, computed together with erf(x); without meaning where x is far."""
     a, c, d, _, slope = _point(k, k.abs(x))
-    u, at_c = d * (a + c), slope * _BELL_PER_SLOPE
-    return k.mad(k.polynomial(u, k.pick(BELL_F64, BELL_F32)) * u, at_c, at_c)
+    u, at_c = d * (a + c), slope * _EXP_PER_SLOPE
+    return k.mad(k.polynomial(u, k.pick(EXP_MINUS_F64, EXP_MINUS_F32)) * u, at_c, at_c)
 
 
-def bell_is_far(k: FunctionCode, x: Lane) -> Lane:
+def exp_minus_square_is_far(k: FunctionCode, x: Lane) -> Lane:
     """True if exp(-x*x) must be computed in another way."""
     return k.abs(x) > k.pick(_END_F64, _END_F32)
 

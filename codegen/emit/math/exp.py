@@ -6,7 +6,7 @@ Adding 1.5 * 2**52 to x / log(2) rounds it to n, and leaves n in the low bits of
 
 A machine that looks up tables in registers takes n in 16ths (for floats 32nds), and their powers of 2 from a table:
 
-    exp(x) = 2**floor(n) root (1 + lack + r + r**2 P(r)),   |r| <= log(2)/32,   root (1 + lack) = 2**(n - floor(n))
+    exp(x) = 2**floor(n) root (1 + error + r + r**2 P(r)),   |r| <= log(2)/32,   root (1 + error) = 2**(n - floor(n))
 
 P has 5 terms instead of 11, and the sum added to 1 is small: f64 .48 ns instead of .59, .61 ulp instead of .93 (Zen 4).
 """
@@ -59,14 +59,14 @@ def scaled(k: FunctionCode, x: Lane, shifted: Lane) -> Lane:
 def exp(k: FunctionCode, x: Lane) -> Lane:
     """e**x within 1 ulp."""
     if not k.fills_registers:
-        return exp_beside(k, x)
+        return joint_exp(k, x)
     x, (high, low), whole = _clamped(k, x), LN2[k.suffix], magic(k) / k.pick(16, 32)
     shifted = k.mad(x, 1 / math.log(2), whole)
     n = shifted - whole
     return _of_parts(k, shifted, n, k.mad(n, -low, k.mad(n, -high, x)))
 
 
-def exp_beside(k: FunctionCode, x: Lane) -> Lane:
+def joint_exp(k: FunctionCode, x: Lane) -> Lane:
     """e**x within 1 ulp, computed together with expm1(x)."""
     shifted, q = _reduced(k, _clamped(k, x))
     return scaled(k, 1.0 + q, shifted)
@@ -81,8 +81,8 @@ def _clamped(k: FunctionCode, x: Lane) -> Lane:
 def _of_parts(k: FunctionCode, shifted: Lane, n: Lane, r: Lane) -> Lane:
     """2**n e**r, for n in 16ths (for floats 32nds) and `shifted`, which has the number of these in its low bits."""
     index = k.bits(shifted)
-    root, lack = (k.lookup(part, index) for part in k.pick(POW_ROOTS_F64, POW_ROOTS_F32))
-    rest = k.mad(r * r, k.polynomial(r, k.pick(EXP_NEAR_F64, EXP_NEAR_F32)), r + lack)
+    root, error = (k.lookup(part, index) for part in k.pick(POW_ROOTS_F64, POW_ROOTS_F32))
+    rest = k.mad(r * r, k.polynomial(r, k.pick(EXP_NEAR_F64, EXP_NEAR_F32)), r + error)
     # The instruction rounds n down: the tables have 2**(n - floor(n)).
     return k.scaled(k.mad(root, rest, root), n)
 
@@ -106,7 +106,7 @@ def expm1(k: FunctionCode, x: Lane) -> Lane:
     return _less_one(k, x, *expm1_reduced(k, k.at_least(k.at_most(x, high), low)))
 
 
-def expm1_beside(k: FunctionCode, x: Lane) -> Lane:
+def joint_expm1(k: FunctionCode, x: Lane) -> Lane:
     """e**x - 1 within 1.5 ulp, computed together with exp(x)."""
     shifted, q = _reduced(k, _clamped(k, x))
     # For n of -64 and below the result is -1.

@@ -39,23 +39,23 @@ def tanh(k: FunctionCode, x: Lane) -> Lane:
     return _tanh_of(k, x, k.power_of_two(n), q)
 
 
-def tanh_beside(k: FunctionCode, x: Lane) -> Lane:
-    """tanh(x) within 2.5 ulp, computed together with `fade` of x."""
-    return _tanh_of(k, x, *_faded(k, x))
+def joint_tanh(k: FunctionCode, x: Lane) -> Lane:
+    """tanh(x) within 2.5 ulp, computed together with `exp_minus_twice_abs` of x."""
+    return _tanh_of(k, x, *_exp_parts(k, x))
 
 
 def _tanh_of(k: FunctionCode, x: Lane, scale: Lane, q: Lane) -> Lane:
-    lack = k.mad(scale, -q, 1.0 - scale)  # 1 - exp(-2|x|)
-    return k.with_sign(lack / (2.0 - lack), k.sign_of(x))
+    one_minus_exp = k.mad(scale, -q, 1.0 - scale)  # 1 - exp(-2|x|)
+    return k.with_sign(one_minus_exp / (2.0 - one_minus_exp), k.sign_of(x))
 
 
-def fade(k: FunctionCode, x: Lane) -> Lane:
+def exp_minus_twice_abs(k: FunctionCode, x: Lane) -> Lane:
     """exp(-2|x|) within 1 ulp, computed together with tanh(x)."""
-    scale, q = _faded(k, x)
+    scale, q = _exp_parts(k, x)
     return k.mad(scale, q, scale)
 
 
-def _faded(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
+def _exp_parts(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
     """(2**n, q) with exp(-2|x|) = 2**n (1 + q)."""
     size = k.at_most(k.abs(x), k.pick(373.0, 52.0))  # the result is 0 from there on
     n, q = expm1_reduced(k, size * -2.0)

@@ -103,8 +103,8 @@ def _edges(k: FunctionCode, x: Lane, result: Lane, zero: float) -> Lane:
     return k.select(x.equals(zero), -math.inf, result)
 
 
-def _by_tables(k: FunctionCode, x: Lane, base: int = 0, lost: Lane | None = None) -> Lane:
-    """The logarithm of x + lost to a base (0: the natural logarithm), for lost below an ulp of x."""
+def _by_tables(k: FunctionCode, x: Lane, base: int = 0, error: Lane | None = None) -> Lane:
+    """The logarithm of x + error to a base (0: the natural logarithm), for error below an ulp of x."""
     m = k.mantissa_near_one(x)
     of_x, of_m = k.exponent(x), k.exponent(m)
     e = of_x - of_m
@@ -116,9 +116,9 @@ def _by_tables(k: FunctionCode, x: Lane, base: int = 0, lost: Lane | None = None
     of_two = {0: LN2[k.suffix], 2: (1.0, 0.0), 10: tuple(map(float.fromhex, _LOG10_2[k.suffix]))}[base]
     high = e + high if of_two[0] == 1.0 else k.mad(e, of_two[0], high)
     low = k.mad(e, of_two[1], low) if of_two[1] else low
-    if lost is not None:
-        # The derivative is 1/m = (1 - r) / c to some 8 bits.  Nothing is lost where x is 0; nan where it is infinite.
-        added = k.select(k.abs(lost) > 0.0, k.scaled(lost * inverse, of_m - of_x), 0.0)
+    if error is not None:
+        # The derivative is 1/m = (1 - r) / c to some 8 bits.  The error is 0 where x is 0; nan where it is infinite.
+        added = k.select(k.abs(error) > 0.0, k.scaled(error * inverse, of_m - of_x), 0.0)
         low = low + k.mad(added, -r, added)
     tail = k.polynomial(r, k.pick(LOG_NEAR_F64, LOG_NEAR_F32)) * (r * r)
     if not base:
@@ -138,14 +138,14 @@ def log(k: FunctionCode, x: Lane) -> Lane:
 def log1p(k: FunctionCode, x: Lane) -> Lane:
     """log(1 + x) within 1.5 ulp, also near 0."""
     u = 1.0 + x
-    # The rounding error of u, exactly: x = (u - 1) + lost.
+    # The rounding error of u, exactly: x = (u - 1) + error.
     added = u - 1.0
-    lost = (1.0 - (u - added)) + (x - added)
+    error = (1.0 - (u - added)) + (x - added)
     if k.fills_registers:
-        return k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, _by_tables(k, u, lost=lost))
+        return k.select(k.abs(x) < 2.0 ** -(k.mantissa + 2), x, _by_tables(k, u, error=error))
     e, m = _decompose_normal(k, u)
     # The derivative is 1/u, which a gradient computes too.  The sum loses the sign of a zero.
-    result = _log(k, e, m, lost * (1.0 / u))
+    result = _log(k, e, m, error * (1.0 / u))
     return _edges(k, x, k.select(x.equals(0.0), x, result), -1.0)
 
 

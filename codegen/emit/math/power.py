@@ -231,8 +231,8 @@ def cbrt(k: FunctionCode, x: Lane) -> Lane:
     a = k.select(is_more, m + m, k.select(is_less, m * 0.5, m))
     factor = k.select(is_more, k.constant(2 ** (-1 / 3)), k.select(is_less, k.constant(2 ** (1 / 3)), 1.0))
     r = k.polynomial(m - 1.0, k.pick(CBRT_F64, CBRT_F32)) * factor
-    lack = k.mad(-(a * r), r * r, 1.0)
-    r = k.mad(r * lack, k.mad(lack, 2 / 9, 1 / 3), r)
+    residual = k.mad(-(a * r), r * r, 1.0)
+    r = k.mad(r * residual, k.mad(residual, 2 / 9, 1 / 3), r)
     square = r * r
     y = a * square
     y = k.mad(square * (1 / 3), k.mad(-(y * y), y, a), y)

@@ -48,8 +48,8 @@ def _reduced(k: FunctionCode, x: Lane) -> tuple[Lane, Lane, Lane | None]:
     rough = k.fma(n, first, x)
     step = n * second
     r = rough + step
-    lost = (step - (r - rough)) + k.fma(n, second, -step)
-    return k.bits(shifted), r, k.fma(n, third, lost)
+    error = (step - (r - rough)) + k.fma(n, second, -step)
+    return k.bits(shifted), r, k.fma(n, third, error)
 
 
 def _reduced_by_exact_products(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
@@ -64,10 +64,10 @@ def _reduced_by_exact_products(k: FunctionCode, x: Lane) -> tuple[Lane, Lane]:
     return (low, r) if k.double else (k.convert(low, "i32"), k.convert(r, "float"))
 
 
-def _sin_cos(k: FunctionCode, r: Lane, lost: Lane | None) -> tuple[Lane, Lane]:
-    """The sine and the cosine of r + lost, for |r + lost| <= pi/4."""
-    if lost is not None:
-        (sine, sine_low), (cosine, cosine_low) = _parts(k, r, lost)
+def _sin_cos(k: FunctionCode, r: Lane, error: Lane | None) -> tuple[Lane, Lane]:
+    """The sine and the cosine of r + error, for |r + error| <= pi/4."""
+    if error is not None:
+        (sine, sine_low), (cosine, cosine_low) = _parts(k, r, error)
         return sine + sine_low, cosine + cosine_low
     z = r * r
     sine, cosine = k.polynomial(z, k.pick(SIN_F64, SIN_F32)), k.polynomial(z, k.pick(COS_F64, COS_F32))
@@ -77,15 +77,15 @@ def _sin_cos(k: FunctionCode, r: Lane, lost: Lane | None) -> tuple[Lane, Lane]:
     return k.mad(r * z, sine, r), head + k.mad(z * z, cosine, (1.0 - head) - half)
 
 
-def _parts(k: FunctionCode, r: Lane, lost: Lane) -> tuple[tuple[Lane, Lane], tuple[Lane, Lane]]:
-    """The sine and the cosine of r + lost, |r + lost| <= pi/4, each as an exact large part and a small one."""
+def _parts(k: FunctionCode, r: Lane, error: Lane) -> tuple[tuple[Lane, Lane], tuple[Lane, Lane]]:
+    """The sine and the cosine of r + error, |r + error| <= pi/4, each as an exact large part and a small one."""
     z = r * r
     sine, cosine = k.polynomial(z, k.pick(SIN_F64, SIN_F32)), k.polynomial(z, k.pick(COS_F64, COS_F32))
     half = r * -0.5
     head = k.fma(half, r, 1.0)
-    tail = k.fma(half, r, 1.0 - head) - r * lost
-    # sin(r + lost) = sin r + lost cos r, and cos(r + lost) = cos r - lost sin r.
-    return (r, k.mad(r * z, sine, lost * head)), (head, k.mad(z * z, cosine, tail))
+    tail = k.fma(half, r, 1.0 - head) - r * error
+    # sin(r + error) = sin r + error cos r, and cos(r + error) = cos r - error sin r.
+    return (r, k.mad(r * z, sine, error * head)), (head, k.mad(z * z, cosine, tail))
 
 
 def _is_odd(n: Lane) -> Lane:
@@ -101,26 +101,26 @@ def _signed_by_half(k: FunctionCode, value: Lane, n: Lane, sign: Lane | None = N
 def sin(k: FunctionCode, x: Lane) -> Lane:
     """The sine within 1.5 ulp where x is not far, 0.75 where multiply-adds are fused."""
     # The sign is taken off and put back, which keeps that of a zero.
-    n, r, lost = _reduced(k, k.abs(x))
-    sine, cosine = _sin_cos(k, r, lost)
+    n, r, error = _reduced(k, k.abs(x))
+    sine, cosine = _sin_cos(k, r, error)
     return _signed_by_half(k, k.select(_is_odd(n), cosine, sine), n, k.sign_of(x))
 
 
 def cos(k: FunctionCode, x: Lane) -> Lane:
     """The cosine within 1.5 ulp where x is not far, 0.75 where multiply-adds are fused."""
-    n, r, lost = _reduced(k, k.abs(x))
-    sine, cosine = _sin_cos(k, r, lost)
+    n, r, error = _reduced(k, k.abs(x))
+    sine, cosine = _sin_cos(k, r, error)
     return _signed_by_half(k, k.select(_is_odd(n), sine, cosine), n + 1)
 
 
 def tan(k: FunctionCode, x: Lane) -> Lane:
     """The tangent within 3 ulp where x is not far, 1 where multiply-adds are fused."""
-    n, r, lost = _reduced(k, k.abs(x))
+    n, r, error = _reduced(k, k.abs(x))
     odd = _is_odd(n)
-    if lost is None:
-        sine, cosine = _sin_cos(k, r, lost)
+    if error is None:
+        sine, cosine = _sin_cos(k, r, error)
         return k.with_sign(k.select(odd, -cosine, sine) / k.select(odd, sine, cosine), k.sign_of(x))
-    sines, cosines = _parts(k, r, lost)
+    sines, cosines = _parts(k, r, error)
     above, above_low = _rounded(*[k.select(odd, -c, s) for s, c in zip(sines, cosines, strict=True)])
     below, below_low = _rounded(*[k.select(odd, s, c) for s, c in zip(sines, cosines, strict=True)])
     inverse = 1.0 / below
