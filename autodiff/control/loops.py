@@ -44,7 +44,7 @@ from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import applied as called_with
-from ..transforms.arguments import own
+from ..transforms.arguments import with_own_node
 from ..transforms.batch.walk import CALLS, of_each
 from .body import Body, filled, float_places, has_rule, keeping, known, mode_of, placed, tracks_of, until_stable
 from .regions import Regions, called, run_of
@@ -177,7 +177,7 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
         first, nesting = Nesting.of(init)
         states = [as_tensor(s) for s in first]
         if lower >= upper:
-            return nesting.filled(list(map(own, states)))
+            return nesting.filled(list(map(with_own_node, states)))
         value = valued(nesting.filled(list(map(Like, states, first))))
         for i in range(lower, upper):
             value = as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
@@ -364,7 +364,7 @@ def by_hand(f: Callable, carry: Any, element: Callable[[int], Any], order: range
     given = {}
     for t in order:
         carry, y = as_written(f, carry, element(t))
-        given[t] = tree.map(own, y)  # new handles: the next step may update a tensor that is also in its carry
+        given[t] = tree.map(with_own_node, y)  # new: the next step may update a tensor that is also in its carry
     return carry, tree.map(lambda *ys: None if ys[0] is None else stack(ys), *[given[t] for t in sorted(given)])
 
 

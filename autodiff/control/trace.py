@@ -43,7 +43,7 @@ from ..tape.record import argument, state
 from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 from ..transforms.arguments import applied as called_with
-from ..transforms.arguments import own
+from ..transforms.arguments import with_own_node
 from .body import Body, interned, is_float
 
 
@@ -71,7 +71,7 @@ class Like:
     def value(self) -> Tensor:
         """The tensor, or its first element, as an argument for a run outside a trace."""
         if isinstance(self.given, Tensor) or not (self.weak or self.number):
-            return standing(own(self.tensor[0] if self.is_element else self.tensor), self.given)
+            return standing(with_own_node(self.tensor[0] if self.is_element else self.tensor), self.given)
         return number_like_traced(self.given, self.aval.dtype, self.weak)
 
 

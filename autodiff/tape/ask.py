@@ -149,7 +149,7 @@ class Question:
         plan = None if found is None else self.still_right(found.plan)
         if found is not None and plan is not None:
             count(plan)
-            self.recognise(found.order)
+            self.set_order(found.order)
             return plan
         if found is not None and found.family is not None and ask is not None and ask.purpose != VALUE:
             self.is_let_pass = is_let_pass(found.family, COUNTS.hits)
@@ -177,11 +177,11 @@ class Question:
     def describe(self) -> None:
         """Have the recording described."""
         if self.found is not None:
-            self.take(self.found.said(self.past))
+            self.set_description(self.found.said(self.past))
         else:
-            self.take(said([*self.asked, *self.live], self.tracks, self.past, self.given))
+            self.set_description(said([*self.asked, *self.live], self.tracks, self.past, self.given))
 
-    def take(self, said: Said) -> None:
+    def set_description(self, said: Said) -> None:
         """Take what was said of the recording."""
         self.parts, self.number, self.order, self.kept = said
 
@@ -203,7 +203,7 @@ class Question:
         """The answer to a recording in which others stand for its nodes."""
         return draw([new[r] for r in self.kept], {new[n]: i for n, i in self.number.items()})
 
-    def recognise(self, order: list[Node]) -> None:
+    def set_order(self, order: list[Node]) -> None:
         """A plan of the hash was found: these are its nodes."""
         self.order = order
 
