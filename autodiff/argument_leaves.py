@@ -28,7 +28,7 @@ from codegen.ir import DTYPES, KNOWN_DTYPES, Aval, parse_aval
 from codegen.records import record
 
 from . import tree
-from .custom.keys import Same, is_object, static_key
+from .custom.keys import IdentityKey, is_object, static_key
 from .custom.reads import is_fixed
 from .dispatch.signature import dispatched
 from .errors import DispatchError, DTypeError, Error, check_not_masked, check_numbers, in_short, located, with_article
@@ -169,7 +169,7 @@ def watch(part: Any, key: Any, gone: list[KeyedRef]) -> None:
 
     This runs no Python code, so no interrupt can stop it.
     """
-    if isinstance(part, Same):
+    if isinstance(part, IdentityKey):
         if isinstance(part.held, ref):
             part.gone = KeyedRef(part.held(), gone.append, key)
     elif isinstance(part, (tuple, frozenset)):
@@ -209,15 +209,15 @@ def key_of_static(value: Any, is_named: bool = True) -> Any:
     if kind.__hash__ is not object.__hash__:
         return hash(value), tree.exactly(value)  # the present hash, as the object may change
     if is_named or _is_empty(value) or (callable(value) and kind.__module__.partition(".")[0] in _FORMS):
-        return Same(value)
+        return IdentityKey(value)
     first = "" if is_fixed(kind.__module__) else _REGISTER.format(type=kind.__name__)
     raise _RefusedError(_FREEZES.format(type=kind.__name__, first=first))
 
 
 def has_key(key: Any, value: Any) -> tuple | None:
     """() if an argument that the user named static has this key, else None."""
-    if isinstance(key, Same):
-        return () if Same(value) == key else None
+    if isinstance(key, IdentityKey):
+        return () if IdentityKey(value) == key else None
     try:
         return () if key_of_static(value) == key else None
     except _RefusedError:
@@ -250,7 +250,7 @@ def _plain_key(value: Any) -> Any:
     if is_object(value):
         return None
     key, is_whole = static_key(value)
-    return key if is_whole or type(value) is not FunctionType else Same(value)
+    return key if is_whole or type(value) is not FunctionType else IdentityKey(value)
 
 
 def _is_empty(value: Any) -> bool:
@@ -269,7 +269,7 @@ def is_unchanging(value: Any) -> bool:
         return True
     key = _plain_key(value)
     if key is not None:
-        return not isinstance(key, Same)
+        return not isinstance(key, IdentityKey)
     kind = type(value)
     return kind.__setattr__ is not object.__setattr__ and kind.__hash__ is not object.__hash__
 

@@ -92,7 +92,7 @@ class SignatureEntry:
         fixed, choices = self.fixed, self.choices
         if not fixed and not any([function.is_abstract for function in choices.answers]):
             return None
-        return lambda: choices.hold() and all([np.array_equal(present(h), value) for h, value in fixed])
+        return lambda: choices.are_unchanged() and all([np.array_equal(present(h), value) for h, value in fixed])
 
     @property
     def lost_gradient(self) -> Aval | None:

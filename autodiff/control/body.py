@@ -46,7 +46,7 @@ class Body(ir.Region):
     order                        all nodes from the inputs to the results, by creation
     graph                        the nodes as a graph for the compiler
     lines                        lines of the trace that first had this structure
-    made                         objects derived from this body: see `once`
+    made                         objects derived from this body: see `derived_once`
     """
 
     __slots__ = (
@@ -58,8 +58,8 @@ class Body(ir.Region):
     def __init__(
         self, arguments: Sequence[Node], hidden: Sequence[Node], results: Sequence[Node], order: Sequence[Node]
     ) -> None:
-        self.arguments = [_bare(n, _hooks_of(n)) for n in arguments]
-        self.hidden = [_bare(n) for n in hidden]
+        self.arguments = [_placeholder(n, _hooks_of(n)) for n in arguments]
+        self.hidden = [_placeholder(n) for n in hidden]
         stands = dict(zip([*arguments, *hidden], [*self.arguments, *self.hidden], strict=True))
         self.order = []
         for node in order:
@@ -73,7 +73,7 @@ class Body(ir.Region):
         self.is_interned_itself = False
         self._calls: list[Any] | None = None
 
-    def once(self, make: Callable[..., Any], *of: Any) -> Any:
+    def derived_once(self, make: Callable[..., Any], *of: Any) -> Any:
         """make(body, *of), computed once and cached."""
         key = make, *of
         if key not in self.made:
@@ -160,7 +160,7 @@ class Body(ir.Region):
         have_rules = [has_rule(n) for n in self.results]
 
         def applied(values: Sequence[Tensor]) -> list[Tensor]:
-            return cut(self.apply(exchanged(given, places, values), stands), have_rules)
+            return detached_unless(self.apply(exchanged(given, places, values), stands), have_rules)
 
         return jvp(applied, ([given[k] for k in places],), (list(dots),))
 
@@ -198,7 +198,7 @@ class Body(ir.Region):
         )  # fmt: skip
 
 
-def until_stable(states: Sequence[bool], rest: Sequence[bool], step: Callable[[list[bool]], list[bool]]) -> list[bool]:
+def ever_set(states: Sequence[bool], rest: Sequence[bool], step: Callable[[list[bool]], list[bool]]) -> list[bool]:
     """The flags of a loop's inputs that are set at some step: at the first, or by a step, through the states."""
     found = list(states)
     while True:
@@ -218,7 +218,7 @@ def tracks_of(tensors: Sequence[Tensor]) -> list[bool]:
     return [t.node.kind.out.requires_grad for t in tensors]
 
 
-def cut(found: Sequence[Tensor], tracking: Sequence[bool]) -> list[Tensor]:
+def detached_unless(found: Sequence[Tensor], tracking: Sequence[bool]) -> list[Tensor]:
     """The results of a rule; a result is detached unless its flag says that a gradient depends on it."""
     return [
         record(DETACH, (t,)) if t.node.kind.out.requires_grad and not tracks else t
@@ -282,7 +282,7 @@ def _hooks_of(argument: Node) -> dict[Any, Callable] | None:
     return None if argument.inputs else argument.hooks
 
 
-def _bare(node: Node, hooks: dict[Any, Callable] | None = None) -> Node:
+def _placeholder(node: Node, hooks: dict[Any, Callable] | None = None) -> Node:
     """A node without value or history that stands for an argument, so that a body holds no data.
 
     hooks   those that a step registers on an argument; the hooks of a hidden input stay outside
@@ -322,12 +322,12 @@ def _kept(body: Body, carried: int) -> list[Node]:
 
 
 def keeping(body: Body, carried: int) -> Body:
-    """The body with further results: the states, and the nodes that a gradient of the loop reads (see `known`)."""
+    """The body with further results: the states, and the nodes that a gradient of the loop reads (`kept_results`)."""
     more = [n for n in (*body.arguments[:carried], *_kept(body, carried)) if n not in body.results[carried:]]
     return interned(body.arguments, body.hidden, [*body.results, *more], body.order)
 
 
-def known(body: Body, carried: int) -> list[Node]:
+def kept_results(body: Body, carried: int) -> list[Node]:
     """The results of a body that a backward pass does not compute again: products and the like.
 
     States with hooks are among them: their hooks run in the loop that made the state, where its whole cotangent is.

@@ -35,11 +35,11 @@ from ..tensor import AbstractTensor, Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import is_watching, runs_as_written
 from ..transforms.arguments import applied as called_with
-from ..transforms.arguments import own
+from ..transforms.arguments import with_own_node
 from ..transforms.batch.walk import CALLS, of_each
 from .body import RECOMPUTED, Body, float_places, mode_of, placed
 from .regions import Regions, called, run_of
-from .trace import Traced, as_written, choose, derived, taken_apart, trace, valued, where_differing
+from .trace import Traced, choose, derived, run_as_written, taken_apart, trace, valued, where_differing
 
 #: Classes of leaves that become tensors in a result.
 VALUES = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex)
@@ -194,13 +194,13 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
     check_callable(if_true, "cond")
     check_callable(if_false, "cond")
     if isinstance(chosen, (bool, np.bool_)):
-        return (if_true if chosen else if_false)(*tree.map(own, operands))
+        return (if_true if chosen else if_false)(*tree.map(with_own_node, operands))
     chosen = as_tensor(chosen, "cond", "chosen")
     if chosen.aval != Aval((), np.dtype(np.bool_)):
         raise DTypeError(located(f"cond: takes a bool[] to choose by, not {chosen.aval}"))
     tensors, examples = taken_apart(operands, (AbstractTensor, np.ndarray, np.generic, int, float))
     if runs_as_written():
-        return as_written(if_true if chosen else if_false, *valued(examples))
+        return run_as_written(if_true if chosen else if_false, *valued(examples))
     traced = trace(*[(f, examples) for f in (if_true, if_false)])
     _check(traced)
     return traced.results[0].filled(_once((chosen,), traced.bodies, [*tensors, *traced.hidden]))

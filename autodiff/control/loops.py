@@ -44,18 +44,18 @@ from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.arguments import applied as called_with
-from ..transforms.arguments import own
+from ..transforms.arguments import with_own_node
 from ..transforms.batch.walk import CALLS, of_each
-from .body import Body, filled, float_places, has_rule, keeping, known, mode_of, placed, tracks_of, until_stable
+from .body import Body, ever_set, filled, float_places, has_rule, keeping, kept_results, mode_of, placed, tracks_of
 from .regions import Regions, called, run_of
 from .trace import (
-    Like,
+    ExampleOf,
     Nesting,
     Traced,
-    as_written,
     check_kept,
     derived,
     is_python_number,
+    run_as_written,
     trace,
     valued,
     where_differing,
@@ -96,10 +96,10 @@ def _scanned(f: Callable, init: Any, xs: Any, length: int | None, reverse: bool,
     if length and runs_as_written():  # without steps, only a trace knows the shapes of the results
         check_parts("scan", length)
         order = range(length)[:: -1 if reverse else 1]
-        first = valued(carry.filled(list(map(Like, states, start))))
+        first = valued(carry.filled(list(map(ExampleOf, states, start))))
         pairs = [*zip(tensors, elements, strict=True)]
-        return by_hand(f, first, lambda t: nesting.filled([standing(x[t], xs) for x, xs in pairs]), order)
-    element = nesting.filled([Like(t, x, is_element=True) for t, x in zip(tensors, elements, strict=True)])
+        return python_loop(f, first, lambda t: nesting.filled([standing(x[t], xs) for x, xs in pairs]), order)
+    element = nesting.filled([ExampleOf(t, x, is_element=True) for t, x in zip(tensors, elements, strict=True)])
     traced, states = _fitting(f, states, carry, element, [s if is_python_number(s) else None for s in start], name)
     last, given = looped(traced.bodies[0], states, tensors, traced.hidden, length, reverse)
     return carry.filled(last), traced.results[0].parts()[1].filled(given)
@@ -140,7 +140,7 @@ def _fitting(
     element, numbers   the example of an element, and the Python numbers in the carry (None for other states)
     name               that of the public function, for messages
     """
-    traced = trace((f, (carry.filled(list(map(Like, states, numbers))), element)))
+    traced = trace((f, (carry.filled(list(map(ExampleOf, states, numbers))), element)))
     (result,), (body,) = traced.results, traced.bodies
     if result.structure.cls is not tuple or len(result.structure.children) != 2:
         found = "one value" if result.structure.cls is None else result
@@ -173,14 +173,14 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     """
     check_callable(body, "fori_loop")
     lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
-    if runs_as_written():  # not through `by_hand`, which would collect a result of each step
+    if runs_as_written():  # not through `python_loop`, which would collect a result of each step
         first, nesting = Nesting.of(init)
         states = [as_tensor(s) for s in first]
         if lower >= upper:
-            return nesting.filled(list(map(own, states)))
-        value = valued(nesting.filled(list(map(Like, states, first))))
+            return nesting.filled(list(map(with_own_node, states)))
+        value = valued(nesting.filled(list(map(ExampleOf, states, first))))
         for i in range(lower, upper):
-            value = as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
+            value = run_as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
         return value
 
     def step(state: tuple[Any, Any], _: None) -> tuple[Any, tuple]:
@@ -210,7 +210,7 @@ def _run(loop: Recurrence, *arrays: np.ndarray) -> Sequence[Any]:
 def _of_all(size: int, loop: Recurrence, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Sequence[Tensor]:
     """One loop for all examples, whose body does a step of each."""
     carried, split = loop.carried, loop.carried + loop.scanned
-    flags = until_stable(mapped[:carried], mapped[carried:], lambda flags: loop.body.differing(flags)[:carried])
+    flags = ever_set(mapped[:carried], mapped[carried:], lambda flags: loop.body.differing(flags)[:carried])
     states = flags[:carried]
     given = [*where_differing(zip(inputs, mapped, strict=True), states, size),
              *[to_front(x, 1) if m else x for x, m in zip(inputs[carried:split], mapped[carried:], strict=False)]]
@@ -248,10 +248,10 @@ def _recorded(loop: Recurrence, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
     def tracking(flags: list[bool]) -> list[bool]:
         if not loop.length:
             return [True] * len(body.results)
-        return body.tracking(until_stable(flags[:carried], flags[carried:], body.tracking))
+        return body.tracking(ever_set(flags[:carried], flags[carried:], body.tracking))
 
     if MODE.get().tracks and any(tracks_of(inputs)):
-        body = body.once(keeping, carried)
+        body = body.derived_once(keeping, carried)
     return called(_loop, loop._replace(body=body), inputs, tracking)
 
 
@@ -261,7 +261,7 @@ def _(ctx, loop, inputs):
     found = _scan.record(loop, inputs)
     if any(ctx.needs_input_grad):
         stacked = dict(zip(loop.body.results[loop.carried :], found[loop.carried :], strict=True))
-        kept = [*loop.body.arguments[: loop.carried], *loop.body.once(known, loop.carried)]
+        kept = [*loop.body.arguments[: loop.carried], *loop.body.derived_once(kept_results, loop.carried)]
         ctx.save_for_backward(*[stacked[n] for n in kept])
     return found
 
@@ -273,7 +273,7 @@ def _(ctx, *bars):
     loop = seen_within(loop)  # the watched numbers in it are extents and parameters, which count by value
     body, carried, split = loop.body, loop.carried, loop.carried + loop.scanned
     of_inputs = list(wanted(ctx, "inputs"))
-    moving = until_stable(of_inputs[:carried], of_inputs[carried:], body.differing)
+    moving = ever_set(of_inputs[:carried], of_inputs[carried:], body.differing)
     read = body.read()
     floats = [k for k in float_places(inputs[:carried]) if moving[k]]
     places_x, places_h = [
@@ -292,7 +292,7 @@ def _(ctx, *bars):
     start = filled([bars[k] for k in floats], [inputs[k] for k in floats]), [zeros_like(inputs[k]) for k in places_h]
     elements = inputs[carried:split], [bars[k] for k in there]
     purpose = "pulled in a loop", carried, tuple(places), tuple(there)
-    found, x_bars = _derived_loop(ctx, loop, purpose, step, start, elements, (inputs[split:],), turned=True)
+    found, x_bars = _derived_loop(ctx, loop, purpose, step, start, elements, (inputs[split:],), flipped=True)
     found = [*found[: len(floats)], *x_bars, *found[len(floats) :]]
     return {"loop": None, "inputs": tuple(placed(found, places, len(inputs)))}
 
@@ -308,7 +308,7 @@ def _(ctx, _loop, dots):
     def after(flags: list[bool]) -> list[bool]:
         return [differs and k in floats for k, differs in enumerate(body.differing(flags))]
 
-    moves = until_stable([d is not None for d in dots[:carried]], [d is not None for d in dots[carried:]], after)
+    moves = ever_set([d is not None for d in dots[:carried]], [d is not None for d in dots[carried:]], after)
     differs = body.differing(moves)
     given = [k for k in float_places([n.kind.out.aval for n in body.results])
              if k >= carried and differs[k] and has_rule(body.results[k])]
@@ -322,22 +322,22 @@ def _(ctx, _loop, dots):
     start = filled([dots[k] for k in moving], [inputs[k] for k in moving])
     x_dots, constant = [[d for d in ds if d is not None] for ds in (dots[carried:split], dots[split:])]
     purpose, elements = ("pushed in a loop", carried, tuple(places), tuple(given)), (inputs[carried:split], x_dots)
-    last, made = _derived_loop(ctx, loop, purpose, step, (start,), elements, (inputs[split:], constant), turned=False)
+    last, made = _derived_loop(ctx, loop, purpose, step, (start,), elements, (inputs[split:], constant), flipped=False)
     return tuple(placed([*last, *made], [*moving, *given], len(body.results)))
 
 
 def _derived_loop(
     ctx: Any, loop: Recurrence, purpose: tuple, step: Callable, states: Groups, elements: Groups, hidden: Groups,
-    turned: bool,
+    flipped: bool,
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
     """The last states and the results of all steps, of a loop whose step is derived from the body of another.
 
     step     (dict that gets the new node of each recorded node, groups of states, states of the other loop before the
              step, groups of elements, groups of hidden inputs) -> results
-    turned   True if it goes in the opposite direction
+    flipped  True if it goes in the opposite direction
     """
     before, products = _groups(ctx.saved_variables, (loop.carried,))
-    nodes, stands = loop.body.once(known, loop.carried), dict[Node, Node]()
+    nodes, stands = loop.body.derived_once(kept_results, loop.carried), dict[Node, Node]()
     counts = [len(group) for group in (*states, before, *elements, *hidden)]
     first, scanned, read = ([t for group in groups for t in group] for groups in (states, (before, *elements), hidden))
 
@@ -345,13 +345,13 @@ def _derived_loop(
         found: list[Tensor] = step(stands, *_groups(values, counts)[:-1])
         return found
 
-    def by_step(states: Sequence[Tensor], elements: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    def apply(states: Sequence[Tensor], elements: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         found = stepped([*states, *elements, *read])
         return found[: len(first)], found[len(first) :]
 
-    reverse = loop.is_reversed != turned
+    reverse = loop.is_reversed != flipped
     if loop.length and runs_as_written():
-        return by_hand(by_step, first, lambda t: [x[t] for x in scanned], range(loop.length)[:: -1 if reverse else 1])
+        return python_loop(apply, first, lambda t: [x[t] for x in scanned], range(loop.length)[:: -1 if reverse else 1])
     made = derived((loop.body,), purpose, [(stepped, first, scanned)], read, lambda: [stands[n] for n in nodes])
     return looped(made.bodies[0], first, [*scanned, *products], made.hidden, loop.length, reverse)
 
@@ -359,12 +359,12 @@ def _derived_loop(
 # ---------------------------------------------------------------- loops of bodies
 
 
-def by_hand(f: Callable, carry: Any, element: Callable[[int], Any], order: range) -> tuple[Any, Any]:
+def python_loop(f: Callable, carry: Any, element: Callable[[int], Any], order: range) -> tuple[Any, Any]:
     """The loop as a Python loop, for debugging: the last carry, and the stacked results of the steps."""
     given = {}
     for t in order:
-        carry, y = as_written(f, carry, element(t))
-        given[t] = tree.map(own, y)  # new handles: the next step may update a tensor that is also in its carry
+        carry, y = run_as_written(f, carry, element(t))
+        given[t] = tree.map(with_own_node, y)  # new: the next step may update a tensor that is also in its carry
     return carry, tree.map(lambda *ys: None if ys[0] is None else stack(ys), *[given[t] for t in sorted(given)])
 
 
@@ -380,7 +380,7 @@ def looped(
 ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
     """The last states and the results of the steps.  Values that no step changes are computed before the loop."""
     carried = len(states)
-    parts: tuple[Body, Body] | None = body.once(Body.unchanging, carried + len(scanned)) if length > 1 else None
+    parts: tuple[Body, Body] | None = body.derived_once(Body.unchanging, carried + len(scanned)) if length > 1 else None
     with mode_of(body):
         if parts is not None:
             once, body = parts

@@ -25,7 +25,7 @@ from codegen.nested import of_graphs, starts
 from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import Tensor
-from .body import cut, tracks_of
+from .body import detached_unless, tracks_of
 
 
 class Regions:
@@ -68,7 +68,7 @@ def called(
     tracking   a function from one flag per input, True if it tracks, to one per result, True if gradients flow
     """
     found = call(static, tuple(inputs))
-    return cut(found, tracking(tracks_of(inputs))) if any(tracks_of(found)) else list(found)
+    return detached_unless(found, tracking(tracks_of(inputs))) if any(tracks_of(found)) else list(found)
 
 
 def run_of(graph: Graph) -> Callable[..., tuple[np.ndarray, ...]]:

@@ -32,9 +32,9 @@ from ..tensor import Tensor
 from ..tracebacks import border
 from ..transforms.anomaly import runs_as_written
 from ..transforms.batch.walk import of_each
-from .body import Body, filled, float_places, mode_of, placed, until_stable
+from .body import Body, ever_set, filled, float_places, mode_of, placed
 from .regions import Regions, called, run_of
-from .trace import Like, Nesting, as_written, check_kept, choose, derived, trace, valued, where_differing
+from .trace import ExampleOf, Nesting, check_kept, choose, derived, run_as_written, trace, valued, where_differing
 
 
 def _run(loop: Repetition, *arrays: np.ndarray) -> list[Any]:
@@ -64,7 +64,7 @@ def _of_all(size: int, loop: Repetition, inputs: Sequence[Tensor], mapped: Seque
         asks = loop.condition.differing(flags)[0]  # True: some examples may be finished before others
         return [True] * count if asks else loop.step.differing(flags)
 
-    flags = [*[True] * first, *until_stable(mapped[first:split], mapped[split:], after)]
+    flags = [*[True] * first, *ever_set(mapped[first:split], mapped[split:], after)]
     start, hidden = where_differing(zip(inputs, mapped, strict=True), flags[:split], size), inputs[split:]
 
     def going_on(values: Sequence[Tensor]) -> Tensor:
@@ -126,7 +126,7 @@ def _(ctx, *bars):
     floats = float_places(inputs[:count])
     places = [k for k, is_wanted in enumerate(wanted_of(ctx, "inputs")) if is_wanted and read[k] and k >= count]
     given = filled([bars[k] for k in floats], [inputs[k] for k in floats])
-    found = _gone_back(repeat, tuple(places), inputs, tuple(given))
+    found = _backward_loop(repeat, tuple(places), inputs, tuple(given))
     return {"repeat": None, "inputs": tuple(placed(found, [*floats, *places], len(inputs)))}
 
 
@@ -134,11 +134,11 @@ def _(ctx, *bars):
 def _(ctx, _repeat, dots):
     repeat, inputs = ctx.inputs
     count = len(repeat.step.results)
-    found = _looped(*_moving(seen_within(repeat), inputs, dots))[count:]
+    found = _looped(*_with_tangents(seen_within(repeat), inputs, dots))[count:]
     return tuple(placed(found, float_places(inputs[:count]), count))
 
 
-def _moving(
+def _with_tangents(
     repeat: Repetition, inputs: Sequence[Tensor], dots: Sequence[Tensor | None]
 ) -> tuple[Repetition, tuple[Tensor, ...]]:
     """The loop of states and their tangents (None: zero), and its inputs.
@@ -170,20 +170,20 @@ def _looped(repeat: Repetition, inputs: Sequence[Tensor]) -> list[Tensor]:
     step, count = repeat.step, len(repeat.step.results)
 
     def tracking(flags: list[bool]) -> list[bool]:
-        return until_stable(flags[:count], flags[count:], step.tracking)[:count]
+        return ever_set(flags[:count], flags[count:], step.tracking)[:count]
 
     with mode_of(step):
         return called(_repeated, repeat, inputs, tracking)
 
 
 @function
-def _gone_back(repeat, wanted, inputs, bars): ...
+def _backward_loop(repeat, wanted, inputs, bars): ...
 
 
-_gone_back.__name__ = "the way back of while_loop"  # in messages
+_backward_loop.__name__ = "the way back of while_loop"  # in messages
 
 
-@_gone_back.forward
+@_backward_loop.forward
 def _(ctx, repeat, wanted, inputs, bars):
     """Cotangents of the float states, and of the hidden inputs `wanted`."""
     count = len(repeat.step.results)
@@ -201,7 +201,7 @@ def _(ctx, repeat, wanted, inputs, bars):
     return _while.record(Repetition(*made.bodies), (*start, *made.hidden))
 
 
-@_gone_back.backward
+@_backward_loop.backward
 def _(ctx, *directions):
     """<J^T bars, d> = <bars, J d>: the derivative along d is that of the loop's tangent."""
     repeat, wanted, inputs, bars = ctx.inputs
@@ -211,13 +211,13 @@ def _(ctx, *directions):
     floats = float_places(inputs[:count])
     second = [k for k, is_wanted in enumerate(wanted_of(ctx, "inputs")) if is_wanted and k >= count]
     along = placed(directions, [*floats, *wanted], len(inputs))
-    moved = _looped(*_moving(repeat, inputs, along))[count:]
+    moved = _looped(*_with_tangents(repeat, inputs, along))[count:]
     found = _back_over_tangents(repeat, inputs, along, second, [*[zeros_like(bar) for bar in bars], *bars])
     back = placed([*found[: len(floats)], *found[2 * len(floats) :]], [*floats, *second], len(inputs))
     return {"repeat": None, "wanted": None, "inputs": tuple(back), "bars": tuple(moved)}
 
 
-@_gone_back.jvp
+@_backward_loop.jvp
 def _(ctx, _repeat, _wanted, dots, bar_dots):
     """The way back of the loop of states and tangents, from the tangents of the bars, and the bars.
 
@@ -237,9 +237,9 @@ def _back_over_tangents(
 ) -> Sequence[Tensor]:
     """The way back of the loop of states and tangents: cotangents of both, then of the hidden inputs `wanted`."""
     with enable_grad():  # because the step of this loop is differentiated
-        moving, given = _moving(repeat, inputs, dots)
+        moving, given = _with_tangents(repeat, inputs, dots)
     before = len(moving.step.results) - len(repeat.step.results)  # hidden inputs come after the tangents
-    found: Sequence[Tensor] = _gone_back(moving, tuple([before + k for k in wanted]), given, tuple(bars))
+    found: Sequence[Tensor] = _backward_loop(moving, tuple([before + k for k in wanted]), given, tuple(bars))
     return found
 
 
@@ -271,11 +271,11 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     check_callable(body, "while_loop")
     first, nesting = Nesting.of(init)
     states = [as_tensor(s, "while_loop", "init") for s in first]
-    example = nesting.filled(list(map(Like, states)))
+    example = nesting.filled(list(map(ExampleOf, states)))
     if runs_as_written():
         value = valued(example)
         while condition(value):
-            value = as_written(body, value)
+            value = run_as_written(body, value)
         return value
     traced = trace(*[(f, (example,)) for f in (condition, body)])
     outs, after = [[n.aval for n in body.graph.outputs] for body in traced.bodies]

@@ -43,11 +43,11 @@ from ..tape.record import argument, state
 from ..tape.walk import by_number, reached
 from ..tensor import Tensor, handle
 from ..transforms.arguments import applied as called_with
-from ..transforms.arguments import own
+from ..transforms.arguments import with_own_node
 from .body import Body, interned, is_float
 
 
-class Like:
+class ExampleOf:
     """An example for `trace`: the argument of f is made like a tensor, or like each element of one.
 
     given   the value that became the tensor: the argument dispatches as that value does, and a Python number takes the
@@ -71,13 +71,13 @@ class Like:
     def value(self) -> Tensor:
         """The tensor, or its first element, as an argument for a run outside a trace."""
         if isinstance(self.given, Tensor) or not (self.weak or self.number):
-            return standing(own(self.tensor[0] if self.is_element else self.tensor), self.given)
+            return standing(with_own_node(self.tensor[0] if self.is_element else self.tensor), self.given)
         return number_like_traced(self.given, self.aval.dtype, self.weak)
 
 
 def valued(examples: Any) -> Any:
     """A nesting of examples as arguments for a run outside a trace, with the types that a trace gives them."""
-    return tree.map(lambda x: x.value() if isinstance(x, Like) else x, examples)
+    return tree.map(lambda x: x.value() if isinstance(x, ExampleOf) else x, examples)
 
 
 def is_python_number(x: Any) -> bool:
@@ -130,11 +130,11 @@ class Nesting(NamedTuple):
 def taken_apart(arguments: Any, taken: tuple[type, ...]) -> tuple[list[Tensor], Any]:
     """The leaves of the classes `taken` as tensors, and the arguments with examples for `trace` in their places."""
     given, nesting = Nesting.of(arguments, taken)
-    like = [Like(as_tensor(x), x) for x in given]
+    like = [ExampleOf(as_tensor(x), x) for x in given]
     return [x.tensor for x in like], nesting.filled(like)
 
 
-def as_written(f: Any, *args: Any) -> Any:
+def run_as_written(f: Any, *args: Any) -> Any:
     """f of these arguments as plain Python; its results become tensors, as those of a trace are."""
     return tree.map(lambda x: x if x is None else as_tensor(x), f(*args))
 
@@ -148,16 +148,16 @@ class Traced(NamedTuple):
 
 
 def trace(
-    *calls: tuple[Callable, Sequence[Any]], hidden: Sequence[Tensor] = (), known: Callable[[], list[Node]] = list,
+    *calls: tuple[Callable, Sequence[Any]], hidden: Sequence[Tensor] = (), more: Callable[[], list[Node]] = list,
     taken: Any = object,
 ) -> Traced:
-    """Record functions, each on its examples: a Like becomes an argument without a value, other leaves stay.
+    """Record functions, each on its examples: an ExampleOf becomes an argument without a value, other leaves stay.
 
     If a host rule has to learn its outputs first, the function is run once on the values of its examples.
 
     calls    (function, its examples) for each
     hidden   the tensors that the last arguments of each function stand for, in every use of it
-    known    a function that returns nodes recorded by f, which become arguments, after the others
+    more     a function that returns nodes recorded by f, which become arguments, after the others
     taken    classes of leaves that become tensors in a result
     """
     found = []
@@ -165,19 +165,19 @@ def trace(
         try:
             recorded = _recorded(f, examples, taken)
         except Unlearnt:
-            likes = [x for x in tree.leaves(tuple(examples)) if isinstance(x, Like)]
+            likes = [x for x in tree.leaves(tuple(examples)) if isinstance(x, ExampleOf)]
             if state.now.tracing or any([x.is_element and not x.tensor.shape[0] for x in likes]):
                 raise  # only the outermost trace has values
             called_with(f, valued(tuple(examples)), {})
             recorded = _recorded(f, examples, taken)
         since, arguments, results, nesting = recorded
-        met = known()
-        found.append((arguments, met, results, nesting, *_walk(results, {*arguments, *met}, since)))
+        added = more()
+        found.append((arguments, added, results, nesting, *_walk(results, {*arguments, *added}, since)))
     outside = sorted({node for *_, others in found for node in others}, key=by_number)
     bodies = []
-    for arguments, met, results, _, order, _ in found:
+    for arguments, added, results, _, order, _ in found:
         split = len(arguments) - len(hidden)
-        bodies.append(interned([*arguments[:split], *met], [*arguments[split:], *outside], results, order))
+        bodies.append(interned([*arguments[:split], *added], [*arguments[split:], *outside], results, order))
     return Traced(tuple(bodies), [*hidden, *map(handle, outside)], [nesting for *_, nesting, _, _ in found])
 
 
@@ -185,8 +185,8 @@ def _recorded(f: Callable, examples: Sequence[Any], taken: Any) -> tuple[int, li
     """A recording of f: the number it began with, the arguments, the results and their nesting."""
     leaves, structure = tree.flatten(tuple(examples))
     since = new_number()
-    made = [x.argument() if isinstance(x, Like) else x for x in leaves]
-    arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, Like)]
+    made = [x.argument() if isinstance(x, ExampleOf) else x for x in leaves]
+    arguments = [t.node for t, x in zip(made, leaves, strict=True) if isinstance(x, ExampleOf)]
     with tracing(since):
         found, nesting = Nesting.of(called_with(f, tree.unflatten(structure, made), {}), taken)
         return since, arguments, [as_tensor(x).node for x in found], nesting
@@ -231,7 +231,7 @@ def derived(
     purpose: tuple,
     calls: Sequence[tuple[Callable[[list[Tensor]], Sequence[Tensor]], Sequence[Tensor], Sequence[Tensor]]],
     hidden: Sequence[Tensor],
-    known: Callable[[], list[Node]] = list,
+    more: Callable[[], list[Node]] = list,
 ) -> Traced:
     """The bodies of functions f(arguments and hidden inputs) that apply `bases`; cached by `purpose`.
 
@@ -239,10 +239,10 @@ def derived(
 
     purpose   all that the functions depend on beside `bases` and avals
     calls     for each: f, tensors that its first arguments resemble, tensors whose elements its next ones resemble
-    known     see `trace`
+    more      see `trace`
     """
     examples = [
-        [*map(Like, states), *[Like(t, is_element=True) for t in scanned], *map(Like, hidden)]
+        [*map(ExampleOf, states), *[ExampleOf(t, is_element=True) for t in scanned], *map(ExampleOf, hidden)]
         for _, states, scanned in calls
     ]
     key = _key(bases, purpose, tuple([tuple([x.aval for x in xs]) for xs in examples]))
@@ -253,7 +253,7 @@ def derived(
         return Traced(bodies, [*hidden, *[handle(data_node(n.kind, n.value)) for n in numbers]], [])
     asked, since = state.now.asked, new_number()
     with observed() as choices:
-        traced = trace(*[(f, [xs]) for (f, _, _), xs in zip(calls, examples, strict=True)], hidden=hidden, known=known)
+        traced = trace(*[(f, [xs]) for (f, _, _), xs in zip(calls, examples, strict=True)], hidden=hidden, more=more)
     outside = [t.node for t in traced.hidden[len(hidden) :]]
     are_numbers = all([n.number > since and not isinstance(n.value, np.ndarray) for n in outside])
     if key is not None and are_numbers and state.now.asked == asked and not users_methods(choices):

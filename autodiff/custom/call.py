@@ -31,7 +31,7 @@ from ..session import namespace
 from ..tape.node import Alive
 from ..tensor import Tensor
 from .keys import ReadsWalk, static_key
-from .reads import Path, is_fixed, standing
+from .reads import Path, boundary_inputs_in_place, is_fixed
 
 
 def as_it_is(value: Any) -> Any:
@@ -91,17 +91,17 @@ class Site:
     has_context  True if the method takes `ctx` first
     transparent  True if reverse mode differentiates the body: there is a jvp, but no backward
     has_token    True if the backward is a host rule, which finds the call by a token
-    separates  True if forward gets new nodes for inputs that it also reads, or may read, by other names
+    gives_new_nodes  True if forward gets new nodes for inputs that it also reads, or may read, by other names
     """
 
-    __slots__ = ("function", "has_context", "has_token", "method", "separates", "transparent", "types")
+    __slots__ = ("function", "gives_new_nodes", "has_context", "has_token", "method", "transparent", "types")
 
     def __init__(self, function: Any, method: Any, types: tuple[type, ...], backward: Any) -> None:
         self.function, self.method, self.types = function, method, types
         self.has_context = method.kind == "forward"
         self.transparent = not self.has_context and backward is None
         self.has_token = backward is not None and backward.host
-        self.separates = False
+        self.gives_new_nodes = False
 
     def run(self, ctx: Any, arguments: Mapping[str, Any]) -> Any:
         """Run the method on arguments by name."""
@@ -272,23 +272,23 @@ class CustomCall:
         """True for a host rule that finds this call by its token when it runs, and reads everything then."""
         return rule is not None and rule.host and self.token is not None
 
-    def key(self, met: dict[int, tuple] | None = None) -> Any:
+    def key(self, rules_by_site: dict[int, tuple] | None = None) -> Any:
         """This call's part of the rule key.  Sets `is_pure`: True if the key and `numbers` are all that the rule reads.
 
         A number counts by its type, and also by its value if the rule was seen to look at the number.
 
-        met   rules of other calls in this recording, with their keys, by site: many calls have few sites
+        rules_by_site   rules of other calls in this recording, with their keys, by site: many calls have few sites
         """
         if self.each is not None:
             inner, size, mapped, *_ = self.each
             key, self.is_pure, self.numbers = inner.rules_key("backward"), inner.is_pure, _NONE
             return (key, size, mapped)  # the rule of one example gets plain numbers
-        found = None if met is None else met.get(id(self.site))
+        found = None if rules_by_site is None else rules_by_site.get(id(self.site))
         if found is None:
             rule, walk = self.rule(), ReadsWalk([])
             found = rule, None if self._is_by_token(rule) else self._key_of(rule, walk), walk
-            if met is not None:
-                met[id(self.site)] = found
+            if rules_by_site is not None:
+                rules_by_site[id(self.site)] = found
         rule, code, of_rule = found
         if self._is_by_token(rule):
             self.is_pure, self.numbers = True, _NONE
@@ -333,7 +333,7 @@ class CustomCall:
             return None
         if not self.reads:
             return walk.key(rule.implementation)
-        with standing(rule, self.reads, _NodePlace):
+        with boundary_inputs_in_place(rule, self.reads, _NodePlace):
             return walk.key(rule.implementation)
 
     def _parts(self, walk: ReadsWalk) -> tuple:

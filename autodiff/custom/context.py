@@ -126,14 +126,14 @@ class ForwardContext:
     """
 
     #: The context's own attributes; `__dict__` holds only those that forward sets.
-    __slots__ = ("__dict__", "__function", "__inputs", "__names", "__needs", "__said", "__weakref__")
+    __slots__ = ("__declared", "__dict__", "__function", "__inputs", "__names", "__needs", "__weakref__")
 
     def __init__(self, function: str, names: Sequence[str], needs: Sequence[bool], inputs: Sequence[Any]) -> None:
         self.__function = function
         self.__names = names
         self.__needs = needs
         self.__inputs = inputs
-        self.__said = Declared()
+        self.__declared = Declared()
 
     @property
     def needs_input_grad(self) -> Fields:
@@ -180,13 +180,13 @@ class ForwardContext:
         2.0 None
         f64[] -6.0
         """
-        if self.__said.saved is not None:
+        if self.__declared.saved is not None:
             raise GradientError(located(
                 f"{self.__function}: save_for_backward was called before in this forward",
                 "save everything in one call",
             ))
-        told = self.__said
-        told.saved = (*[(None, v) for v in values], *named.items()) if values else tuple(named.items())
+        declared = self.__declared
+        declared.saved = (*[(None, v) for v in values], *named.items()) if values else tuple(named.items())
 
     def mark_dirty(self, *inputs: Tensor) -> None:
         """Declare inputs that this forward changes in place; each of them must also be returned.
@@ -210,7 +210,7 @@ class ForwardContext:
         >>> x
         f64[] 6.0
         """
-        self.__said.dirty = (*self.__said.dirty, *inputs)
+        self.__declared.dirty = (*self.__declared.dirty, *inputs)
 
     def mark_non_differentiable(self, *outputs: Any) -> None:
         """Declare outputs through which no gradient flows.
@@ -232,7 +232,7 @@ class ForwardContext:
         >>> y.requires_grad, sign.requires_grad
         (True, False)
         """
-        self.__said.constant = (*self.__said.constant, *outputs)
+        self.__declared.constant = (*self.__declared.constant, *outputs)
 
     def set_materialize_grads(self, flag: bool) -> None:
         """Choose zeros (True, the default) or None as the cotangent of an unused output.
@@ -252,11 +252,11 @@ class ForwardContext:
         None
         f64[] 2.0
         """
-        self.__said.materialize = bool(flag)
+        self.__declared.materialize = bool(flag)
 
 
 #: The declarations made on a context so far.
-said: Callable[[ForwardContext], Declared] = attrgetter("_ForwardContext__said")
+declarations_of: Callable[[ForwardContext], Declared] = attrgetter("_ForwardContext__declared")
 _function_of = attrgetter("_ForwardContext__function")
 
 

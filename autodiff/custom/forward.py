@@ -24,13 +24,13 @@ from ..tape.record import DETACH, identity_of, is_masked, record, result_handle,
 from ..tensor import Tensor, handle
 from .boundary import boundary_kind, outputs_of, token_of
 from .call import HOLDS_NONE, CallShape, CustomCall, Packed, Part, Site, own_copy, pack, shape_of
-from .context import Declared, ForwardContext, attributes, said
+from .context import Declared, ForwardContext, attributes, declarations_of
 from .host import Unlearnt, Visit, learn, run_on_arrays, run_traced
 from .outputs import Outputs, dirty_places, no_gradient, rebind_callers, refuse_forgotten
 from .reads import Path, closed_over, held_by, names_of
 
 _new = object.__new__
-_NOTHING = Declared()  # the declarations of a method that has no context
+_NO_DECLARATIONS = Declared()  # the declarations of a method that has no context
 
 
 class Entered(NamedTuple):
@@ -48,10 +48,10 @@ class Entered(NamedTuple):
     named: list[Node]  # the nodes of these handles
     inputs: list[Node]  # the same nodes, without repetition
     place: dict[Node, int]  # the number of each input
-    also_held: set[Node]  # inputs that forward may also read by other names: it gets new nodes for these arguments
+    read_by_name: set[Node]  # inputs that forward may also read by other names: it gets new nodes for these arguments
     asked: int
     float_asks: int  # the counters of the recording before the call
-    covered: int
+    bounded_before: int
     since: float  # a node that forward records has a larger number
 
     @property
@@ -64,11 +64,11 @@ class Entered(NamedTuple):
         if state.now.captures is not None:
             for t in self.given:
                 state.now.note_hidden_input(t)
-        if self.site.separates and any(self.needs):
-            self.also_held.update(self.held())
+        if self.site.gives_new_nodes and any(self.needs):
+            self.read_by_name.update(self.held())
         for i, k in enumerate(self.at):
             node = self.named[i]
-            if node in self.also_held:
+            if node in self.read_by_name:
                 self.inner[k].node = self.named[i] = identity_of(node)
                 self.place[self.named[i]] = self.place[node]
             self.inner[k] = standing(self.inner[k], self.leaves[k])
@@ -106,10 +106,10 @@ class Entered(NamedTuple):
             now.asked_in_forward.clear()
         if not (asked or depth) and all([t.masked or not t.node.kind.out.requires_grad for t in outputs.tracked]):
             return []  # outside other forwards, a masked result depends on inputs alone
-        if not site.separates and any(self.needs) and self.held():
-            site.separates = True
+        if not site.gives_new_nodes and any(self.needs) and self.held():
+            site.gives_new_nodes = True
             return None
-        mine = [n for n in self.place if n not in self.also_held]
+        mine = [n for n in self.place if n not in self.read_by_name]
         return closed_over([*[t.node for t in outputs.tracked], *asked], mine, self.since)
 
     def visit(self) -> Visit:
@@ -185,7 +185,7 @@ def calling(site: Site) -> Callable:
             t.masked = True
         line, entered = nearest_line(3), None
         before = asked, _, _, since = now.asked, now.float_asks, now.covered_asks, new_number()
-        if is_usual and not (now.tracing or site.separates or now.captures is not None):
+        if is_usual and not (now.tracing or site.gives_new_nodes or now.captures is not None):
             ctx: Any = ForwardContext(name, names, needs, inner) if has_context else None
         else:
             if not are_leaves:
@@ -214,9 +214,9 @@ def calling(site: Site) -> Callable:
             now.forward_depth -= 1
         if entered is not None:
             return completed(entered, ctx, y)
-        told, structure = _NOTHING if ctx is None else said(ctx), None
+        declared, structure = _NO_DECLARATIONS if ctx is None else declarations_of(ctx), None
         is_plain = (
-            now.asked == asked and not told.constant and not told.dirty
+            now.asked == asked and not declared.constant and not declared.dirty
             and len(place) == count and [inner[k].node for k in at] == named
         )  # fmt: skip
         if is_plain and isinstance(y, Tensor):  # a branch for one output, because most calls have one
@@ -233,9 +233,9 @@ def calling(site: Site) -> Callable:
                 return result_handle(body, masked) if structure is None else several
             statics: list[Any] = [own_copy(leaves[k]) for k in others] if others else []
             extras: list[Node] = []
-            key: tuple[Any, ...] = (told.materialize, structure)
+            key: tuple[Any, ...] = (declared.materialize, structure)
             if ctx is not None:
-                saved, on_it = told.saved or (), ctx.__dict__
+                saved, on_it = declared.saved or (), ctx.__dict__
                 if on_it:
                     saved, key = (*saved, *attributes(ctx).items()), (*key, len(on_it))
                 number = {body: -1} if structure is None else {n: -1 - bodies.index(n) for n in bodies}
@@ -267,7 +267,7 @@ def calling(site: Site) -> Callable:
         entered = Entered(site, again, line, names, structures, needs, leaves, at, inner, named, [*place], place,
                           set(), *before)  # fmt: skip
         result = completed(entered, ctx or ForwardContext(name, names, needs, inner), y)
-        if is_plain and not site.separates:  # later calls that save the same kinds of values find this shape
+        if is_plain and not site.gives_new_nodes:  # later calls that save the same kinds of values find this shape
             (node, *_) = [t.node for t in tree.leaves(result)]
             store_bounded(shapes, key, (node if node.slot is None else node.inputs[0]).call.shape)
         return result
@@ -278,33 +278,33 @@ def calling(site: Site) -> Callable:
 def completed(entered: Entered, ctx: ForwardContext, result: Any) -> Any:
     """The results of a call, from its forward's declarations and result."""
     now, site, name = state.now, entered.site, entered.site.function.__name__
-    told = said(ctx)
+    declared = declarations_of(ctx)
     if result is None:
         where = f"{name}: its forward ({site.method.place}), called at {entered.line},"
         refuse_forgotten(site.method, where, "return the result; `return None` says that there is none")
     try:
-        outputs = Outputs(name, result, told.constant)
+        outputs = Outputs(name, result, declared.constant)
         dirty: dict[int, Tensor] = {}
         handles = [entered.inner[k] for k in entered.at]
-        if told.dirty or [t.node for t in handles] != entered.named:
-            dirty = dirty_places(name, handles, entered.given, entered.named, told.dirty, outputs)
+        if declared.dirty or [t.node for t in handles] != entered.named:
+            dirty = dirty_places(name, handles, entered.given, entered.named, declared.dirty, outputs)
     except Exception as error:
         _note_on(error, site, entered.line)
         raise
     closed, looked = entered.closed(outputs), now.float_asks - entered.float_asks
     if closed is None:
-        now.covered_asks = entered.covered + looked
+        now.covered_asks = entered.bounded_before + looked
         return entered.again()
     masked = now.forward_depth != 0 and not closed and is_masked(entered.given)
     if now.asked != entered.asked and not now.tracing:
         learn(entered.visit(), ctx, outputs, names_of(closed, site.method.implementation))
     if any(entered.needs) or (closed and outputs.tracked):
         leaves = _bounded(entered, ctx, outputs, closed, masked, opaque=bool(looked))
-        now.covered_asks = entered.covered + looked
+        now.covered_asks = entered.bounded_before + looked
     else:
         leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
         if looked and not closed and not any([n.kind.out.requires_grad for n in entered.inputs]):
-            now.covered_asks = entered.covered + looked  # forward evaluated constants: there is no history to lose
+            now.covered_asks = entered.bounded_before + looked  # forward evaluated constants: there is no history to lose
     if dirty:
         leaves = rebind_callers(dirty, entered.given, outputs, leaves)
     return outputs.rebuilt(leaves)
@@ -336,7 +336,7 @@ def _bounded(
 
     closed    the tracking nodes that forward closes over;  opaque: True if forward evaluated tensors
     """
-    site, told, body = entered.site, said(ctx), [t.node for t in outputs.tracked]
+    site, declared, body = entered.site, declarations_of(ctx), [t.node for t in outputs.tracked]
     leaves, slots = outputs.leaves, outputs.slots
     leaves = [x if slot is not None else _detached(x, masked) for x, slot in zip(leaves, slots, strict=True)]
     if not body:
@@ -356,7 +356,7 @@ def _bounded(
         return found
 
     parts, statics = entered.parts(), entered.statics()
-    n_arguments, saved = len(parts), told.saved or ()
+    n_arguments, saved = len(parts), declared.saved or ()
     for label, value in (*saved, *attributes(ctx).items()):
         structure, places, others = pack(value, place_of, outputs.tensor_of)
         parts.append((label, structure, places))
@@ -366,7 +366,7 @@ def _bounded(
     parts.append((None, outputs.structure, places))
     statics += [x for x in leaves if not isinstance(x, Tensor)]
     names: tuple[Any, ...] = (names_of(closed, site.method.implementation), len(entered.inputs)) if closed else ()
-    shape = shape_of(tuple(parts), n_arguments, len(saved), told.materialize, *names)
+    shape = shape_of(tuple(parts), n_arguments, len(saved), declared.materialize, *names)
     call = CustomCall(site, shape, tuple(statics), tuple([n.kind.out.aval for n in body]), opaque, None, entered.line)
     if state.now.tracing:
         call.reads = _traced_reads(call, place_of)

@@ -30,8 +30,8 @@ from ..tape.record import Recording, state, use
 from ..tensor import Tensor
 from .boundary import host_call, read_only
 from .call import Packed, Site
-from .context import ForwardContext, attributes, said
-from .keys import likeness
+from .context import ForwardContext, attributes, declarations_of
+from .keys import content_key
 from .outputs import Outputs, no_gradient
 from .reads import held_by
 
@@ -68,7 +68,7 @@ class Visit(NamedTuple):
 
     def key(self) -> tuple:
         """The key of all values that the outputs' avals may depend on."""
-        packed = [(name, p[:2], *map(likeness, p.statics)) for name, p in self.packed.items()]
+        packed = [(name, p[:2], *map(content_key, p.statics)) for name, p in self.packed.items()]
         return (tuple(packed), self.avals)
 
 
@@ -80,15 +80,15 @@ def run_on_arrays(visit: Visit, ctx: ForwardContext, values: dict[str, Any]) -> 
     tensors = _inputs_in(visit, values)
     arrays = arrays_of(tensors)
     own, result = visit.run_on(arrays)
-    recipe, computed = _made({id(a): k for k, a in enumerate(arrays)}, own, result)
+    recipe, computed = _recipe_of({id(a): k for k, a in enumerate(arrays)}, own, result)
     known: dict[int, Any] = dict(zip(map(id, arrays), tensors, strict=True))
     for x in computed:
         is_array = isinstance(x, (np.ndarray, np.generic)) and x.dtype in KNOWN_DTYPES
         if id(x) not in known:
             known[id(x)] = leaf(np.array(x, order="C", subok=False)) if is_array else x
-    result = _say(recipe, ctx, lambda place: tensors[place] if place >= 0 else known[id(computed[-1 - place])])
-    told, new = said(own), said(ctx)
-    new.constant, new.dirty = [[known.get(id(x), x) for x in xs] for xs in (told.constant, told.dirty)]
+    result = _apply_recipe(recipe, ctx, lambda place: tensors[place] if place >= 0 else known[id(computed[-1 - place])])
+    declared, new = declarations_of(own), declarations_of(ctx)
+    new.constant, new.dirty = [[known.get(id(x), x) for x in xs] for xs in (declared.constant, declared.dirty)]
     return result
 
 
@@ -145,11 +145,11 @@ def _aval_of(x: Any) -> Aval:
     return Aval(array.shape, array.dtype.newbyteorder("="))
 
 
-def _made(given: dict[int, int], ctx: ForwardContext, result: Any) -> tuple[Recipe, list[Any]]:
+def _recipe_of(given: dict[int, int], ctx: ForwardContext, result: Any) -> tuple[Recipe, list[Any]]:
     """The recipe of one run, and the computed leaves.   given: the place of each input, by its id"""
-    told, place = said(ctx), dict(given)
+    declared, place = declarations_of(ctx), dict(given)
     parts, computed, numbers = list[Packed](), list[Any](), list[int]()
-    for value in (result, *[v for _, v in told.saved or ()], *attributes(ctx).values()):
+    for value in (result, *[v for _, v in declared.saved or ()], *attributes(ctx).values()):
         leaves, structure = tree.flatten(value)
         places: list[int | None] = []
         for x in leaves:
@@ -164,17 +164,17 @@ def _made(given: dict[int, int], ctx: ForwardContext, result: Any) -> tuple[Reci
             places.append(known)
         statics = [x for x, known in zip(leaves, places, strict=True) if known is None]
         parts.append(Packed(structure, tuple(places), tuple(statics)))
-    saved = None if told.saved is None else tuple([n for n, _ in told.saved])
-    constant = tuple([place[id(x)] for x in told.constant if id(x) in place])
+    saved = None if declared.saved is None else tuple([n for n, _ in declared.saved])
+    constant = tuple([place[id(x)] for x in declared.constant if id(x) in place])
     avals = tuple([_aval_of(x) for x in computed])
     return Recipe(
-        tuple(parts), avals, tuple(numbers), saved, tuple(attributes(ctx)), constant, told.materialize
+        tuple(parts), avals, tuple(numbers), saved, tuple(attributes(ctx)), constant, declared.materialize
     ), computed
 
 
 def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str, ...]) -> None:
     """Store the recipe of a forward that needed values, for later traces."""
-    if said(ctx).dirty:
+    if declarations_of(ctx).dirty:
         return  # in a trace forward gets arrays, which have no handle to give another value
     places = {id(x): p for p, x in _tensors_in(visit, dict(zip(visit.packed, ctx.inputs, strict=True)))}
     table, key = _learnt.setdefault(ref(visit.site.method, _learnt.pop), {}), visit.key()
@@ -184,10 +184,10 @@ def learn(visit: Visit, ctx: ForwardContext, outputs: Outputs, closed: tuple[str
         numbers = [_aval_of(x) for x in tree.leaves(tuple(ctx.inputs)) if _is_value(x)]
         avals = next((a for a in (visit.avals, numbers) if _takes(visit.site.method.out, a)), None)
         if avals is not None:
-            _check(visit, _made({}, ctx, returned)[0], _declared(visit, avals))
+            _check(visit, _recipe_of({}, ctx, returned)[0], _declared_recipe(visit, avals))
     if len(table) >= _LEARNT_LIMIT:
         table.clear()
-    table[key] = _made(places, ctx, returned)[0]._replace(closed=closed)
+    table[key] = _recipe_of(places, ctx, returned)[0]._replace(closed=closed)
 
 
 def _check(visit: Visit, found: Recipe, known: Recipe) -> None:
@@ -196,7 +196,7 @@ def _check(visit: Visit, found: Recipe, known: Recipe) -> None:
     if found.avals[: len(known.avals)] == known.avals and trees[0] == trees[1]:
         return
     which = f"{visit.name}: this host forward ({visit.site.method.place})"
-    gives, told = f"{which} gives {_told(found.avals)}", _told(known.avals)
+    gives, told = f"{which} gives {_listed(found.avals)}", _listed(known.avals)
     if known.declared:
         raise GradientError(located(f"{gives}, and its out= says {told}", "let them be the same"))
     raise GradientError(
@@ -213,7 +213,7 @@ def _host_forward(visit: Visit, recipe: Recipe) -> Callable[..., list[Any]]:
             held: list[Any] = list(arrays) if visit.site.method.host else [leaf(np.array(a, order="C")) for a in arrays]
             ctx, result = visit.run_on(held)
             used = {place for packed in recipe.parts for place in packed.places}  # inputs not in it count as computed
-            found, computed = _made({id(x): i for i, x in enumerate(held) if i in used}, ctx, result)
+            found, computed = _recipe_of({id(x): i for i, x in enumerate(held) if i in used}, ctx, result)
             _check(visit, found, recipe)
             kept = computed[: len(recipe.avals)]
             return [value_of(x.node) if isinstance(x, Tensor) else np.asarray(x) for x in kept]
@@ -222,7 +222,7 @@ def _host_forward(visit: Visit, recipe: Recipe) -> Callable[..., list[Any]]:
     return run
 
 
-def _told(avals: Sequence[Aval]) -> str:
+def _listed(avals: Sequence[Aval]) -> str:
     return ", ".join(map(str, avals)) or "nothing"
 
 
@@ -234,7 +234,7 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     method = visit.site.method
     recipe = _learnt.get(ref(method), {}).get(visit.key())
     if recipe is None and method.out is not None and not any(visit.needs):  # no backward will read saved values
-        recipe = _declared(visit, visit.avals)
+        recipe = _declared_recipe(visit, visit.avals)
     if recipe is None:
         raise Unlearnt(located(
             f"{visit.name} ({method.place}) needs values, and its outputs are not known",
@@ -251,22 +251,22 @@ def run_traced(visit: Visit, ctx: ForwardContext, values: dict[str, Any], cause:
     held = held_by(method.implementation) if MODE.get().tracks else []
     read = [t.node for path, t in held if recipe.closed is None or repr(path[-1]) in recipe.closed]
     now.asked_in_forward += [(now.asked, node) for node in read if node.kind.out.requires_grad]
-    result = _say(recipe, ctx, lambda place: inputs[place] if place >= 0 else made[-1 - place])
-    told = said(ctx)
-    told.constant = [*told.constant, *[made[-1 - place] for place in recipe.numbers]]
+    result = _apply_recipe(recipe, ctx, lambda place: inputs[place] if place >= 0 else made[-1 - place])
+    declared = declarations_of(ctx)
+    declared.constant = [*declared.constant, *[made[-1 - place] for place in recipe.numbers]]
     return result
 
 
-def _say(recipe: Recipe, ctx: ForwardContext, tensor_at: Callable[[int], Any]) -> Any:
+def _apply_recipe(recipe: Recipe, ctx: ForwardContext, tensor_at: Callable[[int], Any]) -> Any:
     """Rebuild forward's result from its leaves, and set its declarations on `ctx`."""
     result, *others = [packed.unpack(tensor_at) for packed in recipe.parts]
-    told = said(ctx)
+    declared = declarations_of(ctx)
     for name in attributes(ctx):
         delattr(ctx, name)
     n = len(recipe.saved or ())
-    told.saved = None if recipe.saved is None else tuple(zip(recipe.saved, others[:n], strict=True))
-    told.constant = [tensor_at(place) for place in recipe.constant]
-    told.materialize = recipe.materialize
+    declared.saved = None if recipe.saved is None else tuple(zip(recipe.saved, others[:n], strict=True))
+    declared.constant = [tensor_at(place) for place in recipe.constant]
+    declared.materialize = recipe.materialize
     for name, value in zip(recipe.attributes, others[n:], strict=True):
         setattr(ctx, name, value)
     return result
@@ -280,7 +280,7 @@ def _takes(out: Any, avals: Sequence[Aval]) -> bool:
         return False
 
 
-def _declared(visit: Visit, avals: Sequence[Aval]) -> Recipe:
+def _declared_recipe(visit: Visit, avals: Sequence[Aval]) -> Recipe:
     """The recipe that a forward's `out=` declares for arrays of these avals."""
     out, function, place = visit.site.method.out, visit.name, visit.site.method.place
     if not _takes(out, avals):

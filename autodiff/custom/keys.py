@@ -69,12 +69,12 @@ def static_key(value: Any) -> tuple[Any, bool]:
     return walk.key(value), walk.is_whole
 
 
-def likeness(value: Any) -> Any:
+def content_key(value: Any) -> Any:
     """A key that is equal for values with equal contents: attributes of objects, shape and dtype of arrays."""
     return _Contents().key(value)
 
 
-class Same:
+class IdentityKey:
     """The key of a static argument that is compared by identity.  It does not keep the argument alive."""
 
     __slots__ = ("gone", "hash", "held")
@@ -89,7 +89,7 @@ class Same:
             self.held = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and self.held is other.held
+        return isinstance(other, IdentityKey) and self.held is other.held
 
     def __hash__(self) -> int:
         return self.hash
@@ -147,9 +147,9 @@ class ReadsWalk:
         if isinstance(value, Tensor):
             return Tensor, value.node.number
         if kind is tuple:
-            return self._inside(value, kind, parts_of(value))
+            return self.key_of_parts(value, kind, parts_of(value))
         if kind is frozenset:
-            keys = self._inside(value, kind, parts_of(value))
+            keys = self.key_of_parts(value, kind, parts_of(value))
             return keys and (kind, frozenset(keys[1:]))
         if kind is slice:
             return self.key(("slice", value.start, value.stop, value.step))
@@ -159,7 +159,7 @@ class ReadsWalk:
         self.is_whole &= is_whole
         return key
 
-    def _inside(self, value: Any, head: Any, reads: Sequence[Read], cls: type | None = None) -> Any:
+    def key_of_parts(self, value: Any, head: Any, reads: Sequence[Read], cls: type | None = None) -> Any:
         """The key of a value with parts; with `cls`, also of the values that the methods of that class read."""
         for depth, other in enumerate(self._within):
             if value is other:
@@ -185,12 +185,12 @@ class ReadsWalk:
     def _function(self, function: FunctionType) -> Any:
         """The key of a function: its code, and all values that it can read by name."""
         head = (function.__code__, *function.__kwdefaults__) if function.__kwdefaults__ else function.__code__
-        return self._inside(function, head, reads_of(function))
+        return self.key_of_parts(function, head, reads_of(function))
 
     def _generic(self, function: Any) -> Any:
         """The key of a user's generic function: the values that its methods read."""
         chosen = get_cache_token() if function.is_abstract else None  # registering a class with an ABC may change it
-        return self._inside(function, (function, chosen), parts_of([m.implementation for m in function.table]))
+        return self.key_of_parts(function, (function, chosen), parts_of([m.implementation for m in function.table]))
 
     def _class(self, cls: type) -> Any:
         """The key of a class: its identity; for a user's class that only holds values, also what its methods read."""
@@ -202,7 +202,7 @@ class ReadsWalk:
     def of_class(self, cls: type) -> Any:
         """The key of all parts that the methods of a class may run or read."""
         parts = class_parts(cls)
-        return self._inside(cls, cls, parts_of(parts)) if parts else cls
+        return self.key_of_parts(cls, cls, parts_of(parts)) if parts else cls
 
     def _object(self, value: Any) -> Any:
         """The key of an object of a class written in Python: its identity, attributes and class.
@@ -215,7 +215,7 @@ class ReadsWalk:
         held = {} if isinstance(value, Enum) else _attributes(value)
         if len(held) > _MOST_ATTRIBUTES or any([isinstance(x, AbstractTensor) for x in held.values()]):
             return self._if_whole(None, False)
-        key = self._inside(value, (id(value), type(value), tuple(held)), parts_of(held.values()), type(value))
+        key = self.key_of_parts(value, (id(value), type(value), tuple(held)), parts_of(held.values()), type(value))
         if not self.is_whole:
             return None
         if key[0] != "itself" and _last.get(id(value)) != key:
@@ -250,8 +250,8 @@ class _Contents(ReadsWalk):
             parts = [*_attributes(value).items()]
         self._left -= len(parts)
         if self._left < 0 or len(self._within) > self.deepest:
-            return Same(value)
-        keys = self._inside(value, kind, parts_of(parts))
+            return IdentityKey(value)
+        keys = self.key_of_parts(value, kind, parts_of(parts))
         return (kind, frozenset(keys[1:])) if isinstance(value, (set, frozenset)) else keys
 
 

@@ -4,7 +4,7 @@
     reads_of(function)                  the current values of these names, for `keys` and `watching`
     held_by(function)                   (path of names, tensor) for each tensor that it can read by name
     closed_over(nodes, inputs, since)   the tracking nodes that a forward read and that are no inputs of its call
-    standing(...)                       while a rule runs, handles that it reads stand for the boundary's own inputs
+    boundary_inputs_in_place(...)       while a rule runs, handles that it reads stand for the boundary's own inputs
 
 The rule of a forward says nothing about such a value.  A value that tracks gradients becomes an input of the boundary
 after the inputs of the call, and the rule gives it no gradient: derivatives with respect to other tensors are right,
@@ -292,7 +292,7 @@ def refuse_closed(call: Any, rule: str, is_wanted: Callable[[int], bool]) -> Non
 
 
 @contextmanager
-def standing(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], Any]) -> Iterator[None]:
+def boundary_inputs_in_place(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], Any]) -> Iterator[None]:
     """While the block runs, the handles that a rule reads have the nodes of its boundary's inputs.
 
     reads    path of names to a tensor of a trace -> its place among these inputs
@@ -314,6 +314,6 @@ def standing(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], Any]
 
 
 def tracked_by(rule: Any, reads: Mapping[Path, int], node_at: Callable[[int], Node]) -> list[Node]:
-    """The tracking nodes that a rule closes over, with the boundary's inputs in place (see `standing`)."""
-    with standing(rule, reads, node_at):
+    """The tracking nodes that a rule closes over: see `boundary_inputs_in_place`."""
+    with boundary_inputs_in_place(rule, reads, node_at):
         return [t.node for _, t in held_by(rule.implementation) if t.node.kind.out.requires_grad]

@@ -47,20 +47,20 @@ def watched(call: CustomCall) -> Watching | None:
         return None
     if type(rule.implementation) is not FunctionType:
         return None
-    spread = _Spread(Watch(call.numbers))
+    substitution = _Substitution(Watch(call.numbers))
     try:
-        function, own = spread.key(rule.implementation), copy.copy(call)
-        own.statics = tuple([spread.key(x) for x in call.statics])
+        function, own = substitution.key(rule.implementation), copy.copy(call)
+        own.statics = tuple([substitution.key(x) for x in call.statics])
     except _Unwatchable:
         return None
-    return Watching(spread.watch, own, function) if spread.is_done() else None
+    return Watching(substitution.watch, own, function) if substitution.is_done() else None
 
 
 class _Unwatchable(Exception):
     """A value that must not get a watched number."""
 
 
-class _Spread(ReadsWalk):
+class _Substitution(ReadsWalk):
     """The walk that makes keys, but `key` returns the value for the rule to read; `numbers`: those found so far."""
 
     __slots__ = ("watch",)
@@ -85,8 +85,8 @@ class _Spread(ReadsWalk):
             self.numbers.append(value)
             return self.watch.number(i)
         if kind is tuple or kind is frozenset:
-            self._inside(value, kind, parts_of(value))
-        elif not _is_innocent(value):
+            self.key_of_parts(value, kind, parts_of(value))
+        elif not _accepts_watched(value):
             raise _Unwatchable
         return value
 
@@ -104,7 +104,7 @@ class _Spread(ReadsWalk):
         reads = reads_of(function)
         if is_inside or not facts_of(function.__code__).is_watchable:
             raise _Unwatchable
-        found = self._inside(function, None, reads)
+        found = self.key_of_parts(function, None, reads)
         if found is None:  # too deep
             raise _Unwatchable
         pairs = zip(reads, found[1:], strict=True)
@@ -151,7 +151,7 @@ _MODULES = frozenset(("math", "cmath", "_operator", "numpy"))
 _PARTICULAR = frozenset(("prod", "sumprod", "fsum"))
 
 
-def _is_innocent(value: Any) -> bool:
+def _accepts_watched(value: Any) -> bool:
     """True if a value that a rule reads treats a watched number as the number that it stands for."""
     kind = type(value)
     if isinstance(value, (np.ufunc, type(np.sum))) or getattr(kind, "is_generic_function", False):

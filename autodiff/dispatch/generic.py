@@ -29,7 +29,7 @@ from ..tracebacks import shorten
 from .declaration import Declaration, Shown, has_body, place_of
 from .method import RULES, Method, not_found
 from .registry import Registry
-from .reliance import COLLECTING, OBSERVERS, enter, note
+from .reliance import COLLECTING, OBSERVERS, add_function, note
 from .signature import dispatched, type_name
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _CACHE_LIMIT = 4096
 #: The value of a parameter that a call leaves out.
 OMITTED: Any = object()
 
-PARTS["methods"] = (lambda cls: sent.taken_along(cls), lambda _, told: sent.registered(told))
+PARTS["methods"] = (lambda cls: sent.methods_naming(cls), lambda _, methods: sent.register_arrived(methods))
 
 
 class GenericFunction(Registry):
@@ -65,7 +65,7 @@ class GenericFunction(Registry):
         self._forget()
         if has_body(declared):
             self.table.add(Method(self, declared, self._signature([]), "method"))
-        enter(self)
+        add_function(self)
 
     __signature__ = Shown()
 
@@ -201,10 +201,10 @@ class GenericFunction(Registry):
             classes = tuple(map(type, args))
             adopts = bool(self.adopted) and any(issubclass(c, self.adopted) for c in classes)
             run = self._call_adopted if adopts else self._run(classes) or self._call_converted
-        run = cache[key] = self._while_registered(run) if self.is_abstract else run
+        run = cache[key] = self._until_registration(run) if self.is_abstract else run
         return run
 
-    def _while_registered(self, run: Callable) -> Callable:
+    def _until_registration(self, run: Callable) -> Callable:
         """`run`, until a class is registered with an abstract base class: then the function chooses again."""
         registered = get_cache_token()
 

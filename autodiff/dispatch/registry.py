@@ -215,7 +215,7 @@ class Registry:
         for reference in list(self.watchers.values()):  # a copy: other threads may add to the dictionary
             choices = reference()
             if choices is not None:
-                choices.look_again(self)
+                choices.recheck(self)
 
     def tables(self) -> list[MethodTable]:
         """The table of methods, and the table of each kind of rule."""

@@ -44,7 +44,7 @@ class Choices:
         self._drop: Callable[[], Any] | None = None
         self._registered = get_cache_token()
 
-    def hold(self) -> bool:
+    def are_unchanged(self) -> bool:
         """True if the choices are unchanged, even if classes were registered with abstract base classes since."""
         registered = get_cache_token()
         if self._registered != registered:
@@ -64,7 +64,7 @@ class Choices:
         for function in self.answers:
             function.watchers[id(self)] = ref(self, partial(function.watchers.pop, id(self)))
 
-    def look_again(self, function: Any) -> None:
+    def recheck(self, function: Any) -> None:
         """Call `drop` if a change of `function` gave one of the questions another answer."""
         drop = self._drop
         if drop is None or all(function.answer(q) == a for q, a in self.answers.get(function, {}).items()):
@@ -73,7 +73,7 @@ class Choices:
         drop()
 
 
-def enter(function: Any) -> None:
+def add_function(function: Any) -> None:
     """Add a new generic function to those that are alive."""
     _functions.add(ref(function, _functions.discard))
 

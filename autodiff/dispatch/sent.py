@@ -32,20 +32,20 @@ def reduced(function: GenericFunction) -> Any:
     declared = function.__wrapped__
     if isinstance(declared, FunctionType) and not sending.is_found(declared):
         sending.refuse(function)
-    told = [_told(m) for m in _methods(function) if m.implementation is not declared]
-    return _arriving, (type(function), sending.keys.key_of(function), declared), (function.changes, told)
+    methods = [_as_data(m) for m in _methods_of(function) if m.implementation is not declared]
+    return _arriving, (type(function), sending.keys.key_of(function), declared), (function.changes, methods)
 
 
 def _of_library(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def _methods(function: Registry) -> list[Method]:
+def _methods_of(function: Registry) -> list[Method]:
     """All methods and rules, without rules that are attached to a method."""
     return [method for table in function.tables() for method in table]
 
 
-def _told(method: Method) -> tuple:
+def _as_data(method: Method) -> tuple:
     """A method as data to send: its types, and all arguments for registering it."""
     types = tuple([choice.members for choice in method.signature.choices])
     attached = [(rule.kind, rule.implementation, rule.host) for rule in method.rules.values()]
@@ -63,13 +63,13 @@ def _arriving(cls: type[GenericFunction], key: str, declared: FunctionType) -> A
 
 def arrive(function: GenericFunction, state: tuple) -> None:
     """Give an arrived function its methods.  A function that was made in this process keeps the methods it has."""
-    changes, told = state
+    changes, methods = state
     known = function.__dict__.get("sent_changes", changes)
     if known == changes:
         return
-    for method in [m for m in _methods(function) if m.implementation is not function.__wrapped__]:
+    for method in [m for m in _methods_of(function) if m.implementation is not function.__wrapped__]:
         method.delete()
-    for one in told:
+    for one in methods:
         _add(function, *one)
     function.__dict__["sent_changes"] = changes
 
@@ -83,22 +83,22 @@ def _add(function: Any, kind: str, types: tuple, run: Any, host: bool, out: Any,
 # ---------------------------------------------------------------- classes
 
 
-def taken_along(cls: type) -> list[tuple]:
+def methods_naming(cls: type) -> list[tuple]:
     """The methods that name a class, on functions that go by name: (function, method as data)."""
     complete()
     return [
-        (function, _told(method))
+        (function, _as_data(method))
         for function in sorted(functions(), key=lambda f: (f.__module__, f.__qualname__))
         if is_own(function) or (sending.is_found(function) and function.__module__ != "__main__")
-        for method in _methods(function)
+        for method in _methods_of(function)
         if any([cls in choice.members for choice in method.signature.choices])
     ]
 
 
-def registered(methods: list[tuple]) -> None:
+def register_arrived(methods: list[tuple]) -> None:
     """Register the methods that arrived with a class, unless equal ones are registered."""
-    for function, told in methods:
-        kind, types, run, *_ = told
-        known = [m for m in _methods(function) if m.kind == kind and _told(m)[1] == types]
+    for function, method in methods:
+        kind, types, run, *_ = method
+        known = [m for m in _methods_of(function) if m.kind == kind and _as_data(m)[1] == types]
         if not any([sending.same(m.implementation, run) for m in known]):
-            _add(function, *told)
+            _add(function, *method)

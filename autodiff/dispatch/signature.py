@@ -191,7 +191,7 @@ class Signature:
         choices = self.spread(len(classes))
         return len(choices) == len(classes) and all(map(Choice.takes, choices, classes))
 
-    def telling(self) -> list[tuple[int, type]]:
+    def deciding_classes(self) -> list[tuple[int, type]]:
         """(position, class) for classes at one position, of which a fitting argument inherits one; else `_ANYWHERE`.
 
         Abstract base classes and tensor classes do not count: their own `__subclasscheck__` decides, not inheritance.
@@ -248,8 +248,8 @@ class MethodTable:
 
     def __init__(self) -> None:
         self.methods: dict[Signature, Method] = {}
-        #: Methods by (position, class), see `Signature.telling`; each with the number of its registration.
-        self._telling: defaultdict[tuple[int, type], dict[Method, int]] = defaultdict(dict)
+        #: Methods by (position, class), see `Signature.deciding_classes`; each with the number of its registration.
+        self._by_class: defaultdict[tuple[int, type], dict[Method, int]] = defaultdict(dict)
         self._count = 0
 
     def add(self, method: Method) -> Method | None:
@@ -257,27 +257,27 @@ class MethodTable:
         old = self.methods.pop(method.signature, None)
         self.methods[method.signature] = method
         self._count += 1
-        for told in method.signature.telling():
-            self._telling[told][method] = self._count
+        for key in method.signature.deciding_classes():
+            self._by_class[key][method] = self._count
             if old is not None:
-                del self._telling[told][old]
+                del self._by_class[key][old]
         return old
 
     def remove(self, method: Method) -> None:
         """Remove a method."""
         del self.methods[method.signature]
-        for told in method.signature.telling():
-            del self._telling[told][method]
+        for key in method.signature.deciding_classes():
+            del self._by_class[key][method]
 
     def find(self, classes: Sequence[type]) -> Method | None:
         """The method for a call's arguments, by their exact classes, without conversion.  Raises AmbiguityError."""
         if len(self.methods) < _MANY:
             return most_specific(list(self.methods.values()), classes)
-        met = self._telling[_ANYWHERE].copy()
+        candidates = self._by_class[_ANYWHERE].copy()
         for i, cls in enumerate(classes):
             for base in dispatched(cls).__mro__:
-                met.update(self._telling.get((i, base), ()))
-        return most_specific(sorted(met, key=met.__getitem__), classes)
+                candidates.update(self._by_class.get((i, base), ()))
+        return most_specific(sorted(candidates, key=candidates.__getitem__), classes)
 
     def ordered(self) -> list[Method]:
         """All methods, more specific ones first."""

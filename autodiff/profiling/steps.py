@@ -34,7 +34,7 @@ PHASES = ("tracing", "rules", "passes", "writing LLVM", "LLVM", "linking", "NumP
 #: (module, name in it, phase): the functions that are timed.
 POINTS = (
     ("autodiff.traces", "Traces._traced", "tracing"),
-    ("autodiff.transforms.reverse", "Pull.__init__", "rules"),
+    ("autodiff.transforms.reverse", "ReversePass.__init__", "rules"),
     ("codegen.compiler", "make_program", "passes"),
     ("codegen.families", "Families.find", "passes"),
     ("codegen.runtime.executable", "Executable.__init__", "passes"),

@@ -29,28 +29,28 @@ NUMBER = Number | Scalar
 class Structured(AbstractTensor):
     """A structured type of this package.
 
-    holds    names of the attributes that are tensors: the leaves of `ad.tree`
-    knows    names of the other attributes
-    rank     the number of axes of the tensor that one value holds; None: any
+    tensor_fields  names of the attributes that are tensors: the leaves of `ad.tree`
+    static_fields  names of the other attributes
+    rank           the number of axes of the tensor that one value holds; None: any
     """
 
     __slots__ = ("__weakref__",)
-    holds: tuple[str, ...] = ()
-    knows: tuple[str, ...] = ()
+    tensor_fields: tuple[str, ...] = ()
+    static_fields: tuple[str, ...] = ()
     rank: ClassVar[int | None] = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
 
         def split(x: Any) -> tuple[list, tuple]:
-            return [getattr(x, name) for name in cls.holds], tuple([getattr(x, name) for name in cls.knows])
+            return [getattr(x, n) for n in cls.tensor_fields], tuple([getattr(x, n) for n in cls.static_fields])
 
         tree.register(cls, split, lambda rest, children: made(cls, (*children, *rest)))
 
     @property
     def aval(self) -> Aval:
         """Shape and dtype of the array.  Raises ShapeError for a value of many examples, made by `vmap`."""
-        held = getattr(self, self.holds[0])
+        held = getattr(self, self.tensor_fields[0])
         if self.rank is not None and held.ndim != self.rank:
             raise _not_one(self, held, self.rank)
         return self._stands_for(held.aval)
@@ -61,24 +61,24 @@ class Structured(AbstractTensor):
 
     def check_one(self) -> None:
         """Raise ShapeError for a value of many examples, made by `vmap`: the methods are written for one."""
-        if self.rank is not None and len(getattr(self, self.holds[0]).shape) != self.rank:
+        if self.rank is not None and len(getattr(self, self.tensor_fields[0]).shape) != self.rank:
             _ = self.aval  # raises the error
 
     def __reduce__(self) -> tuple:
-        return made, (type(self), tuple([getattr(self, name) for name in (*self.holds, *self.knows)]))
+        return made, (type(self), tuple([getattr(self, name) for name in (*self.tensor_fields, *self.static_fields)]))
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + sum([getsizeof(getattr(self, name)) for name in self.holds])
+        return object.__sizeof__(self) + sum([getsizeof(getattr(self, name)) for name in self.tensor_fields])
 
     def __repr__(self) -> str:
-        held = ", ".join(f"{name.lstrip('_')}={getattr(self, name)!r}" for name in (*self.holds, *self.knows))
+        held = ", ".join(f"{n.lstrip('_')}={getattr(self, n)!r}" for n in (*self.tensor_fields, *self.static_fields))
         return f"{type(self).__name__}({held})"
 
 
 def made(cls: Any, values: Sequence) -> Any:
     """A value of a structured type, without __init__: while a tree is rebuilt, any object may stand for a tensor."""
     x = object.__new__(cls)
-    for name, value in zip((*cls.holds, *cls.knows), values, strict=True):
+    for name, value in zip((*cls.tensor_fields, *cls.static_fields), values, strict=True):
         setattr(x, name, value)
     return x
 
@@ -97,7 +97,7 @@ class PartOfSquare(StructuredMatrix):
     """A type that stores a square matrix and stands for a part of it.  Raises ShapeError for any other shape."""
 
     __slots__ = ("stored",)
-    holds = ("stored",)
+    tensor_fields = ("stored",)
     rank = 2
     #: The function from the stored matrix to the part.
     part: ClassVar[staticmethod[..., Tensor]]
@@ -157,16 +157,16 @@ def check_inner(name: str, x1: Any, x2: Any) -> None:
     """Raise ShapeError unless the last axis of x1 and the first of the matrix or vector x2 have equal extents."""
     a, b = x1.shape, x2.shape
     if not a or not b or a[-1] != (b[-2] if len(b) > 1 else b[0]):
-        raise ShapeError(located(f"{name}: inner sizes differ: {_told(x1)} and {_told(x2)}"))
+        raise ShapeError(located(f"{name}: inner sizes differ: {_described(x1)} and {_described(x2)}"))
 
 
 def check_same(name: str, x1: Any, x2: Any) -> None:
     """Raise ShapeError unless both have the same shape."""
     if x1.shape != x2.shape:
-        raise ShapeError(located(f"{name}: shapes differ: {_told(x1)} and {_told(x2)}"))
+        raise ShapeError(located(f"{name}: shapes differ: {_described(x1)} and {_described(x2)}"))
 
 
-def _told(x: Any) -> str:
+def _described(x: Any) -> str:
     return f"{x.aval}" if isinstance(x, Tensor) else f"{type(x).__name__} {x.aval}"
 
 
@@ -174,7 +174,7 @@ def cotangent_of(gradient: Any, like: Any) -> Tensor:
     """A gradient to project, as a tensor of the aval of `like`.  Raises ShapeError for another shape."""
     g = dense(gradient)
     if g.shape != like.shape:
-        raise ShapeError(located(f"project: a {g.aval} is no gradient of a {_told(like)}"))
+        raise ShapeError(located(f"project: a {g.aval} is no gradient of a {_described(like)}"))
     dtype = np.dtype(like.dtype)  # a user's type may have np.float64 here, which is a class
     return cast_to(g, dtype) if dtype.kind in "fc" else g
 

@@ -35,7 +35,7 @@ class Diagonal(StructuredMatrix):
     """
 
     __slots__ = ("diagonal",)
-    holds = ("diagonal",)
+    tensor_fields = ("diagonal",)
     rank = 1
 
     def __init__(self, diagonal: Any) -> None:
@@ -59,9 +59,9 @@ class UniformScaling(StructuredMatrix):
     """
 
     __slots__ = ("n", "scale")
-    holds = ("scale",)
+    tensor_fields = ("scale",)
     rank = 0
-    knows = ("n",)
+    static_fields = ("n",)
 
     def __init__(self, scale: Any, n: int) -> None:
         self.scale = of_rank("UniformScaling", scale, 0)

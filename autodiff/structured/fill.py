@@ -31,9 +31,9 @@ class Fill(Structured):
     """
 
     __slots__ = ("extents", "value")
-    holds = ("value",)
+    tensor_fields = ("value",)
     rank = 0
-    knows = ("extents",)
+    static_fields = ("extents",)
 
     def __init__(self, value: Any, shape: Any) -> None:
         self.value = of_rank("Fill", value, 0)

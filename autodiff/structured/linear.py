@@ -53,7 +53,7 @@ def _sums(function: Function) -> None:
         if isinstance(x1, PartOfSquare) or isinstance(x2, PartOfSquare):
             kind = type(x1 if isinstance(x1, PartOfSquare) else x2)
             return kind(function(ops.dense(x1), ops.dense(x2)))
-        return Diagonal(function(*[getattr(x, x.holds[0]) for x in (x1, x2)]))
+        return Diagonal(function(*[getattr(x, x.tensor_fields[0]) for x in (x1, x2)]))
 
     pairs = ((Diagonal, UniformScaling), (UniformScaling, Diagonal), (_DIAGONAL, _FULL), (_FULL, _DIAGONAL))
     for types in (*[(cls, cls) for cls in _LINEAR], *pairs):

@@ -121,8 +121,8 @@ class Cholesky(SelfAdjoint):
     f64[2] [1. 2.]
     """
 
-    __slots__ = ("_made",)
-    _made: tuple[tuple[Any, bool], Tensor]
+    __slots__ = ("_cached_factor",)
+    _cached_factor: tuple[tuple[Any, bool], Tensor]
 
     def __init__(self, x: Any) -> None:
         super().__init__(floats("Cholesky", of_rank("Cholesky", x, 2)))
@@ -132,10 +132,10 @@ class Cholesky(SelfAdjoint):
         """The lower triangular factor."""
         # The cached factor is valid for the same node and grad mode, and until a backward releases its history.
         now = self.stored.node, MODE.get().tracks
-        of, made = getattr(self, "_made", (None, self.stored))
+        of, made = getattr(self, "_cached_factor", (None, self.stored))
         if of != now or made.node.kind.released:
             made = factored(self.matrix)
-            self._made = now, made
+            self._cached_factor = now, made
         return LowerTriangular(made)
 
     def _lower(self) -> Tensor:

@@ -39,8 +39,8 @@ class OneHot(Structured):
     """
 
     __slots__ = ("classes", "indices")
-    holds = ("indices",)
-    knows = ("classes",)
+    tensor_fields = ("indices",)
+    static_fields = ("classes",)
 
     def __init__(self, indices: Any, classes: int) -> None:
         self.classes = operator.index(classes)
@@ -62,7 +62,7 @@ class Permutation(StructuredMatrix):
     """
 
     __slots__ = ("indices",)
-    holds = ("indices",)
+    tensor_fields = ("indices",)
     rank = 1
 
     def __init__(self, indices: Any) -> None:

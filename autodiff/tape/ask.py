@@ -149,7 +149,7 @@ class Question:
         plan = None if found is None else self.still_right(found.plan)
         if found is not None and plan is not None:
             count(plan)
-            self.recognise(found.order)
+            self.set_order(found.order)
             return plan
         if found is not None and found.family is not None and ask is not None and ask.purpose != VALUE:
             self.is_let_pass = is_let_pass(found.family, COUNTS.hits)
@@ -177,11 +177,11 @@ class Question:
     def describe(self) -> None:
         """Describe the recording: set `parts`, `number`, `order` and `stored`."""
         if self.found is not None:
-            self.take(self.found.description(self.past))
+            self.set_description(self.found.description(self.past))
         else:
-            self.take(describe([*self.asked, *self.live], self.tracks, self.past, self.given))
+            self.set_description(describe([*self.asked, *self.live], self.tracks, self.past, self.given))
 
-    def take(self, description: Description) -> None:
+    def set_description(self, description: Description) -> None:
         """Set the fields that describe the recording."""
         self.parts, self.number, self.order, self.stored = description
 
@@ -203,7 +203,7 @@ class Question:
         """The answer to the same recording of other nodes.   new: the other node for each node"""
         return answer_computing([new[r] for r in self.stored], {new[n]: i for n, i in self.number.items()})
 
-    def recognise(self, order: list[Node]) -> None:
+    def set_order(self, order: list[Node]) -> None:
         """Set the nodes of the recording in canonical order, after a plan was found by the hash."""
         self.order = order
 

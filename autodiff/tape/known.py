@@ -136,8 +136,8 @@ def plan_of(entry: Any) -> Plan:
 
 def keys_of(nodes: Sequence[Node]) -> tuple | None:
     """The keys of custom calls; None if a key cannot name everything that its rule reads (a changed object, say)."""
-    met: dict[int, tuple] = {}
-    keys = tuple([n.call.key(met) for n in nodes])
+    rules_by_site: dict[int, tuple] = {}
+    keys = tuple([n.call.key(rules_by_site) for n in nodes])
     return keys if all([n.call.is_pure for n in nodes]) else None
 
 

@@ -207,10 +207,10 @@ def constant_of(x: Any) -> Any:
     if not isinstance(x, Tensor):
         array = numpys(x)
         return x if array is x else as_tensor(array)
-    return own(x)
+    return with_own_node(x)
 
 
-def own(x: Any) -> Any:
+def with_own_node(x: Any) -> Any:
     """A tensor under a new node, so that a function may update it in place; other values unchanged."""
     if not isinstance(x, Tensor):
         return x

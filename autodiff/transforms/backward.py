@@ -99,7 +99,7 @@ def backward(
                         # A new handle, so that an in-place update of one .grad does not change another.
                         identity.grad = handle(g.node) if identity.grad is None else add(identity.grad, g)
         else:
-            through = () if inputs is None else passed(past, [n for nodes in leaves.values() for n in nodes])
+            through = () if inputs is None else places_above(past, [n for nodes in leaves.values() for n in nodes])
             try:
                 values = Gradients(seeds, groups, retain=retain_graph, past=past, live=live, ask=ask).solve()
             except Exception:
@@ -244,7 +244,7 @@ def write(leaves: Iterable[Leaf], values: Sequence[np.ndarray | None]) -> None:
             identity.grad = grad
 
 
-def passed(past: list[Node], targets: Iterable[Node]) -> list[int]:
+def places_above(past: list[Node], targets: Iterable[Node]) -> list[int]:
     """The places in a history of the nodes whose rules gradients of `targets` need: not the nodes below the targets.
 
     Places, not nodes: a second list of the nodes would count as a holder that may still need their values.

@@ -6,7 +6,7 @@ A *group* is the set of nodes that share one gradient: the versions of one leaf,
     recorded(past, seeds, groups)             gradients with a history of their own
     pulled(seeds, targets, tracks)            gradients of nodes, through the history of some results
 
-    again(ask, ...)    gradients as arrays, by the cached plan of an equal recording
+    by_cached_plan(ask, ...)    gradients as arrays, by the cached plan of an equal recording
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..tape.walk import history
 from ..tensor import Tensor, handle
 from .anomaly import is_watching
 from .arguments import tracks_outside
-from .reverse import Many, Pull, left_by_hooks, recording_rules
+from .reverse import Many, ReversePass, left_by_hooks, recording_rules
 
 
 class Group(NamedTuple):
@@ -52,7 +52,7 @@ def emit(
 ) -> list[Tensor | None]:  # fmt: skip
     """Run the rules: the gradient of each group, pending (None: not reached).   many: each seed is many at once"""
     is_kept = MODE.get().eager and is_looked_at(past)
-    found = Pull(past, seeds, tuple([n for g in groups for n in g.nodes]), tracks or is_kept, many).ends()
+    found = ReversePass(past, seeds, tuple([n for g in groups for n in g.nodes]), tracks or is_kept, many).cotangents()
     if len(found) > len(groups):  # several versions of a leaf
         terms = iter(found)
         with recording_rules(tracks or is_kept):
@@ -112,7 +112,7 @@ def _total(terms: Sequence[Tensor | None]) -> Tensor | None:
 # ---------------------------------------------------------------- cached plans
 
 
-def again(ask: Ask, retain: bool, is_released: bool = False) -> list[np.ndarray | None] | None:
+def by_cached_plan(ask: Ask, retain: bool, is_released: bool = False) -> list[np.ndarray | None] | None:
     """The gradients of a recording by its cached plan; None if there is no plan, or it cannot be used here."""
     now = state.now
     if now.tracing or is_watching():

@@ -40,10 +40,10 @@ from .arguments import (
     tracks_outside,
 )
 from .backward_pass import is_looked_at, untracked
-from .reverse import Pull, begun, inputs_at, recording_rules, sources_at
+from .reverse import ReversePass, initial_state, inputs_at, recording_rules, sources_at
 from .rule_programs import PUSH, RulePrograms, missing_rule
 from .rule_values import push_rule
-from .rules import again, call_rule
+from .rules import call_rule, run_or_replay
 
 #: Flag of a node, by its place in the history: Python, not machine code, visits its readers.  Machine code has the
 #: same flag (`recording_rules`).
@@ -54,7 +54,7 @@ _LOOK = 1
 Found = Tensor | Sequence[Any] | None
 
 
-class Forth:
+class ForwardPass:
     """One pass forward: rules run over a history by rising creation number, from the values given for some nodes.
 
     found     by place in the history, as flags and wires: the value that a node's rule made; None if no input had one
@@ -69,19 +69,19 @@ class Forth:
     ) -> None:
         """sort: the bits of the rules' word for the sort of rule;  tracks: the nodes of rules track gradients"""
         self.order, self.tracks = order, tracks
-        self.programs = programs = None if state.now.forward_depth else RulePrograms.now(tracks)
-        made = begun(programs, order, (), (*given, *results))
+        self.programs = programs = None if state.for_pass.forward_depth else RulePrograms.for_pass(tracks)
+        made = initial_state(programs, order, (), (*given, *results))
         self.wires, self.found, self.flags, *places = made
         for at, t in zip(places, given.values(), strict=False):
             self._put(at, t)
         if programs is not None:
             rules = programs.word | sort, programs.used, programs.stamp
-            programs.go(programs.native.run_forward_pass, order, made, range(len(order)), rules, self._go)
+            programs.walk_natively(programs.native.run_forward_pass, order, made, range(len(order)), rules, self.visit_node)
         elif sort == PUSH and state.now.lines is not None:
-            visit_rules(state.now.lines, order, range(len(order)), self._go, "jvp")
+            visit_rules(state.now.lines, order, range(len(order)), self.visit_node, "jvp")
         else:
             for at in range(len(order)):
-                self._go(at)
+                self.visit_node(at)
         asked = zip(results, places[len(given) :], strict=True)
         self.results = [given.get(n) if at < 0 else self._at(at, result_handle) for n, at in asked]
 
@@ -103,19 +103,19 @@ class Forth:
             else found
         )  # fmt: skip
 
-    def _go(self, at: int) -> None:
+    def visit_node(self, at: int) -> None:
         """Visit one node."""
         if self.found[at] is None:
             there = [self._at(i) for i in inputs_at(self.wires, at)]
             if any([t is not None for t in there]):
-                self._put(at, self._of(at, self.order[at], there))
+                self._put(at, self.value_for(at, self.order[at], there))
 
-    def _of(self, at: int, node: Node, there: Sequence[Any]) -> Found:
+    def value_for(self, at: int, node: Node, there: Sequence[Any]) -> Found:
         """The value of a node, from those of its inputs."""
         raise NotImplementedError
 
 
-class Push(Forth):
+class TangentPass(ForwardPass):
     """One pass forward whose values are tangents: `results` are those of the nodes asked for (None: zero).
 
     kinks     the tangents with a kink, by the place of their node
@@ -133,7 +133,7 @@ class Push(Forth):
         found = zip(self.order, map(self._at, range(len(self.order))), strict=True)
         return [(n, t.node) for n, t in found if isinstance(t, Tensor)]
 
-    def _of(self, at: int, node: Node, there: Sequence[Any]) -> Found:
+    def value_for(self, at: int, node: Node, there: Sequence[Any]) -> Found:
         if node.slot is not None:
             return there[0] and there[0][node.slot]
         if all([self._at(i) is None for i in sources_at(self.wires, at, node)]):
@@ -147,7 +147,7 @@ class Push(Forth):
         if key is not None:
             key = ("jvp", key, tuple([i in near for i in node.inputs]))
         given = [*[t.node for t in near.values()], node, *node.inputs]
-        tangents = again(self.programs, key, given, lambda: push_call(node, near))
+        tangents = run_or_replay(self.programs, key, given, lambda: push_call(node, near))
         return tangents if node.body is None else tangents[0]
 
     def _pushed(self, at: int, node: Node, dots: Sequence[Any], near: dict[Node, Tensor]) -> Tensor | None:
@@ -275,7 +275,7 @@ def _transposed(
         if not seeds:
             return None
         past = history([b for b, _ in seeds])
-        return Pull(past, seeds, (u.node,), True, is_users=False).ends()[0]
+        return ReversePass(past, seeds, (u.node,), True, is_users=False).cotangents()[0]
 
 
 def paired(name: str, primals: Any, tangents: Any) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -302,7 +302,7 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     (array([1., 4.]), array([ 2., 40.]))
     """
     where = f"jvp of {name_of(f, 'jvp')}"
-    structure, made, given, made_plain = moving(where, *paired(where, primals, tangents))
+    structure, made, given, made_plain = with_directions(where, *paired(where, primals, tangents))
     result = run_recorded(f, tree.unflatten(structure, made), {}, made, lends=made_plain)
     outs, out_structure = tree.flatten(result)
     outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
@@ -317,7 +317,7 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     return tree.unflatten(out_structure, outs), tree.unflatten(out_structure, dots)
 
 
-def moving(
+def with_directions(
     where: str, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[tree.Structure, list[Any], dict[Node, Tensor], bool]:
     """The structure of primals, their leaves as fresh tensors, the direction of each, and True for plain code."""
@@ -336,9 +336,9 @@ def moving(
     return structure, made, given, made_plain
 
 
-def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> Push:
+def pushed(past: list[Node], given: Mapping[Node, Tensor], results: Sequence[Node], tracks: bool) -> TangentPass:
     """A pass of tangents through a history.   tracks: the nodes of its rules track gradients"""
-    return Push(past, given, results, tracks or (MODE.get().eager and is_looked_at(past)))
+    return TangentPass(past, given, results, tracks or (MODE.get().eager and is_looked_at(past)))
 
 
 def pushed_to(outs: Sequence[Tensor], given: dict[Node, Tensor], is_array: bool) -> list[Tensor]:

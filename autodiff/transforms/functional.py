@@ -39,8 +39,8 @@ from .arguments import (
     tracks_outside,
     value_and_aux,
 )
-from .backward import asked_of, check_not_released, passed, release, seed_for
-from .backward_pass import Group, again, group_of, pulled, recorded
+from .backward import asked_of, check_not_released, places_above, release, seed_for
+from .backward_pass import Group, by_cached_plan, group_of, pulled, recorded
 from .gradient import Gradients
 from .hooks import hooked
 
@@ -136,7 +136,7 @@ def _arrays(
     """
     results, starts = zip(*seeds, strict=True)
     ask = Ask(NODES, results, starts, tuple(also), tuple(targets))
-    found = again(ask, retain)
+    found = by_cached_plan(ask, retain)
     if found is not None:
         return found
     live = live_small(state.now, [*results, *[n for n in starts if n is not None], *also, *targets])
@@ -283,7 +283,7 @@ def grad(
             given = tuple([None if start is None else start.node for start in starts])
             purpose = SOME if allow_unused else TENSORS
             ask = Ask(purpose, tuple([t.node for t in ys]), given, (), tuple([x.node for x in targets]))
-            known = again(ask, retain, not retain)
+            known = by_cached_plan(ask, retain, not retain)
             if known is not None:
                 return tree.unflatten(structure, _as_leaves(known))
         live = live_small(state.now, [t.node for t in ys])
@@ -300,7 +300,7 @@ def grad(
     groups = [_group_of(x.node, rare) for x in targets]
     check_not_released(rare, groups)
     del rare  # a second list of these nodes would count as a holder that may still need their values
-    through = [] if create_graph and retain else passed(past, [n for g in groups for n in g.nodes])
+    through = [] if create_graph and retain else places_above(past, [n for g in groups for n in g.nodes])
     if create_graph:
         found = recorded(past, seeds, groups)
     else:

@@ -33,8 +33,8 @@ from ..tape.segment import HAS_VALUE, RuleRecord, Segment, Unfit
 from ..tape.walk import Description, history
 from ..tensor import Tensor
 from .backward_pass import Group, emit
-from .reverse import Pull
-from .rules import Watches, found_out
+from .reverse import ReversePass
+from .rules import Watches, evaluating_rules
 
 
 class Gradients(Question):
@@ -77,8 +77,8 @@ class Gradients(Question):
 
     def solve(self) -> list[np.ndarray | None]:
         """The gradients as arrays (None: the group is not reached, its gradient is symbolically zero)."""
-        if self.why_unkept() is not None:
-            return self.computed()
+        if self.why_uncached() is not None:
+            return self.run_uncached()
         try:
             if self.ask is not None and self.ask.seeds == (None,):
                 found = in_parts(self.seeds[0][0], self.groups, [*self.also, *self.live])
@@ -88,7 +88,7 @@ class Gradients(Question):
             with Paused():  # nearly all that rules and passes make stays in use; the run, which may be long, is outside
                 plan = self.known()
                 if plan is None and self.is_let_pass:
-                    return self.passed()
+                    return self.let_pass()
                 plan = plan or self.make()
             self.is_run = True
             try:
@@ -117,7 +117,7 @@ class Gradients(Question):
             return None if self.ask is not None and self.ask.purpose == BACKWARD else ()
         return [self.past[k] for k in self.through]
 
-    def recognise(self, order: list[Node]) -> None:
+    def set_order(self, order: list[Node]) -> None:
         self.order = order
         self._rank({n: i for i, n in enumerate(order)})
 
@@ -128,7 +128,7 @@ class Gradients(Question):
         self.places = tuple([places[i] for i in self.ranks])
         self.ordered = [self.groups[i] for i in self.ranks]
 
-    def take(self, description: Description) -> None:
+    def set_description(self, description: Description) -> None:
         self.parts, self.number, self.order, self.stored = description
         self._rank(self.number)
         for node in self.implicit:
@@ -144,7 +144,7 @@ class Gradients(Question):
     def still_right(self, plan: Plan | None) -> Plan | None:
         return None if plan is not None and plan.relied and reading(plan.relied)[0] != plan.read else plan
 
-    def why_unkept(self) -> Callable[[], str] | None:
+    def why_uncached(self) -> Callable[[], str] | None:
         """A function that returns the reason why no plan can be cached and the rules run each time; None: no reason."""
         for node in self.past:
             if type(node) is Node:
@@ -178,7 +178,7 @@ class Gradients(Question):
                 with watches.open(is_watched=False):
                     gradients = emit(past, seeds, groups, tracks=False)
         if state.now.asked != asked and not why:
-            why = "; ".join([found_out[ref(rule)] for rule in watches.asking])
+            why = "; ".join([evaluating_rules[ref(rule)] for rule in watches.asking])
             why = why or "a value was asked for: the rules run each time"
         watches.see_returned(gradients)
         if not why and watches.looked_at_array():
@@ -194,17 +194,17 @@ class Gradients(Question):
         if not why and still_true(self.parts, self.order):
             if watches.by_node:
                 plan.formulas = watches.formulas(plan.gather, number)
-                plan.gather = watches.let_go(plan.gather)
+                plan.gather = watches.without_read_values(plan.gather)
             self.found = self.found and self.found.with_calls({number[n]: call for n, call in keys.items()})
             plan.choices = choices
             choices.on_change(partial(_drop, ref(plan), self.cache(plan, key, None if relied else answer, choices)))
         note("backward", why or key)
         return plan
 
-    def computed(self) -> list[np.ndarray | None]:
+    def run_uncached(self) -> list[np.ndarray | None]:
         """The gradients where no plan can be cached: nodes of rules and hooks are computed as any recording is."""
         misses, ask, mode = COUNTS.misses, self.ask, MODE.get()
-        why = self.why_unkept()  # before the rules run: a hook may remove itself
+        why = self.why_uncached()  # before the rules run: a hook may remove itself
         # A loss with hooks notes its reason only while a recording between the hooks is new (see `evaluate`).
         is_known = not (mode.eager or mode.anomalies) and ask is not None and all([s is None for s in ask.seeds])
         is_known = is_known and all([n.call is None or n.call.is_pure for n in self.past])
@@ -221,7 +221,7 @@ class Gradients(Question):
             note("backward", why())
         return _values(gradients, own)
 
-    def passed(self) -> list[np.ndarray | None]:
+    def let_pass(self) -> list[np.ndarray | None]:
         """The gradients of a program that is not cached, because most programs are new."""
         assert self.found is not None
         gradients, own = self.emitted()
@@ -335,7 +335,7 @@ def _segment_rules(segment: Segment, pattern: Sequence[int]) -> RuleRecord:
             if bar is not None:
                 seeds.append((node, bar, flag == 2))
         order = [n for n in segment.nodes if n.kind.out.requires_grad]
-        found = {node: (bar, 1 + is_masked) for node, bar, is_masked in Pull(order, seeds, targets, False).reached()}
+        found = {n: (bar, 1 + is_masked) for n, bar, is_masked in ReversePass(order, seeds, targets, False).reached()}
     if users_methods(choices):
         raise Unfit
     return RuleRecord(given, found, choices)

@@ -70,13 +70,13 @@ class GradFn:
         call = self._node.call
         return self._node.kind.op.name if call is None else call.function.__name__
 
-    def told(self) -> str:
+    def description(self) -> str:
         """The name, and the user's line if it is known, as the end of a sentence."""
         line = self._node.line
         return f"{self.name()}{f', recorded at {line}' if line else ''}"
 
     def __repr__(self) -> str:
-        return f"<backward of {self.told()}>"
+        return f"<backward of {self.description()}>"
 
 
 def _grad_fn(t: Tensor) -> GradFn | None:
@@ -128,9 +128,9 @@ def refuse_discrete_leaf(dtype: np.dtype) -> None:
 def _reduce(t: Tensor) -> tuple:
     """The pickled form: value, dtype and requires_grad of a leaf.  Raises GradientError for a tensor with history."""
     if t.node.kind.out.requires_grad and t.node.leaf is None:
-        made = _grad_fn(t)
+        fn = _grad_fn(t)
         raise GradientError(located(
-            f"a tensor with history is not copied or pickled: {t.aval}{f', made by {made.told()}' if made else ''}",
+            f"a tensor with history is not copied or pickled: {t.aval}{f', made by {fn.description()}' if fn else ''}",
             "use t.detach(), which has the value without the history; what a worker process returns is pickled too",
         ))
     return _restored, (value_of(t.node).copy(), t.node.leaf is not None)

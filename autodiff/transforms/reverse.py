@@ -42,7 +42,7 @@ from ..tensor import Tensor, handle
 from .anomaly import watch
 from .hooks import run_hooks
 from .rule_programs import MASKED, RulePrograms, missing_rule
-from .rules import again, call_rule, watching_at
+from .rules import call_rule, run_or_replay, watching_at
 
 _ADD = named("add")
 #: The kinds of two sum nodes: one that does not track, one that does.
@@ -107,7 +107,7 @@ class recording_rules:
             raise
 
 
-class Pull:
+class ReversePass:
     """One backward pass.
 
     bars     by place in the history: cotangents of targets, and of nodes not yet visited; `flags` and `wires` likewise
@@ -127,9 +127,9 @@ class Pull:
         """
         self.many, self.order, self.tracks = many, order, tracks
         self.slots: dict[int, dict[int, Node]] = {}
-        self.programs = programs = RulePrograms.now(tracks, many is not None)
+        self.programs = programs = RulePrograms.for_pass(tracks, many is not None)
         self.watch = watch if programs is None and is_users and MODE.get().anomalies and not state.now.tracing else None
-        made = begun(programs, order, targets, tuple([seed[0] for seed in seeds]))
+        made = initial_state(programs, order, targets, tuple([seed[0] for seed in seeds]))
         self.wires, self.bars, self.flags, *places = made
         self._places = places[: len(targets)]
         for at, seed in zip(places[len(targets) :], seeds, strict=True):
@@ -137,22 +137,22 @@ class Pull:
         down = range(len(order) - 1, -1, -1)
         if programs is not None:
             rules = programs.word, programs.used, programs.stamp, SUMS[tracks], self._sum, self._hooked
-            programs.go(programs.native.run_backward_pass, order, made, down, rules, self._visit)
+            programs.walk_natively(programs.native.run_backward_pass, order, made, down, rules, self._visit_for_machine)
             return
         lines = state.now.lines
         with recording_rules(tracks):
             if lines is not None:
-                visit_rules(lines, order, down, self._go)
+                visit_rules(lines, order, down, self.visit_node)
                 return
             for at in down:
-                self._go(at)
+                self.visit_node(at)
 
     def reached(self) -> list[tuple[Node, Node, bool]]:
         """The reached targets: (target, its cotangent, True if the cotangent is masked) for each."""
-        ends = zip(self._places, self.ends(), strict=True)
+        ends = zip(self._places, self.cotangents(), strict=True)
         return [(self.order[at], bar.node, self.flags[at] & _MASKED > 0) for at, bar in ends if bar is not None]
 
-    def ends(self) -> list[Tensor | None]:
+    def cotangents(self) -> list[Tensor | None]:
         """The cotangents of the targets; None for one that is not reached."""
         found: list[Tensor | None] = []
         for at in self._places:
@@ -165,11 +165,11 @@ class Pull:
             found.append(None if bar is None else result_handle(bar))
         return found
 
-    def _visit(self, at: int) -> None:
+    def _visit_for_machine(self, at: int) -> None:
         with recording_rules(self.tracks):
-            self._go(at)
+            self.visit_node(at)
 
-    def _go(self, at: int) -> None:
+    def visit_node(self, at: int) -> None:
         """Visit one node: run its hooks, then the rule of its call or of its operation."""
         node, bar, said = self.order[at], self.bars[at], self.flags[at]
         if self.slots and at in self.slots:  # a call with several outputs
@@ -253,7 +253,7 @@ class Pull:
             key = node.call.recorded_key()
         if key is not None:
             key = ("backward", key, self.many is None, tuple(bars), are_open)
-        found = again(self.programs, key, [*bars.values(), node, *inputs], run)
+        found = run_or_replay(self.programs, key, [*bars.values(), node, *inputs], run)
         self._give_all(at, node, list(bars.values()), found, False)
 
     def _cancelled(self, node: Node, inputs: Sequence[Node], bar: Node, masked: bool) -> Sequence[Tensor | None]:
@@ -263,7 +263,7 @@ class Pull:
         seen = None if self.programs is None else seen_by(bar, node)
         own = (bar, node, *inputs)
         key, given = (None, ()) if seen is None else ((node.kind, masked, *seen[0]), (*own, *seen[1]))
-        return again(self.programs, key, given, lambda: pulled_by_rule(node.kind, masked, own))
+        return run_or_replay(self.programs, key, given, lambda: pulled_by_rule(node.kind, masked, own))
 
     def _give_all(
         self, at: int, node: Node, bars: Sequence[Node], found: Sequence[Tensor | None], masked: bool
@@ -319,7 +319,7 @@ def _added(old: Node, new: Node) -> Node:
     return record(_ADD, (handle(old), handle(new))).node
 
 
-def begun(
+def initial_state(
     programs: RulePrograms | None, order: Sequence[Node], targets: tuple[Node, ...], asked: tuple[Node, ...]
 ) -> list[Any]:
     """The state of a pass, in the layout of `recording_rules.new_pass`: wires, cotangents, flags, places of nodes."""

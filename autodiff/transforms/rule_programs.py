@@ -10,7 +10,7 @@ by a word, which says the sort of the rule, whether its nodes track gradients, a
 
 The second time such a rule is met, it runs on example tensors, and its recording is cached with the kind.  A rule of
 loops and branches, or one that chose a user's method, runs each time.  A rule that looks at how its cotangent was
-recorded is cached by a key of what it sees (`rules.again`).
+recorded is cached by a key of what it sees (`rules.run_or_replay`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RulePrograms:
     word: int
 
     @classmethod
-    def now(cls, tracks: bool, is_many: bool = False) -> RulePrograms | None:
+    def for_pass(cls, tracks: bool, is_many: bool = False) -> RulePrograms | None:
         """The programs of a new pass; None if each rule has to run: no machine code, or the recording is observed."""
         now, mode, native = state.now, MODE.get(), machine.asks
         if native is None or mode.eager or mode.anomalies or now.lines is not None or now.captures is not None:
@@ -132,9 +132,9 @@ class RulePrograms:
             if found.template is not None:
                 found.template.choices.on_change(partial(_forget, ref(kind), found))
                 _tell_machine(kind)
-        return rule(given) if found.template is None else self.put(found.template, given)
+        return rule(given) if found.template is None else self.replay(found.template, given)
 
-    def go(
+    def walk_natively(
         self, walk: Callable[..., int], order: Sequence[Node], made: list[Any], places: range, rules: tuple,
         visit: Callable[[int], Any],
     ) -> None:  # fmt: skip
@@ -149,7 +149,7 @@ class RulePrograms:
                 for program in self.used:
                     include(program.entry.choices)
 
-    def put(self, template: Template, given: Sequence[Node | None]) -> list[Tensor | None]:
+    def replay(self, template: Template, given: Sequence[Node | None]) -> list[Tensor | None]:
         """Replay the recording of a rule, and return its results."""
         include(template.choices)  # an observer of choices relies on those of the rule
         return [None if n is None else handle(n) for n in template.put(given)]

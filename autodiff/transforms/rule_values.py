@@ -22,7 +22,7 @@ from ..custom.call import CustomCall, Packed, as_it_is
 from ..custom.context import BackwardContext
 from ..custom.host import note_read_only
 from ..custom.outputs import refuse_forgotten
-from ..custom.reads import refuse_closed, standing, tracked_by
+from ..custom.reads import boundary_inputs_in_place, refuse_closed, tracked_by
 from ..errors import GradientDTypeError, GradientError, GradientShapeError, meant, with_article
 from ..mode import MODE
 from ..ops import as_tensor, astype, project
@@ -239,7 +239,7 @@ def _call_user(
 ) -> Any:
     """Call a user's rule, run(*given); tensors of a trace that it closes over are replaced by their current values."""
     try:
-        with standing(rule, call.reads, lambda place: as_tensor(tensor_at(place)).node):
+        with boundary_inputs_in_place(rule, call.reads, lambda place: as_tensor(tensor_at(place)).node):
             return run(*given)
     except Exception as error:
         error.add_note(f"in the {rule.kind} rule of {where}")

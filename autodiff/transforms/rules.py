@@ -5,7 +5,7 @@ To make a plan that serves other numbers too, rules run under watch (`Watches.op
 
 A user's rule may read anything: a key says what it reads (`Call.recorded_key`), as the key of the rule of |x| says what
 that rule sees of its cotangent (`ops.cancelling.seen_by`).  A rule with a key runs twice; after that, its recorded
-nodes are replayed (`again`).  A rule that evaluates a tensor, or reads what no key can say, always runs.
+nodes are replayed (`run_or_replay`).  A rule that evaluates a tensor, or reads what no key can say, always runs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ else:  # imported on first use: only programs with custom rules need them
     watches = later("autodiff.custom.watching")
 
 #: Rules that evaluated a tensor: they run each time, and each was reported once.
-found_out: dict[ref[Any], str] = {}
+evaluating_rules: dict[ref[Any], str] = {}
 
 
 def call_rule(node: Node, cotangents: dict[int, Tensor], wanted: set[Node]) -> list[Tensor | None]:
@@ -194,33 +194,33 @@ def _on_arrays(node: Node, rule: Any, cotangents: dict[int, Tensor], places: fro
 
 def _report(rule: Any) -> None:
     """Report, once for each rule, that it evaluates a tensor."""
-    if _open.asking is not None and rule not in _open.asking:
-        _open.asking.append(rule)
-    if ref(rule) not in found_out:
-        found_out[ref(rule, found_out.pop)] = (
+    if _current.asking is not None and rule not in _current.asking:
+        _current.asking.append(rule)
+    if ref(rule) not in evaluating_rules:
+        evaluating_rules[ref(rule, evaluating_rules.pop)] = (
             f"the {rule.kind} of {rule.function.__name__} ({rule.place}) asks for values, or goes back itself: it runs"
             " each time; with host=True it gets arrays, written in ad.* operations it is compiled"
         )
         if state.now.tracing:  # outside of a trace, the backward being recorded notes the reason
-            explained("rule", found_out[ref(rule)])
+            explained("rule", evaluating_rules[ref(rule)])
         import logging  # only here: most programs have no such rule
 
-        logging.getLogger("autodiff").info(found_out[ref(rule)])
+        logging.getLogger("autodiff").info(evaluating_rules[ref(rule)])
 
 
-class _Open(threading.local):
+class _CurrentBackward(threading.local):
     """The innermost backward in this thread: its watches by boundary, and the rules that evaluated a tensor."""
 
-    now: Mapping[Node, Watching] = {}
+    by_node: Mapping[Node, Watching] = {}
     asking: list[Any] | None = None
 
 
-_open = _Open()
+_current = _CurrentBackward()
 
 
 def watching_at(node: Node) -> Watching | None:
     """The watch on the rule of this boundary; None: the rule gets plain numbers."""
-    return _open.now.get(node)
+    return _current.by_node.get(node)
 
 
 #: A placeholder for a plan input that formulas compute anew each time, so that the plan holds no user's arrays.
@@ -243,12 +243,12 @@ class Watches:
     @contextmanager
     def open(self, is_watched: bool = True) -> Iterator[None]:
         """Give watched numbers to rules inside, and collect in `asking` the rules that evaluate a tensor."""
-        before = _open.now, _open.asking
-        _open.now, _open.asking = self.by_node if is_watched else {}, self.asking
+        before = _current.by_node, _current.asking
+        _current.by_node, _current.asking = self.by_node if is_watched else {}, self.asking
         try:
             yield
         finally:
-            _open.now, _open.asking = before
+            _current.by_node, _current.asking = before
             for w in self.by_node.values():
                 w.watch.is_open = False
 
@@ -282,7 +282,7 @@ class Watches:
         """True if a rule has looked at the contents of an array."""
         return any(type(w.watch.numbers[i]) is np.ndarray for w in self.by_node.values() for i in w.watch.looked)
 
-    def let_go(self, gathered: Sequence[Any]) -> tuple:
+    def without_read_values(self, gathered: Sequence[Any]) -> tuple:
         """A plan's inputs without the values that rules read: formulas put the current values in their places."""
         mine = {x for w in self.by_node.values() for x in w.watch.leaves}
         return tuple([_NOTHING if isinstance(x, Node) and x in mine else x for x in gathered])
@@ -298,7 +298,7 @@ class Watches:
 _rules = namespace("rule")
 
 
-def again(
+def run_or_replay(
     programs: RulePrograms | None, key: Any, given: Sequence[Node], run: Callable[[], Sequence[Tensor | None]]
 ) -> Sequence[Tensor | None]:
     """The results of run(): by calling it, or by replaying the nodes that it recorded last time, on the nodes `given`.
@@ -317,7 +317,7 @@ def again(
     if program is None:
         _rules.put(key, RuleProgram(0, ()), len(nodes))
     elif program.template is not None:
-        return programs.put(program.template, nodes)
+        return programs.replay(program.template, nodes)
     elif not program.is_never:
         found, made = learnt(run, nodes, is_users=True)
         program.template, program.is_never = made, made is None

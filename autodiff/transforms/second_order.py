@@ -39,7 +39,7 @@ from .arguments import (
 )
 from .backward_pass import emit, group_of, untracked
 from .batch.walk import NoBatchRule, each
-from .forward import moving, paired, pushed, pushed_to
+from .forward import paired, pushed, pushed_to, with_directions
 from .functional import gradients_with_history
 from .reverse import LooksAtCotangents, Many
 
@@ -245,7 +245,7 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     name = name_of(f, "hvp")
     where = f"hvp of {name}"
     primals, tangents = paired(where, primals, tangents)
-    structure, made, given, made_plain = moving(where, primals, tangents)
+    structure, made, given, made_plain = with_directions(where, primals, tangents)
     for i, x in enumerate(primals):
         check_differentiable(i, x, name)
     args, leaves = tree.unflatten(structure, made), [handle(x.node) for x in made if isinstance(x, Tensor)]

@@ -12,7 +12,7 @@ from autodiff.tape.walk import history, needed, structure
 from autodiff.transforms import forward, reverse, second_order
 from autodiff.transforms.batch import walk
 from autodiff.transforms.batch.walk import NoBatchRule
-from autodiff.transforms.reverse import LooksAtCotangents, Pull
+from autodiff.transforms.reverse import LooksAtCotangents, ReversePass
 from autodiff.transforms.rule_programs import RulePrograms
 
 from .cases import all_cases, law, rng_of, taking_turns
@@ -23,12 +23,12 @@ SMOOTH = [c for c in taking_turns(all_cases()) if c.wrt]
 class Direct:
     """In the place of programs: there are none."""
 
-    now = staticmethod(lambda *_: None)
+    for_pass = staticmethod(lambda *_: None)
 
 
 def recorded(roots, seeds, leaves, tracks):
     """The gradients of leaves, and what they were recorded as; of one that tracks the cotangent is masked."""
-    found = {n: (bar, masked) for n, bar, masked in Pull(history(roots), seeds, tuple(leaves), tracks).reached()}
+    found = {n: (bar, masked) for n, bar, masked in ReversePass(history(roots), seeds, tuple(leaves), tracks).reached()}
     gradients = [found[n][0] for n in leaves if n in found]
     parts, number, _ = structure(needed(gradients), gradients)
     return parts, [number[g] for g in gradients], [(n in found and found[n][1]) for n in leaves]
@@ -78,12 +78,12 @@ def _many_cotangents_give_what_each_gives(case):
     y = case.f(*leaves)
     tracked, past = tuple([leaves[i].node for i in case.wrt]), history([y.node])
     bars = [ad.tensor(np.full(y.shape, k, y.dtype)) for k in (1.0, -0.5)]
-    each = [values(Pull(past, [(y.node, bar.node)], tracked, True).ends()) for bar in bars]
+    each = [values(ReversePass(past, [(y.node, bar.node)], tracked, True).cotangents()) for bar in bars]
     expected = [np.stack(found) for found in zip(*each, strict=True)]
     try:
         for _ in range(3):
-            found = Pull(past, [(y.node, ad.stack(bars).node)], tracked, False, second_order.many(2)).ends()
-            gradients = values(found)
+            found = ReversePass(past, [(y.node, ad.stack(bars).node)], tracked, False, second_order.many(2))
+            gradients = values(found.cotangents())
             assert [g.shape for g in gradients] == [g.shape for g in expected]
             for g, e in zip(gradients, expected, strict=True):
                 np.testing.assert_allclose(g, e, rtol=1e-5 if g.dtype.itemsize == 4 else 1e-12, atol=1e-12)
@@ -109,7 +109,7 @@ def test_a_program_of_a_tangent_records_what_the_rule_records(case):
         dots = {leaves[i].node: ad.tensor(np.ones(leaves[i].shape, leaves[i].dtype)) for i in case.wrt}
 
         def run(dots=dots, tracks=tracks):
-            return as_recorded(forward.Push(past, dots, [y.node], tracks).results)
+            return as_recorded(forward.TangentPass(past, dots, [y.node], tracks).results)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(forward, "RulePrograms", Direct)
@@ -165,8 +165,8 @@ def test_machine_code_learns_the_rules_of_kinds_that_are_older_than_itself(monke
     finally:
         recorder.install()
     by_python = []
-    go = reverse.Pull._go
-    monkeypatch.setattr(reverse.Pull, "_go", lambda self, at: (by_python.append(at), go(self, at)))
+    go = reverse.ReversePass.visit_node
+    monkeypatch.setattr(reverse.ReversePass, "visit_node", lambda self, at: (by_python.append(at), go(self, at)))
     for _ in range(5):
         ad.clear_cache()  # the plan would answer
         backward()
@@ -229,6 +229,6 @@ def test_gradients_are_the_same_where_rules_run_and_where_they_do_not(program):
 def test_there_are_none_where_extents_are_symbols():
     from codegen.symbols import watched
 
-    assert RulePrograms.now(False) is not None
+    assert RulePrograms.for_pass(False) is not None
     with watched():
-        assert RulePrograms.now(False) is None
+        assert RulePrograms.for_pass(False) is None

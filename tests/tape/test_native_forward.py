@@ -9,13 +9,13 @@ from test_native_reverse import recording
 import autodiff as ad
 from autodiff.tape import machine
 from autodiff.tape.program import placed
-from autodiff.transforms.forward import Push
+from autodiff.transforms.forward import TangentPass
 
 
 def recorded(past, results, leaves, tracks):
     """The recording of a pass, as a program of its own, and which results have tangents."""
     tangents = {n: ad.tensor(np.full(n.kind.out.shape, 0.5 + i)) for i, n in enumerate(leaves)}
-    dots = Push(past, tangents, results, tracks).results
+    dots = TangentPass(past, tangents, results, tracks).results
     ends = [t.node for t in dots if t is not None]
     program, inputs, _ = placed([n for n in dict.fromkeys(ends) if n.value is None], (), ())
     place = {n: i for i, n in enumerate([*past, *[t.node for t in tangents.values()]])}
@@ -26,8 +26,8 @@ def recorded(past, results, leaves, tracks):
 
 @pytest.mark.parametrize("tracks", [False, True])
 def test_machine_code_and_python_record_the_same(native, patience, monkeypatch, tracks):
-    reached, natively, by_python, go = 0, 0, [], Push._go
-    monkeypatch.setattr(Push, "_go", lambda self, at: (by_python.append(self.order[at]), go(self, at))[1])
+    reached, natively, by_python, go = 0, 0, [], TangentPass.visit_node
+    monkeypatch.setattr(TangentPass, "visit_node", lambda self, at: (by_python.append(self.order[at]), go(self, at))[1])
     for seed in range(200):
         _made, past, results, _targets, _masked = recording(seed)
         leaves = [n for n in past if n.leaf is not None]

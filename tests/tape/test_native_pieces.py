@@ -15,7 +15,7 @@ from autodiff.tape.node import Node
 from autodiff.tape.plan import drops_inputs, set_value
 from autodiff.tape.segment import Segment
 from autodiff.tape.walk import by_number, gradient_inputs, history, needed, uncommon
-from autodiff.transforms.backward import passed, release
+from autodiff.transforms.backward import places_above, release
 
 
 def described(roots, bounds):
@@ -194,4 +194,4 @@ def test_gradients_go_through_what_leads_to_their_targets(native):
                 if not reached.isdisjoint(gradient_inputs(node)):
                     reached.add(node)
             through = [k for k, n in enumerate(past) if not reached.isdisjoint(gradient_inputs(n))]
-            assert passed(past, targets) == through
+            assert places_above(past, targets) == through

@@ -44,8 +44,8 @@ from ..arguments import (
     is_differentiable,
     is_plain,
     name_of,
-    own,
     plain_results,
+    with_own_node,
 )
 from .walk import of_each
 
@@ -217,8 +217,8 @@ class _Given:
         return of_each(on_one, tensors, [True] * len(tensors), size), structure
 
     def _call(self, examples: list[Tensor]) -> Any:
-        mapped = dict(zip(self.mapped_at, examples, strict=True))
-        values = [standing(mapped[i], self.given[i]) if i in mapped else own(x) for i, x in enumerate(self.values)]
+        one = dict(zip(self.mapped_at, examples, strict=True))
+        values = [standing(one[i], self.given[i]) if i in one else with_own_node(x) for i, x in enumerate(self.values)]
         args, kwargs = _rebuilt(self.structure, values, f"an example of {self.name}", _MEND_EXAMPLE)
         return applied(self.f, args, kwargs)
 

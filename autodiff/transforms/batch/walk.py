@@ -33,7 +33,7 @@ from ...tape.program import is_cut
 from ...tape.record import argument, identity_of, is_masked, state
 from ...tape.walk import recorded_since
 from ...tensor import Tensor, handle
-from ..forward import Forth, push_call
+from ..forward import ForwardPass, push_call
 from ..hooks import run_hooks
 from ..rule_programs import BATCH
 from ..rule_values import flow_of
@@ -60,12 +60,12 @@ def of_each(
         results = f(made)
     ends = [r.node for r in results if isinstance(r, Tensor)]
     with tracking():  # under no_grad too: nodes that were recorded under no_grad are known as cut
-        walk = OfAll(size, recorded_since(since, ends), pairs, ends)
+        walk = BatchPass(size, recorded_since(since, ends), pairs, ends)
     found = iter(walk.results)
-    return [_now(r.node, next(found)) if isinstance(r, Tensor) else (r, False) for r in results]
+    return [_pair_of(r.node, next(found)) if isinstance(r, Tensor) else (r, False) for r in results]
 
 
-def _now(node: Node, of_all: Tensor | None) -> tuple[Tensor, bool]:
+def _pair_of(node: Node, of_all: Tensor | None) -> tuple[Tensor, bool]:
     """The tensor for a node, and True if it differs between examples.   of_all: its value for all, or None"""
     return (handle(node), False) if of_all is None else (of_all, True)
 
@@ -97,7 +97,7 @@ class NoBatchRule(Error):
     """An operation without a batch rule."""
 
 
-class OfAll(Forth):
+class BatchPass(ForwardPass):
     """A pass over the nodes of one example: `results` are the tensors of all examples, None for one that all share."""
 
     keeps_masks = True
@@ -108,9 +108,9 @@ class OfAll(Forth):
         self.size = size
         super().__init__(order, {n: self.hooked(n, t) for n, t in given}, ends, BATCH, MODE.get().tracks)
 
-    def _of(self, at: int, node: Node, there: Sequence[Any]) -> Any:
+    def value_for(self, at: int, node: Node, there: Sequence[Any]) -> Any:
         now, mode = state.now, MODE.get()
-        literal, pairs = now.literal, list(map(_now, node.inputs, there))
+        literal, pairs = now.literal, list(map(_pair_of, node.inputs, there))
         with at_place_of(now.lines, node):
             try:
                 now.literal = True
