@@ -23,7 +23,7 @@ from ..tape.misses import explain as explained
 from ..tape.misses import forget
 from ..testing import CheckFailed, check_gradients
 from .app import AsJson, say, user_errors
-from .targets import called, is_file, parse_argnums, run_script
+from .targets import is_file, parse_argnums, parse_call, run_script
 
 _TARGET = typer.Argument(help="FILE.py:FUNCTION.")
 
@@ -41,7 +41,7 @@ def check(
     """Check the derivatives of a function against differences, at a random point, in both modes."""
     if not 0 < high - low < np.inf:
         raise typer.BadParameter(f"--low {low} is not below --high {high}, by a number")
-    path, function, given = called(target, args)
+    path, function, given = parse_call(target, args)
     numbers = parse_argnums(argnums, len(given)) if argnums else None
     rng = np.random.default_rng(seed)
     point = tree.map(lambda x: _random(x, rng, low, high), given)
@@ -84,7 +84,7 @@ def export(
     """Write a function's value and gradient as an object file, LLVM IR, MLIR and a C header, which need no Python."""
     if not out and ":" in target:
         raise typer.BadParameter("say where to: -o FOLDER")
-    path, function, given = called(target, args, sized=True)
+    path, function, given = parse_call(target, args, sized=True)
     numbers = parse_argnums(argnums, len(given)) if gradient or argnums != "0" else (0,)
     with user_errors(path):
         made = exported(
