@@ -243,7 +243,7 @@ def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -
     doc = f"""The {word} of all elements up to each along an axis (None: of x flattened); \
 nan from the first nan on.
 
-    x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
+    x: T[..., n, ...]  →  T[..., n, ...]     elements that attain it together share the gradient evenly
 
     Raises ShapeError when x has no such axis."""
     return public(1, operation, name=name, doc=documented(example, doc), takes="T")(running)

@@ -140,7 +140,7 @@ fft = _single(
     "fft",
     """The discrete Fourier transform along an axis: y[k] = sum of x[j] exp(-2πi jk / n).
 
-    x: T[..., m, ...]  →  c[..., n, ...]     n None: m; otherwise x is cut off, or has zeros behind it
+    x: T[..., m, ...]  →  c[..., n, ...]     n None: m; otherwise x is cut off, or zeros are appended
 
     norm   "backward" (None), "forward" (divided by n) or "ortho" (by its root)""",
     _of_complex, True,
@@ -166,7 +166,7 @@ irfft = _single(
     "irfft",
     """The real numbers whose `rfft` is x.   T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)
 
-    The imaginary parts of what stands for one frequency alone (the first; of an even n the last) are not read.""",
+    The imaginary part of an element without a pair (the first; for an even n also the last) is not read.""",
     _to_real, True, "norm as for `ifft`.  Raises what `fft` raises.",
     ">>> ad.fft.irfft(ad.fft.rfft([1.0, 2.0, 3.0]), n=3)\nf64[3] [1. 2. 3.]",
 )  # fmt: skip

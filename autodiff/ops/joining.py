@@ -172,7 +172,7 @@ def concatenate(arrays, axis=0):
 
     arrays: T[..., n1, ...], T[..., n2, ...], ...  →  T[..., n1 + n2 + ..., ...]
 
-    Raises ShapeError when the other extents differ, for 0-d arrays, and for no arrays at all.
+    Raises ShapeError when the other extents differ, for 0-d arrays, and for an empty list.
 
     dtype, casting   the dtype to convert to first, and NumPy's rule for what may be converted
 
@@ -195,7 +195,7 @@ def stack(arrays, axis=0):
 
     arrays: T[n, ...], T[n, ...], ...  →  T[k, n, ...]     for k arrays and axis 0
 
-    Raises ShapeError when the shapes differ, and for no arrays at all.
+    Raises ShapeError when the shapes differ, and for an empty list.
 
     dtype, casting   the dtype to convert to first, and NumPy's rule for what may be converted
 

@@ -35,13 +35,13 @@ from .shaping import keepdims_shape, moveaxis, reshaped, rows_along
 from .statistics import root_of_squares, std, var
 from .template import ITEMS, public
 
-_DOC = """{summary}, as `{of}` otherwise.
+_DOC = """{summary}; otherwise the same as `{of}`.
 
     x: {shapes}
 
     A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis{needs}.
 
-    {parameters}   as of `{of}`; elements that `where` leaves out have a gradient of 0"""
+    {parameters}   as for `{of}`; elements that `where` leaves out get a gradient of 0"""
 
 
 def _skipping(of: Function, summary: str, fill: float, example: str) -> Function:
@@ -241,15 +241,15 @@ def _of_shares(name: str, summary: str, doc: str, example: str) -> Any:
 
 _AS_QUANTILE = """Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to {}.
 
-    method, keepdims, weights   as of `quantile`"""
+    method, keepdims, weights   as for `quantile`"""
 
 quantile = _of_shares("quantile", "The q-th quantile along an axis, q from 0 to 1; integers give float64.",
-    """method   of a place between two elements: "linear", "lower", "higher", "nearest", "midpoint"; "inverted_cdf":
-             the element with which so many are reached
-    weights  how much each element counts, along the axis or all: for "inverted_cdf"
+    """method   how to choose between two neighbours: "linear", "lower", "higher", "nearest", "midpoint";
+             "inverted_cdf": the first element up to which a share q of all elements, or of the weights, lies
+    weights  a weight for each element, along the axis or of x's shape: for "inverted_cdf" only
 
-    A row with nan gives nan; an array q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
-    Raises ShapeError when x has no such axis, DispatchError for another method, no elements, and numbers q outside.""",
+    A row with nan gives nan; in an array q, numbers below 0 count as 0, above 1 as 1.  Elements and q get gradients.
+    Raises ShapeError when x has no such axis; DispatchError for another method, no elements, or a number q outside.""",
     ">>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])\nf64[2] [2. 3.]")
 percentile = _of_shares("percentile", "The q-th percentile along an axis, q from 0 to 100: see `quantile`.",
     _AS_QUANTILE.format(100), ">>> ad.percentile([1.0, 2.0, 4.0], [50, 75])\nf64[2] [2. 3.]")

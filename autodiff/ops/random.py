@@ -207,7 +207,7 @@ def _sampler(name: str, summary: str, draw: Callable[..., Tensor], of: Callable[
     """
     doc = documented(
         example, f"{summary}   key: i32[2]  →  dtype[shape]",
-        "Raises TypeError for what is no key, DTypeError for a dtype that is not float, "
+        "Raises TypeError for a value that is no key, DTypeError for a dtype that is not float, "
         "ShapeError for a negative extent.",
     )
 

@@ -125,7 +125,7 @@ def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing:
 
     x: T[..., n, ...]  →  bool[..., ...]     numbers count as True unless they are zero
 
-    Of nothing it is {of_nothing}.  Raises ShapeError when x has no such axis.
+    Without elements the result is {of_nothing}.  Raises ShapeError when x has no such axis.
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0"""
 

@@ -128,7 +128,7 @@ def _entr_slope(x: Tensor) -> Tensor:
 
 entr = unary("entr", slope=lambda y, x: _entr_slope(x),
     program=lambda k, x: k.select(x < 0.0, -math.inf, k.select(x == 0.0, 0.0, -x * k.log(x))),
-    doc="-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]",
+    doc="-x log(x), one term of an entropy: 0 at 0, -inf below 0.   f[...]  →  f[...]",
     example=">>> ad.special.entr([0.5, 0.0, -1.0])\nf64[3] [0.34657359 0.               -inf]")
 
 #: By dtype, n such that a quotient between 2**-n and 2**n has full precision.
@@ -200,7 +200,7 @@ rel_entr = binary(
     "rel_entr",
     program=lambda k, x, y: _at_the_edge(k, x, y, x * _log_ratio(k, x, y), 0.0),
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=1.0), lambda: entropy_by_y(x, y, more=1.0)),
-    doc="""x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
+    doc="""x log(x / y), one term of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
 
     f[...], f[...]  →  f[...]""",
     example=">>> ad.special.rel_entr([0.5, 0.0, 1.0], [0.25, 1.0, 0.0])\nf64[3] [0.34657359 0.                inf]")

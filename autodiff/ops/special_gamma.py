@@ -204,7 +204,7 @@ def _factorial(x):
 factorial = composed("factorial", _factorial,
     """Γ(x + 1): x! of whole numbers.   f[...]  →  f[...]     integers give float64
 
-    Of -1 it is inf, of whole numbers below nan.""",
+    At -1 the result is inf, at whole numbers below -1 nan.""",
     ">>> ad.special.factorial([0, 5, -1, -2])\nf64[4] [  1. 120.  inf  nan]", takes="f")
 
 

@@ -98,7 +98,7 @@ def hstack(tensors, *, dtype=None, casting="same_kind"):
 dstack = composed("dstack", lambda tensors: concatenate([atleast_3d(x) for x in _each("dstack", tensors)], 2),
     """Arrays behind each other, along the third axis.   [T[m, n, ...], ...]  →  T[m, n, k1 + k2 + ..., ...]
 
-    Raises ShapeError when the other extents differ, and for no arrays at all.""",
+    Raises ShapeError when the other extents differ, and for an empty list.""",
     ">>> ad.dstack([[1, 2], [3, 4]]).shape\n(1, 2, 2)")
 
 

@@ -85,7 +85,7 @@ def _deviation(name: str, summary: str, finish: Callable[[Tensor], Tensor], note
         example, summary, "x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64",
         f"""{note}
     Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.""",
-        """mean      that of the elements where it is known, of a shape that broadcasts to that of x
+        """mean      the mean of the elements, if it is known already; its shape broadcasts to that of x
     where     a mask of the elements that count; all others are left out, with a gradient of 0""",
     ))(body)
 
