@@ -16,7 +16,7 @@ from codegen.records import NamedTuple
 from .config import config
 from .errors import Error, caller, check_not_masked, located
 from .ops import as_tensor, astype, dtype_of
-from .ops.conversion import no_array, numpys
+from .ops.conversion import as_numpy, no_array
 from .ops.forms import check_without_effect
 from .session import current, reset_all
 from .tape.leaves import copied_natively, leaf, learn
@@ -67,7 +67,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     if isinstance(data, AbstractTensor):
         data = as_tensor(data).detach().numpy()
     check_not_masked(data)
-    data = numpys(data)
+    data = as_numpy(data)
     wanted = None if dtype is None else dtype_of(dtype, "tensor")
     try:
         array = np.array(data, dtype=wanted, order="C")

@@ -111,7 +111,7 @@ def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Te
         if put:
             y: Tensor = put(now, *tensors)
             return y
-        (made,) = template.put([t.node for t in tensors])
+        (made,) = template.record_on([t.node for t in tensors])
         assert made is not None
         if made.number > now.look_at:
             look_at_size(now, made.inputs)

@@ -17,7 +17,7 @@ def betaln(a: _ArrayLike, b: _ArrayLike) -> Tensor: ...
 def digamma(x: _ArrayLike) -> Tensor: ...
 @_operation
 def entr(x: _ArrayLike) -> Tensor:
-    """-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]"""
+    """-x log(x), one term of an entropy: 0 at 0, -inf below 0.   f[...]  →  f[...]"""
 @_operation
 def erfc(x: _ArrayLike) -> Tensor:
     """1 - erf(x), with all its digits where it is small.   f[...]  →  f[...]"""
@@ -59,7 +59,7 @@ def ndtr(x: _ArrayLike) -> Tensor:
 def polygamma(n: SupportsIndex, x: _ArrayLike) -> Tensor: ...
 @_operation
 def rel_entr(x1: _ArrayLike, x2: _ArrayLike) -> Tensor:
-    """x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain."""
+    """x log(x / y), one term of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain."""
 @_operation
 def xlog1py(x1: _ArrayLike, x2: _ArrayLike) -> Tensor:
     """x log(1 + y), and 0 where x is 0, whatever number y is.   f[...], f[...]  →  f[...]"""

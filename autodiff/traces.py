@@ -24,7 +24,7 @@ from . import tree
 from .config import config
 from .dispatch import include, observed
 from .mode import MODE
-from .ops.conversion import numpys
+from .ops.conversion import as_numpy
 from .stand_ins import standing
 from .tape.leaks import note_lost
 from .tape.leaves import leaf as tensor_of
@@ -160,7 +160,7 @@ class Traces:
         """The signature of a call, and the leaves of its arguments."""
         args, kwargs = self.statics.marked(args, kwargs)
         given, structure = tree.flatten((args, kwargs))
-        leaves = argument_leaves.leaves_of(self.f, [numpys(x) for x in given], structure)
+        leaves = argument_leaves.leaves_of(self.f, [as_numpy(x) for x in given], structure)
         return entries.Signed((structure, tuple([x.key for x in leaves]), MODE.get().tracks), structure, leaves)
 
     def _comes_once(self, signed: Signed) -> bool:

@@ -140,7 +140,7 @@ WRONG = [
     (["profile", "good.py", "--top", "0"], 2, "--top"),
     (["export", "good.py:loss", *AVALS, "-o", "notes.txt"], 1, "notes.txt is a file"),
     (["export", "good.py:loss", *AVALS, "-o", "notes.txt/out"], 1, "cannot write notes.txt/out: Not a directory"),
-    (["export", "good.py:loss", *AVALS], 2, "say where to: -o FOLDER"),
+    (["export", "good.py:loss", *AVALS], 2, "name a folder to write to: -o FOLDER"),
     (["export", "good.py", "-o", "out"], 2, "give FILE.py:FUNCTION"),
     (["export", "good.py:loss", *AVALS, "-o", "out", "--name", "a b"], 1, "'a b' cannot be the name"),
     (["export", "good.py:loss", *AVALS, "-o", "out", "--no-gradient", "--argnums", "9"], 2, "--argnums 9"),

@@ -23,7 +23,7 @@ from ..tape.misses import explain as explained
 from ..tape.misses import forget
 from ..testing import CheckFailed, check_gradients
 from .app import AsJson, say, user_errors
-from .targets import called, is_file, parse_argnums, run_script
+from .targets import is_file, parse_argnums, parse_call, run_script
 
 _TARGET = typer.Argument(help="FILE.py:FUNCTION.")
 
@@ -41,7 +41,7 @@ def check(
     """Check the derivatives of a function against differences, at a random point, in both modes."""
     if not 0 < high - low < np.inf:
         raise typer.BadParameter(f"--low {low} is not below --high {high}, by a number")
-    path, function, given = called(target, args)
+    path, function, given = parse_call(target, args)
     numbers = parse_argnums(argnums, len(given)) if argnums else None
     rng = np.random.default_rng(seed)
     point = tree.map(lambda x: _random(x, rng, low, high), given)
@@ -75,7 +75,7 @@ def export(
     args: str = typer.Option(
         "", help="The arguments of the call: 'f64[256,10], 0.5, {\"w\": f32[3]}'; 'f64[batch,10]' for any batch."
     ),
-    out: str = typer.Option("", "-o", "--out", help="The folder to write to, made where there is none."),
+    out: str = typer.Option("", "-o", "--out", help="The folder to write to; created if it does not exist."),
     name: str = typer.Option("", help="The name of the C function; by default that of the function."),
     argnums: str = typer.Option("0", help="Arguments to differentiate: '0' or '0,2'."),
     gradient: bool = typer.Option(True, "--gradient/--no-gradient", help="The gradient too, or the results alone."),
@@ -83,8 +83,8 @@ def export(
 ) -> None:
     """Write a function's value and gradient as an object file, LLVM IR, MLIR and a C header, which need no Python."""
     if not out and ":" in target:
-        raise typer.BadParameter("say where to: -o FOLDER")
-    path, function, given = called(target, args, sized=True)
+        raise typer.BadParameter("name a folder to write to: -o FOLDER")
+    path, function, given = parse_call(target, args, sized=True)
     numbers = parse_argnums(argnums, len(given)) if gradient or argnums != "0" else (0,)
     with user_errors(path):
         made = exported(
@@ -104,8 +104,8 @@ def export(
     say(data, "\n".join([*map(str, made.files), str(made).strip("<>")]), as_json)
 
 
-_SCRIPT = typer.Argument(help="FILE.py, which is run as `python FILE.py` would.")
-_ARGUMENTS = typer.Argument(None, help="What the script finds in sys.argv.", show_default=False)
+_SCRIPT = typer.Argument(help="FILE.py, run as by `python FILE.py`.")
+_ARGUMENTS = typer.Argument(None, help="The arguments of the script, for its sys.argv.", show_default=False)
 
 
 def explain(file: str = _SCRIPT, arguments: list[str] = _ARGUMENTS, as_json: bool = AsJson) -> None:

@@ -22,7 +22,7 @@ from ..profiling.steps import Clock, Steps, StepTimes
 from ..tape.misses import explain
 from ..tape.modes import keeping_lines
 from .app import AsJson, say, user_errors
-from .targets import called, parse_argnums, run_script
+from .targets import parse_argnums, parse_call, run_script
 
 _DIFF = typer.Option(("", ""), metavar="STAGE STAGE", help="Two stages to compare.", show_default=False)
 
@@ -68,7 +68,7 @@ def inspect_(
     if name:
         if graph is not None:
             raise typer.BadParameter(f"--graph is for FILE.py alone, which is run; {target} is traced, by --args")
-        path, function, given = called(target, args)
+        path, function, given = parse_call(target, args)
         numbers = parse_argnums(argnums, len(given)) if which == "backward" or argnums != "0" else (0,)
         with user_errors(path):
             seen = inspect(function, *given, backward=which == "backward", argnums=numbers)

@@ -29,7 +29,7 @@ from ..tensor import AbstractTensor
 from .app import user_errors
 
 
-def called(target: str, args: str, *, sized: bool = False) -> tuple[str, Any, tuple]:
+def parse_call(target: str, args: str, *, sized: bool = False) -> tuple[str, Any, tuple]:
     """(file, function, arguments) of FILE.py:FUNCTION and --args.  Raises Error if the function does not take them."""
     path, _, name = target.partition(":")
     if not name:
@@ -52,7 +52,7 @@ def run_script(path: str, arguments: Sequence[str] | None = None) -> None:
     is_file(path)
     before, sys.argv = sys.argv, [path, *(arguments or ())]
     try:
-        with _beside(Path(path)), user_errors(path):
+        with _importing_beside(Path(path)), user_errors(path):
             runpy.run_path(path, run_name="__main__")
     finally:
         sys.argv = before
@@ -118,7 +118,7 @@ def load(path: str) -> Any:
     before = sys.modules.get(file.stem)
     sys.modules[file.stem] = module
     try:
-        with _beside(file), user_errors(path):
+        with _importing_beside(file), user_errors(path):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[file.stem]
@@ -136,7 +136,7 @@ def is_file(path: str) -> None:
 
 
 @contextmanager
-def _beside(file: Path) -> Iterator[None]:
+def _importing_beside(file: Path) -> Iterator[None]:
     """While this is open, imports look in the file's folder first."""
     folder = str(file.parent.resolve())
     sys.path.insert(0, folder)

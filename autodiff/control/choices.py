@@ -28,7 +28,7 @@ from ..custom import function
 from ..custom.context import wanted
 from ..errors import DTypeError, ShapeError, check_callable, located
 from ..ops import as_tensor
-from ..ops.conversion import numpys
+from ..ops.conversion import as_numpy
 from ..ops.primitive import primitive
 from ..tape.record import record
 from ..tensor import AbstractTensor, Tensor
@@ -231,7 +231,7 @@ def checkpoint(f: Callable) -> Callable:
     @border
     @wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
-        tensors, examples = taken_apart(tree.map(numpys, (args, kwargs)), (AbstractTensor, np.ndarray, np.generic))
+        tensors, examples = taken_apart(tree.map(as_numpy, (args, kwargs)), (AbstractTensor, np.ndarray, np.generic))
         if is_watching():
             plain, named = valued(examples)
             return tree.map(lambda x: as_tensor(x) if isinstance(x, VALUES) else x, f(*plain, **named))

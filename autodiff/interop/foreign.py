@@ -194,7 +194,7 @@ def chained(
     return function, nesting
 
 
-def restricted(
+def of_some_leaves(
     run: Callable, leaves: Sequence[Any], moving: Sequence[int], outs: Sequence[int] | None = None
 ) -> Callable:
     """A function of a list of leaves as a function of the leaves `moving` alone; it returns all results, or `outs`."""
@@ -211,7 +211,7 @@ def pulled(run: Callable, wanted: Sequence[int], outs: Sequence[int]) -> Callabl
 
     def gradients(given: Sequence[Any]) -> Sequence[Any]:
         leaves, bars = given[: len(given) - len(outs)], given[len(given) - len(outs) :]
-        return vjp(restricted(run, leaves, wanted, outs), *[leaves[i] for i in wanted])[1](tuple(bars))
+        return vjp(of_some_leaves(run, leaves, wanted, outs), *[leaves[i] for i in wanted])[1](tuple(bars))
 
     return gradients
 
@@ -221,7 +221,7 @@ def pushed(run: Callable, moved: Sequence[int], outs: Sequence[int]) -> Callable
 
     def tangents(given: Sequence[Any]) -> Sequence[Any]:
         leaves, directions = given[: len(given) - len(moved)], given[len(given) - len(moved) :]
-        return jvp(restricted(run, leaves, moved, outs), tuple([leaves[i] for i in moved]), tuple(directions))[1]
+        return jvp(of_some_leaves(run, leaves, moved, outs), tuple([leaves[i] for i in moved]), tuple(directions))[1]
 
     return tangents
 
@@ -236,7 +236,7 @@ def with_rows(run: Callable, wanted: Sequence[int]) -> Callable[[Sequence[Any]],
             values[:] = run(given)
             return [v for v in values if v.dtype.kind in "fc"]
 
-        found, pullback = vjp(restricted(noted, leaves, wanted), *[leaves[i] for i in wanted])
+        found, pullback = vjp(of_some_leaves(noted, leaves, wanted), *[leaves[i] for i in wanted])
         those = iter(found)
         values = [next(those) if v.dtype.kind in "fc" else v for v in values]
         if all([x.ndim == 0 and x.dtype.kind == "f" for x in found]):

@@ -34,7 +34,7 @@ from ..tape.node import Node as TapeNode
 from ..tape.plan import data
 from ..tensor import Tensor, handle
 from .arrays import on_arrays, on_elements
-from .cancelling import by_side, by_size, divided
+from .cancelling import cancels_sign, cancels_size, divided
 from .conditions import isinf, logical_and, where
 from .conversion import as_tensor, cast_to
 from .declare import binary, composed, documented, unary
@@ -152,7 +152,7 @@ mod: Function = binary("mod", accepts="fi", partials=lambda y, a, b: (1, lambda:
     Integers by 0 give 0, floats by 0 give nan.""",
     example=">>> ad.mod([7, -7, 7], [3, 3, 0])\ni64[3] [1 2 0]")
 
-abs_ = unary("abs", accepts="fib", slope=lambda y, x: sign(x), cancels=by_side,
+abs_ = unary("abs", accepts="fib", slope=lambda y, x: sign(x), cancels=cancels_sign,
     of_complex=lambda x: record(_size, (x,)),
     doc="|x|.   T[...]  →  T[...], c[...]  →  f[...]     the derivative at 0 is 0",
     example=">>> ad.grad(ad.abs)(ad.tensor(0.0))\nf64[] 0.0\n>>> ad.abs(3 + 4j)\nf64[] 5.0")
@@ -174,7 +174,7 @@ def _hypot_scalar(k, a, b):
 
 
 hypot: Function = binary("hypot", partials=lambda y, a, b: (lambda: cosine(a, b, y), lambda: cosine(b, a, y)),
-    lower=_hypot_scalar, cancels=by_size(lambda a, b: (a, b)),
+    lower=_hypot_scalar, cancels=cancels_size(lambda a, b: (a, b)),
     doc="sqrt(x1² + x2²) without overflow.   f[...], f[...]  →  f[...]     the derivative at (0, 0) is 0",
     example=">>> ad.hypot(1e200, 0.0)\nf64[] 1e+200\n>>> ad.grad(ad.hypot)(ad.tensor(0.0), 0.0)\nf64[] 0.0")
 
@@ -225,7 +225,7 @@ imaginary: OwnPrimitive = linear(
 
 def _part(
     name: str, numpy: Callable[..., Any], transpose: Callable[..., tuple], of_real: Callable[[Tensor], Tensor],
-    told: str, example: str, gives_real: bool = True,
+    summary: str, example: str, gives_real: bool = True,
 ) -> Any:
     """Declare a public function by a linear operation on complex numbers; `of_real` is its result for real ones."""
     operation = linear(name, numpy, infer=_complex_aval(name, gives_real), transpose=transpose, traits=("elementwise",))
@@ -234,7 +234,7 @@ def _part(
         t = as_tensor(x, name, "x")
         return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)
 
-    return public(records=operation, name=name, doc=documented(example, told))(body)
+    return public(records=operation, name=name, doc=documented(example, summary))(body)
 
 
 real = _part("real", np.real, lambda y_bar, y, x: (cast_to(y_bar, x.dtype),), as_new_result,

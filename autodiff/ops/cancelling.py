@@ -79,7 +79,7 @@ def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
     return done, rest
 
 
-def seen_by(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
+def history_key(bar: Node, y: Node) -> tuple[list, list[Node]] | None:
     """A key of all that the rule of y reads of a cotangent's history, and the nodes there.
 
     None for more nodes than a key lists, or if a test depends on indices that are known only when the program runs.
@@ -120,7 +120,7 @@ def _is_same(y: Node) -> _Is:
     return lambda n: n is y or (n.kind is y.kind and n.inputs[first:] == y.inputs[first:])
 
 
-def by_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:
+def cancels_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:
     """Make the rule for multiples of y, the result of an elementwise operation with the partials numerators / y.
 
     numerators   numerators(*xs) -> tensors
@@ -135,16 +135,16 @@ def by_size(numerators: Callable[..., tuple]) -> Callable[..., _Taken]:
     return cancels
 
 
-def by_side(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
+def cancels_sign(y_bar: Tensor, y: Tensor, xs: tuple, masked: bool) -> _Taken:
     """The rule of |x| for multiples of sign(x), whose square is 1 on both sides of 0, and then for multiples of |x|."""
     side, rest = _split(y_bar.node, _is_side(y.node), DEPTH)
     if rest is None:
         return [side], None
-    (found,), rest = by_size(lambda x: (x,))(rest, y, xs, masked)
+    (found,), rest = cancels_size(lambda x: (x,))(rest, y, xs, masked)
     return [added(side, found)], rest
 
 
-def by_share(is_largest: bool) -> Callable[..., _Taken]:
+def cancels_share(is_largest: bool) -> Callable[..., _Taken]:
     """Make the rule of maximum or minimum for multiples of its partials: the shares 1 and 0, or one half each in a tie.
 
     Away from a tie a share is its own square, and the product of both shares is 0.  The rule uses this in a tie too.

@@ -17,9 +17,9 @@ from ..errors import DTypeError, ShapeError, located
 from ..tape import as_new_result, constant, record
 from ..tensor import Tensor
 from .arrays import where_of_arrays
-from .cancelling import by_share
+from .cancelling import cancels_share
 from .conversion import as_tensor, cast_to
-from .declare import OneNode, binary, common, composed, listed, unary
+from .declare import OneNode, binary, composed, elements_of, in_common_dtype, unary
 from .primitive import BOOL, elementwise
 from .template import public
 
@@ -82,10 +82,10 @@ def truth(x: Any, name: str, argument: str) -> Tensor:
     return cast_to(as_tensor(x, name, argument), BOOL)
 
 
-def _logical(of_bits: Function, told: str, example: str) -> Any:
+def _logical(of_bits: Function, condition: str, example: str) -> Any:
     """Declare a logical function: a bitwise operation on its arguments as bool."""
     name, operation = of_bits.__name__.replace("bitwise", "logical"), of_bits.primitive
-    doc = f"True where {told}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"
+    doc = f"True where {condition}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"
     return composed(
         name, lambda x1, x2: record(operation, (truth(x1, name, "x1"), truth(x2, name, "x2"))), doc, example
     )
@@ -111,7 +111,7 @@ _where = elementwise(
 )
 
 
-@public(records=_where, natively=OneNode(_where))
+@public(records=_where, call_program=OneNode(_where))
 def where(condition, x1, x2):
     """x1 where the condition holds, x2 elsewhere.   bool[...], T[...], T[...]  →  T[...]
 
@@ -123,10 +123,10 @@ def where(condition, x1, x2):
     f64[] 0.0
     """
     c = truth(condition, "where", "condition")
-    return record(_where, (c, *common("where", (("x1", x1), ("x2", x2)), "fibc")))
+    return record(_where, (c, *in_common_dtype("where", (("x1", x1), ("x2", x2)), "fibc")))
 
 
-def between(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
+def interpolated(first: Tensor, second: Tensor, share: Tensor) -> Tensor:
     """Linear interpolation, first + share * (second - first), also if one of the two is infinite."""
     change = second - first
     beyond = where(share == 0.0, first, first * (1.0 - share) + second * share)
@@ -138,14 +138,14 @@ _share = elementwise(
     "share", program=lambda k, a, b: k.select(a == b, 0.5, k.select(a > b, 1.0, k.constant(0.0, like=a)))
 )
 maximum = binary("maximum", accepts="fi", partials=lambda y, a, b: (lambda: _share(a, b), lambda: _share(b, a)),
-    masks=True, cancels=by_share(is_largest=True), traits=("commutative",), on_bool=operator.or_,
+    masks=True, cancels=cancels_share(is_largest=True), traits=("commutative",), on_bool=operator.or_,
     doc="""The larger of two elements; nan if either is.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient.""",
     example=">>> ad.maximum([1.0, ad.nan], 2.0)\nf64[2] [ 2. nan]\n"
     ">>> ad.grad(ad.maximum)(ad.tensor(2.0), 2.0)\nf64[] 0.5")
 minimum = binary("minimum", accepts="fi", partials=lambda y, a, b: (lambda: _share(b, a), lambda: _share(a, b)),
-    masks=True, cancels=by_share(is_largest=False), traits=("commutative",), on_bool=operator.and_,
+    masks=True, cancels=cancels_share(is_largest=False), traits=("commutative",), on_bool=operator.and_,
     doc="""The smaller of two elements; nan if either is.   T[...], T[...]  →  T[...]
 
     Where they are equal each gets half of the gradient.""",
@@ -175,7 +175,7 @@ _clip = elementwise(
 )
 
 
-def no_extreme(dtype: np.dtype, sign: int) -> Any:
+def neutral_element(dtype: np.dtype, sign: int) -> Any:
     """The neutral element of maximum (sign 1) or minimum (sign -1) in a dtype."""
     if dtype.kind == "i":
         return int(np.iinfo(dtype).min if sign > 0 else np.iinfo(dtype).max)
@@ -183,7 +183,7 @@ def no_extreme(dtype: np.dtype, sign: int) -> Any:
     return {"b": sign < 0, "c": complex(number, number)}.get(dtype.kind, number)
 
 
-@public(records=_clip, natively=OneNode(_clip))
+@public(records=_clip, call_program=OneNode(_clip))
 def clip(x, min=None, max=None):
     """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]
 
@@ -199,13 +199,13 @@ def clip(x, min=None, max=None):
     if x.dtype == np.bool_:
         raise DTypeError(located(f"clip: takes float or integer arrays, got {x.aval}"))
     bounds = [(name, bound) for name, bound in (("min", min), ("max", max)) if bound is not None]
-    x, *bounds_of = common("clip", (("x", x), *bounds), "fi")
+    x, *bounds_of = in_common_dtype("clip", (("x", x), *bounds), "fi")
     if not bounds_of:
         return as_new_result(x)
     if min is None:
-        bounds_of.insert(0, constant(no_extreme(x.dtype, 1), x.dtype))
+        bounds_of.insert(0, constant(neutral_element(x.dtype, 1), x.dtype))
     if max is None:
-        bounds_of.append(constant(no_extreme(x.dtype, -1), x.dtype))
+        bounds_of.append(constant(neutral_element(x.dtype, -1), x.dtype))
     return record(_clip, (x, *bounds_of))
 
 
@@ -222,15 +222,15 @@ def select(condlist, choicelist, default=0):
     >>> ad.select([x < 0, x > 1], [0.0, 1.0], x)
     f64[3] [0.  0.5 1. ]
     """
-    conditions = listed(condlist, "select", "conditions")
-    choices = listed(choicelist, "select", "choices")
+    conditions = elements_of(condlist, "select", "conditions")
+    choices = elements_of(choicelist, "select", "choices")
     if len(conditions) != len(choices) or not conditions:
         raise ShapeError(located(
             f"select: {len(conditions)} conditions for {len(choices)} choices",
             "there is one choice for each condition, and one at least",
         ))
     named = [*[("choicelist", choice) for choice in choices], ("default", default)]
-    *choices, found = common("select", named, "fibc")
+    *choices, found = in_common_dtype("select", named, "fibc")
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         found = where(condition, choice, found)
     return found

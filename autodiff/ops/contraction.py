@@ -20,7 +20,7 @@ from ..errors import ShapeError, amount, located
 from ..tape import record
 from ..tensor import Tensor
 from .conversion import cast_to, numbers_of
-from .declare import axes_in_order, common, integer
+from .declare import axes_in_order, in_common_dtype, integer
 from .primitive import BOOL, I64, Ints, adjoint_of, broadcast_avals, expect, linear, sum_to, zero_of
 from .reductions import summed
 from .shaping import flipped_axes, reshaped, transposed
@@ -163,13 +163,13 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
 
 def operands(name: str, x1: Any, x2: Any) -> tuple[Tensor, Tensor, bool]:
     """Two factors in one dtype, and True if both were bool, which become i64 for the product."""
-    a, b = common(name, (("x1", x1), ("x2", x2)), "fibc")
+    a, b = in_common_dtype(name, (("x1", x1), ("x2", x2)), "fibc")
     if a.dtype == BOOL:
         return cast_to(a, I64), cast_to(b, I64), True
     return a, b, False
 
 
-def as_before(y: Tensor, was_bool: bool) -> Tensor:
+def as_bool_if(y: Tensor, was_bool: bool) -> Tensor:
     """A product of bools as bools: True where the sum is not zero.  Any other product as it is."""
     return y != zero_of(y.dtype) if was_bool else y
 
@@ -180,7 +180,7 @@ def _product_aval(a: Aval, b: Aval) -> Aval | None:
     return a.with_shape((a.shape[0], b.shape[1])) if is_one else None
 
 
-@public(2, _matmul, directly=_product_aval)
+@public(2, _matmul, result_aval=_product_aval)
 def matmul(x1, x2):
     """The matrix product, x1 @ x2.
 
@@ -197,7 +197,7 @@ def matmul(x1, x2):
     a, b, was_bool = operands("matmul", x1, x2)
     _check_inner(a.aval, b.aval)
     _batch(a.aval, b.aval)  # before `_product` reshapes: errors show the types as they were
-    return as_before(_product(a, b), was_bool)
+    return as_bool_if(_product(a, b), was_bool)
 
 
 def contracted(a: Tensor, b: Tensor, batch: tuple[Ints, Ints], over: tuple[Ints, Ints]) -> Tensor:
@@ -257,7 +257,7 @@ def tensordot(x1, x2, axes=2):
             f"tensordot: summed axes differ: {a.aval}, {b.aval}\n  axes {over[0]} of a have extents {sizes[0]}, axes "
             f"{over[1]} of b {sizes[1]}"
         ))
-    return as_before(contracted(a, b, ((), ()), over), was_bool)
+    return as_bool_if(contracted(a, b, ((), ()), over), was_bool)
 
 
 def _pairs(a: Tensor, b: Tensor, axes: Any) -> tuple[Ints, Ints]:
@@ -291,9 +291,9 @@ def dot(x1, x2):
     """
     a, b, was_bool = operands("dot", x1, x2)
     if not a.ndim or not b.ndim:
-        return as_before(a * b, was_bool)
+        return as_bool_if(a * b, was_bool)
     _check_inner(a.aval, b.aval)
-    return as_before(contracted(a, b, ((), ()), ((a.ndim - 1,), (max(b.ndim - 2, 0),))), was_bool)
+    return as_bool_if(contracted(a, b, ((), ()), ((a.ndim - 1,), (max(b.ndim - 2, 0),))), was_bool)
 
 
 @public(2)
@@ -309,12 +309,12 @@ def inner(x1, x2):
     """
     a, b, was_bool = operands("inner", x1, x2)
     if not a.ndim or not b.ndim:
-        return as_before(a * b, was_bool)
+        return as_bool_if(a * b, was_bool)
     if a.shape[-1] != b.shape[-1]:
         raise ShapeError(located(
             f"inner: last extents differ: {a.aval}, {b.aval}\n  a has {a.shape[-1]}, b has {b.shape[-1]}"
         ))
-    return as_before(contracted(a, b, ((), ()), ((a.ndim - 1,), (b.ndim - 1,))), was_bool)
+    return as_bool_if(contracted(a, b, ((), ()), ((a.ndim - 1,), (b.ndim - 1,))), was_bool)
 
 
 @public(2)
@@ -327,4 +327,4 @@ def outer(x1, x2):
      [6. 8.]]
     """
     a, b, was_bool = operands("outer", x1, x2)
-    return as_before(reshaped(a, (a.size, 1)) * reshaped(b, (1, b.size)), was_bool)
+    return as_bool_if(reshaped(a, (a.size, 1)) * reshaped(b, (1, b.size)), was_bool)

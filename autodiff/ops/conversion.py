@@ -33,7 +33,7 @@ from .primitive import BOOL, C128, F64, I64, OwnPrimitive, broadcasts_to, primit
 from .template import public
 
 #: The function that joins nested lists of tensors.  `joining`, which imports this file, puts it here (`nested`).
-JOINING: list[Callable[[list | tuple, str], Tensor]] = []
+NESTED_JOINER: list[Callable[[list | tuple, str], Tensor]] = []
 
 #: The dtype of a Python number without tensors beside it.
 DEFAULT_DTYPES = {
@@ -55,8 +55,8 @@ _RANKS = {"0": "ad.Scalar", "1": "ad.Vector", "2": "ad.Matrix"}
 
 def no_array(what: str, error: Exception) -> DispatchError:
     """The error for data that NumPy cannot convert to an array."""
-    told = "its lists differ in length or depth" if "inhomogeneous" in str(error) else error
-    return DispatchError(located(f"{what} is no array: {told}"))
+    reason = "its lists differ in length or depth" if "inhomogeneous" in str(error) else error
+    return DispatchError(located(f"{what} is no array: {reason}"))
 
 
 def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
@@ -87,7 +87,7 @@ def as_tensor(x: Any, function: str = "", argument: str = "") -> Tensor:
     what = f"argument {argument!r}" if argument else "an argument"
     if isinstance(x, (list, tuple)):
         if holds_tensors(x):
-            return JOINING[0](x, f"{where}{what}")
+            return NESTED_JOINER[0](x, f"{where}{what}")
         try:
             x = np.asarray(x)
         except ValueError as error:
@@ -137,7 +137,7 @@ def foreign_array(x: Any, where: str = "", what: str = "an argument") -> np.ndar
     return found
 
 
-def numpys(x: Any) -> Any:
+def as_numpy(x: Any) -> Any:
     """An array of another library as a NumPy array; any other value as it is."""
     if type(x) in WEAK or isinstance(x, (AbstractTensor, np.ndarray, np.generic)):
         return x
@@ -192,7 +192,7 @@ def dense(x):
     """
     if isinstance(x, AbstractTensor) and not isinstance(x, Tensor):
         raise DispatchError(_no_tensor(x))
-    return strong(as_tensor(x, "dense", "x"))
+    return as_strong(as_tensor(x, "dense", "x"))
 
 
 def _no_tensor(x: AbstractTensor) -> str:
@@ -280,7 +280,7 @@ def cast_to(x: Tensor, dtype: np.dtype) -> Tensor:
     return x if x.dtype == dtype else record(cast, (x,), (dtype_name(dtype),))
 
 
-def strong(x: Tensor) -> Tensor:
+def as_strong(x: Tensor) -> Tensor:
     """x with a fixed dtype: a tensor that stands for a Python number in a trace is weak no longer."""
     return record(SAME, (x,)) if x.node.kind.out.weak else x
 
@@ -289,7 +289,7 @@ def cast_beside(x: Tensor, dtype: np.dtype) -> Tensor:
     """x in the dtype of its fellow operands.  Raises OverflowError if x stands for a Python int that does not fit."""
     if x.node.kind.out.weak:
         check_narrow(x.node, dtype)
-        x = strong(x)
+        x = as_strong(x)
     return cast_to(x, dtype)
 
 

@@ -69,7 +69,7 @@ def _filled(shape: Ints, number: int, dtype: np.dtype) -> Tensor:
     return spread_to(constant(dtype.type(number).item(), dtype), shape)
 
 
-def _constant(name: str, number: int, told: str, example: str) -> Any:
+def _constant(name: str, number: int, summary: str, example: str) -> Any:
     """Declare a function that returns a tensor of a given shape filled with `number`."""
 
     def body(shape, dtype=None, order="C", *, device=None, like=None):
@@ -78,7 +78,7 @@ def _constant(name: str, number: int, told: str, example: str) -> Any:
         return _filled(extents_of(name, shape), number, dtype_of(dtype, name, F64))
 
     return public(0, name=name, doc=documented(
-        example, f"{told}   →  dtype[shape]",
+        example, f"{summary}   →  dtype[shape]",
         "Raises ShapeError for a negative extent, DTypeError for a dtype that this library does not have.",
         "order, device, like   NumPy's: a tensor has no layout, and is in the CPU's memory",
     ))(body)

@@ -4,7 +4,7 @@
 
 By default NumPy's function of that name defines the value, and the scalar builder's method of that name makes the
 compiled code.  `exp` is a `Function`: users add methods and rules to it.  `exp.primitive` is the operation that its
-body records; the native recorder learns of it through `natively`.
+body records; the native recorder learns of it through `call_program`.
 
 Arguments follow NumPy's conventions; the helpers here turn them into canonical tuples and tensors of one dtype.
 Static parameters of operations are hashable and unique: an axis is a non-negative int, several axes
@@ -32,12 +32,12 @@ from ..tape import number_leaf, promoted, record
 from ..tape.node import Node
 from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
-from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_beside, numbers_of, strong
+from .conversion import DEFAULT_DTYPES, WEAK, as_strong, as_tensor, cast_beside, numbers_of
 from .primitive import BOOL, F64, KIND_NAMES, Ints, OwnPrimitive, elementwise
-from .template import TAKES, public
+from .template import ARGUMENT_CONVERTER, public
 
 #: Advice in the error for a second argument that is no axis, by the name of the function.
-_MEANT = {
+_ADVICE = {
     **dict.fromkeys(("max", "amax"), "ad.maximum(a, b) compares elements of two arrays"),
     **dict.fromkeys(("min", "amin"), "ad.minimum(a, b) compares elements of two arrays"),
 }
@@ -50,18 +50,18 @@ def integer(value: Any, name: str, what: str) -> int:
     try:
         return as_index(value)
     except TypeError:
-        way_out = told = ""
+        advice = described = ""
         if isinstance(value, Tensor):
-            told = str(value.aval) if value.node.value is not None else f"a traced {value.aval}"
+            described = str(value.aval) if value.node.value is not None else f"a traced {value.aval}"
             if value.node.value is None and value.dtype.kind == "i":
-                way_out = _STATIC
+                advice = _STATIC
         if what == "an axis":
-            way_out = _MEANT.get(name) or brackets() or way_out
-        told = told or f"{type(value).__name__} ({value!r})"
-        raise TypeError(located(f"{name}: {what} is an integer, not {told}", way_out)) from None
+            advice = _ADVICE.get(name) or brackets() or advice
+        described = described or f"{type(value).__name__} ({value!r})"
+        raise TypeError(located(f"{name}: {what} is an integer, not {described}", advice)) from None
 
 
-def counted(value: Any, name: str, what: str, least: int = 0) -> int:
+def as_count(value: Any, name: str, what: str, least: int = 0) -> int:
     """A count as an int, by `integer`; `what` names it: "the number of parts".  Raises ShapeError below `least`."""
     count = integer(value, name, what)
     if count < least:
@@ -77,16 +77,16 @@ def number(value: Any, name: str, what: str) -> float:
         raise TypeError(located(f"{name}: {what} is a number, not {in_short(value)}")) from None
 
 
-def listed(values: Any, name: str, what: str) -> list[Any]:
+def elements_of(values: Any, name: str, what: str) -> list[Any]:
     """The elements of a list, tuple or array.  Raises TypeError, naming the function, for any object without them."""
     try:
         return [*values]
     except TypeError:
-        told = with_article(type(values).__name__)
-        raise TypeError(located(f"{name}: takes {what} in a list or tuple, not {told}", brackets())) from None
+        described = with_article(type(values).__name__)
+        raise TypeError(located(f"{name}: takes {what} in a list or tuple, not {described}", brackets())) from None
 
 
-def several(x: Any) -> Sequence[Any]:
+def as_sequence(x: Any) -> Sequence[Any]:
     """A list or tuple as it is; any other value in a tuple."""
     return x if isinstance(x, (tuple, list)) else (x,)
 
@@ -109,7 +109,7 @@ def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> In
     """The axes that an `axis` argument names, sorted; None names all of them.  Raises ShapeError for a repeated one."""
     if axis is None:
         return tuple(range(aval.ndim if ndim is None else ndim))
-    axes = tuple(sorted([axis_of(function, a, aval, ndim) for a in several(axis)]))
+    axes = tuple(sorted([axis_of(function, a, aval, ndim) for a in as_sequence(axis)]))
     if len(set(axes)) < len(axes):
         raise ShapeError(located(f"{function}: an axis is named twice in {tuple(axis)} for {aval}"))
     return axes
@@ -117,10 +117,10 @@ def axes_of(function: str, axis: Any, aval: Aval, ndim: int | None = None) -> In
 
 def axes_in_order(function: str, axes: Any, aval: Aval) -> list[int]:
     """The axes that a number, list or tuple names, in the order given."""
-    return [axis_of(function, axis, aval) for axis in several(axes)]
+    return [axis_of(function, axis, aval) for axis in as_sequence(axes)]
 
 
-def built(function: str, count: int, make: Callable[[], np.ndarray]) -> np.ndarray:
+def allocated(function: str, count: int, make: Callable[[], np.ndarray]) -> np.ndarray:
     """The array of `count` numbers that `make()` returns.  Raises MemoryError, naming the bytes that do not fit."""
     try:
         Aval((count,), np.int64)  # raises first: NumPy's functions raise errors of many types for a count so large
@@ -140,14 +140,14 @@ def check_parts(function: str, count: int) -> None:
 def shape_of(function: str, shape: Any) -> Ints:
     """The shape given by an int, a sequence or an array.  -1 is kept: only `reshape` admits it.  Raises TypeError."""
     shape = numbers_of(shape)
-    extents = several(shape)
+    extents = as_sequence(shape)
     try:
         return tuple([as_index(n) for n in extents])
     except TypeError:
-        way_out = ""
+        advice = ""
         if any(isinstance(n, Tensor) and n.node.value is None and n.dtype.kind == "i" for n in extents):
-            way_out = _STATIC
-        raise TypeError(located(f"{function}: a shape is made of integers, not {shape!r:.80}", way_out)) from None
+            advice = _STATIC
+        raise TypeError(located(f"{function}: a shape is made of integers, not {shape!r:.80}", advice)) from None
 
 
 def check_known(index: Tensor, *, name: str, extent: int) -> None:
@@ -164,7 +164,7 @@ def check_known(index: Tensor, *, name: str, extent: int) -> None:
         ))
 
 
-def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) -> list[Tensor]:
+def in_common_dtype(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) -> list[Tensor]:
     """The arguments of `function`, given as (name, value), as tensors of one dtype.
 
     accepts   kinds of dtype that the function takes ("f", "i", "b", "c"); where it takes floats but no integers,
@@ -185,11 +185,11 @@ def common(function: str, arguments: Sequence[tuple[str, Any]], accepts: str) ->
 def _taken(function: str, arguments: Sequence[tuple[str, Any]], kinds: str) -> list[Tensor]:
     """Arguments as tensors, of one dtype unless `kinds` is "T"."""
     if kinds == "T":
-        return [strong(as_tensor(x, function, name)) for name, x in arguments]
-    return common(function, arguments, kinds)
+        return [as_strong(as_tensor(x, function, name)) for name, x in arguments]
+    return in_common_dtype(function, arguments, kinds)
 
 
-TAKES.append(_taken)
+ARGUMENT_CONVERTER.append(_taken)
 
 
 def _shared_dtype(arguments: Sequence[tuple[str, Any]]) -> np.dtype | None:
@@ -288,7 +288,7 @@ def unary(
     operation = elementwise(name, reference or getattr(np, called, None), accepts=accepts, **declared)
 
     def body(x):
-        (t,) = common(called, (("x", x),), accepts + "c" if of_complex else accepts)
+        (t,) = in_common_dtype(called, (("x", x),), accepts + "c" if of_complex else accepts)
         return of_complex(t) if of_complex and t.dtype.kind == "c" else record(operation, (t,))
 
     body.__module__ = "autodiff"
@@ -309,7 +309,7 @@ def binary(
     admitted = accepts + "b" if on_bool else accepts
 
     def body(x1, x2):
-        tensors = common(called, (("x1", x1), ("x2", x2)), admitted)
+        tensors = in_common_dtype(called, (("x1", x1), ("x2", x2)), admitted)
         if on_bool and tensors[0].node.kind.out.aval.dtype == BOOL:
             return on_bool(*tensors)
         return record(operation, tuple(tensors))
@@ -320,7 +320,7 @@ def binary(
 
 def _recording(operation: OwnPrimitive, name: str, doc: str) -> Callable[[Any], Function]:
     """Declare a public elementwise function by a body that records one operation."""
-    return public(records=operation, natively=OneNode(operation), directly=operation.infer, name=name, doc=doc)
+    return public(records=operation, call_program=OneNode(operation), result_aval=operation.infer, name=name, doc=doc)
 
 
 def documented(example: str, *paragraphs: str) -> str:
@@ -328,6 +328,6 @@ def documented(example: str, *paragraphs: str) -> str:
     return "\n\n    ".join([*paragraphs, "\n    ".join([*example.splitlines(), ""])])
 
 
-def composed(name: str, body: Any, told: str, example: str, tensors: int | None = None, takes: str = "") -> Any:
+def composed(name: str, body: Any, summary: str, example: str, tensors: int | None = None, takes: str = "") -> Any:
     """Declare a public function that is one expression; `tensors` and `takes` as for `public`."""
-    return public(tensors, name=name, doc=documented(example, told), takes=takes)(body)
+    return public(tensors, name=name, doc=documented(example, summary), takes=takes)(body)

@@ -62,7 +62,7 @@ def _triangle(name: str, where_it_is: str, rest: str, of: Callable[[Tensor, int]
         name, lambda x, k=0: of(_matrices(x, name), integer(k, name, "k")),
         f"""Each matrix {where_it_is} its k-th diagonal, zeros {rest}.
 
-    x: T[..., n, m]  →  T[..., n, m]     what is cut off gets a gradient of exactly 0
+    x: T[..., n, m]  →  T[..., n, m]     elements cut off get a gradient of exactly 0
 
     Raises ShapeError for less than two axes.""", example, 1,
     )

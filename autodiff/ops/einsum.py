@@ -18,9 +18,9 @@ from typing import Any
 
 from ..errors import ShapeError, located
 from ..tensor import Tensor
-from .contraction import as_before, contracted
+from .contraction import as_bool_if, contracted
 from .conversion import cast_to
-from .declare import common, integer
+from .declare import in_common_dtype, integer
 from .diagonals import diagonal
 from .primitive import BOOL, I64
 from .reductions import summed
@@ -63,7 +63,7 @@ def einsum(subscripts, *arrays):
 @public(ITEMS)
 def _of_items(arrays: Sequence[Any], subscripts: str) -> Tensor:
     """`einsum` with the arrays, in a sequence, as its first argument."""
-    xs = common("einsum", [("arrays", x) for x in arrays], "fibc")
+    xs = in_common_dtype("einsum", [("arrays", x) for x in arrays], "fibc")
     was_bool = xs[0].dtype == BOOL
     xs = [cast_to(x, I64) for x in xs] if was_bool else xs
     inputs, output = _read(subscripts, tuple([x.ndim for x in xs]))
@@ -76,7 +76,7 @@ def _of_items(arrays: Sequence[Any], subscripts: str) -> Tensor:
         terms.append(_pair(first, second, others))
     (last,) = terms
     x, labels = _summed_out(last, set(output))
-    return as_before(transposed(x, tuple([labels.index(c) for c in output])), was_bool)
+    return as_bool_if(transposed(x, tuple([labels.index(c) for c in output])), was_bool)
 
 
 def spelled(*operands: Any) -> tuple[Any, ...]:

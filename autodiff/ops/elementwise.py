@@ -39,19 +39,19 @@ def inverse_root(k: Any, a: Any, low: Any = None, root: Any = None) -> Any:
 _LARGE = 2.0**28
 
 
-def _leg(k, size, square):
+def _root_near(k, size, square):
     """The square root of `square`, a number close to size²; the size itself where it is large."""
     return k.select(size > _LARGE, size, k.sqrt(square))
 
 
 def _arcsinh_slope(k, x):
     square = k.fma(x, x, 1.0)
-    return inverse_root(k, square, k.fma(x, x, 1.0 - square), _leg(k, abs(x), square))
+    return inverse_root(k, square, k.fma(x, x, 1.0 - square), _root_near(k, abs(x), square))
 
 
 def _arccosh_slope(k, x):
     square = k.fma(x, x, -1.0)
-    return k.select(x < 1.0, math.nan, inverse_root(k, square, root=_leg(k, x, square)))
+    return k.select(x < 1.0, math.nan, inverse_root(k, square, root=_root_near(k, x, square)))
 
 
 #: 1 / sqrt(1 - x²), the derivative of arcsin.  The fma rounds 1 - x² once, so it has all digits near 1 and -1.
@@ -70,11 +70,11 @@ arctanh_slope = elementwise("arctanh_slope", lambda x: 1 / ((1 - x) * (1 + x)), 
 
 #: Exponents of 2 by dtype: (limit, scale) for a large number, then for a small one.  Two numbers of which the larger is
 #: beyond a limit are multiplied by the scale; then the sum of their squares neither overflows nor loses digits.
-_FAR = {"f64": ((500, -600), (-450, 600)), "f32": ((60, -70), (-45, 90))}
+_SCALING = {"f64": ((500, -600), (-450, 600)), "f32": ((60, -70), (-45, 90))}
 
 
 def _turn(k, a, b):
-    (most, down), (least, up) = [[2.0**n for n in pair] for pair in _FAR[k.dtype(a)]]
+    (most, down), (least, up) = [[2.0**n for n in pair] for pair in _SCALING[k.dtype(a)]]
     size = k.maximum(abs(a), abs(b))
     scale = k.select(size > most, down, k.select(size < least, up, k.constant(1.0, like=a)))
     a, b = a * scale, b * scale

@@ -33,7 +33,7 @@ from .declare import axes_of, documented, integer
 from .joining import joined
 from .primitive import BOOL, I64, Ints, OwnPrimitive, elementwise_aval, primitive, times, with_extent, zero_of
 from .reductions import all_, any_, recurrence, reduced_aval, reduction, scan, summed, unreduced
-from .shaping import kept, on_axis, spread
+from .shaping import keepdims_shape, on_axis, spread
 from .slicing import part
 from .template import public
 
@@ -47,7 +47,7 @@ def _number(value: float, like: Aval) -> Node:
 
 
 def _is_extreme(name: str, x: Node, axes: Ints) -> Node:
-    y = _op("reshape", _op(name, x, axis=axes), shape=kept(x.aval.shape, axes))
+    y = _op("reshape", _op(name, x, axis=axes), shape=keepdims_shape(x.aval.shape, axes))
     return _op("equal", x, _op("broadcast_to", y, shape=x.aval.shape))
 
 
@@ -86,7 +86,7 @@ def winners(name: str, reference: Callable[..., Any]) -> OwnPrimitive:
     return _decision(f"{name}_winners", values, elementwise_aval(name, "fic", "bool"), written)
 
 
-def runs(name: str, reference: np.ufunc) -> OwnPrimitive:
+def plateau_marks(name: str, reference: np.ufunc) -> OwnPrimitive:
     """The operation that finds the plateaus of a running extreme: a sum of two marks for each element.
 
     x: f[..., n, ...]  →  f[..., n, ...]     1 if the element attains the extreme, plus 2 if the next has the same one
@@ -171,7 +171,7 @@ min_ = _public_extreme(_min, "smallest", all_.primitive,
     ">>> ad.min([[4, 2], [1, 3]], axis=1, keepdims=True)\ni64[2,1]\n[[2]\n [1]]")
 
 
-def in_range(top: Tensor) -> tuple[Tensor, Tensor]:
+def safe_scaling(top: Tensor) -> tuple[Tensor, Tensor]:
     """A factor and its inverse, powers of two: numbers up to the size `top` times the factor have safe squares.
 
     The squares, and the quotients by a norm in its derivatives, stay in the range: 2 step - far is less than its end.
@@ -220,7 +220,7 @@ argmin = _place("argmin", "smallest", np.argmin, "min",
 
 def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -> Any:
     """Declare cummax or cummin."""
-    plateaus = runs(name, numpy)
+    plateaus = plateau_marks(name, numpy)
 
     def vjp(y_bar, y, x, *, axis, masked):
         if not x.size:
@@ -243,7 +243,7 @@ def _running(name: str, word: str, numpy: np.ufunc, monoid: str, example: str) -
     doc = f"""The {word} of all elements up to each along an axis (None: of x flattened); \
 nan from the first nan on.
 
-    x: T[..., n, ...]  →  T[..., n, ...]     what attains it together shares the gradient evenly
+    x: T[..., n, ...]  →  T[..., n, ...]     elements that attain it together share the gradient evenly
 
     Raises ShapeError when x has no such axis."""
     return public(1, operation, name=name, doc=documented(example, doc), takes="T")(running)

@@ -31,7 +31,7 @@ from .arithmetic import conj, real_aval
 from .conditions import where
 from .conversion import as_tensor, cast_to
 from .creation import extent_of, iota
-from .declare import axes_in_order, axis_of, built, documented, integer, listed
+from .declare import allocated, axes_in_order, axis_of, documented, elements_of, integer
 from .joining import joined
 from .primitive import C64, C128, F32, F64, OwnPrimitive, expect, linear, with_extent, zeros_of
 from .protocols import counterparts
@@ -111,7 +111,7 @@ def _scaled(name: str, y: Tensor, norm: str | None, n: int, inverse: bool) -> Te
     return y * (1.0 / n) if (norm == "forward") is not inverse else y
 
 
-def _single(name: str, told: str, operation: OwnPrimitive, is_known: bool, raises: str, example: str) -> Any:
+def _single(name: str, summary: str, operation: OwnPrimitive, is_known: bool, raises: str, example: str) -> Any:
     """Declare a transform along one axis.  Names of inverses begin with i; hfft and ihfft conjugate the spectrum.
 
     is_known   True if users find the operation as the function's `primitive`
@@ -133,14 +133,14 @@ def _single(name: str, told: str, operation: OwnPrimitive, is_known: bool, raise
         y = record(operation, (x,), params)
         return _scaled(name, conj(y) if name == "ihfft" else y, norm, count, inverse)
 
-    return public(records=operation if is_known else None, name=name, doc=documented(example, told, raises))(body)
+    return public(records=operation if is_known else None, name=name, doc=documented(example, summary, raises))(body)
 
 
 fft = _single(
     "fft",
     """The discrete Fourier transform along an axis: y[k] = sum of x[j] exp(-2πi jk / n).
 
-    x: T[..., m, ...]  →  c[..., n, ...]     n None: m; otherwise x is cut off, or has zeros behind it
+    x: T[..., m, ...]  →  c[..., n, ...]     n None: m; otherwise x is cut off, or zeros are appended
 
     norm   "backward" (None), "forward" (divided by n) or "ortho" (by its root)""",
     _of_complex, True,
@@ -166,7 +166,7 @@ irfft = _single(
     "irfft",
     """The real numbers whose `rfft` is x.   T[..., m, ...]  →  f[..., n, ...]     n None: 2 (m - 1)
 
-    The imaginary parts of what stands for one frequency alone (the first; of an even n the last) are not read.""",
+    The imaginary part of an element without a pair (the first; for an even n also the last) is not read.""",
     _to_real, True, "norm as for `ifft`.  Raises what `fft` raises.",
     ">>> ad.fft.irfft(ad.fft.rfft([1.0, 2.0, 3.0]), n=3)\nf64[3] [1. 2. 3.]",
 )  # fmt: skip
@@ -195,15 +195,15 @@ def _on_axes(name: str, x: Any, s: Any, axes: Any, to_complex: bool) -> tuple[Te
     """
     x = as_tensor(x, f"fft.{name}", "x")
     if axes is None:
-        axes = range(x.ndim) if s is None else range(x.ndim - len(listed(s, f"fft.{name}", "lengths")), x.ndim)
-    axes = axes_in_order(f"fft.{name}", listed(axes, f"fft.{name}", "axes"), x.aval)
-    sizes: Sequence = [None] * len(axes) if s is None else listed(s, f"fft.{name}", "lengths")
+        axes = range(x.ndim) if s is None else range(x.ndim - len(elements_of(s, f"fft.{name}", "lengths")), x.ndim)
+    axes = axes_in_order(f"fft.{name}", elements_of(axes, f"fft.{name}", "axes"), x.aval)
+    sizes: Sequence = [None] * len(axes) if s is None else elements_of(s, f"fft.{name}", "lengths")
     if len(sizes) != len(axes):
         raise ShapeError(located(f"fft.{name}: {len(sizes)} sizes for {len(axes)} axes"))
     return _taken(name, x, to_complex), list(zip(sizes, axes, strict=True))
 
 
-def _several(name: str, told: str, example: str) -> Any:
+def _several(name: str, summary: str, example: str) -> Any:
     """Declare a transform along several axes.  A name with a final 2 is for the last two axes, with an initial i an
     inverse, with an r a transform by half a spectrum along the last axis."""
     one = ifft if name.startswith("i") else fft
@@ -222,7 +222,7 @@ def _several(name: str, told: str, example: str) -> Any:
     raises = "`fft` raises, and ShapeError for"
     if half:
         raises = f"`{half.__name__}` raises, and ShapeError for no axes, and for"
-    doc = documented(example, told, f"Raises what {raises} more or fewer sizes than axes.")
+    doc = documented(example, summary, f"Raises what {raises} more or fewer sizes than axes.")
     return public(name=name, doc=doc)(body)
 
 
@@ -273,7 +273,7 @@ def _frequencies(of: Any, shape: str, numpy: Callable[..., np.ndarray], example:
     def body(n, d=1.0):
         count = extent_of(f"fft.{name}", n)
         Aval((count,), np.float64)  # raises for a count that is too large
-        return as_tensor(built(f"fft.{name}", count, lambda: numpy(count, d)))
+        return as_tensor(allocated(f"fft.{name}", count, lambda: numpy(count, d)))
 
     return public(name=name, doc=documented(
         example, f"The frequencies of an `{of.__name__}` of n samples that are d apart.   →  f64[{shape}]",
@@ -285,13 +285,13 @@ fftfreq = _frequencies(fft, "n", np.fft.fftfreq, ">>> ad.fft.fftfreq(4, d=0.5)\n
 rfftfreq = _frequencies(rfft, "n//2 + 1", np.fft.rfftfreq, ">>> ad.fft.rfftfreq(4, d=0.5)\nf64[3] [0.  0.5 1. ]")
 
 
-def _shifted(name: str, sign: int, told: str, example: str) -> Any:
+def _shifted(name: str, sign: int, summary: str, example: str) -> Any:
     def body(x, axes=None):
         x = as_tensor(x, f"fft.{name}", "x")
         places = [*range(x.ndim)] if axes is None else axes_in_order(f"fft.{name}", axes, x.aval)
         return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
 
-    return public(name=name, doc=documented(example, told, "Raises ShapeError when x has no such axis."))(body)
+    return public(name=name, doc=documented(example, summary, "Raises ShapeError when x has no such axis."))(body)
 
 
 fftshift = _shifted(

@@ -65,7 +65,7 @@ class Refusal(NamedTuple):
     why: str
 
 
-class _Likeness(NamedTuple):
+class _ParameterMap(NamedTuple):
     """The parameters of NumPy's function beside those of ours.
 
     names     our name of each parameter, by all names that are accepted for it
@@ -105,7 +105,7 @@ class NumpyForm:
     @property
     def names(self) -> dict[str, str]:
         """Our name of each parameter, by all names that are accepted for it."""
-        return self._likeness.names
+        return self._parameter_map.names
 
     @property
     def signature(self) -> inspect.Signature:
@@ -121,10 +121,10 @@ class NumpyForm:
 
     def __call__(self, args: tuple, keywords: dict[str, Any]) -> Any:
         """Make a call that does not bind to the declaration.  Raises DispatchError for arguments that nothing takes."""
-        told = self.read(args, keywords)
-        if isinstance(told, Refusal):
-            raise _refused(self.function.__name__, told)
-        args, keywords = told
+        found = self.read(args, keywords)
+        if isinstance(found, Refusal):
+            raise _refused(self.function.__name__, found)
+        args, keywords = found
         if self.function.binds(args, keywords):
             return self.function(*args, **keywords)
         if self.body is not None:
@@ -133,24 +133,24 @@ class NumpyForm:
             self._refuse(args, keywords)
         dtype, casting = keywords.pop("dtype", None), keywords.pop("casting", "same_kind")
         args, keywords = self.function.declaration.bind(args, keywords)
-        return computed_in(dtype, casting, self.function, args, keywords)
+        return in_dtype(dtype, casting, self.function, args, keywords)
 
     def declared(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """The arguments of a call that are declared: those that dispatch, and those that methods take by name."""
-        told = self.read(args, keywords)
-        if isinstance(told, Refusal):
+        found = self.read(args, keywords)
+        if isinstance(found, Refusal):
             return args, keywords
         known = {*self.function.declaration.fixed, *self.function.declaration.keywords}
-        return told[0], {name: x for name, x in told[1].items() if name in known}
+        return found[0], {name: x for name, x in found[1].items() if name in known}
 
     def read(self, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]] | Refusal:
         """The arguments of a call by our names.  Raises DispatchError for an unknown name, or one given twice."""
-        likeness = self._likeness
-        names, places, alike, rest, is_open = likeness
+        parameters = self._parameter_map
+        names, places, alike, rest, is_open = parameters
         items = [*zip(places[alike:], args[alike:], strict=False), *keywords.items()]
         if len(args) > max(alike, len(places)):
             self._refuse(args, keywords)
-        told: dict[str, Any] = {}
+        renamed: dict[str, Any] = {}
         for name, value in items:
             ours = names.get(name)
             if ours is None and not (name in rest or (is_open and name in WITHOUT_EFFECT)):
@@ -161,15 +161,15 @@ class NumpyForm:
                 if not self._is_without_effect(name, value, rest):
                     return Refusal(name, WITHOUT_EFFECT.get(name, _NEVER)[1])
                 continue
-            if ours in told or ours in self.function.declaration.fixed[: min(alike, len(args))]:
+            if ours in renamed or ours in self.function.declaration.fixed[: min(alike, len(args))]:
                 raise DispatchError(located(f"{self.function.__name__}: got multiple values for {ours}", brackets()))
-            told[ours] = value
-        return args[:alike], told
+            renamed[ours] = value
+        return args[:alike], renamed
 
     def _refuse(self, args: tuple, keywords: dict[str, Any]) -> None:
         names = self.names
         ours = {names.get(name, name): value for name, value in keywords.items()}
-        self.function.declaration.refuse(args, ours, [*names, *self._likeness.rest])
+        self.function.declaration.refuse(args, ours, [*names, *self._parameter_map.rest])
 
     def _is_without_effect(self, name: str, value: Any, rest: dict[str, Any]) -> bool:
         """True if this value of a parameter makes no difference to a tensor, as NumPy's default."""
@@ -178,7 +178,7 @@ class NumpyForm:
         return _makes_no_difference(name, value) or _is_like(value, rest.get(name, _ANY))
 
     @cached_property
-    def _likeness(self) -> _Likeness:
+    def _parameter_map(self) -> _ParameterMap:
         """The parameters of NumPy's function beside those of ours, found once."""
         declaration = self.function.declaration
         fixed = declaration.fixed
@@ -191,7 +191,7 @@ class NumpyForm:
             theirs = []
         rest = {p.name: p.default for p in theirs}
         if any([p.kind is p.VAR_POSITIONAL for p in (*theirs, *body.values())]) or declaration.variadic is not None:
-            return _Likeness(names, (), _MANY, rest, is_open=True)
+            return _ParameterMap(names, (), _UNLIMITED, rest, is_open=True)
         places = [p.name for p in theirs if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         places += [p.name for p in body.values() if p.kind is p.POSITIONAL_OR_KEYWORD][len(places) :]
         for name, ours in zip(places, fixed, strict=False):
@@ -201,11 +201,11 @@ class NumpyForm:
         same = [names.get(name) == ours for name, ours in zip(places, fixed, strict=False)]
         alike = (same.index(False) if False in same else len(fixed)) if places else len(fixed)
         is_open = not theirs or any([p.kind is p.VAR_KEYWORD for p in theirs])
-        return _Likeness(names, tuple(places), alike, rest, is_open)
+        return _ParameterMap(names, tuple(places), alike, rest, is_open)
 
 
 #: More arguments than any call has.
-_MANY = 1 << 30
+_UNLIMITED = 1 << 30
 
 _OF_DTYPE = {"dtype": None, "casting": "same_kind"}
 _DTYPE_TOLD = """
@@ -225,8 +225,8 @@ def check_without_effect(function: str, **given: Any) -> None:
             raise _refused(function, Refusal(name, WITHOUT_EFFECT[name][1]))
 
 
-def _refused(function: str, told: Refusal) -> DispatchError:
-    return DispatchError(located(f"{function}: this {told.name}= is not taken", brackets() or told.why))
+def _refused(function: str, refusal: Refusal) -> DispatchError:
+    return DispatchError(located(f"{function}: this {refusal.name}= is not taken", brackets() or refusal.why))
 
 
 def _is_like(value: Any, one: Any) -> bool:
@@ -270,7 +270,7 @@ def further(function: Function) -> Callable[[Callable[..., Any]], Callable[..., 
     return declare
 
 
-def computed_in(
+def in_dtype(
     dtype: Any, casting: str, function: Callable, xs: Sequence[Any], keywords: dict[str, Any], name: str = ""
 ) -> Any:
     """A function's result for operands that are converted to `dtype` first; None: not converted.
@@ -287,9 +287,9 @@ def computed_in(
     found = function(*[astype(x, wanted) for x in given] if is_cast else xs, **keywords)
     results = found if isinstance(found, tuple) else (found,)
     if any([y.dtype != wanted for y in results]):
-        told = ", ".join([str(x.dtype) for x in given])
+        dtypes = ", ".join([str(x.dtype) for x in given])
         why = f"its results are {', '.join([str(y.dtype) for y in results])}" if is_cast else (
-            f"the rule {casting!r} does not convert {told}"
+            f"the rule {casting!r} does not convert {dtypes}"
         )
         raise DTypeError(located(f"{name}: does not compute in {wanted}: {why}"))
     return found

@@ -239,7 +239,7 @@ def scattered(indices: Sequence[Tensor], updates: Tensor, shape: Ints, axes: Int
     return record(_scatter_add, (*indices, updates), (shape, axes, place))
 
 
-def fitted(value: Tensor, shape: Ints) -> Tensor:
+def broadcast_value(value: Tensor, shape: Ints) -> Tensor:
     """Values assigned to x[...], broadcast to its shape; further leading axes of extent 1 are dropped, as in NumPy."""
     extra = value.ndim - len(shape)
     if extra > 0 and value.shape[:extra] == (1,) * extra:
@@ -256,7 +256,7 @@ def fitted(value: Tensor, shape: Ints) -> Tensor:
 def summed_at(shape: Ints, indices: Sequence[Tensor], v: Tensor, axes: Ints, place: int) -> Tensor:
     """Zeros of `shape` with v, broadcast, added at `indices`.  Raises ShapeError when v does not broadcast."""
     indices = _broadcast("add_at", indices)
-    v = fitted(v, _gathered_shape(shape, indices[0].shape, axes, place))
+    v = broadcast_value(v, _gathered_shape(shape, indices[0].shape, axes, place))
     return scattered(indices, v, shape, axes, place)
 
 
@@ -264,7 +264,7 @@ def replaced(x: Tensor, indices: Sequence[Tensor], v: Tensor, axes: Ints, place:
     """x with v, broadcast, at `indices`.  Raises ShapeError when v does not broadcast to the replaced elements."""
     indices = _broadcast("index_update", indices)
     shape = _gathered_shape(x.shape, indices[0].shape, axes, place)
-    v = fitted(v, shape)
+    v = broadcast_value(v, shape)
     return record(_scatter_set, (x, *indices, v), (axes, place)) if v.size else x
 
 

@@ -28,7 +28,7 @@ from ..tape.ask import value_of
 from ..tensor import AbstractTensor, Tensor
 from .conditions import where
 from .conversion import DEFAULT_DTYPES, WEAK, as_tensor, cast_beside, known_value
-from .gathering import fitted, gathered, index_tensor, replaced, summed_at
+from .gathering import broadcast_value, gathered, index_tensor, replaced, summed_at
 from .primitive import I64, Ints, expect, zeros_of
 from .shaping import reshaped
 from .slicing import embedded, sliced, symbolic_steps, updated_slice
@@ -291,7 +291,7 @@ def _updated(x: Tensor, key: Any, value: Tensor) -> Tensor:
     """x with x[key] replaced, for any key but a mask with one value."""
     chosen = _selection(x.aval, key)
     if not chosen.indices:
-        value = reshaped(fitted(value, chosen.shape), chosen.extents)
+        value = reshaped(broadcast_value(value, chosen.shape), chosen.extents)
         return updated_slice(x, value, chosen.starts, chosen.axes, chosen.steps)
     y = reshaped(sliced(x, chosen.starts, chosen.axes, chosen.steps, chosen.extents), chosen.shape)
     y = replaced(y, chosen.indices, value, chosen.index_axes, chosen.place)
@@ -318,7 +318,7 @@ def add_at(x, key, value):
     if chosen.indices:
         moved = summed_at(chosen.shape, chosen.indices, value, chosen.index_axes, chosen.place)
     else:
-        moved = fitted(value, chosen.shape)
+        moved = broadcast_value(value, chosen.shape)
     return x + embedded(reshaped(moved, chosen.extents), chosen.starts, chosen.axes, chosen.steps, x.shape)
 
 
@@ -339,5 +339,5 @@ def _masked_update(x: Tensor, key: Any, value: Tensor) -> Tensor:
     mask = as_tensor(key)
     if mask.shape != x.shape[: mask.ndim]:
         raise IndexShapeError(located(f"x[...]: the mask {mask.aval} does not fit {x.aval}"))
-    value = fitted(value, x.shape[mask.ndim :])
+    value = broadcast_value(value, x.shape[mask.ndim :])
     return where(reshaped(mask, mask.shape + (1,) * (x.ndim - mask.ndim)), value, x)

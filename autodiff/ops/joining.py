@@ -19,8 +19,8 @@ from ..mode import MODE
 from ..tape import as_new_result, distinct_result, leaf, number_leaf, record, state
 from ..tape.plan import data, source
 from ..tensor import Tensor
-from .conversion import JOINING, WEAK, as_tensor, cast_beside, numbers_of
-from .declare import axis_of, check_parts, common_dtype, integer, listed
+from .conversion import NESTED_JOINER, WEAK, as_tensor, cast_beside, numbers_of
+from .declare import axis_of, check_parts, common_dtype, elements_of, integer
 from .primitive import linear
 from .shaping import reshaped
 from .slicing import part
@@ -86,7 +86,7 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
         if not arrays.ndim:
             raise ShapeError(located(f"{function}: takes a sequence of arrays, not {arrays.aval}"))
         arrays = [reshaped(part(arrays, 0, i, i + 1), arrays.shape[1:]) for i in range(arrays.shape[0])]
-    xs = [x if type(x) in WEAK else as_tensor(x, function, "arrays") for x in listed(arrays, function, "arrays")]
+    xs = [x if type(x) in WEAK else as_tensor(x, function, "arrays") for x in elements_of(arrays, function, "arrays")]
     if not xs:
         raise ShapeError(located(f"{function}: needs at least one array"))
     dtype = common_dtype(xs)
@@ -95,11 +95,11 @@ def _tensors(function: str, arrays: Any) -> list[Tensor]:
 
 
 #: A sequence of fewer items is always recorded: its graph is small.
-_MANY = 8
+_FEWEST_ITEMS = 8
 
 #: The lengths of the last sequences of many items; with so many different ones among them, lengths do not repeat.
 _lengths: deque[int] = deque(maxlen=16)
-_GROWING = 4
+_DISTINCT_LENGTHS = 4
 
 
 def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -117,11 +117,11 @@ def _known_at_once(body: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def run(arrays: Any, *rest: Any, **keywords: Any) -> Tensor:
         axis = rest[0] if rest else keywords.get("axis", 0)
         if (
-            type(arrays) in (list, tuple) and len(arrays) >= _MANY and type(axis) is int
+            type(arrays) in (list, tuple) and len(arrays) >= _FEWEST_ITEMS and type(axis) is int
             and len(rest) + len(keywords) < 2 and _are_of_any_length(len(arrays))
         ):  # fmt: skip
             values = _values_in_front(arrays)
-            if len(values) >= _MANY:
+            if len(values) >= _FEWEST_ITEMS:
                 try:
                     known = leaf(np.ascontiguousarray(reference(values, axis)))
                 except ValueError:  # the shapes differ: the body raises the error that says how
@@ -143,7 +143,7 @@ def _are_of_any_length(length: int) -> bool:
     if not now.start or is_made_once or not config.patience:
         return False
     _lengths.append(length)
-    return len(set(_lengths.copy())) >= _GROWING
+    return len(set(_lengths.copy())) >= _DISTINCT_LENGTHS
 
 
 def _values_in_front(arrays: Sequence[Any]) -> list[np.ndarray]:
@@ -172,7 +172,7 @@ def concatenate(arrays, axis=0):
 
     arrays: T[..., n1, ...], T[..., n2, ...], ...  →  T[..., n1 + n2 + ..., ...]
 
-    Raises ShapeError when the other extents differ, for 0-d arrays, and for no arrays at all.
+    Raises ShapeError when the other extents differ, for 0-d arrays, and for an empty list.
 
     dtype, casting   the dtype to convert to first, and NumPy's rule for what may be converted
 
@@ -195,7 +195,7 @@ def stack(arrays, axis=0):
 
     arrays: T[n, ...], T[n, ...], ...  →  T[k, n, ...]     for k arrays and axis 0
 
-    Raises ShapeError when the shapes differ, and for no arrays at all.
+    Raises ShapeError when the shapes differ, and for an empty list.
 
     dtype, casting   the dtype to convert to first, and NumPy's rule for what may be converted
 
@@ -263,4 +263,4 @@ def split(x, indices_or_sections, axis=0) -> list[Tensor]:
     return [distinct_result(part(x, along, start, max(start, stop)), x) for start, stop in bounds]
 
 
-JOINING.append(nested)
+NESTED_JOINER.append(nested)

@@ -61,8 +61,8 @@ class Learner:
         self.attach, self.function, self.table, self.run = attach, function, table, run
         self.wanted, self.canonical = wanted, canonical
         self.statics = LearningFilter(at_once=False)
-        self.directly: Any = getattr(function.__wrapped__, "directly", None)
-        if self.directly is not None:
+        self.result_aval: Any = getattr(function.__wrapped__, "result_aval", None)
+        if self.result_aval is not None:
             table.ask(self.kind)
 
     def kind(self, *outs: Out) -> Kind | None:
@@ -73,7 +73,7 @@ class Learner:
         if not self.function.is_served_by_body(*[out.cls for out in outs]):
             return None
         try:
-            aval = self.directly(*avals)
+            aval = self.result_aval(*avals)
         except Exception:
             return None  # Python raises the error, with the user's line
         # Tested last, as it notes that the keys were met: where it is not reached, `unknown` does so.
@@ -95,11 +95,11 @@ class Learner:
         if MODE.get().watching or not self.function.binds(ordered, keywords):
             return self.run(*args, **keywords)
         age = self.table.age
-        given, _ = self.parted(args, keywords)
+        given, _ = self.split_operands(args, keywords)
         keys = [key_of(x) for x in given]
         if np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given))):
             args, keywords = self.adopted(args, keywords)
-            given, _ = self.parted(args, keywords)
+            given, _ = self.split_operands(args, keywords)
         y = self.run(*args, **keywords)
         if isinstance(y, Tensor) and self.is_expected_again(keys):
             self.learn(age, keys, args, keywords, y)
@@ -123,16 +123,16 @@ class Learner:
 
     def learn(self, age: int, keys: Sequence[Any], args: tuple, keywords: dict, y: Tensor) -> None:
         """Put the program of a call, whose operands have these keys and whose result is y, into the table."""
-        xs, statics = self.parted(args, keywords)
+        xs, statics = self.split_operands(args, keywords)
         if len(keys) > MOST_OPERANDS or None in keys or type(y) is not y.node.kind.out.cls:
             return
-        if len(statics) > MOST_STATICS or not all([self.stays(value) for _, value in statics]):
+        if len(statics) > MOST_STATICS or not all([self.is_static_worth_learning(value) for _, value in statics]):
             return
         if self.canonical is not None:
             args = self.canonical(args)
         bound, named = self.function.declaration.bind(args, keywords) if keywords else (args, {})
         serving, full = self.function.served_by(bound)
-        natively = getattr(serving, "natively", None)
+        call_program = getattr(serving, "call_program", None)
         operands = xs if self.wanted != ITEMS else args[:1]
         is_in_order = all([x is given for x, given in zip(operands, full, strict=False)])
         numbers = [x.node.kind for x, key in zip(xs, keys, strict=True) if key in _PYTHON and isinstance(x, Tensor)]
@@ -140,14 +140,14 @@ class Learner:
             named = {**named, "number_kind": numbers[0]}
         if hasattr(serving, "tensors") and (state.now.literal or not all([isinstance(x, Tensor) for x in xs])):
             return  # a rule records numbers as constants; or an operand is a number or an array, not a tensor
-        program = natively(full, y, named) if natively is not None and is_in_order else None
+        program = call_program(full, y, named) if call_program is not None and is_in_order else None
         if program is not None and program.operands != len(keys):
             program = None
         if program is not None and program.choices is not None:
             program.choices.on_change(self.table.forget)
         self.table.learn(age, keys, MODE.get().tracks, program, statics)
 
-    def parted(self, args: tuple, keywords: dict) -> tuple[Sequence[Any], list[tuple[str | None, Any]]]:
+    def split_operands(self, args: tuple, keywords: dict) -> tuple[Sequence[Any], list[tuple[str | None, Any]]]:
         """The operands of a call, and (name, value) of its static arguments, separated as machine code does it."""
         wanted = self.wanted
         if wanted is None:
@@ -160,7 +160,7 @@ class Learner:
             operands, rest = args[0] if type(args[0]) in (list, tuple) else (), args[1:]
         return operands, [*[(None, a) for a in rest], *keywords.items()]
 
-    def stays(self, value: Any) -> bool:
+    def is_static_worth_learning(self, value: Any) -> bool:
         """True if a static argument is likely to be met again.  Long ints, and strings not interned, never count."""
         if value is None or type(value) is bool or isinstance(value, (type, np.dtype)):
             return True

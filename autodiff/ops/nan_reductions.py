@@ -21,30 +21,30 @@ from ..tape import as_new_result, number_leaf
 from ..tape.leaves import as_number
 from ..tensor import Tensor
 from .arithmetic import add, multiply
-from .conditions import between, clip, isnan
+from .conditions import clip, interpolated, isnan
 from .conditions import where as choose
 from .conversion import as_tensor, cast_to, dtype_of
-from .declare import axes_of, axis_of, common, composed, documented
+from .declare import axes_of, axis_of, composed, documented, in_common_dtype
 from .elementwise import ceil, floor, rint
 from .extremes import argmax, argmin, max_, min_
 from .numpy_parameters import as_floats, included, masked_spread, mean_of, of_masked, of_masked_extreme, weights_along
 from .primitive import F64, I64, spread_to
 from .reductions import all_, any_, cumprod, cumsum, prod, sum_, summed
 from .rows import argsort, sort, take_along_axis
-from .shaping import kept, moveaxis, reshaped, rows_along
+from .shaping import keepdims_shape, moveaxis, reshaped, rows_along
 from .statistics import root_of_squares, std, var
 from .template import ITEMS, public
 
-_DOC = """{told}, as `{of}` otherwise.
+_DOC = """{summary}; otherwise the same as `{of}`.
 
     x: {shapes}
 
     A nan element gets a gradient of exactly 0.  Raises ShapeError when x has no such axis{needs}.
 
-    {parameters}   as of `{of}`; elements that `where` leaves out have a gradient of 0"""
+    {parameters}   as for `{of}`; elements that `where` leaves out get a gradient of 0"""
 
 
-def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
+def _skipping(of: Function, summary: str, fill: float, example: str) -> Function:
     """Declare a function of the elements that are not nan.
 
     of     the function of all elements, which has the same parameters
@@ -74,7 +74,7 @@ def _skipping(of: Function, told: str, fill: float, example: str) -> Function:
     # The body has defaults, so dispatch need not pass them: machine code records no call that has keywords.
     body.__kwdefaults__ = {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
     made: Function = public(1, name=name, doc=documented(example, _DOC.format(
-        told=told, of=of.__name__, shapes=shapes, needs=", or nothing along it" if is_place or is_extreme else "",
+        summary=summary, of=of.__name__, shapes=shapes, needs=", or nothing along it" if is_place or is_extreme else "",
         parameters=", ".join(parameters),
     )))(body)
     if is_extreme:
@@ -123,10 +123,10 @@ def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
     return cast_to(y, dtype_of(dtype, "nanmean", y.dtype))
 
 
-def _spread(of: Function, told: str, finish: Callable[[Tensor], Tensor], example: str) -> Any:
+def _spread(of: Function, summary: str, finish: Callable[[Tensor], Tensor], example: str) -> Any:
     name = f"nan{of.__name__}"
     return public(name=name, doc=documented(example, _DOC.format(
-        told=told, of=of.__name__, shapes="f[..., n, ...]  →  f[..., ...]", needs="",
+        summary=summary, of=of.__name__, shapes="f[..., n, ...]  →  f[..., ...]", needs="",
         parameters="dtype, ddof, correction, keepdims, where, mean",
     )))(masked_spread(name, finish))
 
@@ -155,8 +155,8 @@ def _quantiles(arrays: Any, name: str, axis: Any, method: str, keepdims: bool) -
     """`_found` on arrays: the elements, q as a tensor, and perhaps weights."""
     x, q, *weights = arrays
     skips, per = name.startswith("nan"), 100.0 if name.endswith("percentile") else 1.0
-    (given,) = common(name, [("q", q)], "f")
-    x, q = common(name, (("x", x), ("q", q)), "f")
+    (given,) = in_common_dtype(name, [("q", q)], "f")
+    x, q = in_common_dtype(name, (("x", x), ("q", q)), "f")
     axes = axes_of(name, axis, x.aval)
     if not x.size:
         raise DispatchError(located(f"{name}: {x.aval} has no elements to choose from"))
@@ -169,10 +169,10 @@ def _quantiles(arrays: Any, name: str, axis: Any, method: str, keepdims: bool) -
     else:
         if method != "inverted_cdf":
             raise ValueError(located(f"{name}: weights are for the method 'inverted_cdf'"))
-        (w,) = common(name, [("weights", weights[0])], "f")
+        (w,) = in_common_dtype(name, [("weights", weights[0])], "f")
         w = cast_to(rows_along(spread_to(weights_along(name, w, x, axis), x.shape), axes), F64)
         y = _at_weights(rows, shares, w, skips=skips)
-    shape = kept(x.shape, axes) if keepdims else rows.shape[:-1]
+    shape = keepdims_shape(x.shape, axes) if keepdims else rows.shape[:-1]
     return reshaped(moveaxis(y, -1, 0), (*q.shape, *shape))
 
 
@@ -193,7 +193,7 @@ def _at_shares(rows: Tensor, shares: Tensor, method: str, *, skips: bool) -> Ten
     # A position is nan only if its share is: any index will do, since `_or_nan` replaces the result.
     places = [clip(cast_to(choose(isnan(i), 0.0, i), I64), 0, n - 1) for i in (low, high)]
     first, second = [take_along_axis(ordered, place, axis=-1) for place in places]
-    return _or_nan(between(first, second, weight), shares, is_nan, skips)
+    return _or_nan(interpolated(first, second, weight), shares, is_nan, skips)
 
 
 def _or_nan(found: Tensor, shares: Tensor, is_nan: Tensor, skips: bool) -> Tensor:
@@ -229,27 +229,27 @@ _PLACES = {
 }
 
 
-def _of_shares(name: str, told: str, doc: str, example: str) -> Any:
+def _of_shares(name: str, summary: str, doc: str, example: str) -> Any:
     """Declare a quantile function; its name says how to read q and nans: see `_found`."""
 
     def body(x, q, axis=None, *, method="linear", keepdims=False, weights=None):
         return _found(name, x, q, axis, method, keepdims, weights)
 
     shapes = "x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]     axis: one, several, or None for all"
-    return public(name=name, doc=documented(example, told, shapes, doc))(body)
+    return public(name=name, doc=documented(example, summary, shapes, doc))(body)
 
 
 _AS_QUANTILE = """Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to {}.
 
-    method, keepdims, weights   as of `quantile`"""
+    method, keepdims, weights   as for `quantile`"""
 
 quantile = _of_shares("quantile", "The q-th quantile along an axis, q from 0 to 1; integers give float64.",
-    """method   of a place between two elements: "linear", "lower", "higher", "nearest", "midpoint"; "inverted_cdf":
-             the element with which so many are reached
-    weights  how much each element counts, along the axis or all: for "inverted_cdf"
+    """method   how to choose between two neighbours: "linear", "lower", "higher", "nearest", "midpoint";
+             "inverted_cdf": the first element up to which a share q of all elements, or of the weights, lies
+    weights  a weight for each element, along the axis or of x's shape: for "inverted_cdf" only
 
-    A row with nan gives nan; an array q outside of 0 to 1 is taken as its end.  Gradients go to the elements, and to q.
-    Raises ShapeError when x has no such axis, DispatchError for another method, no elements, and numbers q outside.""",
+    A row with nan gives nan; in an array q, numbers below 0 count as 0, above 1 as 1.  Elements and q get gradients.
+    Raises ShapeError when x has no such axis; DispatchError for another method, no elements, or a number q outside.""",
     ">>> ad.quantile([4.0, 1.0, 2.0], [0.5, 0.75])\nf64[2] [2. 3.]")
 percentile = _of_shares("percentile", "The q-th percentile along an axis, q from 0 to 100: see `quantile`.",
     _AS_QUANTILE.format(100), ">>> ad.percentile([1.0, 2.0, 4.0], [50, 75])\nf64[2] [2. 3.]")
@@ -259,8 +259,8 @@ nanpercentile = _of_shares("nanpercentile", "The `percentile` without nan elemen
     _AS_QUANTILE.format(100), ">>> ad.nanpercentile([1.0, ad.nan, 3.0], 50)\nf64[] 2.0")
 
 
-def _middle(name: str, told: str, example: str) -> Any:
-    doc = f"{told}\n\n    f[..., n, ...]  →  f[..., ...]     Raises ShapeError when x has no such axis."
+def _middle(name: str, summary: str, example: str) -> Any:
+    doc = f"{summary}\n\n    f[..., n, ...]  →  f[..., ...]     Raises ShapeError when x has no such axis."
     return composed(
         name, lambda x, axis=None, *, keepdims=False: _found(name, x, 0.5, axis, "linear", keepdims), doc, example
     )

@@ -20,21 +20,21 @@ from ..errors import DTypeError, ShapeError, located
 from ..tape import as_new_result
 from ..tensor import Tensor
 from .arithmetic import add, divide, multiply, subtract
-from .conditions import clip, isnan, no_extreme
+from .conditions import clip, isnan, neutral_element
 from .conditions import where as choose
 from .contraction import matmul
 from .conversion import as_tensor, astype, cast_to, dtype_of
 from .creation import empty_like, full, full_like, linspace, ones_like, zeros_like
-from .declare import axes_in_order, axes_of, axis_of, several
+from .declare import as_sequence, axes_in_order, axes_of, axis_of
 from .diagonals import trace
 from .einsum import einsum, spelled
 from .extremes import max_, min_
-from .forms import cast_by, computed_in, further
+from .forms import cast_by, further, in_dtype
 from .joining import concatenate, joined, stack
 from .primitive import BOOL, Ints, broadcasts_to, spread_to
 from .rearranging import meshgrid, open_grid
 from .reductions import all_, any_, prod, sum_
-from .shaping import kept, moveaxis, ravel, reshape, reshaped, rows_along, transpose
+from .shaping import keepdims_shape, moveaxis, ravel, reshape, reshaped, rows_along, transpose
 from .statistics import floating, mean, root_of_squares, squared_size, std, var
 
 # ---------------------------------------------------------------- layouts
@@ -54,7 +54,7 @@ def _order(name: str, order: str, others: str) -> bool:
 def _reshape(x, shape, order="C", *, copy=None):
     if not _order("reshape", order, "A"):
         return reshape(x, shape)
-    return transpose(reshape(transpose(x), several(shape)[::-1]))
+    return transpose(reshape(transpose(x), as_sequence(shape)[::-1]))
 
 
 @further(ravel)
@@ -96,7 +96,7 @@ def _clip(x, min=None, max=None, *, dtype=None, casting="same_kind"):
 def _einsum(*operands, dtype=None, casting="safe"):
     if len(operands) > 1 and not isinstance(operands[0], str):
         operands = spelled(*operands)
-    return computed_in(dtype, casting, lambda *xs: einsum(*operands[:1] or [""], *xs), operands[1:], {}, "einsum")
+    return in_dtype(dtype, casting, lambda *xs: einsum(*operands[:1] or [""], *xs), operands[1:], {}, "einsum")
 
 
 # ---------------------------------------------------------------- shapes
@@ -161,18 +161,18 @@ def along_axes(
     cores   the number of last axes of x1 and of x2 on which `function` works
     axes    [of x1, of x2, of the result]: each an int or a tuple of ints; () for no axes.  None: the last axes"""
     if axes is None:
-        return computed_in(dtype, casting, function, xs, {})
+        return in_dtype(dtype, casting, function, xs, {})
     name = function.__name__
     given = [as_tensor(x, name) for x in xs]
     counts = [min(core, x.ndim) for core, x in zip(cores, given, strict=True)]
     rest = sum(counts) - 2  # the number of axes in the result: one axis of each operand is summed
-    named = [tuple(several(one)) for one in axes]
+    named = [tuple(as_sequence(one)) for one in axes]
     named += [()] * (3 - len(named)) if not rest else []
     if [*map(len, named)] != [*counts, rest]:
         told = ", ".join(map(str, [*counts, rest]))
         raise ShapeError(located(f"{name}: axes names {told} axes of x1, x2 and the result, not {axes}"))
     moved = [moveaxis(x, one, tuple(range(-len(one), 0))) for x, one in zip(given, named, strict=False)]
-    y = computed_in(dtype, casting, function, moved, {})
+    y = in_dtype(dtype, casting, function, moved, {})
     return moveaxis(y, tuple(range(-rest, 0)), named[2]) if rest else y
 
 
@@ -254,17 +254,17 @@ def of_masked_extreme(function: Function, sign: int) -> None:
         if initial is None and mask is not None:
             raise ValueError(located(
                 f"{name}: of no element at all there is none: where= needs initial=",
-                f"initial={no_extreme(x.dtype, sign)} makes no difference",
+                f"initial={neutral_element(x.dtype, sign)} makes no difference",
             ))
         if mask is not None:
             skips = name.startswith("nan") and x.dtype.kind in "fc"
-            x = choose(mask, x, cast_to(as_tensor(math.nan if skips else no_extreme(x.dtype, sign)), x.dtype))
+            x = choose(mask, x, cast_to(as_tensor(math.nan if skips else neutral_element(x.dtype, sign)), x.dtype))
         if initial is None:
             return function(x, axes, keepdims=keepdims)
         rows = rows_along(x, axes)
         first = spread_to(reshaped(_start(name, initial, x.dtype), (1,) * rows.ndim), (*rows.shape[:-1], 1))
         y = function(joined((rows, first), rows.ndim - 1), -1)
-        return reshaped(y, kept(x.shape, axes)) if keepdims else y
+        return reshaped(y, keepdims_shape(x.shape, axes)) if keepdims else y
 
 
 of_masked_extreme(max_, 1)

@@ -20,7 +20,7 @@ from ..tape import constant, number_leaf
 from ..tensor import Tensor
 from .conversion import WEAK, as_tensor, cast_beside, cast_to, numbers_of
 from .creation import linspace
-from .declare import built, integer
+from .declare import allocated, integer
 from .elementwise import floor, rint
 from .extremes import max_, min_
 from .forms import further
@@ -139,17 +139,16 @@ def _sides(x: Tensor, values: Any) -> list[tuple[Any, Any]]:
     return [(flat[int(before)], flat[int(after)]) for before, after in places]
 
 
-
 #: A pair (before, after) for each axis, each a number, a tensor or None.
 Sides = Sequence[tuple[Any, Any]]
 
 #: NumPy's modes whose border consists of elements of x; and those whose border has one value per line along the axis.
-_TAKEN = ("edge", "reflect", "symmetric", "wrap")
-_ONE: dict[str, Callable] = {
+_COPIED = ("edge", "reflect", "symmetric", "wrap")
+_SUMMARISED: dict[str, Callable] = {
     "maximum": max_, "mean": mean, "median": lambda x, axis: imported("autodiff.ops.nan_reductions").median(x, axis),
     "minimum": min_,
 }  # fmt: skip
-MODES = ("constant", *_TAKEN, *_ONE, "linear_ramp", "empty")
+MODES = ("constant", *_COPIED, *_SUMMARISED, "linear_ramp", "empty")
 
 
 def bordered(
@@ -168,16 +167,16 @@ def bordered(
             raise ShapeError(located(f"pad: axis {axis} of {x.aval} has nothing for a border of mode {mode!r}"))
         shapes = [with_extent(x.shape, axis, width) for width in pair]
         given = sides[axis] if sides else (None, None)
-        if mode in _TAKEN and is_odd:
-            x = _led_on(x, axis, pair, 1 if mode == "reflect" else 0)
+        if mode in _COPIED and is_odd:
+            x = _odd_reflected(x, axis, pair, 1 if mode == "reflect" else 0)
             continue
-        if mode in _TAKEN:
+        if mode in _COPIED:
             borders: Any = np.pad  # its modes are literals to type checkers
-            places = built("pad", n + sum(pair), partial(borders, np.arange(n), pair, mode=mode))
-            before, after = (_taken(x, some, axis) for some in (places[: pair[0]], places[pair[0] + n :]))
+            indices = allocated("pad", n + sum(pair), partial(borders, np.arange(n), pair, mode=mode))
+            before, after = (_elements_at(x, some, axis) for some in (indices[: pair[0]], indices[pair[0] + n :]))
         elif mode == "linear_ramp":
             before, after = (_ramp(x, axis, pair[i], given[i], i) for i in range(2))
-        elif mode in _ONE:
+        elif mode in _SUMMARISED:
             before, after = (spread(_line(x, axis, mode, given[i], i), (axis,), shapes[i]) for i in range(2))
         else:
             values = [0 if value is None else value for value in given]
@@ -191,7 +190,7 @@ def _line(x: Tensor, axis: int, mode: str, length: int | None, side: int) -> Ten
     n = x.shape[axis]
     if length is not None and length < n:
         x = part(x, axis, n - length, n) if side else part(x, axis, 0, length)
-    y = _ONE[mode](x, axis=axis)
+    y = _SUMMARISED[mode](x, axis=axis)
     return y if y.dtype == x.dtype else cast_to(rint(y), x.dtype)  # integers: rounded, as in NumPy
 
 
@@ -205,7 +204,7 @@ def _ramp(x: Tensor, axis: int, width: int, end: Any, side: int) -> Tensor:
     return flipped(line, (axis,)) if side else line
 
 
-def _led_on(x: Tensor, axis: int, pair: tuple[int, int], skips: int) -> Tensor:
+def _odd_reflected(x: Tensor, axis: int, pair: tuple[int, int], skips: int) -> Tensor:
     """x extended oddly: positions mirrored at the edge, values at the edge's value, repeated until the border is full.
 
     skips   1 if the edge itself is not repeated ("reflect"), else 0
@@ -225,13 +224,13 @@ def _led_on(x: Tensor, axis: int, pair: tuple[int, int], skips: int) -> Tensor:
     return x
 
 
-def _taken(x: Tensor, places: np.ndarray, axis: int) -> Tensor:
+def _elements_at(x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
     """The elements at these indices along an axis."""
-    first, last, count = (int(places[0]), int(places[-1]), len(places)) if len(places) else (0, -1, 0)
-    if np.array_equal(places, np.arange(first, first + count)):
+    first, last, count = (int(indices[0]), int(indices[-1]), len(indices)) if len(indices) else (0, -1, 0)
+    if np.array_equal(indices, np.arange(first, first + count)):
         return part(x, axis, first, first + count)
-    if np.array_equal(places, np.arange(first, first - count, -1)):
+    if np.array_equal(indices, np.arange(first, first - count, -1)):
         return flipped(part(x, axis, last, first + 1), (axis,))
-    if (places == first).all():
+    if (indices == first).all():
         return spread_to(part(x, axis, first, first + 1), with_extent(x.shape, axis, count))
-    return gathered(x, [index_tensor(places, "pad", x.shape[axis])], (axis,), axis)
+    return gathered(x, [index_tensor(indices, "pad", x.shape[axis])], (axis,), axis)

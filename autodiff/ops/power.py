@@ -20,7 +20,7 @@ from ..tensor import Tensor
 from .arithmetic import mul0, real_part
 from .conditions import where
 from .conversion import cast_to
-from .declare import OneNode, common, is_simple
+from .declare import OneNode, in_common_dtype, is_simple
 from .elementwise import inverse_root, log, sqrt
 from .primitive import I64, elementwise
 from .template import public
@@ -130,7 +130,7 @@ _integer_power = elementwise("integer_power", _integer_power_reference, accepts=
 _STATIC: dict[float, tuple[float]] = {n: (n,) for n in (0.5, -0.5, *range(-STATIC_LIMIT, STATIC_LIMIT + 1))}
 
 
-def _natively(args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
+def _call_program(args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
     """The program of a call: for a number exponent, with that exponent fixed; else on two tensors (see `OneNode`)."""
     x1, x2 = args
     if not (isinstance(x1, Tensor) and is_simple(type(x1), type(x2))):
@@ -151,7 +151,7 @@ def _refuse_negative(exponent: Any) -> None:
         raise _negative_power(f"called at {caller()}")
 
 
-@public(records=_power, natively=_natively)
+@public(records=_power, call_program=_call_program)
 def power(x1, x2):
     """x1 ** x2.   T[...], T[...]  →  T[...]
 
@@ -168,7 +168,7 @@ def power(x1, x2):
     f64[] 0.0
     """
     static = _STATIC.get(x2) if type(x2) in (int, float) else None
-    base, exponent = common("power", (("x1", x1), ("x2", x2)), "fibc")
+    base, exponent = in_common_dtype("power", (("x1", x1), ("x2", x2)), "fibc")
     if base.dtype == np.bool_:
         base, exponent = cast_to(base, I64), cast_to(exponent, I64)
     if base.dtype.kind in "fc":

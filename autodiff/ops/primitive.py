@@ -90,10 +90,10 @@ def elementwise(
         factors_of = factors_of if partials else (factors_of,)
         done, rest = cancels(y_bar, y, xs, masked) if cancels else ([None] * len(xs), y_bar)
         for x, x_bar, partial in zip(xs, done, factors_of, strict=True):
-            if not _wants(x):
+            if not _needs_gradient(x):
                 found.append(None)
                 continue
-            factors, after, shape = adjoint_of(_forced(partial)), (), x.node.kind.out.shape
+            factors, after, shape = adjoint_of(_resolved(partial)), (), x.node.kind.out.shape
             if isinstance(factors, tuple) and shape != y.shape and x_bar is None:
                 # A factor of the input's shape is common to all terms of the sum: multiply it after the sum.
                 after = tuple([f for f in factors if f.shape == shape])
@@ -108,7 +108,7 @@ def elementwise(
             return None
         dy, factors_of = None, rule(y, *xs, **dict(zip(params, values, strict=True)))
         for dx, partial in zip(dxs, factors_of if partials else (factors_of,), strict=True):
-            dy = added(dy, None if dx is None else _scaled(dx, _forced(partial), False, masks))
+            dy = added(dy, None if dx is None else _scaled(dx, _resolved(partial), False, masks))
         return None if dy is None else spread_to(dy, y.shape)
 
     reference, lower = (on_arrays(program), program) if program else (reference, lower or name)
@@ -196,16 +196,16 @@ def primitive(
             lowering is a `Map`, a `Move` or such a call
     """
 
-    care = vjp is not None and "masked" in _taken_by_name(vjp)
+    takes_masked = vjp is not None and "masked" in _taken_by_name(vjp)
     declared.setdefault("heavy", not isinstance(lower, Map | Move) and type(lower) is not Call)
     traits = (*traits, "elementwise") if isinstance(lower, Map) else traits
 
     def pull(y_bar: Tensor, y: Tensor, xs: tuple, values: tuple, masked: bool) -> tuple:
         assert vjp is not None
         given = dict(zip(operation.params, values, strict=True))
-        cotangents = vjp(y_bar, y, *xs, **given, masked=masked) if care else vjp(y_bar, y, *xs, **given)
+        cotangents = vjp(y_bar, y, *xs, **given, masked=masked) if takes_masked else vjp(y_bar, y, *xs, **given)
         # A cotangent given as a function is called only if its input needs a gradient.
-        return tuple([_forced(c) if _wants(x) else None for c, x in zip(cotangents, xs, strict=True)])
+        return tuple([_resolved(c) if _needs_gradient(x) else None for c, x in zip(cotangents, xs, strict=True)])
 
     def push(dxs: tuple, y: Tensor, xs: tuple, values: tuple) -> Tensor | None:
         assert jvp is not None
@@ -244,20 +244,20 @@ def named(name: str) -> OwnPrimitive:
     return cast(OwnPrimitive, OPS[name])
 
 
-def _wants(x: Tensor) -> bool:
+def _needs_gradient(x: Tensor) -> bool:
     """True if a gradient can flow on through x.  The node is read, since a handle may hide its flag."""
     return x.node.kind.out.requires_grad
 
 
-def _forced(partial: Any) -> Any:
+def _resolved(partial: Any) -> Any:
     """The partial or cotangent, called first if it was given as a function of no arguments."""
     return partial() if callable(partial) else partial
 
 
-def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | None:
+def _scaled(g: Tensor, partial: Any, masked: bool, masks: bool) -> Tensor | None:
     """g · partial in the cheapest form; None is zero.
 
-    strong   a partial of zero gives zero, even if g is nan or inf
+    masks    a partial of zero gives zero, even if g is nan or inf
     masked   a g of zero gives zero, even if the partial is nan or inf
     """
     if partial is None:
@@ -270,7 +270,7 @@ def _scaled(g: Tensor, partial: Any, masked: bool, strong: bool) -> Tensor | Non
         return g if partial == 1 else named("neg")(g)
     if partial.node.kind.out.aval.dtype.kind == "b":
         return named("where")(partial, g, zero_of(g.aval.dtype))
-    return named("mul0")(partial, g) if strong else times(g, partial, masked)
+    return named("mul0")(partial, g) if masks else times(g, partial, masked)
 
 
 def adjoint_of(partial: Any) -> Any:

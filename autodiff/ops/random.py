@@ -30,7 +30,7 @@ from ..tensor import Tensor
 from .conditions import clip, minimum, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .creation import arange, extents_of
-from .declare import axis_of, common, documented
+from .declare import axis_of, documented, in_common_dtype
 from .elementwise import erf, expm1, log, log1p, sqrt
 from .extremes import argmax
 from .gathering import take
@@ -150,7 +150,7 @@ def bernoulli(key, p=0.5, shape=None):
     >>> ad.random.bernoulli(ad.random.key(0), [0.0, 1.0])
     bool[2] [False  True]
     """
-    (p,) = common("random.bernoulli", [("p", p)], "f")
+    (p,) = in_common_dtype("random.bernoulli", [("p", p)], "f")
     u = _unit(key, p.shape if shape is None else shape, p.dtype, "bernoulli")
     return _fits("bernoulli", u < p, u.shape)
 
@@ -174,12 +174,12 @@ def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     is_low = b < 0.0
     near, far = where(is_low, -b, a), where(is_low, -a, b)
     start = 4.0 if dtype == F64 else 2.0
-    tail = _beyond(where(is_low, 1.0 - u, u), clip(near, start, 1e8), far)
+    tail = _truncated_tail(where(is_low, 1.0 - u, u), clip(near, start, 1e8), far)
     found = where(near > start, where(is_low, -tail, tail), erfinv(u * width + low) * _ROOT)
     return _fits("truncated_normal", clip(found, a, b), u.shape)
 
 
-def _beyond(u: Tensor, near: Tensor, far: Tensor) -> Tensor:
+def _truncated_tail(u: Tensor, near: Tensor, far: Tensor) -> Tensor:
     """Normal numbers between `near`, far above 0, and `far`, at shares u of the probability between the two bounds.
 
     x solves log Q(x) = log Q(near) + t, where Q is the distribution's tail.  Q(x) / Q(near) is exp((near² - x²) / 2)
@@ -200,44 +200,44 @@ def _laplace(x: Tensor) -> Tensor:
     return x * (square + 5.0) / (square * (square + 6.0) + 3.0)
 
 
-def _shaped(name: str, told: str, drawn: Callable[..., Tensor], of: Callable[[Tensor], Tensor], example: str) -> Any:
+def _sampler(name: str, summary: str, draw: Callable[..., Tensor], of: Callable[[Tensor], Tensor], example: str) -> Any:
     """Declare the public function of a distribution whose numbers are functions of uniform numbers.
 
-    drawn   draws the uniform numbers: `_unit`, `_inside` or `_signed`;  of: the function of a uniform number
+    draw    draws the uniform numbers: `_unit`, `_inside` or `_signed`;  of: the function of a uniform number
     """
     doc = documented(
-        example, f"{told}   key: i32[2]  →  dtype[shape]",
-        "Raises TypeError for what is no key, DTypeError for a dtype that is not float, "
+        example, f"{summary}   key: i32[2]  →  dtype[shape]",
+        "Raises TypeError for a value that is no key, DTypeError for a dtype that is not float, "
         "ShapeError for a negative extent.",
     )
 
     def body(key, shape=(), dtype=np.float64):
-        return of(drawn(key, shape, dtype, name))
+        return of(draw(key, shape, dtype, name))
 
     return public(1, name=name, doc=doc)(body)
 
 
-normal = _shaped(
+normal = _sampler(
     "normal", "Normal numbers of mean 0 and variance 1.", _signed,
     lambda u: erfinv(u) * constant(_ROOT, u.dtype),
     ">>> x = ad.random.normal(ad.random.key(0), (1000,))\n>>> bool(abs(ad.mean(x)) < 0.1)\nTrue",
 )
-exponential = _shaped(
+exponential = _sampler(
     "exponential", "Exponential numbers of mean 1.", _unit, lambda u: -log1p(-u),
     ">>> bool(abs(ad.mean(ad.random.exponential(ad.random.key(0), (1000,))) - 1) < 0.1)\nTrue",
 )
-gumbel = _shaped(
+gumbel = _sampler(
     "gumbel", "Gumbel's numbers, -log(-log u); the largest of logits + these is a draw.", _inside,
     lambda u: -log(-log(u)),
     ">>> logits = ad.log([0.0, 1.0])\n"
     ">>> ad.argmax(logits + ad.random.gumbel(ad.random.key(0), (3, 2)), axis=1)\ni64[3] [1 1 1]",
 )
-laplace = _shaped(
+laplace = _sampler(
     "laplace", "Laplace's numbers, of density exp(-|x|)/2.", _signed,
     lambda u: where(u < constant(0.0, u.dtype), log1p(u), -log1p(-u)),
     ">>> bool(abs(ad.mean(ad.random.laplace(ad.random.key(0), (1000,)))) < 0.2)\nTrue",
 )
-logistic = _shaped(
+logistic = _sampler(
     "logistic", "Logistic numbers, log(u / (1 - u)).", _inside, lambda u: log(u) - log1p(-u),
     ">>> u = ad.sigmoid(ad.random.logistic(ad.random.key(0), (1000,)))\n>>> bool(abs(ad.mean(u) - 0.5) < 0.05)\nTrue",
 )

@@ -17,7 +17,7 @@ from ..errors import ShapeError, located
 from ..tape import place_leaf, record
 from ..tensor import Tensor
 from .conversion import as_tensor, numbers_of
-from .declare import axes_in_order, axis_of, built, check_parts, common, counted, integer, several
+from .declare import allocated, as_count, as_sequence, axes_in_order, axis_of, check_parts, in_common_dtype, integer
 from .gathering import gathered, index_tensor
 from .joining import joined
 from .primitive import Ints, OwnPrimitive, linear, spread_to
@@ -45,7 +45,7 @@ def roll(x, shift, axis=None):
      [1 2]]
     """
     shift, axis = numbers_of(shift), numbers_of(axis)
-    shifts = [integer(by, "roll", "a shift") for by in several(shift)]
+    shifts = [integer(by, "roll", "a shift") for by in as_sequence(shift)]
     if axis is None:
         return reshaped(_rolled(reshaped(x, (x.size,)), sum(shifts), 0), x.shape)
     axes = axes_in_order("roll", axis, x.aval)
@@ -102,7 +102,7 @@ def tile(x, repetitions):
     >>> ad.tile([1, 2], (2, 1)).shape
     (2, 2)
     """
-    times = [counted(r, "tile", _COPIES) for r in several(numbers_of(repetitions))]
+    times = [as_count(r, "tile", _COPIES) for r in as_sequence(numbers_of(repetitions))]
     rank = max(len(times), x.ndim)
     times = [1] * (rank - len(times)) + times
     shape = (1,) * (rank - x.ndim) + x.shape
@@ -126,15 +126,15 @@ def repeat(x, repeats, axis=None):
     """
     repeats, (x, along) = numbers_of(repeats), on_axis("repeat", x, axis)
     if isinstance(repeats, (tuple, list)):
-        counts = [counted(r, "repeat", _COPIES) for r in repeats]
+        counts = [as_count(r, "repeat", _COPIES) for r in repeats]
         if len(counts) not in (1, x.shape[along]):
             raise ShapeError(located(f"repeat: {len(counts)} numbers for axis {along} of {x.aval}"))
         if len(counts) != 1:
-            Aval((sum(counts),), np.int64)  # raises for a sum that NumPy would let wrap, and then write out of bounds
-            places = built("repeat", sum(counts), lambda: np.repeat(np.arange(len(counts)), np.array(counts, np.int64)))
-            return gathered(x, [index_tensor(places, "repeat", len(counts))], (along,), along)
+            Aval((total := sum(counts),), np.int64)  # raises where NumPy would let the sum wrap and write out of bounds
+            indices = allocated("repeat", total, lambda: np.repeat(np.arange(len(counts)), np.array(counts, np.int64)))
+            return gathered(x, [index_tensor(indices, "repeat", len(counts))], (along,), along)
         (repeats,) = counts
-    times = counted(repeats, "repeat", _COPIES)
+    times = as_count(repeats, "repeat", _COPIES)
     before, n, after = x.shape[:along], x.shape[along], x.shape[along + 1 :]
     wide = spread_to(reshaped(x, (*before, n, 1, *after)), (*before, n, times, *after))
     return reshaped(wide, (*before, n * times, *after))
@@ -155,7 +155,7 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
     f64[3] [1. 3. 5.]
     """
     along = axis_of("diff", axis, x.aval)
-    times = counted(n, "diff", "a number of times")
+    times = as_count(n, "diff", "a number of times")
     y = x if not times or (prepend is None and append is None) else _lengthened(x, along, prepend, append)
     for _ in range(min(times, y.shape[along])):
         m = y.shape[along]
@@ -167,7 +167,7 @@ def diff(x, n=1, axis=-1, prepend=None, append=None):
 def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
     """x joined along an axis with the arrays or numbers before and after it."""
     given = [(name, y) for name, y in (("prepend", prepend), ("x", x), ("append", append)) if y is not None]
-    parts = common("diff", given, "fcib")
+    parts = in_common_dtype("diff", given, "fcib")
     before, behind = x.shape[:along], x.shape[along + 1 :]
     for (name, _), y in zip(given, parts, strict=True):
         if y.ndim and (y.ndim != x.ndim or (y.shape[:along], y.shape[along + 1 :]) != (before, behind)):

@@ -4,9 +4,9 @@ The machine code is built once it pays (`tape.machine`).  Then operators, functi
 in front of their Python bodies, each with a table (`codegen.runtime.record`).  A C function records the nodes that the
 table has for operands of the same kind, and calls the Python body for all others.  A table learns from a body's call:
 
-    y = body(a, b)        dispatch chose a body of this library, `run`; the template relies on this choice
-    run.natively(...)     the program: the steps that were recorded between a, b and y
-    table.learn(...)      the key: the Outs of a and b (or the class of a number), the static arguments, grad mode
+    y = body(a, b)           dispatch chose a body of this library, `run`; the template relies on this choice
+    run.call_program(...)    the program: the steps that were recorded between a, b and y
+    table.learn(...)         the key: the Outs of a and b (or the class of a number), the static arguments, grad mode
 
 Operands of new shapes are not learned until they come a second time.  If the body records one node on tensors (an
 elementwise operation, a product of matrices, a slice), Python then gives the node's kind alone (`Learner.kind`).
@@ -85,7 +85,7 @@ class Front:
         reads = [(Tensor, name, made) for name, made in recorder.reads(Tensor).items()]
         self._made = [*self._operators(), *self._methods(), *self._subscripts(), *reads]
 
-    def put(self) -> None:
+    def install(self) -> None:
         """Put the C functions in front of the Python ones."""
         for function in functions():
             self.give_site(function)
@@ -93,7 +93,7 @@ class Front:
             self.replaced.append((cls, name, vars(cls)[name]))
             setattr(cls, name, made)
 
-    def take_away(self) -> None:
+    def remove(self) -> None:
         """Restore the Python functions."""
         while self.replaced:
             cls, name, old = self.replaced.pop()
@@ -109,7 +109,7 @@ class Front:
         for word, function in BINARY.items():
             sort, wanted = ("power", None) if word == "pow" else ("binary", ALL)
             name, mirrored, update = f"__{word}__", f"__r{word}__", f"__i{word}__"
-            learner = self._learner(function, self._table(function), _either(name, mirrored), wanted)
+            learner = self._learner(function, self._table(function), _forward_or_mirrored(name, mirrored), wanted)
             address = recorder.site(sort, learner.table, learner.slow, learner.unknown)
             yield from _slots(AbstractTensor, (name, mirrored), address)
             if word != "pow":
@@ -169,7 +169,7 @@ def _slots(cls: type, names: Sequence[str], address: int) -> list[Place]:
     return [(cls, name, native.wrapper(cls, example, name, address)) for name, example in examples if address]
 
 
-def _either(name: str, mirrored: str) -> Callable[[Any, Any], Any]:
+def _forward_or_mirrored(name: str, mirrored: str) -> Callable[[Any, Any], Any]:
     """A function of two operands: the operator of a left tensor, else the mirrored operator of the right one."""
     forward, reflected = AbstractTensor.__dict__[name], AbstractTensor.__dict__[mirrored]
 
@@ -187,7 +187,7 @@ def _wanted(function: Function) -> int:
 
 def _learns(function: Function) -> bool:
     """True if a function belongs to the library and its calls can be recorded again from a program."""
-    return hasattr(getattr(function, "__wrapped__", None), "natively")
+    return hasattr(getattr(function, "__wrapped__", None), "call_program")
 
 
 # ---------------------------------------------------------------- installing the recorder
@@ -204,7 +204,7 @@ class _Installed:
         self.front: Front | None = None
 
 
-_now = _Installed()
+_installed = _Installed()
 #: Held while a thread attaches: a thread attached to another's recording would write into memory that is freed.
 _attaching = held_over_fork(threading.RLock())
 _lock = held_over_fork(threading.RLock())
@@ -212,32 +212,32 @@ _lock = held_over_fork(threading.RLock())
 
 def is_installed() -> bool:
     """True if operations are recorded natively."""
-    return _now.front is not None and bool(_now.front.replaced)
+    return _installed.front is not None and bool(_installed.front.replaced)
 
 
 def install() -> None:
     """Put the native recorder in front of operators and functions; do nothing if it cannot be set up."""
     with Paused(), _lock:  # a finaliser could record while the functions are exchanged
-        if _now.recorder is None:
+        if _installed.recorder is None:
             with suppress(*NO_ROOM):
-                _now.recorder = _set_up()
-        if _now.recorder is not None and not is_installed():
+                _installed.recorder = _set_up()
+        if _installed.recorder is not None and not is_installed():
             try:
-                _put_in_front(_now.recorder)
+                _put_in_front(_installed.recorder)
             except BaseException:  # an interrupt, for example: do not leave half of them in front
                 uninstall()
-                _now.is_settled = False
+                _installed.is_settled = False
                 raise
-        _now.is_settled = True
+        _installed.is_settled = True
 
 
 def _put_in_front(recorder: Any) -> None:
-    if _now.front is None:
-        _now.front = Front(recorder, _attach)
-    _now.front.put()
+    if _installed.front is None:
+        _installed.front = Front(recorder, _attach)
+    _installed.front.install()
     _attach()
     use_asks(recorder)
-    WHEN_DECLARED.append(_now.front.give_site)  # some files of functions are imported later
+    WHEN_DECLARED.append(_installed.front.give_site)  # some files of functions are imported later
 
 
 def install_once() -> bool:
@@ -248,7 +248,7 @@ def install_once() -> bool:
     if not _lock.acquire(blocking=False):
         return False
     try:
-        if not _now.is_settled:
+        if not _installed.is_settled:
             install()
             segments.clear()  # segments made until now call Python
         return True
@@ -259,9 +259,9 @@ def install_once() -> bool:
 def uninstall() -> None:
     """Record in Python again."""
     with _lock:
-        _now.is_settled = True
-        if _now.front is not None:
-            _now.front.take_away()
+        _installed.is_settled = True
+        if _installed.front is not None:
+            _installed.front.remove()
         use_asks(None)
         WHEN_DECLARED.clear()
 
@@ -290,17 +290,17 @@ def _set_up() -> Any:
 def _attach() -> None:
     """Make the native recorder append to this thread's current recording."""
     here = (state.now, threading.get_ident())
-    if _now.here != here:
+    if _installed.here != here:
         with _attaching:
-            _now.here = here
-            _now.recorder.attach(here[0])
+            _installed.here = here
+            _installed.recorder.attach(here[0])
 
 
 def _moved() -> None:
-    if _now.recorder is not None:
+    if _installed.recorder is not None:
         with _attaching:
-            _now.here = (None, 0)
-            _now.recorder.detach()
+            _installed.here = (None, 0)
+            _installed.recorder.detach()
 
 
 ON_SWITCH.append(_moved)

@@ -40,7 +40,7 @@ from .primitive import (
     with_extent,
     zeros_of,
 )
-from .shaping import kept, on_axis, reshaped, spread, transposed
+from .shaping import keepdims_shape, on_axis, reshaped, spread, transposed
 from .slicing import part
 from .template import public
 
@@ -79,7 +79,7 @@ def widened(x: Tensor, dtype: Any = None, function: str = "") -> Tensor:
 
 def unreduced(y: Tensor, x: Tensor, axes: Ints, keepdims: bool) -> Tensor:
     """The result y of reducing x; with `keepdims` the reduced axes are put back with extent 1."""
-    return reshaped(y, kept(x.shape, axes)) if keepdims else y
+    return reshaped(y, keepdims_shape(x.shape, axes)) if keepdims else y
 
 
 _sum = linear(
@@ -125,7 +125,7 @@ def _quantifier(name: str, reference: Callable[..., Any], word: str, of_nothing:
 
     x: T[..., n, ...]  →  bool[..., ...]     numbers count as True unless they are zero
 
-    Of nothing it is {of_nothing}.  Raises ShapeError when x has no such axis.
+    Without elements the result is {of_nothing}.  Raises ShapeError when x has no such axis.
 
     where     a mask of the elements that count; all others are left out, with a gradient of 0"""
 

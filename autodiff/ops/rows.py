@@ -21,7 +21,7 @@ from .arithmetic import imaginary_part, real_part
 from .conditions import isnan
 from .conversion import cast_to, dtype_of
 from .creation import iota
-from .declare import counted
+from .declare import as_count
 from .gathering import bounds_of_take, index_tensor, scattered, within
 from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to, with_extent
 from .shaping import on_axis, reshaped
@@ -120,7 +120,7 @@ def segment_sum(data, segment_ids, num_segments):
     f64[3] [4. 0. 2.]
     """
     expect("segment_sum", (data.aval,), "fic")
-    n = counted(num_segments, "segment_sum", "the number of segments")
+    n = as_count(num_segments, "segment_sum", "the number of segments")
     ids = index_tensor(segment_ids, "segment_sum", n)
     if data.shape[: ids.ndim] != ids.shape:
         raise ShapeError(located(f"segment_sum: {ids.aval} names no segments of the leading axes of {data.aval}"))
@@ -143,7 +143,7 @@ def one_hot(indices, classes, *, dtype=np.float64):
      [0. 0. 0.]]
     """
     index = index_tensor(indices, "one_hot")
-    places = iota((counted(classes, "one_hot", "the number of classes"),), 0)
+    places = iota((as_count(classes, "one_hot", "the number of classes"),), 0)
     return cast_to(reshaped(index, (*index.shape, 1)) == places, dtype_of(dtype, "one_hot"))
 
 

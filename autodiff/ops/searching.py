@@ -22,7 +22,7 @@ from .arithmetic import abs_, add, multiply
 from .conditions import clip, isfinite, isnan, minimum, where
 from .conversion import as_tensor, cast_to, known_value
 from .creation import linspace, ones
-from .declare import common, composed, listed, number
+from .declare import composed, elements_of, in_common_dtype, number
 from .extremes import max_, min_
 from .gathering import take
 from .joining import concatenate, stack
@@ -141,7 +141,7 @@ def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tenso
     if counted.shape != x.shape:
         raise ShapeError(located(f"histogram: weights are {counted.aval}, x is {x.aval}"))
     x, counted = reshaped(x, (x.size,)), reshaped(counted, (x.size,))
-    x, edges = common("histogram", (("x", x), ("bins", _edges(x, bins, range))), "f")
+    x, edges = in_common_dtype("histogram", (("x", x), ("bins", _edges(x, bins, range))), "f")
     n = edges.shape[0] - 1
     place = _places(edges, x, right=True) - cast_to(x == edges[-1], I64)
     # Elements below all edges are in bin 0, elements above all and nan in the last: both bins are cut off.
@@ -154,7 +154,7 @@ def histogram(x, bins=10, range=None, density=None, weights=None) -> tuple[Tenso
 
 def _edges(x: Tensor, bins, limits) -> Tensor:
     if not isinstance(bins, int | np.integer):
-        (edges,) = common("histogram", (("bins", bins),), "f")
+        (edges,) = in_common_dtype("histogram", (("bins", bins),), "f")
         _row("histogram", "bins", edges)
         _rises("edges", edges.node.value)
         return edges
@@ -163,7 +163,7 @@ def _edges(x: Tensor, bins, limits) -> Tensor:
     if limits is None:
         low, high = (min_(x), max_(x)) if x.size else (as_tensor(0.0), as_tensor(1.0))
     else:
-        ends = [number(end, "histogram", "an end of range") for end in listed(limits, "histogram", "two ends")]
+        ends = [number(end, "histogram", "an end of range") for end in elements_of(limits, "histogram", "two ends")]
         if len(ends) != 2:
             raise ShapeError(located(f"histogram: range has two ends, not {len(ends)}"))
         _rises("the ends of range", ends)

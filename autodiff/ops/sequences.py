@@ -16,7 +16,7 @@ from .arithmetic import add, conj, floor_divide, multiply, real_aval
 from .conditions import where
 from .conversion import WEAK, as_tensor, cast_to
 from .creation import zeros_like
-from .declare import axes_in_order, axis_of, check_parts, common, integer, number
+from .declare import axes_in_order, axis_of, check_parts, in_common_dtype, integer, number
 from .diagonals import slant
 from .joining import concatenate, joined, stack
 from .padding import pad
@@ -110,7 +110,7 @@ def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
         raise ShapeError(located(
             f"gradient: {f.aval} has {n} samples along axis {axis}, edge_order={edge_order} takes {edge_order + 1}"
         ))
-    (h,) = common("gradient", (("varargs", spacing),), "f")
+    (h,) = in_common_dtype("gradient", (("varargs", spacing),), "f")
     if type(spacing) in WEAK:
         h = cast_to(h, real_aval(f.aval).dtype)
     if h.ndim > 1 or (h.ndim and h.shape != (n,)):
@@ -211,7 +211,7 @@ _WRITTEN = 32
 
 
 def _signals(name: str, a, v, mode: str) -> tuple[Tensor, Tensor]:
-    a, v = common(name, (("a", a), ("v", v)), "fic")
+    a, v = in_common_dtype(name, (("a", a), ("v", v)), "fic")
     if a.ndim != 1 or v.ndim != 1 or not a.size or not v.size:
         raise ShapeError(located(f"{name}: takes two rows, not empty, got {a.aval} and {v.aval}"))
     if mode not in ("full", "same", "valid"):

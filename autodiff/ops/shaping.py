@@ -19,7 +19,7 @@ from ..tape import record
 from ..tensor import Tensor
 from .arrays import with_loop
 from .batching import up
-from .declare import axes_in_order, axes_of, axis_of, listed, several, shape_of
+from .declare import as_sequence, axes_in_order, axes_of, axis_of, elements_of, shape_of
 from .primitive import Ints, linear, reduced_shape, spread_to, sum_to
 from .template import public
 
@@ -116,7 +116,7 @@ def expand_dims(x, axis):
     >>> ad.expand_dims(ad.ones((2, 3)), (0, -1)).shape
     (1, 2, 3, 1)
     """
-    ndim = x.ndim + len(several(axis))
+    ndim = x.ndim + len(as_sequence(axis))
     axes = (axis_of("expand_dims", axis, x.aval, ndim),) if axis is None else axes_of("expand_dims", axis, x.aval, ndim)
     rest = iter(x.shape)
     return reshaped(x, tuple([1 if i in axes else next(rest) for i in range(ndim)]))
@@ -197,7 +197,7 @@ def transpose(x, axes=None):
     """
     if axes is None:
         return transposed(x, tuple(reversed(range(x.ndim))))
-    order = tuple(axes_in_order("transpose", listed(axes, "transpose", "axes"), x.aval))
+    order = tuple(axes_in_order("transpose", elements_of(axes, "transpose", "axes"), x.aval))
     if len(order) != x.ndim or len(set(order)) != x.ndim:
         _transpose_aval(x.aval, axes=order)
     return transposed(x, order)
@@ -299,14 +299,14 @@ def broadcast_to(x, shape):
     return spread_to(x, shape_of("broadcast_to", shape))
 
 
-def kept(shape: Ints, axes: Ints) -> Ints:
+def keepdims_shape(shape: Ints, axes: Ints) -> Ints:
     """A shape with these axes set to extent 1: the shape of a reduction with `keepdims`."""
     return tuple([1 if i in axes else n for i, n in enumerate(shape)])
 
 
 def spread(y: Tensor, axes: Ints, shape: Ints) -> Tensor:
     """y repeated along the axes that a reduction dropped from `shape`: the transpose of the sum."""
-    ones = kept(shape, axes)
+    ones = keepdims_shape(shape, axes)
     # Broadcasting itself adds leading axes: no reshape is needed for them.
     is_there = y.node.kind.out.shape == ones or (axes == tuple(range(len(axes))) and ones != shape)
     y = y if is_there else record(_reshape, (y,), (ones,))

@@ -23,7 +23,7 @@ from .elementwise import erf, exp, floor, log, log1p, sigmoid
 from .primitive import elementwise
 from .protocols import counterparts
 from .special_gamma import digamma, factorial, gamma, gammaln, multigammaln, polygamma
-from .special_normal import erfc, erfinv, log_ndtr, ndtr, polynomial, series, told
+from .special_normal import erfc, erfinv, log_ndtr, ndtr, polynomial, series, truncated
 from .special_normal import mills as mills
 from .statistics import log_softmax, logsumexp, softmax
 from .template import public
@@ -54,19 +54,19 @@ def betaln(a, b):
     is_less = a < b  # no `minimum` and `maximum`: they split the gradient at a tie; here a and b each have one role
     small, large = where(is_less, a, b), where(is_less, b, a)
     is_far = (small > 0.0) & (large >= _STIRLING)
-    far = _lost(where(is_far, small, 1.0), where(is_far, large, _STIRLING))
+    far = _log_gamma_quotient(where(is_far, small, 1.0), where(is_far, large, _STIRLING))
     near = where(is_far, 1.0, large)
     return gammaln(small) + where(is_far, far, gammaln(near) - gammaln(small + near))
 
 
-def _lost(p: Tensor, q: Tensor) -> Tensor:
+def _log_gamma_quotient(p: Tensor, q: Tensor) -> Tensor:
     """log(Γ(q) / Γ(p + q)) for q from 10 on, by Stirling's series with the common terms removed, so none cancel."""
     both = p + q
     steep = (both - 0.5) * log1p(p / q)
-    return p - p * log(q) + (_beyond(q) - _beyond(both)) - steep
+    return p - p * log(q) + (_stirling_correction(q) - _stirling_correction(both)) - steep
 
 
-def _beyond(x: Tensor) -> Tensor:
+def _stirling_correction(x: Tensor) -> Tensor:
     """The correction that Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
     inverse = 1.0 / x
     return polynomial(_TERMS, inverse * inverse) * inverse
@@ -128,15 +128,15 @@ def _entr_slope(x: Tensor) -> Tensor:
 
 entr = unary("entr", slope=lambda y, x: _entr_slope(x),
     program=lambda k, x: k.select(x < 0.0, -math.inf, k.select(x == 0.0, 0.0, -x * k.log(x))),
-    doc="-x log(x), the share of an entropy: 0 at 0, -inf below.   f[...]  →  f[...]",
+    doc="-x log(x), one term of an entropy: 0 at 0, -inf below 0.   f[...]  →  f[...]",
     example=">>> ad.special.entr([0.5, 0.0, -1.0])\nf64[3] [0.34657359 0.               -inf]")
 
 #: By dtype, n such that a quotient between 2**-n and 2**n has full precision.
-_PLAIN = {"f64": 1000, "f32": 120}
+_SAFE_EXPONENT = {"f64": 1000, "f32": 120}
 
 
 def _log_ratio(k, x, y):
-    ratio, most = x / y, 2.0 ** _PLAIN[k.dtype(x)]
+    ratio, most = x / y, 2.0 ** _SAFE_EXPONENT[k.dtype(x)]
     is_plain = (ratio > 1.0 / most) & (ratio < most)
     far = k.log(k.select(is_plain, ratio, x)) - k.log(k.select(is_plain, 1.0, y))
     # If x and y differ by less than a factor of two, x - y is exact.
@@ -200,7 +200,7 @@ rel_entr = binary(
     "rel_entr",
     program=lambda k, x, y: _at_the_edge(k, x, y, x * _log_ratio(k, x, y), 0.0),
     partials=lambda z, x, y: (lambda: entropy_by_x(x, y, more=1.0), lambda: entropy_by_y(x, y, more=1.0)),
-    doc="""x log(x / y), the share of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
+    doc="""x log(x / y), one term of a relative entropy: 0 where x is 0 and y >= 0, inf outside of its domain.
 
     f[...], f[...]  →  f[...]""",
     example=">>> ad.special.rel_entr([0.5, 0.0, 1.0], [0.25, 1.0, 0.0])\nf64[3] [0.34657359 0.                inf]")
@@ -282,7 +282,7 @@ GAP_FAR = (
 
 def clenshaw(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
     """The sum of a Chebyshev series by Clenshaw's recurrence, which suits any coefficients (see `series`)."""
-    terms = told(k, coefficients, t)
+    terms = truncated(k, coefficients, t)
     last, total = 0.0, k.constant(terms[-1], like=t)
     for c in reversed(terms[1:-1]):
         total, last = (t + t) * total - last + c, total
@@ -319,7 +319,7 @@ def _gap(k, x):
     return k.select(x == 0.0, 0.0, k.copysign(gap, x))
 
 
-def _grown(k, x, scaled):
+def _times_exp(k, x, scaled):
     """scaled · exp(|x|), multiplied in two steps, so that only a result out of range overflows."""
     half = k.exp(abs(x) * 0.5)
     return k.select(k.isinf(x), k.copysign(math.inf, scaled), scaled * half * half)
@@ -335,15 +335,15 @@ def _ratio(y: Tensor, x: Tensor, *, scaled: bool) -> Tensor:
     return where(is_near, total, y / where(is_near, 1.0, x))
 
 
-def _beside(gap: Tensor, x: Tensor) -> Tensor:
+def _abs_gap(gap: Tensor, x: Tensor) -> Tensor:
     """i0e(x) - |i1e(x)|, given `i0e_gap` at x; the value at 0 is 1."""
     return where(x == 0.0, 1.0, abs_(gap))
 
 
-i0: Function = unary("i0", program=lambda k, x: _grown(k, x, _i0e(k, x)), slope=lambda y, x: i1(x),
+i0: Function = unary("i0", program=lambda k, x: _times_exp(k, x, _i0e(k, x)), slope=lambda y, x: i1(x),
     doc="The modified Bessel function of the first kind, of order 0.   f[...]  →  f[...]",
     example=">>> ad.special.i0([0.0, 1.0])\nf64[2] [1.         1.26606588]")
-i1: Function = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
+i1: Function = unary("i1", program=lambda k, x: _times_exp(k, x, _i1e(k, x)),
     slope=lambda y, x: i0(x) - _ratio(y, x, scaled=False),
     doc="The modified Bessel function of the first kind, of order 1.   f[...]  →  f[...]",
     example=">>> ad.special.i1([0.0, 1.0])\nf64[2] [0.        0.5651591]")
@@ -351,14 +351,14 @@ i1: Function = unary("i1", program=lambda k, x: _grown(k, x, _i1e(k, x)),
 
 #: sign(x) (i0e(x) - |i1e(x)|), by its own series, since the difference would cancel.  It is 0 at 0 and ±1 beside 0; the
 #: slope at 0 is the one on which both sides agree.
-i0e_gap = elementwise("i0e_gap", program=_gap, slope=lambda y, x: _ratio(i1e(x), x, scaled=True) - 2.0 * _beside(y, x))
+i0e_gap = elementwise("i0e_gap", program=_gap, slope=lambda y, x: _ratio(i1e(x), x, scaled=True) - 2.0 * _abs_gap(y, x))
 i0e: Function = unary("i0e", program=_i0e, slope=lambda y, x: -i0e_gap(x),
     doc="""exp(-|x|) times `i0`: it does not overflow.   f[...]  →  f[...]     at 0, where it has a kink, derivative 0
 
     The second derivative there is 1.5, on which both sides agree.""",
     example=">>> ad.special.i0e([0.0, 1000.0])\nf64[2] [1.         0.01261724]")
 i1e: Function = unary("i1e", program=_i1e,
-    slope=lambda y, x: _beside(i0e_gap(x), x) - _ratio(y, x, scaled=True),
+    slope=lambda y, x: _abs_gap(i0e_gap(x), x) - _ratio(y, x, scaled=True),
     doc="exp(-|x|) times `i1`: it does not overflow.   f[...]  →  f[...]",
     example=">>> ad.special.i1e([0.0, 1000.0])\nf64[2] [0.         0.01261093]")
 

@@ -18,7 +18,7 @@ from typing import Any
 from ..errors import DispatchError, located
 from ..tape import record
 from .conditions import where
-from .declare import check_parts, common, composed, integer, unary
+from .declare import check_parts, composed, in_common_dtype, integer, unary
 from .primitive import OwnPrimitive, elementwise
 from .special_normal import LGAMMA_12, LGAMMA_23, polynomial, series
 from .template import public
@@ -32,7 +32,7 @@ _BERNOULLI = (
 _ROOT_2PI = 2.5066282746310007
 _HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
 #: For x from this to 0 no reflection is used: Γ(x) is -Γ(-x) to full precision, and x sin πx may underflow.
-_LEAST = -1e-18
+_REFLECT_BELOW = -1e-18
 
 
 def _stirling(k, x):
@@ -42,7 +42,7 @@ def _stirling(k, x):
     return polynomial(terms, inverse * inverse) * inverse
 
 
-def _from_pole(k, x):
+def _from_nearest_integer(k, x):
     """The signed distance of x from the nearest integer, between -1/2 and 1/2; exact for x >= 0."""
     rest = x - k.floor(x)
     return k.select(rest > 0.5, rest - 1.0, rest)
@@ -75,10 +75,10 @@ def _gammaln(k, x):
     middle = k.log(product) + _log_between(k, between)
     high = (size - 0.5) * (k.log(size) - 1.0) + (_HALF_LOG_2PI_LESS_HALF + _stirling(k, size))
     found = k.select(size < 2.0, low, k.select(size < 8.0, middle, high))
-    away = _from_pole(k, size)
+    away = _from_nearest_integer(k, size)
     reflected = k.log(math.pi / (size * abs(k.sin(math.pi * away)))) - found
     is_pole = (away == 0.0) | k.isinf(x)
-    return k.select(k.isinf(x), math.inf, k.select(x < _LEAST, k.select(is_pole, math.inf, reflected), found))
+    return k.select(k.isinf(x), math.inf, k.select(x < _REFLECT_BELOW, k.select(is_pole, math.inf, reflected), found))
 
 
 def _gamma(k, x):
@@ -93,14 +93,14 @@ def _gamma(k, x):
     high = root * k.exp(-size) * root * (_ROOT_2PI * k.exp(_stirling(k, size)))
     high = k.select(k.isinf(root), root, high)  # exp(-size) may be 0: avoid inf · 0
     found = k.select(size == 0.0, math.inf, k.select(size < 12.0, low, high))
-    away = _from_pole(k, size)
+    away = _from_nearest_integer(k, size)
     half = (size - away) * 0.5
     is_odd = half - k.floor(half) > 0.0
     sine = k.sin(math.pi * away) * k.select(is_odd, -1.0, k.constant(1.0, like=x))
     reflected = -(math.pi / (size * sine)) / found
     # Below -190 all values are zeros, of either sign, or poles.
     reflected = k.select((away == 0.0) | k.isinf(x), math.nan, reflected)
-    return k.select(x < _LEAST, reflected, k.copysign(found, x))
+    return k.select(x < _REFLECT_BELOW, reflected, k.copysign(found, x))
 
 
 def _cotangent_derivative(order: int) -> list[float]:
@@ -127,7 +127,7 @@ def _polygamma(k: Any, x: Any, *, n: int) -> Any:
     # The first term is the largest and is added last: the rounding errors of the other sums are small beside it.
     total = functools.reduce(operator.add, reversed(terms), _tail(k, at, n))
     found = -total if n % 2 == 0 else total
-    away = -_from_pole(k, -x)
+    away = -_from_nearest_integer(k, -x)
     angle = math.pi * away
     cotangent = k.cos(angle) / k.sin(angle)
     turned = math.pi ** (n + 1) * polynomial(_cotangent_derivative(n), cotangent)
@@ -169,7 +169,7 @@ gamma = unary("gamma", program=_gamma,
     example=">>> ad.special.gamma([5.0, 0.5, -1.0])\nf64[3] [24.          1.77245385         nan]")
 
 #: The largest order: beyond it factorials leave the range of float32.
-_MOST = 30
+_MAX_ORDER = 30
 
 
 digamma = composed("digamma", lambda x: record(_polygamma_operation, (x,), (0,)),
@@ -190,9 +190,9 @@ def polygamma(n, x):
     f64[2] [1.64493407 4.9348022 ]
     """
     order = integer(n, "polygamma", "the order")
-    if not 0 <= order <= _MOST:
-        raise DispatchError(located(f"polygamma: the order is from 0 to {_MOST}, not {order}"))
-    (x,) = common("polygamma", (("x", x),), "f")
+    if not 0 <= order <= _MAX_ORDER:
+        raise DispatchError(located(f"polygamma: the order is from 0 to {_MAX_ORDER}, not {order}"))
+    (x,) = in_common_dtype("polygamma", (("x", x),), "f")
     return record(_polygamma_operation, (x,), (order,))
 
 
@@ -204,7 +204,7 @@ def _factorial(x):
 factorial = composed("factorial", _factorial,
     """Γ(x + 1): x! of whole numbers.   f[...]  →  f[...]     integers give float64
 
-    Of -1 it is inf, of whole numbers below nan.""",
+    At -1 the result is inf, at whole numbers below -1 nan.""",
     ">>> ad.special.factorial([0, 5, -1, -2])\nf64[4] [  1. 120.  inf  nan]", takes="f")
 
 

@@ -69,10 +69,10 @@ def series(k: Any, coefficients: tuple[float, ...], t: Any) -> Any:
 
     Half the operations of `clenshaw`, and shorter chains.  ns of an f64, by `clenshaw` and by powers: erfc 12.8, 6.0,
     gammaln 18, 14 (1e6 numbers, one thread, Zen 3)."""
-    return halves(_powers(told(k, coefficients, t)), t)
+    return split_sum(_powers(truncated(k, coefficients, t)), t)
 
 
-def halves(powers: tuple[float, ...], t: Any) -> Any:
+def split_sum(powers: tuple[float, ...], t: Any) -> Any:
     """The sum of powers of t (coefficients lowest first), split into two or four sums that run in parallel."""
     square = t * t
     if len(powers) < 20:
@@ -84,16 +84,16 @@ def halves(powers: tuple[float, ...], t: Any) -> Any:
 def more_by_erf(k, whole, scale, x):
     """whole + scale erf(x) / x for |x| up to 1/2, rounded only once if the sum is between half and twice `whole`."""
     t = 8.0 * (x * x) - 1.0
-    first, *others = _powers(told(k, _ERF_NEAR, t))
+    first, *others = _powers(truncated(k, _ERF_NEAR, t))
     high = float(np.float32(first)) if k.dtype(t) == "f32" else first
     low = (first - high) + _FIRST_LOW
     # The constant coefficient is high + low; the rounding error of whole + scale · high is added to the rest.
-    rest = halves(tuple(others), t) * t + low
+    rest = split_sum(tuple(others), t) * t + low
     total = k.fma(scale, high, whole)
     return total + k.fma(scale, rest, k.fma(scale, high, whole - total))
 
 
-def told(k: Any, coefficients: tuple[float, ...], t: Any) -> tuple[float, ...]:
+def truncated(k: Any, coefficients: tuple[float, ...], t: Any) -> tuple[float, ...]:
     """The leading coefficients of a series, without the trailing ones that are below the precision of t's dtype."""
     least = max(map(abs, coefficients)) * (2.0**-27 if k.dtype(t) == "f32" else 0.0)
     count = len(coefficients)
@@ -131,7 +131,7 @@ def _scaled_tail(k, x):
     return series(k, ERFCX, t) / (1.0 + 2.0 * x)
 
 
-def _bell(k: Any, x: Any, scale: float = 1.0) -> Any:
+def _gaussian(k: Any, x: Any, scale: float = 1.0) -> Any:
     """exp(-scale x²), corrected for the rounding error of x².   scale: a power of two"""
     square = x * x
     bell = k.exp(-(scale * square))
@@ -139,13 +139,13 @@ def _bell(k: Any, x: Any, scale: float = 1.0) -> Any:
 
 
 #: exp(-x²), to full precision.
-bell = elementwise("bell", program=_bell, slope=lambda y, x: -2.0 * x * y)
+bell = elementwise("bell", program=_gaussian, slope=lambda y, x: -2.0 * x * y)
 #: exp(-x² / 2) / √(2π), the derivative of ndtr.
-density = elementwise("density", program=lambda k, x: _DENSITY * _bell(k, x, 0.5), slope=lambda y, x: -(x * y))
+density = elementwise("density", program=lambda k, x: _DENSITY * _gaussian(k, x, 0.5), slope=lambda y, x: -(x * y))
 
 
 def _erfc(k, x):
-    tail = _bell(k, x) * _scaled_tail(k, abs(x))  # of x, not |x|: shares the square with the gradient
+    tail = _gaussian(k, x) * _scaled_tail(k, abs(x))  # of x, not |x|: shares the square with the gradient
     near = more_by_erf(k, 1.0, -x, x)
     return k.select(abs(x) < 0.5, near, k.select(x < 0.0, 2.0 - tail, tail))
 
@@ -159,7 +159,7 @@ _ROOT_HALF = math.sqrt(0.5)
 
 def _ndtr(k, x):
     scaled = x * _ROOT_HALF
-    tail = 0.5 * (_bell(k, x, 0.5) * _scaled_tail(k, abs(scaled)))
+    tail = 0.5 * (_gaussian(k, x, 0.5) * _scaled_tail(k, abs(scaled)))
     near = more_by_erf(k, 0.5, 0.5 * scaled, scaled)
     return k.select(abs(scaled) < 0.5, near, k.select(x < 0.0, tail, 1.0 - tail))
 
@@ -185,32 +185,32 @@ _TAIL_F32 = (
 )
 
 
-def _below(k: Any, x: Any) -> tuple[Any, Any]:
+def _fast_ndtr(k: Any, x: Any) -> tuple[Any, Any]:
     """(`ndtr` within some ulps, by fewer operations; exp(-x² / 2))."""
     (top, bottom), end = (_TAIL_F32, 15.0) if k.dtype(x) == "f32" else (_TAIL_F64, 40.0)
     size = k.select(abs(x) < end, abs(x), end)  # nan, too, gives `end`
     square = size * size
     bell = k.exp(-(0.5 * square))
-    bell = bell - bell * (0.5 * k.fma(size, size, -square))  # corrected for the square's rounding, as in `_bell`
-    tail = bell * (halves(top, size) / halves(bottom, size))
+    bell = bell - bell * (0.5 * k.fma(size, size, -square))  # corrected for the square's rounding, as in `_gaussian`
+    tail = bell * (split_sum(top, size) / split_sum(bottom, size))
     return k.select(x < 0.0, tail, 1.0 - tail), bell
 
 
 def _weighted_slope(k, x):
-    below, bell = _below(k, x)
+    below, bell = _fast_ndtr(k, x)
     return below + x * (_DENSITY * bell)
 
 
 #: ndtr(x) + x density(x), the derivative of x ndtr(x).
 weighted_slope = elementwise("weighted_slope", program=_weighted_slope, slope=lambda y, x: density(x) * (2.0 - x * x))
 #: x ndtr(x), at full precision far below 0, too.
-weighted = elementwise("weighted", program=lambda k, x: x * _below(k, x)[0], slope=lambda y, x: weighted_slope(x))
+weighted = elementwise("weighted", program=lambda k, x: x * _fast_ndtr(k, x)[0], slope=lambda y, x: weighted_slope(x))
 
 
 def _mills(k, x):
     """φ(x) / Φ(x), the normal density over the probability."""
     scaled = x * _ROOT_HALF
-    tail, bell = _scaled_tail(k, abs(scaled)), _bell(k, x, 0.5)
+    tail, bell = _scaled_tail(k, abs(scaled)), _gaussian(k, x, 0.5)
     is_near = abs(scaled) < 0.5
     is_low = (x < 0.0) & ~is_near
     # Twice the probability; if x is low, divided by the bell.
@@ -246,7 +246,7 @@ def _log_ndtr(k, x):
     low = k.log(0.5 * tail) - 0.5 * (x * x)
     # Near 0 the probability is (1 + erf(x / √2)) / 2: log1p of erf, by its series at 0, minus log 2.
     is_middle = scaled < 0.5
-    rest = -(0.5 * (_bell(k, x, 0.5) * tail))
+    rest = -(0.5 * (_gaussian(k, x, 0.5) * tail))
     high = k.log1p(k.select(is_middle, x * polynomial(_ERF, scaled * scaled), rest))
     return k.select(is_middle, high - math.log(2.0), k.select(x < 0.0, k.select(k.isinf(x), x, low), high))
 

@@ -12,7 +12,7 @@ from ..tensor import Tensor
 from .conditions import where
 from .conversion import as_tensor, cast_to, dtype_of, numbers_of
 from .creation import extents_of, eye, iota, linspace, ones, zeros
-from .declare import axes_in_order, axis_of, check_parts, composed, counted, documented, integer, listed
+from .declare import as_count, axes_in_order, axis_of, check_parts, composed, documented, elements_of, integer
 from .diagonals import diag, tril
 from .forms import cast_by, further
 from .joining import concatenate, joined, split, stack
@@ -26,13 +26,13 @@ from .template import public
 
 def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind") -> list[Any]:
     """The arrays to join, as a list, cast to `dtype` if given.  Raises ShapeError for an empty list."""
-    found = listed(tensors if dtype is None else cast_by(casting, name, tensors, dtype), name, "arrays")
+    found = elements_of(tensors if dtype is None else cast_by(casting, name, tensors, dtype), name, "arrays")
     if not found:
         raise ShapeError(located(f"{name}: there is nothing to put together"))
     return found
 
 
-def _at_least(rank: int, told: str, example: str) -> Function:
+def _at_least(rank: int, summary: str, example: str) -> Function:
     """Declare a function that gives an array at least `rank` axes; called with several arrays, it returns a tuple."""
     name = f"atleast_{rank}d"
 
@@ -40,7 +40,7 @@ def _at_least(rank: int, told: str, example: str) -> Function:
         shape = (*x.shape, 1) if x.ndim == 2 else ((x.size,), (1, x.size), (1, x.size, 1))[rank - 1]
         return x if x.ndim >= rank else reshaped(x, shape)
 
-    made: Function = public(name=name, doc=documented(example, told), takes="T")(body)
+    made: Function = public(name=name, doc=documented(example, summary), takes="T")(body)
 
     @further(made)
     def several(*tensors):
@@ -98,7 +98,7 @@ def hstack(tensors, *, dtype=None, casting="same_kind"):
 dstack = composed("dstack", lambda tensors: concatenate([atleast_3d(x) for x in _each("dstack", tensors)], 2),
     """Arrays behind each other, along the third axis.   [T[m, n, ...], ...]  →  T[m, n, k1 + k2 + ..., ...]
 
-    Raises ShapeError when the other extents differ, and for no arrays at all.""",
+    Raises ShapeError when the other extents differ, and for an empty list.""",
     ">>> ad.dstack([[1, 2], [3, 4]]).shape\n(1, 2, 2)")
 
 
@@ -131,13 +131,13 @@ def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
     indices_or_sections = numbers_of(indices_or_sections)
     if isinstance(indices_or_sections, (tuple, list)):
         return split(x, indices_or_sections, axis)
-    parts = counted(indices_or_sections, "array_split", "the number of parts", 1)
+    parts = as_count(indices_or_sections, "array_split", "the number of parts", 1)
     check_parts("array_split", parts)
     size, longer = divmod(x.shape[axis_of("array_split", axis, x.aval)], parts)
     return split(x, [size * k + min(k, longer) for k in range(1, parts)], axis)
 
 
-def _split_along(name: str, told: str, axis: int, least: int, raises: str, example: str) -> Any:
+def _split_along(name: str, summary: str, axis: int, least: int, raises: str, example: str) -> Any:
     """Declare `split` along one axis, for arrays with at least `least` axes."""
 
     def body(x, indices_or_sections) -> list[Tensor]:
@@ -147,7 +147,7 @@ def _split_along(name: str, told: str, axis: int, least: int, raises: str, examp
         return found
 
     raises = f"Raises ShapeError for {raises}, and when the extent is no multiple of the number of parts."
-    return public(name=name, doc=documented(example, told, raises), takes="T")(body)
+    return public(name=name, doc=documented(example, summary, raises), takes="T")(body)
 
 
 hsplit = _split_along(
@@ -190,7 +190,7 @@ def rot90(x, k=1, axes=(0, 1)):
     [[2 4]
      [1 3]]
     """
-    plane = axes_in_order("rot90", listed(axes, "rot90", "two axes"), x.aval)
+    plane = axes_in_order("rot90", elements_of(axes, "rot90", "two axes"), x.aval)
     if len({*plane}) != 2 or len(plane) != 2:
         raise ShapeError(located(f"rot90: turns in the plane of two axes, not {axes!r:.40}"))
     first, second = plane
@@ -202,11 +202,11 @@ def rot90(x, k=1, axes=(0, 1)):
     return flipped(swapaxes(x, first, second), (second,)) if turns else x
 
 
-def _turned_round(name: str, axis: int, told: str, raises: str, example: str) -> Any:
+def _turned_round(name: str, axis: int, summary: str, raises: str, example: str) -> Any:
     def body(x):
         return flipped(x, (axis_of(name, axis, x.aval),))
 
-    return public(name=name, doc=documented(example, told, f"Raises ShapeError for {raises}."), takes="T")(body)
+    return public(name=name, doc=documented(example, summary, f"Raises ShapeError for {raises}."), takes="T")(body)
 
 
 flipud = _turned_round(
@@ -303,8 +303,8 @@ def broadcast_arrays(*tensors) -> tuple[Tensor, ...]:
     try:
         shape = np.broadcast_shapes(*[x.shape for x in found])
     except ValueError:
-        told = ", ".join([str(x.aval) for x in found])
-        raise ShapeError(located(f"broadcast_arrays: there is no one shape for {told}")) from None
+        shown = ", ".join([str(x.aval) for x in found])
+        raise ShapeError(located(f"broadcast_arrays: there is no one shape for {shown}")) from None
     return tuple([broadcast_to(x, shape) for x in found])
 
 

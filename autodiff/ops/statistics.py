@@ -19,12 +19,12 @@ from ..errors import located
 from ..tape import DETACH, constant, record
 from ..tensor import Tensor
 from .arithmetic import abs_, imaginary_part, real_part
-from .cancelling import by_size, divided
+from .cancelling import cancels_size, divided
 from .conditions import isfinite, where
 from .conversion import as_tensor, cast_to, dtype_of
 from .declare import axes_of, axis_of, documented
 from .elementwise import exp, log
-from .extremes import in_range, max_, min_
+from .extremes import max_, min_, safe_scaling
 from .power import power
 from .primitive import F64, Ints, OwnPrimitive, elementwise, reduced_shape, times, with_rule, zero_of, zeros_of
 from .reductions import summed, unreduced
@@ -67,7 +67,7 @@ def mean(x, axis=None, *, dtype=None, keepdims=False):
     return cast_to(y, dtype_of(dtype, "mean", y.dtype))
 
 
-def _deviation(name: str, told: str, finish: Callable[[Tensor], Tensor], note: str, example: str) -> Any:
+def _deviation(name: str, summary: str, finish: Callable[[Tensor], Tensor], note: str, example: str) -> Any:
     """Declare the variance (or, by `finish`, a function of the variance) over an axis."""
 
     def body(x, axis=None, *, ddof=0, correction=None, keepdims=False):
@@ -82,10 +82,10 @@ def _deviation(name: str, told: str, finish: Callable[[Tensor], Tensor], note: s
         return finish(unreduced(squares / constant(as_float(freedom), squares.dtype), x, axes, keepdims))
 
     return public(1, name=name, doc=documented(
-        example, told, "x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64",
+        example, summary, "x: f[..., n, ...]  →  f[..., ...]     integers and bool give float64",
         f"""{note}
     Raises ShapeError when x has no such axis, ValueError where ddof and correction are both given.""",
-        """mean      that of the elements where it is known, of a shape that broadcasts to that of x
+        """mean      the mean of the elements, if it is known already; its shape broadcasts to that of x
     where     a mask of the elements that count; all others are left out, with a gradient of 0""",
     ))(body)
 
@@ -120,7 +120,7 @@ def _over_or_0(top: float, y: Tensor) -> Tensor:
 #: The square root of a sum of squares, with derivative 0 at 0.  The rule selects inside the derivative: `where` on the
 #: result would make a strong zero, and would give an infinite element the derivative 0, which is wrong.
 root_of_squares: OwnPrimitive = elementwise("root", np.sqrt, slope=lambda y, x: _over_or_0(0.5, y), lower="sqrt",
-    cancels=by_size(lambda x: (constant(0.5, x.dtype),)))
+    cancels=cancels_size(lambda x: (constant(0.5, x.dtype),)))
 #: The logarithm of a sum of exponentials, with derivative 0 at 0.
 log_of_sum = elementwise("log_of_sum", np.log, slope=lambda y, x: _over_or_0(1.0, x), lower="log")
 
@@ -256,7 +256,7 @@ def _euclidean(x: Tensor, axes: Ints) -> Tensor:
     """
     if not x.aval.size:
         return root_of_squares(summed(squared_size(x), axes))
-    scale, back = in_range(max_(abs_(record(DETACH, (x,))), axes))
+    scale, back = safe_scaling(max_(abs_(record(DETACH, (x,))), axes))
     scaled = x * cast_to(spread(scale, axes, x.shape), x.dtype)
     return record(_norm, (root_of_squares(summed(squared_size(scaled), axes)) * back, x), (axes,))
 

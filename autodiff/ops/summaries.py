@@ -13,7 +13,7 @@ from ..tensor import Tensor
 from .arithmetic import abs_, conj, multiply
 from .conditions import maximum
 from .conversion import as_tensor, cast_to, dtype_of, known_value
-from .declare import axes_of, axis_of, common, integer
+from .declare import axes_of, axis_of, in_common_dtype, integer
 from .diagonals import diagonal
 from .extremes import max_, min_
 from .joining import stack
@@ -45,7 +45,7 @@ def average(x, axis=None, weights=None, returned=False, *, keepdims=False) -> An
         axes = axes_of("average", axis, x.aval)
         y = mean(x, axes, keepdims=keepdims)
     else:
-        x, w = common("average", (("x", x), ("weights", weights)), "fc")
+        x, w = in_common_dtype("average", (("x", x), ("weights", weights)), "fc")
         axes = axes_of("average", axis, x.aval)
         w = weights_along("average", w, x, axis)
         y = sum_(x * w, axes, keepdims=keepdims) / sum_(w, axes, keepdims=keepdims)
@@ -167,7 +167,7 @@ def vecdot(a, b, *, axis=-1, axes=None, keepdims=False):
         axis = axis[0] if isinstance(axis, tuple) and axis else axis
         y = along_axes(vecdot, (1, 1), (a, b), axes[:2] if keepdims else axes)
     else:
-        a, b = common("vecdot", (("a", a), ("b", b)), "fic")
+        a, b = in_common_dtype("vecdot", (("a", a), ("b", b)), "fic")
         along = [axis_of("vecdot", axis, x.aval) for x in (a, b)]
         if a.shape[along[0]] != b.shape[along[1]]:
             raise ShapeError(located(f"vecdot: {a.aval} and {b.aval} are of two lengths along axis {axis}"))

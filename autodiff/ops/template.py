@@ -32,7 +32,7 @@ from ..tape.walk import is_repeatable, recorded_between
 from ..tensor import Tensor
 
 #: Holds one function, put here by `declare`: (function's name, (name, value) pairs, kinds of dtypes) -> tensors.
-TAKES: list[Callable[[str, list[tuple[str, Any]], str], list[Tensor]]] = []
+ARGUMENT_CONVERTER: list[Callable[[str, list[tuple[str, Any]], str], list[Tensor]]] = []
 #: Callbacks that receive each public function when it is declared.
 WHEN_DECLARED: list[Callable[[Any], None]] = []
 
@@ -41,7 +41,7 @@ Bounds = Sequence[tuple[int, int]]
 
 
 class Template:
-    """The nodes that a function, or an operation's rule, recorded on given nodes; `put` records them again.
+    """The nodes that a function, or an operation's rule, recorded on given nodes; `record_on` records them again.
 
     given     the number of given nodes
     steps     (kind, value, inputs) of each recorded node: the value of a constant that the function made, else None;
@@ -82,7 +82,7 @@ class Template:
             if len(own) != numbers:
                 return None
             given, made = [*given, *own], [n for n in made if n not in own]
-        if not all([is_repeatable(n, since) and _can_be_put_down(n, is_users) for n in made]):
+        if not all([is_repeatable(n, since) and _can_be_recorded_again(n, is_users) for n in made]):
             return None  # a boundary, an older node that the body read, or one that it evaluated
         return cls(given, made, found, choices)
 
@@ -95,7 +95,7 @@ class Template:
             return None
         return RecordedProgram(operands, self.steps, number_kind=number_kind, bounds=bounds, choices=self.choices)
 
-    def put(self, given: Sequence[Node | None]) -> list[Node | None]:
+    def record_on(self, given: Sequence[Node | None]) -> list[Node | None]:
         """Record the nodes again on the given nodes, and return the nodes of the results."""
         nodes: list[Any] = list(given)
         rich = self.rich
@@ -110,7 +110,7 @@ class Template:
         return [None if place is None else nodes[place] for place in self.results]
 
 
-def _can_be_put_down(node: Node, is_users: bool) -> bool:
+def _can_be_recorded_again(node: Node, is_users: bool) -> bool:
     """True for a node that has no rule or hooks, and no array, which might be on loan."""
     if not is_users or isinstance(node.value, np.ndarray):
         return not is_users and type(node) is Node
@@ -118,7 +118,7 @@ def _can_be_put_down(node: Node, is_users: bool) -> bool:
     return type(node) is Node or is_read_back
 
 
-def learnt(
+def run_and_template(
     run: Callable[[], Sequence[Any]], given: Sequence[Node | None], numbers: int = 0, is_users: bool = False
 ) -> tuple[Sequence[Any], Template | None]:
     """(the results of run(), which records nodes on the given ones; their template or None): see `Template.of`."""
@@ -137,7 +137,7 @@ def of_examples(
     Out of None gives an example of None."""
     examples = [None if o is None else argument(o.aval, weak=o.weak, requires_grad=o.requires_grad) for o in outs]
     try:
-        return learnt(lambda: run(*examples), [None if t is None else t.node for t in examples], numbers)
+        return run_and_template(lambda: run(*examples), [None if t is None else t.node for t in examples], numbers)
     except Exception:
         return (), None  # the function needs a value, or is wrong: then the user's own call raises the error
 
@@ -148,40 +148,40 @@ ITEMS, NONE = -1, -2
 
 def public(
     tensors: int | None = None, records: Any = None, bounds: Callable[..., Bounds] | None = None,
-    name: str = "", doc: str = "", takes: str = "", operands: int = 1, natively: Callable[..., Any] | None = None,
-    directly: Callable[..., Aval | None] | None = None,
+    name: str = "", doc: str = "", takes: str = "", operands: int = 1, call_program: Callable[..., Any] | None = None,
+    result_aval: Callable[..., Aval | None] | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a public function by its body.
 
-    tensors     the number of leading arguments that are tensors (`ITEMS`: the items of the first argument); all other
-                arguments are static, and their values are part of the key.  The body must not evaluate a tensor and
-                must depend on nothing but its arguments, since its nodes are recorded again without it
-    bounds      bounds(*arguments): the index arrays among the arguments, whose values the body checks (see `Bounds`)
-    records     the operation that the body records, which users find as `f.primitive`
-    directly    directly(*avals), for tensors of one dtype, none weak: the aval of the result if the body records
-                the operation `records` of the tensors, without parameters, and nothing else; otherwise it returns None
-                or raises
-    name, doc   the name and docstring, if not those of the body
-    natively    natively(...): the program of a call, for a body that records that one operation (`OneNode`)
-    takes       kinds of dtypes, as for `common`: the first `operands` arguments are passed to the body as tensors
-                of one such dtype; "T": as tensors of any dtypes; "": unchanged
+    tensors        the number of leading arguments that are tensors (`ITEMS`: the items of the first argument); all
+                   other arguments are static, and their values are part of the key.  The body must not evaluate a
+                   tensor and must depend on nothing but its arguments: its nodes are recorded again without it
+    bounds         bounds(*arguments): the index arrays among the arguments, whose values the body checks (`Bounds`)
+    records        the operation that the body records, which users find as `f.primitive`
+    result_aval    result_aval(*avals), for tensors of one dtype, none weak: the aval of the result if the body
+                   records the operation `records` of the tensors, without parameters, and nothing else; otherwise
+                   it returns None or raises
+    name, doc      the name and docstring, if not those of the body
+    call_program   call_program(...): the program of a call, for a body that records that one operation (`OneNode`)
+    takes          kinds of dtypes, as for `in_common_dtype`: the first `operands` arguments are passed to the body as
+                   tensors of one such dtype; "T": as tensors of any dtypes; "": unchanged
 
     A trailing underscore of the body's name is dropped.  An import of the library is put in front of the examples.
     """
 
     def declare(body: Any) -> Function:
         if takes:
-            body = _taking(body, name or body.__name__.rstrip("_"), takes, operands)
+            body = _with_tensor_arguments(body, name or body.__name__.rstrip("_"), takes, operands)
         body.__name__ = body.__qualname__ = name or body.__name__.rstrip("_")
         body.__doc__ = (doc or body.__doc__ or "").replace(">>> ", ">>> import autodiff as ad\n    >>> ", 1)
         if tensors is not None:
-            body.natively, body.tensors = _Natively(body, tensors, bounds), tensors or NONE
+            body.call_program, body.tensors = _CallProgram(body, tensors, bounds), tensors or NONE
             body.is_remembered = True  # see `reads.is_library_function`
-        if natively is not None:
-            body.natively = natively
-        body.directly = directly
+        if call_program is not None:
+            body.call_program = call_program
+        body.result_aval = result_aval
         made = Function(body)
-        made.primitive, made.takes_watched = records, natively is not None
+        made.primitive, made.takes_watched = records, call_program is not None
         for do in WHEN_DECLARED:
             do(made)
         return made
@@ -189,7 +189,7 @@ def public(
     return declare
 
 
-def _taking(body: Callable[..., Any], name: str, kinds: str, count: int) -> Any:
+def _with_tensor_arguments(body: Callable[..., Any], name: str, kinds: str, count: int) -> Any:
     """A function that converts its first `count` arguments to tensors, then calls the body."""
     names = body.__code__.co_varnames[:count]
 
@@ -197,7 +197,7 @@ def _taking(body: Callable[..., Any], name: str, kinds: str, count: int) -> Any:
     def run(*args: Any, **keywords: Any) -> Any:
         tensors: Sequence[Tensor] = args[:count]
         if kinds != "T" or count > 1 or not isinstance(args[0], Tensor):
-            tensors = TAKES[0](name, list(zip(names, args, strict=False)), kinds)
+            tensors = ARGUMENT_CONVERTER[0](name, list(zip(names, args, strict=False)), kinds)
         y = body(*tensors, *args[count:], **keywords)
         for x in tensors:
             if y is x:
@@ -208,8 +208,8 @@ def _taking(body: Callable[..., Any], name: str, kinds: str, count: int) -> Any:
     return run
 
 
-class _Natively:
-    """The attribute `natively` of a body: makes the program of a call whose operands are tensors."""
+class _CallProgram:
+    """The attribute `call_program` of a body: makes the program of a call whose operands are tensors."""
 
     def __init__(self, body: Callable[..., Any], tensors: int, bounds: Callable[..., Bounds] | None) -> None:
         self._body, self._tensors, self._bounds = body, tensors, bounds

@@ -26,7 +26,7 @@ from ..jit import jit
 from .steps import Clock, Steps, StepTimes
 
 #: Elements of arrays that no cache holds (three have 100 MB), of arrays that the L2 cache holds, and rows of a matrix.
-_FAR, _NEAR, _SIDE = 1 << 22, 1 << 13, 512
+_UNCACHED, _CACHED, _SIDE = 1 << 22, 1 << 13, 512
 
 
 class Limits(NamedTuple):
@@ -65,7 +65,7 @@ def _measured(count: int) -> Limits:
     def of_product(dtype: type) -> float:
         return rate(product, np.ones((_SIDE, _SIDE), dtype), 2.0 * _SIDE**3, 5)
 
-    return Limits(of_sum(_FAR, 5), of_sum(_NEAR, 20, 50), of_product(np.float64), of_product(np.float32), count)
+    return Limits(of_sum(_UNCACHED, 5), of_sum(_CACHED, 20, 50), of_product(np.float64), of_product(np.float32), count)
 
 
 #: The least seconds of a call for which a rate is given: the clock is too coarse for shorter calls.

@@ -13,7 +13,7 @@ from ..errors import ShapeError, located
 from ..named_types import Number
 from ..ops.declare import axes_of, common_dtype, shape_of
 from ..ops.primitive import broadcast_avals, reduced_shape
-from ..ops.shaping import kept
+from ..ops.shaping import keepdims_shape
 from ..tensor import Tensor
 from .base import Structured, check_inner, cotangent_of, of_rank
 
@@ -102,7 +102,7 @@ def _(x):
 def _(x, axis=None, *, dtype=None, keepdims=False):
     axes = axes_of("sum", axis, x.aval)
     count = math.prod([x.extents[i] for i in axes])
-    shape = (kept if keepdims else reduced_shape)(x.extents, axes)
+    shape = (keepdims_shape if keepdims else reduced_shape)(x.extents, axes)
     total = ops.sum(x.value, dtype=dtype) * count
     return Fill(total, shape) if shape else total
 

@@ -11,7 +11,7 @@ import numpy as np
 from .. import ops, tree
 from ..custom import Function
 from ..ops import dense, linalg, project, stop_gradient
-from ..ops.declare import common
+from ..ops.declare import in_common_dtype
 from ..ops.linalg.determinant import SlogdetResult
 from ..tensor import AbstractTensor, Tensor
 from ..transforms import vjp
@@ -79,7 +79,7 @@ _TRIANGULAR = _DIAGONAL | LowerTriangular | UpperTriangular
 
 def _floats(name: str, a: StructuredMatrix) -> Tensor:
     """The diagonal, as floats or complex numbers."""
-    return common(name, (("a", ops.diagonal(a)),), "fc")[0]
+    return in_common_dtype(name, (("a", ops.diagonal(a)),), "fc")[0]
 
 
 ops.trace.method(_TRIANGULAR)(lambda x, offset=0, axis1=0, axis2=1: ops.sum(ops.diagonal(x, offset, axis1, axis2)))

@@ -7,7 +7,7 @@ from typing import Any
 from .. import ops
 from ..mode import MODE
 from ..ops import linalg
-from ..ops.declare import common
+from ..ops.declare import in_common_dtype
 from ..ops.diagonals import lower_part, upper_part
 from ..ops.linalg.determinant import SlogdetResult, log_det_factored
 from ..ops.linalg.factorization import factored
@@ -25,7 +25,7 @@ class SelfAdjoint(PartOfSquare):
     part = staticmethod(symmetric_part)
 
     def __init__(self, x: Any) -> None:
-        super().__init__(common(type(self).__name__, (("x", x),), "fc")[0])
+        super().__init__(in_common_dtype(type(self).__name__, (("x", x),), "fc")[0])
 
 
 class Symmetric(SelfAdjoint):

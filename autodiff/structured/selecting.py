@@ -17,7 +17,7 @@ from .. import ops
 from ..errors import ShapeError, located
 from ..named_types import Matrix, Vector
 from ..ops import linalg
-from ..ops.declare import common
+from ..ops.declare import in_common_dtype
 from ..ops.gathering import index_tensor, scattered
 from ..tensor import Tensor
 from .base import Structured, StructuredMatrix, check_inner, made, order_of
@@ -125,4 +125,4 @@ def _(x1, x2):
 
 
 ops.transpose.method(Permutation)(lambda x, axes=None: x.inverse if order_of(x, axes) else x)
-linalg.solve.method(Permutation, Tensor)(lambda a, b: a.inverse @ common("solve", (("b", b),), "fc")[0])
+linalg.solve.method(Permutation, Tensor)(lambda a, b: a.inverse @ in_common_dtype("solve", (("b", b),), "fc")[0])

@@ -36,7 +36,7 @@ from ..errors import (
 )
 from ..mode import MODE
 from ..ops import as_tensor
-from ..ops.conversion import numpys
+from ..ops.conversion import as_numpy
 from ..stand_ins import StandsForArray, standing
 from ..tape.ask import value_of
 from ..tape.leaves import leaf, number_like_traced, tracked_node
@@ -139,7 +139,7 @@ class Arguments:
             leaves, structure = flat[i]
             before, made = len(self.leaves), []
             for k, x in enumerate(leaves):
-                if is_differentiable(x) or is_differentiable(x := numpys(x)):
+                if is_differentiable(x) or is_differentiable(x := as_numpy(x)):
                     x = fresh(x, partial(leaf_name, structure, f"argument {i}", name, k), shares=self.plain)
                     # A second handle, so that an in-place update by f does not change the node of this one.
                     self.leaves.append(handle(x.node))
@@ -169,7 +169,7 @@ class Arguments:
 
 def check_differentiable(i: int, x: Any, name: str) -> None:
     """Raise DTypeError for an argument without gradients.  Containers pass: their leaves may have gradients."""
-    if x is not None and not is_differentiable(x) and tree.flatten(x)[1] is tree.LEAF and numpys(x) is x:
+    if x is not None and not is_differentiable(x) and tree.flatten(x)[1] is tree.LEAF and as_numpy(x) is x:
         raise DTypeError(located(
             f"argument {i} of {name} is {with_article(type(x).__name__)}: only float arrays have gradients",
             f"differentiate another argument (argnums){unregistered((x,))}",
@@ -205,7 +205,7 @@ def constant_of(x: Any) -> Any:
             return number_like_traced(array, array.dtype, weak=False) if array.dtype in KNOWN_DTYPES else as_tensor(x)
         return standing(leaf(array) if array.dtype in KNOWN_DTYPES else as_tensor(x), x)
     if not isinstance(x, Tensor):
-        array = numpys(x)
+        array = as_numpy(x)
         return x if array is x else as_tensor(array)
     return with_own_node(x)
 

@@ -18,7 +18,7 @@ from ..errors import GradientError, amount, located
 from ..mode import MODE
 from ..ops import add, as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
-from ..ops.conversion import numpys
+from ..ops.conversion import as_numpy
 from ..ops.primitive import zeros_of
 from ..tape.ask import evaluate
 from ..tape.lines import visit_rules
@@ -322,8 +322,8 @@ def with_directions(
 ) -> tuple[tree.Structure, list[Any], dict[Node, Tensor], bool]:
     """The structure of primals, their leaves as fresh tensors, the direction of each, and True for plain code."""
     leaves, structure = tree.flatten(tuple(primals))
-    leaves = [numpys(x) for x in leaves]
-    directions = [numpys(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
+    leaves = [as_numpy(x) for x in leaves]
+    directions = [as_numpy(d) for d in tree.flatten_up_to(structure, tuple(tangents))]
     made_plain = is_plain([*leaves, *directions])
     called = partial(leaf_name, structure, "primal", where)
     made = [

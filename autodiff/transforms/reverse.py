@@ -31,7 +31,7 @@ from codegen.records import NamedTuple
 
 from ..errors import Error, GradientError
 from ..mode import MODE
-from ..ops.cancelling import seen_by
+from ..ops.cancelling import history_key
 from ..ops.primitive import named, zeros_of
 from ..tape.lines import visit_rules
 from ..tape.node import Kind, Node
@@ -260,7 +260,7 @@ class ReversePass:
         """The cotangents of the inputs of an operation whose rule looks at how its cotangent was recorded."""
         if self.many is not None:
             raise LooksAtCotangents(f"{node.kind.op.name} looks at how each of its cotangents was recorded")
-        seen = None if self.programs is None else seen_by(bar, node)
+        seen = None if self.programs is None else history_key(bar, node)
         own = (bar, node, *inputs)
         key, given = (None, ()) if seen is None else ((node.kind, masked, *seen[0]), (*own, *seen[1]))
         return run_or_replay(self.programs, key, given, lambda: pulled_by_rule(node.kind, masked, own))

@@ -152,7 +152,7 @@ class RulePrograms:
     def replay(self, template: Template, given: Sequence[Node | None]) -> list[Tensor | None]:
         """Replay the recording of a rule, and return its results."""
         include(template.choices)  # an observer of choices relies on those of the rule
-        return [None if n is None else handle(n) for n in template.put(given)]
+        return [None if n is None else handle(n) for n in template.record_on(given)]
 
 
 def _tell_machine(kind: Kind) -> None:

@@ -4,7 +4,7 @@ To make a plan that serves other numbers too, rules run under watch (`Watches.op
 (`custom.watching`).  A number that a rule looks at counts by value in the key from then on (`Watches.keys`).
 
 A user's rule may read anything: a key says what it reads (`Call.recorded_key`), as the key of the rule of |x| says what
-that rule sees of its cotangent (`ops.cancelling.seen_by`).  A rule with a key runs twice; after that, its recorded
+that rule sees of its cotangent (`ops.cancelling.history_key`).  A rule with a key runs twice; after that, its recorded
 nodes are replayed (`run_or_replay`).  A rule that evaluates a tensor, or reads what no key can say, always runs.
 """
 
@@ -25,7 +25,7 @@ from ..dispatch import note
 from ..errors import ConcretizationError, GradientError
 from ..mode import MODE
 from ..ops.primitive import zeros_of
-from ..ops.template import learnt
+from ..ops.template import run_and_template
 from ..session import namespace
 from ..tape.ask import evaluate, value_of
 from ..tape.leaves import leaf
@@ -319,7 +319,7 @@ def run_or_replay(
     elif program.template is not None:
         return programs.replay(program.template, nodes)
     elif not program.is_never:
-        found, made = learnt(run, nodes, is_users=True)
+        found, made = run_and_template(run, nodes, is_users=True)
         program.template, program.is_never = made, made is None
         if made is not None:
             made.choices.on_change(lambda: _rules.pop(key))

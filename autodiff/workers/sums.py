@@ -104,7 +104,7 @@ def _plus(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return total
 
 
-def go_round(shards: Shards, submit: Callable[[int], Any]) -> Sum:
+def run_round(shards: Shards, submit: Callable[[int], Any]) -> Sum:
     """Run a task for each shard, repeat those that are lost, and return the sum of the results.
 
     submit   a function of a shard's number that starts its task and returns the future
@@ -222,7 +222,7 @@ def _summed(f: Callable, name: str, shards: Shards) -> Callable[..., tuple[Layou
     def run(chain: Chain, structure: tree.Structure, leaves: Sequence[Any]) -> tuple[Layout, list[np.ndarray]]:
         parameters, cotangents = tree.unflatten(structure, leaves[: structure.size]), [*leaves[structure.size :]]
         start = shards.started(for_workers, token, chain, parameters, cotangents)
-        values, found, count = go_round(shards, start).result()
+        values, found, count = run_round(shards, start).result()
         has_rows = len(values) > count > 0
         numbers = tuple([i for i, v in enumerate(values[:count]) if has_rows and v.dtype.kind == "f"])
         return Layout(found, count, numbers), values

@@ -41,7 +41,7 @@ def lending(monkeypatch):
     """Arrays of any size are lent, as large ones are to a transformation of plain arrays."""
     monkeypatch.setattr(loans, "FEW", -1)
     monkeypatch.setattr(state.now, "lends", True)
-    made = recorder._now.recorder
+    made = recorder._installed.recorder
     if made is not None:
         use(made, few=-1)
     yield

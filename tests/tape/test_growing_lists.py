@@ -19,7 +19,7 @@ ITEMS = list(RNG.normal(size=(12, 2, 3)))
 @pytest.fixture
 def varied(monkeypatch, patience):
     """Lists are taken for growing ones."""
-    monkeypatch.setattr(joining, "_GROWING", 0)
+    monkeypatch.setattr(joining, "_DISTINCT_LENGTHS", 0)
 
 
 def known(arrays=ITEMS):

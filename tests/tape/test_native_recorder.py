@@ -101,11 +101,11 @@ def test_what_runs_while_an_earlier_operand_is_evaluated_may_change_all(native):
         ran.append(node)
         old.node = other.node
 
-    use(recorder._now.recorder, force=force)
+    use(recorder._installed.recorder, force=force)
     try:
         y = old * x
     finally:
-        use(recorder._now.recorder)
+        use(recorder._installed.recorder)
     assert ran and y.node.inputs[0] is other.node
 
 

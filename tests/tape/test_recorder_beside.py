@@ -95,7 +95,7 @@ def test_a_program_of_a_few_steps_does_not_make_it():
     run("""
 ad.config.patience = 8
 for k in range(2): step(k)
-assert WHEN_REPEATED and recorder._now.recorder is None and not recorder.is_installed()
+assert WHEN_REPEATED and recorder._installed.recorder is None and not recorder.is_installed()
 """)
 
 

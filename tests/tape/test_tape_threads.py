@@ -44,8 +44,8 @@ def test_one_thread_attaches_to_the_recorder_at_a_time(monkeypatch):
         def detach(self):
             self.attach(None)
 
-    monkeypatch.setattr(recorder._now, "recorder", Slow())
-    monkeypatch.setattr(recorder._now, "here", (None, 0))
+    monkeypatch.setattr(recorder._installed, "recorder", Slow())
+    monkeypatch.setattr(recorder._installed, "here", (None, 0))
     threads = [threading.Thread(target=work) for work in [recorder._attach, recorder._moved] * 3]
     for t in threads:
         t.start()

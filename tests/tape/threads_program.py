@@ -149,6 +149,6 @@ def random_asks():
 if __name__ == "__main__":
     sys.setswitchinterval(1e-5)
     if sys.argv[2] == "python":
-        recorder._now.is_settled = True  # it is never installed
+        recorder._installed.is_settled = True  # it is never installed
     {"values": values, "gradients": gradients, "random_asks": random_asks}[sys.argv[1]]()
     print(len(MISTAKES), "mistakes", *MISTAKES[:1])

@@ -24,7 +24,7 @@ from sharded import (
 import autodiff as ad
 from autodiff.interop import foreign
 from autodiff.workers import sums, task
-from autodiff.workers.sums import Sum, go_round
+from autodiff.workers.sums import Sum, run_round
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def trips(monkeypatch):
 
     def counted(shards, submit):
         seen.append(len(shards))
-        return go_round(shards, submit)
+        return run_round(shards, submit)
 
-    monkeypatch.setattr(sums, "go_round", counted)
+    monkeypatch.setattr(sums, "run_round", counted)
     return seen
 
 

@@ -12,7 +12,7 @@ from ...errors import ShapeError, located
 from ...tensor import Tensor
 from ..arithmetic import abs_, multiply
 from ..conversion import cast_to
-from ..declare import axes_of, common, composed, integer, listed
+from ..declare import axes_of, composed, elements_of, in_common_dtype, integer
 from ..diagonals import diagonal as any_diagonal
 from ..extremes import max_
 from ..primitive import I64
@@ -93,8 +93,8 @@ def multi_dot(arrays):
     >>> ad.linalg.multi_dot([ad.ones((2, 3)), ad.ones((3, 4)), ad.ones(4)])
     f64[2] [12. 12.]
     """
-    given = listed(arrays, "multi_dot", "arrays")
-    chain = common("multi_dot", [(f"arrays[{i}]", x) for i, x in enumerate(given)], "fic") if given else []
+    given = elements_of(arrays, "multi_dot", "arrays")
+    chain = in_common_dtype("multi_dot", [(f"arrays[{i}]", x) for i, x in enumerate(given)], "fic") if given else []
     if len(chain) < 2:
         raise ShapeError(located(f"multi_dot: {len(chain)} arrays are no chain"))
     ends = [x.ndim == 1 for x in (chain[0], chain[-1])]

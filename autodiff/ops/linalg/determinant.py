@@ -25,12 +25,12 @@ from ..slicing import part
 from ..template import public
 from .matrices import (
     adjoint,
-    beside,
     identities,
     identity,
+    matrix_op,
+    matrix_rule,
     of_finite,
-    of_known,
-    of_matrices,
+    scaled_matrices,
     shaped,
     square,
     square_aval,
@@ -120,7 +120,7 @@ def _change_batch(op, size, xs, mapped):
 
 #: The change of the adjugate of a if a changes by e: cofactors of cofactors, so also for singular a; linear in e.
 #: a: [..., n, n], e: [..., n, n], perhaps with more axes in front: several changes of a matrix
-_adjugate_change: OwnPrimitive = of_matrices(
+_adjugate_change: OwnPrimitive = matrix_op(
     "adjugate_change",
     lambda a, e: of_finite(_change_reference, a, e),
     infer=lambda a, e: square_aval("adjugate_change", e),
@@ -129,7 +129,7 @@ _adjugate_change: OwnPrimitive = of_matrices(
 )
 
 #: det(a) · a⁻¹, which is defined for singular matrices, too.
-_adjugate = of_matrices(
+_adjugate = matrix_op(
     "adjugate",
     lambda a: of_finite(_adjugate_reference, a),
     vjp=lambda y_bar, y, a: (record(_adjugate_change, (adjoint(a), y_bar)),),
@@ -137,11 +137,11 @@ _adjugate = of_matrices(
 )
 
 
-_det = of_matrices(
+_det = matrix_op(
     "det",
     np.linalg.det,
     infer=_number("det"),
-    vjp=lambda y_bar, y, a: (beside(y_bar, adjoint(record(_adjugate, (a,)))),),
+    vjp=lambda y_bar, y, a: (scaled_matrices(y_bar, adjoint(record(_adjugate, (a,)))),),
     lower=Dense("determinant"),
 )
 
@@ -170,7 +170,7 @@ class SlogdetResult(NamedTuple):
 
 def _against_inverse(number: Tensor, a: Tensor, factors: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
     """The cotangents of a and its factors, for a function whose change is number · trace(a⁻¹ da)."""
-    return (beside(cast_to(number, a.dtype), adjoint(inverse_or_nan(a, *factors))), *[None for _ in factors])
+    return (scaled_matrices(cast_to(number, a.dtype), adjoint(inverse_or_nan(a, *factors))), *[None for _ in factors])
 
 
 def _direction_vjp(y_bar, y, a, *factors):
@@ -180,7 +180,7 @@ def _direction_vjp(y_bar, y, a, *factors):
 
 
 #: det(a) / |det(a)|: piecewise constant for real a; for complex a its angle changes by Im trace(a⁻¹ da).
-_direction = of_matrices(
+_direction = matrix_op(
     "det_direction",
     lambda a, *_: np.linalg.slogdet(a)[0],
     infer=_number("slogdet"),
@@ -190,7 +190,7 @@ _direction = of_matrices(
 
 
 #: log |det(a)|, given a, or a and its LU factors, from which the value is computed (as for `_direction`).
-_log_abs_det = of_matrices(
+_log_abs_det = matrix_op(
     "log_abs_det",
     lambda a, *_: np.linalg.slogdet(a)[1],
     infer=lambda a, *_: real_aval(_number("slogdet")(a)),
@@ -200,9 +200,9 @@ _log_abs_det = of_matrices(
 
 
 #: log(det(a)) of a symmetric a = factor @ factorᵀ; inputs: its value, a, the factor.  Gradients flow to a.
-_log_det_factored = of_known(
+_log_det_factored = matrix_rule(
     "log_det_factored",
-    lambda y_bar, y, _, a, factor: (None, beside(y_bar, solved_factored(a, factor, identities(a))), None),
+    lambda y_bar, y, _, a, factor: (None, scaled_matrices(y_bar, solved_factored(a, factor, identities(a))), None),
 )
 
 

@@ -35,14 +35,14 @@ from ..conditions import where
 from ..conversion import cast_to
 from ..creation import eye
 from ..diagonals import tril, triu
-from ..extremes import in_range, max_
+from ..extremes import max_, safe_scaling
 from ..joining import joined
 from ..primitive import OwnPrimitive, added, spread_to, zero_of
 from ..reductions import summed
 from ..shaping import reshaped
 from ..slicing import part
 from ..template import public
-from .matrices import adjoint, hermitian_part, identity, of_known, of_matrices, refusing, shaped, square
+from .matrices import adjoint, hermitian_part, identity, matrix_op, matrix_rule, refusing, shaped, square
 
 # ---------------------------------------------------------------- functions of eigenvalues and singular values
 
@@ -52,32 +52,32 @@ def scaled_by(u: Tensor, row: Tensor, v: Tensor) -> Tensor:
     return (u * row) @ adjoint(v)
 
 
-def of_values(
+def spectral_operations(
     pulled_name: str,
     values_name: str,
-    apart: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]],
-    moved: Callable[[Tensor, Tensor, Tensor, Tensor, bool], tuple[Tensor, Tensor]],
+    parts: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]],
+    gradient_change: Callable[[Tensor, Tensor, Tensor, Tensor, bool], tuple[Tensor, Tensor]],
 ) -> tuple[OwnPrimitive, OwnPrimitive]:
     """Declare two operations on matrices a with a decomposition y: (pulled, values).
 
     pulled(u diag(g) vᴴ, a, y, g) returns its first input, the gradient of a function of the values with slopes g, a
     row; values(s, a, y) returns the values.  Their rules need no derivative of a vector, so equal values do not matter.
 
-    apart   apart(y, a) -> u, the row of values, v
-    moved   moved(a, y, g, change, is_fixed) -> the change of the gradient if a changes by `change`, uᴴ change v"""
+    parts             parts(y, a) -> u, the row of values, v
+    gradient_change   gradient_change(a, y, g, da, is_fixed) -> the gradient's change if a changes by da, uᴴ da v"""
 
     def together(a, y, row):
-        u, _, v = apart(y, a)
+        u, _, v = parts(y, a)
         return scaled_by(u, row, v)
 
     def pulled_vjp(c, _, value, a, y, g):
-        """The change of the gradient is a symmetric linear map of the change of a: `moved` is its own transpose."""
-        a_bar, p = moved(a, y, g, c, not g.requires_grad)
+        """The change of the gradient is a symmetric linear map of the change of a, so it is its own transpose."""
+        a_bar, p = gradient_change(a, y, g, c, not g.requires_grad)
         return (None, a_bar, None, diagonal_row(p))
 
     def pulled_jvp(dxs, _, value, a, y, g):
         _, da, _, dg = dxs
-        by_a = None if da is None else moved(a, y, g, da, dg is None)[0]
+        by_a = None if da is None else gradient_change(a, y, g, da, dg is None)[0]
         return added(by_a, None if dg is None else together(a, y, dg))
 
     def values_vjp(bar, _, value, a, y):
@@ -85,11 +85,11 @@ def of_values(
         return (None, record(pulled, (together(a, y, row), a, y, row)), None)
 
     def values_jvp(dxs, values, _, a, y):
-        u, _, v = apart(y, a)
+        u, _, v = parts(y, a)
         return reshaped(real_part(diagonal_row(adjoint(u) @ dxs[1] @ v)), values.shape)
 
-    pulled = of_known(pulled_name, pulled_vjp, jvp=pulled_jvp)
-    return pulled, of_known(values_name, values_vjp, jvp=values_jvp)
+    pulled = matrix_rule(pulled_name, pulled_vjp, jvp=pulled_jvp)
+    return pulled, matrix_rule(values_name, values_vjp, jvp=values_jvp)
 
 
 def column(row: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class Gaps:
         n, dtype = row.shape[-1], row.dtype
         still = abs_(record(DETACH, (row,)))
         top = max_(still, -1, keepdims=True) if n else still
-        self._scale, _ = in_range(top)
+        self._scale, _ = safe_scaling(top)
         self._row = row * self._scale
         self._limit = top * self._scale * (n * float(np.finfo(dtype).eps))
         self._differences = self._row - column(self._row)
@@ -151,30 +151,30 @@ class Gaps:
         return mul0(x, cast_to(where(is_none, 0.0 if is_known else constant(np.nan, by.dtype), over), x.dtype))
 
 
-def unknown(x: Tensor, condition: Tensor) -> Tensor:
+def nan_where(x: Tensor, condition: Tensor) -> Tensor:
     """nan at elements where `condition` is True and x is not 0, else 0."""
     real = real_part(x).dtype
     return mul0(x, cast_to(where(condition, constant(np.nan, real), zero_of(real)), x.dtype))
 
 
-def of_columns(x: Tensor) -> Tensor:
+def sum_of_columns(x: Tensor) -> Tensor:
     """At [i, j] the sum of |x| over columns i and j, without a gradient."""
     sizes = summed(abs_(record(DETACH, (x,))), (x.ndim - 2,))
     row = reshaped(sizes, (*x.shape[:-2], 1, x.shape[-1]))
     return row + column(row)
 
 
-def of_all(x: Tensor) -> Tensor:
+def sum_of_all(x: Tensor) -> Tensor:
     """At each element the sum of |x| over its square matrix, without a gradient."""
     sizes = summed(abs_(record(DETACH, (x,))), (x.ndim - 2, x.ndim - 1))
     return spread_to(reshaped(sizes, (*x.shape[:-2], 1, 1)), x.shape)
 
 
-def moved_by_eigenvalues(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -> Tensor:
+def change_by_eigenvalues(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -> Tensor:
     """A * p for Hermitian matrices and slopes g, a row.  `is_fixed`: g does not depend on the values."""
     row = real_part(g)
     found = mul0(p, cast_to(gaps.over_differences(row - column(row)), p.dtype))
-    return found + unknown(p, _not_known(gaps, row, is_fixed))
+    return found + nan_where(p, _not_known(gaps, row, is_fixed))
 
 
 def _not_known(gaps: Gaps, row: Tensor, is_fixed: bool) -> Tensor:
@@ -182,7 +182,7 @@ def _not_known(gaps: Gaps, row: Tensor, is_fixed: bool) -> Tensor:
     return gaps.near & (row != column(row)) if is_fixed else gaps.near
 
 
-def moved_by_singular_values(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -> Tensor:
+def change_by_singular_values(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -> Tensor:
     """A * p₊ + B * p₋ for slopes g, a row.  `is_fixed`: g does not depend on the values.
 
     A singular value of 0 is a kink, like |x| at 0: if its slope is not 0, the terms with this value are nan.
@@ -194,9 +194,9 @@ def moved_by_singular_values(gaps: Gaps, g: Tensor, p: Tensor, is_fixed: bool) -
     sizes = abs_(row)
     few = summed(sizes, (row.ndim - 1,)) * float(np.finfo(row.dtype).eps) ** 0.5
     bent = gaps.tiny & (sizes > reshaped(few, (*row.shape[:-1], 1)))
-    found = found + unknown(p, bent | column(bent))
-    found = found + unknown(even, _not_known(gaps, row, is_fixed))
-    return found if is_fixed else found + unknown(odd, gaps.tiny & column(gaps.tiny))
+    found = found + nan_where(p, bent | column(bent))
+    found = found + nan_where(even, _not_known(gaps, row, is_fixed))
+    return found if is_fixed else found + nan_where(odd, gaps.tiny & column(gaps.tiny))
 
 
 # ---------------------------------------------------------------- eigenvalues and eigenvectors
@@ -207,37 +207,37 @@ def _reference(a: np.ndarray) -> np.ndarray:
     return np.concatenate([w[..., None, :], v], axis=-2)
 
 
-def _apart(y: Tensor, _: object = None) -> tuple[Tensor, Tensor, Tensor]:
-    """(v, the row of eigenvalues, v), as `of_values` expects: the left and right vectors are the same."""
+def _parts(y: Tensor, _: object = None) -> tuple[Tensor, Tensor, Tensor]:
+    """(v, the row of eigenvalues, v), as `spectral_operations` expects: the left and right vectors are the same."""
     n = y.shape[-1]
     row, v = part(y, y.ndim - 2, 0, 1), part(y, y.ndim - 2, 1, n + 1)
     return v, row, v
 
 
 def _vjp(y_bar, y, a):
-    (v_bar, w_bar, _), (v, w, _) = _apart(y_bar), _apart(y)
+    (v_bar, w_bar, _), (v, w, _) = _parts(y_bar), _parts(y)
     gaps = Gaps(w)
-    inside = gaps.over_differences(adjoint(v) @ v_bar) + unknown(of_columns(v_bar), gaps.near)
+    inside = gaps.over_differences(adjoint(v) @ v_bar) + nan_where(sum_of_columns(v_bar), gaps.near)
     by_vectors = v @ inside @ adjoint(v)
     return (record(_pulled, (scaled_by(v, w_bar, v), a, y, w_bar)) + by_vectors,)
 
 
 def _jvp(dxs, y, a):
-    v, w, _ = _apart(y)
+    v, w, _ = _parts(y)
     gaps, inside = Gaps(w), adjoint(v) @ dxs[0] @ v
-    dv = v @ (gaps.over_differences(inside) + unknown(of_all(inside), gaps.near))
+    dv = v @ (gaps.over_differences(inside) + nan_where(sum_of_all(inside), gaps.near))
     return joined((diagonal_row(inside), dv), y.ndim - 2)
 
 
-def _moved(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
-    v, w, _ = _apart(y)
+def _gradient_change(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
+    v, w, _ = _parts(y)
     inside = adjoint(v) @ change @ v
-    return v @ moved_by_eigenvalues(Gaps(w), g, inside, is_fixed) @ adjoint(v), inside
+    return v @ change_by_eigenvalues(Gaps(w), g, inside, is_fixed) @ adjoint(v), inside
 
 
-_pulled, _values = of_values("eigh_pulled", "eigh_values", _apart, _moved)
+_pulled, _values = spectral_operations("eigh_pulled", "eigh_values", _parts, _gradient_change)
 
-_eigh = of_matrices(
+_eigh = matrix_op(
     "eigh",
     refusing(
         "eigh", _reference, "one whose eigenvalues do not converge",
@@ -259,7 +259,7 @@ class EighResult(NamedTuple):
 def _decomposed(name: str, a: object, UPLO: str | None) -> tuple[Tensor, Tensor]:
     a = hermitian_part(square(name, a, "fc") if UPLO is None else _triangle(name, a, UPLO))
     y = record(_eigh, (a,))
-    v, w, _ = _apart(y)
+    v, w, _ = _parts(y)
     return record(_values, (reshaped(real_part(w), (*w.shape[:-2], w.shape[-1])), a, y)), v
 
 

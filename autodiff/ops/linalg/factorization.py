@@ -34,8 +34,8 @@ from .matrices import (
     hermitian_part,
     identity,
     matrices,
+    matrix_op,
     of_finite,
-    of_matrices,
     refusing,
     square,
 )
@@ -50,7 +50,7 @@ def _divided(x: Tensor, y: Tensor) -> Tensor:
 
 
 #: The rule is equation 10 of Murray, "Differentiation of the Cholesky decomposition" (2016).
-_cholesky = of_matrices(
+_cholesky = matrix_op(
     "cholesky",
     refusing(
         "cholesky", np.linalg.cholesky, "not positive definite",
@@ -98,7 +98,7 @@ def _refused(*_: object) -> NoReturn:
     ))
 
 
-_complement = of_matrices(
+_complement = matrix_op(
     "complement",
     lambda q: of_finite(lambda q: np.linalg.qr(q, mode="complete")[0][..., q.shape[-1] :], q),
     lambda m, k: (m, m - k),
@@ -113,14 +113,14 @@ def completed(q: Tensor) -> Tensor:
     return q if k == m else joined((q, record(_complement, (q,))), q.ndim - 1)
 
 
-def _apart(y: Tensor) -> tuple[Tensor, Tensor]:
+def _parts(y: Tensor) -> tuple[Tensor, Tensor]:
     """(q, r), which lie one below the other in y."""
     rows, n = y.shape[-2:]
     return part(y, y.ndim - 2, 0, rows - n), part(y, y.ndim - 2, rows - n, rows)
 
 
 def _qr_vjp(y_bar, y, a):
-    (q_bar, r_bar), (q, r) = _apart(y_bar), _apart(y)
+    (q_bar, r_bar), (q, r) = _parts(y_bar), _parts(y)
     inside = r_bar @ adjoint(r) - adjoint(q) @ q_bar
     above = upper_part(inside, 1)
     diagonal = cast_to(real_part(inside), a.dtype) * identity(inside)
@@ -129,7 +129,7 @@ def _qr_vjp(y_bar, y, a):
     return (adjoint(solved_triangular(r, adjoint(moved), False, refuses=False)),)
 
 
-_qr = of_matrices(
+_qr = matrix_op(
     "qr",
     lambda a: np.concatenate(np.linalg.qr(a), axis=-2),
     lambda m, n: (m + n, n),
@@ -167,9 +167,9 @@ def qr(a, mode="reduced"):
     a = matrices("qr", a)
     m, n = a.shape[-2:]
     if m >= n:
-        q, r = _apart(record(_qr, (a,)))
+        q, r = _parts(record(_qr, (a,)))
     else:
-        q, first = _apart(record(_qr, (part(a, a.ndim - 1, 0, m),)))
+        q, first = _parts(record(_qr, (part(a, a.ndim - 1, 0, m),)))
         r = joined((first, adjoint(q) @ part(a, a.ndim - 1, m, n)), a.ndim - 1)
     if mode == "complete" and m > n:
         q, r = completed(q), joined((r, zeros_of(r.aval.with_shape((*r.shape[:-2], m - n, n)))), a.ndim - 2)

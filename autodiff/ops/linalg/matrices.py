@@ -19,12 +19,12 @@ from ...errors import LinAlgError, ShapeError, caller, located
 from ...tensor import Tensor
 from ..arithmetic import conjugated
 from ..creation import eye
-from ..declare import common
+from ..declare import in_common_dtype
 from ..primitive import OwnPrimitive, broadcast_avals, expect, primitive, spread_to, with_rule
 from ..shaping import flipped_axes, reshaped
 
 
-def of_matrices(
+def matrix_op(
     name: str, reference: Callable[..., Any], shape: Callable[..., tuple] | None = None, **declared: Any
 ) -> OwnPrimitive:
     """Declare an operation on matrices, as by `primitive`: leading axes are a batch; cotangents do not stay masked.
@@ -32,11 +32,11 @@ def of_matrices(
     shape   shape(rows, columns) -> the shape of a result; None: matrices and results are square, of one shape
     """
     infer = shaped(name, shape or (lambda n, _: (n, n)), is_square=shape is None)
-    of_all: dict[str, Any] = {"infer": infer, "heavy": True, "keeps_mask": False}
-    return primitive(name, reference, **of_all | declared)
+    defaults: dict[str, Any] = {"infer": infer, "heavy": True, "keeps_mask": False}
+    return primitive(name, reference, **defaults | declared)
 
 
-def of_known(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimitive:
+def matrix_rule(name: str, vjp: Callable[..., tuple], **declared: Any) -> OwnPrimitive:
     """Declare an operation on matrices that returns its first input, as by `with_rule`."""
     return with_rule(name, vjp, keeps_mask=False, **declared)
 
@@ -64,7 +64,7 @@ def shaped(name: str, shape: Callable[..., tuple], is_square: bool = False) -> C
 
 def matrices(name: str, a: Any) -> Tensor:
     """An argument as float or complex matrices; integers and bool become float64.  Raises ShapeError for a vector."""
-    (a,) = common(name, (("a", a),), "fc")
+    (a,) = in_common_dtype(name, (("a", a),), "fc")
     if a.ndim < 2:
         raise ShapeError(located(f"{name}: takes matrices, not {a.aval}"))
     return a
@@ -72,7 +72,7 @@ def matrices(name: str, a: Any) -> Tensor:
 
 def square(name: str, a: Any, accepts: str = "f") -> Tensor:
     """An argument as square matrices of the kinds `accepts`; integers and bool become float64.  Raises ShapeError."""
-    (a,) = common(name, (("a", a),), accepts)
+    (a,) = in_common_dtype(name, (("a", a),), accepts)
     square_aval(name, a.aval)
     return a
 
@@ -87,7 +87,7 @@ def identities(a: Tensor) -> Tensor:
     return spread_to(identity(a), a.shape)
 
 
-def beside(number: Tensor, matrix: Tensor) -> Tensor:
+def scaled_matrices(number: Tensor, matrix: Tensor) -> Tensor:
     """Each matrix times its number.   number: T[...], matrix: T[..., m, n]"""
     return reshaped(number, (*number.shape, 1, 1)) * matrix
 
@@ -117,7 +117,7 @@ def right_side(name: str, a: Any, b: Any, accepts: str = "f") -> tuple[Tensor, T
 
     A b of one axis is a vector, a single right-hand side for all matrices.  Raises ShapeError if a and b do not fit.
     """
-    a, b = common(name, (("a", a), ("b", b)), accepts)
+    a, b = in_common_dtype(name, (("a", a), ("b", b)), accepts)
     square_aval(name, a.aval)
     columns, restored = columns_of(name, a, b)
     batch = broadcast_avals(name, (a.aval.with_shape(a.shape[:-2]), columns.aval.with_shape(columns.shape[:-2])))

@@ -35,18 +35,18 @@ from ..slicing import part
 from ..template import public
 from .eigen import (
     Gaps,
+    change_by_singular_values,
     diagonal_of,
     diagonal_row,
-    moved_by_singular_values,
-    of_all,
-    of_columns,
-    of_values,
+    nan_where,
     outside,
     scaled_by,
-    unknown,
+    spectral_operations,
+    sum_of_all,
+    sum_of_columns,
 )  # fmt: skip
 from .factorization import completed
-from .matrices import adjoint, beside, given_hermitian, identity, matrices, of_finite, of_known, of_matrices
+from .matrices import adjoint, given_hermitian, identity, matrices, matrix_op, matrix_rule, of_finite, scaled_matrices
 
 
 def _stacked(a: np.ndarray) -> np.ndarray:
@@ -54,7 +54,7 @@ def _stacked(a: np.ndarray) -> np.ndarray:
     return np.concatenate([u, s[..., None, :], vh.swapaxes(-1, -2).conj()], axis=-2)
 
 
-def apart(y: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def parts(y: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(u, the row of singular values, v), which lie one below the other in the decomposition y of a."""
     axis, m = y.ndim - 2, a.shape[-2]
     return part(y, axis, 0, m), part(y, axis, m, m + 1), part(y, axis, m + 1, y.shape[-2])
@@ -66,11 +66,11 @@ def _skew(x: Tensor) -> Tensor:
 
 def _vjp(y_bar, y, a):
     m, n = a.shape[-2:]
-    (u_bar, s_bar, v_bar), (u, s, v) = apart(y_bar, a), apart(y, a)
-    gaps, asked = Gaps(s), of_columns(joined((u_bar, v_bar), y.ndim - 2))
+    (u_bar, s_bar, v_bar), (u, s, v) = parts(y_bar, a), parts(y, a)
+    gaps, cotangent_sizes = Gaps(s), sum_of_columns(joined((u_bar, v_bar), y.ndim - 2))
     of_u, of_v = _skew(adjoint(u) @ u_bar), _skew(adjoint(v) @ v_bar)
     even, odd = (of_u + of_v) * 0.5, (of_u - of_v) * 0.5
-    inside = gaps.over_differences(even) + cast_to(unknown(asked, gaps.near), s.dtype)
+    inside = gaps.over_differences(even) + cast_to(nan_where(cotangent_sizes, gaps.near), s.dtype)
     inside = inside + gaps.over_sums(odd - diagonal_of(odd))
     if a.dtype.kind == "c":
         inside = inside + gaps.over_values(diagonal_of(of_u * 0.5))
@@ -84,16 +84,16 @@ def _vjp(y_bar, y, a):
 
 def _jvp(dxs, y, a):
     (da,), (m, n) = dxs, a.shape[-2:]
-    u, s, v = apart(y, a)
+    u, s, v = parts(y, a)
     gaps, moved = Gaps(s), da @ v
     p = adjoint(u) @ moved
     even, odd = (p + adjoint(p)) * 0.5, _skew(p) * 0.5
-    both = gaps.over_differences(even) + cast_to(unknown(of_all(p), gaps.near), s.dtype)
-    beside = gaps.over_sums(odd - diagonal_of(odd))
-    turn = both + beside
+    both = gaps.over_differences(even) + cast_to(nan_where(sum_of_all(p), gaps.near), s.dtype)
+    odd_part = gaps.over_sums(odd - diagonal_of(odd))
+    turn = both + odd_part
     if a.dtype.kind == "c":
         turn = turn + gaps.over_values(diagonal_of(odd))
-    du, dv = u @ turn, v @ (both - beside)
+    du, dv = u @ turn, v @ (both - odd_part)
     if m > n:
         du = du + gaps.over_values(outside(moved, u))
     if n > m:
@@ -101,26 +101,26 @@ def _jvp(dxs, y, a):
     return joined((du, diagonal_row(p), dv), y.ndim - 2)
 
 
-def moved_gradient(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
-    """(the change of u diag(g) vᴴ if a changes by `change`, uᴴ change v): see `of_values`."""
+def gradient_change(a: Tensor, y: Tensor, g: Tensor, change: Tensor, is_fixed: bool) -> tuple[Tensor, Tensor]:
+    """(the change of u diag(g) vᴴ if a changes by `change`, uᴴ change v): see `spectral_operations`."""
     m, n = a.shape[-2:]
-    u, s, v = apart(y, a)
+    u, s, v = parts(y, a)
     gaps, moved = Gaps(s), change @ v
     p = adjoint(u) @ moved
-    found = u @ moved_by_singular_values(gaps, g, p, is_fixed) @ adjoint(v)
+    found = u @ change_by_singular_values(gaps, g, p, is_fixed) @ adjoint(v)
     if m != n:
-        beside = outside(moved, u) if m > n else outside(adjoint(change) @ u, v)
-        turned = mul0(beside, gaps.over_values(g))
+        outer_part = outside(moved, u) if m > n else outside(adjoint(change) @ u, v)
+        turned = mul0(outer_part, gaps.over_values(g))
         if not is_fixed:
-            turned = turned + unknown(beside, gaps.tiny)
+            turned = turned + nan_where(outer_part, gaps.tiny)
         found = found + (turned @ adjoint(v) if m > n else u @ adjoint(turned))
     return found, p
 
 
-_pulled, _values = of_values("svd_pulled", "singular_values", apart, moved_gradient)
+_pulled, _values = spectral_operations("svd_pulled", "singular_values", parts, gradient_change)
 
-#: The result is u, the row of singular values and v, one below the other: see `apart`.
-_svd = of_matrices(
+#: The result is u, the row of singular values and v, one below the other: see `parts`.
+_svd = matrix_op(
     "svd",
     lambda a: of_finite(_stacked, a),
     lambda m, n: (m + 1 + n, min(m, n)),
@@ -140,7 +140,7 @@ class SVDResult(NamedTuple):
 def _decomposed(name: str, a: Any) -> tuple[Tensor, Tensor, Tensor]:
     a = matrices(name, a)
     y = record(_svd, (a,))
-    u, s, v = apart(y, a)
+    u, s, v = parts(y, a)
     values = reshaped(real_part(s), (*s.shape[:-2], s.shape[-1]))
     return u, record(_values, (values, a, y)), v
 
@@ -195,7 +195,7 @@ def _pinv_vjp(y_bar, y, a, *, tolerance):
     return (a_bar + (right - right @ y @ a),)
 
 
-_pinv = of_matrices(
+_pinv = matrix_op(
     "pinv",
     lambda a, *, tolerance: of_finite(lambda x: np.linalg.pinv(x, tolerance), a),
     lambda m, n: (n, m),
@@ -246,31 +246,31 @@ def _known_slopes(s: Tensor, slopes: Tensor) -> Tensor:
 
 def _gradient(seed: Tensor, a: Tensor, y: Tensor, shares: Tensor, slopes: Tensor) -> Tensor:
     """The seed times u diag(shares) vᴴ, without the shares of zero values: exact zeros, or several tiny ones."""
-    u, s, v = apart(y, a)
+    u, s, v = parts(y, a)
     is_zero = (s == zero_of(s.dtype)) | (Gaps(s).tiny & (slopes != slopes))
     row = where(is_zero, zero_of(s.dtype), shares)
-    return record(_norm_pulled, (beside(cast_to(seed, a.dtype), scaled_by(u, row, v)), seed, a, y, slopes))
+    return record(_norm_pulled, (scaled_matrices(cast_to(seed, a.dtype), scaled_by(u, row, v)), seed, a, y, slopes))
 
 
 def _norm_pulled_vjp(c, _, value, seed, a, y, slopes):
-    moved, p = moved_gradient(a, y, slopes, c, True)
-    by_values = mul0(diagonal_row(p), _known_slopes(apart(y, a)[1], slopes))
+    moved, p = gradient_change(a, y, slopes, c, True)
+    by_values = mul0(diagonal_row(p), _known_slopes(parts(y, a)[1], slopes))
     seed_bar = summed(real_part(by_values), (p.ndim - 2, p.ndim - 1))
-    return (None, seed_bar, beside(cast_to(seed, a.dtype), moved), None, None)
+    return (None, seed_bar, scaled_matrices(cast_to(seed, a.dtype), moved), None, None)
 
 
 def _norm_pulled_jvp(dxs, _, value, seed, a, y, slopes):
     _, dseed, da, _, _ = dxs
-    by_a = None if da is None else beside(cast_to(seed, a.dtype), moved_gradient(a, y, slopes, da, True)[0])
+    by_a = None if da is None else scaled_matrices(cast_to(seed, a.dtype), gradient_change(a, y, slopes, da, True)[0])
     if dseed is None:
         return by_a
-    u, s, v = apart(y, a)
-    by_seed = beside(cast_to(dseed, a.dtype), scaled_by(u, _known_slopes(s, slopes), v))
+    u, s, v = parts(y, a)
+    by_seed = scaled_matrices(cast_to(dseed, a.dtype), scaled_by(u, _known_slopes(s, slopes), v))
     return added(by_a, by_seed)
 
 
 #: The gradient of a norm; inputs: its value, the seed, a, the decomposition of a, slopes (nan for values that share).
-_norm_pulled = of_known("norm_pulled", _norm_pulled_vjp, jvp=_norm_pulled_jvp)
+_norm_pulled = matrix_rule("norm_pulled", _norm_pulled_vjp, jvp=_norm_pulled_jvp)
 
 
 def _norm_vjp(y_bar, _, value, a, y, shares, slopes):
@@ -284,7 +284,7 @@ def _norm_jvp(dxs, _, value, a, y, shares, slopes):
 
 
 #: A norm; inputs: its value, a, the decomposition of a, each value's share of the gradient, slopes of `_norm_pulled`.
-_norm = of_known("spectral_norm", _norm_vjp, jvp=_norm_jvp)
+_norm = matrix_rule("spectral_norm", _norm_vjp, jvp=_norm_jvp)
 
 
 def spectral_norm(a: Tensor, ord: Any) -> Tensor:
@@ -295,7 +295,7 @@ def spectral_norm(a: Tensor, ord: Any) -> Tensor:
     if ord != "nuc" and 0 in a.shape[-2:]:
         raise ShapeError(located(f"norm: {a.aval} is of matrices without elements, which have no singular values"))
     y = record(_svd, (a,))
-    _, s, _ = apart(y, a)
+    _, s, _ = parts(y, a)
     row = real_part(s)
     if ord == "nuc":
         value = summed(row, (row.ndim - 2, row.ndim - 1))

@@ -23,7 +23,7 @@ from ..diagonals import lower_part, upper_part
 from ..primitive import OwnPrimitive, expect, primitive
 from ..shaping import reshaped, transposed
 from ..template import public
-from .matrices import adjoint, identities, of_matrices, refusing, right_side, shaped, square, square_aval, substituted
+from .matrices import adjoint, identities, matrix_op, refusing, right_side, shaped, square, square_aval, substituted
 
 _MEND = "ad.linalg.lstsq, or a small multiple of the identity added to the matrix, gives an answer all the same"
 
@@ -31,22 +31,22 @@ _MEND = "ad.linalg.lstsq, or a small multiple of the identity added to the matri
 def _solution(
     name: str,
     reference: Callable[..., np.ndarray],
-    again: Callable[..., Tensor],
+    solve_again: Callable[..., Tensor],
     lower: str,
     params: tuple[str, ...] = (),
-    counts: Callable[..., Tensor] = lambda da, **_: da,
+    project: Callable[..., Tensor] = lambda da, **_: da,
 ) -> OwnPrimitive:
     """Declare an operation whose result is x with a @ x = b, for inputs a, factors of a (if any) and b.
 
-    again    again(a, *factors, b, turns, **params) -> the solution for another b, or (`turns`) for the adjoint matrices
-    counts   counts(a_bar, **params) -> the cotangent of a from that of the matrix that is solved with: its triangle, or
-             its adjoint.  Gradients flow to a, not to the factors, which depend on a and only serve to compute x
+    solve_again   solve_again(a, *factors, b, turns, **params) -> the solution for another b, or (`turns`) for aᴴ
+    project       project(a_bar, **params) -> the cotangent of a from that of the matrix that is solved with: a triangle
+                  or the adjoint.  Gradients flow to a, not to the factors, which only serve to compute x from a
     """
 
     def vjp(x_bar, x, a, *rest, **given):
         *factors, _ = rest
-        b_bar = again(a, *factors, x_bar, True, **given)
-        return (lambda: counts(-(b_bar @ adjoint(x)), **given), *[None for _ in factors], b_bar)
+        b_bar = solve_again(a, *factors, x_bar, True, **given)
+        return (lambda: project(-(b_bar @ adjoint(x)), **given), *[None for _ in factors], b_bar)
 
     def infer(a: Aval, *rest: Aval, **_: Any) -> Aval:
         square_aval(name, a)
@@ -55,7 +55,7 @@ def _solution(
             raise ShapeError(located(f"{name}: {rest[-1]} is no right-hand side of {a}"))
         return rest[-1]
 
-    return of_matrices(name, reference, infer=infer, vjp=vjp, params=params, lower=Dense(lower), batch=_batch)
+    return matrix_op(name, reference, infer=infer, vjp=vjp, params=params, lower=Dense(lower), batch=_batch)
 
 
 def _batch(op, size, xs, mapped, **params):
@@ -178,7 +178,7 @@ _solve_lu: OwnPrimitive = _solution(
     lambda a, factors, b, turns, *, turned, refuses: record(_solve_lu, (a, factors, b), (turned is not turns, refuses)),
     "solve_lu",
     ("turned", "refuses"),
-    counts=lambda da, *, turned, refuses: adjoint(da) if turned else da,
+    project=lambda da, *, turned, refuses: adjoint(da) if turned else da,
 )  # fmt: skip
 
 
@@ -204,7 +204,7 @@ _solve_triangular = _solution(
     ),
     "triangular",
     ("lower", "refuses"),
-    counts=lambda da, *, lower, refuses: lower_part(da) if lower else upper_part(da),
+    project=lambda da, *, lower, refuses: lower_part(da) if lower else upper_part(da),
 )
 
 
@@ -249,7 +249,7 @@ _refusing_inv = refusing("inv", np.linalg.inv, "singular", "ad.linalg.pinv gives
 
 
 #: The inverse.  A singular matrix raises if `refuses`, else gives nan.
-_inv = of_matrices(
+_inv = matrix_op(
     "inv",
     lambda a, *, refuses: _refusing_inv(a) if refuses else _or_nan(np.linalg.inv, a),
     infer=lambda a, *, refuses: square_aval("inv", a),

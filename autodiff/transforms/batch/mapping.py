@@ -23,7 +23,7 @@ from ...custom.host import Unlearnt
 from ...errors import DispatchError, ShapeError, amount, in_short, located
 from ...ops import as_tensor, stack
 from ...ops.batching import to_front, with_examples
-from ...ops.conversion import numpys
+from ...ops.conversion import as_numpy
 from ...ops.shaping import reshaped, transposed
 from ...ops.slicing import part
 from ...stand_ins import standing
@@ -140,7 +140,7 @@ class _Given:
                 "one for each positional argument; keyword arguments have their examples along axis 0",
             ))
         leaves, self.structure = tree.flatten((args, kwargs))
-        self.given = [numpys(x) for x in leaves]
+        self.given = [as_numpy(x) for x in leaves]
         places, _ = self.structure.children
         self.axes = _spread(in_axes, places, "in_axes") + [0] * (self.structure.size - places.size)
         self.are_plain = is_plain(self.given)

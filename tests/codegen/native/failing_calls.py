@@ -589,7 +589,7 @@ class Build:
 
     def __init__(self) -> None:
         recorder.install()
-        self.recorder = recorder._now.recorder
+        self.recorder = recorder._installed.recorder
         codes = (self.recorder._code, native.native().code)
         at = [ctypes.PYFUNCTYPE(ctypes.c_int64)(code.address("faults"))() for code in codes]
         self.faults = [(ctypes.c_int64 * 2).from_address(address) for address in at]
