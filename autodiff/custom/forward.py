@@ -304,7 +304,7 @@ def completed(entered: Entered, ctx: ForwardContext, result: Any) -> Any:
     else:
         leaves = [handle(t.node, masked) if isinstance(t, Tensor) else t for t in outputs.leaves]
         if looked and not closed and not any([n.kind.out.requires_grad for n in entered.inputs]):
-            now.covered_asks = entered.bounded_before + looked  # forward evaluated constants: there is no history to lose
+            now.covered_asks = entered.bounded_before + looked  # only constants were evaluated: no history is lost
     if dirty:
         leaves = rebind_callers(dirty, entered.given, outputs, leaves)
     return outputs.rebuilt(leaves)
