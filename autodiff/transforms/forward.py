@@ -69,7 +69,7 @@ class ForwardPass:
     ) -> None:
         """sort: the bits of the rules' word for the sort of rule;  tracks: the nodes of rules track gradients"""
         self.order, self.tracks = order, tracks
-        self.programs = programs = None if state.for_pass.forward_depth else RulePrograms.for_pass(tracks)
+        self.programs = programs = None if state.now.forward_depth else RulePrograms.for_pass(tracks)
         made = initial_state(programs, order, (), (*given, *results))
         self.wires, self.found, self.flags, *places = made
         for at, t in zip(places, given.values(), strict=False):
