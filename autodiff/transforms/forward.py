@@ -76,8 +76,8 @@ class ForwardPass:
             self._put(at, t)
         if programs is not None:
             rules = programs.word | sort, programs.used, programs.stamp
-            run, places = programs.native.run_forward_pass, range(len(order))
-            programs.walk_natively(run, order, made, places, rules, self.visit_node)
+            run = programs.native.run_forward_pass
+            programs.walk_natively(run, order, made, range(len(order)), rules, self.visit_node)
         elif sort == PUSH and state.now.lines is not None:
             visit_rules(state.now.lines, order, range(len(order)), self.visit_node, "jvp")
         else:
