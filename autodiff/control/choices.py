@@ -39,7 +39,7 @@ from ..transforms.arguments import with_own_node
 from ..transforms.batch.walk import CALLS, of_each
 from .body import RECOMPUTED, Body, float_places, mode_of, placed
 from .regions import Regions, called, run_of
-from .trace import Traced, choose, derived, run_as_written, taken_apart, trace, valued, where_differing
+from .trace import Traced, as_result, choose, derived, run_as_written, taken_apart, trace, valued, where_differing
 
 #: Classes of leaves that become tensors in a result.
 VALUES = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex)
@@ -200,7 +200,7 @@ def cond(chosen: Any, if_true: Callable, if_false: Callable, *operands: Any) -> 
         raise DTypeError(located(f"cond: takes a bool[] to choose by, not {chosen.aval}"))
     tensors, examples = taken_apart(operands, (AbstractTensor, np.ndarray, np.generic, int, float))
     if runs_as_written():
-        return run_as_written(if_true if chosen else if_false, *valued(examples))
+        return as_result(run_as_written(if_true if chosen else if_false, *valued(examples)))
     traced = trace(*[(f, examples) for f in (if_true, if_false)])
     _check(traced)
     return traced.results[0].filled(_once((chosen,), traced.bodies, [*tensors, *traced.hidden]))

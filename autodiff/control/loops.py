@@ -32,7 +32,6 @@ from ..errors import ConcretizationError, DispatchError, ShapeError, check_calla
 from ..mode import MODE
 from ..ops import as_tensor, stack, zeros_like
 from ..ops.batching import to_front, with_examples
-from ..ops.conversion import cast_beside
 from ..ops.declare import check_parts
 from ..ops.primitive import named
 from ..stand_ins import standing
@@ -52,8 +51,10 @@ from .trace import (
     ExampleOf,
     Nesting,
     Traced,
+    as_result,
     check_kept,
     derived,
+    in_dtypes,
     is_python_number,
     run_as_written,
     trace,
@@ -92,15 +93,14 @@ def _scanned(f: Callable, init: Any, xs: Any, length: int | None, reverse: bool,
     tensors = [as_tensor(x, "scan", "xs") for x in elements]
     length = _length_of(tensors, length)
     start, carry = Nesting.of(init)
-    states = [as_tensor(s, name, "init") for s in start]
     if length and runs_as_written():  # without steps, only a trace knows the shapes of the results
         check_parts("scan", length)
         order = range(length)[:: -1 if reverse else 1]
-        first = valued(carry.filled(list(map(ExampleOf, states, start))))
+        first = valued(carry.filled([ExampleOf(as_tensor(s, name, "init"), s) for s in start]))
         pairs = [*zip(tensors, elements, strict=True)]
         return python_loop(f, first, lambda t: nesting.filled([standing(x[t], xs) for x, xs in pairs]), order)
     element = nesting.filled([ExampleOf(t, x, is_element=True) for t, x in zip(tensors, elements, strict=True)])
-    traced, states = _fitting(f, states, carry, element, [s if is_python_number(s) else None for s in start], name)
+    traced, states = _fitting(f, start, carry, element, name)
     last, given = looped(traced.bodies[0], states, tensors, traced.hidden, length, reverse)
     return carry.filled(last), traced.results[0].parts()[1].filled(given)
 
@@ -132,26 +132,25 @@ def _whole(number: Any, what: str) -> int:
         raise DispatchError(located(f"{what} is an int, not {shown}")) from None
 
 
-def _fitting(
-    f: Callable, states: list[Tensor], carry: Nesting, element: Any, numbers: list[Any], name: str
-) -> tuple[Traced, list[Tensor]]:
+def _fitting(f: Callable, start: list[Any], carry: Nesting, element: Any, name: str) -> tuple[Traced, list[Tensor]]:
     """The recorded body, and the first carry in the dtypes that the body keeps: numbers take those of the new carry.
 
-    element, numbers   the example of an element, and the Python numbers in the carry (None for other states)
-    name               that of the public function, for messages
+    start, element   the leaves of the first carry, and the example of an element
+    name             that of the public function, for messages
     """
-    traced = trace((f, (carry.filled(list(map(ExampleOf, states, numbers))), element)))
+    states = [as_tensor(s, name, "init") for s in start]
+    examples = [ExampleOf(s, x if is_python_number(x) else None) for s, x in zip(states, start, strict=True)]
+    traced = trace((f, (carry.filled(examples), element)))
     (result,), (body,) = traced.results, traced.bodies
     if result.structure.cls is not tuple or len(result.structure.children) != 2:
         found = "one value" if result.structure.cls is None else result
         raise ShapeError(located(f"scan: the function returns (carry, y), not {found}"))
     after = result.parts()[0]
     outs = [n.aval for n in body.graph.outputs[: len(states)]]
-    fitting = [cast_beside(s, a.dtype) if x is not None and s.aval != a and s.shape == a.shape else s
-               for s, x, a in zip(states, numbers, outs, strict=False)]
     first = int(name == "fori_loop")  # its first state is the step's number, which always counts as a Python number
-    if after == carry and any([a is not b for a, b in zip(fitting, states, strict=True)]):
-        return _fitting(f, fitting, carry, element, [*numbers[:first], *[None] * (len(states) - first)], name)
+    fitting = in_dtypes(start, outs)
+    if fitting is not None and after == carry:
+        return _fitting(f, fitting, carry, element, name)
     before, after = (n.parts()[1] if first else n for n in (carry, after))
     check_kept(name, "value" if first else "carry", before, after, [s.aval for s in states[first:]], outs[first:])
     return traced, states
@@ -175,13 +174,10 @@ def fori_loop(lower: int, upper: int, body: Callable, init: Any) -> Any:
     lower, upper = _whole(lower, "fori_loop: the lower bound"), _whole(upper, "fori_loop: the upper bound")
     if runs_as_written():  # not through `python_loop`, which would collect a result of each step
         first, nesting = Nesting.of(init)
-        states = [as_tensor(s) for s in first]
-        if lower >= upper:
-            return nesting.filled(list(map(with_own_node, states)))
-        value = valued(nesting.filled(list(map(ExampleOf, states, first))))
+        value = valued(nesting.filled([ExampleOf(as_tensor(s), s) for s in first]))
         for i in range(lower, upper):
             value = run_as_written(body, number_like_traced(i, np.dtype(np.int64), weak=True), value)
-        return value
+        return as_result(value)
 
     def step(state: tuple[Any, Any], _: None) -> tuple[Any, tuple]:
         i, value = state
@@ -365,7 +361,8 @@ def python_loop(f: Callable, carry: Any, element: Callable[[int], Any], order: r
     for t in order:
         carry, y = run_as_written(f, carry, element(t))
         given[t] = tree.map(with_own_node, y)  # new: the next step may update a tensor that is also in its carry
-    return carry, tree.map(lambda *ys: None if ys[0] is None else stack(ys), *[given[t] for t in sorted(given)])
+    stacked = tree.map(lambda *ys: None if ys[0] is None else stack(ys), *[given[t] for t in sorted(given)])
+    return as_result(carry), stacked
 
 
 def _groups(values: Sequence[Any], counts: Sequence[int]) -> list[list[Any]]:

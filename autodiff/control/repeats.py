@@ -34,7 +34,20 @@ from ..transforms.anomaly import runs_as_written
 from ..transforms.batch.walk import of_each
 from .body import Body, ever_set, filled, float_places, mode_of, placed
 from .regions import Regions, called, run_of
-from .trace import ExampleOf, Nesting, check_kept, choose, derived, run_as_written, trace, valued, where_differing
+from .trace import (
+    ExampleOf,
+    Nesting,
+    as_result,
+    check_kept,
+    choose,
+    derived,
+    in_dtypes,
+    is_python_number,
+    run_as_written,
+    trace,
+    valued,
+    where_differing,
+)  # fmt: skip
 
 
 def _run(loop: Repetition, *arrays: np.ndarray) -> list[Any]:
@@ -271,14 +284,18 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     check_callable(body, "while_loop")
     first, nesting = Nesting.of(init)
     states = [as_tensor(s, "while_loop", "init") for s in first]
-    example = nesting.filled(list(map(ExampleOf, states)))
     if runs_as_written():
-        value = valued(example)
+        value = valued(nesting.filled(list(map(ExampleOf, states, first))))
         while condition(value):
             value = run_as_written(body, value)
-        return value
+        return as_result(value)
+    examples = [ExampleOf(s, x if is_python_number(x) else None) for s, x in zip(states, first, strict=True)]
+    example = nesting.filled(examples)
     traced = trace(*[(f, (example,)) for f in (condition, body)])
     outs, after = [[n.aval for n in body.graph.outputs] for body in traced.bodies]
+    fitting = in_dtypes(first, after)
+    if fitting is not None and traced.results[1] == nesting:
+        return while_loop(condition, body, nesting.filled(fitting))
     if outs != [Aval((), np.dtype(np.bool_))]:
         given = ", ".join(map(str, outs)) or "nothing"
         raise DTypeError(located(f"while_loop: the condition gives {given}, not bool[]"))

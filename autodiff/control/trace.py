@@ -33,7 +33,7 @@ from ..errors import DTypeError, ShapeError, located
 from ..mode import MODE
 from ..ops import as_tensor, reshape, where
 from ..ops.batching import with_examples
-from ..ops.conversion import WEAK
+from ..ops.conversion import WEAK, as_strong, cast_beside
 from ..session import namespace
 from ..stand_ins import standing
 from ..tape.leaves import number_like_traced
@@ -83,6 +83,14 @@ def valued(examples: Any) -> Any:
 def is_python_number(x: Any) -> bool:
     """True for a Python number, and for a number argument of a traced function."""
     return dispatched(type(x)) in WEAK
+
+
+def in_dtypes(start: Sequence[Any], after: Sequence[Aval]) -> list[Any] | None:
+    """The first state of a loop, with Python numbers in the dtypes that a step gives them; None if no dtype differs."""
+    begun = [cast_beside(as_tensor(x), a.dtype)
+             if is_python_number(x) and not a.shape and a.dtype != as_tensor(x).dtype else x
+             for x, a in zip(start, after, strict=False)]
+    return begun if any([x is not y for x, y in zip(begun, start, strict=False)]) else None
 
 
 _HERE = object()
@@ -137,6 +145,11 @@ def taken_apart(arguments: Any, taken: tuple[type, ...]) -> tuple[list[Tensor], 
 def run_as_written(f: Any, *args: Any) -> Any:
     """f of these arguments as plain Python; its results become tensors, as those of a trace are."""
     return tree.map(lambda x: x if x is None else as_tensor(x), f(*args))
+
+
+def as_result(value: Any) -> Any:
+    """The results of a loop that ran as plain Python: like those of a recorded loop, no number is weak any more."""
+    return tree.map(lambda x: as_strong(x) if isinstance(x, Tensor) else x, value)
 
 
 class Traced(NamedTuple):

@@ -213,6 +213,49 @@ def test_a_number_as_first_carry_takes_the_dtype_of_what_it_meets():
     assert last.dtype == np.float32 and last.item() == 3.0
 
 
+@pytest.mark.parametrize("loop", ["fori_loop", "scan", "while_loop"])
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_number_that_is_carried_is_weak_also_beside_one_whose_dtype_changes(loop, eager, monkeypatch):
+    def step(value):
+        x, factor, total, count = value
+        return x * factor, factor, total * 1.5, count + 1
+
+    monkeypatch.setattr(ad.config, "eager", eager)
+    first = (ad.ones(2, dtype=ad.float32), 0.5, 1, 0)
+    last = {
+        "fori_loop": lambda: ad.fori_loop(0, 3, lambda i, value: step(value), first),
+        "scan": lambda: ad.scan(lambda value, _: (step(value), None), first, length=3)[0],
+        "while_loop": lambda: ad.while_loop(lambda value: value[3] < 3, step, first),
+    }[loop]()
+    assert [(x.dtype.name, x.tolist()) for x in last] == [
+        ("float32", [0.125, 0.125]), ("float64", 0.5), ("float64", 3.375), ("int64", 3)
+    ]  # fmt: skip
+    assert ad.while_loop(lambda value: value[3] < 0, step, first)[0].dtype == np.float32
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_number_that_is_passed_on_is_weak_in_the_body_alone(eager, monkeypatch):
+    monkeypatch.setattr(ad.config, "eager", eager)
+    x = ad.ones(2, dtype=ad.float32)
+    found = [
+        ad.fori_loop(0, 2, lambda i, value: (value[0] * value[1], value[1]), (x, 0.5)),
+        ad.scan(lambda value, _: ((value[0] * value[1], value[1]), None), (x, 0.5), length=2)[0],
+        ad.while_loop(lambda value: value[0].sum() > 1, lambda value: (value[0] * value[1], value[1]), (x, 0.5)),
+        ad.while_loop(lambda value: value[0].sum() < 0, lambda value: (value[0] * value[1], value[1]), (x, 0.5)),
+        ad.cond(x.sum() > 0, lambda x, factor: (x * factor, factor), lambda x, factor: (x, factor), x, 0.5),
+    ]
+    assert [(y.dtype.name, (x * factor).dtype.name) for y, factor in found] == [("float32", "float64")] * 5
+
+
+def test_a_while_loop_that_begins_with_a_number_has_the_dtype_of_what_that_meets():
+    step = ad.asarray(np.float32(0.25))
+    assert ad.while_loop(lambda c: c < 2, lambda c: c + step, 0).dtype == np.float32
+    f = ad.jit(lambda k: ad.while_loop(lambda c: c < 10, lambda c: c * 1.5 * k, 1))
+    assert f(1) == 1.5**6
+    grown = ad.grad(lambda k: ad.while_loop(lambda c: c < 10, lambda c: c * 1.5 * k, 1))(np.float32(1))
+    assert grown.dtype == np.float32 and abs(grown - 6 * 1.5**6) < 1e-4
+
+
 @pytest.mark.smoke
 def test_loops_nest_and_hold_branches_and_custom_functions():
     @ad.function
