@@ -92,7 +92,7 @@ def _pulled(function: Callable[[list[Any]], Sequence[Any]], wanted: Sequence[int
     return pulled
 
 
-class _Nesting:
+class _Levels:
     """The structure of one call's result; None for one array.  A class, since PyTorch would take a list apart."""
 
     __slots__ = ("structure",)
@@ -102,7 +102,7 @@ class _Nesting:
 
 def _applied(program: LeafProgram, leaves: Sequence[Any]) -> Any:
     """The program's result for these leaves, of which some are tensors."""
-    nesting = _Nesting()
+    nesting = _Levels()
     function = _Transformed if _is_transforming() else _TorchCall
     found = function.apply(program, nesting, torch.is_grad_enabled(), *leaves)
     if nesting.structure is None:
@@ -165,7 +165,7 @@ class _TorchCall(_Rules, Function):
     """A call outside of `torch.func`'s transformations: one program computes the value and what its gradient needs."""
 
     @staticmethod
-    def forward(ctx: Any, program: LeafProgram, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+    def forward(ctx: Any, program: LeafProgram, nesting: _Levels, tracks: bool, *leaves: Any) -> Any:
         arrays = [_array(x) if isinstance(x, Tensor) else x for x in leaves]
         gradients, kept = None, ()
         wanted = ctx.needs_input_grad[FIRST:] if tracks else ()
@@ -183,7 +183,7 @@ class _Transformed(_Rules, Function):
     """A call inside of `torch.func`'s transformations."""
 
     @staticmethod
-    def forward(program: LeafProgram, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+    def forward(program: LeafProgram, nesting: _Levels, tracks: bool, *leaves: Any) -> Any:
         results = _results(program.run(*[_array(x) if isinstance(x, Tensor) else x for x in leaves]), nesting)
         return results[0] if nesting.structure is None else tuple(results)
 
@@ -194,7 +194,7 @@ class _Transformed(_Rules, Function):
         ctx.gradients, ctx.kept = None, ()
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, program: LeafProgram, nesting: _Nesting, tracks: bool, *leaves: Any) -> Any:
+    def vmap(info: Any, in_dims: tuple, program: LeafProgram, nesting: _Levels, tracks: bool, *leaves: Any) -> Any:
         dims = in_dims[FIRST:]
         mapped = program.mapped(tuple([None if d is None else 0 for d in dims]))
         moved = [x if d is None else x.movedim(d, 0) for x, d in zip(leaves, dims, strict=True)]
@@ -202,7 +202,7 @@ class _Transformed(_Rules, Function):
         return found, (0 if nesting.structure is None else (0,) * len(found))
 
 
-def _save(ctx: Any, program: LeafProgram, leaves: Sequence[Any], results: Sequence[Tensor], nesting: _Nesting) -> None:
+def _save(ctx: Any, program: LeafProgram, leaves: Sequence[Any], results: Sequence[Tensor], nesting: _Levels) -> None:
     """Store in `ctx` what the rules read."""
     ctx.program, ctx.count, ctx.is_several = program, len(results), nesting.structure is not None
     tensors = [x for x in leaves if isinstance(x, Tensor)]
@@ -256,7 +256,7 @@ def _refusal(t: Tensor, error: Exception) -> Exception:
     return DTypeError(located(f"{what}: {error}", "pass t.float() or t.double(), through which gradients flow"))
 
 
-def _results(result: Any, nesting: _Nesting) -> list[Tensor]:
+def _results(result: Any, nesting: _Levels) -> list[Tensor]:
     """The leaves of a result as tensors; their structure is stored in `nesting`."""
     if type(result) is np.ndarray or isinstance(result, np.generic):
         nesting.structure = None
