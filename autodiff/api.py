@@ -39,7 +39,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 
     An operation that takes a NumPy array (`x * a`) copies it when it is recorded; a tensor made of it once saves these
     copies.  `ad.grad` and similar functions, called with arrays, do not copy a large array but make it read-only until
-    the call returns; they do not notice a write through a view that was made earlier.  A copy is always read-only.
+    the call returns; a write through a view that was made earlier is not noticed.  A copy is always read-only.
 
     >>> import autodiff as ad
     >>> ad.tensor([1, 2, 3], dtype=ad.float32)
