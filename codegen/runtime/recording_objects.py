@@ -6,7 +6,7 @@
     room, free_room           allocate and free memory for objects that are held during a call
     list_of, tuple_of         make a list or tuple that takes over references
 
-A function that makes an object may run any Python: the cycle collector may start, and run the finalizers of objects.
+A function that makes an object may run any Python: the cycle collector may start, and run `__del__` methods.
 """
 
 # mypy: ignore-errors

@@ -275,7 +275,7 @@ def test_operations_of_new_shapes_are_recorded_without_bodies(unlearnt, monkeypa
     grown(x, w, 3)
     with eager():
         right = [[y.detach().numpy() for y in grown(x, w, n)] for n in range(4, 40)]
-    for module, name in ((indexing, "_selection"), (contraction, "_product"), (declare, "common")):
+    for module, name in ((indexing, "_selection"), (contraction, "_product"), (declare, "in_common_dtype")):
         monkeypatch.setattr(module, name, None)
     for n, expected in zip(range(4, 40), right, strict=True):
         found = grown(x, w, n)

@@ -208,7 +208,7 @@ for name in ("Recording", "Leaf", "Node"):
         said.append(str(error))
     setattr(recorder, name, cls)
 assert said == [
-    "Recording has inside at 80, its struct, which lacks ['updated', 'fresh'], at 72",
+    "Recording has inside at 96, its struct, which lacks ['updated', 'fresh'], at 88",
     "Leaf has grad at 32, its struct, which lacks ['__weakref__', 'fresh'], at 24",
     "a Node has 8 words, its struct 7, or other weak references",
 ], said
