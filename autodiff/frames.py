@@ -173,7 +173,7 @@ def outside() -> str:
 
 
 #: Packages and modules that draw, show or compare values: an array that they make of a tensor loses no gradient.
-#: Of pytest only the modules that compare are here, since its other modules call all tests and doctests.
+#: The list has only those modules of pytest that compare, since its other modules call all tests and doctests.
 _SHOWING = re.compile(
     r"(IPython|_pytest\.(approx|assertion|python_api)|matplotlib|mpl_toolkits|numpy\.testing|seaborn)(\.|$)"
 )

@@ -209,7 +209,7 @@ def _best(kinds: Sequence[Kind]) -> tuple[int, int]:
     if not costs:
         return -1, 0
     least = min([cost for cost, _ in costs])
-    # Of kinds with nearly equal costs take the first to occur: the loop's body begins there, and least is carried over.
+    # Kinds with nearly equal costs: take the first to occur, where the loop's body begins and least is carried over.
     cost, place = min([c for c in costs if c[0] <= 1.1 * least + 2], key=lambda c: c[1][0])
     return place[-1], cost
 

@@ -128,7 +128,7 @@ def _for_any(
     drafts = []
     try:
         for example in examples:
-            # As in the run of the rules without symbols, recording takes no shortcuts, and learns none.
+            # Recording takes no shortcuts and learns none, as in the run of the rules without symbols.
             with watched(with_equality=True) as conditions, observed():
                 new = _with_symbols(parts, order, iter(unknowns.example(example)))
                 found = again(new)

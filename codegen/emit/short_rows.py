@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 #: The iterations that are worth unrolling: for each loop, for a search, for a function, division or root; and the most
 #: of all.  Longer rows fill a vector themselves, and the code would be long.
 _A_LOOP, _A_SEARCH, _A_FUNCTION, _MOST_ITERATIONS = 6, 6, 6, 16
-#: The same if rows are stored, which is done element by element: with functions, which outweigh that; without; and
+#: Costs if rows are stored, which is done element by element: with functions, which outweigh that; without; and
 #: where rows are also added up, because such additions would wait for each other row by row.
 _STORED, _STORED_CHEAP, _ADDED = 12, 4, 7
 #: The cost that a row must have for each element that it gathers, as the label of a cross-entropy: value and gradient,

@@ -26,8 +26,8 @@ from .strides import VARYING, RunStride, Stride
 from .types import ALIGNMENT, LLVM_TYPES, first_lanes
 from .vector_values import VectorValues
 
-#: How many bytes ahead of a masked load a prefetch is, where masks are expensive: the processor does not predict such
-#: loads, and Black-Scholes of 1e6 takes 1.2 to 1.5 times as long without (Zen 3); 64 to 2,048 are as good.
+#: The distance in bytes of a prefetch from its masked load, where masks are expensive: the processor does not predict
+#: such loads, and Black-Scholes of 1e6 takes 1.2 to 1.5 times as long without (Zen 3); 64 to 2,048 are as good.
 _AHEAD = 256
 
 

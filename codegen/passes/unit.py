@@ -222,7 +222,7 @@ def _add_root_if_fits(unit: Unit, node: Node, reaches: Reaches) -> bool:
     if placed is None or root.row:
         return False
     group.inner, group.strides = placed
-    # As the first root it is computed before its readers in the same stage; readers in later stages load it.
+    # The first root is computed before its readers in the same stage; readers in later stages load it.
     group.roots.insert(0, root)
     unit.roots[node] = root
     return True

@@ -260,5 +260,5 @@ def is_large_quotient(k: FunctionCode, x: Lane, y: Lane) -> Lane:
 
 
 def _quotient(k: FunctionCode, x: Lane, y: Lane) -> Lane:
-    # Of x / y, not of |x| / |y|: a loop that needs the remainder often computes x / y too.
+    # The quotient is x / y, not |x| / |y|: a loop that needs the remainder often computes x / y too.
     return k.floor(k.abs(x / y))
