@@ -98,7 +98,7 @@ def _power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
 
 
 def _lower_power_partials(y: Tensor, x: Tensor, p: Tensor) -> tuple:
-    # The partials of `power`, except at 0⁰, which is the derivative of x¹ at 0: its derivative by the exponent is infinite.
+    # The partials of `power`, except at 0⁰, which is the derivative of x¹ at 0: that by the exponent is infinite.
     is_flat = (x == 0) & (real_part(p) > 0)
     return lambda: mul0(p, record(_lower_power, (x, p - 1))), lambda: mul0(y, where(is_flat, 0, log(x)))
 
