@@ -16,6 +16,7 @@ from autodiff.frames import UserLine
 from autodiff.mode import MODE
 from autodiff.tape.record import state
 from codegen import compiler
+from codegen.emit import pieces
 from codegen.modes import modes
 from codegen.runtime import debugged
 
@@ -112,6 +113,26 @@ def test_kernels_of_a_process_name_the_users_lines(program, tmp_path, monkeypatc
     monkeypatch.setenv("AUTODIFF_DEBUG_INFO", "0")
     assert run(program, 1000, 12) == told
     assert {*(tmp_path / "files").rglob("*")} == kept, "nothing is written where it is off"
+
+
+@needs_ld
+def test_code_in_pieces_names_the_users_lines(told, monkeypatch):
+    monkeypatch.setattr(pieces, "LONGEST", 60)
+    monkeypatch.setattr(pieces, "PIECE", 20)
+
+    def chain(x):
+        for k in range(40):
+            x = ad.sin(x * 1.1)
+            x = x + ad.exp(-x * k)
+        return x.sum()
+
+    value = ad.jit(ad.value_and_grad(chain))(X)
+    first = chain.__code__.co_firstlineno
+    lines = lines_in(told, Path(__file__).name)
+    assert lines[first + 2] > 100 and lines[first + 3] > 100, lines
+    ad.config.debug_info = False
+    for a, b in zip(value, ad.jit(ad.value_and_grad(chain))(X), strict=True):
+        assert np.array_equal(a, b)
 
 
 @needs_ld

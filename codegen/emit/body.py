@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from ..kernel.nest import F32, Block, NestFunction, Operation, ScalarType, Value
-from .debug import NodeLines, PlaceOf, Places
+from .debug import NodeLines, PlaceOf
 from .loop_plan import plan_loop
 from .math import Need, named
 from .operations import SCALAR, MemoryWriter
@@ -74,8 +74,7 @@ class BodyWriter(MemoryWriter):
         self.function = function
         self.needs = needs
         self.target = target
-        self.places = None if needs.place_of is None else Places(function.name, needs.place_of)
-        self.lines: list[str] = [] if self.places is None else NodeLines()
+        self.lines: list[str] = [] if needs.place_of is None else NodeLines()
         self.scratch: list[str] = []  # allocas: all in the entry block, so that a loop does not grow the stack
         self.names: dict[Value, str] = dict(zip(function.arguments, argument_names(function), strict=True))
         self.label = "entry"
@@ -86,13 +85,12 @@ class BodyWriter(MemoryWriter):
     def write(self) -> list[str]:
         """The lines between the braces."""
         self._operations(self.function.body)
-        lines = self.lines if self.places is None else self.places.lines(self.lines)
-        return ["entry:", *self.scratch, *lines]
+        return ["entry:", *self.scratch, *self.lines]
 
     def attribute_to(self, operation: Operation) -> None:
         """Attribute the lines written from here on to an operation's node."""
-        if self.places is not None:
-            self.lines.node = operation.node  # type: ignore[attr-defined]  # lines are NodeLines if `places` is set
+        if isinstance(self.lines, NodeLines):
+            self.lines.node = operation.node
 
     # ---- methods of `Writer`, which operations call ----
 

@@ -22,9 +22,14 @@ from ..kernel.nest import MemRef, NestFunction
 from ..records import record, replace
 from . import math as elementary
 from .body import BodyWriter, Needs, argument_names
-from .debug import PlaceOf, joined
+from .debug import PlaceOf, Places, joined
+from .pieces import in_pieces
 from .target import Target
 from .types import ALIGNMENT
+
+#: LLVM takes time in proportion to the square of the number of arguments to optimise a call: 1.8 s for 4,000,
+#: and .07 s if it does not optimise.
+_MANY = 250
 
 
 @record(frozen=True)
@@ -85,24 +90,34 @@ def entrance(name: str, arguments: Iterable[tuple[str, str]], more: Sequence[str
         passed.append(f"{type} {argument}")
     lines.append(f"  %.status = call i32 @{name}.body({', '.join([*passed, *more])})")
     lines.append("  ret i32 %.status")
-    head = f"define i32 @{name}(ptr %.pointers, ptr %.extents) noinline nounwind {{"
+    quickly = " optnone" if len(passed) > _MANY else ""
+    head = f"define i32 @{name}(ptr %.pointers, ptr %.extents) noinline nounwind{quickly} {{"
     return "\n".join([head, *lines, "}\n"])
 
 
 def internal(function: NestFunction, needs: Needs, target: Target, *, is_part: bool = False) -> str:
     """The inner function.  `is_part`: it is inlined into its caller."""
     body = BodyWriter(function, needs, target)
-    parameters = [
-        f"{_pointer(function, j) if isinstance(argument.type, MemRef) else 'i64'} {body.names[argument]}"
+    parameters = {
+        body.names[argument]: _pointer(function, j) if isinstance(argument.type, MemRef) else "i64"
         for j, argument in enumerate(function.arguments)
-    ]
-    lines = body.write()
-    kind = "alwaysinline nounwind" if is_part else "#0"
+    }
+    name = f"{function.name}.body"
+    lines, pieces = in_pieces(name, body.write(), parameters)
+    taken = ", ".join([f"{type} {one}" for one, type in parameters.items()])
+    head = f"define internal i32 @{name}({taken}) {'alwaysinline nounwind' if is_part else '#0'}"
+    texts = [_text(function.name, head, lines, needs)]
+    texts += [_text(function.name, f"{piece.head} #0", piece.lines, needs) for piece in pieces]
+    return "".join(texts)
+
+
+def _text(name: str, head: str, lines: Sequence[str], needs: Needs) -> str:
+    """The text of one function.   name: that of the kernel, for debug info"""
     mark = ""
-    if body.places is not None:
-        *lines, mark = body.places.among(needs.metadata, lines)
-    head = f"define internal i32 @{function.name}.body({', '.join(parameters)}) {kind}{mark} {{"
-    return "\n".join([head, *lines, "}\n"])
+    if needs.place_of is not None:
+        places = Places(name, needs.place_of)
+        *lines, mark = places.among(needs.metadata, places.lines(lines))
+    return "\n".join([f"{head}{mark} {{", *lines, "}\n"])
 
 
 def _pointer(function: NestFunction, j: int) -> str:

@@ -19,12 +19,12 @@ from ..lowering import Move
 from ..records import record
 from .demand import is_fused
 
-#: The most computed nodes in one kernel, since LLVM's time grows faster than the length of a loop's body.  A low limit
-#: costs more arrays: 1,525 nodes take .41 ms for 1,000 elements and 90 for 100,000 in two kernels, in one .25 and 24.
-TREE_LIMIT = 8192
+#: The most computed nodes in one kernel.  A low limit costs more arrays: 1,525 nodes take .41 ms for 1,000 elements and
+#: 90 for 100,000 in two kernels, in one .25 and 24.
+TREE_LIMIT = 32768
 
 #: The most computed nodes in the expression of one number, which each kernel that reads the number would compute.
-_NUMBERS_LIMIT = TREE_LIMIT // 4
+_NUMBERS_LIMIT = 2048
 
 #: The longest chain of moves: the kernel builder recurses once per move.
 _MOVES_LIMIT = 24

@@ -1,0 +1,250 @@
+"""Long straight code in pieces: functions that are called one after the other and pass values through memory.
+
+    loop.1:                                        loop.1:
+      %i.1 = phi i64 ...                             %i.1 = phi i64 ...
+      %t.1 = ...              10,000 lines           call void @k.body.0(ptr %frame, i64 %i.1, ptr %x)
+      ...                                            call void @k.body.1(ptr %frame, i64 %i.1, ptr %y)
+      %t.9999 = ...                                  %t.9999 = load i1, ptr %t.9999.at
+      br i1 %t.9999, ...                             br i1 %t.9999, ...
+
+LLVM's time grows with the square of the length of a function, since more values are live at once: it allocates
+registers and stack slots for all of them.  There are more of them than registers anyway, so a value that one piece
+leaves for another would be in memory without pieces, too.
+
+A value that another piece or block reads has a place in the frame of its piece, which other values take after the last
+piece that reads it.  Values of other blocks are arguments of the piece.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from ..records import NamedTuple
+
+#: Straight code of more than this many lines is written in pieces of about the second number of lines.
+LONGEST, PIECE = 1000, 250
+
+_NAME = re.compile(r"%[\w.]+")
+_FLAGS = r"(?:(?:contract|reassoc|nsw|nuw|inbounds) )*"
+_TYPE = r"(<\d+ x \w+>|\{[^}]*\}|\w+)"
+_MASK = r"(?:i1|<\d+ x i1>) (?:<[^>]*>|splat \([^)]*\)|[%\w.]+)"
+
+#: Patterns of instructions whose first group is the type of the result.
+_RESULT = re.compile("|".join((
+    rf"\w+ .* to {_TYPE}$",
+    rf"load {_TYPE},",
+    rf"call {_FLAGS}{_TYPE} @",
+    rf"select {_FLAGS}{_MASK}, {_TYPE} ",
+    rf"(?:f?add|f?sub|f?mul|[fsu]div|[fsu]rem|shl|[al]shr|and|x?or|fneg|freeze|phi|insertelement) {_FLAGS}{_TYPE} ",
+)))  # fmt: skip
+_COMPARED = re.compile(rf"[if]cmp {_FLAGS}\w+ {_TYPE} ")
+_LANES = re.compile(r"<(\d+) x ")
+#: The beginnings of instructions that LLVM joins with the only instruction that reads their result, an addition.
+_FUSED = ("fmul contract ", "fneg contract ")
+#: The mask of an iteration, which stays with the function, where it is a register; it is among the first lines.
+_MASK_MADE, _MOST_FOR_MASK = re.compile(r"  %[\w.]+ = icmp ugt <\d+ x i32> "), 16
+
+
+class Piece(NamedTuple):
+    """A function: the text up to its opening brace, without attributes, and its lines."""
+
+    head: str
+    lines: list[str]
+
+
+def result_type(instruction: str) -> str:
+    """The type of the result of an instruction, as in the text "fadd <4 x double> %a, %b".
+
+    >>> from codegen.emit.pieces import result_type
+    >>> result_type("fadd contract <4 x double> %a, %b"), result_type("icmp slt i64 %i, %n")
+    ('<4 x double>', 'i1')
+    """
+    found = _RESULT.match(instruction)
+    if found is not None:
+        return next(filter(None, found.groups()))
+    word, *_ = instruction.split(" ", 1)
+    if word in ("icmp", "fcmp"):
+        compared = _COMPARED.match(instruction)
+        assert compared is not None, instruction
+        return _with_lanes("i1", _LANES.match(compared[1]))
+    if word == "alloca":
+        return "ptr"
+    if word == "getelementptr":
+        return _with_lanes("ptr", _LANES.search(instruction))
+    if word == "extractelement":
+        return instruction.split(">", 1)[0].rpartition(" ")[2]
+    if word == "shufflevector":
+        element = instruction.split(">", 1)[0].rpartition(" ")[2]
+        return f"<{_LANES.findall(instruction)[-1]} x {element}>"
+    assert word == "extractvalue", f"no type is known of {instruction}"
+    types, _, number = instruction.removeprefix("extractvalue {").rpartition(", ")
+    return types.split("}")[0].split(", ")[int(number)].strip()
+
+
+def _with_lanes(type: str, lanes: re.Match[str] | None) -> str:
+    return type if lanes is None else f"<{lanes[1]} x {type}>"
+
+
+def in_pieces(name: str, lines: Sequence[str], parameters: Mapping[str, str]) -> tuple[Sequence[str], list[Piece]]:
+    """The lines of a function with its long straight code in pieces, and the pieces.
+
+    parameters    the type, with attributes, of each parameter of the function
+    """
+    long = [block for block in _blocks(lines) if len(block) > LONGEST]
+    return _Cutter(name, lines, parameters, long).cut() if long else (lines, [])
+
+
+def _blocks(lines: Sequence[str]) -> list[range]:
+    """The places of each block's instructions, after its phis, allocas and mask and before its last instruction."""
+    starts = [k for k, line in enumerate(lines) if not line.startswith(" ")]
+    found = []
+    for label, end in pairwise([*starts, len(lines)]):
+        first = label + 1
+        while " = phi " in lines[first] or " = alloca " in lines[first]:
+            first += 1
+        masks = [k for k in range(first, min(first + _MOST_FOR_MASK, end)) if _MASK_MADE.match(lines[k])]
+        found.append(range(masks[-1] + 1 if masks else first, end - 1))
+    return found
+
+
+class _Cutter:
+    """The lines of a function, and where each value is made and read: in a piece (its number), or outside (None)."""
+
+    def __init__(self, name: str, lines: Sequence[str], parameters: Mapping[str, str], long: Sequence[range]) -> None:
+        self.name, self.lines, self.parameters = name, lines, parameters
+        self.pieces = [(k, piece) for k, block in enumerate(long) for piece in _cut(block, lines)]
+        number: list[int | None] = [None] * len(lines)
+        for k, (_, piece) in enumerate(self.pieces):
+            number[piece.start : piece.stop] = [k] * len(piece)
+        self.made_in: dict[str, int | None] = dict.fromkeys(parameters)
+        self.types = {one: type.split(" ", 1)[0] for one, type in parameters.items()}
+        self.again: dict[str, str] = {}
+        self.read_in: dict[str, set[int | None]] = defaultdict(set)
+        single: dict[str, str] = {}
+        count = Counter[str]()
+        for place, line in zip(number, lines, strict=True):
+            made, is_value, instruction = line.strip().partition(" = ")
+            if is_value:
+                self.made_in[made] = place
+                self.types[made] = result_type(instruction)
+                if instruction.startswith("getelementptr ") and self.types[made] == "ptr":
+                    self.again[made] = line
+                elif instruction.startswith(_FUSED):
+                    single[made] = line
+            for one in _read(line):
+                self.read_in[one].add(place)
+                count[one] += 1
+        self.again |= {one: line for one, line in single.items() if count[one] == 1}
+        for one in reversed(self.made_in):
+            for operand in _read(self.again.get(one, "")):
+                self.read_in[operand] |= self.read_in[one]
+        self.places: dict[str, int] = {}
+        self.size = 0
+
+    def cut(self) -> tuple[list[str], list[Piece]]:
+        """The lines of the function, and the pieces."""
+        self._place()
+        pieces: list[Piece] = []
+        found: list[str] = []
+        done = 0
+        for k, (block, piece) in enumerate(self.pieces):
+            found += self.lines[done : piece.start]
+            made, given = self._piece(k, piece)
+            pieces.append(made)
+            found.append(f"  call void @{self.name}.{k}({', '.join(['ptr %frame', *given])})")
+            if k + 1 == len(self.pieces) or self.pieces[k + 1][0] != block:
+                known: dict[str, None] = {}
+                for name, made_in in self.made_in.items():
+                    if made_in is not None and self.pieces[made_in][0] == block and None in self.read_in[name]:
+                        found += self._get(name, None, known)
+            done = piece.stop
+        found += self.lines[done:]
+        found.insert(1, f"  %frame = alloca [{self.size} x i8], align 64")
+        return found, pieces
+
+    def _place(self) -> None:
+        """Give a place in the frame to each value that is read elsewhere than in its piece."""
+        free: dict[int, list[int]] = defaultdict(list)
+        ending: dict[int, list[str]] = defaultdict(list)
+        made: dict[int, list[str]] = defaultdict(list)
+        for name, k in self.made_in.items():
+            if k is not None and self.read_in[name] - {k} and name not in self.again:
+                made[k].append(name)
+        for k, (block, _) in enumerate(self.pieces):
+            for name in made[k]:
+                size = _size(self.types[name])
+                if free[size]:
+                    self.places[name] = free[size].pop()
+                else:
+                    self.places[name] = -(-self.size // min(size, 64)) * min(size, 64)
+                    self.size = self.places[name] + size
+                readers = [self.pieces[j] if j is not None else None for j in self.read_in[name]]
+                if all([reader is not None and reader[0] == block for reader in readers]):
+                    ending[max(filter(None, self.read_in[name]))].append(name)
+            for name in ending[k]:
+                free[_size(self.types[name])].append(self.places[name])
+
+    def _piece(self, k: int, piece: range) -> tuple[Piece, list[str]]:
+        """One piece, and the arguments of its call after the frame."""
+        lines: list[str] = []
+        known: dict[str, None] = {}
+        for line in self.lines[piece.start : piece.stop]:
+            for name in _read(line):
+                lines += self._get(name, k, known)
+            lines.append(line)
+            name = line.strip().partition(" = ")[0]
+            known[name] = None
+            if name in self.places:
+                lines.append(self._address(name))
+                lines.append(f"  store {self.types[name]} {name}, ptr {name}.at, align {self._alignment(name)}")
+        given = [one for one in known if one in self.made_in and self.made_in[one] is None and one not in self.again]
+        taken = [f"{self.parameters.get(one, self.types[one])} {one}" for one in given]
+        head = f"define internal void @{self.name}.{k}({', '.join(['ptr noalias %frame', *taken])})"
+        return Piece(head, ["entry:", *lines, "  ret void"]), [f"{self.types[one]} {one}" for one in given]
+
+    def _get(self, name: str, k: int | None, known: dict[str, None]) -> list[str]:
+        """The lines by which piece k, or the function itself, gets a value that it does not make."""
+        if name in known or self.made_in.get(name, k) == k:
+            return []
+        known[name] = None
+        if name in self.again:
+            line = self.again[name]
+            return [*[before for one in _read(line) for before in self._get(one, k, known)], line]
+        if self.made_in[name] is None:
+            return []
+        text = f"  {name} = load {self.types[name]}, ptr {name}.at, align {self._alignment(name)}"
+        return [self._address(name), text]
+
+    def _address(self, name: str) -> str:
+        return f"  {name}.at = getelementptr i8, ptr %frame, i64 {self.places[name]}"
+
+    def _alignment(self, name: str) -> int:
+        return min(_size(self.types[name]), 64)
+
+
+def _read(line: str) -> list[str]:
+    """The names that an instruction reads."""
+    return _NAME.findall(line.partition(" = ")[2] or line)
+
+
+def _cut(block: range, lines: Sequence[str]) -> list[range]:
+    """The pieces of a block.  A value of a struct is read where it is made."""
+    count = -(-len(block) // PIECE)
+    cuts = [block.start + len(block) * k // count for k in range(count + 1)]
+    for k, cut in enumerate(cuts[1:-1], start=1):
+        while " = extractvalue " in lines[cut]:
+            cut += 1
+        cuts[k] = cut
+    return [range(a, b) for a, b in pairwise(cuts)]
+
+
+def _size(type: str) -> int:
+    """The bytes of a value's place: a power of two."""
+    lanes = _LANES.match(type)
+    element = type.rstrip(">").rpartition(" ")[2]
+    bits = {"ptr": 64, "double": 64, "float": 32}.get(element) or int(element.removeprefix("i"))
+    size = -(-bits * int(lanes[1] if lanes else 1) // 8)
+    return 1 << (size - 1).bit_length()
