@@ -27,8 +27,9 @@ from .pieces import in_pieces
 from .target import Target
 from .types import ALIGNMENT
 
-#: LLVM takes time in proportion to the square of the number of arguments to optimise a call: 1.8 s for 4,000,
-#: and .07 s if it does not optimise.
+#: The attribute of a function for which LLVM generates code without optimisation: to optimise a call takes time in
+#: proportion to the square of the number of arguments, 1.8 s for 4,000, and else .07.
+NOT_OPTIMIZED = "autodiff.not.optimized"
 _MANY = 250
 
 
@@ -90,8 +91,8 @@ def entrance(name: str, arguments: Iterable[tuple[str, str]], more: Sequence[str
         passed.append(f"{type} {argument}")
     lines.append(f"  %.status = call i32 @{name}.body({', '.join([*passed, *more])})")
     lines.append("  ret i32 %.status")
-    quickly = " optnone" if len(passed) > _MANY else ""
-    head = f"define i32 @{name}(ptr %.pointers, ptr %.extents) noinline nounwind{quickly} {{"
+    mark = f' "{NOT_OPTIMIZED}"' if len(passed) > _MANY else ""
+    head = f"define i32 @{name}(ptr %.pointers, ptr %.extents) noinline nounwind{mark} {{"
     return "\n".join([head, *lines, "}\n"])
 
 

@@ -25,7 +25,7 @@ from itertools import pairwise
 from ..records import NamedTuple
 
 #: Straight code of more than this many lines is written in pieces of about the second number of lines.
-LONGEST, PIECE = 1000, 250
+LONGEST, PIECE = 3000, 125
 
 _NAME = re.compile(r"%[\w.]+")
 _FLAGS = r"(?:(?:contract|reassoc|nsw|nuw|inbounds) )*"

@@ -123,13 +123,25 @@ class Library:
         return str(module)
 
     def pipeline(self, passes: Sequence[str], machine: Any) -> Callable[[Any], None]:
-        """A function that runs the passes of these names, such as "AlwaysInliner", on a module, in this order."""
+        """A function that runs the passes of these names, such as "AlwaysInliner", on a module, in this order.
+
+        After them, no code of a function with the attribute NOT_OPTIMIZED is optimised.
+        """
+        from ..emit.llvm import NOT_OPTIMIZED  # a program whose code is on disk loads neither
+
         manager = llvm.create_new_module_pass_manager()
         for name in passes:
             getattr(manager, _ADDED[name])()
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
         run = _without_lock(llvm.ffi.lib.LLVMPY_RunNewModulePassManager)
-        return lambda module: run(manager, module, builder)
+
+        def optimize(module: Any) -> None:
+            run(manager, module, builder)
+            for function in module.functions:
+                if any([NOT_OPTIMIZED.encode() in text for text in function.attributes]):
+                    function.add_function_attribute("optnone")
+
+        return optimize
 
     def emitted(self, machine: Any, module: Any, *, is_object: bool = True) -> bytes:
         """The object file of a module, or its assembly."""
