@@ -21,7 +21,7 @@ import numpy as np
 
 from codegen import ir
 from codegen.blas import one_thread
-from codegen.garbage import ignoring, set_in_context
+from codegen.garbage import ignoring
 from codegen.ir import Aval
 
 from ..errors import ConcretizationError, caller
@@ -29,6 +29,7 @@ from ..mode import MODE
 from ..tensor import handle
 from . import machine
 from .lines import Lines, at_place_of
+from .modes import within
 from .node import CONSTANT, Kind, Node, RichNode, rich_node
 from .record import ALIASES, ARGUMENT, identity_of, record, state
 from .walk import needed, value_inputs
@@ -289,14 +290,8 @@ def again(node: Node, inputs: Sequence[Node]) -> Node:
         tensors = tuple([handle(i) for i in inputs])
         if not (mode.tracks and is_cut(node)):
             return hooked_like(node, record(op, tensors, params).node)
-        try:  # an interrupt may come at any call from here on
-            set_in_context(MODE, mode.off)
+        with within(mode.off):
             return record(op, tensors, params).node
-        finally:
-            try:
-                set_in_context(MODE, mode)
-            finally:  # an interrupt may come before that
-                MODE.set(mode)
     if node.body is not None and node.kind.out.requires_grad:
         flow = inputs if node.flow is None else inputs[node.flow]
         if not MODE.get().tracks or not any([i.kind.out.requires_grad for i in flow]):

@@ -22,6 +22,7 @@ from ..ops.conversion import as_numpy
 from ..ops.primitive import zeros_of
 from ..tape.ask import evaluate
 from ..tape.lines import visit_rules
+from ..tape.modes import within
 from ..tape.node import Node
 from ..tape.record import DETACH, identity_of, record, result_handle, state
 from ..tape.walk import gradient_inputs, history
@@ -153,9 +154,8 @@ class TangentPass(ForwardPass):
 
     def _pushed(self, at: int, node: Node, dots: Sequence[Any], near: dict[Node, Tensor]) -> Tensor | None:
         """The tangent of an operation's node, without the kinks that cancel in it."""
-        now, n = state.now, len(dots)
-        before, now.literal = now.literal, True
-        try:
+        n = len(dots)
+        with within(MODE.get(), literal=True):
             kinks = [kink for i in inputs_at(self.wires, at) for kink in self.kinks.get(i, ())]
 
             def rule(given: Sequence[Any]) -> list[Tensor | None]:
@@ -170,8 +170,6 @@ class TangentPass(ForwardPass):
                     self.kinks[at] = left
                     self.flags[at] = _LOOK
             return tangent
-        finally:
-            now.literal = before
 
 
 def _tangent_by_rule(node: Node, dots: Sequence[Any], y: Any, xs: Sequence[Any]) -> Tensor | None:
