@@ -24,7 +24,7 @@ from ..ending import write_files_at_the_end
 from ..records import record
 from . import engine
 from .launcher import builtin
-from .native import OFFSETS, SET_HANDLER, OwnedAddress, native, numpy_function
+from .native import OFFSETS, SET_HANDLER, OwnedAddress, native, new_block, numpy_function
 from .slots import life_of, offset_of
 from .ufunc_loops import MOST, loops_of, use_loops
 
@@ -176,17 +176,6 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _made(cls: Any, fields: Sequence[str], tables: Mapping[str, Sequence[int]], *owned: Any, **words: int) -> Any:
-    """An object with the address of a new struct of these fields.  Each of `tables` is allocated beside the struct."""
-    kept = {name: (ctypes.c_int64 * len(table))(*table) for name, table in tables.items()}
-    words |= {name: ctypes.addressof(table) for name, table in kept.items()}
-    block = (ctypes.c_int64 * len(fields))()
-    made = cls(struct.pack("P", ctypes.addressof(block)))
-    block[:] = [id(made) if name == "own" else words[name] for name in fields]
-    made.owned = (block, kept, owned)
-    return made
-
-
 def _argument_words(arguments: Sequence[tuple[int, Any]]) -> list[int]:
     """Two words per argument: (place, any), (-1, address of an object), or (-2, number of a given value)."""
     return [word for place, what in arguments for word in (place, what if place == -2 else id(what))]
@@ -229,7 +218,7 @@ class Asks:
             "group_table": [word for group in groups for word in group],
             "release_table": releases or (),
         }
-        made = _made(
+        made = new_block(
             NativeAnswer, self._words["AnswerBlock"], tables, tuple(arguments), valid=valid,
             executable=executable, arguments=len(arguments), stored=len(stored), groups=len(groups),
             releases=-1 if releases is None else len(releases), is_whole=int(is_whole),
@@ -253,7 +242,7 @@ class Asks:
         read = {i for _, _, picks in steps for i in picks}.union(places)
         reads = [i for i in range(given) if i in read]
         tables = {"step_table": words, "result_table": places, "out_table": list(map(id, outs)), "read_table": reads}
-        made = _made(
+        made = new_block(
             NativeSteps, self._words["StepsBlock"], tables, tuple(steps), tuple(outs), given=given,
             steps=len(steps), results=len(places), masks=int(masks), has_zeros=int(has_zeros), word=word,
             outs=len(outs), reads=len(reads), stamp=0,
@@ -275,7 +264,7 @@ class Asks:
             none = [0] * (MOST - len(at))
             words += [id(loops) + OFFSETS["PAYLOAD"], len(at), *at, *none, sum(last_reads)]
         values = [word for c in constants for word in (c.ctypes.data, id(dtype), 1, 0, 0)]
-        return _made(
+        return new_block(
             OwnedAddress, self._words["RunWords"], {"extents": shape, "row_table": words, "constant_table": values},
             rows, constants, dtype=id(dtype), rank=len(shape), count=math.prod(shape),
             rows=len(rows) if math.prod(shape) else 0, constants=len(constants),
@@ -305,7 +294,7 @@ class Asks:
             "argument_table": _argument_words(arguments), "result_table": [word for one in results for word in one],
             "flag_table": flags,
         }
-        made = _made(
+        made = new_block(
             NativeCode, self._words["CodeBlock"], tables, tuple(arguments), executable=executable,
             arguments=len(arguments), results=len(results), flags=len(flags),
         )  # fmt: skip
@@ -322,7 +311,7 @@ class Asks:
         reads, tracked, forward, pulls    see `recording_piece.PieceBlock`
         """
         words = (ctypes.c_uint32 * len(bounds))(*bounds)
-        made = _made(
+        made = new_block(
             OwnedAddress, self._words["PieceBlock"], {"read_table": reads, "tracked_table": tracked}, words, forward,
             pulls, low=0, high=0, roots=len(roots), count=len(bounds), words=ctypes.addressof(words), reads=len(reads),
             tracked=len(tracked), forward=0 if forward is None else ctypes.addressof(forward.owned[0]), pulls=id(pulls),
