@@ -42,6 +42,7 @@ from ..errors import GradientError
 from ..frames import UserLine
 from ..mode import MODE
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, leaf_kind, one_kind, out_of, rich_node, store_bounded
+from ..tape.plan import read_only
 from ..tape.record import record, result_handle
 from ..tensor import Tensor, handle
 from .call import CustomCall
@@ -151,13 +152,6 @@ def without_history(t: Tensor, sources: Iterable[Node], what: str, line: UserLin
 # ---------------------------------------------------------------- Python as an operation of a graph
 
 _WORD = 8
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    """A read-only view of an array."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _packed_reference(*arrays: np.ndarray, run: Callable, avals: tuple[Aval, ...]) -> np.ndarray:

@@ -336,6 +336,13 @@ def _program_with_origins(
     return program, inputs
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A read-only view of an array."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def is_number(node: Node) -> bool:
     """True if a computed node holds a Python number."""
     return node.value is not None and type(node.value) is not np.ndarray
