@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from .. import tree
 from ..errors import GradientError, amount, located
 from ..mode import MODE
-from ..ops import add, as_tensor, multiply, zeros_like
+from ..ops import as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import as_numpy
-from ..ops.primitive import zeros_of
+from ..ops.primitive import added, zeros_of
 from ..tape.ask import evaluate
 from ..tape.lines import visit_rules
 from ..tape.modes import within
@@ -217,8 +217,8 @@ def _smooth(
         smooth, bent = cancelling(multiple, kink.path)
         if smooth is not None:
             terms = [rest, None if bent is None else multiply(bent, handle(kink.tangent)), _unbent(kink, smooth)]
-            there = [t for t in terms if t is not None]
-            tangent = reduce(add, there) if there else zeros_like(tangent)
+            total = reduce(added, terms)
+            tangent = zeros_like(tangent) if total is None else total
         if bent is not None:
             left.append(kink)
     if "cancels" in op.traits:

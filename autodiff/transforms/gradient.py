@@ -18,6 +18,7 @@ from weakref import ref
 import numpy as np
 
 from codegen.garbage import Paused, ignoring
+from codegen.ir import copy_if_shared
 
 from ..custom.keys import reading, users_methods
 from ..dispatch import Choices, observed
@@ -318,8 +319,7 @@ def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndar
             continue
         with ignoring(all="ignore"):
             total = reduce(lambda a, b: np.asarray(np.add(a, b)), terms)
-        found.append(total.copy() if id(total) in taken else total)
-        taken.add(id(total))
+        found.append(copy_if_shared(total, taken))
     return found
 
 
