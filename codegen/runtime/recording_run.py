@@ -255,8 +255,7 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
     for i in range(n_releases):
         e = walk.met[walk.order[a.release_table[i] if a.releases >= 0 else i64(i)]]
         if e.flags & IN_HISTORY != 0 and is_plain_or_no_leaf(e.node):
-            to_release[k] = e.node
-            e.node.references += 1
+            ptr[own](to_release)[k] = held(e.node)
             k += 1
     n_releases = k
     # From here on other Python may run and begin another walk: nothing of this one is read.
