@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from codegen.garbage import set_in_context
 from codegen.ir import KNOWN_DTYPES
 
 from .. import tree
@@ -39,7 +40,6 @@ from ..ops.conversion import as_numpy
 from ..stand_ins import StandsForArray, standing
 from ..tape.ask import value_of
 from ..tape.leaves import leaf, number_like_traced, tracked_node
-from ..tape.modes import within
 from ..tape.node import Node
 from ..tape.record import ALIASES, identity_of, state
 from ..tape.walk import gradient_inputs, uncommon, value_inputs
@@ -258,18 +258,24 @@ def run_recorded(
     lends   the results are computed before the user's program goes on: arrays are shared, and large ones lent
     """
     kwargs = {k: tree.map(constant_of if lends else copied_constant, v) for k, v in kwargs.items()}
-    now, mark = state.now, object()
-    mine = (*now.differentiated, *[t.node for t in leaves if isinstance(t, Tensor)])
-    fields = dict(
-        transforming=now.transforming + 1, lends=now.lends or lends, differentiated=mine,
-        since=mine[-1].number if mine else 0,
-    )  # fmt: skip
-    with within(MODE.get().on, **fields):
-        try:  # an interrupt may come at any call from here on
-            config.transforming[mark] = threading.get_ident()
-            return applied(f, args, kwargs)
-        finally:
+    now = state.now
+    mode, mark = MODE.get(), object()
+    before = now.transforming, now.lends, now.differentiated, now.since
+    try:  # an interrupt may come at any call from here on; every `ad.grad(f)(x)` pays for this, so without `within`
+        now.transforming += 1
+        now.lends = now.lends or lends
+        now.differentiated = (*now.differentiated, *[t.node for t in leaves if isinstance(t, Tensor)])
+        now.since = now.differentiated[-1].number if now.differentiated else 0
+        config.transforming[mark] = threading.get_ident()
+        set_in_context(MODE, mode.on)
+        return applied(f, args, kwargs)
+    finally:
+        now.transforming, now.lends, now.differentiated, now.since = before
+        try:
             config.transforming.pop(mark, None)
+            set_in_context(MODE, mode)
+        finally:  # an interrupt may come before MODE is restored
+            MODE.set(mode)
 
 
 def scalar_and_aux(result: Any, has_aux: bool, name: str, transformation: str) -> tuple[Tensor, Any]:
