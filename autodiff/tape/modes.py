@@ -154,16 +154,13 @@ class within:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._put_back()
-        except BaseException:  # an interrupt may have come in between
-            self._put_back()
+            for name, value in self._held.items():
+                setattr(self._now, name, value)
+            if MODE.get() is not self._before:
+                set_in_context(MODE, self._before)
+        except BaseException:  # an interrupt may have come in between: once more
+            self.__exit__()
             raise
-
-    def _put_back(self) -> None:
-        for name, value in self._held.items():
-            setattr(self._now, name, value)
-        if MODE.get() is not self._before:
-            set_in_context(MODE, self._before)
 
 
 @contextmanager
