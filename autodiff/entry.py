@@ -39,7 +39,7 @@ from .tape.program import hooked_like, replay
 from .tape.record import NeedsTrace, state
 from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
-from .transforms.arguments import applied, constant_of, copied_constant, plain_results
+from .transforms.arguments import applied, constant_of, plain_results
 
 #: The result for a call that has to be traced.
 MISS: Any = object()
@@ -299,6 +299,6 @@ def run_as_written(f: Callable, signed: Signed, shares: bool = False) -> Any:
     for key, value, given in signed.leaves:
         if value is not None and key[0] not in ARRAYS and not isinstance(given, Tensor):
             given = number_like_traced(given, key[2], weak=key[0] != SCALAR)  # a trace has a number here
-        leaves.append(constant_of(given) if shares else copied_constant(given))
+        leaves.append(constant_of(given, shares))
     args, kwargs = tree.unflatten(signed.structure, leaves)
     return applied(f, args, kwargs)

@@ -41,7 +41,6 @@ from ..arguments import (
     applied,
     argument_names,
     constant_of,
-    copied_constant,
     is_differentiable,
     is_plain,
     name_of,
@@ -246,7 +245,7 @@ def _one_by_one(
 
 def _shared(x: Any, is_array: bool) -> Any:
     """A leaf that all examples share; an array becomes a tensor."""
-    return (constant_of if is_array else copied_constant)(x) if isinstance(x, np.ndarray) else x
+    return constant_of(x, is_array) if isinstance(x, np.ndarray) else x
 
 
 def _result(x: Any) -> Any:
