@@ -141,7 +141,7 @@ def has_known_layout(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
     """True if objects of Python and NumPy lie in memory as machine code expects.  Raises TypeError if ours do not."""
     _check_structs(layout, facts)
     parts = slice(object(), object(), object())
-    if _words_of(parts, 5)[2:] != [id(parts.start), id(parts.stop), id(parts.step)]:
+    if (ctypes.c_int64 * 5).from_address(id(parts))[2:] != [id(parts.start), id(parts.stop), id(parts.step)]:
         return False
     if not (_is_view(numpy_function(VIEW)) and _is_handler(numpy_function(SET_HANDLER))):
         return False
@@ -150,10 +150,6 @@ def has_known_layout(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
         return False
     token = object()
     return ctypes.c_ssize_t.from_address(id(token)).value == 1  # the checks read reference counts there
-
-
-def _words_of(thing: Any, count: int) -> list[int]:
-    return (ctypes.c_int64 * count).from_address(id(thing))[:]
 
 
 def _count(cls: type) -> int:
