@@ -158,12 +158,10 @@ def _packed_reference(*arrays: np.ndarray, run: Callable, avals: tuple[Aval, ...
     values = [np.ascontiguousarray(v, a.dtype) for v, a in zip(run(*map(read_only, arrays)), avals, strict=True)]
     if len(values) == 1:
         return values[0].reshape(avals[0].shape)
-    words = np.zeros(sum(map(_words, avals)), np.int64)
-    at = 0
-    for value, aval in zip(values, avals, strict=True):
-        words[at : at + _words(aval)].view(np.uint8)[: value.nbytes] = value.reshape(-1).view(np.uint8)
-        at += _words(aval)
-    return words
+    words = [np.zeros(_words(aval), np.int64) for aval in avals]
+    for own, value in zip(words, values, strict=True):
+        own.view(np.uint8)[: value.nbytes] = value.reshape(-1).view(np.uint8)
+    return np.concatenate(words)
 
 
 def _words(aval: Aval) -> int:
@@ -226,8 +224,5 @@ def host_call(run: Callable, inputs: Sequence[Tensor], avals: Sequence[Aval]) ->
     packed = record(_HOST, tuple(inputs), (run, tuple(avals)))
     if len(avals) == 1:
         return [packed]
-    parts, at = [], 0
-    for aval in avals:
-        parts.append(record(_PART, (packed,), (at, aval)))
-        at += _words(aval)
-    return parts
+    starts = itertools.accumulate(map(_words, avals), initial=0)
+    return [record(_PART, (packed,), (at, aval)) for at, aval in zip(starts, avals, strict=False)]
