@@ -141,12 +141,13 @@ class within:
         self._mode, self._fields = mode, fields
 
     def __enter__(self) -> None:
-        self._now, self._before, self._held = now, before, held = state.now, MODE.get(), {}
+        self._now, self._before = now, before = state.now, MODE.get()
+        self._held: dict[str, Any] = {}
         try:  # an interrupt may come at any call from here on
             if self._mode is not before:
                 set_in_context(MODE, self._mode)
             for name, value in self._fields.items():
-                held[name] = getattr(now, name)
+                self._held[name] = getattr(now, name)
                 setattr(now, name, value)
         except BaseException:
             self.__exit__()
