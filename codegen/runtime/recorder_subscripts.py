@@ -194,7 +194,7 @@ def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
         else:
             if axis >= rank:
                 return CANNOT_NOW
-            status = read_axis(r, pair, one, py.int_in(shape, axis))
+            status = read_axis(r, pair, one, py.int_value(py.tuple_item(shape, axis)))
             if status != 0:
                 return status
             axis += 1
