@@ -208,8 +208,7 @@ def arguments_of(entry: SignatureEntry, values: Sequence[Any]) -> list[Any]:
 def _present_node(hidden: Any) -> Node:
     """The node of a hidden input's present contents; the present trace, if any, notes it as its hidden input too."""
     if isinstance(hidden, Tensor):
-        if state.now.captures is not None:
-            state.now.note_hidden_input(hidden)
+        state.now.note_hidden_input(hidden)
         return hidden.node
     return as_tensor(hidden).node
 

@@ -67,8 +67,7 @@ def fresh(x: Any, what: Callable[[], str], *, shares: bool) -> Tensor:
     if not shares and isinstance(x, AbstractTensor):
         t = as_tensor(x)
         _refuse_discrete(t.dtype, what)
-        if state.now.captures is not None:
-            state.now.note_hidden_input(t)
+        state.now.note_hidden_input(t)
         return standing(handle(identity_of(t.node)), x)
     array = array_of(x)
     _refuse_discrete(array.dtype, what)
@@ -221,8 +220,7 @@ def with_own_node(x: Any) -> Any:
         return x
     if type(x) is not CLASSES[Tensor, x.dtype.type, x.ndim] and not isinstance(x, StandsForArray):
         return x
-    if state.now.captures is not None:
-        state.now.note_hidden_input(x)
+    state.now.note_hidden_input(x)
     return standing(handle(identity_of(x.node, requires_grad=x.node.kind.out.requires_grad), x.masked), x)
 
 
