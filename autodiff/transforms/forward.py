@@ -178,8 +178,6 @@ def _tangent_by_rule(node: Node, dots: Sequence[Any], y: Any, xs: Sequence[Any])
     if op.push is not None:
         return op.push(tuple(dots), y, tuple(xs), node.kind.params)
     if op.pull is None:
-        if op.discrete:
-            return None
         raise missing_rule(node)
     return _transposed(_op_bars(node, y, xs), y, [x.node for x in xs], dots)
 

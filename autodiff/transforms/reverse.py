@@ -271,8 +271,6 @@ class ReversePass:
 def pulled_by_rule(kind: Kind, masked: bool, given: Sequence[Node]) -> Sequence[Tensor | None]:
     """The cotangents of a node's inputs by its rule.  given: cotangent, node, inputs.  Numbers are constants."""
     bar, y, *xs = given
-    if kind.op.pull is None and kind.op.discrete:
-        return [None] * len(xs)
     if kind.op.pull is None:
         raise missing_rule(y)
     with within(MODE.get(), literal=True):
