@@ -20,6 +20,7 @@ from codegen.ir import OutOfRange, evaluate_op
 
 from ..mode import MODE
 from ..session import plans
+from . import machine
 from .families import Form, answered, form_of
 from .known import VALUE, Ask, Reading, is_run_natively, native_answer, read
 from .loans import give_back
@@ -144,7 +145,7 @@ class Question:
     def known(self) -> Plan | None:
         """The cached plan; None if it has to be made (`make`), or the program is let pass."""
         ask = self.ask
-        self.found = found = None if ask is None else read(ask, self.live, self.tracks)
+        self.found = found = None if ask is None or machine.asks is None else read(ask, self.live, self.tracks)
         plan = None if found is None else self.still_right(found.plan)
         if found is not None and plan is not None:
             count(plan)

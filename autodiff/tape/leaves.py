@@ -25,6 +25,7 @@ from .record import ARGUMENT, force, result_handle, state
 from .walk import needed
 from .watched import KIND_OF, WATCHED, Watched, WatchedArray, plain
 
+_new = object.__new__
 _I32, _I64 = DTYPES["i32"], DTYPES["i64"]
 
 
@@ -167,7 +168,10 @@ def number_leaf(value: Any, dtype: np.dtype) -> Tensor:
     now = state.now
     if now.literal and not (now.tracing and type(value) is Symbol):  # in a trace its value is known at each run
         return constant(value, dtype)
-    return handle(data_node(kind, value))
+    t: Tensor = _new(kind.out.cls)
+    t.node = data_node(kind, value)
+    t.masked = False
+    return t
 
 
 def _fitting(dtype: np.dtype, value: Any) -> int:

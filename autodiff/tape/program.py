@@ -128,7 +128,7 @@ class Program:
         values: list[Any] = [*[None] * len(reads), *arrays]
         with ignoring(all="ignore"), one_thread():
             for place, (kind, places) in enumerate(zip(self.kinds, reads, strict=True)):
-                values[place] = ir.evaluate_op(kind.op, kind.params, kind.out.aval, [values[p] for p in places])
+                values[place] = _value(kind, [values[p] for p in places])
         return [values[p] for p in outputs]
 
     def _by_loops(self, native: Any, arrays: list[np.ndarray]) -> Sequence[Any]:
@@ -145,7 +145,21 @@ class Program:
     def _value_at(self, place: int, *given: np.ndarray) -> np.ndarray:
         """The contiguous value of an equation for which NumPy has no loop."""
         kind = self.kinds[place]
-        return packed(ir.evaluate_op(kind.op, kind.params, kind.out.aval, given), kind.out.aval.dtype)
+        return packed(_value(kind, given), kind.out.aval.dtype)
+
+
+def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
+    """The value of an operation on these operands, by its reference."""
+    op, aval = kind.op, kind.out.aval
+    assert op.reference is not None, f"{op.name} has no reference"
+    if ir.ANY_LAYOUT.isdisjoint(op.traits):
+        given = [np.asarray(one, order="C") for one in given]
+    value = op.reference(*given, **dict(zip(op.params, kind.params, strict=True)))
+    if type(value) is not np.ndarray or value.dtype is not aval.dtype:
+        value = np.asarray(value, aval.dtype)
+    if value.shape != aval.shape:  # machine code reads as many elements as the kind says
+        raise ValueError(f"{kind} was evaluated to {value.shape}")
+    return value
 
 
 def packed(given: Any, dtype: np.dtype) -> np.ndarray:

@@ -226,8 +226,11 @@ def record(op: Primitive, tensors: tuple[Tensor, ...], params: tuple = ()) -> Te
 
 def result_handle(node: Node, masked: bool = False) -> Tensor:
     """A new handle on a node; a small pending value is computed at the next ask, as that of a recorded result."""
-    t = handle(node, masked)
-    if node.kind.out.small and node.value is None:
+    out = node.kind.out
+    t: Tensor = _new(out.cls)
+    t.node = node
+    t.masked = masked
+    if out.small and node.value is None:
         state.now.note_small(t)
     return t
 
