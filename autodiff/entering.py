@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.runtime.entered import CallForm, EnteredCall
+from codegen.runtime.entered import CallForm, EnteredCall, new_entry
 
 from . import tree
 from .argument_leaves import ARRAYS, has_key, is_unchanging
@@ -72,7 +72,7 @@ def entered_call(entry: SignatureEntry, signed: Signed) -> EnteredCall | None:
         form.put_together(entry.structure, list(zip(entry.outputs, entry.results, strict=True)))
     if form.registers + len(form.inputs) + len(form.result) > MOST:
         return None
-    return EnteredCall(None if form.python_function else entry.executable.plan, form)
+    return new_entry(None if form.python_function else entry.executable.plan, form)
 
 
 def _recording(entry: SignatureEntry, leaves: Sequence[Any]) -> Callable[..., Tensor | None] | None:

@@ -39,7 +39,7 @@ from .tape.program import hooked_like, replay
 from .tape.record import NeedsTrace, state
 from .tape.walk import needed, reached
 from .tensor import AbstractTensor, Tensor, handle
-from .transforms.arguments import applied, constant_of, copied_constant, plain_results
+from .transforms.arguments import applied, constant_of, plain_results
 
 #: The result for a call that has to be traced.
 MISS: Any = object()
@@ -208,8 +208,7 @@ def arguments_of(entry: SignatureEntry, values: Sequence[Any]) -> list[Any]:
 def _present_node(hidden: Any) -> Node:
     """The node of a hidden input's present contents; the present trace, if any, notes it as its hidden input too."""
     if isinstance(hidden, Tensor):
-        if state.now.captures is not None:
-            state.now.note_hidden_input(hidden)
+        state.now.note_hidden_input(hidden)
         return hidden.node
     return as_tensor(hidden).node
 
@@ -299,6 +298,6 @@ def run_as_written(f: Callable, signed: Signed, shares: bool = False) -> Any:
     for key, value, given in signed.leaves:
         if value is not None and key[0] not in ARRAYS and not isinstance(given, Tensor):
             given = number_like_traced(given, key[2], weak=key[0] != SCALAR)  # a trace has a number here
-        leaves.append(constant_of(given) if shares else copied_constant(given))
+        leaves.append(constant_of(given, shares))
     args, kwargs = tree.unflatten(signed.structure, leaves)
     return applied(f, args, kwargs)

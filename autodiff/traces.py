@@ -37,7 +37,7 @@ from .tape.record import ARGUMENT, argument, state
 from .tape.walk import needed
 from .tensor import AbstractTensor, Tensor
 from .transforms.anomaly import runs_as_written
-from .transforms.arguments import applied, argument_names, copied_constant, plain_results, with_own_node
+from .transforms.arguments import applied, argument_names, constant_of, plain_results
 
 if TYPE_CHECKING:
     from codegen.runtime import entered
@@ -323,8 +323,7 @@ def _eagerly(f: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Call the function itself: in eager mode, where a debugger finds values in it, or in a search for anomalies."""
     leaves, structure = tree.flatten((args, kwargs))
     is_plain = not any(isinstance(x, AbstractTensor) for x in leaves)
-    leaves = [with_own_node(x) if isinstance(x, AbstractTensor) else copied_constant(x) for x in leaves]
-    args, kwargs = tree.unflatten(structure, leaves)
+    args, kwargs = tree.unflatten(structure, [constant_of(x, shares=False) for x in leaves])
     result = applied(f, args, kwargs)
     if not is_plain or state.now.transforming:
         return result

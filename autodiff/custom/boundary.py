@@ -42,6 +42,7 @@ from ..errors import GradientError
 from ..frames import UserLine
 from ..mode import MODE
 from ..tape.node import Kind, Node, Out, Primitive, RichNode, leaf_kind, one_kind, out_of, rich_node, store_bounded
+from ..tape.plan import read_only
 from ..tape.record import record, result_handle
 from ..tensor import Tensor, handle
 from .call import CustomCall
@@ -153,23 +154,14 @@ def without_history(t: Tensor, sources: Iterable[Node], what: str, line: UserLin
 _WORD = 8
 
 
-def read_only(array: np.ndarray) -> np.ndarray:
-    """A read-only view of an array."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
 def _packed_reference(*arrays: np.ndarray, run: Callable, avals: tuple[Aval, ...]) -> np.ndarray:
     values = [np.ascontiguousarray(v, a.dtype) for v, a in zip(run(*map(read_only, arrays)), avals, strict=True)]
     if len(values) == 1:
         return values[0].reshape(avals[0].shape)
-    words = np.zeros(sum(map(_words, avals)), np.int64)
-    at = 0
-    for value, aval in zip(values, avals, strict=True):
-        words[at : at + _words(aval)].view(np.uint8)[: value.nbytes] = value.reshape(-1).view(np.uint8)
-        at += _words(aval)
-    return words
+    words = [np.zeros(_words(aval), np.int64) for aval in avals]
+    for own, value in zip(words, values, strict=True):
+        own.view(np.uint8)[: value.nbytes] = value.reshape(-1).view(np.uint8)
+    return np.concatenate(words)
 
 
 def _words(aval: Aval) -> int:
@@ -232,8 +224,5 @@ def host_call(run: Callable, inputs: Sequence[Tensor], avals: Sequence[Aval]) ->
     packed = record(_HOST, tuple(inputs), (run, tuple(avals)))
     if len(avals) == 1:
         return [packed]
-    parts, at = [], 0
-    for aval in avals:
-        parts.append(record(_PART, (packed,), (at, aval)))
-        at += _words(aval)
-    return parts
+    starts = itertools.accumulate(map(_words, avals), initial=0)
+    return [record(_PART, (packed,), (at, aval)) for at, aval in zip(starts, avals, strict=False)]

@@ -61,9 +61,8 @@ class Entered(NamedTuple):
 
     def enter(self) -> None:
         """Tell a surrounding trace of the arguments; give forward new nodes for inputs that it reads by other names."""
-        if state.now.captures is not None:
-            for t in self.given:
-                state.now.note_hidden_input(t)
+        for t in self.given:
+            state.now.note_hidden_input(t)
         if self.site.gives_new_nodes and any(self.needs):
             self.read_by_name.update(self.held())
         for i, k in enumerate(self.at):

@@ -26,9 +26,10 @@ from ..tape.ask import evaluate, value_of
 from ..tape.leaves import leaf
 from ..tape.loans import give_back
 from ..tape.modes import no_grad
+from ..tape.plan import read_only
 from ..tape.record import Recording, state, use
 from ..tensor import Tensor
-from .boundary import host_call, read_only
+from .boundary import host_call
 from .call import Packed, Site
 from .context import ForwardContext, attributes, declarations_of
 from .keys import content_key

@@ -31,7 +31,7 @@ from ..frames import UserLine
 from ..mode import MODE
 from ..tape.leaves import leaf
 from ..tape.node import Node
-from ..tape.record import IDENTITY, identity_of
+from ..tape.record import identity_of
 from ..tensor import Tensor
 
 
@@ -152,7 +152,7 @@ def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor]
             raise GradientError(located(f"{function}: mark_dirty of something that is no input of this call"))
         found[number] = inner[number]
     for k, (t, node) in enumerate(zip(inner, nodes, strict=True)):
-        if k not in found and _names_another(t.node, node):
+        if k not in found and t.node is not node:
             raise GradientError(located(
                 f"{function}: forward changes its input {k} ({t.aval}) in place without saying so",
                 "declare it: ctx.mark_dirty(input), and return it; or compute a new tensor",
@@ -173,13 +173,6 @@ def dirty_places(function: str, inner: Sequence[Tensor], given: Sequence[Tensor]
         what = f"{function}: one tensor is passed twice and both are changed in place"
         raise GradientError(located(what, "pass a copy"))
     return found
-
-
-def _names_another(now: Node, before: Node) -> bool:
-    """True if a handle was rebound to another value.  A hook only inserts an identity, which does not count."""
-    while now is not before and now.kind.op is IDENTITY and now.hooks:
-        (now,) = now.inputs
-    return now is not before
 
 
 def rebind_callers(found: dict[int, Tensor], given: Sequence[Tensor], outputs: Outputs, leaves: list[Any]) -> list[Any]:

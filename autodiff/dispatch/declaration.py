@@ -122,24 +122,19 @@ class Declaration:
             signature = inspect.signature(implementation)
         except ValueError:  # some built-in functions have no signature
             return self.parameters
-        parameters = list(signature.parameters.values())
-        if kind == "forward" and parameters and parameters[0].kind in _BY_POSITION:
-            parameters = parameters[1:]
-        elif kind == "forward":
-            self._differ(signature, implementation, kind)
+        parameters, lacks_ctx, order = list(signature.parameters.values()), False, "names and order"
+        if kind == "forward":
+            lacks_ctx = not (parameters and parameters[0].kind in _BY_POSITION)
+            parameters, order = parameters[1:], "after a leading ctx, names and order"
         own = Declaration(self.name, signature.replace(parameters=parameters), "")
-        if (own.names, set(own.keywords), own.open) != (self.names, set(self.keywords), self.open):
-            self._differ(signature, implementation, kind)
+        if lacks_ctx or (own.names, set(own.keywords), own.open) != (self.names, set(self.keywords), self.open):
+            raise DispatchError(
+                f"{self.name}: the parameters of this {kind} are not those of the declaration\n"
+                f"  declared {self.name}{bare(self.signature)} at {self.place}\n"
+                f"  this {kind} {bare(signature)} at {place_of(implementation)}\n"
+                f"  {order} must be the same, before and after '*'"
+            )
         return own.parameters
-
-    def _differ(self, signature: inspect.Signature, implementation: Callable, kind: str) -> None:
-        mend = "after a leading ctx, names" if kind == "forward" else "names"
-        raise DispatchError(
-            f"{self.name}: the parameters of this {kind} are not those of the declaration\n"
-            f"  declared {self.name}{bare(self.signature)} at {self.place}\n"
-            f"  this {kind} {bare(signature)} at {place_of(implementation)}\n"
-            f"  {mend} and order must be the same, before and after '*'"
-        )
 
 
 class Shown:

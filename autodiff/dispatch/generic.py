@@ -25,7 +25,7 @@ from codegen.lazily import later
 
 from ..errors import DispatchError, amount, in_short, located
 from ..sending import PARTS, copy_is_self
-from ..tracebacks import shorten
+from ..tracebacks import border, shorten
 from .declaration import Declaration, Shown, has_body, place_of
 from .method import RULES, Method, not_found
 from .registry import Registry
@@ -301,6 +301,7 @@ class GenericFunction(Registry):
         self.tell_converted(given, args)
         return run(*args, **keywords)
 
+    @border
     def invoke(self, types: Sequence[type], /, *args: Any, **keywords: Any) -> Any:
         """Run the method that would be chosen for `types`, which the arguments must fit.
 
@@ -319,30 +320,26 @@ class GenericFunction(Registry):
         >>> size(ad.ones((2, 3)))
         '2 rows, 6 elements'
         """
-        try:
-            args, keywords = self.declaration.bind(args, keywords)
-            if not isinstance(types, (tuple, list)) or not all([t is None or isinstance(t, type) for t in types]):
-                raise DispatchError(located(
-                    f"{self.__name__}.invoke: the types come first, in a tuple, not {in_short(types)}"
-                ))
-            classes = tuple([type(None) if t is None else t for t in types])
-            args = self.adopt_all(args)
-            classes += tuple(map(type, args[len(classes) :]))
-            pairs = zip(map(type, args), classes, strict=False)
-            fit = all([issubclass(cls, wanted) or issubclass(dispatched(cls), wanted) for cls, wanted in pairs])
-            if len(classes) != len(args) or not fit:
-                raise DispatchError(located(
-                    f"{self.__name__}.invoke: the arguments ({', '.join(type_name(type(a)) for a in args)}) are not "
-                    f"of the types ({', '.join(map(type_name, classes))})"
-                ))
-            note(self, "method", classes)
-            method = self.table.find(classes)
-            if method is None:
-                raise not_found(self, self.table, classes, "method")
-            return self._run_method(method, args, keywords)
-        except Exception as error:
-            shorten(error)
-            raise
+        args, keywords = self.declaration.bind(args, keywords)
+        if not isinstance(types, (tuple, list)) or not all([t is None or isinstance(t, type) for t in types]):
+            raise DispatchError(located(
+                f"{self.__name__}.invoke: the types come first, in a tuple, not {in_short(types)}"
+            ))
+        classes = tuple([type(None) if t is None else t for t in types])
+        args = self.adopt_all(args)
+        classes += tuple(map(type, args[len(classes) :]))
+        pairs = zip(map(type, args), classes, strict=False)
+        fit = all([issubclass(cls, wanted) or issubclass(dispatched(cls), wanted) for cls, wanted in pairs])
+        if len(classes) != len(args) or not fit:
+            raise DispatchError(located(
+                f"{self.__name__}.invoke: the arguments ({', '.join(type_name(type(a)) for a in args)}) are not "
+                f"of the types ({', '.join(map(type_name, classes))})"
+            ))
+        note(self, "method", classes)
+        method = self.table.find(classes)
+        if method is None:
+            raise not_found(self, self.table, classes, "method")
+        return self._run_method(method, args, keywords)
 
     def _call_method(self, method: Method, args: tuple, keywords: dict[str, Any]) -> Any:
         """Run one given method of this function."""

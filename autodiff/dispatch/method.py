@@ -17,7 +17,7 @@ from codegen.lazily import imported
 
 from ..errors import DispatchError, caller
 from ..frames import user_frame
-from ..tracebacks import shorten
+from ..tracebacks import border
 from .declaration import place_of
 from .signature import Choice, NamedUnion, NoneType, Signature, as_types, dispatched, listed, type_name
 
@@ -69,13 +69,10 @@ class Method:
         """Remove this method from its function; calls choose anew.  A second call does nothing."""
         self.function._remove(self)
 
+    @border
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run this method.  Raises DispatchError when the arguments are not of its types."""
-        try:
-            return self.function._call_method(self, args, keywords)
-        except Exception as error:
-            shorten(error)
-            raise
+        return self.function._call_method(self, args, keywords)
 
     @property
     def source(self) -> tuple[str, str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from codegen.blas import one_thread
 from codegen.garbage import Paused, ignoring
-from codegen.ir.evaluate import OutOfRange, clearer_error
+from codegen.ir import OutOfRange, evaluate_op
 
 from ..mode import MODE
 from ..session import plans
@@ -28,7 +28,7 @@ from .misses import note
 from .node import Node
 from .parts import values_in_parts
 from .plan import COUNTS, Answer, Plan, answer_computing, count, data, located, set_value, source
-from .program import without_value
+from .program import packed, without_value
 from .record import ARGUMENT, PENDING_LIMIT, SMALL_LIMIT, Recording, asking, new_number, state
 from .sizes import learn, nothing
 from .tier import is_let_pass
@@ -258,19 +258,12 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
         op, aval = node.kind.op, node.kind.out.aval
         if op is ARGUMENT:
             raise without_value()
-        assert op.reference is not None, node
         try:
             with ignoring(all="ignore"), one_thread():
-                value = op.reference(*map(data, inputs), **op.keywords(node.kind.params))
-            value = np.ascontiguousarray(value, aval.dtype).reshape(aval.shape)
-        except Exception as error:
-            told = clearer_error(error, op, aval)
-            if isinstance(told, OutOfRange):
-                raise located(told) from None
-            if told is not None:
-                raise told from None
-            raise
-        set_value(node, value)
+                value = evaluate_op(op, node.kind.params, aval, [*map(data, inputs)])
+        except OutOfRange as error:
+            raise located(error) from None
+        set_value(node, packed(value, aval.dtype))
 
 
 def end_recording(now: Recording) -> None:
@@ -292,7 +285,7 @@ def _begin_another(now: Recording) -> None:
     now.look_at = number + PENDING_LIMIT
 
 
-def live_small(now: Recording, roots: Sequence[Node] = ()) -> list[Node]:
+def live_small(now: Recording, roots: Sequence[Node]) -> list[Node]:
     """The pending nodes of small live results other than `roots`; the list of candidates is emptied.
 
     In a trace there are no such results.

@@ -29,9 +29,9 @@ _new = object.__new__
 _I32, _I64 = DTYPES["i32"], DTYPES["i64"]
 
 
-def leaf(array: np.ndarray, requires_grad: bool = False, identity: Leaf | None = None) -> Tensor:
+def leaf(array: np.ndarray, requires_grad: bool = False) -> Tensor:
     """A handle on given data, to which nothing else may write.  The array must be C-contiguous."""
-    return handle(leaf_node(array, requires_grad, identity))
+    return handle(leaf_node(array, requires_grad))
 
 
 def copied_natively(array: np.ndarray) -> Tensor | None:

@@ -132,25 +132,36 @@ def is_grad_enabled() -> bool:
 # ---------------------------------------------------------------- without values
 
 
-@contextmanager
-def within(mode: Mode, **fields: Any) -> Iterator[None]:
+class within:
     """Record in a mode, with other values of some fields of this thread's recording."""
-    now, before = state.now, MODE.get()
-    held = [(name, getattr(now, name)) for name in fields]
-    try:  # an interrupt may come at any call from here on
-        set_in_context(MODE, mode)
-        for name, value in fields.items():
-            setattr(now, name, value)
-        yield
-    finally:
+
+    __slots__ = ("_before", "_fields", "_held", "_mode", "_now")
+
+    def __init__(self, mode: Mode, **fields: Any) -> None:
+        self._mode, self._fields = mode, fields
+
+    def __enter__(self) -> None:
+        self._now, self._before = now, before = state.now, MODE.get()
+        self._held: dict[str, Any] = {}
+        try:  # an interrupt may come at any call from here on
+            if self._mode is not before:
+                set_in_context(MODE, self._mode)
+            for name, value in self._fields.items():
+                self._held[name] = getattr(now, name)
+                setattr(now, name, value)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
         try:
-            for name, value in held:
-                setattr(now, name, value)
-            set_in_context(MODE, before)
-        finally:  # an interrupt may have come in between
-            for name, value in held:
-                setattr(now, name, value)
-            MODE.set(before)
+            for name, value in self._held.items():
+                setattr(self._now, name, value)
+            if MODE.get() is not self._before:
+                set_in_context(MODE, self._before)
+        except BaseException:  # an interrupt may have come in between: once more
+            self.__exit__()
+            raise
 
 
 @contextmanager

@@ -301,19 +301,9 @@ def answer_computing(
 
 def run_once(outputs: Sequence[Node]) -> None:
     """Compute pending nodes, all or none, by a program that is not cached."""
-    program, gather, store, copies, *_ = answer_computing(outputs, {o: o for o in outputs})
-    results: Sequence[Any] = ()
-    if store:
-        COUNTS.runs += 1
-        try:
-            run = program if is_evaluated(program) else executable_of(program)
-            results = run.call(*[n.value for n in gather])
-        except OutOfRange as error:
-            raise located_at(error, [n for n, _ in store]) from None
-    for node, position in store:
-        set_value(node, results[position])
-    for node, origin in copies:
-        set_value(node, origin.value)
+    answer = answer_computing(outputs, {o: i for i, o in enumerate(outputs)})
+    plan = answer.plan(answer.program if is_evaluated(answer.program) else None)
+    plan.commit(outputs, plan.run(outputs))
 
 
 def freeze(
@@ -344,6 +334,13 @@ def _program_with_origins(
     if lines.is_lasting:
         graph.set_origins()  # at once, so that the graph does not keep the nodes alive
     return program, inputs
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A read-only view of an array."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def is_number(node: Node) -> bool:

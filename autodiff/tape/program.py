@@ -21,7 +21,7 @@ import numpy as np
 
 from codegen import ir
 from codegen.blas import one_thread
-from codegen.garbage import ignoring, set_in_context
+from codegen.garbage import ignoring
 from codegen.ir import Aval
 
 from ..errors import ConcretizationError, caller
@@ -29,6 +29,7 @@ from ..mode import MODE
 from ..tensor import handle
 from . import machine
 from .lines import Lines, at_place_of
+from .modes import within
 from .node import CONSTANT, Kind, Node, RichNode, rich_node
 from .record import ALIASES, ARGUMENT, identity_of, record, state
 from .walk import needed, value_inputs
@@ -105,7 +106,7 @@ class Program:
 
         Raises what evaluating the graph raises.
         """
-        arrays = [_packed(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
+        arrays = [packed(v, aval.dtype) for v, aval in zip(values, self.inputs, strict=True)]
         native = machine.asks
         try:
             found = self._by_references(arrays) if native is None else self._by_loops(native, arrays)
@@ -144,7 +145,7 @@ class Program:
     def _value_at(self, place: int, *given: np.ndarray) -> np.ndarray:
         """The contiguous value of an equation for which NumPy has no loop."""
         kind = self.kinds[place]
-        return _packed(_value(kind, given), kind.out.aval.dtype)
+        return packed(_value(kind, given), kind.out.aval.dtype)
 
 
 def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
@@ -161,7 +162,7 @@ def _value(kind: Kind, given: Sequence[np.ndarray]) -> np.ndarray:
     return value
 
 
-def _packed(given: Any, dtype: np.dtype) -> np.ndarray:
+def packed(given: Any, dtype: np.dtype) -> np.ndarray:
     """A contiguous, aligned array of these values, whose dtype is this very dtype object."""
     found = np.asarray(given, dtype, order="C")
     if not found.flags.aligned:
@@ -289,14 +290,8 @@ def again(node: Node, inputs: Sequence[Node]) -> Node:
         tensors = tuple([handle(i) for i in inputs])
         if not (mode.tracks and is_cut(node)):
             return hooked_like(node, record(op, tensors, params).node)
-        try:  # an interrupt may come at any call from here on
-            set_in_context(MODE, mode.off)
+        with within(mode.off):
             return record(op, tensors, params).node
-        finally:
-            try:
-                set_in_context(MODE, mode)
-            finally:  # an interrupt may come before that
-                MODE.set(mode)
     if node.body is not None and node.kind.out.requires_grad:
         flow = inputs if node.flow is None else inputs[node.flow]
         if not MODE.get().tracks or not any([i.kind.out.requires_grad for i in flow]):

@@ -109,11 +109,13 @@ class Recording:
         self.most_updated = 256
 
     def note_hidden_input(self, t: Tensor) -> None:
-        """Note the value of t as a hidden input of the trace, whose contents count; a pending one is evaluated."""
+        """In a trace: note the value of t as a hidden input, whose contents count; a pending one is evaluated."""
+        if self.captures is None:
+            return
         node = t.node
         if node.value is None and node.number < self.outside:
             force(node)
-        if node.value is not None and self.captures is not None:
+        if node.value is not None:
             self.captures.setdefault(node, t)
 
     def is_traced(self) -> bool:
@@ -257,9 +259,8 @@ def _looked_closer(mode: Mode, now: Recording, tensors: tuple[Tensor, ...], node
         now.lines = Lines(is_lasting=True) if mode.keeps_lines else None
     if now.lines is not None:
         now.lines.note(node)
-    if now.captures is not None:
-        for t in tensors:
-            now.note_hidden_input(t)
+    for t in tensors:
+        now.note_hidden_input(t)
     if mode.eager and not now.tracing:
         force(node)
     return node
@@ -341,8 +342,6 @@ def as_new_result(t: Tensor) -> Tensor:
     now = state.now
     if t.node.kind.out.requires_grad or now.tracing or now.since:  # a new node shows that the function made it
         return record(SAME, (t,))
-    if MODE.get().careful:
-        now.note_hidden_input(t)
     return handle(t.node, t.masked)
 
 

@@ -221,7 +221,9 @@ def part_of(n: Node, number: dict[Node, int], past: AbstractSet[Node], leaves: d
     """The part of a key for a RichNode.   leaves: for each leaf, the number of its first node"""
     identity = leaves.setdefault(n.leaf, number[n]) if n.leaf is not None else None
     call = n.call.key() if n.call is not None and n in past else None
-    kind = n.kind.out if is_given(n) else n.kind
+    # A leaf, or an argument of `grad`, is data for a key, however it was computed.
+    is_given = n.value is not None and (n.leaf is not None or n.kind.op is LEAF)
+    kind = n.kind.out if is_given else n.kind
     wiring = [number[i] for i in _followed(n, past)]
     return (kind, n.value is None, identity, call, bool(n.hooks), *wiring)
 
@@ -242,8 +244,3 @@ def describe(asked: Sequence[Node], tracks: bool, past: Iterable[Node] = (), giv
     along = stored_along(order, roots, tracks, inside)  # a node that something refers to may be asked for later
     parts, number, ordered = structure(order, asked, inside)
     return parts, number, ordered, [n for n in roots if n.value is None and n not in given] + along
-
-
-def is_given(node: Node) -> bool:
-    """True for a history node that is data for a key, however it was computed: a leaf, or an argument of `grad`."""
-    return node.value is not None and (node.leaf is not None or node.kind.op is LEAF)

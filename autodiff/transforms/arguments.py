@@ -67,8 +67,7 @@ def fresh(x: Any, what: Callable[[], str], *, shares: bool) -> Tensor:
     if not shares and isinstance(x, AbstractTensor):
         t = as_tensor(x)
         _refuse_discrete(t.dtype, what)
-        if state.now.captures is not None:
-            state.now.note_hidden_input(t)
+        state.now.note_hidden_input(t)
         return standing(handle(identity_of(t.node)), x)
     array = array_of(x)
     _refuse_discrete(array.dtype, what)
@@ -148,10 +147,9 @@ class Arguments:
                 check_differentiable(i, args[i], name)
             self.parts.append((structure, made))
             self.args[i] = tree.unflatten(structure, made)
-        constant = constant_of if self.plain else copied_constant
         for i, x in enumerate(args):  # after the fresh nodes: older handles count as captured (`updates`)
             if i not in self.numbers:
-                self.args[i] = tree.map(constant, x)
+                self.args[i] = tree.map(partial(constant_of, shares=self.plain), x)
 
     def others(self) -> list[Any]:
         """The leaves of differentiated arguments that are no arrays, and are passed on unchanged."""
@@ -197,8 +195,14 @@ def checked_numbers(argnums: int | Sequence[int], count: int, name: str) -> list
     ))
 
 
-def constant_of(x: Any) -> Any:
-    """An argument that is not differentiated.  An array becomes a tensor that shares its memory during the call."""
+def constant_of(x: Any, shares: bool) -> Any:
+    """An argument that is not differentiated.
+
+    shares    True: an array becomes a tensor that shares its memory during the call;  False: results may be computed
+              after the call returns, so the tensor gets memory of its own
+    """
+    if isinstance(x, np.ndarray) and not shares:
+        return standing(as_tensor(x), x)
     if isinstance(x, (np.ndarray, np.generic)):
         array = array_of(x)
         if isinstance(x, np.generic):
@@ -216,14 +220,8 @@ def with_own_node(x: Any) -> Any:
         return x
     if type(x) is not CLASSES[Tensor, x.dtype.type, x.ndim] and not isinstance(x, StandsForArray):
         return x
-    if state.now.captures is not None:
-        state.now.note_hidden_input(x)
+    state.now.note_hidden_input(x)
     return standing(handle(identity_of(x.node, requires_grad=x.node.kind.out.requires_grad), x.masked), x)
-
-
-def copied_constant(x: Any) -> Any:
-    """A constant with its own memory, for a call whose results may be computed after it returns."""
-    return standing(as_tensor(x), x) if isinstance(x, np.ndarray) else constant_of(x)
 
 
 def name_of(f: Callable, transformation: str, argnums: int | Sequence[int] = 0) -> str:
@@ -257,11 +255,11 @@ def run_recorded(
 
     lends   the results are computed before the user's program goes on: arrays are shared, and large ones lent
     """
-    kwargs = {k: tree.map(constant_of if lends else copied_constant, v) for k, v in kwargs.items()}
+    kwargs = {k: tree.map(partial(constant_of, shares=lends), v) for k, v in kwargs.items()}
     now = state.now
     mode, mark = MODE.get(), object()
     before = now.transforming, now.lends, now.differentiated, now.since
-    try:  # an interrupt may come at any call from here on
+    try:  # an interrupt may come at any call from here on; every `ad.grad(f)(x)` pays for this, so without `within`
         now.transforming += 1
         now.lends = now.lends or lends
         now.differentiated = (*now.differentiated, *[t.node for t in leaves if isinstance(t, Tensor)])

@@ -22,7 +22,7 @@ from codegen.records import NamedTuple
 from ..mode import MODE
 from ..ops import add
 from ..ops.arithmetic import mul0
-from ..ops.primitive import zeros_of
+from ..ops.primitive import added, zeros_of
 from ..tape.families import answered
 from ..tape.known import Ask
 from ..tape.node import Node
@@ -56,7 +56,7 @@ def emit(
     if len(found) > len(groups):  # several versions of a leaf
         terms = iter(found)
         with recording_rules(tracks or is_kept):
-            found = [_total([next(terms) for _ in group.nodes]) for group in groups]
+            found = [reduce(added, [next(terms) for _ in group.nodes]) for group in groups]
     for i, group in enumerate(groups):
         if group.hooks and (total := found[i]) is not None:
             with recording_rules(tracks or is_kept):
@@ -102,11 +102,6 @@ def is_looked_at(past: Sequence[Node]) -> bool:
 def untracked(tensors: Sequence[Tensor | None]) -> list[Tensor | None]:
     """The tensors, detached if they have a history."""
     return [t if t is None or not t.node.kind.out.requires_grad else record(DETACH, (t,)) for t in tensors]
-
-
-def _total(terms: Sequence[Tensor | None]) -> Tensor | None:
-    there = [t for t in terms if t is not None]
-    return reduce(add, there) if there else None
 
 
 # ---------------------------------------------------------------- cached plans

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 from .. import tree
 from ..errors import GradientError, amount, located
 from ..mode import MODE
-from ..ops import add, as_tensor, multiply, zeros_like
+from ..ops import as_tensor, multiply, zeros_like
 from ..ops.cancelling import cancelling, is_move, split
 from ..ops.conversion import as_numpy
-from ..ops.primitive import zeros_of
+from ..ops.primitive import added, zeros_of
 from ..tape.ask import evaluate
 from ..tape.lines import visit_rules
+from ..tape.modes import within
 from ..tape.node import Node
 from ..tape.record import DETACH, identity_of, record, result_handle, state
 from ..tape.walk import gradient_inputs, history
@@ -153,9 +154,8 @@ class TangentPass(ForwardPass):
 
     def _pushed(self, at: int, node: Node, dots: Sequence[Any], near: dict[Node, Tensor]) -> Tensor | None:
         """The tangent of an operation's node, without the kinks that cancel in it."""
-        now, n = state.now, len(dots)
-        before, now.literal = now.literal, True
-        try:
+        n = len(dots)
+        with within(MODE.get(), literal=True):
             kinks = [kink for i in inputs_at(self.wires, at) for kink in self.kinks.get(i, ())]
 
             def rule(given: Sequence[Any]) -> list[Tensor | None]:
@@ -170,8 +170,6 @@ class TangentPass(ForwardPass):
                     self.kinks[at] = left
                     self.flags[at] = _LOOK
             return tangent
-        finally:
-            now.literal = before
 
 
 def _tangent_by_rule(node: Node, dots: Sequence[Any], y: Any, xs: Sequence[Any]) -> Tensor | None:
@@ -180,8 +178,6 @@ def _tangent_by_rule(node: Node, dots: Sequence[Any], y: Any, xs: Sequence[Any])
     if op.push is not None:
         return op.push(tuple(dots), y, tuple(xs), node.kind.params)
     if op.pull is None:
-        if op.discrete:
-            return None
         raise missing_rule(node)
     return _transposed(_op_bars(node, y, xs), y, [x.node for x in xs], dots)
 
@@ -219,8 +215,8 @@ def _smooth(
         smooth, bent = cancelling(multiple, kink.path)
         if smooth is not None:
             terms = [rest, None if bent is None else multiply(bent, handle(kink.tangent)), _unbent(kink, smooth)]
-            there = [t for t in terms if t is not None]
-            tangent = reduce(add, there) if there else zeros_like(tangent)
+            total = reduce(added, terms)
+            tangent = zeros_like(tangent) if total is None else total
         if bent is not None:
             left.append(kink)
     if "cancels" in op.traits:

@@ -181,26 +181,23 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     mine = [t.node for t in a.leaves]
     outside = MODE.get().tracks and not a.plain and tracks_outside(history([t.node for t in results]), set(mine))
 
+    @border
     def pullback(cotangents: Any) -> tuple:
-        try:
-            bars, where = tree.leaves(cotangents), f"vjp of {name}"
-            is_array = a.plain and is_plain(bars)
-            if len(bars) != len(results):
-                raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
-            there = zip(bars, results, strict=True)
-            bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in there]
-            seeds = [(t.node, b.node) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
-            if not seeds:
-                found: Sequence[Any] = [None] * len(mine)
-            elif is_array:
-                found = _arrays(seeds, mine, retain=True)
-            else:
-                tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
-                _, found = pulled(seeds, mine, tracks)
-            return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
-        except Exception as error:
-            shorten(error)
-            raise
+        bars, where = tree.leaves(cotangents), f"vjp of {name}"
+        is_array = a.plain and is_plain(bars)
+        if len(bars) != len(results):
+            raise GradientError(located(f"{where}: {len(results)} results but {len(bars)} cotangents"))
+        there = zip(bars, results, strict=True)
+        bars = [fitting(bar, t, where, "result", "cotangent") for bar, t in there]
+        seeds = [(t.node, b.node) for t, b in zip(results, bars, strict=True) if t.node.kind.out.requires_grad]
+        if not seeds:
+            found: Sequence[Any] = [None] * len(mine)
+        elif is_array:
+            found = _arrays(seeds, mine, retain=True)
+        else:
+            tracks = outside or (MODE.get().tracks and any(b.node.kind.out.requires_grad for b in bars))
+            _, found = pulled(seeds, mine, tracks)
+        return a.unflatten([_or_zeros(g, t, a.plain) for g, t in zip(found, a.leaves, strict=True)])
 
     if a.plain:
         evaluate([x.node for x in (*results, *extra) if isinstance(x, Tensor)])

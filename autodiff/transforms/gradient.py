@@ -18,11 +18,12 @@ from weakref import ref
 import numpy as np
 
 from codegen.garbage import Paused, ignoring
+from codegen.ir import copy_if_shared
 
 from ..custom.keys import reading, users_methods
 from ..dispatch import Choices, observed
 from ..mode import MODE
-from ..tape.ask import RUN_ERRORS, Question, end_recording, evaluate, live_small, still_true
+from ..tape.ask import RUN_ERRORS, Question, end_recording, evaluate, still_true
 from ..tape.known import BACKWARD, NODES, Ask, forget
 from ..tape.misses import note
 from ..tape.node import Node, data_node, leaf_kind, new_number, out_of
@@ -50,22 +51,22 @@ class Gradients(Question):
     is_run = False
 
     def __init__(
-        self, seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, retain: bool, also: Sequence[Node] = (),
-        past: list[Node] | None = None, live: Sequence[Node] | None = None, ask: Ask | None = None,
+        self, seeds: Sequence[tuple[Node, Node]], groups: Sequence[Group], *, retain: bool, live: Sequence[Node],
+        ask: Ask | None, also: Sequence[Node] = (), past: list[Node] | None = None,
         through: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
         """The gradients of groups, from cotangents of results.
 
         retain        True if a later pass goes through the history again: the values that it reads are then stored
-        also          nodes whose values are wanted in the same run
-        past, live    the history of the results, and nodes of small live results, if they are known
+        live          nodes of small live results;  also: nodes whose values are wanted in the same run
         ask           the request by which machine code finds the plan when it is repeated
+        past          the history of the results, if it is known
         through       places in the history of the nodes to release afterwards; None: all for `.backward()`, else none
         """
         ends = [r for r, _ in seeds]
         self.past = history(ends) if past is None else past
-        self.live = live_small(state.now, [*ends, *[bar for _, bar in seeds], *also]) if live is None else live
-        self.ask, self.tracks, self.seeds, self.groups, self.through = ask, retain, seeds, groups, through
+        self.live, self.ask, self.tracks, self.through = live, ask, retain, through
+        self.seeds, self.groups = seeds, groups
         self.given: list[Node] = []
         self.implicit: set[Node] = set()
         for k, (_, seed) in enumerate(seeds):
@@ -318,8 +319,7 @@ def _sums(bars: dict[Node, np.ndarray], groups: Sequence[Group]) -> list[np.ndar
             continue
         with ignoring(all="ignore"):
             total = reduce(lambda a, b: np.asarray(np.add(a, b)), terms)
-        found.append(total.copy() if id(total) in taken else total)
-        taken.add(id(total))
+        found.append(copy_if_shared(total, taken))
     return found
 
 

@@ -16,12 +16,11 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
-from codegen.garbage import set_in_context
-
 from ..errors import DispatchError, GradientError, GradientShapeError, located, with_article
 from ..frames import UserLine, user_line
 from ..mode import MODE
 from ..ops import as_tensor
+from ..tape.modes import within
 from ..tape.node import Leaf, Node, RichNode, rich_node
 from ..tape.record import DETACH, IDENTITY, identity_of, record, state, use
 from ..tensor import Tensor
@@ -158,16 +157,8 @@ def run_hooks(hooks: dict[Any, Callable], g: Tensor) -> Tensor:
     """Pass a cotangent through hooks, in order, with gradients on.  Raises GradientShapeError for another aval."""
     mode = MODE.get()
     for hook in list(hooks.values()):
-        try:
-            if mode is not mode.on:
-                set_in_context(MODE, mode.on)
+        with within(mode.on):
             changed = hook(g)
-        finally:
-            try:
-                if mode is not mode.on:
-                    set_in_context(MODE, mode)
-            finally:  # an interrupt may come before MODE is restored
-                MODE.set(mode)
         if changed is not None:
             if not isinstance(changed, Tensor):
                 changed = as_tensor(changed, str(hook), "its result")

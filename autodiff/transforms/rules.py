@@ -289,8 +289,6 @@ class Watches:
 
     def formulas(self, gathered: Sequence[Any], number: dict[Node, int]) -> Formulas | None:
         """Formulas for the inputs of a plan from other numbers; None if no input depends on a number."""
-        if not self.by_node:
-            return None
         return Formulas(gathered, {number[n]: w.watch for n, w in self.by_node.items()}) or None
 
 

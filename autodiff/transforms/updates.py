@@ -55,7 +55,9 @@ def rebind(t: Tensor, new: Tensor) -> Tensor:
         _check_captured(node, new.node, now.differentiated)
     have, made = node.kind.out.aval, new.node.kind.out.aval
     if made is not have and made.dtype != have.dtype:
-        new = _same_kind(t, new)
+        if not np.can_cast(new.dtype, t.dtype, "same_kind"):
+            raise DTypeError(located(f"an in-place update of {t.aval} cannot take {new.aval}"))
+        new = astype(new, t.dtype)
     if made is not have and made.shape != have.shape:
         if np.broadcast_shapes(new.shape, t.shape) != t.shape:
             raise ShapeError(located(f"an in-place update of {t.aval} cannot take {new.aval}"))
@@ -86,12 +88,6 @@ def _check_captured(node: Node, new: Node, differentiated: Sequence[Node]) -> No
             "return the new value instead, or change a copy: `t = t.copy()`; "
             "to note a value, use `with ad.no_grad():`",
         ))
-
-
-def _same_kind(t: Tensor, new: Tensor) -> Tensor:
-    if not np.can_cast(new.dtype, t.dtype, "same_kind"):
-        raise DTypeError(located(f"an in-place update of {t.aval} cannot take {new.aval}"))
-    return astype(new, t.dtype)
 
 
 def _in_place(word: str, example: str = "") -> Callable[[Tensor, Any], Any]:

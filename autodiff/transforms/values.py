@@ -13,6 +13,7 @@ from ..ops import stop_gradient
 from ..tape.ask import value_of
 from ..tape.leaks import is_traced
 from ..tape.node import Node
+from ..tape.plan import read_only
 from ..tape.program import is_tracing, without_value
 from ..tape.record import DETACH, as_new_result, record, state
 from ..tensor import Tensor
@@ -86,20 +87,14 @@ def numpy(t: Tensor) -> np.ndarray:
     False
     """
     _refuse_losing_gradient(t, "numpy()")
-    return _read_only(t)
-
-
-def _read_only(t: Tensor) -> np.ndarray:
-    view = _asked(t, "the array", _AS_AN_ARRAY).view()
-    view.flags.writeable = False
-    return view
+    return read_only(_asked(t, "the array", _AS_AN_ARRAY))
 
 
 @border
 def array(t: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     """NumPy's protocol: np.asarray(t) is read-only, np.array(t) a copy."""
     _refuse_losing_gradient(t, "np.asarray")
-    value = _read_only(t)
+    value = read_only(_asked(t, "the array", _AS_AN_ARRAY))
     if dtype is not None and np.dtype(dtype) != value.dtype:
         if copy is False:
             raise ValueError(f"a {t.aval} has to be copied to become {np.dtype(dtype)}")

@@ -55,7 +55,7 @@ def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
             if node not in last:
                 continue
             try:
-                values[node] = evaluator_of(node)(*[values[i] for i in node.inputs])
+                values[node] = evaluate_op(node.op, node.params, node.aval, [values[i] for i in node.inputs])
             except Exception as error:
                 error.add_note(f"while evaluating {node_text(node, node_names(graph))}")
                 raise
@@ -67,39 +67,32 @@ def evaluate(graph: Graph, *arrays) -> tuple[np.ndarray, ...]:
 
 
 def evaluate_node(node: Node, arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """The value of one node for these values of its inputs, with exactly the node's aval.
+    """The value of one node for these values of its inputs."""
+    with ignoring(all="ignore"):
+        return evaluate_op(node.op, node.params, node.aval, arrays)
+
+
+def evaluate_op(op: Op, params: tuple, aval: Aval, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """The value of an operation on these operands by its reference, with exactly this aval.
 
     The reference may compute in another dtype (np.sum of int32 gives int64): the value is cast to that of the aval.
     Reductions and products get packed arrays, since NumPy adds up in the order of memory: the value of a
     node then depends only on the values of its inputs, not on their layout.
     """
-    with ignoring(all="ignore"):
-        return evaluator_of(node)(*arrays)
-
-
-def evaluator_of(node: Node) -> Callable[..., np.ndarray]:
-    """The function that computes the value of a node from the values of its inputs, with exactly the node's aval."""
-    op, aval, keywords = node.op, node.aval, dict(zip(node.op.params, node.params, strict=True))
-    reference, shape, dtype = op.reference, aval.shape, aval.dtype
+    reference = op.reference
     assert reference is not None, f"{op.name} has no reference"
-    wants_packed = ANY_LAYOUT.isdisjoint(op.traits)
-
-    def value(*arrays: np.ndarray) -> np.ndarray:
-        try:
-            given = [np.asarray(array, order="C") for array in arrays] if wants_packed else arrays
-            found = reference(*given, **keywords)
-        except Exception as error:
-            told = clearer_error(error, op, aval)
-            if told is not None:
-                raise told from None
-            raise
-        array = np.asarray(found, dtype)
-        assert array.shape == shape, (
-            f"{op.name}: the shape rule says {aval}, the reference gave {aval_of(np.asarray(found))}"
-        )
-        return array
-
-    return value
+    try:
+        given = [np.asarray(array, order="C") for array in arrays] if ANY_LAYOUT.isdisjoint(op.traits) else arrays
+        found = reference(*given, **dict(zip(op.params, params, strict=True)))
+    except Exception as error:
+        told = clearer_error(error, op, aval)
+        if told is not None:
+            raise told from None
+        raise
+    array = np.asarray(found, aval.dtype)
+    if array.shape != aval.shape:  # machine code reads as many elements as the aval says
+        raise AssertionError(f"{op.name}: the shape rule says {aval}, the reference gave {aval_of(np.asarray(found))}")
+    return array
 
 
 def clearer_error(error: Exception, op: Op, aval: Aval) -> Exception | None:

@@ -1,13 +1,12 @@
 """Calls of Python objects that run a plan directly: the data of entries for the machine code `enter` (`entered_call`).
 
     install(cls, "site", (MODE, Mode, "careful"), slow, ...)    calls of objects of the class try the slot's entries
-    f.site = site([EnteredCall(plan, form), ...])             the entries that a call of f tries, in this order
+    f.site = site([new_entry(plan, form), ...])               the entries that a call of f tries, in this order
 """
 
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from .launcher import LaunchPlan, PlanBlock, StepTable, raise_status
 from .memory import words
-from .native import OwnedAddress, is_native, native
+from .native import OwnedAddress, is_native, native, new_block
 from .slots import offset_of, wrapper
 
 #: The addresses of NumPy's two bool objects: a 0-d bool result is one of them, so that `is` works on it.
@@ -48,45 +47,38 @@ class CallForm:
         return self.check("constant", 0, thing, 1)
 
 
-class EnteredCall:
-    """One known call, of a plan or of the form's function `python_function`, in memory as `enter` reads it."""
+class EnteredCall(OwnedAddress):
+    """One known call: the address of its `plan_words.EntryWords`."""
 
-    __slots__ = ("_block", "_owned")
 
-    def __init__(self, plan: LaunchPlan | None, call: CallForm) -> None:
-        block, facts = None, native().facts
-        if plan is not None:
-            steps = StepTable(plan.steps)
-            block = PlanBlock(plan, steps, raise_status, has_scalars=call.has_scalars, arrays=call.arrays)
-        checks = [
-            word
-            for name, register, thing, parts, count in call.checks
-            for word in (facts["take apart"].index(name), register, id(thing), parts, count)
-        ]
-        result = []
-        for name, operand in call.result:
-            word = id(operand) if name in ("object", "dict", "call") else operand
-            word = ctypes.addressof(_TRUTHS) if name == "truth" else word
-            result += [facts["put together"].index(name), word]
-        tables = [words(t) for t in (checks, call.inputs, [*result, 0, 0])]
-        values = dict(
-            given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
-            check_count=len(call.checks), checks=ctypes.addressof(tables[0]),
-            input_count=len(call.inputs), inputs=ctypes.addressof(tables[1]),
-            plan=0 if block is None else block.address,
-            python_function=id(call.python_function), depth=len(call.result) + 1, result=ctypes.addressof(tables[2]),
-        )  # fmt: skip
-        self._block = words([values[name] for name in facts["entry"]])
-        self._owned = (block, call, tables)
-
-    @property
-    def address(self) -> int:
-        return ctypes.addressof(self._block)
+def new_entry(plan: LaunchPlan | None, call: CallForm) -> EnteredCall:
+    """A known call, of a plan or of the form's function `python_function`, in memory as `enter` reads it."""
+    block, facts = None, native().facts
+    if plan is not None:
+        steps = StepTable(plan.steps)
+        block = PlanBlock(plan, steps, raise_status, has_scalars=call.has_scalars, arrays=call.arrays)
+    checks = [
+        word
+        for name, register, thing, parts, count in call.checks
+        for word in (facts["take apart"].index(name), register, id(thing), parts, count)
+    ]
+    result = []
+    for name, operand in call.result:
+        word = id(operand) if name in ("object", "dict", "call") else operand
+        word = ctypes.addressof(_TRUTHS) if name == "truth" else word
+        result += [facts["put together"].index(name), word]
+    made: EnteredCall = new_block(
+        EnteredCall, facts["entry"], {"checks": checks, "inputs": call.inputs, "result": [*result, 0, 0]}, block, call,
+        given=call.given, has_keywords=int(call.has_keywords), registers=max(call.registers, 1),
+        check_count=len(call.checks), input_count=len(call.inputs), plan=0 if block is None else block.address,
+        python_function=id(call.python_function), depth=len(call.result) + 1,
+    )  # fmt: skip
+    return made
 
 
 def site(entries: Sequence[EnteredCall]) -> OwnedAddress:
     """The content of an object's slot: the addresses of these entries, which it keeps alive."""
-    made = OwnedAddress(struct.pack(f"{len(entries)}P", *[entry.address for entry in entries]))
+    made = OwnedAddress(b"".join(entries))
     made.owned = tuple(entries)
     return made
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from ..blas import one_thread
 from ..garbage import ignoring
 from ..ir import Graph, Node, evaluate
-from ..ir.evaluate import error_observers, evaluator_of
+from ..ir.evaluate import error_observers, evaluate_op
 from . import loops
 from .launcher import NativeStep, Refused, Specs, checked_arguments
 from .native import pooled
@@ -49,7 +50,7 @@ class WithFallback:
 
 def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Callable[..., np.ndarray], Specs]]:
     """The step that calls a node's reference, and the objects that must live as long as the step."""
-    value = evaluator_of(node)
+    value = partial(evaluate_op, node.op, node.params, node.aval)
     # A user's function may keep its arguments, whose memory is reused after the step.
     keeps = "host" in node.op.traits
 
@@ -59,10 +60,10 @@ def host_step(node: Node, slots: tuple[int, ...]) -> tuple[NativeStep, tuple[Cal
             with one_thread(), ignoring(all="ignore"):
                 if not keeps:
                     try:
-                        return value(*arrays)
+                        return value(arrays)
                     except Exception:
                         pass  # an exception's frames hold the arrays: called again on copies, it may outlive the memory
-                return value(*_copies(arrays))
+                return value(_copies(arrays))
         except Exception as error:  # as in `WithFallback`
             for tell in error_observers:
                 tell(error)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+import struct
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,17 @@ class OwnedAddress(bytes):
     """The `self` of a launcher: eight bytes with the address of the plan block; `owned` keeps its objects alive."""
 
     owned: tuple[Any, ...]
+
+
+def new_block(cls: Any, fields: Sequence[str], tables: Mapping[str, Sequence[int]], *owned: Any, **words: int) -> Any:
+    """An object with the address of a new struct of these fields.  Each of `tables` is allocated beside the struct."""
+    kept = {name: (ctypes.c_int64 * len(table))(*table) for name, table in tables.items()}
+    words |= {name: ctypes.addressof(table) for name, table in kept.items()}
+    block = (ctypes.c_int64 * len(fields))()
+    made = cls(struct.pack("P", ctypes.addressof(block)))
+    block[:] = [id(made) if name == "own" else words[name] for name in fields]
+    made.owned = (block, kept, owned)
+    return made
 
 
 #: The errors raised if there is no memory for LLVM, or for the machine code.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ..lazily import later
 from . import engine, objects
 from .launcher import builtin
-from .native import NEW_COPY, NEW_FROM_DESCR, SET_HANDLER, OwnedAddress, native, numpy_function
+from .native import NEW_COPY, NEW_FROM_DESCR, SET_HANDLER, OwnedAddress, call_numbers, native, numpy_function
 from .record_table import COUNTS, FIRST, RECORDER, SITE_WORDS, RecordedProgram, RecordTable
 from .recording_asks import VIEW, Asks, RecordLayout, has_known_layout
 from .slots import attribute, life_of, method, wrapper
@@ -39,9 +39,9 @@ class Recorder(Asks):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         self._held: list[Any] = []
         self._recording: Any = None
-        self._attached = (ctypes.c_int64 * 2).from_address(self._numbers(RECORDER))
+        self._attached = (ctypes.c_int64 * 2).from_address(call_numbers(code, RECORDER))
         words = SITE_WORDS * sum(COUNTS.values())
-        self._sites = (ctypes.c_int64 * words).from_address(self._numbers("recorder_sites"))
+        self._sites = (ctypes.c_int64 * words).from_address(call_numbers(code, "recorder_sites"))
         self.begin_sites()
         self._take_over(layout)
 
@@ -58,9 +58,6 @@ class Recorder(Asks):
         for name in ("inputs", "number"):
             setattr(node, name, attribute(node, name, at(f"get_{name}"), at(f"set_{name}")))
         delattr(node, "mark")  # machine code stores a number there, not an object
-
-    def _numbers(self, name: str) -> int:
-        return ctypes.PYFUNCTYPE(ctypes.c_int64)(self._code.address(name))()
 
     # ------------------------------------------------------------ where it records
 

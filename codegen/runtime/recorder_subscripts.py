@@ -112,19 +112,26 @@ def read_place(r: ptr[KeyReading], pair: ptr[StaticArgument], place: i64, extent
 
 
 @native
+def read_operand(r: ptr[KeyReading], operand: i64, x: ptr) -> u64:
+    """Read an operand with a key.  Returns 0, CANNOT_NOW or UNKNOWN."""
+    r.keys[operand] = key_of(x, r.now, r.nodes + operand)
+    r.xs[operand] = x
+    if is_miss(r.keys[operand]):
+        return UNKNOWN if r.keys[operand] is ptr(UNKNOWN) else CANNOT_NOW
+    return CANNOT_NOW if is_masked(x, r.nodes[operand]) else 0
+
+
+@native
 def read_index(r: ptr[KeyReading], pair: ptr[StaticArgument], one: ptr, extent: i64) -> u64:
     """Read an index array.  Returns 0, CANNOT_NOW or UNKNOWN."""
     operand = r.count + r.n_indices
     if operand >= MOST_OPERANDS:
         return CANNOT_NOW
-    key = key_of(one, r.now, r.nodes + operand)
-    if is_miss(key):
-        return UNKNOWN if key is ptr(UNKNOWN) else CANNOT_NOW
-    n = r.nodes[operand]
-    if is_masked(one, n) or (n is None and py.class_of(one) is not tape.array_type):
+    status = read_operand(r, operand, one)
+    if status != 0:
+        return status
+    if r.nodes[operand] is None and py.class_of(one) is not tape.array_type:
         return CANNOT_NOW
-    r.keys[operand] = key
-    r.xs[operand] = one
     r.extents[r.n_indices] = extent
     r.n_indices += 1
     pair.name = INDEX
@@ -187,7 +194,7 @@ def read_key(r: ptr[KeyReading], shape: ptr, key: ptr) -> u64:
         else:
             if axis >= rank:
                 return CANNOT_NOW
-            status = read_axis(r, pair, one, py.int_in(shape, axis))
+            status = read_axis(r, pair, one, py.int_value(py.tuple_item(shape, axis)))
             if status != 0:
                 return status
             axis += 1
@@ -237,9 +244,7 @@ def begin_reading(r: ptr[KeyReading], x: ptr) -> bool:
     if r.now is None:
         return False
     r.count = 1
-    r.keys[0] = key_of(x, r.now, r.nodes)
-    r.xs[0] = x
-    return not is_miss(r.keys[0]) and not is_masked(x, r.nodes[0])
+    return read_operand(r, 0, x) == 0
 
 
 @native
@@ -285,13 +290,8 @@ def record_assignment(site: ptr[RecordingSite], r: ptr[KeyReading], x: ptr, key:
     if r.nodes[0].type is not tape.plain_type or is_captured(r.nodes[0], r.now):
         return ptr(CANNOT_NOW)
     r.count = 2
-    r.keys[1] = key_of(value, r.now, r.nodes + 1)
-    r.xs[1] = value
-    if is_miss(r.keys[1]):
-        return ptr(UNKNOWN) if r.keys[1] is ptr(UNKNOWN) else ptr(CANNOT_NOW)
-    if is_masked(value, r.nodes[1]):
-        return ptr(CANNOT_NOW)
-    return record_subscript(site, r, key)
+    status = read_operand(r, 1, value)
+    return record_subscript(site, r, key) if status == 0 else own(status)
 
 
 @native

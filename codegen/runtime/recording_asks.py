@@ -24,7 +24,7 @@ from ..ending import write_files_at_the_end
 from ..records import record
 from . import engine
 from .launcher import builtin
-from .native import OFFSETS, SET_HANDLER, OwnedAddress, native, numpy_function
+from .native import OFFSETS, SET_HANDLER, OwnedAddress, native, new_block, numpy_function
 from .slots import life_of, offset_of
 from .ufunc_loops import MOST, loops_of, use_loops
 
@@ -141,7 +141,7 @@ def has_known_layout(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
     """True if objects of Python and NumPy lie in memory as machine code expects.  Raises TypeError if ours do not."""
     _check_structs(layout, facts)
     parts = slice(object(), object(), object())
-    if _words_of(parts, 5)[2:] != [id(parts.start), id(parts.stop), id(parts.step)]:
+    if (ctypes.c_int64 * 5).from_address(id(parts))[2:] != [id(parts.start), id(parts.stop), id(parts.step)]:
         return False
     if not (_is_view(numpy_function(VIEW)) and _is_handler(numpy_function(SET_HANDLER))):
         return False
@@ -150,10 +150,6 @@ def has_known_layout(layout: RecordLayout, facts: Mapping[str, Any]) -> bool:
         return False
     token = object()
     return ctypes.c_ssize_t.from_address(id(token)).value == 1  # the checks read reference counts there
-
-
-def _words_of(thing: Any, count: int) -> list[int]:
-    return (ctypes.c_int64 * count).from_address(id(thing))[:]
 
 
 def _count(cls: type) -> int:
@@ -174,17 +170,6 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
         "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
         **{f"{name}_type": cls for name, cls in layout.classes.items()}, **layout.objects,
     }  # fmt: skip
-
-
-def _made(cls: Any, fields: Sequence[str], tables: Mapping[str, Sequence[int]], *owned: Any, **words: int) -> Any:
-    """An object with the address of a new struct of these fields.  Each of `tables` is allocated beside the struct."""
-    kept = {name: (ctypes.c_int64 * len(table))(*table) for name, table in tables.items()}
-    words |= {name: ctypes.addressof(table) for name, table in kept.items()}
-    block = (ctypes.c_int64 * len(fields))()
-    made = cls(struct.pack("P", ctypes.addressof(block)))
-    block[:] = [id(made) if name == "own" else words[name] for name in fields]
-    made.owned = (block, kept, owned)
-    return made
 
 
 def _argument_words(arguments: Sequence[tuple[int, Any]]) -> list[int]:
@@ -229,7 +214,7 @@ class Asks:
             "group_table": [word for group in groups for word in group],
             "release_table": releases or (),
         }
-        made = _made(
+        made = new_block(
             NativeAnswer, self._words["AnswerBlock"], tables, tuple(arguments), valid=valid,
             executable=executable, arguments=len(arguments), stored=len(stored), groups=len(groups),
             releases=-1 if releases is None else len(releases), is_whole=int(is_whole),
@@ -253,7 +238,7 @@ class Asks:
         read = {i for _, _, picks in steps for i in picks}.union(places)
         reads = [i for i in range(given) if i in read]
         tables = {"step_table": words, "result_table": places, "out_table": list(map(id, outs)), "read_table": reads}
-        made = _made(
+        made = new_block(
             NativeSteps, self._words["StepsBlock"], tables, tuple(steps), tuple(outs), given=given,
             steps=len(steps), results=len(places), masks=int(masks), has_zeros=int(has_zeros), word=word,
             outs=len(outs), reads=len(reads), stamp=0,
@@ -275,7 +260,7 @@ class Asks:
             none = [0] * (MOST - len(at))
             words += [id(loops) + OFFSETS["PAYLOAD"], len(at), *at, *none, sum(last_reads)]
         values = [word for c in constants for word in (c.ctypes.data, id(dtype), 1, 0, 0)]
-        return _made(
+        return new_block(
             OwnedAddress, self._words["RunWords"], {"extents": shape, "row_table": words, "constant_table": values},
             rows, constants, dtype=id(dtype), rank=len(shape), count=math.prod(shape),
             rows=len(rows) if math.prod(shape) else 0, constants=len(constants),
@@ -305,7 +290,7 @@ class Asks:
             "argument_table": _argument_words(arguments), "result_table": [word for one in results for word in one],
             "flag_table": flags,
         }
-        made = _made(
+        made = new_block(
             NativeCode, self._words["CodeBlock"], tables, tuple(arguments), executable=executable,
             arguments=len(arguments), results=len(results), flags=len(flags),
         )  # fmt: skip
@@ -322,7 +307,7 @@ class Asks:
         reads, tracked, forward, pulls    see `recording_piece.PieceBlock`
         """
         words = (ctypes.c_uint32 * len(bounds))(*bounds)
-        made = _made(
+        made = new_block(
             OwnedAddress, self._words["PieceBlock"], {"read_table": reads, "tracked_table": tracked}, words, forward,
             pulls, low=0, high=0, roots=len(roots), count=len(bounds), words=ctypes.addressof(words), reads=len(reads),
             tracked=len(tracked), forward=0 if forward is None else ctypes.addressof(forward.owned[0]), pulls=id(pulls),

@@ -168,14 +168,13 @@ def entry_of(n: ptr[RawNode]) -> ptr[WalkEntry]:
 @native(inline=True)
 def reach(n: ptr[RawNode], flags: u32) -> u64:
     """Meet a node, and return the index of its entry.  The caller has made room for a new one (`has_room`)."""
-    at = n.mark
-    if at < walk.count and walk.met[at].node is n:
-        e = walk.met[at]
+    e = entry_of(n)
+    if e is not None:
         if flags & ~e.flags & IN_HISTORY != 0:
-            walk.queue[walk.tail] = u32(at)
+            walk.queue[walk.tail] = u32(n.mark)
             walk.tail += 1
         e.flags |= flags
-        return at
+        return n.mark
     at = walk.count
     walk.count = at + 1
     n.mark = at

@@ -16,7 +16,7 @@ from __future__ import annotations
 from ..native import bit_cast, extern, f64, held, i64, local, native, own, ptr, row, u8, u32, u64, void
 from . import recording_objects as py
 from .recording_entries import IN_HISTORY, KEPT, ORDERED, PENDING, WalkEntry, hold, walk
-from .recording_hash import Digest, mix, start, state_bits, wires_of
+from .recording_hash import Digest, is_keyed_by_out, mix, start, state_bits, wires_of
 from .recording_keys import key_object, mix_asked, walk_and_hash
 from .recording_structs import RawKind, RawOut, RawRich, count_of, input_at, is_filled, new_none, tape
 
@@ -25,16 +25,6 @@ occurred = extern("PyErr_Occurred", ptr)
 
 #: The largest whole number that a constant may have and still be taken for a count.
 MOST_COUNT = 2.0**53
-
-
-@native(inline=True)
-def is_keyed_by_out(e: ptr[WalkEntry]) -> bool:
-    """True for a node that the key names by its Out, because the operation that computed its value does not matter."""
-    if e.flags & ORDERED == 0:
-        return True
-    r = ptr[RawRich](e.node)
-    is_rich = e.node.type is not tape.plain_type
-    return e.flags & PENDING == 0 and is_rich and (r.leaf is not tape.none or e.node.kind.op is tape.leaf_op)
 
 
 @native

@@ -224,24 +224,28 @@ def mix_data(d: ptr[Digest], e: ptr[WalkEntry]) -> void:
         mix(d, u64(e.identity) << 1 | u64(is_filled(ptr[RawRich](e.node).hooks)), 0x71)
 
 
+@native(inline=True)
+def is_keyed_by_out(e: ptr[WalkEntry]) -> bool:
+    """True for a node that the key names by its Out, because the operation that computed its value does not matter."""
+    if e.flags & ORDERED == 0:
+        return True
+    r = ptr[RawRich](e.node)
+    is_rich = e.node.type is not tape.plain_type
+    return e.flags & PENDING == 0 and is_rich and (r.leaf is not tape.none or e.node.kind.op is tape.leaf_op)
+
+
 @native
 def mix_ordered(d: ptr[Digest], at: u64) -> void:
     """Add the kind, wires and state of a node that the walk goes through."""
     e = walk.met[at]
     n = e.node
     r = ptr[RawRich](n)
-    is_rich = n.type is not tape.plain_type
-    body = only_input(e)
-    kind = n.kind
-    has_leaf = is_rich and r.leaf is not tape.none
-    what = u64(kind)
-    if e.flags & PENDING == 0 and is_rich and (has_leaf or kind.op is tape.leaf_op):
-        what = u64(kind.out)
-    mix(d, what | state_bits(e) | 1 << 58, wires_of(n, body))
-    if not is_rich:
+    what = u64(n.kind.out) if is_keyed_by_out(e) else u64(n.kind)
+    mix(d, what | state_bits(e) | 1 << 58, wires_of(n, only_input(e)))
+    if n.type is tape.plain_type:
         return
     e.identity = -1
-    if has_leaf:
+    if r.leaf is not tape.none:
         note_version(e)
     is_called = r.call is not tape.none and e.flags & IN_HISTORY != 0
     if is_called:

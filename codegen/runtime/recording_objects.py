@@ -134,12 +134,6 @@ def owning_array(cls: ptr, allocator: ptr, descr: ptr, rank: i64, dims: ptr[i64]
     return array
 
 
-@native(inline=True)
-def int_in(items: ptr, i: i64) -> i64:
-    """The value of an int in a tuple."""
-    return int_value(tuple_item(items, i))
-
-
 @native(inline=False)
 def call_one(function: ptr, x: ptr) -> own:
     """The result of a Python function, called with one object; null with an exception."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ..native import Struct, i64, local, native, ptr, u32, u64
 from . import recording_objects as py
-from .recording_entries import begin, has_room, walk
+from .recording_entries import begin, has_room, reach, walk
 from .recording_hash import Digest, mix, start
 from .recording_structs import RawNode, count_of, input_at, tape
 
@@ -66,17 +66,8 @@ class PieceBlock(Struct):
 
 @native(inline=True)
 def meet(n: ptr[RawNode]) -> u64:
-    """The place of a node's entry, made now if the node is new; 0 for null."""
-    if n is None:
-        return 0
-    at = n.mark
-    if at < walk.count and walk.met[at].node is n:
-        return at
-    at = walk.count
-    walk.count = at + 1
-    n.mark = at
-    walk.met[at].node = n
-    return at
+    """The index of a node's entry, made now if the node is new; 0 for null."""
+    return u64(0) if n is None else reach(n, 0)
 
 
 @native(inline=False)

@@ -51,16 +51,10 @@ class BackwardPass(Struct):
 
 
 @native
-def held_pair(first: ptr, second: ptr) -> own:
-    """A tuple that holds two objects, a new reference; null with an exception."""
-    return py.tuple_of(row(held(first), held(second)), 2)
-
-
-@native
 def sum_of(p: ptr[BackwardPass], old: ptr[RawNode], new: ptr[RawNode]) -> own:
     """A node for the sum of two cotangents, a new reference; null with an exception."""
-    outs: own = held_pair(old.kind.out, new.kind.out)
-    key: own = held_pair(outs, tape.empty) if outs is not None else None
+    outs: own = py.tuple_of(row(held(old.kind.out), held(new.kind.out)), 2)
+    key: own = py.tuple_of(row(held(outs), held(tape.empty)), 2)
     if key is None:
         return None
     kind: own = held(py.dict_item(p.memo, key))  # making an object may run any Python

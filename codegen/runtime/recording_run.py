@@ -46,7 +46,7 @@ release = extern("PyObject_VectorcallMethod", own, ptr, ptr[ptr], u64, ptr)  # f
 
 #: The number of words per group, a leaf with its gradients, while a plan runs: see `new_gradients`.
 PER_LEAF = 4
-GRAD, KIND = word_of(RawLeaf, "grad"), word_of(RawNode, "kind")
+GRAD = word_of(RawLeaf, "grad")
 
 
 class AnswerBlock(Struct):
@@ -96,28 +96,11 @@ def release_history(nodes: ptr[ptr], count: i64) -> void:
         kind = n.kind
         if kind.released_kind is None or kind.released_kind is tape.none:
             continue  # another thread has released it meanwhile
-        freed = kind.released_kind
-        freed.head.references += 1
-        ptr[ptr](n)[KIND] = freed
-        if kind.head.references > 1:
-            kind.head.references -= 1
-        else:
-            py.dec(kind)
+        n.kind = held(kind.released_kind)
     for i in range(count):
         n = ptr[RawNode](nodes[i])
         if n.value is not tape.none:
             drop_inputs(n)
-
-
-@native
-def drop_references(nodes: ptr[ptr], count: i64) -> void:
-    """Release one reference to each node."""
-    for i in range(count):
-        n = ptr[RawNode](nodes[i])
-        if n.references > 1:
-            n.references -= 1
-        else:
-            py.dec(nodes[i])
 
 
 @native
@@ -272,8 +255,7 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
     for i in range(n_releases):
         e = walk.met[walk.order[a.release_table[i] if a.releases >= 0 else i64(i)]]
         if e.flags & IN_HISTORY != 0 and is_plain_or_no_leaf(e.node):
-            to_release[k] = e.node
-            e.node.references += 1
+            ptr[own](to_release)[k] = held(e.node)
             k += 1
     n_releases = k
     # From here on other Python may run and begin another walk: nothing of this one is read.
@@ -296,8 +278,7 @@ def run(known: ptr, executable: ptr, computed: ptr, d: ptr[Digest], purpose: u64
     elif py.matches(tape.run_errors) != 0:
         py.clear_error()  # Python answers the ask, meets the error again, and names the user's line
         outcome = 0
-    drop_references(to_release, n_releases)
-    py.free_room(memory, a.stored + PER_LEAF * a.groups, nearby)
+    py.free_room(memory, a.stored + PER_LEAF * a.groups + n_releases, nearby)
     if outcome == 1:
         return given
     return new_none() if outcome == 0 else None

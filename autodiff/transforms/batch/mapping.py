@@ -21,6 +21,7 @@ from ...containers import registration, unregistered
 from ...custom.call import classes_of
 from ...custom.host import Unlearnt
 from ...errors import DispatchError, ShapeError, amount, in_short, located
+from ...mode import MODE
 from ...ops import as_tensor, stack
 from ...ops.batching import to_front, with_examples
 from ...ops.conversion import as_numpy
@@ -29,7 +30,7 @@ from ...ops.slicing import part
 from ...stand_ins import standing
 from ...tape.ask import evaluate, value_of
 from ...tape.leaks import check_leaves, note_lost
-from ...tape.modes import tracking
+from ...tape.modes import tracking, within
 from ...tape.node import new_number
 from ...tape.record import state
 from ...tape.walk import history
@@ -40,7 +41,6 @@ from ..arguments import (
     applied,
     argument_names,
     constant_of,
-    copied_constant,
     is_differentiable,
     is_plain,
     name_of,
@@ -199,17 +199,13 @@ class _Given:
 
         def on_one(made: list[Tensor]) -> list[Any]:
             nonlocal structure
-            now = state.now
-            now.transforming += 1
-            try:
+            with within(MODE.get(), transforming=state.now.transforming + 1):
                 result = self._call(made)
                 results, structure = tree.flatten(result)
                 for x in results:
                     _refuse_unregistered(x, self.name, "a result")
                 check_leaves(results, getattr(f, "__name__", type(f).__name__), "vmap", since)
                 return [_result(x) for x in results]
-            finally:
-                now.transforming -= 1
 
         tensors = [self.values[i] for i in self.mapped_at]
         if is_watching() and size:
@@ -249,7 +245,7 @@ def _one_by_one(
 
 def _shared(x: Any, is_array: bool) -> Any:
     """A leaf that all examples share; an array becomes a tensor."""
-    return (constant_of if is_array else copied_constant)(x) if isinstance(x, np.ndarray) else x
+    return constant_of(x, is_array) if isinstance(x, np.ndarray) else x
 
 
 def _result(x: Any) -> Any:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from codegen.garbage import set_in_context
 from codegen.records import NamedTuple
 
 from ... import tree
@@ -27,7 +26,7 @@ from ...ops.contraction import contracted
 from ...ops.reductions import summed
 from ...ops.shaping import reshaped, transposed
 from ...tape.lines import at_place_of
-from ...tape.modes import tracing, tracking
+from ...tape.modes import tracing, tracking, within
 from ...tape.node import Kind, Node, Out, RichNode, data_node, new_number, rich_node, store_bounded
 from ...tape.program import is_cut
 from ...tape.record import argument, identity_of, is_masked, state
@@ -109,12 +108,9 @@ class BatchPass(ForwardPass):
         super().__init__(order, {n: self.hooked(n, t) for n, t in given}, ends, BATCH, MODE.get().tracks)
 
     def value_for(self, at: int, node: Node, there: Sequence[Any]) -> Any:
-        now, mode = state.now, MODE.get()
-        literal, pairs = now.literal, list(map(_pair_of, node.inputs, there))
-        with at_place_of(now.lines, node):
-            try:
-                now.literal = True
-                set_in_context(MODE, mode.off if is_cut(node) else mode)
+        mode, pairs = MODE.get(), list(map(_pair_of, node.inputs, there))
+        with at_place_of(state.now.lines, node):
+            with within(mode.off if is_cut(node) else mode, literal=True):
                 if node.slot is not None:
                     found: Any = there[0][node.slot]
                 elif "part" in node.kind.op.traits:  # the operation takes one of several results, by its number
@@ -127,12 +123,6 @@ class BatchPass(ForwardPass):
                     found = self._without_history(node, pairs)
                 else:
                     found = self._computed(node, pairs)
-            finally:
-                now.literal = literal
-                try:
-                    set_in_context(MODE, mode)
-                finally:  # an interrupt may come before MODE is restored
-                    MODE.set(mode)
             if node.line is not None and isinstance(found, Tensor) and type(found.node) is RichNode:
                 found.node.line = node.line
             return self.hooked(node, found)
