@@ -200,7 +200,7 @@ class BodyWriter(MemoryWriter):
         upper: str,
         step: str,
         initial: list[str],
-        write: Callable[..., list[str]] | None = None,
+        write: Callable[..., list[str] | None] | None = None,
         *,
         types: Sequence[str] | None = None,
         runs: bool | None = None,
@@ -209,8 +209,8 @@ class BodyWriter(MemoryWriter):
     ) -> list[str]:
         """Write a loop whose counter is one of the block's arguments; return the carried values.
 
-        `write(*carried)` writes the body and returns the names carried on; by default the body is the block.  The
-        carried values are the arguments after the counter, or values of the types `types`.
+        `write(*carried)` writes the body and returns the names carried on, if any; by default the body is the block.
+        The carried values are the arguments after the counter, or values of the types `types`.
 
         step    "" if the first name that `write` returns is the next counter
         runs    None: the loop is tested at its head.  Else it is tested at its end; True: it has an iteration for sure
@@ -237,7 +237,7 @@ class BodyWriter(MemoryWriter):
             goes_on = self.value(f"icmp slt i64 {variable}, {upper}")
             self.lines.append(f"  br i1 {goes_on}, label %body.{number}, label %{behind}")
             self.start(f"body.{number}")
-        yielded = write(*phis) if write else self._operations(block)
+        yielded = (write(*phis) or []) if write else self._operations(block)
         if not step:
             after, *yielded = yielded
         else:

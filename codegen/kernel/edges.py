@@ -254,7 +254,7 @@ class _Probe(Scalar):
         return value
 
     def _compare(self, relation: str, x: Element, y: Element) -> Value:
-        """As in any builder; the position from which on x < y is false is noted."""
+        """The comparison as any builder makes it; the position from which on x < y is false is noted."""
         if relation in ("lt", "ge") and isinstance(x, Index) and isinstance(y, Index):
             difference = x.plus(y.times(-1))
             if len(difference.terms) == 1 and difference.terms[0][1] == 1 and difference.low < 0 <= difference.high:
