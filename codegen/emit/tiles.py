@@ -83,7 +83,6 @@ def reads_across(block: Block) -> bool:
 
 def _tiled(block: Block, *, independent: bool) -> _Tiled | None:
     """The loops of this body that can be written in tiles, or None."""
-    counter = block.arguments[0]
     before, inner = _last(block)
     between: list[Operation] = []
     while inner is not None and _is_plain(inner, before):
@@ -101,12 +100,12 @@ def _tiled(block: Block, *, independent: bool) -> _Tiled | None:
     loads = [o for o in (*before, *inside.operations) if o.name == "memref.load"]
     if any(o.name == "memref.store" for o in before) or any(o.operands[0] in stored for o in loads):
         return None
-    plan = plan_loop(inside, inside.arguments[0], [], independent=independent)
+    plan = plan_loop(inside, independent=independent)
     if plan is None or plan.reductions or plan.cost > _MOST_COST + sum(map(_is_far, plan.places.values())) * 10:
         return None
     flat = Block()
-    flat.arguments, flat.operations = [counter], [*before, *inside.operations]
-    along = plan_loop(flat, counter, [], independent=True)
+    flat.arguments, flat.operations = block.arguments, [*before, *inside.operations]
+    along = plan_loop(flat, independent=True)
     if along is None:
         return None
     far = [o for o, place in plan.places.items() if _is_far(place)]
@@ -141,12 +140,11 @@ class _Tiles(VectorLoop):
     """Writes the outer and the inner loop in tiles."""
 
     def __init__(self, body: BodyWriter, block: Block, found: _Tiled, size: int) -> None:
-        counter = block.arguments[0]
-        super().__init__(body, found.block, found.block.arguments[0], found.plan)
-        self.outer, self.outer_counter, self.found, self.size = block, counter, found, size
+        super().__init__(body, found.block, found.plan)
+        self.outer, self.outer_counter, self.found, self.size = block, block.arguments[0], found, size
         self.between = found.between
         self.transposed: dict[Value, str] = {}
-        self.inside |= {counter, *[r for o in found.before for r in o.results]}
+        self.inside |= {self.outer_counter, *[r for o in found.before for r in o.results]}
 
     def write_both(self, lower: str, upper: str, columns: str) -> None:
         """Write the tiles, then the elements left over in their rows and the rows left over."""
@@ -155,7 +153,7 @@ class _Tiles(VectorLoop):
             (block,) = loop.regions
             end = self.body.names[loop.operands[1]]
             write = partial(self.write_both, lower, upper, columns)
-            self.body.loop(block, block.arguments[0], "0", end, "1", [], write)
+            self.body.loop(block, "0", end, "1", [], write)
             return
         rows_end, columns_end = self.body.whole(lower, upper, self.size), self.body.whole("0", columns, self.size)
         if not columns_end.isdigit():
@@ -169,14 +167,14 @@ class _Tiles(VectorLoop):
             self._outer(rows_end, upper, 1, lambda: self._rest("0", columns))
 
     def _outer(self, lower: str, upper: str, step: int, write: Callable[[], None]) -> None:
-        self.body.loop(self.outer, self.outer_counter, lower, upper, str(step), [], write)
+        self.body.loop(self.outer, lower, upper, str(step), [], write)
 
     def _rest(self, start: str, columns: str) -> None:
         """Write a row without tiles, from the column `start` on."""
         self.body.write_operations(self.found.before)
         trips = int(columns) - int(start) if columns.isdigit() and start.isdigit() else None
         covering = phases(self.plan, trips, self.body.target)
-        VectorLoop(self.body, self.block, self.counter, self.plan).write(start, columns, [], covering)
+        VectorLoop(self.body, self.block, self.plan).write(start, columns, [], covering)
 
     def _panel(self, rows_end: str, columns_end: str) -> None:
         """Write up to `_TILES` tiles side by side, for all columns: they read several cache lines of each row."""
@@ -185,8 +183,8 @@ class _Tiles(VectorLoop):
         last = body.up_to(first, self.size * _TILES, rows_end)
         place, self.hoisted = len(body.lines), []
         self.lanes, self.mask, self.active = self.size, "", self.size
-        column = partial(body.loop, self.outer, self.outer_counter, first, last, str(self.size), [], self._tile)
-        body.loop(self.block, self.counter, "0", columns_end, str(self.size), [], column)
+        column = partial(body.loop, self.outer, first, last, str(self.size), [], self._tile)
+        body.loop(self.block, "0", columns_end, str(self.size), [], column)
         body.lines[place:place] = self.hoisted
 
     def _rows(self) -> list[dict[Value, str]]:
