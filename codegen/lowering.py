@@ -102,7 +102,7 @@ class Call:
 
 @record(frozen=True)
 class Dense(Call):
-    """A program of `kernel.dense` (cholesky, triangular, solve, inverse, ...), for each matrix of a batch.
+    """A program of `kernel.dense` (cholesky, triangular, solve, ...), for each matrix of a batch.
 
     If the program refuses a matrix (a singular one), the reference is called, which raises or gives the value.
     """

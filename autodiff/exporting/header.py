@@ -166,26 +166,25 @@ def _extents(value: CArray) -> list[str]:
 
 def _size(value: CArray, names: Sequence[str]) -> str:
     """The parameters and the body of the macro for the number of elements of an array."""
-    known, others = _product(_extents(value))
-    used = [name for name in names if any([re.search(rf"\b{name}\b", text) for text in others])]
-    wide = [re.sub(rf"\b({'|'.join(used)})\b", r"(int64_t)(\1)", text) for text in others]
-    parts = [*([str(known)] if known != 1 or not wide else []), *wide]
-    return f"({', '.join(used)}) ({' * '.join(parts)})" if used else f" {known}"
+    product = _product(_extents(value))
+    used = [name for name in names if re.search(rf"\b{name}\b", product)]
+    if not used:
+        return f" {product}"
+    wide = re.sub(rf"\b({'|'.join(used)})\b", r"(int64_t)(\1)", product)
+    return f"({', '.join(used)}) ({wide})"
 
 
-def _product(extents: Sequence[str]) -> tuple[int, list[str]]:
-    """The product of extents: the product of the known ones, and the factors that depend on sizes."""
+def _product(extents: Sequence[str]) -> str:
+    """The product of extents as an expression in C: a number, times the extents that depend on sizes."""
     known = math.prod([int(text) for text in extents if text.isdigit()])
-    return known, [text if text.isidentifier() else f"({text})" for text in extents if not text.isdigit()]
+    others = [text if text.isidentifier() else f"({text})" for text in extents if not text.isdigit()]
+    return " * ".join([*([str(known)] if known != 1 or not others else []), *others])
 
 
 def _row(value: CArray, way: str) -> tuple[str, str, str, str]:
     """(direction, name with shape and dtype, strides, name in Python if it differs) of an array."""
     extents = _extents(value)
-    strides = []
-    for axis in range(1, len(extents) + 1):
-        known, others = _product(extents[axis:])
-        strides.append(" * ".join([*([str(known)] if known != 1 or not others else []), *others]))
+    strides = [_product(extents[axis:]) for axis in range(1, len(extents) + 1)]
     shape = "strides " + ", ".join(strides) if strides else "one element"
     label = "" if value.label == value.name else f"{value.label} in Python"
     return way, f"{value.name}: {value.aval}", shape, label

@@ -32,7 +32,8 @@ from .shaping import on_axis, reshaped, transposed
 from .template import public
 
 
-def _check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: Ints) -> None:
+def check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: Ints) -> None:
+    """Raise IndexError if an axis of x has no element, although indices name some."""
     for axis in axes:
         if not x.shape[axis] and indices[0].size and 0 not in reduced_shape(x.shape, axes):
             raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
@@ -44,7 +45,7 @@ def _gathered_shape(x: tuple, index: tuple, axes: tuple, place: int) -> Ints:
 
 
 def _take_aval(x: Aval, *indices: Aval, axes: Ints, place: int) -> Aval:
-    _check_indices("take", x, indices, axes)
+    check_indices("take", x, indices, axes)
     return x.with_shape(_gathered_shape(x.shape, indices[0].shape, axes, place))
 
 
@@ -65,7 +66,7 @@ def _take_reference(x: np.ndarray, *indices: np.ndarray, axes: Ints, place: int)
 
 def _scatter_add_aval(*inputs: Aval, shape: Ints, axes: Ints, place: int) -> Aval:
     y = inputs[-1].with_shape(shape)
-    _check_indices("scatter_add", y, inputs[:-1], axes)
+    check_indices("scatter_add", y, inputs[:-1], axes)
     return y
 
 
@@ -77,7 +78,7 @@ def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place
 
 
 def _scatter_set_aval(x: Aval, *inputs: Aval, axes: Ints, place: int) -> Aval:
-    _check_indices("scatter_set", x, inputs[:-1], axes)
+    check_indices("scatter_set", x, inputs[:-1], axes)
     return x
 
 

@@ -22,25 +22,20 @@ from .conditions import isnan
 from .conversion import cast_to, dtype_of
 from .creation import iota
 from .declare import as_count
-from .gathering import bounds_of_take, index_tensor, scattered, within
+from .gathering import bounds_of_take, check_indices, index_tensor, scattered, within
 from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to, with_extent
 from .shaping import on_axis, reshaped
 from .template import public
 
 
 def _along_aval(x: Aval, index: Aval, *, axis: int) -> Aval:
-    _check_along("take_along", x, index, axis)
+    check_indices("take_along", x, (index,), (axis,))
     return x.with_shape(index.shape)
-
-
-def _check_along(name: str, x: Aval, index: Aval, axis: int) -> None:
-    if index.size and not x.size:
-        raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
 
 
 def _scatter_along_aval(index: Aval, updates: Aval, *, shape: tuple[int, ...], axis: int) -> Aval:
     y = updates.with_shape(shape)
-    _check_along("scatter_along", y, index, axis)
+    check_indices("scatter_along", y, (index,), (axis,))
     return y
 
 

@@ -9,13 +9,13 @@ Kinds of `on`:
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from codegen.runtime.cache import LRU
+from codegen.runtime.memory import physical_bytes
 
 from ..errors import DispatchError, check_callable, located
 from ..interop.foreign import Chain
@@ -202,5 +202,5 @@ def shards(
     if memory is not None and not (isinstance(memory, (int, float)) and memory > 0):
         raise DispatchError(located(f"shards: memory is a number of bytes, not {memory!r}"))
     if memory is None and on is not None and not isinstance(on, ThreadPoolExecutor):
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+        memory = physical_bytes() // 2
     return Shards(load, keys, on, retries, progress, memory)

@@ -170,17 +170,16 @@ class BodyWriter(MemoryWriter):
         if not initial and write_tiles(self, block, lower, upper, independent=independent):
             return []
         results = write_in_runs(self, block, lower, upper, initial) if initial else None
-        return self.loop(block, block.arguments[0], lower, upper, "1", initial) if results is None else results
+        return self.loop(block, lower, upper, "1", initial) if results is None else results
 
     def _innermost(
         self, block: Block, lower: str, upper: str, initial: list[str], *, independent: bool
     ) -> list[str] | None:
         """Write the loop in vectors; return the carried values, or None if the loop cannot run in vectors."""
-        counter, *carried = block.arguments
-        plan = plan_loop(block, counter, carried, independent=independent)
+        plan = plan_loop(block, independent=independent)
         if plan is None and (written := unrolled(block)) is not None:
             flat, before = written
-            plan = plan_loop(flat, counter, carried, independent=independent)
+            plan = plan_loop(flat, independent=independent)
             if plan is None or not unrolling_pays(plan):
                 return None
             self.write_operations(before)
@@ -188,27 +187,26 @@ class BodyWriter(MemoryWriter):
         if plan is None:
             return None
         trips = max(0, int(upper) - int(lower)) if upper.isdigit() and lower.isdigit() else None
-        return VectorLoop(self, block, counter, plan).write(lower, upper, initial, phases(plan, trips, self.target))
+        return VectorLoop(self, block, plan).write(lower, upper, initial, phases(plan, trips, self.target))
 
     def loop(
         self,
         block: Block,
-        counter: Value,
         lower: str,
         upper: str,
         step: str,
         initial: list[str],
-        write: Callable[..., list[str]] | None = None,
+        write: Callable[..., list[str] | None] | None = None,
         *,
         types: Sequence[str] | None = None,
         runs: bool | None = None,
         word: str = "loop",
         more: Callable[[list[str]], str] | None = None,
     ) -> list[str]:
-        """Write a loop whose counter is one of the block's arguments; return the carried values.
+        """Write a loop whose counter is the first of the block's arguments; return the carried values.
 
-        `write(*carried)` writes the body and returns the names carried on; by default the body is the block.  The
-        carried values are the arguments after the counter, or values of the types `types`.
+        `write(*carried)` writes the body and returns the names carried on, if any; by default the body is the block.
+        The carried values are the arguments after the counter, or values of the types `types`.
 
         step    "" if the first name that `write` returns is the next counter
         runs    None: the loop is tested at its head.  Else it is tested at its end; True: it has an iteration for sure
@@ -218,7 +216,7 @@ class BodyWriter(MemoryWriter):
         number, before = self.next_number(), self.label
         variable, after = f"%i.{number}", f"%next.{number}"
         inside, behind = f"{word}.{number}", f"done.{number}"
-        self.names[counter] = variable
+        self.names[block.arguments[0]] = variable
         phis = [f"%acc.{number}.{j}" for j in range(len(initial))]
         if types is None:
             carried = block.arguments[1:] if initial else []
@@ -235,7 +233,7 @@ class BodyWriter(MemoryWriter):
             goes_on = self.value(f"icmp slt i64 {variable}, {upper}")
             self.lines.append(f"  br i1 {goes_on}, label %body.{number}, label %{behind}")
             self.start(f"body.{number}")
-        yielded = write(*phis) if write else self._operations(block)
+        yielded = (write(*phis) or []) if write else self._operations(block)
         if not step:
             after, *yielded = yielded
         else:

@@ -79,15 +79,14 @@ class LoopPlan:
         return any(place not in (0, 1, -1, VARYING) for place in self.places.values())
 
 
-def plan_loop(block: Block, counter: Value, carried: list[Value], *, independent: bool) -> LoopPlan | None:
+def plan_loop(block: Block, *, independent: bool) -> LoopPlan | None:
     """The plan of a loop with this body, or None if its iterations cannot run side by side.
 
-    counter         the argument of the block that is the induction variable
     independent     the iterations are promised not to touch each other's memory
     """
-    plan = _Planner(block, counter, carried, independent).plan()
+    plan = _Planner(block, independent).plan()
     if plan is not None and any([o.name in ("arith.maxsi", "arith.minsi") for o in block.operations]):
-        away = _Planner(block, counter, carried, independent, is_interior=True).plan()
+        away = _Planner(block, independent, is_interior=True).plan()
         if away is not None and clamps_a_place(away.clamps) and not away.is_large and are_hoistable(block, away.clamps):
             plan.interior, plan.cost, plan.narrow = away, away.cost, away.narrow
             plan.of_functions, plan.latency = away.of_functions, away.latency
@@ -99,9 +98,8 @@ class _NotInVectors(Exception):
 
 
 class _Planner:
-    def __init__(
-        self, block: Block, counter: Value, carried: list[Value], independent: bool, is_interior: bool = False
-    ) -> None:
+    def __init__(self, block: Block, independent: bool, is_interior: bool = False) -> None:
+        counter, *carried = block.arguments
         self.block, self.independent, self.is_interior = block, independent, is_interior
         self.found = LoopPlan({counter: 1}, reductions=[Reduction(j, value) for j, value in enumerate(carried)])
         made = (o for o in block.operations if o.name != "arith.constant")

@@ -214,9 +214,9 @@ class Text:
 class Cursor:
     """A pointer that advances by `stride` bytes after each run."""
 
-    def __init__(self, start: str, stride: str) -> None:
+    def __init__(self, writer: Text, start: str, stride: str) -> None:
         self.start, self.stride = start, stride
-        self.now = ""
+        self.now = f"%{writer.fresh('x')}"
 
 
 class StackState:
@@ -229,9 +229,6 @@ class StackState:
         self.aval, self.last, self.before = aval, last, before
         self.read, self.written = (writer.space(max(aval.nbytes, 1)) for _ in range(2))
         writer.copy(self.read, first, aval)
-
-    def before_loop(self, writer: Text) -> None:
-        """Called before the loop is written."""
 
     def before_run(self, writer: Text, after: str, is_final: str, before: Cursor | None) -> None:
         """Before a run: copy the state to its place among the states that are kept, if there is one."""
@@ -254,15 +251,12 @@ class AlternatingState:
     is_pointer = True
 
     def __init__(
-        self, aval: Aval, first: str, last: str, is_wanted: bool, two_places: Sequence[str], before: Place | None
-    ) -> None:
+        self, writer: Text, aval: Aval, first: str, last: str, is_wanted: bool, two_places: Sequence[str],
+        before: Place | None,
+    ) -> None:  # fmt: skip
         self.aval, self.start, self.last, self.is_wanted = aval, first, last, is_wanted
         self.two_places, self.before = two_places, before
-        self.read = self.written = ""
-
-    def before_loop(self, writer: Text) -> None:
-        """Before the loop is written: name the pointer that it carries."""
-        self.read = f"%{writer.fresh('s')}"
+        self.read, self.written = f"%{writer.fresh('s')}", ""
 
     def before_run(self, writer: Text, after: str, is_final: str, before: Cursor | None) -> None:
         """Before a run: choose where it writes: if states are kept, the place of the next one.  The first is copied."""
@@ -288,7 +282,7 @@ class AlternatingState:
 class WhileState:
     """A state of a while loop: a large one alternates between two places, a small one is at the first between runs."""
 
-    def __init__(self, aval: Aval, first: str, second: str) -> None:
+    def __init__(self, writer: Text, aval: Aval, first: str, second: str) -> None:
         self.aval, self.two = aval, (first, second)
         self.is_small = aval.nbytes <= SMALL
-        self.read, self.written = self.two
+        self.read, self.written = self.two if self.is_small else [f"%{writer.fresh('s')}" for _ in range(2)]

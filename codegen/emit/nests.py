@@ -234,12 +234,8 @@ class _NestEmitter(Text):
         rows = [] if scanned else [*zip(loop.scanned, loop.elements, strict=True)]
         rows += [*zip(loop.stacks, loop.stacked, strict=True)]
         rows += [(s.before, s.aval) for s in states if s.before is not None]
-        moving = [*scanned, *[Cursor(*self.start_and_stride(loop, place, aval, pointers)) for place, aval in rows]]
+        moving = [*scanned, *[self.cursor(loop, place, aval, pointers) for place, aval in rows]]
         t = f"%{self.fresh('t')}"
-        for one in moving:
-            one.now = f"%{self.fresh('x')}"
-        for state in states:
-            state.before_loop(self)
         with self.repeated("loop", lambda: self.let("more", f"icmp slt i64 {t}, {length}")) as carried:
             after = self.let("next", f"add nuw nsw i64 {t}, 1")
             is_final = self.let("is.final", f"icmp eq i64 {after}, {length}")
@@ -260,15 +256,15 @@ class _NestEmitter(Text):
         for state in states:
             state.after_loop(self, length)
 
-    def start_and_stride(self, loop: Loop, place: Place, aval: Aval, pointers: Sequence[str]) -> tuple[str, str]:
-        """The place of the first run's element, and the bytes from run to run."""
+    def cursor(self, loop: Loop, place: Place, aval: Aval, pointers: Sequence[str]) -> Cursor:
+        """A pointer to the element of each run, of values that begin at a place."""
         buffer, start = place
         begin, size = start * aval.dtype.itemsize, aval.nbytes
         if loop.is_reversed:
             begin, size = begin + max(loop.length - 1, 0) * size, -size
         # Passed as a number even if it is 0, because that depends on the length.
         first = self.let("p", f"getelementptr i8, ptr {pointers[buffer]}, i64 {self.number(begin)}")
-        return first, self.number(size)
+        return Cursor(self, first, self.number(size))
 
     def state(self, loop: Loop, k: int, pointers: Sequence[str]) -> StackState | AlternatingState:
         """The writer of a state: `StackState` for a small state, else `AlternatingState`."""
@@ -280,7 +276,7 @@ class _NestEmitter(Text):
         turns, at_last = loop.room()[0][k]
         last_place = end or self.beyond(pointers[-1], at_last)
         two_places = [self.beyond(pointers[-1], turns + j * aligned(aval.nbytes)) for j in (0, 1) if before is None]
-        return AlternatingState(aval, first, last_place, end is not None, two_places, before)
+        return AlternatingState(self, aval, first, last_place, end is not None, two_places, before)
 
     # ------------------------------------------------------------ steps while a condition holds
 
@@ -298,15 +294,12 @@ class _NestEmitter(Text):
             else:
                 two = [self.beyond(workspace, records + offset + j * size) for j in range(2)]
             self.copy(two[0], first, aval)
-            states.append(WhileState(aval, *two))
+            states.append(WhileState(self, aval, *two))
         inputs = loop.step.inputs[carried:]
         hidden = [self.on_stack(self.at(p, a, pointers), a) for p, a in zip(loop.hidden, inputs, strict=True)]
         firsts = [s.two[0] for s in states]
         self.run(loop.condition, [*firsts, *hidden], [answer], self.temporaries(loop.condition, workspace))
         temporaries = self.temporaries(loop.step, workspace)
-        for s in states:
-            if not s.is_small:
-                s.read, s.written = (f"%{self.fresh('s')}" for _ in range(2))
         with self.repeated("while", lambda: self.is_true(answer)) as phis:
             written = [*[s.written for s in states], answer]
             self.run(loop.step, [*[s.read for s in states], *hidden], written, temporaries)
@@ -348,5 +341,5 @@ class _NestEmitter(Text):
             phis.append((t, "i64", "0", after))
         last = self.record(records, self.let("last", f"sub i64 {t}, 1"), each)
         back = self.number(-size)
-        scanned = [Cursor(self.beyond(last, offset), back) for offset in offsets]
+        scanned = [Cursor(self, self.beyond(last, offset), back) for offset in offsets]
         self.steps(loop.back, pointers, self.work_of(loop.back.body), t, scanned)

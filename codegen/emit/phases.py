@@ -212,13 +212,13 @@ def write_in_runs(body: BodyWriter, block: Block, lower: str, upper: str, initia
             literal(-0.0, value.type) if addition and isinstance(value.type, ScalarType) else total
             for value, addition, total in zip(carried, additions, totals, strict=True)
         ]
-        found = body.loop(block, block.arguments[0], first, end, "1", firsts)
+        found = body.loop(block, first, end, "1", firsts)
         return [
             SCALAR["arith.addf"](body, addition, [total, part]) if addition else part
             for addition, total, part in zip(additions, totals, found, strict=True)
         ]
 
-    return body.loop(around, around.arguments[0], lower, upper, str(RUN), initial, run)
+    return body.loop(around, lower, upper, str(RUN), initial, run)
 
 
 def _addition(block: Block, j: int, carried: Value) -> Operation | None:

@@ -63,15 +63,13 @@ def are_hoistable(block: Block, clamps: Iterable[Operation]) -> bool:
     return all(o.name in _SAFE for o in _sources_of(block, clamps))
 
 
-def away_from_edges(
-    body: BodyWriter, block: Block, clamps: Mapping[Operation, Value], counter: Value, lanes: int
-) -> list[str]:
-    """Tests of a counter, "icmp sge i64 {}, x" and so on, that hold if no counter is clamped and all comparisons hold.
+def away_from_edges(body: BodyWriter, block: Block, clamps: Mapping[Operation, Value], lanes: int) -> list[str]:
+    """Tests of the counter, "icmp sge i64 {}, x" and so on; they hold if none is clamped and all comparisons hold.
 
     Their bounds are computed before the loop.
     """
     names = body.names
-    names[counter] = "0"
+    names[block.arguments[0]] = "0"
     bounds: dict[str, str] = {}
     for o in _sources_of(block, clamps):
         names[o.result] = names[clamps[o]] if o in clamps else SCALAR[o.name](body, o, [names[v] for v in o.operands])

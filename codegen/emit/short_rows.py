@@ -207,8 +207,7 @@ class _Rows:
 
 def write_with_held_rows(body: BodyWriter, block: Block, lower: str, upper: str) -> bool:
     """Write a loop with its rows in registers; False if it has no rows that can be held."""
-    counter = block.arguments[0]
-    found = _rows(block, counter)
+    found = _rows(block)
     if found is None:
         return False
     trips = known_integer(found.inner.operands[1])
@@ -219,11 +218,11 @@ def write_with_held_rows(body: BodyWriter, block: Block, lower: str, upper: str)
         return False
     if len(found.loads) * phase.lanes * found.plan.bits > _REGISTERS * body.target.vector_bytes * 8:
         return False
-    _HeldRows(body, block, counter, found, phase).write_rows(lower, upper)
+    _HeldRows(body, block, found, phase).write_rows(lower, upper)
     return True
 
 
-def _rows(block: Block, counter: Value) -> _Rows | None:
+def _rows(block: Block) -> _Rows | None:
     """The rows of a loop that can be held in registers, or None."""
     if len(block.operations) < 2 or block.operations[-1].operands:
         return None
@@ -234,12 +233,12 @@ def _rows(block: Block, counter: Value) -> _Rows | None:
     (inside,) = inner.regions
     if start != 0 or not end or not all(o.name in SCALAR or o.name == "memref.load" for o in before):
         return None
-    plan = plan_loop(inside, inside.arguments[0], [], independent="independent_except_carried" in inner.attributes)
+    plan = plan_loop(inside, independent="independent_except_carried" in inner.attributes)
     if plan is None or plan.reductions:
         return None
     operations = [*before, *inside.operations[:-1]]
     # The values that differ between the iterations of the outer loop, or may.
-    moved = {counter}
+    moved = {block.arguments[0]}
     for o in operations:
         if o.name == "memref.load" or not moved.isdisjoint(o.operands):
             moved.update(o.results)
@@ -276,10 +275,10 @@ def _row(store: Operation, operations: list[Operation], plan: LoopPlan) -> Opera
 class _HeldRows(VectorLoop):
     """Writes an outer loop, and its inner one on rows that are held in registers."""
 
-    def __init__(self, body: BodyWriter, block: Block, counter: Value, found: _Rows, phase: Phase) -> None:
-        super().__init__(body, found.block, found.block.arguments[0], found.plan)
-        self.outer, self.outer_counter, self.found = block, counter, found
-        self.inside |= {counter, *[r for o in found.before for r in o.results]}
+    def __init__(self, body: BodyWriter, block: Block, found: _Rows, phase: Phase) -> None:
+        super().__init__(body, found.block, found.plan)
+        self.outer, self.outer_counter, self.found = block, block.arguments[0], found
+        self.inside |= {self.outer_counter, *[r for o in found.before for r in o.results]}
         self.now: dict[Operation, str] = {}
         self.lanes = phase.lanes
         self.mask = first_lanes(phase.trips or 0, phase.lanes) if phase.is_masked else ""
@@ -302,7 +301,7 @@ class _HeldRows(VectorLoop):
         else:
             types = [self.spelled(load.result.type) for load in found.loads]
             rows = body.loop(
-                self.outer, self.outer_counter, lower, upper, "1", rows,
+                self.outer, lower, upper, "1", rows,
                 lambda *now: self._row(body.names[self.outer_counter], [*now]), types=types,
             )  # fmt: skip
         body.lines[place:place] = self.hoisted

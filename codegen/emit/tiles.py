@@ -15,6 +15,7 @@ they would without tiles.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..kernel.nest import INDEX, Block, Operation, Value, known_integer
@@ -82,7 +83,6 @@ def reads_across(block: Block) -> bool:
 
 def _tiled(block: Block, *, independent: bool) -> _Tiled | None:
     """The loops of this body that can be written in tiles, or None."""
-    counter = block.arguments[0]
     before, inner = _last(block)
     between: list[Operation] = []
     while inner is not None and _is_plain(inner, before):
@@ -100,12 +100,12 @@ def _tiled(block: Block, *, independent: bool) -> _Tiled | None:
     loads = [o for o in (*before, *inside.operations) if o.name == "memref.load"]
     if any(o.name == "memref.store" for o in before) or any(o.operands[0] in stored for o in loads):
         return None
-    plan = plan_loop(inside, inside.arguments[0], [], independent=independent)
+    plan = plan_loop(inside, independent=independent)
     if plan is None or plan.reductions or plan.cost > _MOST_COST + sum(map(_is_far, plan.places.values())) * 10:
         return None
     flat = Block()
-    flat.arguments, flat.operations = [counter], [*before, *inside.operations]
-    along = plan_loop(flat, counter, [], independent=True)
+    flat.arguments, flat.operations = block.arguments, [*before, *inside.operations]
+    along = plan_loop(flat, independent=True)
     if along is None:
         return None
     far = [o for o, place in plan.places.items() if _is_far(place)]
@@ -140,24 +140,20 @@ class _Tiles(VectorLoop):
     """Writes the outer and the inner loop in tiles."""
 
     def __init__(self, body: BodyWriter, block: Block, found: _Tiled, size: int) -> None:
-        counter = block.arguments[0]
-        super().__init__(body, found.block, found.block.arguments[0], found.plan)
-        self.outer, self.outer_counter, self.found, self.size = block, counter, found, size
+        super().__init__(body, found.block, found.plan)
+        self.outer, self.outer_counter, self.found, self.size = block, block.arguments[0], found, size
         self.between = found.between
         self.transposed: dict[Value, str] = {}
-        self.inside |= {counter, *[r for o in found.before for r in o.results]}
+        self.inside |= {self.outer_counter, *[r for o in found.before for r in o.results]}
 
     def write_both(self, lower: str, upper: str, columns: str) -> None:
         """Write the tiles, then the elements left over in their rows and the rows left over."""
         if self.between:
             loop, *self.between = self.between
             (block,) = loop.regions
-
-            def inside() -> list[str]:
-                self.write_both(lower, upper, columns)
-                return []
-
-            self.body.loop(block, block.arguments[0], "0", self.body.names[loop.operands[1]], "1", [], inside)
+            end = self.body.names[loop.operands[1]]
+            write = partial(self.write_both, lower, upper, columns)
+            self.body.loop(block, "0", end, "1", [], write)
             return
         rows_end, columns_end = self.body.whole(lower, upper, self.size), self.body.whole("0", columns, self.size)
         if not columns_end.isdigit():
@@ -170,32 +166,26 @@ class _Tiles(VectorLoop):
         if rows_end != upper:
             self._outer(rows_end, upper, 1, lambda: self._rest("0", columns))
 
-    def _outer(self, lower: str, upper: str, step: int, write: Callable[[], list[str]]) -> None:
-        self.body.loop(self.outer, self.outer_counter, lower, upper, str(step), [], write)
+    def _outer(self, lower: str, upper: str, step: int, write: Callable[[], None]) -> None:
+        self.body.loop(self.outer, lower, upper, str(step), [], write)
 
-    def _rest(self, start: str, columns: str) -> list[str]:
+    def _rest(self, start: str, columns: str) -> None:
         """Write a row without tiles, from the column `start` on."""
         self.body.write_operations(self.found.before)
         trips = int(columns) - int(start) if columns.isdigit() and start.isdigit() else None
         covering = phases(self.plan, trips, self.body.target)
-        VectorLoop(self.body, self.block, self.counter, self.plan).write(start, columns, [], covering)
-        return []
+        VectorLoop(self.body, self.block, self.plan).write(start, columns, [], covering)
 
-    def _panel(self, rows_end: str, columns_end: str) -> list[str]:
+    def _panel(self, rows_end: str, columns_end: str) -> None:
         """Write up to `_TILES` tiles side by side, for all columns: they read several cache lines of each row."""
         body = self.body
         first = body.names[self.outer_counter]
         last = body.up_to(first, self.size * _TILES, rows_end)
         place, self.hoisted = len(body.lines), []
         self.lanes, self.mask, self.active = self.size, "", self.size
-
-        def column() -> list[str]:
-            body.loop(self.outer, self.outer_counter, first, last, str(self.size), [], self._tile)
-            return []
-
-        body.loop(self.block, self.counter, "0", columns_end, str(self.size), [], column)
+        column = partial(body.loop, self.outer, first, last, str(self.size), [], self._tile)
+        body.loop(self.block, "0", columns_end, str(self.size), [], column)
         body.lines[place:place] = self.hoisted
-        return []
 
     def _rows(self) -> list[dict[Value, str]]:
         """For each row of a tile, the names of the values that do not depend on the column."""
@@ -208,7 +198,7 @@ class _Tiles(VectorLoop):
             rows.append({v: body.names[v] for v in made})
         return rows
 
-    def _tile(self) -> list[str]:
+    def _tile(self) -> None:
         """Write one tile: load far elements along the outer loop, transpose them, then do the body row by row."""
         rows = self._rows()
         body, column = self.body, self.body.names[self.counter]
@@ -228,7 +218,6 @@ class _Tiles(VectorLoop):
             self.transposed = {value: vectors[number] for value, vectors in transposed.items()}
             self.vectors = {}
             self._iteration(column, [])
-        return []
 
     def _load_column(self, operation: Operation) -> str:
         """A vector of the elements that the rows of a tile read in one column."""

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class VectorLoop(VectorMemory):
     """Writes one planned loop into a body."""
 
-    def __init__(self, body: BodyWriter, block: Block, counter: Value, plan: LoopPlan) -> None:
-        self.body, self.block, self.counter, self.plan = body, block, counter, plan
+    def __init__(self, body: BodyWriter, block: Block, plan: LoopPlan) -> None:
+        self.body, self.block, self.counter, self.plan = body, block, block.arguments[0], plan
         self.vectors: dict[Value, str] = {}
         self.hoisted: list[str] = []
         self.mask, self.whole, self.active = "", "", 0
@@ -61,7 +61,7 @@ class VectorLoop(VectorMemory):
         """Write the elements left over, one by one.  `is_own_sum`: sum them first, to err less than in the total."""
         self.body.calls = self.plan.is_large
         first = self._identities(1) if is_own_sum else initial
-        found = self.body.loop(self.block, self.counter, lower, upper, "1", first)
+        found = self.body.loop(self.block, lower, upper, "1", first)
         self.body.calls = False
         return combined(self, self.plan.reductions, initial, found) if is_own_sum else found
 
@@ -101,7 +101,7 @@ class VectorLoop(VectorMemory):
             return [end, *combined(self, reductions, [*totals], found)]
 
         return body.loop(
-            around, around.arguments[0], start, stop, "", partial, write, types=self._types(),
+            around, start, stop, "", partial, write, types=self._types(),
             runs=phase.trips is not None, word="runs",
             more=(lambda found: undecided_bit(body, reductions, found, lanes)) if is_searched else None,
         )  # fmt: skip
@@ -120,7 +120,7 @@ class VectorLoop(VectorMemory):
             return results
 
         return body.loop(
-            self.block, self.counter, start, stop, str(phase.lanes), partial, write, types=self._types(),
+            self.block, start, stop, str(phase.lanes), partial, write, types=self._types(),
             runs=phase.trips is not None,
         )  # fmt: skip
 
@@ -176,7 +176,7 @@ class VectorLoop(VectorMemory):
         body, plan, away = self.body, self.plan, self.plan.interior
         assert away is not None
         lines, body.lines = body.lines, self.hoisted
-        tests = away_from_edges(body, self.block, away.clamps, self.counter, self.lanes)
+        tests = away_from_edges(body, self.block, away.clamps, self.lanes)
         body.lines = lines
         found = "true"
         for test in tests:

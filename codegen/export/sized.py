@@ -124,7 +124,7 @@ class _SizedWriter:
     def exported(self) -> tuple[Exported, ExportedSizes]:
         """All variants in one object file, and the first recording."""
         count = len(self.names)
-        first = self.new_variant(_FIRST_SIZES[:count])
+        first = self.new_variant(_FIRST_SIZES[:count], (False,) * count)
         self.variants.append(first)
         large = self.variant_for(_LARGE_SIZES[:count])
         if large is not None:
@@ -170,7 +170,7 @@ class _SizedWriter:
             for a, b in zip(variant.recorded.graph.outputs, first.graph.outputs, strict=True)
         ])  # fmt: skip
 
-    def new_variant(self, example: tuple[int, ...], are_known: tuple[bool, ...] = ()) -> _Variant:
+    def new_variant(self, example: tuple[int, ...], are_known: tuple[bool, ...]) -> _Variant:
         """A variant for these sizes and all for which planning gives this program; `are_known` sizes are constants."""
         recorded, own = self.recorded(example, are_known)
         for other in _far(example, are_known, conditions_function(own, self.names)):
@@ -179,7 +179,7 @@ class _SizedWriter:
         variant = self.planned(recorded, own)
         if not variant.is_for(*example):
             raise NotExportable([("planning", KNOWN_SIZES)])
-        if are_known and all(are_known):
+        if all(are_known):
             return variant
         near = next(_near(example, are_known, variant.is_for), None)
         if near is None or self.planned(*self.recorded(near, are_known)).numbers != variant.numbers:
@@ -188,8 +188,7 @@ class _SizedWriter:
 
     def recorded(self, example: Sequence[int], are_known: Sequence[bool]) -> tuple[ExportedSizes, Conditions]:
         """The program recorded for these sizes, and the conditions on which the recording relied."""
-        known = [*are_known, *[False] * len(example)]
-        given = [n if k else symbol(name, n) for name, n, k in zip(self.names, example, known, strict=False)]
+        given = [n if k else symbol(name, n) for name, n, k in zip(self.names, example, are_known, strict=True)]
         with watched(with_equality=True) as conditions:
             found = self.record(given)
         for name, n, x in zip(self.names, example, given, strict=True):
@@ -277,8 +276,7 @@ def _far(example: tuple[int, ...], are_known: Sequence[bool], is_for: Callable[.
 
 def _with_known(example: tuple[int, ...], are_known: Sequence[bool], moved: Sequence[int]) -> tuple[int, ...]:
     """The moved sizes, with those of the example where sizes are known."""
-    known = [*are_known, *[False] * len(example)]
-    return tuple([n if k else other for n, k, other in zip(example, known, moved, strict=False)])
+    return tuple([n if k else other for n, k, other in zip(example, are_known, moved, strict=True)])
 
 
 #: The values that are tried for each size, by the number of sizes.

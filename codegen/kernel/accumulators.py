@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 
 import numpy as np
 
@@ -81,11 +82,9 @@ class _Gathered:
 
 def fill(k: Scalar, places: Sequence[Value], values: Sequence[Value], size: int, first: Index = _ZERO) -> None:
     """Set `size` elements of each memory to its value, from the place `first` on."""
-    loop = k.open_loop(size) if size != 1 else None
-    for memory, value in zip(places, values, strict=True):
-        k.store(value, memory, first.plus(loop.index) if loop else first)
-    if loop:
-        k.close_loop(loop)
+    with k.loop(size) if size != 1 else nullcontext() as loop:
+        for memory, value in zip(places, values, strict=True):
+            k.store(value, memory, first.plus(loop.index) if loop else first)
 
 
 class Accumulators:
@@ -194,11 +193,10 @@ class Accumulators:
             if r.runs and not r.inside:
                 yield r, self._at(r)
             elif r.runs:
-                loop = self.k.open_loop(self.positions.extent(r.inside))
-                loop.independent_except_carried = True
-                self.positions.enter(r.inside, loop.index)
-                yield r, self._at(r)
-                self.k.close_loop(loop)
+                with self.k.loop(self.positions.extent(r.inside)) as loop:
+                    loop.independent_except_carried = True
+                    self.positions.enter(r.inside, loop.index)
+                    yield r, self._at(r)
 
     def begin(self, block: Index) -> None:
         """Begin a block of rows: start its accumulators."""
@@ -211,20 +209,16 @@ class Accumulators:
         k = self.k
         for r in self._in_blocks():
             errors = self._rounding_errors(r, blocks)
-            outer = k.open_loop(blocks, varies=True)
-            inner = k.open_loop(r.size)
-            at = outer.index.times(r.size).plus(inner.index)
-            block = tuple([k.load(memory, at, stable=False) for memory in r.blocks])
+            with k.loop(blocks, varies=True) as outer, k.loop(r.size) as inner:
+                at = outer.index.times(r.size).plus(inner.index)
+                block = tuple([k.load(memory, at, stable=False) for memory in r.blocks])
+                if errors:
+                    _add_exactly(k, r.places[0], errors, inner.index, block[0])
+                else:
+                    self._combine(r, r.places, inner.index, block)
             if errors:
-                _add_exactly(k, r.places[0], errors, inner.index, block[0])
-            else:
-                self._combine(r, r.places, inner.index, block)
-            k.close_loop(inner)
-            k.close_loop(outer)
-            if errors:
-                loop = k.open_loop(r.size)
-                _add_errors(k, r.places[0], errors, loop.index)
-                k.close_loop(loop)
+                with k.loop(r.size) as loop:
+                    _add_errors(k, r.places[0], errors, loop.index)
 
     def _rounding_errors(self, r: _Gathered, blocks: int) -> Value | None:
         """Memory for the rounding error of each sum over many blocks; None if it is small, or zero."""
@@ -241,11 +235,9 @@ class Accumulators:
         for r in self._reductions.values():
             if r.type is not type_of(r.root):
                 (total,) = r.places
-                loop = k.open_loop(r.size) if r.size != 1 else None
-                at = loop.index if loop else _ZERO
-                k.store(k.cast(k.load(total, at, stable=False), "f32"), self.elements.place(r.root.node), at)
-                if loop:
-                    k.close_loop(loop)
+                with k.loop(r.size) if r.size != 1 else nullcontext() as loop:
+                    at = loop.index if loop else _ZERO
+                    k.store(k.cast(k.load(total, at, stable=False), "f32"), self.elements.place(r.root.node), at)
 
     def _is_wide(self, root: Root, blocks: int) -> bool:
         """True if a sum of floats is accumulated as an f64: a sum to one number to which each row adds the sum of its

@@ -9,7 +9,8 @@ All memory is treated as packed and flat: memref<Nxf64>, one index.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..records import record
@@ -178,6 +179,13 @@ class FunctionBuilder:
                 attributes["independent_except_carried"] = True
             operation = Operation("scf.for", loop.operands, [r.type for r in results], attributes, [block])
         return self.effect(operation).results
+
+    @contextmanager
+    def loop(self, extent: int | Value, **options: Any) -> Iterator[OpenLoop]:
+        """A loop that carries no values, around all that is built in the block; `options` as for `open_loop`."""
+        loop = self.open_loop(extent, **options)
+        yield loop
+        self.close_loop(loop)
 
     # ------------------------------------------------------------ indices
 

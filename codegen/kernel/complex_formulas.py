@@ -178,14 +178,6 @@ def _cosine(z: Complex) -> Complex:
     return Complex(_cos(z.re) * _cosh(z.im), -_unless_zero(_sinh(z.im), _sin(z.re)))
 
 
-def _hyperbolic_sine(z: Complex) -> Complex:
-    return Complex(*_sine(Complex(z.im, z.re))[::-1])
-
-
-def _hyperbolic_cosine(z: Complex) -> Complex:
-    return Complex(_cos(z.im) * _cosh(z.re), _unless_zero(_sinh(z.re), _sin(z.im)))
-
-
 def _tangent(z: Complex) -> Complex:
     """tan z = -i tanh iz, and iz = -b + ia."""
     turned = _hyperbolic_tangent(Complex(-z.im, z.re))
@@ -229,8 +221,8 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "sin": _sine,
     "cos": _cosine,
     "tan": _tangent,
-    "sinh": _hyperbolic_sine,
-    "cosh": _hyperbolic_cosine,
+    "sinh": lambda z: Complex(*_sine(Complex(z.im, z.re))[::-1]),
+    "cosh": lambda z: Complex(_cos(z.im) * _cosh(z.re), _unless_zero(_sinh(z.re), _sin(z.im))),
     "tanh": _hyperbolic_tangent,
 }
 

@@ -98,17 +98,10 @@ def _factored(batch: MatrixBatch, b: Index) -> None:
 
 
 def _solve(batch: MatrixBatch, b: Index) -> Value:
-    return _solution(batch, b, batch.columns(1), has_side=True)
-
-
-def _inverse(batch: MatrixBatch, b: Index) -> Value:
-    return _solution(batch, b, batch.n, has_side=False)
-
-
-def _solution(batch: MatrixBatch, b: Index, columns: int, *, has_side: bool) -> Value:
-    """The solution of a system whose right-hand side is the second input, or the identity."""
+    """The solution of a system whose right-hand side is the second input; without one the identity, so the inverse."""
     f, n, a = batch.f, batch.n, batch.input(0, b)
-    side = batch.input(1, b) if has_side else None
+    side = batch.input(1, b) if len(batch.computed.inputs) == 2 else None
+    columns = batch.columns(1) if side else n
     x = batch.output(b, n, columns)
     if n * n * (n + 2 * columns) <= WRITTEN_OUT:
         left = read(a, n, n)
@@ -187,7 +180,6 @@ PROGRAMS: dict[str, Callable[[MatrixBatch, Index], Value | None]] = {
     "lu": _lu,
     "solve": _solve,
     "solve_lu": _solve_lu,
-    "inverse": _inverse,
     **DETERMINANTS,
 }
 
@@ -212,12 +204,11 @@ def build_dense(node: Node, computed: Node, program: str, name: str) -> Built:
         is_sound = run(batch, constant_index(0))
     else:
         info = Temporary(Aval((batch.size,), np.bool_))
-        loop = k.open_loop(batch.size, parallel=True, varies=batch.is_open)
-        found = run(batch, loop.index)
-        if found is not None:
-            k.store(found, elements.place(info), loop.index)
-            written.append(info)
-        k.close_loop(loop)
+        with k.loop(batch.size, parallel=True, varies=batch.is_open) as loop:
+            found = run(batch, loop.index)
+            if found is not None:
+                k.store(found, elements.place(info), loop.index)
+                written.append(info)
         is_sound = None if found is None else _all(k, elements.place(info), batch)
     written += batch.temporaries
     if is_sound is not None:

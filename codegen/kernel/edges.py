@@ -253,20 +253,13 @@ class _Probe(Scalar):
         self._depth[value] = 0
         return value
 
-    def lt(self, x: Element, y: Element) -> Value:
-        self._turn(x, y)
-        return super().lt(x, y)
-
-    def ge(self, x: Element, y: Element) -> Value:
-        self._turn(x, y)
-        return super().ge(x, y)
-
-    def _turn(self, x: Element, y: Element) -> None:
-        """Note the position from which on x < y is false."""
-        if isinstance(x, Index) and isinstance(y, Index):
+    def _compare(self, relation: str, x: Element, y: Element) -> Value:
+        """The comparison as any builder makes it; the position from which on x < y is false is noted."""
+        if relation in ("lt", "ge") and isinstance(x, Index) and isinstance(y, Index):
             difference = x.plus(y.times(-1))
             if len(difference.terms) == 1 and difference.terms[0][1] == 1 and difference.low < 0 <= difference.high:
                 self.turns.append((difference.terms[0][0], -difference.constant))
+        return super()._compare(relation, x, y)
 
     def fail_unless(self, condition: Value, status: Status) -> None:
         self.weight += 2

@@ -234,9 +234,8 @@ def each(k: Scalar, low: Place, high: Place, *, parallel: bool = False) -> Itera
     """A loop over range(low, high).  `parallel`: no iteration accesses memory that another one writes."""
     low, high = at(low), at(high)
     extent, bound = _count(k, low, high)
-    loop = k.open_loop(extent, high=bound, parallel=parallel)
-    yield low.plus(loop.index)
-    k.close_loop(loop)
+    with k.loop(extent, high=bound, parallel=parallel) as loop:
+        yield low.plus(loop.index)
 
 
 def fold(

@@ -319,24 +319,22 @@ def _loops(
 ) -> None:
     # A loop with one iteration has a counter too, because the same code may run it more often for another extent.
     extent = k.literal(length.constant, INDEX, varies=True) if length.is_constant else k.value_of(length)
-    outer = k.open_loop(extent, high=max(length.high - 1, 0))
-    inner = k.open_loop(columns.length(k), high=columns.extent - 1)
-    # Each column has its own accumulators, and each element its own place.
-    inner.independent_except_carried = True
-    columns.counter = inner.index
-    positions.enter(columns.axes, columns.index())
-    found: list[dict[Root, Accumulator]] = []
-    for row in range(count):
-        rows.counter = first(outer.index).plus(constant_index(row))
-        positions.enter(rows.axes, rows.index())
-        found.append(body())
-        for root in found[-1]:
-            if root not in sharing:
-                enter(root, found[-1][root])
-    for root in sharing:
-        enter(root, _tree(k, root.node.op.lower.monoid, [f[root] for f in found]))
-    k.close_loop(inner)
-    k.close_loop(outer)
+    high = max(length.high - 1, 0)
+    with k.loop(extent, high=high) as outer, k.loop(columns.length(k), high=columns.extent - 1) as inner:
+        # Each column has its own accumulators, and each element its own place.
+        inner.independent_except_carried = True
+        columns.counter = inner.index
+        positions.enter(columns.axes, columns.index())
+        found: list[dict[Root, Accumulator]] = []
+        for row in range(count):
+            rows.counter = first(outer.index).plus(constant_index(row))
+            positions.enter(rows.axes, rows.index())
+            found.append(body())
+            for root in found[-1]:
+                if root not in sharing:
+                    enter(root, found[-1][root])
+        for root in sharing:
+            enter(root, _tree(k, root.node.op.lower.monoid, [f[root] for f in found]))
 
 
 def _tree(k: Scalar, monoid: str, rows: list[Accumulator]) -> Accumulator:

@@ -76,10 +76,8 @@ def _index(loop: OpenLoop | None, shape: tuple[int, ...]) -> tuple[Index, ...]:
 
 def _copy(k: Scalar, elements: Elements, node: Node, out: Value) -> None:
     """Store every element of a node."""
-    loop = k.open_loop(node.aval.size)
-    index = unflatten(loop.index, node.aval.shape)
-    k.store(elements.at(node, index), out, loop.index)
-    k.close_loop(loop)
+    with k.loop(node.aval.size) as loop:
+        k.store(elements.at(node, unflatten(loop.index, node.aval.shape)), out, loop.index)
 
 
 def build_scan(node: Node, is_stored, name: str, placed: Placed | None = None, exact: Collection[Node] = ()) -> Built:
@@ -120,26 +118,22 @@ def build_scan(node: Node, is_stored, name: str, placed: Placed | None = None, e
         return found
 
     temporaries: list[Temporary] = []
-    leads = k.open_loop(before, parallel=True)
-    if stride == 1:
-        times = k.open_loop(length, begin)
-        k.close_loop(times, step(leads.index, times.index, constant_index(0), tuple(times.carried)))
-    else:
-        dtype = np.dtype(np.float64) if is_wide else node.aval.dtype
-        temporaries = [Temporary(Aval((before * stride,), dtype)) for _ in begin]
-        totals = [elements.place(one) for one in temporaries]
-        first = leads.index.times(stride)
-        fill(k, totals, begin, stride, first)
-        times = k.open_loop(length)
-        inner = k.open_loop(stride)
-        inner.independent_except_carried = True
-        place = first.plus(inner.index)
-        so_far = tuple([k.load(total, place, stable=False) for total in totals])
-        for total, value in zip(totals, step(leads.index, times.index, inner.index, so_far), strict=True):
-            k.store(value, total, place)
-        k.close_loop(inner)
-        k.close_loop(times)
-    k.close_loop(leads)
+    with k.loop(before, parallel=True) as leads:
+        if stride == 1:
+            times = k.open_loop(length, begin)
+            k.close_loop(times, step(leads.index, times.index, constant_index(0), tuple(times.carried)))
+        else:
+            dtype = np.dtype(np.float64) if is_wide else node.aval.dtype
+            temporaries = [Temporary(Aval((before * stride,), dtype)) for _ in begin]
+            totals = [elements.place(one) for one in temporaries]
+            first = leads.index.times(stride)
+            fill(k, totals, begin, stride, first)
+            with k.loop(length) as times, k.loop(stride) as inner:
+                inner.independent_except_carried = True
+                place = first.plus(inner.index)
+                so_far = tuple([k.load(total, place, stable=False) for total in totals])
+                for total, value in zip(totals, step(leads.index, times.index, inner.index, so_far), strict=True):
+                    k.store(value, total, place)
     return finish(name, k, elements, [node, *temporaries])
 
 
@@ -153,29 +147,22 @@ def build_product(node: Node, product: Product, name: str) -> Built:
     out = elements.place(node)
     type = element_type(node)
     zero = k.literal(0.0 if type.is_float else False if type.bits == 1 else 0, type)
-    batches = k.open_loop(product.batch, parallel=True)
-    rows = k.open_loop(product.m)
-    first = batches.index.times(product.m * product.n).plus(rows.index.times(product.n))
-    if b.transposed or product.n < 4:
-        columns = k.open_loop(product.n)
-        terms = k.open_loop(product.k, [zero])
-        x = k.load(left, a.position(batches.index, rows.index, terms.index))
-        y = k.load(right, b.position(batches.index, terms.index, columns.index))
-        (total,) = k.close_loop(terms, [k.accumulate(terms.carried[0], k.mul(x, y))])
-        k.store(total, out, first.plus(columns.index))
-        k.close_loop(columns)
-    else:
-        columns = k.open_loop(product.n)
-        k.store(zero, out, first.plus(columns.index))
-        k.close_loop(columns)
-        terms = k.open_loop(product.k)
-        x = k.load(left, a.position(batches.index, rows.index, terms.index))
-        columns = k.open_loop(product.n)
-        y = k.load(right, b.position(batches.index, terms.index, columns.index))
-        place = first.plus(columns.index)
-        k.store(k.add(k.load(out, place, stable=False), k.mul(x, y)), out, place)
-        k.close_loop(columns)
-        k.close_loop(terms)
-    k.close_loop(rows)
-    k.close_loop(batches)
+    with k.loop(product.batch, parallel=True) as batches, k.loop(product.m) as rows:
+        first = batches.index.times(product.m * product.n).plus(rows.index.times(product.n))
+        if b.transposed or product.n < 4:
+            with k.loop(product.n) as columns:
+                terms = k.open_loop(product.k, [zero])
+                x = k.load(left, a.position(batches.index, rows.index, terms.index))
+                y = k.load(right, b.position(batches.index, terms.index, columns.index))
+                (total,) = k.close_loop(terms, [k.accumulate(terms.carried[0], k.mul(x, y))])
+                k.store(total, out, first.plus(columns.index))
+        else:
+            with k.loop(product.n) as columns:
+                k.store(zero, out, first.plus(columns.index))
+            with k.loop(product.k) as terms:
+                x = k.load(left, a.position(batches.index, rows.index, terms.index))
+                with k.loop(product.n) as columns:
+                    y = k.load(right, b.position(batches.index, terms.index, columns.index))
+                    place = first.plus(columns.index)
+                    k.store(k.add(k.load(out, place, stable=False), k.mul(x, y)), out, place)
     return finish(name, k, elements, [node])

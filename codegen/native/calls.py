@@ -6,7 +6,7 @@ import ast
 import os
 from typing import Any
 
-from .expressions import ExpressionWriter, type_name
+from .expressions import ExpressionWriter, item_of, type_name
 from .numbers import Float, Integer, Vector, i64, is_integer, vector
 from .routines import FAILS, INTRINSICS, Routine, void
 from .structs import Field, FunctionPointer, Reference, borrowed_type, is_owned, is_pointer, own, ptr, size_of
@@ -117,15 +117,11 @@ class CallWriter(ExpressionWriter):
             if is_owned(kind):
                 self.new_references[text] = e
             return Computed(text, borrowed_type(kind))
-        if issubclass(kind, Vector) and getattr(a, "lanes", 0) == kind.lanes:
-            word = _conversion(a.item, kind.item)
-            text = self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}") if word else value.text
-            return Computed(text, kind)
-        if issubclass(kind, Vector):
+        if issubclass(kind, Vector) and getattr(a, "lanes", 0) != kind.lanes:
             return self._spread(value, kind, e)
         if kind is bool:
             return Computed(self.let(f"icmp ne {spelled(a)} {value.text}, 0"), bool)
-        word = _conversion(a, kind)
+        word = _conversion(item_of(a), item_of(kind))
         text = self.let(f"{word} {spelled(a)} {value.text} to {spelled(kind)}") if word else value.text
         return Computed(text, kind)
 

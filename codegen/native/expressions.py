@@ -42,13 +42,13 @@ def type_name(kind: Any) -> str:
     return f"a literal {kind.__name__}" if kind in _LITERALS else str(kind.__name__)
 
 
-def _item(kind: Any) -> Any:
+def item_of(kind: Any) -> Any:
     """The type of one lane of a vector type; any other type itself."""
     return kind.item if isinstance(kind, type) and issubclass(kind, Vector) else kind
 
 
 def _is_float(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(_item(kind), Float)
+    return isinstance(kind, type) and issubclass(item_of(kind), Float)
 
 
 class ExpressionWriter(TextWriter):
@@ -203,14 +203,14 @@ class ExpressionWriter(TextWriter):
         if _is_float(kind):
             name = _OF_FLOATS.get(name, "")
             name += " contract" if name and self.routine.contract else ""
-        elif not is_integer(_item(kind)) or name == "fdiv":
+        elif not is_integer(item_of(kind)) or name == "fdiv":
             name = ""
         if not name:
             raise self.refuse(e, f"not an operation of {type_name(kind)}")
         if self.module.checks and name in ("udiv", "urem", "shl", "shr") and not issubclass(kind, Vector):
             rule = f"ult {spelled(kind)} {b.text}, {kind.bits}" if "sh" in name else f"ne {spelled(kind)} {b.text}, 0"
             self.check(self.let(f"icmp {rule}"), e, "shift by too much" if "sh" in name else "division by zero")
-        is_signed = getattr(_item(kind), "signed", False)
+        is_signed = getattr(item_of(kind), "signed", False)
         if name == "shr":
             return "ashr" if is_signed else "lshr"
         return "s" + name[1:] if is_signed and name in ("udiv", "urem") else name
@@ -263,8 +263,8 @@ class ExpressionWriter(TextWriter):
         if _is_float(kind):
             condition = f"fcmp {'une' if word == 'ne' else 'o' + word}"
         else:
-            is_plain = word in ("eq", "ne")
-            condition = f"icmp {word if is_plain else ('s' if getattr(_item(kind), 'signed', False) else 'u') + word}"
+            sign = "" if word in ("eq", "ne") else "s" if getattr(item_of(kind), "signed", False) else "u"
+            condition = f"icmp {sign}{word}"
         found = self.let(f"{condition} {spelled(kind)} {a.text}, {b.text}")
         lanes = getattr(kind, "lanes", 0)
         return Computed(found, vector[bool, lanes] if lanes else bool)

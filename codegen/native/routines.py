@@ -167,8 +167,7 @@ class External:
     name: str
 
 
-def external(name: str) -> External:
-    return External(name)
+external = External
 
 
 def static(kind: Any) -> Any:

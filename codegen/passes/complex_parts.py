@@ -107,7 +107,7 @@ class _Splitter:
     def _parts(self, node: Node, memory: Node) -> ComplexParts:
         """The parts of a complex node that is stored as `memory`, an array of pairs."""
         self.stored[node] = memory
-        return _parts_in(memory)
+        return ComplexParts(*[apply(_PART, memory, which=which) for which in (0, 1)])
 
     def _value(self, node: Node) -> Any:
         if node.op is CONSTANT:
@@ -177,11 +177,6 @@ def _im(x: ComplexParts) -> Node:
         return x.im
     zero = _number(0.0, x.re.aval.dtype)
     return apply(OPS["broadcast_to"], zero, shape=x.re.aval.shape) if x.re.aval.shape else zero
-
-
-def _parts_in(memory: Node) -> ComplexParts:
-    re, im = [apply(_PART, memory, which=which) for which in (0, 1)]
-    return ComplexParts(re, im)
 
 
 def _memory_of(x: ComplexParts) -> Node:

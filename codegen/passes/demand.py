@@ -39,28 +39,23 @@ class Demand:
                 vectors (30 functions of each of 1,000 numbers, times rows of 16: 353 us, if stored before 30)
     """
 
-    __slots__ = ("elsewhere", "here", "per_row")
+    __slots__ = ("per_row", "reads")
 
-    def __init__(self) -> None:
-        self.here = 0.0  # reads per element at the reader's own index
+    def __init__(self, reads: dict[tuple | None, float]) -> None:
+        self.reads = reads  # per element, at each index (None: the reader's own)
         self.per_row = False
-        self.elsewhere: dict[tuple, float] = {}  # reads per element at each other index
 
-    def places(self) -> list[tuple[tuple | None, float]]:
-        """The indices at which the node is read (None: the readers' own), with the number of reads at each."""
-        found: list[tuple[tuple | None, float]] = [(None, self.here)] if self.here else []
-        if len(self.elsewhere) > _MOST_INDICES:
-            return [*found, (("many",), sum(self.elsewhere.values()))]
-        return [*found, *self.elsewhere.items()]
+    def places(self) -> Iterable[tuple[tuple | None, float]]:
+        """The indices at which the node is read, with the number of reads at each."""
+        return self.reads.items() if len(self.reads) <= _MOST_INDICES else [(("many",), self.total)]
 
     @property
     def total(self) -> float:
         """The number of times that the elements are computed, over all indices."""
-        return self.here + sum(self.elsewhere.values())
+        return sum(self.reads.values())
 
 
-_ONCE = Demand()
-_ONCE.here = 1.0
+_ONCE = Demand({None: 1.0})
 
 
 def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
@@ -78,12 +73,9 @@ def choose_roots(prepared: Prepared, probed: Probed) -> set[Node]:
             return
         seen = demand.get(node)
         if seen is None:
-            seen = demand[node] = Demand()
+            seen = demand[node] = Demand({})
         seen.per_row |= per_row
-        if index is not None:
-            seen.elsewhere[index] = max(seen.elsewhere.get(index, 0.0), times)
-        elif times > seen.here:
-            seen.here = times
+        seen.reads[index] = max(seen.reads.get(index, 0.0), times)
 
     for output in graph.outputs:
         # An array without elements needs nothing.

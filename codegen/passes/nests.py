@@ -60,9 +60,9 @@ def _draft(
             return loop, loop.room()[1]
         case NestedBranch(yes, no):
             chosen, *rest = reads
-            given = tuple([p for p in places if p is not None])
-            runs = [Run(plan(_with_placed_outputs(body, places), letter), tuple(rest), given)
-                    for body, letter in ((yes, "y"), (no, "n"))]
+            given = {k: p for k, p in enumerate(places) if p is not None}
+            runs = [Run(plan(_with_ends(body, body.inputs, [body.outputs[k] for k in given]), letter),
+                        tuple(rest), tuple(given.values())) for body, letter in ((yes, "y"), (no, "n"))]
             branch = Branch(len(reads), chosen, *runs)
             return branch, branch.room()
         case Repetition():
@@ -119,12 +119,6 @@ def _live(body: Graph, carried: int, stacked: Sequence[Node], wanted: Sequence[i
         read = {i for node in needed.nodes for i in node.inputs} | set(needed.outputs)
         live |= {k for k in range(carried) if body.inputs[k] in read}
     return sorted(live)
-
-
-def _with_placed_outputs(body: Graph, places: Sequence[Place | None]) -> Graph:
-    """The body with only those outputs that have a place."""
-    outputs = [output for output, place in zip(body.outputs, places, strict=True) if place is not None]
-    return _with_ends(body, body.inputs, outputs)
 
 
 def _with_ends(body: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:

@@ -42,7 +42,8 @@ def optimize(graph: Graph) -> Graph:
     result = stages(graph)[-1][1]
     if checked:
         verify(result)
-        _verify_interface(graph, result)
+        if graph.inputs != result.inputs or [o.aval for o in graph.outputs] != [o.aval for o in result.outputs]:
+            raise VerifyError(f"passes changed the inputs or the avals of outputs of graph {graph.name}")
     return result
 
 
@@ -62,8 +63,3 @@ def stages(graph: Graph) -> list[tuple[str, Graph]]:
         if at_rest == len(PASSES):
             break
     return found
-
-
-def _verify_interface(before: Graph, after: Graph) -> None:
-    if before.inputs != after.inputs or [o.aval for o in before.outputs] != [o.aval for o in after.outputs]:
-        raise VerifyError(f"passes changed the inputs or the avals of outputs of graph {before.name}")

@@ -109,17 +109,12 @@ NONTEMPORAL_BYTES = 32 << 20
 _LARGE_DIVISOR = 16
 
 
-def is_beyond_caches(sizes: Iterable[int]) -> bool:
-    """True if the bytes that a kernel reads and writes do not fit in the caches."""
-    return sum(sizes) >= NONTEMPORAL_BYTES
-
-
 def mark_nontemporal(function: NestFunction, sizes: Sequence[int]) -> None:
     """Mark as nontemporal the stores of a large kernel to large results that it does not read.
 
     sizes   the bytes of the kernel's memory arguments; a kernel for any extents (`families`) is never large
     """
-    if any(type(n) is Symbol for n in sizes) or not is_beyond_caches(sizes):
+    if any(type(n) is Symbol for n in sizes) or sum(sizes) < NONTEMPORAL_BYTES:
         return
     arguments = function.arguments
     large = {arguments[j] for j in function.writes if sizes[j] * _LARGE_DIVISOR >= NONTEMPORAL_BYTES}

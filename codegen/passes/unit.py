@@ -160,14 +160,15 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
     The first unit that computes such a value stores it if it computes all elements; otherwise a new
     unit before that one does.  `units` are in the order in which they run; new units are inserted.
     """
-    dear = sum([1 << j for j, node in enumerate(reaches.nodes) if _is_dear_to_make(node, reaches)])
+    large = [(j, node) for j, node in enumerate(reaches.nodes) if node not in reaches.roots and node.aval.size > 1]
+    dear = sum([1 << j for j, node in large if reaches.of(node).price >= HEAVY])
     always: int | None = None
     seen = found = 0
     for unit in units:
         shared = unit.tree & seen & dear & ~found
         if shared:
-            if always is None:
-                always = _always_shared(nodes, reaches)
+            if always is None:  # what roots and separate steps read: computed anywhere else, it is computed twice
+                always = _read_by([n for n in nodes if n in reaches.roots or not is_fused(n)], reaches)
             new_here = [reaches.nodes[j] for j in set_bits(unit.tree & ~seen)]
             found |= shared & (always | _read_by(new_here, reaches))
         seen |= unit.tree
@@ -198,18 +199,9 @@ def store_shared(units: list[Unit], reaches: Reaches, nodes: Iterable[Node]) -> 
     return new
 
 
-def _always_shared(nodes: Iterable[Node], reaches: Reaches) -> int:
-    """The nodes that a root or a separate step reads, as bits: computed anywhere else, they are computed twice."""
-    return _read_by([n for n in nodes if n in reaches.roots or not is_fused(n)], reaches)
-
-
 def _read_by(nodes: Iterable[Node], reaches: Reaches) -> int:
     """The computed nodes that these nodes read, as bits."""
     return sum([1 << j for j in {reaches.number[i] for n in nodes for i in n.inputs if i in reaches.number}])
-
-
-def _is_dear_to_make(node: Node, reaches: Reaches) -> bool:
-    return node not in reaches.roots and node.aval.size > 1 and reaches.of(node).price >= HEAVY
 
 
 def _add_root_if_fits(unit: Unit, node: Node, reaches: Reaches) -> bool:

@@ -144,8 +144,7 @@ def joined(modules: Sequence[tuple[str, Mapping[str, str]]], exports: Sequence[s
 
 def optimized_text(text: str) -> str:
     """A module's LLVM text after the passes."""
-    found: str = with_deep_stack(_compiler.finished, text, lambda module: library().text(module))
-    return found
+    return with_deep_stack(lambda: _compiler.finished(text, str))
 
 
 def assembly_text(text: str) -> str:

@@ -118,10 +118,6 @@ class Library:
         module.verify()
         return module
 
-    def text(self, module: Any) -> str:
-        """The text of a module."""
-        return str(module)
-
     def pipeline(self, passes: Sequence[str], machine: Any) -> Callable[[Any], None]:
         """A function that runs the passes of these names, such as "AlwaysInliner", on a module, in this order.
 

@@ -19,7 +19,7 @@ from ..ir import Aval, dtype_name
 from ..ir import aval as avals
 
 
-def _physical_bytes() -> int:
+def physical_bytes() -> int:
     """The bytes of memory of this machine; 4 GiB if the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -28,7 +28,7 @@ def _physical_bytes() -> int:
 
 
 #: The free bytes that the pool (`pool`) may hold: a thirty-second of the machine's memory, from 64 MiB to 1 GiB.
-POOL_BYTES = min(max(_physical_bytes() // 32, 1 << 26), 1 << 30)
+POOL_BYTES = min(max(physical_bytes() // 32, 1 << 26), 1 << 30)
 
 #: Temporaries start at multiples of this: a cache line, and the widest vector.
 ALIGNMENT = 64

@@ -254,7 +254,7 @@ _inv = matrix_op(
     lambda a, *, refuses: _refusing_inv(a) if refuses else _or_nan(np.linalg.inv, a),
     infer=lambda a, *, refuses: square_aval("inv", a),
     vjp=lambda y_bar, y, a, *, refuses: (-(adjoint(y) @ y_bar @ adjoint(y)),),
-    lower=Dense("inverse"),
+    lower=Dense("solve"),
 )
 
 

@@ -33,11 +33,12 @@ class Lane:
     def is_float(self) -> bool:
         return self.type in ("double", "float")
 
-    def _binary(self, of_floats: str, of_integers: str, other: Lane | Number) -> Lane:
+    def _binary(self, of_floats: str, of_integers: str, other: Lane | Number, type: str = "") -> Lane:
+        """The result of an operation: of this lane's type, or of a given one."""
         opcode = of_floats if self.is_float else of_integers
         assert opcode, f"no such operation on {self.type}"
-        code = self.code
-        return code.append(f"{opcode} {code.spelled(self.type)} {self.name}, {code.like(other, self).name}", self.type)
+        code, whole = self.code, self.code.spelled(self.type)
+        return code.append(f"{opcode} {whole} {self.name}, {code.like(other, self).name}", type or self.type)
 
     def _reversed(self, of_floats: str, of_integers: str, other: Number) -> Lane:
         return self.code.like(other, self)._binary(of_floats, of_integers, self)
@@ -86,9 +87,7 @@ class Lane:
         return self._binary("", "lshr", bits)
 
     def _compare(self, of_floats: str, of_integers: str, other: Lane | Number) -> Lane:
-        test = f"fcmp {of_floats}" if self.is_float else f"icmp {of_integers}"
-        code = self.code
-        return code.append(f"{test} {code.spelled(self.type)} {self.name}, {code.like(other, self).name}", "i1")
+        return self._binary(f"fcmp {of_floats}", f"icmp {of_integers}", other, "i1")
 
     # Comparisons of floats are false for nan, except `differs`, which is true.
 
