@@ -158,9 +158,9 @@ def _quantiles(arrays: Any, name: str, axis: Any, method: str, keepdims: bool) -
     (given,) = in_common_dtype(name, [("q", q)], "f")
     x, q = in_common_dtype(name, (("x", x), ("q", q)), "f")
     axes = axes_of(name, axis, x.aval)
-    if not x.size:
-        raise DispatchError(located(f"{name}: {x.aval} has no elements to choose from"))
     rows = rows_along(x, axes)
+    if not rows.shape[-1]:
+        raise DispatchError(located(f"{name}: {x.aval} has no elements to choose from"))
     # Positions are computed in float64: in float32 a position among thousands of elements has few fractional digits.
     shares = reshaped(cast_to(given, F64), (q.size,))
     shares = shares / per if per != 1.0 else shares

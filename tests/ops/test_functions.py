@@ -152,6 +152,20 @@ def test_quantiles_are_numpys_whatever_the_axes_and_where_nans_are(rng):
         ad.median(np.zeros(0))
 
 
+@pytest.mark.parametrize("name", ["median", "nanmedian", "quantile", "nanquantile", "percentile", "nanpercentile"])
+def test_no_rows_have_no_quantiles_and_only_rows_without_elements_are_refused(name):
+    theirs = getattr(np, name.removeprefix("nan"))  # NumPy's nanquantile of no elements loses the axis of q
+    x, q = np.zeros((0, 2)), () if name.endswith("median") else ([0.3, 0.5],)
+    for how in ({"axis": -1}, {"axis": (1,), "keepdims": True}):
+        of = lambda x, how=how: getattr(ad, name)(x, *q, **how)  # noqa: E731
+        for y in (of(x), ad.jit(of)(x)):
+            assert y.shape == theirs(x, *q, **how).shape
+        assert ad.grad(lambda x, of=of: ad.sum(of(x)))(x).shape == (0, 2)
+    for axis in (0, None):
+        with pytest.raises(ad.DispatchError, match=r"f64\[0,2\] has no elements"):
+            getattr(ad, name)(x, *q, axis=axis)
+
+
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_between_a_number_and_infinity_a_quantile_is_infinite(is_compiled):
     made = ad.jit if is_compiled else lambda f: f
