@@ -305,8 +305,9 @@ atexit.register(nested, 60)
 """
 
 
-def test_hooks_nest_when_the_main_thread_has_ended_and_at_exit():
-    ran = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, check=True)
+def test_hooks_nest_when_the_main_thread_has_ended_and_at_exit(sharing):
+    command = [sys.executable, "-c", AT_THE_END]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=sharing)
     assert (ran.stdout.split(), ran.stderr) == (["4.0", "4.0"], "")
 
 

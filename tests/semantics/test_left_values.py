@@ -150,8 +150,9 @@ for _ in range(3):
 """
 
 
-def test_the_warning_comes_where_machine_code_answers_too():
-    ran = subprocess.run([sys.executable, "-W", "always", "-c", ANOTHER], capture_output=True, text=True, check=True)
+def test_the_warning_comes_where_machine_code_answers_too(sharing):
+    command = [sys.executable, "-W", "always", "-c", ANOTHER]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=sharing)
     assert ran.stderr.count("LostGradientWarning") == 6
 
 

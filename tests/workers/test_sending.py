@@ -22,10 +22,11 @@ HERE = Path(__file__).parent
 X = np.array([1.0, 2.0])
 
 
-def test_everything_of_a_script_arrives_in_a_fresh_process(tmp_path):
+def test_everything_of_a_script_arrives_in_a_fresh_process(tmp_path, sharing):
     file = str(tmp_path / "sent.pickle")
     for script in ("sent_things.py", "received.py"):
-        told = subprocess.run([sys.executable, HERE / script, file], capture_output=True, text=True, timeout=300)
+        command = [sys.executable, HERE / script, file]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=300, env=sharing)
         assert not told.returncode, told.stderr
     assert told.stdout.splitlines() == ["42 things"], told.stdout
 
