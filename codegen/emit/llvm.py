@@ -23,7 +23,7 @@ from ..records import record, replace
 from . import math as elementary
 from .body import BodyWriter, Needs, argument_names
 from .debug import PlaceOf, Places, joined
-from .pieces import in_pieces
+from .pieces import ALLOCATION, in_pieces
 from .target import Target
 from .types import ALIGNMENT
 
@@ -105,6 +105,8 @@ def internal(function: NestFunction, needs: Needs, target: Target, *, is_part: b
     }
     name = f"{function.name}.body"
     lines, pieces = in_pieces(name, body.write(), parameters)
+    if pieces:
+        needs.declarations |= ALLOCATION
     taken = ", ".join([f"{type} {one}" for one, type in parameters.items()])
     head = f"define internal i32 @{name}({taken}) {'alwaysinline nounwind' if is_part else '#0'}"
     texts = [_text(function.name, head, lines, needs)]

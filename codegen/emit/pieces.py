@@ -11,17 +11,19 @@ LLVM's time grows with the square of the length of a function, since more values
 registers and stack slots for all of them.  There are more of them than registers anyway, so a value that one piece
 leaves for another would be in memory without pieces, too.
 
-A value that another piece or block reads has a place in the frame of its piece, which other values take after the last
-piece that reads it.  Values of other blocks are arguments of the piece.
+A value that another piece or block reads has a place in the frame, which another value takes after the last piece that
+reads it.  Values of other blocks are arguments of the piece.  Addresses are computed again; so is a product that LLVM
+joins with the addition that reads it, so that results have the bits of one function.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from ..kernel.nest import Status
 from ..records import NamedTuple
 
 #: Straight code of more than this many lines is written in pieces of about the second number of lines.
@@ -42,10 +44,29 @@ _RESULT = re.compile("|".join((
 )))  # fmt: skip
 _COMPARED = re.compile(rf"[if]cmp {_FLAGS}\w+ {_TYPE} ")
 _LANES = re.compile(r"<(\d+) x ")
-#: The beginnings of instructions that LLVM joins with the only instruction that reads their result, an addition.
-_FUSED = ("fmul contract ", "fneg contract ")
+#: LLVM joins the first instructions with one of the second, if nothing else reads their result.
+_JOINED, _JOINING = ("fmul contract ", "fneg contract "), ("fadd ", "fsub ")
 #: The mask of an iteration, which stays with the function, where it is a register; it is among the first lines.
 _MASK_MADE, _MOST_FOR_MASK = re.compile(r"  %[\w.]+ = icmp ugt <\d+ x i32> "), 16
+
+
+#: The functions that allocate and free a frame.
+ALLOCATION = {
+    "PyMem_RawRealloc": "declare ptr @PyMem_RawRealloc(ptr, i64)", "PyMem_RawFree": "declare void @PyMem_RawFree(ptr)"
+}  # fmt: skip
+_ALIGNED = 64
+#: The lines that allocate a frame.
+_FRAME = """\
+  %heap = call ptr @PyMem_RawRealloc(ptr null, i64 {0})
+  %heap.is.none = icmp eq ptr %heap, null
+  br i1 %heap.is.none, label %no.memory, label %framed
+no.memory:
+  ret i32 {3}
+framed:
+  %heap.place = ptrtoint ptr %heap to i64
+  %heap.end = add i64 %heap.place, {1}
+  %frame.place = and i64 %heap.end, {2}
+  %frame = inttoptr i64 %frame.place to ptr"""
 
 
 class Piece(NamedTuple):
@@ -123,8 +144,8 @@ class _Cutter:
         self.types = {one: type.split(" ", 1)[0] for one, type in parameters.items()}
         self.again: dict[str, str] = {}
         self.read_in: dict[str, set[int | None]] = defaultdict(set)
-        single: dict[str, str] = {}
-        count = Counter[str]()
+        products: dict[str, str] = {}
+        readers: dict[str, list[str]] = defaultdict(list)
         for place, line in zip(number, lines, strict=True):
             made, is_value, instruction = line.strip().partition(" = ")
             if is_value:
@@ -132,12 +153,16 @@ class _Cutter:
                 self.types[made] = result_type(instruction)
                 if instruction.startswith("getelementptr ") and self.types[made] == "ptr":
                     self.again[made] = line
-                elif instruction.startswith(_FUSED):
-                    single[made] = line
+                elif instruction.startswith(_JOINED):
+                    products[made] = line
             for one in _read(line):
                 self.read_in[one].add(place)
-                count[one] += 1
-        self.again |= {one: line for one, line in single.items() if count[one] == 1}
+                readers[one].append(line)
+        for one, line in reversed(products.items()):
+            reader, *others = readers[one] or [""]
+            made, _, instruction = reader.strip().partition(" = ")
+            if not others and (instruction.startswith(_JOINING) or ("fneg" in instruction and made in self.again)):
+                self.again[one] = line
         for one in reversed(self.made_in):
             for operand in _read(self.again.get(one, "")):
                 self.read_in[operand] |= self.read_in[one]
@@ -161,9 +186,18 @@ class _Cutter:
                     if made_in is not None and self.pieces[made_in][0] == block and None in self.read_in[name]:
                         found += self._get(name, None, known)
             done = piece.stop
-        found += self.lines[done:]
-        found.insert(1, f"  %frame = alloca [{self.size} x i8], align 64")
-        return found, pieces
+        return self._framed([*found, *self.lines[done:]]), pieces
+
+    def _framed(self, lines: Sequence[str]) -> list[str]:
+        """The lines with the frame: it is allocated at the start, as stacks of threads may be small."""
+        allocas = sum([" = alloca " in line for line in lines])
+        found = list(lines[: 1 + allocas])
+        found += _FRAME.format(self.size + _ALIGNED - 1, _ALIGNED - 1, -_ALIGNED, int(Status.NO_MEMORY)).split("\n")
+        for line in lines[1 + allocas :]:
+            if line.startswith("  ret "):
+                found.append("  call void @PyMem_RawFree(ptr %heap)")
+            found.append(line.replace(", %entry ]", ", %framed ]"))
+        return found
 
     def _place(self) -> None:
         """Give a place in the frame to each value that is read elsewhere than in its piece."""
@@ -179,7 +213,7 @@ class _Cutter:
                 if free[size]:
                     self.places[name] = free[size].pop()
                 else:
-                    self.places[name] = -(-self.size // min(size, 64)) * min(size, 64)
+                    self.places[name] = -(-self.size // min(size, _ALIGNED)) * min(size, _ALIGNED)
                     self.size = self.places[name] + size
                 readers = [self.pieces[j] if j is not None else None for j in self.read_in[name]]
                 if all([reader is not None and reader[0] == block for reader in readers]):
@@ -222,7 +256,7 @@ class _Cutter:
         return f"  {name}.at = getelementptr i8, ptr %frame, i64 {self.places[name]}"
 
     def _alignment(self, name: str) -> int:
-        return min(_size(self.types[name]), 64)
+        return min(_size(self.types[name]), _ALIGNED)
 
 
 def _read(line: str) -> list[str]:

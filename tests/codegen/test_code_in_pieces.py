@@ -1,6 +1,7 @@
 """Long straight code in pieces: it computes the same bits as one function, and no function of it is long."""
 
 import re
+import threading
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -193,8 +194,32 @@ def test_places_of_the_frame_are_used_again():
     lines += [f"  %t.{k} = fadd double %t.{k - 1}, %x" for k in range(1, 5000)]
     lines += ["  store double %t.4999, ptr %out, align 8", "  ret i32 0"]
     whole, made = pieces.in_pieces("f", lines, {"%x": "double", "%out": "ptr noalias"})
-    (frame,) = [line for line in whole if "alloca" in line]
-    assert len(made) > 10 and int(re.search(r"\[(\d+) x", frame)[1]) <= 16
+    (heap,) = [line for line in whole if "PyMem_RawRealloc" in line]
+    assert len(made) > 10 and int(re.search(r"i64 (\d+)", heap)[1]) <= 16 + 63
+
+
+def test_a_long_chain_of_products_is_not_computed_again_in_each_piece():
+    lines = ["entry:", "  %t.0 = fmul contract double %x, %x"]
+    lines += [f"  %t.{k} = fmul contract double %t.{k - 1}, %x" for k in range(1, 5000)]
+    lines += ["  %sum = fadd contract double %t.4999, %x", "  store double %sum, ptr %out, align 8", "  ret i32 0"]
+    _, made = pieces.in_pieces("f", lines, {"%x": "double", "%out": "ptr noalias"})
+    assert sum([len(piece.lines) for piece in made]) < 2 * len(lines)
+
+
+def test_a_long_program_runs_in_a_thread_with_a_small_stack(small):
+    """Values that pieces leave for each other are not on the stack."""
+    small(True)
+    f, x = ad.jit(ad.value_and_grad(lambda x: chain(chain(x) + chain(x) + x))), np.linspace(0.1, 1.0, 1000)
+    expected, found = f(x), []
+    before = threading.stack_size(64 << 10)
+    try:
+        thread = threading.Thread(target=lambda: found.extend(f(x)))
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_short_code_stays_as_it_is():
