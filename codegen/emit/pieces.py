@@ -40,9 +40,12 @@ _RESULT = re.compile("|".join((
     rf"load {_TYPE},",
     rf"call {_FLAGS}{_TYPE} @",
     rf"select {_FLAGS}{_MASK}, {_TYPE} ",
+    r"extractelement <\d+ x (\w+)>",
+    r"extractvalue \{ (<\d+ x \w+>|\w+),",  # the fields of a struct are of one type
     rf"(?:f?add|f?sub|f?mul|[fsu]div|[fsu]rem|shl|[al]shr|and|x?or|fneg|freeze|phi|insertelement) {_FLAGS}{_TYPE} ",
 )))  # fmt: skip
-_COMPARED = re.compile(rf"[if]cmp {_FLAGS}\w+ {_TYPE} ")
+#: The type in a lane of the result of other instructions.
+_ELEMENTS = {"icmp": "i1", "fcmp": "i1", "getelementptr": "ptr", "alloca": "ptr"}
 _LANES = re.compile(r"<(\d+) x ")
 #: LLVM joins the first instructions with one of the second, if nothing else reads their result.
 _JOINED, _JOINING = ("fmul contract ", "fneg contract "), ("fadd ", "fsub ")
@@ -86,27 +89,11 @@ def result_type(instruction: str) -> str:
     found = _RESULT.match(instruction)
     if found is not None:
         return next(filter(None, found.groups()))
-    word, *_ = instruction.split(" ", 1)
-    if word in ("icmp", "fcmp"):
-        compared = _COMPARED.match(instruction)
-        assert compared is not None, instruction
-        return _with_lanes("i1", _LANES.match(compared[1]))
-    if word == "alloca":
-        return "ptr"
-    if word == "getelementptr":
-        return _with_lanes("ptr", _LANES.search(instruction))
-    if word == "extractelement":
-        return instruction.split(">", 1)[0].rpartition(" ")[2]
+    word, lanes = instruction.split(" ", 1)[0], _LANES.findall(instruction)
     if word == "shufflevector":
-        element = instruction.split(">", 1)[0].rpartition(" ")[2]
-        return f"<{_LANES.findall(instruction)[-1]} x {element}>"
-    assert word == "extractvalue", f"no type is known of {instruction}"
-    types, _, number = instruction.removeprefix("extractvalue {").rpartition(", ")
-    return types.split("}")[0].split(", ")[int(number)].strip()
-
-
-def _with_lanes(type: str, lanes: re.Match[str] | None) -> str:
-    return type if lanes is None else f"<{lanes[1]} x {type}>"
+        return f"<{lanes[-1]} x {instruction.split('>', 1)[0].rpartition(' ')[2]}>"
+    element = _ELEMENTS[word]
+    return f"<{lanes[0]} x {element}>" if lanes and word != "alloca" else element
 
 
 def in_pieces(name: str, lines: Sequence[str], parameters: Mapping[str, str]) -> tuple[Sequence[str], list[Piece]]:
@@ -191,12 +178,12 @@ class _Cutter:
     def _framed(self, lines: Sequence[str]) -> list[str]:
         """The lines with the frame: it is allocated at the start, as stacks of threads may be small."""
         allocas = sum([" = alloca " in line for line in lines])
-        found = list(lines[: 1 + allocas])
-        found += _FRAME.format(self.size + _ALIGNED - 1, _ALIGNED - 1, -_ALIGNED, int(Status.NO_MEMORY)).split("\n")
+        frame = _FRAME.format(self.size + _ALIGNED - 1, _ALIGNED - 1, -_ALIGNED, int(Status.NO_MEMORY))
+        found = [*lines[: 1 + allocas], *frame.split("\n")]
         for line in lines[1 + allocas :]:
             if line.startswith("  ret "):
                 found.append("  call void @PyMem_RawFree(ptr %heap)")
-            found.append(line.replace(", %entry ]", ", %framed ]"))
+            found.append(line.replace(", %entry ]", ", %framed ]") if " = phi " in line else line)
         return found
 
     def _place(self) -> None:
