@@ -17,6 +17,7 @@ import numpy as np
 from codegen.blas import one_thread
 from codegen.garbage import Paused, ignoring
 from codegen.ir import OutOfRange, evaluate_op
+from codegen.ir.evaluate import clearer_error
 
 from ..mode import MODE
 from ..session import plans
@@ -260,10 +261,12 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
             raise without_value()
         try:
             with ignoring(all="ignore"), one_thread():
-                value = evaluate_op(op, node.kind.params, aval, [*map(data, inputs)])
+                value = packed(evaluate_op(op, node.kind.params, aval, [*map(data, inputs)]), aval.dtype)
         except OutOfRange as error:
             raise located(error) from None
-        set_value(node, packed(value, aval.dtype))
+        except MemoryError as error:
+            raise clearer_error(error, op, aval) or error from None
+        set_value(node, value)
 
 
 def end_recording(now: Recording) -> None:
