@@ -151,13 +151,12 @@ def test_the_type_of_each_result_is_what_llvm_says(small, monkeypatch):
         return parsed(self, text, machine)
 
     monkeypatch.setattr(Library, "parsed", kept)
-    monkeypatch.setenv("AUTODIFF_CACHE", "0")
     small(True)
     with np.errstate(all="ignore"):
         for f, x in CASES.values():
             results(f, x)
     seen = set()
-    for text in texts:
+    for text in filter(re.compile(r"^define internal i32 @\w+\.body\(", re.MULTILINE).search, texts):  # of kernels
         module = llvm.parse_assembly(text, llvm.create_context())
         for function in module.functions:
             for block in function.blocks:
