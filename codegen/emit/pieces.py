@@ -52,7 +52,6 @@ _JOINED, _JOINING = ("fmul contract ", "fneg contract "), ("fadd ", "fsub ")
 #: The mask of an iteration, which stays with the function, where it is a register; it is among the first lines.
 _MASK_MADE, _MOST_FOR_MASK = re.compile(r"  %[\w.]+ = icmp ugt <\d+ x i32> "), 16
 
-
 #: The functions that allocate and free a frame.
 ALLOCATION = {
     "PyMem_RawRealloc": "declare ptr @PyMem_RawRealloc(ptr, i64)", "PyMem_RawFree": "declare void @PyMem_RawFree(ptr)"
@@ -138,7 +137,7 @@ class _Cutter:
             if is_value:
                 self.made_in[made] = place
                 self.types[made] = result_type(instruction)
-                if instruction.startswith("getelementptr ") and self.types[made] == "ptr":
+                if instruction.startswith("getelementptr "):
                     self.again[made] = line
                 elif instruction.startswith(_JOINED):
                     products[made] = line
@@ -161,6 +160,7 @@ class _Cutter:
         self._place()
         pieces: list[Piece] = []
         found: list[str] = []
+        known: dict[str, None] = {}
         done = 0
         for k, (block, piece) in enumerate(self.pieces):
             found += self.lines[done : piece.start]
@@ -168,7 +168,6 @@ class _Cutter:
             pieces.append(made)
             found.append(f"  call void @{self.name}.{k}({', '.join(['ptr %frame', *given])})")
             if k + 1 == len(self.pieces) or self.pieces[k + 1][0] != block:
-                known: dict[str, None] = {}
                 for name, made_in in self.made_in.items():
                     if made_in is not None and self.pieces[made_in][0] == block and None in self.read_in[name]:
                         found += self._get(name, None, known)

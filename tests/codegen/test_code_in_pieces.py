@@ -1,5 +1,6 @@
 """Long straight code in pieces: it computes the same bits as one function, and no function of it is long."""
 
+import ctypes
 import re
 import threading
 
@@ -9,6 +10,7 @@ import pytest
 
 import autodiff as ad
 from codegen.emit import pieces
+from codegen.runtime import engine
 from codegen.runtime.llvm import Library
 
 RNG = np.random.default_rng(0)
@@ -219,6 +221,33 @@ def test_a_long_program_runs_in_a_thread_with_a_small_stack(small):
     thread.join()
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_value_of_one_long_block_is_read_in_another_one_and_behind_both(monkeypatch):
+    """The product is computed again behind both blocks, from values that the first one left."""
+    monkeypatch.setattr(pieces, "LONGEST", 60)
+    monkeypatch.setattr(pieces, "PIECE", 20)
+    lines = ["entry:", "  %a.0 = fadd double %x, %x"]
+    lines += [f"  %a.{k} = fadd double %a.{k - 1}, %x" for k in range(1, 80)]
+    lines += ["  br label %second", "second:", "  %b.0 = fmul double %a.9, %x"]
+    lines += [f"  %b.{k} = fmul double %b.{k - 1}, %x" for k in range(1, 80)]
+    lines += ["  %product = fmul contract double %a.5, %b.30", *[f"  %c.{k} = fsub double %x, %a.5" for k in range(5)]]
+    lines += ["  br label %third", "third:", "  %sum = fadd contract double %product, %a.5"]
+    lines += ["  store double %sum, ptr %out, align 8", "  ret i32 0"]
+    parameters = {"%x": "double", "%out": "ptr noalias"}
+    texts = []
+    for whole, made in (pieces.in_pieces("f", lines, parameters), (lines, [])):
+        heads = [("define i32 @f(double %x, ptr noalias %out)", whole), *made]
+        functions = ["\n".join([f"{head} {{", *body, "}"]) for head, body in heads]
+        texts.append("\n".join([*functions, *(pieces.ALLOCATION.values() if made else ())]))
+    found = []
+    for text in texts:
+        code = engine.compile(text)
+        out = ctypes.c_double()
+        f = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_double, ctypes.c_void_p)(code.address("f"))
+        assert f(1.01, ctypes.addressof(out)) == 0
+        found.append(out.value)
+    assert found[0] == found[1]
 
 
 def test_short_code_stays_as_it_is():
