@@ -13,6 +13,7 @@ from ..ir import Aval
 from ..kernel.nest import Status
 from ..program import Place
 from .body import Needs
+from .pieces import ALLOCATION
 
 #: The largest value on the stack of the function, in bytes; LLVM promotes such values to registers.
 SMALL = 64
@@ -186,8 +187,7 @@ class Text:
         """A cell for the address of memory that the function allocates, and frees at its ends."""
         self.cells.append(cell := self.space(8))
         self.entry.append(f"  store ptr null, ptr {cell}")
-        self.needs.declarations["PyMem_RawRealloc"] = "declare ptr @PyMem_RawRealloc(ptr, i64)"
-        self.needs.declarations["PyMem_RawFree"] = "declare void @PyMem_RawFree(ptr)"
+        self.needs.declarations |= ALLOCATION
         return cell
 
     def grown(self, cell: str, size: str) -> str:

@@ -52,7 +52,7 @@ _JOINED, _JOINING = ("fmul contract ", "fneg contract "), ("fadd ", "fsub ")
 #: The mask of an iteration, which stays with the function, where it is a register; it is among the first lines.
 _MASK_MADE, _MOST_FOR_MASK = re.compile(r"  %[\w.]+ = icmp ugt <\d+ x i32> "), 16
 
-#: The functions that allocate and free a frame.
+#: The declarations of the functions that allocate and free memory.
 ALLOCATION = {
     "PyMem_RawRealloc": "declare ptr @PyMem_RawRealloc(ptr, i64)", "PyMem_RawFree": "declare void @PyMem_RawFree(ptr)"
 }  # fmt: skip
@@ -100,7 +100,7 @@ def in_pieces(name: str, lines: Sequence[str], parameters: Mapping[str, str]) ->
 
     parameters    the type, with attributes, of each parameter of the function
     """
-    long = [block for block in _blocks(lines) if len(block) > LONGEST]
+    long = [block for block in _blocks(lines) if len(block) > LONGEST] if len(lines) > LONGEST else []
     return _Cutter(name, lines, parameters, long).cut() if long else (lines, [])
 
 
