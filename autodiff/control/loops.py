@@ -148,7 +148,7 @@ def _fitting(f: Callable, start: list[Any], carry: Nesting, element: Any, name: 
     after = result.parts()[0]
     outs = [n.aval for n in body.graph.outputs[: len(states)]]
     first = int(name == "fori_loop")  # its first state is the step's number, which always counts as a Python number
-    fitting = in_dtypes(start, outs)
+    fitting = in_dtypes(start, body, traced.hidden)
     if fitting is not None and after == carry:
         return _fitting(f, fitting, carry, element, name)
     before, after = (n.parts()[1] if first else n for n in (carry, after))

@@ -293,7 +293,7 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
     example = nesting.filled(examples)
     traced = trace(*[(f, (example,)) for f in (condition, body)])
     outs, after = [[n.aval for n in body.graph.outputs] for body in traced.bodies]
-    fitting = in_dtypes(first, after)
+    fitting = in_dtypes(first, traced.bodies[1], traced.hidden)
     if fitting is not None and traced.results[1] == nesting:
         return while_loop(condition, body, nesting.filled(fitting))
     if outs != [Aval((), np.dtype(np.bool_))]:

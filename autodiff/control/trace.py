@@ -33,9 +33,9 @@ from ..errors import DTypeError, ShapeError, located
 from ..mode import MODE
 from ..ops import as_tensor, reshape, where
 from ..ops.batching import with_examples
-from ..ops.conversion import WEAK, as_strong, cast_beside
+from ..ops.conversion import DEFAULT_DTYPES, WEAK, as_strong, cast_beside
 from ..session import namespace
-from ..stand_ins import standing
+from ..stand_ins import PYTHON_NUMBERS, standing
 from ..tape.leaves import number_like_traced
 from ..tape.modes import tracing
 from ..tape.node import Node, data_node, new_number
@@ -85,12 +85,34 @@ def is_python_number(x: Any) -> bool:
     return dispatched(type(x)) in WEAK
 
 
-def in_dtypes(start: Sequence[Any], after: Sequence[Aval]) -> list[Any] | None:
-    """The first state of a loop, with Python numbers in the dtypes that a step gives them; None if no dtype differs."""
-    begun = [cast_beside(as_tensor(x), a.dtype)
-             if is_python_number(x) and not a.shape and a.dtype != as_tensor(x).dtype else x
-             for x, a in zip(start, after, strict=False)]
+def in_dtypes(start: Sequence[Any], body: Body, hidden: Sequence[Tensor]) -> list[Any] | None:
+    """The first state of a loop, with Python numbers as the kinds and dtypes that a step gives; None if none differs.
+
+    A number that a step computes from numbers alone is a Python number after it, too.  One that it computes from a
+    tensor has a fixed dtype from the beginning, as a loop has one dtype for each of its values.
+
+    body, hidden   the recorded step; its hidden inputs
+    """
+    weak = [is_python_number(x) for x in (*start, *[None] * (len(body.arguments) - len(start)))]
+    numbers = [t.node.kind.out.weak or is_python_number(t.node.value) for t in hidden]
+    fixed = body.differing([not is_number for is_number in (*weak, *numbers)])
+    begun = [_begun(x, node.kind.out.aval, is_fixed) if is_weak else x
+             for x, is_weak, node, is_fixed in zip(start, weak, body.results, fixed, strict=False)]
     return begun if any([x is not y for x, y in zip(begun, start, strict=False)]) else None
+
+
+def _begun(x: Any, after: Aval, is_fixed: bool) -> Any:
+    """A Python number that a loop begins with, as a number or tensor of the dtype that it has after a step.
+
+    It stays as it is where it would lose digits, as a float does that is an int after a step.
+    """
+    before = as_tensor(x).dtype
+    kinds = [[*PYTHON_NUMBERS].index(d.kind) for d in (before, after.dtype)]  # from bool to complex
+    if after.shape or kinds[0] > kinds[1] or (before == after.dtype and not is_fixed):
+        return x
+    if is_fixed or after.dtype not in DEFAULT_DTYPES.values():
+        return cast_beside(as_tensor(x), after.dtype)
+    return x + PYTHON_NUMBERS[after.dtype.kind]()
 
 
 _HERE = object()

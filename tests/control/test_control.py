@@ -256,6 +256,45 @@ def test_a_while_loop_that_begins_with_a_number_has_the_dtype_of_what_that_meets
     assert grown.dtype == np.float32 and abs(grown - 6 * 1.5**6) < 1e-4
 
 
+LOOPS = {
+    "fori_loop": lambda step, first: ad.fori_loop(0, 3, lambda _, value: step(value), first),
+    "scan": lambda step, first: ad.scan(lambda value, _: (step(value), None), first, length=3)[0],
+    "while_loop": lambda step, first: ad.while_loop(
+        lambda value: value[-1] < 3, lambda value: (*step(value[:-1]), value[-1] + 1), (*first, 0))[:-1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_a_carried_number_that_a_step_computes_from_a_tensor_has_a_fixed_dtype(loop):
+    """It stayed a Python number, so that a product with it was computed in i32, and wrapped."""
+    x, wide = ad.tensor([1, 2], dtype=ad.int32), ad.tensor(100_000)
+    with pytest.raises(ad.DTypeError, match=r"\[0\] is i32\[2\] before a step and i64\[2\] after it"):
+        loop(lambda value: (value[0] * value[1], value[1] * wide), (x, 1))
+    last, number = loop(lambda value: (value[0] * value[1], value[1] * wide), (ad.astype(x, ad.int64), 1))
+    assert (last.tolist(), number.item()) == ([10**15, 2 * 10**15], 10**15)
+
+
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_a_carried_number_that_a_step_computes_from_numbers_stays_a_number(loop):
+    x = ad.ones(2, dtype=ad.float32)
+    for step, first, last in [
+        (lambda value: (value[0] * value[1], ad.minimum(value[1] * 2, 0.5)), 0.25, ([0.0625, 0.0625], 0.5)),
+        (lambda value: (value[0] * value[1], value[1] + 0.5), 1, ([3.0, 3.0], 2.5)),
+    ]:
+        y, number = loop(step, (x, first))
+        assert (y.dtype, y.tolist(), number.item()) == (np.float32, *last)
+    f = ad.jit(lambda n: loop(lambda value: (value[0] * value[1], value[1] + 0.5), (x, n))[0])
+    assert f(1).dtype == np.float32 and f(1).tolist() == f(True).tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize("loop", LOOPS.values(), ids=LOOPS)
+def test_numbers_that_change_places_keep_their_digits(loop):
+    first, second = loop(lambda value: (value[1], value[0]), (0, 1.5))
+    assert (first.item(), second.item()) == (1.5, 0.0)
+    with pytest.raises(ad.DTypeError, match=r"f64.* before a step and bool.* after it"):
+        loop(lambda value: (value[0] < 1,), (0.5,))
+
+
 @pytest.mark.smoke
 def test_loops_nest_and_hold_branches_and_custom_functions():
     @ad.function
