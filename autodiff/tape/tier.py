@@ -5,9 +5,9 @@ program operation by operation, until this has taken as long as compiling is exp
 twice the cost of the better choice.
 
 A program in a loop is expected to go on.  At its second run in a row, or its third at the same distance of at most
-`config.patience` programs, its time per run is multiplied by `EXPECTED` runs.  A part of a recording may come twice in
-a row by chance, so it has to come a third time.  Loops of the library are compiled at once, and so are programs on
-arrays so large that one evaluation is expected to take as long as compiling.
+`config.patience` programs, its time per run is multiplied by `EXPECTED` runs, unless a user would wait for the compile.
+A part of a recording may come twice in a row by chance, so it has to come a third time.  Loops of the library are
+compiled at once, and so are programs on arrays so large that one evaluation is expected to take as long as compiling.
 
 These decisions are made in this file, at every run, by the numbers of the class `_Prices` and by `config.patience`.  A
 plan calls its tier as it calls an executable, and the executable replaces the tier once it is made.
@@ -53,6 +53,9 @@ class _Prices:
     #: The runs that a detected loop is expected to have in all: training takes thousands of steps, and where an
     #: evaluation takes microseconds, ten milliseconds of compiling do not pay off in fewer runs.
     EXPECTED = 3_000
+    #: Seconds of compiling that a user would wait for: evaluations have to pay for them first, in a loop too.
+    #: A gradient of 300 unrolled steps compiles in 5 s, of which each later run saves 10 ms (2 cores, 2026-12).
+    WAIT_S = 1.0
     #: Seconds that NumPy takes for an element of an operation (a mix of sin, tanh, products and sums of 1,000; 2 cores,
     #: 2026-11): arrays are large where one evaluation takes as long as compiling.
     ELEMENT_S = 1.5e-9
@@ -120,7 +123,7 @@ class Account:
             return "jit compiles at once" if config.patience else "patience was set to 0"
         if self.seconds >= price:
             return f"NumPy has evaluated it {self.runs} times, for as long as compiling was expected to take"
-        pays_in_loop = prices.EXPECTED * self.seconds >= price * self.runs
+        pays_in_loop = price < prices.WAIT_S and prices.EXPECTED * self.seconds >= price * self.runs
         return "it is run in a loop" if pays_in_loop and self.is_in_loop(ran) else ""
 
     def is_in_loop(self, ran: Sequence[Any]) -> bool:

@@ -17,10 +17,10 @@ from codegen import compiler
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Every look at the clock is a second later; compiling pays after dozens of runs, or at once in a loop."""
+    """Every look at the clock is a millisecond later; compiling pays after dozens of runs, or at once in a loop."""
     prices = tier._Prices()
-    prices.now = itertools.count().__next__
-    prices.seconds_per_operation = 0.3
+    prices.now = itertools.count(0.0, 1e-3).__next__
+    prices.seconds_per_operation = 0.3e-3
     monkeypatch.setattr(tier, "prices", prices)
     return prices
 
@@ -120,7 +120,7 @@ def test_a_shape_is_compiled_when_evaluating_it_has_cost_as_much(patience, clock
     operations = operations_of(w, 3)
     for steps in range(4, 18):
         play(w, steps)
-    clock.seconds_per_operation = 3.5 / (operations + clock.OWN)  # it will take as long as three and a half evaluations
+    clock.seconds_per_operation = 3.5e-3 / (operations + clock.OWN)  # as long as three and a half evaluations
     met = iter(range(100, 200))
     compiled = []
     for _ in range(6):
@@ -152,12 +152,12 @@ def test_loops_are_compiled_at_once(patience, clock, count):
 
 
 def test_what_is_learnt_is_what_compiling_costs(patience, clock):
-    before = clock.seconds_per_operation = 1.0
+    before = clock.seconds_per_operation = 1e-3
     w = ad.tensor([0.3, 0.7], requires_grad=True)
     for steps in range(1, 8):
         for _ in range(3):
             play(w, steps)
-    assert 0 < clock.seconds_per_operation < before  # a second each: less than for each of some hundred operations
+    assert 0 < clock.seconds_per_operation < before  # a millisecond each: less than for each of some hundred operations
 
 
 def test_a_program_that_was_met_before_a_block_does_not_count_in_it(patience, clock):
@@ -205,6 +205,16 @@ def test_a_loop_is_not_compiled_where_so_many_runs_would_not_pay_for_it(patience
     clock.seconds_per_operation = 1e9
     w = ad.tensor([0.3, 0.7], requires_grad=True)
     assert [play(w, 5) for _ in range(12)] == [0] * 12
+
+
+def test_a_loop_whose_compile_takes_seconds_has_to_pay_for_it_first(patience, clock):
+    w = ad.tensor([0.3, 0.7], requires_grad=True)
+    price = clock.WAIT_S = 25e-3
+    clock.seconds_per_operation = price / (operations_of(w, 5) + clock.OWN)
+    compiled = [play(w, 5) for _ in range(40)]
+    assert compiled[:25] == [0] * 25 and sum(compiled) == 1
+    clock.WAIT_S = 2 * price
+    assert [play(w, 6) for _ in range(3)] == [0, 1, 0]
 
 
 @pytest.mark.parametrize("first", [1e-6, 1e3])
