@@ -20,8 +20,8 @@ from ..records import record
 from .demand import is_fused
 
 #: The most computed nodes in one kernel.  A low limit costs more arrays: 1,525 nodes take .41 ms for 1,000 elements and
-#: 90 for 100,000 in two kernels, in one .25 and 24.
-TREE_LIMIT = 32768
+#: 90 for 100,000 in two kernels, in one .25 and 24.  Planning takes memory that grows with the square: here .6 GB.
+TREE_LIMIT = 65536
 
 #: The most computed nodes in the expression of one number, which each kernel that reads the number would compute.
 _NUMBERS_LIMIT = 2048

@@ -143,7 +143,7 @@ def test_a_chain_of_forty_thousand_operations_is_planned_without_recursion():
     for _ in range(20_000):
         y = apply(OPS["add"], apply(OPS["neg"], y), x)
     program = plan(Graph.of([x], [y]))
-    assert 2 <= len(program.steps) <= 8
+    assert len(program.steps) == 1
 
 
 @pytest.mark.parametrize("n", [1, 8, 9, 1000])
