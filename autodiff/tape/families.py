@@ -25,7 +25,6 @@ from ..config import config
 from ..session import namespace, per_session, plans
 from . import known, machine
 from .known import Ask, Reading, is_run_natively
-from .loans import give_back
 from .node import CONSTANT, Node, Out
 from .plan import Answer, Plan
 from .record import Recording, state
@@ -238,8 +237,6 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
         given, found = _with_calls(found), None
     if given is not None:
         found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
-    if found is not None and now is not None and now.lent:
-        give_back(now.lent)
     return found
 
 

@@ -96,8 +96,6 @@ def value_here(x: ptr, refuses_gradients: bool) -> ptr:
         if status <= 0:
             return ptr(PYTHON) if status == 0 else None
         was_asked = True
-    if py.class_of(now.lent) is not tape.list_type or py.list_size(now.lent) > 0:
-        return ptr(PYTHON)  # Python gives lent arrays back at an ask
     words = ptr[ptr](now)
     if not count_up(words + ASKED, 1) or (out.flows is tape.true and not count_up(words + FLOAT_ASKS, 1)):
         return None
