@@ -81,7 +81,7 @@ def evaluate(
         _evaluate_by_reference(roots)
         return
     ask = Ask(VALUE, tuple(roots))
-    if answered(ask, now if is_over else None, now.small if is_over else None, tracks) is not None:
+    if answered(ask, now if is_over else None, tracks) is not None:
         now.asked += ends_recording and not is_over
         return
     start = now.start
