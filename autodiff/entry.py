@@ -258,7 +258,7 @@ def run_unseen(f: Callable, signed: Signed) -> Any:
     now = state.now
     is_plain = not now.transforming and not any([isinstance(x.value, Tensor) for x in signed.leaves])
     try:
-        with within(MODE.get().others["lightly", True], unseen=new_number(), lends=now.lends or is_plain):
+        with within(MODE.get().others["lightly", True], unseen=new_number()):
             leaves, structure = tree.flatten(run_as_written(f, signed, shares=is_plain))
             leaves = [as_tensor(x) if isinstance(x, (np.ndarray, np.generic, AbstractTensor)) else x for x in leaves]
             nodes = [x.node for x in leaves if isinstance(x, Tensor)]

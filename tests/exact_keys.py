@@ -59,14 +59,15 @@ class Compared:
     def __getattr__(self, name):
         return getattr(self._machine_code, name)
 
-    def ask(self, purpose, now, small, results, seeds, also, targets, tracks, is_released, given):
+    def ask(self, purpose, now, results, seeds, also, targets, tracks, is_released, given):
         if given is None:
-            self._compare(Ask(purpose, results, seeds, also, targets), small, tracks)
-        return self._machine_code.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
+            self._compare(Ask(purpose, results, seeds, also, targets), now, tracks)
+        return self._machine_code.ask(purpose, now, results, seeds, also, targets, tracks, is_released, given)
 
-    def _compare(self, ask, small, tracks):
+    def _compare(self, ask, now, tracks):
+        small = None if now is None else now.small
         exact = _latest.key = exact_key(ask, small, tracks)
-        found = described(ask, small, (), tracks, 0)
+        found = described(ask, now, (), tracks, 0)
         if found is None:
             return
         key = (found[0], keys_of(found[2]))
@@ -83,15 +84,15 @@ def compare():
     frames.is_ours.__self__[__name__] = True
     use_asks, at_size = recorder.use_asks, families._at_size
 
-    def at_size_rightly(ask, small, tracks):
-        found = described(ask, small, (), tracks, 0)
+    def at_size_rightly(ask, now, tracks):
+        found = described(ask, now, (), tracks, 0)
         family, numbers = (None, ()) if found is None else found[6:]
         del found  # as above
         form = None if family is None else families.forms.get(family)
         of_form = None if form is None else families.without_numbers(form.key)[0]
         is_right = form is None or families.without_numbers(_latest.key) == (of_form, numbers)
         assert is_right, "the hash of a family stands for two"
-        return at_size(ask, small, tracks)
+        return at_size(ask, now, tracks)
 
     recorder.use_asks = lambda made: use_asks(None if made is None else Compared(made))
     families._at_size = at_size_rightly

@@ -24,7 +24,6 @@ from ..errors import ConcretizationError, GradientError, caller, located
 from ..mode import MODE
 from ..tape.ask import evaluate, value_of
 from ..tape.leaves import leaf
-from ..tape.loans import give_back
 from ..tape.modes import no_grad
 from ..tape.plan import read_only
 from ..tape.record import Recording, state, use
@@ -311,7 +310,6 @@ def in_own_recording() -> Iterator[None]:
         with no_grad():
             yield
     finally:
-        give_back(state.now.lent)
         use(now)
 
 

@@ -37,7 +37,6 @@ from ..dispatch.reliance import functions
 from ..mode import MODE, Mode
 from ..session import at_reset, plans
 from ..tape.cut import segments
-from ..tape.loans import FEW, held
 from ..tape.machine import use_asks
 from ..tape.node import CONSTANT, LEAF, NUMBERS, Kind, Leaf, Node, Out, RichNode
 from ..tape.plan import COUNTS, Plan, commit_lock
@@ -277,7 +276,7 @@ def _set_up() -> Any:
         "look_at": look_at_size, "force": force, "start_kind": START, "counts": COUNTS, "plans": plans,
         "lock": commit_lock, "leaf_op": LEAF, "constant_op": CONSTANT, "argument_op": ARGUMENT,
         "aliases": tuple(ALIASES), "pending_limit": PENDING_LIMIT, "first_limit": SMALL_LIMIT,
-        "few": FEW, "held": held, "python_numpy": python["numpy"], "python_array": python["__array__"],
+        "python_numpy": python["numpy"], "python_array": python["__array__"],
         "python_item": python["item"], "python_float": python["__float__"], "python_bool": python["__bool__"],
         "python_set_grad": python["grad"].fset, "accumulated": accumulated,
     }  # fmt: skip

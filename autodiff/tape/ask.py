@@ -24,7 +24,6 @@ from ..session import plans
 from . import machine
 from .families import Form, answered, form_of
 from .known import VALUE, Ask, Reading, is_run_natively, native_answer, read
-from .loans import give_back
 from .misses import note
 from .node import Node
 from .parts import values_in_parts
@@ -56,12 +55,9 @@ def value_of(node: Node) -> np.ndarray:
         origin = source(node)
         if origin.value is None:
             evaluate((node,))
-            return data(node)
-        set_value(node, origin.value)  # the value of a computed node: nothing runs, and no recording ends
-    if now.lent:
-        give_back(now.lent)
-    value = node.value
-    return value if type(value) is np.ndarray else data(node)
+        else:
+            set_value(node, origin.value)  # the value of a computed node: nothing runs, and no recording ends
+    return data(node)
 
 
 def evaluate(
@@ -81,37 +77,33 @@ def evaluate(
     mode = MODE.get()
     tracks = mode.tracks if tracks is None else tracks
     is_over = ends_recording and not now.tracing
-    try:
-        if mode.eager:
-            _evaluate_by_reference(roots)
-            return
-        ask = Ask(VALUE, tuple(roots))
-        if answered(ask, now if is_over else None, now.small if is_over else None, tracks) is not None:
-            now.asked += ends_recording and not is_over
-            return
-        start = now.start
-        now.asked += ends_recording
-        if is_over:
-            live = live_small(now, roots)
-            _begin_another(now)
-        while True:
-            live = [n for n in [*dict.fromkeys((*roots, *live))][len(roots) :] if n.value is None]
-            try:
-                if not now.tracing and values_in_parts([*roots, *live], start):
-                    return
-                question = Question(ask, roots, live, tracks, why, what)
-                with Paused():  # nearly all new objects are still in use; the run, which may be long, is outside
-                    plan = question.known() or question.make()
-                results = plan.run(question.order)
-                plan.commit(question.order, results)
+    if mode.eager:
+        _evaluate_by_reference(roots)
+        return
+    ask = Ask(VALUE, tuple(roots))
+    if answered(ask, now if is_over else None, tracks) is not None:
+        now.asked += ends_recording and not is_over
+        return
+    start = now.start
+    now.asked += ends_recording
+    if is_over:
+        live = live_small(now, roots)
+        _begin_another(now)
+    while True:
+        live = [n for n in [*dict.fromkeys((*roots, *live))][len(roots) :] if n.value is None]
+        try:
+            if not now.tracing and values_in_parts([*roots, *live], start):
                 return
-            except Exception:  # a host function may raise any error
-                if not live:
-                    raise
-                live = ()  # try again without the values that nobody asked for
-    finally:
-        if ends_recording and now.lent:
-            give_back(now.lent)
+            question = Question(ask, roots, live, tracks, why, what)
+            with Paused():  # nearly all new objects are still in use; the run, which may be long, is outside
+                plan = question.known() or question.make()
+            results = plan.run(question.order)
+            plan.commit(question.order, results)
+            return
+        except Exception:  # a host function may raise any error
+            if not live:
+                raise
+            live = ()  # try again without the values that nobody asked for
 
 
 class Question:
@@ -272,15 +264,13 @@ def _evaluate_by_reference(roots: Sequence[Node]) -> None:
 def end_recording(now: Recording) -> None:
     """End the recording after a gradient: further operations begin a new one, and older pending values stay pending.
 
-    Lent memory is given back.  The call counts as an ask, as a rule that takes a gradient reads or changes values.
+    The call counts as an ask, as a rule that takes a gradient reads or changes values.
     """
     now.asked, now.float_asks = now.asked + 1, now.float_asks + 1
     if now.tracing:
         return
     _begin_another(now)
     now.began = now.start
-    if now.lent:
-        give_back(now.lent)
 
 
 def _begin_another(now: Recording) -> None:

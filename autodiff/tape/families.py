@@ -25,7 +25,6 @@ from ..config import config
 from ..session import namespace, per_session, plans
 from . import known, machine
 from .known import Ask, Reading, is_run_natively
-from .loans import give_back
 from .node import CONSTANT, Node, Out
 from .plan import Answer, Plan
 from .record import Recording, state
@@ -217,10 +216,10 @@ def form_of(key: tuple, found: Reading | None = None) -> tuple[Form | None, tupl
 # ---------------------------------------------------------------- by machine code
 
 
-def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, is_released: bool = False) -> Any:
+def answered(ask: Ask, now: Recording | None, tracks: bool, is_released: bool = False) -> Any:
     """Have machine code answer an ask, if there is a plan for its size or for any size; None if there is no valid one.
 
-    now     the recording that the ask ends, or None;  small: weak references to handles of small results
+    now     the recording that the ask ends, whose small results are computed too; or None
     is_released    True if the ask releases the history of the results
 
     Returns True; or a list of the leaves whose post-accumulate hooks are due, each with its node, to which nothing else
@@ -230,16 +229,14 @@ def answered(ask: Ask, now: Recording | None, small: list | None, tracks: bool, 
     if native is None:
         return None
     purpose, results, seeds, also, targets = ask
-    found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, None)
+    found = native.ask(purpose, now, results, seeds, also, targets, tracks, is_released, None)
     given = None
     if found is None:
-        given = _at_size(ask, small, tracks) if _answered_forms.any else None
+        given = _at_size(ask, now, tracks) if _answered_forms.any else None
     elif type(found) is list and type(found[0]) is bytes:
         given, found = _with_calls(found), None
     if given is not None:
-        found = native.ask(purpose, now, small, results, seeds, also, targets, tracks, is_released, given)
-    if found is not None and now is not None and now.lent:
-        give_back(now.lent)
+        found = native.ask(purpose, now, results, seeds, also, targets, tracks, is_released, given)
     return found
 
 
@@ -254,13 +251,13 @@ def _with_calls(found: list) -> tuple | None:
     return None if computed is None else (entry, key, None, computed)
 
 
-def _at_size(ask: Ask, small: list | None, tracks: bool) -> tuple | None:
+def _at_size(ask: Ask, now: Recording | None, tracks: bool) -> tuple | None:
     """(answer, hash, what runs the program, None) for a recording with plans for any size; None if there are none.
 
     A size that is expected again gets a plan of its own, cached under the hash.  A node that a variable here refers to
     counts as a live result while machine code reads the recording.
     """
-    found = known.described(ask, small, (), tracks, 0)
+    found = known.described(ask, now, (), tracks, 0)
     form: Form | None = None if found is None or found[6] is None else forms.get(found[6])
     sizes = None if form is None else form.any
     if form is None or sizes is None or not form.is_answered:

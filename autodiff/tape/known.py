@@ -24,6 +24,7 @@ from ..session import plans
 from . import machine
 from .node import Kind, Leaf, Node, leaf_kind, out_of, released
 from .plan import Misfit, Plan, drops_inputs
+from .record import Recording
 from .walk import Description, part_of
 
 #: The purposes of asks, by the numbers of `codegen.runtime.recording_structs`.
@@ -100,17 +101,17 @@ class Reading(NamedTuple):
         return self._replace(key=(key, tuple([keys.get(c, k) for c, k in zip(self.calls, own, strict=True)])))
 
 
-def described(ask: Ask, small: list | None, live: Sequence[Node], tracks: bool, held: int) -> Any:
+def described(ask: Ask, now: Recording | None, live: Sequence[Node], tracks: bool, held: int) -> Any:
     """Machine code's description of a recording; None without machine code, or if no key can describe it (hooks).
 
-    small, live   small live results, which are computed too: weak references to handles, or nodes
-    held          the number of the caller's lists that refer to the nodes of the history
+    now     the recording whose small results are computed too, or None;  live: nodes that are computed too
+    held    the number of the caller's lists that refer to the nodes of the history
     """
     native = machine.asks
     if native is None:
         return None
     purpose, results, seeds, also, targets = ask
-    return native.describe_ask(purpose, small, results, seeds, (*also, *live), targets, tracks, held)
+    return native.describe_ask(purpose, now, results, seeds, (*also, *live), targets, tracks, held)
 
 
 def read(ask: Ask, live: Sequence[Node], tracks: bool) -> Reading | None:

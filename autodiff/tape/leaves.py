@@ -1,7 +1,7 @@
 """Leaves: nodes that hold given data, arrays and numbers.
 
-A user's array is copied or locked (`loans`).  A number is a run-time argument of the graph, so its value is in no
-key; in the library's own rules a number is a constant of the graph.
+A user's array is copied.  A number is a run-time argument of the graph, so its value is in no key; in the library's own
+rules a number is a constant of the graph.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from codegen.symbols import Symbol, as_float
 from ..errors import DTypeError, located
 from ..stand_ins import PYTHON_NUMBERS
 from ..tensor import Tensor, handle
-from . import loans, machine
+from . import machine
 from .leaks import LOST, warn_of_lost
 from .node import CONSTANT, Kind, Leaf, Node, data_node, leaf_kind, one_kind, out_of, rich_node, store_bounded
 from .record import ARGUMENT, force, result_handle, state
@@ -60,30 +60,17 @@ def known_kind(array: np.ndarray) -> Kind | None:
 def taken(array: Any, dtype: np.dtype) -> Tensor:
     """A constant tensor of a user's array, or of a NumPy scalar.
 
-    The array is copied, or locked until the next ask (`loans`), unless nothing can write to it.  In a trace it is a
+    The array is copied when it is recorded, so no later write to its memory changes the tensor.  In a trace it is a
     hidden input: each call uses its present contents.
     """
     if LOST:
         warn_of_lost(array)
-    if type(array) is not np.ndarray or array.dtype != dtype:
-        if type(array) is WatchedArray:
-            return _leaf_of_array(array, dtype)
-        return leaf(_owned(array, dtype))
-    now = state.now
-    if now.captures is None:
-        return handle(loans.held(array, _kind_of_data(array, False), now))
-    t = leaf(_owned(array, dtype))
-    now.captures[t.node] = array
+    if type(array) is WatchedArray:
+        return _leaf_of_array(array, dtype)
+    t, captures = leaf(np.array(array, dtype, order="C", subok=False)), state.now.captures
+    if captures is not None and type(array) is np.ndarray and array.dtype == dtype:
+        captures[t.node] = array
     return t
-
-
-def _owned(array: Any, dtype: np.dtype) -> np.ndarray:
-    """A C-contiguous array of these values to which nothing else can write: the array itself if it is one."""
-    if type(array) is np.ndarray and array.dtype == dtype:
-        flags = array.flags
-        if flags.owndata and flags.c_contiguous and not flags.writeable:
-            return array
-    return np.array(array, dtype, order="C", subok=False)
 
 
 def leaf_node(value: Any, requires_grad: bool = False, identity: Leaf | None = None) -> Node:

@@ -61,7 +61,6 @@ class Recording:
     covered_asks  the part of `float_asks` by custom forwards, whose rules are the derivatives of their results
     look_at   the node number at which the size of the pending graph is checked again
     forward_depth  nesting depth of custom forwards that are being recorded: handles of their inputs are masked
-    lent      loans of the user's arrays, locked until the next ask;  lends: True if arrays may be lent (see `loans`)
     literal   True in the library's own rules: numbers are constants of the graph, not arguments
     tracing   nesting depth of jit traces: an ask does not end the recording
     transforming  nesting depth of functions that are being differentiated: functions that they call get tensors only
@@ -77,8 +76,8 @@ class Recording:
 
     __slots__ = (
         "asked", "asked_in_forward", "began", "captures", "covered_asks", "differentiated", "fixed", "float_asks",
-        "forward_depth", "inside", "lends", "lent", "limit", "lines", "literal", "look_at", "most_updated", "narrowed",
-        "outside", "since", "small", "start", "tracing", "transforming", "unseen", "updated",
+        "forward_depth", "inside", "limit", "lines", "literal", "look_at", "most_updated", "narrowed", "outside",
+        "since", "small", "start", "tracing", "transforming", "unseen", "updated",
     )
 
     def __init__(self) -> None:
@@ -91,8 +90,6 @@ class Recording:
         self.asked_in_forward: list[tuple[int, Node]] = []
         self.look_at = new_number() + PENDING_LIMIT
         self.forward_depth = 0
-        self.lent: list[weakref.ref] = []
-        self.lends = False
         self.lines: Any = None
         self.literal = False
         self.tracing = 0

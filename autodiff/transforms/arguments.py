@@ -122,11 +122,12 @@ def is_differentiable(x: Any) -> bool:
 class Arguments:
     """The arguments of a transformed function, with fresh tensors for the differentiated ones.
 
+    args, kwargs    the arguments to call the function with
     leaves     the fresh tensors, over all differentiated arguments, in order
     unflatten  gradients (one per leaf) -> gradients in the nesting of the arguments
     """
 
-    def __init__(self, args: tuple, argnums: int | Sequence[int], name: str) -> None:
+    def __init__(self, args: tuple, kwargs: dict[str, Any], argnums: int | Sequence[int], name: str) -> None:
         self.single = not isinstance(argnums, (tuple, list))
         self.numbers = checked_numbers(argnums, len(args), name)
         flat = [tree.flatten(a) for a in args]
@@ -150,6 +151,7 @@ class Arguments:
         for i, x in enumerate(args):  # after the fresh nodes: older handles count as captured (`updates`)
             if i not in self.numbers:
                 self.args[i] = tree.map(partial(constant_of, shares=self.plain), x)
+        self.kwargs = {k: tree.map(partial(constant_of, shares=self.plain), v) for k, v in kwargs.items()}
 
     def others(self) -> list[Any]:
         """The leaves of differentiated arguments that are no arrays, and are passed on unchanged."""
@@ -248,27 +250,20 @@ def applied(f: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         raise
 
 
-def run_recorded(
-    f: Callable, args: Sequence[Any], kwargs: dict[str, Any], leaves: Iterable[Any], *, lends: bool
-) -> Any:
-    """Call the user's function so that it records nodes that track `leaves`; keyword arguments become constants.
-
-    lends   the results are computed before the user's program goes on: arrays are shared, and large ones lent
-    """
-    kwargs = {k: tree.map(partial(constant_of, shares=lends), v) for k, v in kwargs.items()}
+def run_recorded(f: Callable, args: Sequence[Any], kwargs: dict[str, Any], leaves: Iterable[Any]) -> Any:
+    """Call the user's function so that it records nodes that track `leaves`."""
     now = state.now
     mode, mark = MODE.get(), object()
-    before = now.transforming, now.lends, now.differentiated, now.since
+    before = now.transforming, now.differentiated, now.since
     try:  # an interrupt may come at any call from here on; every `ad.grad(f)(x)` pays for this, so without `within`
         now.transforming += 1
-        now.lends = now.lends or lends
         now.differentiated = (*now.differentiated, *[t.node for t in leaves if isinstance(t, Tensor)])
         now.since = now.differentiated[-1].number if now.differentiated else 0
         config.transforming[mark] = threading.get_ident()
         set_in_context(MODE, mode.on)
         return applied(f, args, kwargs)
     finally:
-        now.transforming, now.lends, now.differentiated, now.since = before
+        now.transforming, now.differentiated, now.since = before
         try:
             config.transforming.pop(mark, None)
             set_in_context(MODE, mode)

@@ -75,7 +75,7 @@ def backward(
         ask: Ask | None = None
         if inputs is None and not create_graph and not MODE.get().anomalies:
             ask = Ask(BACKWARD, tuple(nodes), starts)
-            known = answered(ask, now, now.small, retain_graph, not retain_graph)
+            known = answered(ask, now, retain_graph, not retain_graph)
             if known is not None:
                 if type(known) is list:
                     _run_after(_due_after(known[::2]))

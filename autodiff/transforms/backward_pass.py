@@ -112,7 +112,7 @@ def by_cached_plan(ask: Ask, retain: bool, is_released: bool = False) -> list[np
     now = state.now
     if now.tracing or is_watching():
         return None
-    found = answered(ask, now, now.small, retain, is_released)
+    found = answered(ask, now, retain, is_released)
     if found is None:
         return None
     results, answer = found

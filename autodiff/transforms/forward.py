@@ -300,7 +300,7 @@ def jvp(f: Callable, primals: Any, tangents: Any) -> tuple[Any, Any]:
     """
     where = f"jvp of {name_of(f, 'jvp')}"
     structure, made, given, made_plain = with_directions(where, *paired(where, primals, tangents))
-    result = run_recorded(f, tree.unflatten(structure, made), {}, made, lends=made_plain)
+    result = run_recorded(f, tree.unflatten(structure, made), {}, made)
     outs, out_structure = tree.flatten(result)
     outs = [as_tensor(o) if isinstance(o, AbstractTensor) or is_differentiable(o) else o for o in outs]
     places = [k for k, o in enumerate(outs) if isinstance(o, Tensor)]

@@ -83,8 +83,8 @@ def _differentiated(
     f: Callable, args: tuple, kwargs: dict[str, Any], argnums: int | Sequence[int], has_aux: bool, name: str, taker: str
 ) -> Any:
     """The results of one call.   name: the name of f in messages;  taker: see `_derivative`"""
-    a = Arguments(args, argnums, name)
-    value, aux = scalar_and_aux(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain), has_aux, name, taker)
+    a = Arguments(args, kwargs, argnums, name)
+    value, aux = scalar_and_aux(run_recorded(f, a.args, a.kwargs, a.leaves), has_aux, name, taker)
     leaves, structure = tree.flatten(aux)
     if a.plain:
         gradients = _computed(value, a.leaves, leaves)
@@ -109,11 +109,10 @@ def _differentiated(
 
 
 def gradients_with_history(
-    f: Callable, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Tensor], name: str, taker: str, *,
-    lends: bool,
-) -> list[Tensor]:  # fmt: skip
+    f: Callable, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Tensor], name: str, taker: str
+) -> list[Tensor]:
     """The gradients of f as functions of its arguments; `leaves` are the tensors to differentiate with respect to."""
-    value, _ = scalar_and_aux(run_recorded(f, args, kwargs, leaves, lends=lends), False, name, taker)
+    value, _ = scalar_and_aux(run_recorded(f, args, kwargs, leaves), False, name, taker)
     return _recorded(value, leaves, True)[1]
 
 
@@ -170,8 +169,8 @@ def vjp(f: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     (array([ 2., 40.]),)
     """
     name = name_of(f, "vjp")
-    a = Arguments(primals, tuple(range(len(primals))), name)
-    result = run_recorded(f, a.args, {}, a.leaves, lends=a.plain)
+    a = Arguments(primals, {}, tuple(range(len(primals))), name)
+    result = run_recorded(f, a.args, {}, a.leaves)
     aux = None
     if has_aux:
         result, aux = value_and_aux(result, name)

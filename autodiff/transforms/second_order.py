@@ -74,8 +74,8 @@ def jacobian(f: Callable, argnums: int | Sequence[int] = 0, mode: str = "auto") 
     name = name_of(f, "jacobian", argnums)
 
     def matrices(*args: Any, **kwargs: Any) -> Any:
-        a = Arguments(args, argnums, name)
-        results, structure = tree.flatten(run_recorded(f, a.args, kwargs, a.leaves, lends=a.plain))
+        a = Arguments(args, kwargs, argnums, name)
+        results, structure = tree.flatten(run_recorded(f, a.args, a.kwargs, a.leaves))
         return tree.unflatten(structure, _matrices(results, a, mode, name))
 
     return border(matrices, f)
@@ -216,8 +216,8 @@ def hessian(f: Callable, argnums: int | Sequence[int] = 0) -> Callable:
     name = name_of(f, "hessian", argnums)
 
     def matrix(*args: Any, **kwargs: Any) -> Any:
-        a = Arguments(args, argnums, name)
-        found = gradients_with_history(f, a.args, kwargs, a.leaves, name, "hessian", lends=a.plain)
+        a = Arguments(args, kwargs, argnums, name)
+        found = gradients_with_history(f, a.args, a.kwargs, a.leaves, name, "hessian")
         for x in a.others():
             raise GradientError(located(
                 f"hessian: an argument of {name} holds {with_article(type(x).__name__)}",
@@ -249,7 +249,7 @@ def hvp(f: Callable, primals: Any, tangents: Any) -> Any:
     for i, x in enumerate(primals):
         check_differentiable(i, x, name)
     args, leaves = tree.unflatten(structure, made), [handle(x.node) for x in made if isinstance(x, Tensor)]
-    gradients = gradients_with_history(f, args, {}, leaves, name, "hvp", lends=made_plain)
+    gradients = gradients_with_history(f, args, {}, leaves, name, "hvp")
     dots: list[Any] = pushed_to(gradients, given, made_plain)[len(gradients) :]
     if made_plain:
         evaluate([t.node for t in dots])

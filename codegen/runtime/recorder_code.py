@@ -49,7 +49,7 @@ _EXPORTS = (
     *recorder_sites.SITES, *recorder_updates.IN_PLACE, *recorder_reads.READS, recorder_subscripts.subscript,
     recorder_subscripts.assign, recorder_nodes.recorder_here, recorder_life.node_dealloc, recorder_life.rich_dealloc,
     recorder_life.node_traverse, recorder_life.node_clear, recorder_nodes.get_inputs, recorder_nodes.set_inputs,
-    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program, recording_keys.answer_value,
+    recorder_nodes.get_number, recorder_nodes.set_number, recorder_put.put_program,
     *recording_interpret.LOOPS_OF_OURS.values(),
 )  # fmt: skip
 

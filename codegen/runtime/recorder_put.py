@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from ..native import FAILS, Struct, array, extern, f64, held, i32, i64, local, moved, native, own, ptr, row, u64
+from ..native import FAILS, Struct, array, extern, f64, held, i32, i64, local, moved, native, own, ptr, u64
 from . import recording_objects as py
 from .record_table import (
     FIRST_STATIC,
@@ -24,7 +24,7 @@ from .record_table import (
     MOST_STATICS,
     PROGRAM_WORDS,
 )
-from .recorder_arrays import OWN_MEMORY, own_copy, set_writeable, size_of
+from .recorder_arrays import own_copy, set_writeable, size_of
 from .recorder_life import new_handle
 from .recorder_nodes import NodeWords, bad_argument, inputs_of, is_masked, new_node, new_steps, node_of, number_of
 from .recording_structs import RawHandle, RawKind, RawNode, RawRecording, int_or, tape, word_of
@@ -128,11 +128,8 @@ def node_holding(kind: ptr[RawKind], value: own) -> own[RawNode]:
 
 
 @native
-def array_node(a: ptr[py.RawArray], kind: ptr[RawKind], now: ptr[RawRecording]) -> own[RawNode]:
-    """Make the leaf of an array: with a copy unless it is lent (`autodiff.tape.loans`); null with an exception."""
-    may_lend = now.lends is tape.true and size_of(a) > py.int_value(tape.few)
-    if may_lend and a.flags & OWN_MEMORY == OWN_MEMORY:
-        return ptr[RawNode](py.call(tape.held, row(a, kind, now), 3, None))
+def array_node(a: ptr[py.RawArray], kind: ptr[RawKind]) -> own[RawNode]:
+    """Make the leaf of an array, with a copy; null with an exception."""
     value: own = own_copy(a)
     if value is not None:
         set_writeable(ptr[py.RawArray](value), False)
@@ -145,9 +142,7 @@ Nodes = ptr[own[RawNode]]
 
 
 @native
-def hold_operands(
-    program: ptr[ProgramWords], now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes, count: i64
-) -> i64:
+def hold_operands(program: ptr[ProgramWords], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes, count: i64) -> i64:
     """Take references to the nodes of a program's keyed operands, and make the leaves of arrays, so that the nodes stay
     alive whatever happens to the handles.  The caller holds the program.
 
@@ -160,7 +155,7 @@ def hold_operands(
         arrays += i64(nodes[i] is None)
     found = i64(1)
     if arrays > 0:
-        found = hold_arrays(now, keys, xs, nodes, count)
+        found = hold_arrays(keys, xs, nodes, count)
     for i in range(program.n_bounds):
         if found > 0 and not is_within(nodes[program.bounds[i].operand], program.bounds[i].extent):
             found = 0
@@ -170,11 +165,11 @@ def hold_operands(
 
 
 @native
-def hold_arrays(now: ptr[RawRecording], keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes, count: i64) -> i64:
+def hold_arrays(keys: ptr[ptr], xs: ptr[ptr], nodes: Nodes, count: i64) -> i64:
     """Make the leaves of operands that are arrays.  Returns 1, or -1 with an exception."""
     for i in range(count):
         if nodes[i] is None and py.class_of(xs[i]) is tape.array_type:
-            nodes[i] = array_node(ptr[py.RawArray](xs[i]), ptr[RawKind](keys[i]), now)
+            nodes[i] = array_node(ptr[py.RawArray](xs[i]), ptr[RawKind](keys[i]))
             if nodes[i] is None:
                 return -1
     return 1

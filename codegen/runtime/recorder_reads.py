@@ -17,10 +17,12 @@ from ..native import extern, held, i32, i64, local, native, own, ptr, row, u64
 from . import recording_objects as py
 from .recorder_arrays import new_view, set_writeable
 from .recorder_nodes import bad_argument, kind_of, node_of, recording_here, recording_now
+from .recording_keys import ask
 from .recording_run import count_up
 from .recording_structs import (
     ASKED,
     FLOAT_ASKS,
+    VALUE,
     RawHandle,
     RawLeaf,
     RawNode,
@@ -37,8 +39,6 @@ PYTHON = 1
 MOST_ARGUMENTS = 7
 
 is_true = extern("PyObject_IsTrue", i32, ptr)
-#: `recording_keys.answer_value`: True or None; null with an exception.
-answer_value = extern("answer_value", own, ptr[RawRecording], ptr[RawNode], bool)
 
 
 @native(inline=True)
@@ -60,7 +60,11 @@ def compute_if_known(n: ptr[RawNode]) -> i32:
     if now is None or now.tracing is not tape.zero:
         return 0
     recording: own[RawRecording] = held(now)
-    found: own = answer_value(recording, n, mode[0] is tape.true)
+    results: own = py.tuple_of(row(held(n)), 1)
+    if results is None:
+        return -1
+    empty = tape.empty
+    found: own = ask(VALUE, recording, results, empty, empty, empty, mode[0] is tape.true, False, tape.none)
     if found is None:
         return -1
     return i32(found is tape.true)
@@ -96,8 +100,6 @@ def value_here(x: ptr, refuses_gradients: bool) -> ptr:
         if status <= 0:
             return ptr(PYTHON) if status == 0 else None
         was_asked = True
-    if py.class_of(now.lent) is not tape.list_type or py.list_size(now.lent) > 0:
-        return ptr(PYTHON)  # Python gives lent arrays back at an ask
     words = ptr[ptr](now)
     if not count_up(words + ASKED, 1) or (out.flows is tape.true and not count_up(words + FLOAT_ASKS, 1)):
         return None

@@ -230,7 +230,7 @@ def record_subscript(site: ptr[RecordingSite], r: ptr[KeyReading], key: ptr) -> 
     if program.operands != keyed + r.n_starts:
         return ptr(CANNOT_NOW)
     _owner: own = held(program.owner)
-    found = hold_operands(program, r.now, r.keys, r.xs, Nodes(r.nodes), keyed)
+    found = hold_operands(program, r.keys, r.xs, Nodes(r.nodes), keyed)
     if found <= 0:
         return ptr(CANNOT_NOW) if found == 0 else None
     if not add_starts(r.starts, r.n_starts, r.xs, Nodes(r.nodes), keyed):

@@ -291,7 +291,7 @@ def record_op(cell: ptr[TableCell], xs: ptr[ptr], count: i64, statics: ptr[Stati
     if is_miss(program):
         return own(program)
     _owner: own = held(program.owner)
-    found = hold_operands(program, now, keys, xs, Nodes(nodes), count)
+    found = hold_operands(program, keys, xs, Nodes(nodes), count)
     if found <= 0:
         return ptr(CANNOT_NOW) if found == 0 else None
     return record_program(program, now, xs, Nodes(nodes), count)

@@ -216,12 +216,11 @@ def write_wires(words: ptr[u32], states: ptr[u8], count: u64) -> void:
 
 @native
 def describe_ask(
-    purpose: u64, small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr, tracks: bool,
-    held_by: u32,
+    purpose: u64, now: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr, tracks: bool, held_by: u32
 ) -> own:  # fmt: skip
     """[key, nodes, calls, key_parts, states, wires, family, numbers] of an ask; None if no key covers the ask (hooks).
 
-    small      as for `recording_keys.ask`;  held_by: the number of references of the caller to each node of the history
+    now        as for `recording_keys.ask`;  held_by: the number of references of the caller to each node of the history
     nodes      the nodes in canonical order;  calls: the custom calls of the history
     key_parts  for each node its part of an exact key (`autodiff.tape.walk.structure`): see `store_key_parts`
     states     for each node bits: pending (1), to be stored (2)
@@ -231,7 +230,7 @@ def describe_ask(
     d = local(Digest, 1)[0]
     f = local(Digest, 1)[0]
     walk.held = held_by
-    if not walk_and_hash(d, purpose, None, small, results, seeds, also, targets, tracks):
+    if not walk_and_hash(d, purpose, now, results, seeds, also, targets, tracks):
         return new_none()
     has_family = hash_without_numbers(f, d)
     n_numbers = i64(0)

@@ -2,7 +2,6 @@
 
     walk_and_hash(...)     walk over the recording for an ask, and compute its hash
     ask(...)               look the key up; if an answer is known, run its plan (`recording_run`)
-    answer_value(...)      answer an ask for one pending value; the recorder calls this function
 """
 
 # mypy: ignore-errors
@@ -58,23 +57,20 @@ def mix_asked(d: ptr[Digest], purpose: u64, results: ptr, seeds: ptr, targets: p
 
 @native(inline=False)
 def walk_and_hash(
-    d: ptr[Digest], purpose: u64, one: ptr[RawNode], small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr,
-    tracks: bool,
+    d: ptr[Digest], purpose: u64, now: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr, tracks: bool
 ) -> bool:
     """Walk over the nodes that an ask needs, and hash them.  False if no key covers the ask: hooks, or no memory.
 
-    one       a node whose value is asked for, or null
-    small     a list of weak references to handles, whose pending nodes are computed along with the ask, or None
+    now       the recording that ends with the ask, whose small results are computed too, or None
     results, seeds, also, targets    tuples of nodes; a seed may be None
     """
     start(d, 0x243F6A8885A308D3, 0x13198A2E03707344)
     begin()
-    if one is not None:
-        root(one, 0)
     roots(results, u32(IN_HISTORY) if purpose != VALUE else u32(0))
     roots(seeds, READ)
     roots(also, 0)
-    for i in range(py.list_size(small) if small is not tape.none else i64(0)):
+    small = None if now is tape.none else ptr[RawRecording](now).small
+    for i in range(py.list_size(small) if small is not None else i64(0)):
         handle = py.referent(py.list_item(small, i))
         if handle is not tape.none and py.is_subtype(ptr[py.RawObject](handle).type, tape.handle_type) != 0:
             n = ptr[RawHandle](handle).node
@@ -121,7 +117,7 @@ def look_up(key: ptr) -> ptr:
 
 @native
 def ask(
-    purpose: u64, now: ptr, small: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr,
+    purpose: u64, now: ptr, results: ptr, seeds: ptr, also: ptr, targets: ptr,
     tracks: bool, is_released: bool, given: ptr,
 ) -> own:
     """Answer an ask if a plan for it is known.
@@ -134,7 +130,7 @@ def ask(
     """
     d = local(Digest, 1)[0]
     walk.held = 0
-    if not walk_and_hash(d, purpose, None, small, results, seeds, also, targets, tracks):
+    if not walk_and_hash(d, purpose, now, results, seeds, also, targets, tracks):
         return new_none()
     if given is not tape.none:
         expected = py.bytes_at(py.tuple_item(given, 1))
@@ -155,20 +151,3 @@ def ask(
     if known is None:
         return new_none()
     return run(known, None, None, d, purpose, now, is_released)
-
-
-@native
-def answer_value(now: ptr[RawRecording], node: ptr[RawNode], tracks: bool) -> own:
-    """Compute a pending value if a plan for it is known: True if it was computed, else None."""
-    d = local(Digest, 1)[0]
-    known = ptr(None)
-    walk.held = 0
-    if walk_and_hash(d, VALUE, node, now.small, tape.empty, tape.empty, tape.empty, tape.empty, tracks):
-        key: own = key_object(d)
-        if key is not None:
-            known = look_up(key)
-        else:
-            py.clear_error()
-    if known is None:
-        return new_none()
-    return run(known, None, None, d, VALUE, now, False)

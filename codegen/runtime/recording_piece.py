@@ -64,26 +64,15 @@ class PieceBlock(Struct):
     pulls: ptr
 
 
-@native(inline=True)
-def meet(n: ptr[RawNode]) -> u64:
-    """The index of a node's entry, made now if the node is new; 0 for null."""
-    return u64(0) if n is None else reach(n, 0)
-
-
 @native(inline=False)
 def meet_all(n: ptr[RawNode]) -> u64:
     """A word for the places of a node's inputs, which get entries; 0 if there is no memory for these."""
     count = count_of(n)
     if not has_room(count):
         return 0
-    wires = u64(0)
-    if count <= 2:  # inputs that Python has asked for lie in a tuple, even one or two
-        for i in range(count):
-            wires = wires | meet(input_at(n, i)) << u64(32 * i)
-        return wires
     wires = u64(count)
     for i in range(count):
-        wires = wires * 0x2545F4914F6CDD1D + meet(input_at(n, i)) + 1
+        wires = wires * 0x2545F4914F6CDD1D + reach(input_at(n, i), 0) + 1
     return wires
 
 
@@ -96,7 +85,7 @@ def is_alike(p: ptr[PieceBlock], ends: ptr, is_new: bool) -> bool:
     if last_root + 1 < p.roots or not has_room(i64(p.count) + p.roots + 4):
         return False
     for i in range(p.roots):
-        if meet(ptr[RawNode](py.list_item(ends, last_root - i))) != u64(i) + 1:
+        if reach(ptr[RawNode](py.list_item(ends, last_root - i)), 0) != u64(i) + 1:
             return False
     d = local(Digest, 1)[0]
     start(d, 0x452821E638D01377, 0xBE5466CF34E90C6C)
@@ -110,13 +99,7 @@ def is_alike(p: ptr[PieceBlock], ends: ptr, is_new: bool) -> bool:
         if word & 1 != 0:
             if n.type is not tape.plain_type:
                 return False
-            wires = u64(0)
-            if n.inputs is None:
-                wires = meet(n.first)
-                wires = wires | meet(n.second) << 32
-            else:
-                wires = meet_all(n)
-            mix(d, u64(n.kind) | pending | 1 << 59, wires)
+            mix(d, u64(n.kind) | pending | 1 << 59, meet_all(n))
         else:
             mix(d, u64(n.kind.out) | pending, 0x67)
         new_word = u32(d.low & 0xFFFFFFFE) | word & 1

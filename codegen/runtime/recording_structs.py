@@ -31,8 +31,8 @@ RawHandle = words("RawHandle", "head masked node", masked="own", node="own[RawNo
 RawLeaf = words("RawLeaf", "head after grad hooks owner", grad="own[RawHandle]")
 RawRecording = words(
     "RawRecording", "head asked asked_in_forward began captures covered_asks differentiated fixed float_asks "
-    "forward_depth inside lends lent limit lines literal look_at most_updated narrowed outside since small start "
-    "tracing transforming unseen",
+    "forward_depth inside limit lines literal look_at most_updated narrowed outside since small start tracing "
+    "transforming unseen",
     began="own", limit="own", look_at="own", small="own", start="own",
 )
 RawMode = words(
@@ -91,7 +91,7 @@ Tape = words(
     "answer_type rules_type address_type int_type tuple_type bool_type float_type str_type list_type slice_type "
     "array_type float64_type float32_type int64_type int64_descr leaf_op constant_op argument_op aliases lock counter "
     "run_errors first_limit pending_limit call_name acquire_name release_name run_as_name item_name "
-    "mode note_small note_updated look_at force held allocator few answers python_numpy python_array python_item "
+    "mode note_small note_updated look_at force allocator answers python_numpy python_array python_item "
     "python_float python_bool python_set_grad accumulated add_loops plans counts start_kind",
     plans="ptr[RawTable]", counts="ptr[RawCounts]", start_kind="ptr[RawKind]",
 )  # fmt: skip

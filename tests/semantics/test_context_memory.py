@@ -1,4 +1,4 @@
-"""SEMANTICS 3: NumPy memory that a pending graph still needs is its own, or locked for the time of one call."""
+"""SEMANTICS 3: NumPy memory that a pending graph still needs is its own."""
 
 from __future__ import annotations
 
@@ -39,27 +39,28 @@ def test_no_array_is_locked_before_or_after_an_ask(a, x, ask):
 
 
 @pytest.mark.parametrize("call", ["grad", "value_and_grad", "jacobian", "hessian", "jvp", "vjp"])
-def test_a_large_array_is_locked_within_a_call_from_plain_code_and_no_longer(call):
-    """Its memory is not copied; what is live after it has its own."""
+def test_what_a_call_from_plain_code_writes_through_an_earlier_view_changes_nothing(call):
     large, w = np.ones(2000), np.ones(2)
-    kept = []
+    earlier, kept = large[:], []
 
     def f(w):
         y = (w[0] * w[1] * large).sum()
         kept.append(y)
-        with pytest.raises(ValueError, match="read-only"):
-            large[0] = 7.0
+        earlier[0] = 7.0
         return y
 
     def called():
         kept.clear()
+        large[0] = 1.0
         if call == "jvp":
             return ad.jvp(f, (w,), (w,))[1]
         return ad.vjp(f, w)[1](1.0)[0] if call == "vjp" else getattr(ad, call)(f)(w)
 
-    expected = called()
+    whole = {
+        "value_and_grad": (2000.0, [2000.0, 2000.0]), "hessian": [[0.0, 2000.0], [2000.0, 0.0]], "jvp": 4000.0,
+    }  # fmt: skip
     for _ in range(3):
-        np.testing.assert_equal(called(), expected)
+        np.testing.assert_equal(called(), whole.get(call, [2000.0, 2000.0]))
         assert large.flags.writeable
     large[:] = 0.0
     assert kept[0].item() == 2000.0

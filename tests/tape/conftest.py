@@ -1,17 +1,13 @@
 """Recording natively and in Python: what tests of both share."""
 
-import gc
 import itertools
 
 import pytest
 from spied import Spy, try_at_the_first_time
-from tape_objects import use
-from work_done import lent
 
 import autodiff as ad
 from autodiff.ops import recorder
-from autodiff.tape import loans, parts, tier
-from autodiff.tape.record import state
+from autodiff.tape import parts, tier
 from codegen.runtime.native import is_native
 
 
@@ -34,19 +30,6 @@ def native():
     yield
     if not was_installed:
         recorder.uninstall()
-
-
-@pytest.fixture
-def lending(monkeypatch):
-    """Arrays of any size are lent, as large ones are to a transformation of plain arrays."""
-    monkeypatch.setattr(loans, "FEW", -1)
-    monkeypatch.setattr(state.now, "lends", True)
-    made = recorder._installed.recorder
-    if made is not None:
-        use(made, few=-1)
-    yield
-    if made is not None:
-        use(made)
 
 
 def _install():
@@ -106,14 +89,6 @@ def taken_apart(monkeypatch, native):
 def at_the_first_time(monkeypatch, patience, native):
     """Recordings are taken apart at the first time already (see `test_lengths`)."""
     try_at_the_first_time(monkeypatch)
-
-
-@pytest.fixture
-def nothing_lent():
-    """No array of a caller is locked when the test is over."""
-    yield
-    gc.collect()
-    assert not lent()
 
 
 @pytest.fixture

@@ -82,16 +82,6 @@ def test_a_pending_value_is_computed(way):
         np.testing.assert_array_equal(np.asarray(t + 1.0), [2, 3, 4, 5, 6])
 
 
-def test_what_was_lent_is_given_back(way, lending):
-    a, t = np.ones(5), leaf(requires_grad=False)
-    y = t * a
-    assert not a.flags.writeable
-    t.numpy()
-    assert a.flags.writeable
-    a[:] = 7.0
-    np.testing.assert_array_equal(y.numpy(), [1, 2, 3, 4, 5])
-
-
 def test_detached_values_have_no_history(way):
     x = leaf()
     for _ in range(4):
@@ -195,5 +185,3 @@ def test_other_threads_are_answered(way):
     thread.start()
     thread.join()
     assert found == [([2, 4, 6, 8, 10], [1, 2, 3, 4, 5], 30.0)] and x.grad is None
-
-

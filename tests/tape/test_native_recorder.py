@@ -1,4 +1,4 @@
-"""The native recorder from inside: when it is in front, what it remembers, lends and counts."""
+"""The native recorder from inside: when it is in front, what it remembers and counts."""
 
 import contextlib
 import copy
@@ -8,15 +8,12 @@ import weakref
 
 import numpy as np
 import pytest
-from many_threads import in_turns
 from tape_objects import use
 
 import autodiff as ad
 from autodiff.ops import recorder
 from autodiff.tape.node import RichNode
 from autodiff.tape.record import state
-
-pytestmark = pytest.mark.usefixtures("nothing_lent")
 
 
 def leaf(n=5, dtype=ad.float64, requires_grad=True):
@@ -197,53 +194,3 @@ def test_nodes_of_updates_are_used_again_as_new_ones(native):
     del w
     gc.collect()
     assert told == list(range(50))
-
-
-@pytest.mark.parametrize("before", ["native", "python"])
-def test_loans_made_in_one_way_end_in_the_other(native, lending, x, before):
-    for _ in range(3):
-        x * np.ones(3)
-    if before == "python":
-        recorder.uninstall()
-    a, b = np.ones(3), np.full(3, 2.0)
-    y, z, w = (x * a).sum(), (x * b).sum(), x * b
-    recorder.uninstall() if before == "native" else recorder.install()
-    try:
-        assert y.item() == 111.0
-        a[:] = b[:] = 9.0
-        y.backward()
-        z.backward()
-        assert x.grad.tolist() == [3.0, 3.0, 3.0]
-        assert w.tolist() == [2.0, 20.0, 200.0]
-    finally:
-        recorder.install()
-
-
-def test_threads_that_lend_the_same_array(way, lending, x):
-    a = np.arange(3.0)
-    wrong = []
-
-    def work(k):
-        state.now.lends = True
-        w = ad.tensor([1.0 * k, 2.0, 3.0], requires_grad=True)
-        for _ in range(200):
-            y = (w * a).sum()
-            if a.flags.writeable:
-                wrong.append("unlocked")
-            if y.item() != 8.0:
-                wrong.append(y.item())
-            w.grad = None
-            y.backward()
-            if w.grad.tolist() != [0.0, 1.0, 2.0]:
-                wrong.append(w.grad.tolist())
-
-    in_turns(work)
-    assert not wrong and a.flags.writeable
-
-
-def test_many_loans_of_one_recording_are_looked_through(way, lending, x):
-    a = np.ones(3)
-    before = len(state.now.lent)
-    for _ in range(2000):
-        x * a
-    assert len(state.now.lent) <= before + 256 and a.flags.writeable

@@ -315,7 +315,7 @@ def what_is_not_known(x):
 
 
 @program(lambda: np.arange(2000.0))
-def lent(data):
+def closed(data):
     return values(ad.grad(lambda x: (x * data + data).sum())(np.arange(2000.0)))
 
 

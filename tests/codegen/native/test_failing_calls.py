@@ -18,7 +18,7 @@ PROGRAMS = {
     "grow": 10, "leaves": 10, "operators": 100, "comparisons": 20, "functions": 100, "subscripts": 80, "in_place": 60,
     "one_update": 20, "small_update": 20, "one_assignment": 20, "leaf_in_place": 20, "read_numpy": 10,
     "read_number": 40, "backward": 15, "accumulated": 15, "reset_grad": 40, "long_loop": 15, "hooked": 40,
-    "told_after": 25, "by_calls": 30, "large_arrays": 40, "lent": 20, "what_is_not_known": 20, "interpreted": 100,
+    "told_after": 25, "by_calls": 30, "large_arrays": 40, "closed": 20, "what_is_not_known": 20, "interpreted": 100,
     "jit": 20, "jit_of_strided": 8, "jit_of_container": 10, "jit_out_of_range": 5, "jit_of_leaf": 20, "memory_anew": 20,
     "sorted_rows": 40, "control_flow": 80, "by_arrays": 60, "many_results": 60, "families": 20,
 }  # fmt: skip

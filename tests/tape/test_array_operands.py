@@ -1,17 +1,13 @@
-"""Arrays as operands are recorded natively as in Python: copied, or lent and locked (`autodiff.tape.loans`)."""
+"""Arrays as operands are recorded natively as in Python: copied."""
 
 import gc
 import sys
-import threading
 import weakref
 
 import numpy as np
 import pytest
-from work_done import lent
 
 import autodiff as ad
-
-pytestmark = pytest.mark.usefixtures("nothing_lent")
 
 RNG = np.random.default_rng(5)
 KINDS = {
@@ -26,19 +22,17 @@ KINDS = {
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("operation", [np.multiply, np.subtract], ids=["mul", "sub"])
-def test_an_array_of_any_kind_takes_part_on_either_side(way, lending, x, name, operation):
+def test_an_array_of_any_kind_takes_part_on_either_side(way, x, name, operation):
     for _ in range(4):
         a = KINDS[name]()
         was_writeable, before = a.flags.writeable, a.copy()
         left, right = operation(x, a), operation(a, x)
-        owns = a.flags.owndata and a.flags.c_contiguous and name != "swapped"
-        assert a.flags.writeable == (was_writeable and not owns)
-        if was_writeable and not owns:
+        assert a.flags.writeable == was_writeable
+        if was_writeable:
             a += a.dtype.type(1)
         for y, expected in ((left, (x.detach(), before)), (right, (before, x.detach()))):
             assert y.requires_grad and y.dtype == np.float64
             np.testing.assert_array_equal(y.detach().numpy(), operation(*map(np.asarray, expected)))
-        assert a.flags.writeable == was_writeable
 
 
 def test_natively_from_the_second_time_on(native, x, monkeypatch):
@@ -72,11 +66,10 @@ def test_a_product_with_a_view_holds_what_it_held(way, x):
         assert y.tolist() == [1.0, 10.0, 100.0]
 
 
-def test_what_lives_on_after_an_ask_has_memory_of_its_own(way, lending, x):
+def test_what_lives_on_after_an_ask_has_memory_of_its_own(way, x):
     for _ in range(4):
         a = np.array([1.0, 2.0, 3.0])
         y = (x * a).sum()
-        assert not a.flags.writeable
         assert y.item() == 321.0
         a[:] = 0.0
         x.grad = None
@@ -87,32 +80,7 @@ def test_what_lives_on_after_an_ask_has_memory_of_its_own(way, lending, x):
         assert gone() is None, "and nobody holds the array"
 
 
-def test_a_lock_goes_with_the_last_node_that_needs_it(way, lending, x):
-    gc.disable()
-    try:
-        for _ in range(4):
-            a = np.ones(3)
-            y, z, w = x * a, a + x, ad.maximum(x, a)
-            del y
-            assert not a.flags.writeable
-            del z
-            assert not a.flags.writeable
-            del w
-            assert a.flags.writeable
-    finally:
-        gc.enable()
-
-
-def test_an_array_that_nobody_can_write_to_is_shared(way, lending, x):
-    a = np.ones(3)
-    a.flags.writeable = False
-    for _ in range(4):
-        y = x * a
-        assert y.node.inputs[1].value is a
-        assert y.sum().item() == 111.0 and not a.flags.writeable
-
-
-def test_what_a_transformation_returned_does_not_follow_the_array(way, lending):
+def test_what_a_transformation_returned_does_not_follow_the_array(way):
     for _ in range(4):
         w, a = np.array([1.0, 2.0]), np.array([3.0, 4.0])
         _, pullback = ad.vjp(lambda w: (w * w * a).sum(), w)  # noqa: B023  # called here
@@ -121,13 +89,12 @@ def test_what_a_transformation_returned_does_not_follow_the_array(way, lending):
         assert pullback(1.0)[0].tolist() == [6.0, 16.0]
 
 
-def test_an_array_in_a_list_of_tensors(way, lending, x):
+def test_an_array_in_a_list_of_tensors(way, x):
     for _ in range(4):
         a = np.zeros(3)
         y = ad.concatenate([x, a])
         z = ad.stack((a, x), axis=1)
-        with pytest.raises(ValueError, match="read-only"):
-            a[0] = 1.0
+        a[0] = 1.0
         assert y.tolist() == [1.0, 10.0, 100.0, 0.0, 0.0, 0.0]
         assert z.tolist() == [[0.0, 1.0], [0.0, 10.0], [0.0, 100.0]]
 
@@ -154,16 +121,15 @@ def test_a_method_that_names_arrays_gets_them(way, x):
         assert (x * a).tolist() == [1.0, 10.0, 100.0]
 
 
-def test_shapes_that_do_not_fit_are_refused_and_nothing_stays_locked(way):
+def test_shapes_that_do_not_fit_are_refused(way):
     x = ad.tensor(np.ones((2, 3)), requires_grad=True)
     for _ in range(4):
         a = np.ones((2, 3))
         with pytest.raises(ad.ShapeError, match=r"f64\[2,3\] @ f64\[2,3\]"):
             x @ a
-        assert a.flags.writeable
 
 
-def test_nothing_is_left_behind(way, lending, x):
+def test_nothing_is_left_behind(way, x):
     a = np.ones(3)
     for _ in range(3):
         x * a
@@ -174,7 +140,7 @@ def test_nothing_is_left_behind(way, lending, x):
     assert (sys.getrefcount(a), sys.getrefcount(kind), sys.getrefcount(x.node)) == counts
 
 
-def test_the_collector_may_run_at_any_allocation(way, lending, x):
+def test_the_collector_may_run_at_any_allocation(way, x):
     class Chain:
         """Garbage that holds a product of the same array, which goes when the collector finds it."""
 
@@ -188,37 +154,12 @@ def test_the_collector_may_run_at_any_allocation(way, lending, x):
             gc.set_threshold(every)
             for _ in range(200):
                 Chain(a)
-                y = x * a + a
-                assert not a.flags.writeable
-                del y
+                x * a + a
             gc.set_threshold(*threshold)
             gc.collect()
-            assert a.flags.writeable and not lent()
             assert (x * a).tolist() == [1.0, 10.0, 100.0]
     finally:
         gc.set_threshold(*threshold)
-
-
-def test_a_view_that_another_has_too_keeps_its_memory_for_that_thread(native, lending, x):
-    a = np.arange(3.0)
-    for _ in range(3):
-        x * a
-    y = x * a
-    theirs = y.node.inputs[1].value  # as a kernel of another thread would
-    gone = weakref.ref(a)
-    waiting = threading.Event()
-    other = threading.Thread(target=waiting.wait)
-    other.start()
-    try:
-        assert y.sum().item() == 210.0
-        del a
-        assert gone() is not None, "the memory stays while somebody may read it"
-        assert theirs.tolist() == [0.0, 1.0, 2.0] and not theirs.flags.writeable
-        del theirs, y
-        assert gone() is None
-    finally:
-        waiting.set()
-        other.join()
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
