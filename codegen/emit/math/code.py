@@ -37,6 +37,10 @@ def _operator(of_floats: str, of_integers: str = "", type: str = "", is_mirrored
     return operator
 
 
+def _comparison(of_floats: str, of_integers: str) -> Operator:
+    return _operator(f"fcmp {of_floats}", f"icmp {of_integers}", "i1")
+
+
 def _mirrored(of_floats: str, of_integers: str = "") -> Operator:
     return _operator(of_floats, of_integers, is_mirrored=True)
 
@@ -59,15 +63,15 @@ class Lane:
     __add__, __sub__, __mul__ = map(_operator, ("fadd", "fsub", "fmul"), ("add", "sub", "mul"))
     __radd__, __rsub__, __rmul__ = map(_mirrored, ("fadd", "fsub", "fmul"), ("add", "sub", "mul"))
     __truediv__, __rtruediv__ = _operator("fdiv"), _mirrored("fdiv")
-    __and__, __or__, __xor__, __lshift__ = [_operator("", name) for name in ("and", "or", "xor", "shl")]
+    __and__, __or__, __xor__, __lshift__ = map(_operator, [""] * 4, ("and", "or", "xor", "shl"))
     #: A logical shift, which fills with zeros: AVX2 has no arithmetic shift of 64-bit integers.
     __rshift__ = _operator("", "lshr")
     # Comparisons of floats are false for nan, except `differs`, which is true.
-    __lt__, __gt__, __ge__ = [_operator(f"fcmp o{name}", f"icmp s{name}", "i1") for name in ("lt", "gt", "ge")]
-    equals, differs = _operator("fcmp oeq", "icmp eq", "i1"), _operator("fcmp une", "icmp ne", "i1")
+    __lt__, __gt__, __ge__ = map(_comparison, ("olt", "ogt", "oge"), ("slt", "sgt", "sge"))
+    equals, differs, _unordered = map(_comparison, ("oeq", "une", "uno"), ("eq", "ne", ""))
 
     def is_nan(self) -> Lane:
-        return _operator("fcmp uno", "", "i1")(self, self)
+        return self._unordered(self)
 
 
 class FunctionCode:
