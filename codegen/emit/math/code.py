@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..target import Target
-from ..types import float_literal, intrinsic_suffix, returned, splat, struct_type, vector_type
+from ..types import definition, float_literal, intrinsic_suffix, splat, struct_type, vector_type
 
 Number = int | float
 
@@ -341,10 +341,6 @@ class FunctionCode:
 
     def text(self, name: str, parameters: Sequence[Lane], results: Sequence[Lane]) -> str:
         """The function as LLVM IR; it returns several results as a struct."""
-        type = self.spelled(self.float)
-        head = ", ".join(f"{type} {p.name}" for p in parameters)
-        whole, body = struct_type(type, len(results)), "\n".join(["entry:", *self.lines, ""])
-        return (
-            f"define internal {whole} @{self.name_of(name)}({head}) alwaysinline nounwind {{\n"
-            f"{body}{returned(type, [r.name for r in results])}}}\n"
-        )
+        body, found = "\n".join(["entry:", *self.lines, ""]), [r.name for r in results]
+        parameter_names = [p.name for p in parameters]
+        return definition(self.name_of(name), self.spelled(self.float), parameter_names, body, found, "alwaysinline")
