@@ -297,13 +297,7 @@ def _note_difference(a: Symbol, b: Any) -> None:
             _note_comparison(difference, "!=", True)
 
 
-_HOLDS: dict[str, Callable[[float], bool]] = {
-    "<": lambda d: d < 0,
-    "<=": lambda d: d <= 0,
-    ">": lambda d: d > 0,
-    ">=": lambda d: d >= 0,
-    "!=": lambda d: d != 0,
-}
+_HOLDS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "!=": operator.ne}
 
 
 def _note_comparison(difference: Symbol, comparison: str, outcome: bool) -> bool:
@@ -311,7 +305,7 @@ def _note_comparison(difference: Symbol, comparison: str, outcome: bool) -> bool
     low, high = _lower_bound(difference.terms), -_lower_bound({m: -c for m, c in difference.terms.items()})
     holds = _HOLDS[comparison]
     # If 0 is not inside the interval [low, high], its two ends decide the comparison.
-    is_certain = (low >= 0 or high <= 0) and holds(low) == holds(high)
+    is_certain = (low >= 0 or high <= 0) and holds(low, 0) == holds(high, 0)
     if not is_certain:
         for found in _watching.open:
             found[_text_of(difference), comparison, outcome] = None
@@ -321,12 +315,12 @@ def _note_comparison(difference: Symbol, comparison: str, outcome: bool) -> bool
 def _compare(a: Symbol, b: Any, comparison: str) -> bool:
     if isinstance(b, float):
         if math.isinf(b):
-            return _HOLDS[comparison](-1 if b > 0 else 1)
+            return _HOLDS[comparison](0, b)
         raise NotSymbolic(f"{formula(a)} is compared with {b}")
     if not isinstance(b, int):
         return NotImplemented
     difference = _sum(a, _product(b, -1))
-    outcome = _HOLDS[comparison](int(difference))
+    outcome = _HOLDS[comparison](int(a), int(b))
     return _note_comparison(difference, comparison, outcome) if type(difference) is Symbol else outcome
 
 

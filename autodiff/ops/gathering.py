@@ -128,22 +128,14 @@ def _take_batch(op, size, xs, mapped, *, axes, place):
     return to_front(y, place)
 
 
-def _scatter_add_batch(op, size, xs, mapped, *, shape, axes, place):
-    *indices, updates = xs
-    if not any(mapped[:-1]):
-        return record(op, xs, ((size, *shape), up(axes), place + 1))
-    (updates,) = with_examples(size, (updates,), mapped[-1:])
-    inputs = (*_with_numbers(size, indices, mapped[:-1]), _behind(updates, place))
-    return record(op, inputs, ((size, *shape), (0, *up(axes)), place))
-
-
-def _scatter_set_batch(op, size, xs, mapped, *, axes, place):
-    x, *indices, v = xs
-    x, v = with_examples(size, (x, v), (mapped[0], mapped[-1]))
-    if not any(mapped[1:-1]):
-        return record(op, (x, *indices, v), (up(axes), place + 1))
-    inputs = (x, *_with_numbers(size, indices, mapped[1:-1]), _behind(v, place))
-    return record(op, inputs, ((0, *up(axes)), place))
+def _scatter_batch(op, size, xs, mapped, *, axes, place, shape=None):
+    first, extents = (1, ()) if shape is None else (0, ((size, *shape),))
+    *x, v = with_examples(size, (*xs[:first], xs[-1]), (*mapped[:first], mapped[-1]))
+    indices, differ = xs[first:-1], mapped[first:-1]
+    if not any(differ):
+        return record(op, (*x, *indices, v), (*extents, up(axes), place + 1))
+    inputs = (*x, *_with_numbers(size, indices, differ), _behind(v, place))
+    return record(op, inputs, (*extents, (0, *up(axes)), place))
 
 
 def _last_to_write(x: Tensor, indices: tuple, shape: tuple, axes: tuple, place: int) -> Tensor:
@@ -189,7 +181,7 @@ _scatter_add: OwnPrimitive = linear(
     ),
     lower=Scatter(lambda k, j, *inputs, shape, axes, place: _indexed(k, j, inputs[:-1], shape, axes, place)),
     in_args=None,
-    batch=_scatter_add_batch,
+    batch=_scatter_batch,
 )
 #: x with values written at some places.  An element that is overwritten gets a gradient of exactly zero.
 _scatter_set: OwnPrimitive = linear(
@@ -203,7 +195,7 @@ _scatter_set: OwnPrimitive = linear(
     in_args=(0, -1),
     jointly=True,
     masks=True,
-    batch=_scatter_set_batch,
+    batch=_scatter_batch,
 )
 
 

@@ -26,8 +26,8 @@ from ..tensor import Tensor
 from .batching import up, with_examples
 from .conversion import cast_to
 from .creation import iota
-from .gathering import gathered, replaced, scattered
-from .primitive import I64, Ints, linear, spread_to, with_extent, zeros_of
+from .gathering import gathered, replaced, summed_at
+from .primitive import I64, Ints, linear, with_extent, zeros_of
 from .shaping import reshaped, transposed
 
 
@@ -161,8 +161,7 @@ def _embed_batch(op, size, xs, mapped, *, axes, steps, shape):
     if not any(mapped[1:]):
         return embedded(x, starts, up(axes), steps, (size, *shape))
     places = _places_of_each(size, starts, mapped[1:], steps, [x.shape[a + 1] for a in axes])
-    places = [spread_to(p, (size, *[x.shape[a + 1] for a in axes])) for p in places]
-    return scattered(places, transposed(x, _sliced_first(axes, x.ndim)), (size, *shape), (0, *up(axes)), 0)
+    return summed_at((size, *shape), places, transposed(x, _sliced_first(axes, x.ndim)), (0, *up(axes)), 0)
 
 
 def _update_batch(op, size, xs, mapped, *, axes, steps):

@@ -22,7 +22,7 @@ from .declare import binary, unary
 from .elementwise import erf, exp, floor, log, log1p, sigmoid
 from .primitive import elementwise
 from .protocols import counterparts
-from .special_gamma import digamma, factorial, gamma, gammaln, multigammaln, polygamma
+from .special_gamma import digamma, factorial, gamma, gammaln, multigammaln, polygamma, stirling
 from .special_normal import erfc, erfinv, log_ndtr, ndtr, polynomial, series, truncated
 from .special_normal import mills as mills
 from .statistics import log_softmax, logsumexp, softmax
@@ -36,9 +36,8 @@ __all__ = [
 
 expit = sigmoid
 
-#: From this x on the terms below of Stirling's series give full precision.
+#: From this x on the terms of Stirling's series give full precision.
 _STIRLING = 10.0
-_TERMS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
 
 
 @public(takes="f", operands=2)
@@ -63,13 +62,7 @@ def _log_gamma_quotient(p: Tensor, q: Tensor) -> Tensor:
     """log(Γ(q) / Γ(p + q)) for q from 10 on, by Stirling's series with the common terms removed, so none cancel."""
     both = p + q
     steep = (both - 0.5) * log1p(p / q)
-    return p - p * log(q) + (_stirling_correction(q) - _stirling_correction(both)) - steep
-
-
-def _stirling_correction(x: Tensor) -> Tensor:
-    """The correction that Stirling's series adds to (x - 1/2) log x - x + log(2π) / 2."""
-    inverse = 1.0 / x
-    return polynomial(_TERMS, inverse * inverse) * inverse
+    return p - p * log(q) + (stirling(q) - stirling(both)) - steep
 
 
 @public(takes="f", operands=2)

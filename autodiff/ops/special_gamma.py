@@ -35,7 +35,7 @@ _HALF_LOG_2PI_LESS_HALF = 0.4189385332046727
 _REFLECT_BELOW = -1e-18
 
 
-def _stirling(k, x):
+def stirling(x: Any) -> Any:
     """The correction of Stirling's formula for log Γ: Σ B[2j] / (2j (2j - 1) x^(2j-1)), for x from 8 on."""
     inverse = 1.0 / x
     terms = [b / (2 * j * (2 * j - 1)) for j, b in enumerate(_BERNOULLI[:9], 1)]
@@ -73,7 +73,7 @@ def _gammaln(k, x):
     low = k.select(is_least, low - k.log(size), low)
     between, product = _lowered(k, size, 5)
     middle = k.log(product) + _log_between(k, between)
-    high = (size - 0.5) * (k.log(size) - 1.0) + (_HALF_LOG_2PI_LESS_HALF + _stirling(k, size))
+    high = (size - 0.5) * (k.log(size) - 1.0) + (_HALF_LOG_2PI_LESS_HALF + stirling(size))
     found = k.select(size < 2.0, low, k.select(size < 8.0, middle, high))
     away = _from_nearest_integer(k, size)
     reflected = k.log(math.pi / (size * abs(k.sin(math.pi * away)))) - found
@@ -90,7 +90,7 @@ def _gamma(k, x):
     low = k.exp(_log_between(k, between)) * product / up
     # The power is split into two factors, so that only a result out of range overflows.
     root = k.pow(size, 0.5 * (size - 0.5))
-    high = root * k.exp(-size) * root * (_ROOT_2PI * k.exp(_stirling(k, size)))
+    high = root * k.exp(-size) * root * (_ROOT_2PI * k.exp(stirling(size)))
     high = k.select(k.isinf(root), root, high)  # exp(-size) may be 0: avoid inf · 0
     found = k.select(size == 0.0, math.inf, k.select(size < 12.0, low, high))
     away = _from_nearest_integer(k, size)

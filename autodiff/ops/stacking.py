@@ -18,7 +18,7 @@ from .forms import cast_by, further
 from .joining import concatenate, joined, split, stack
 from .numpy_parameters import along_axis
 from .power import power
-from .primitive import with_extent, zeros_of
+from .primitive import broadcast_avals, with_extent, zeros_of
 from .reductions import cumprod, cumsum
 from .shaping import broadcast_to, flipped, reshaped, swapaxes
 from .template import public
@@ -300,11 +300,7 @@ def broadcast_arrays(*tensors) -> tuple[Tensor, ...]:
     (i64[2] [1 2], i64[2] [3 3])
     """
     found = [as_tensor(x, "broadcast_arrays", "tensors") for x in tensors]
-    try:
-        shape = np.broadcast_shapes(*[x.shape for x in found])
-    except ValueError:
-        shown = ", ".join([str(x.aval) for x in found])
-        raise ShapeError(located(f"broadcast_arrays: there is no one shape for {shown}")) from None
+    shape = broadcast_avals("broadcast_arrays", [x.aval for x in found]) if found else ()
     return tuple([broadcast_to(x, shape) for x in found])
 
 

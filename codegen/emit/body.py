@@ -263,9 +263,8 @@ class BodyWriter(MemoryWriter):
 
     def up_to(self, first: str, count: int, upper: str) -> str:
         """The counter after `count` iterations from `first` on, but at most `upper`."""
-        smin = self.declare("llvm.smin.i64", "i64", ("i64", "i64"))
         end = self.value(f"add nsw i64 {first}, {count}")
-        return self.value(f"call i64 {smin}(i64 {end}, i64 {upper})")
+        return self.value(self.call("llvm.smin.i64", "i64", ("i64", end), ("i64", upper)))
 
     def whole(self, lower: str, upper: str, size: int) -> str:
         """The end of the last whole vector, or tile, of `size` elements."""
@@ -273,8 +272,7 @@ class BodyWriter(MemoryWriter):
             return str(int(lower) + max(0, int(upper) - int(lower)) // size * size)
         count = upper if lower == "0" else self.value(f"sub i64 {upper}, {lower}")
         # An end before the start means no iteration, so the count must not be negative.
-        smax = self.declare("llvm.smax.i64", "i64", ("i64", "i64"))
-        count = self.value(f"call i64 {smax}(i64 {count}, i64 0)")
+        count = self.value(self.call("llvm.smax.i64", "i64", ("i64", count), ("i64", 0)))
         whole = self.value(f"and i64 {count}, {-size}")
         return whole if lower == "0" else self.value(f"add i64 {lower}, {whole}")
 

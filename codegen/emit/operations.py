@@ -50,6 +50,11 @@ class Writer:
         """Declare a function that is defined outside of the module (an intrinsic); return `@name`."""
         raise AssertionError("an abstract writer declares nothing")
 
+    def call(self, name: str, result: str, *operands: tuple[str, object], flags: str = "") -> str:
+        """The instruction that calls an intrinsic, which is declared; operands are pairs of a type and a value."""
+        callee = self.declare(name, result, tuple([type for type, _ in operands]))
+        return f"call{flags} {result} {callee}({', '.join([f'{type} {value}' for type, value in operands])})"
+
     def elementary(self, name: str, type: ScalarType) -> str:
         """Request an elementary function, which is written into the module; return `@name`."""
         raise AssertionError("an abstract writer knows no functions")
@@ -80,9 +85,8 @@ def _instruction(opcode: str) -> Emit:
 def _intrinsic(name: str) -> Emit:
     def emit(w: Writer, operation: Operation, operands: list[str]) -> str:
         type, scalar = _type(w, operation), _scalar_type(operation)
-        callee = w.declare(f"llvm.{name}.{w.suffix(scalar)}", type, (type,) * len(operands))
         flags = fastmath_flags(operation) if scalar.is_float else ""
-        return w.value(f"call{flags} {type} {callee}({', '.join(f'{type} {o}' for o in operands)})")
+        return w.value(w.call(f"llvm.{name}.{w.suffix(scalar)}", type, *[(type, o) for o in operands], flags=flags))
 
     return emit
 

@@ -81,7 +81,6 @@ def away_from_edges(body: BodyWriter, block: Block, clamps: Mapping[Operation, V
         side, beyond = ("max", _FROM[what]) if what in _FROM else ("min", _UNTIL[what] + 1 - lanes)
         room = body.value(f"add i64 {room}, {beyond}") if beyond else room
         if side in bounds:
-            callee = body.declare(f"llvm.s{side}.i64", "i64", ("i64", "i64"))
-            room = body.value(f"call i64 {callee}(i64 {bounds[side]}, i64 {room})")
+            room = body.value(body.call(f"llvm.s{side}.i64", "i64", ("i64", bounds[side]), ("i64", room)))
         bounds[side] = room
     return [f"icmp s{'ge' if side == 'max' else 'le'} i64 {{}}, {bound}" for side, bound in bounds.items()]

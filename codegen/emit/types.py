@@ -68,15 +68,16 @@ def struct_type(type: str, count: int) -> str:
     return type if count == 1 else f"{{ {', '.join([type] * count)} }}"
 
 
-def returned(type: str, names: Sequence[str]) -> str:
-    """The last lines of a function that returns these values."""
-    if len(names) == 1:
-        return f"  ret {type} {names[0]}\n"
-    lines, whole, last = [], struct_type(type, len(names)), "poison"
-    for j, name in enumerate(names):
-        lines.append(f"  %struct.{j} = insertvalue {whole} {last}, {type} {name}, {j}\n")
-        last = f"%struct.{j}"
-    return f"{''.join(lines)}  ret {whole} {last}\n"
+def definition(name: str, type: str, parameters: Sequence[str], body: str, results: Sequence[str], how: str) -> str:
+    """The text of a function of values of one type, which is also that of its results.   how: its attributes"""
+    head, whole = ", ".join([f"{type} {p}" for p in parameters]), struct_type(type, len(results))
+    last = results[0]
+    if len(results) > 1:
+        last = "poison"
+        for j, result in enumerate(results):
+            body += f"  %struct.{j} = insertvalue {whole} {last}, {type} {result}, {j}\n"
+            last = f"%struct.{j}"
+    return f"define internal {whole} @{name}({head}) {how} nounwind {{\n{body}  ret {whole} {last}\n}}\n"
 
 
 def first_lanes(count: int, lanes: int) -> str:

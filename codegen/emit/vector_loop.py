@@ -134,8 +134,7 @@ class VectorLoop(VectorMemory):
         rest = self.body.value(f"sub i64 {stop}, {counter}")
         if self.body.target.masks_are_expensive:
             self.whole = self.body.value(f"icmp sge i64 {rest}, {lanes}")
-        umin = self.declare("llvm.umin.i64", "i64", ("i64", "i64"))
-        rest = self.body.value(f"call i64 {umin}(i64 {rest}, i64 {lanes})")
+        rest = self.body.value(self.call("llvm.umin.i64", "i64", ("i64", rest), ("i64", lanes)))
         rest = self.body.value(f"trunc i64 {rest} to i32")
         rest = self.spread("i32", rest, self.body.value)
         return self.body.value(f"icmp ugt <{lanes} x i32> {rest}, {steps('i32', lanes)}")

@@ -112,13 +112,9 @@ class VectorMemory(VectorValues):
             return self._reversed(self.value(f"load {type}, ptr {address}, align {alignment}"), type, stride)
         if self.whole and self.plan.cost >= EXPENSIVE:
             place = self.value(f"getelementptr i8, ptr {address}, i64 {stride * _AHEAD}")
-            prefetch = self.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
-            self.line(f"call void {prefetch}(ptr {place}, i32 0, i32 3, i32 1)")
+            self.line(self.call("llvm.prefetch.p0", "void", ("ptr", place), ("i32", 0), ("i32", 3), ("i32", 1)))
         mask = self._reversed(self.mask, self.spelled(I1), stride)
-        bits = self.spelled(I1)
-        callee = self.declare(f"llvm.masked.load.{self.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
-        passed = f"ptr {address}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer"
-        return self._reversed(self.value(f"call {type} {callee}({passed})"), type, stride)
+        return self._reversed(masked_load(self, element, address, mask), type, stride)
 
     def either_way(
         self, name: str, test: str, then: Callable[[], Any], otherwise: Callable[[], Any],
@@ -155,14 +151,7 @@ class VectorMemory(VectorValues):
 
     def _gather(self, memory: Value, element: ScalarType, index: Value, stride: Stride) -> str:
         addresses = self._addresses(memory, element, index, stride)
-        type, pointers, bits = self.spelled(element), f"<{self.lanes} x ptr>", self.spelled(I1)
-        callee = self.declare(
-            f"llvm.masked.gather.{self.suffix(element)}.v{self.lanes}p0", type, (pointers, "i32", bits, type)
-        )
-        return self.value(
-            f"call {type} {callee}({pointers} {addresses}, i32 {ALIGNMENT[element]}, "
-            f"{bits} {self.mask or self.literal(True, I1)}, {type} zeroinitializer)"
-        )
+        return masked_load(self, element, addresses, self.mask or self.literal(True, I1), is_gather=True)
 
     def _addresses(self, memory: Value, element: ScalarType, index: Value, stride: Stride) -> str:
         """The addresses of all lanes, as a vector."""
@@ -186,12 +175,11 @@ class VectorMemory(VectorValues):
             self._store_one_by_one(name, memory, element, index, stride)
             return
         if stride not in (1, -1):
-            pointers = f"<{self.lanes} x ptr>"
-            callee = self.declare(
-                f"llvm.masked.scatter.{self.suffix(element)}.v{self.lanes}p0", "void", (type, pointers, "i32", bits)
-            )
             addresses, mask = self._addresses(memory, element, index, stride), self.mask or self.literal(True, I1)
-            self.line(f"call void {callee}({type} {name}, {pointers} {addresses}, i32 {alignment}, {bits} {mask})")
+            self.line(self.call(
+                f"llvm.masked.scatter.{self.suffix(element)}.v{self.lanes}p0", "void",
+                (type, name), (f"<{self.lanes} x ptr>", addresses), ("i32", alignment), (bits, mask),
+            ))  # fmt: skip
             return
         address = self._row_address(memory, element, index, stride)
         name = self._reversed(name, type, stride)
@@ -202,8 +190,10 @@ class VectorMemory(VectorValues):
             self._store_first(name, element, address)
             return
         mask = self._reversed(self.mask, bits, stride)
-        callee = self.declare(f"llvm.masked.store.{self.suffix(element)}.p0", "void", (type, "ptr", "i32", bits))
-        under = f"call void {callee}({type} {name}, ptr {address}, i32 {alignment}, {bits} {mask})"
+        under = self.call(
+            f"llvm.masked.store.{self.suffix(element)}.p0", "void",
+            (type, name), ("ptr", address), ("i32", alignment), (bits, mask),
+        )  # fmt: skip
         without = f"store {type} {name}, ptr {address}, align {alignment}"
         if operation in self.late:
             self.stores[operation] = without, under
@@ -265,6 +255,15 @@ class VectorMemory(VectorValues):
             done += piece
 
 
+def masked_load(w: Writer, element: ScalarType, address: str, mask: str, *, is_gather: bool = False) -> str:
+    """Load adjacent elements, or those at a vector of addresses, in the lanes of a mask; the other lanes are zero."""
+    type, pointers = w.spelled(element), f"<{w.lanes} x ptr>" if is_gather else "ptr"
+    return w.value(w.call(
+        f"llvm.masked.{'gather' if is_gather else 'load'}.{w.suffix(element)}.{f'v{w.lanes}' * is_gather}p0", type,
+        (pointers, address), ("i32", ALIGNMENT[element]), (w.spelled(I1), mask), (type, "zeroinitializer"),
+    ))  # fmt: skip
+
+
 # ---------------------------------------------------------------- every second element
 
 
@@ -273,9 +272,7 @@ def load_every_second(w: Writer, element: ScalarType, address: str) -> str:
     type, lanes, alignment = w.spelled(element), w.lanes, ALIGNMENT[element]
     low = w.value(f"load {type}, ptr {address}, align {alignment}")
     # The second load ends with the last element: there may be no memory behind it.
-    bits, mask = f"<{lanes} x i1>", first_lanes(lanes - 1, lanes)
-    callee = w.declare(f"llvm.masked.load.{w.suffix(element)}.p0", type, ("ptr", "i32", bits, type))
     behind = w.value(f"getelementptr {LLVM_TYPES[element]}, ptr {address}, i64 {lanes}")
-    high = w.value(f"call {type} {callee}(ptr {behind}, i32 {alignment}, {bits} {mask}, {type} zeroinitializer)")
+    high = masked_load(w, element, behind, first_lanes(lanes - 1, lanes))
     listed = ", ".join(f"i32 {place}" for place in range(0, 2 * lanes, 2))
     return w.value(f"shufflevector {type} {low}, {type} {high}, <{lanes} x i32> <{listed}>")

@@ -122,8 +122,8 @@ def quotient(w: VectorLoop, operation: Operation, operands: list[str]) -> str:
     type = w.spelled(I64)
     a, b = [w.value(f"add {type} {x}, {w.literal(_BOUND, I64)}") for x in operands]
     beyond = w.value(f"lshr {type} {w.value(f'or {type} {a}, {b}')}, {w.literal(52, I64)}")
-    callee = w.declare(f"llvm.vector.reduce.or.{w.suffix(I64)}", "i64", (type,))
-    test = w.value(f"icmp eq i64 {w.value(f'call i64 {callee}({type} {beyond})')}, 0")
+    any_bits = w.value(w.call(f"llvm.vector.reduce.or.{w.suffix(I64)}", "i64", (type, beyond)))
+    test = w.value(f"icmp eq i64 {any_bits}, 0")
     (found,) = w.either_way(
         "small", test, lambda: [_by_doubles(w, operation, operands)],
         lambda: [SCALAR[operation.name](w, operation, operands)], [type],
@@ -143,8 +143,8 @@ def _by_doubles(w: VectorLoop, operation: Operation, operands: list[str]) -> str
             for moved in [w.value(f"add {integer} {x}, {bits}") for x in operands]
         ]
     rounding = "floor" if name == "arith.floordivsi" else "trunc"
-    callee = w.declare(f"llvm.{rounding}.{w.suffix(F64)}", double, (double,))
-    found = w.value(f"call {double} {callee}({double} {w.value(f'fdiv {double} {a}, {b}')})")
+    ratio = w.value(f"fdiv {double} {a}, {b}")
+    found = w.value(w.call(f"llvm.{rounding}.{w.suffix(F64)}", double, (double, ratio)))
     if name == "arith.remsi":
         found = w.value(f"fsub {double} {a}, {w.value(f'fmul {double} {found}, {b}')}")
     if is_narrow:

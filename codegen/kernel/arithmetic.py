@@ -9,7 +9,7 @@ from typing import Any
 
 from ..symbols import is_sure, larger, smaller
 from .index import Index
-from .logic import SCALAR_TYPES, Element, Logic, as_index, as_value
+from .logic import SCALAR_TYPES, Element, Logic, as_index, as_value, method
 from .nest import F32, F64, I1, I32, I64, INDEX, Operation, ScalarType, Value
 
 # Attributes are compared by identity when operations are shared, so there is one dict per meaning.
@@ -25,12 +25,17 @@ _EITHER_ZERO = {"fastmath": frozenset({"nsz"})}
 
 def _rounding(name: str, doc: str) -> Callable[[Arithmetic, Element], Any]:
     """The builder's method for a rounding instruction."""
+    return method(name, doc, lambda self, x: self._float1(f"math.{name}", x) if self.is_float(x) else x)
 
-    def method(self: Arithmetic, x: Element) -> Any:
-        return self._float1(f"math.{name}", x) if self.is_float(x) else x
 
-    method.__name__, method.__doc__ = name, doc
-    return method
+def of_one(name: str, doc: str) -> Callable[[Arithmetic, Element], Value]:
+    """The builder's method for a function of one float."""
+    return method(name, doc, lambda self, x: self._float1(f"math.{name}", x))
+
+
+def of_two(name: str, doc: str, instruction: str = "") -> Callable[[Arithmetic, Element, Element], Value]:
+    """The builder's method for a function of two floats."""
+    return method(name, doc, lambda self, x, y: self._float2(f"math.{instruction or name}", x, y))
 
 
 class Arithmetic(Logic):
@@ -254,9 +259,7 @@ class Arithmetic(Logic):
         _, safe = self._safe_divisor(as_value(y))
         return self.emit("arith.remsi", (as_value(x), safe), x.type)
 
-    def pow(self, x: Element, y: Element) -> Value:
-        """x to the power y, of floats."""
-        return self._float2("math.powf", x, y)
+    pow = of_two("pow", "x to the power y, of floats.", "powf")
 
     def maximum(self, x: Element, y: Element) -> Any:
         """The larger; nan when either is."""
@@ -284,10 +287,7 @@ class Arithmetic(Logic):
     ceil = _rounding("ceil", "Rounded up; integers stay.")
     trunc = _rounding("trunc", "Rounded toward zero; integers stay.")
     roundeven = _rounding("roundeven", "Rounded to the nearest, halves to even; integers stay.")
-
-    def copysign(self, x: Element, y: Element) -> Value:
-        """|x| with the sign of y."""
-        return self._float2("math.copysign", x, y)
+    copysign = of_two("copysign", "|x| with the sign of y.")
 
     # ------------------------------------------------------------ shared
 

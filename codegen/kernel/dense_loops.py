@@ -19,8 +19,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..records import replace
+from . import dense_small
 from .index import Index
-from .matrices import Matrix, Place, Reals, at, each, fold, root_of
+from .matrices import Matrix, Place, Reals, at, each, fold
 from .nest import Value
 
 #: Columns of a panel, and rows that a step updates together.
@@ -157,7 +158,7 @@ def lu(
         if width == PANEL:
             after = first.plus(at(PANEL))
             origins = [row(i) for i in pivots]
-            _solve_rows(f, a, a, pivots, after, n, unit=True, given=given, origins=origins)
+            _solve_rows(f, _before_diagonal(a, pivots), a, pivots, after, n, lambda _, x: x, given, origins)
             _subtract_below(f, n, a, a, pivots, first, after, n, adds=True)
         return [sign]
 
@@ -231,22 +232,21 @@ def _exchange(f: Reals, x: Matrix, i: Index, j: Index, columns: int) -> None:
 
 def _solve_rows(
     f: Reals,
-    a: Matrix,
+    factors: Sequence[Sequence[Any]],
     x: Matrix,
     rows: Sequence[Index],
     low: Place,
     high: Place,
-    *,
-    unit: bool,
+    divided: Callable[[int, Any], Any],
     given: Matrix | None = None,
     origins: Sequence[Index] = (),
 ) -> None:
     """Solve a few rows of a triangular system, in the order of `rows`; no other row is read.
 
+    factors  for each row the elements of the triangle before the diagonal
+    divided  divided(r, value): the value divided by the diagonal element of row r
     given    x holds sums to be subtracted from the rows `origins` of this matrix, the right-hand side
     """
-    factors = [[a.get(i, p) for p in rows[:r]] for r, i in enumerate(rows)]
-    diagonal = None if unit else [a.get(i, i) for i in rows]
     with each(f.k, low, high, parallel=True) as t:
         solved: list[Any] = []
         for r, i in enumerate(rows):
@@ -255,11 +255,14 @@ def _solve_rows(
                 value = f.minus(given.get(origins[r], t), value)
             for factor, other in zip(factors[r], solved, strict=True):
                 value = f.minus(value, f.times(factor, other))
-            if diagonal is not None:
-                value = f.over(value, diagonal[r])
-            solved.append(value)
+            solved.append(divided(r, value))
         for i, value in zip(rows, solved, strict=True):
             x.put(value, i, t)
+
+
+def _before_diagonal(a: Matrix, rows: Sequence[Index]) -> list[list[Any]]:
+    """For each of these rows the elements in the columns of the rows before it."""
+    return [[a.get(i, p) for p in rows[:r]] for r, i in enumerate(rows)]
 
 
 def substitute(f: Reals, n: int, a: Matrix, x: Matrix, columns: int, *, lower: bool, unit: bool = False) -> None:
@@ -270,7 +273,8 @@ def substitute(f: Reals, n: int, a: Matrix, x: Matrix, columns: int, *, lower: b
 
     def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
         rows = [first.plus(at(p)) for p in (range(width) if lower else reversed(range(width)))]
-        _solve_rows(f, a, x, rows, 0, columns, unit=unit)
+        factors, diagonal = _before_diagonal(a, rows), None if unit else [a.get(i, i) for i in rows]
+        _solve_rows(f, factors, x, rows, 0, columns, lambda r, x: f.over(x, diagonal[r]) if diagonal else x)
         if not lower:
             with each(f.k, 0, first.floordiv(PANEL)) as j:
                 i = j.times(PANEL)
@@ -308,36 +312,17 @@ def cholesky(f: Reals, n: int, given: Matrix, y: Matrix) -> None:
 
     def panel(first: Index, width: int, carried: Sequence[Value]) -> Sequence[Value]:
         rows = [first.plus(at(p)) for p in range(width)]
-        known: list[list[Any]] = []
-        for r, i in enumerate(rows):
-            # The block on the diagonal, element by element.
-            of_row = []
-            for c in range(r, width):
-                value = f.minus(given.get(i, rows[c]), y.get(i, rows[c]))
-                for above in known:
-                    value = f.minus(value, f.times(f.conjugate(above[r]), above[c]))
-                if c == r:
-                    root = root_of(f, value)
-                    inverse = k.div(f.real(1.0), root)
-                    value = f.from_real(root)
-                else:
-                    value = f.scaled(value, inverse)
-                of_row.append(value)
-            known.append([None] * r + of_row)
-            for c, value in enumerate(of_row, r):
-                y.put(value, i, rows[c])
+        # The block on the diagonal is the transpose of the factor of its conjugate, whose lower triangle stands here.
+        block = [[f.minus(given.get(c, i), y.get(c, i)) for c in rows[: r + 1]] for r, i in enumerate(rows)]
+        found = dense_small.cholesky(f, width, block)
+        for i, of_column in zip(rows, found, strict=True):
+            for c, value in zip(rows, of_column, strict=False):
+                y.put(value, c, i)
         if width == PANEL:
             after = first.plus(at(PANEL))
-            inverses = [k.div(f.real(1.0), f.real_part(known[r][r])) for r in range(width)]
-            with each(k, after, n, parallel=True) as t:
-                solved: list[Any] = []
-                for r, i in enumerate(rows):
-                    value = f.minus(given.get(i, t), y.get(i, t))
-                    for above, other in zip(known, solved, strict=False):
-                        value = f.minus(value, f.times(f.conjugate(above[r]), other))
-                    solved.append(f.scaled(value, inverses[r]))
-                for i, value in zip(rows, solved, strict=True):
-                    y.put(value, i, t)
+            inverses = [k.div(f.real(1.0), f.real_part(found[r][r])) for r in range(width)]
+            factors = [[f.conjugate(x) for x in of_column[:-1]] for of_column in found]
+            _solve_rows(f, factors, y, rows, after, n, lambda r, x: f.scaled(x, inverses[r]), given, rows)
             _subtract_below(f, n, y.adjoint, y, rows, first, after, n, from_row=lambda i: i, adds=True)
         return carried
 

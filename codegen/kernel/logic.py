@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from ..symbols import SymbolicFloat
 from .body import FunctionBuilder
@@ -24,14 +24,23 @@ _OF_FLOATS, _OF_INTEGERS, _OF_BOOLS = (
 )
 
 
+_M = TypeVar("_M", bound=Callable[..., Any])
+
+
+def method(name: str, doc: str, run: _M) -> _M:
+    """A method that has this name and documentation."""
+    run.__name__, run.__doc__ = name, doc
+    return run
+
+
 def _comparison(relation: str, doc: str) -> Callable[[Logic, Element, Element], Value]:
     """The builder's method for a comparison."""
+    return method(relation, doc, lambda self, x, y: self._compare(relation, x, y))
 
-    def method(self: Logic, x: Element, y: Element) -> Value:
-        return self._compare(relation, x, y)
 
-    method.__name__, method.__doc__ = relation, doc
-    return method
+def _of_bits(name: str, doc: str) -> Callable[[Logic, Element, Element], Value]:
+    """The builder's method for an operation on bits."""
+    return method(f"bit_{name}", doc, lambda self, x, y: self._int2(f"arith.{name}i", x, y))
 
 
 class Logic(FunctionBuilder):
@@ -133,17 +142,9 @@ class Logic(FunctionBuilder):
 
     # ------------------------------------------------------------ bits
 
-    def bit_and(self, x: Element, y: Element) -> Value:
-        """x & y of integers or bools."""
-        return self._int2("arith.andi", x, y)
-
-    def bit_or(self, x: Element, y: Element) -> Value:
-        """x | y of integers or bools."""
-        return self._int2("arith.ori", x, y)
-
-    def bit_xor(self, x: Element, y: Element) -> Value:
-        """x ^ y of integers or bools."""
-        return self._int2("arith.xori", x, y)
+    bit_and = _of_bits("and", "x & y of integers or bools.")
+    bit_or = _of_bits("or", "x | y of integers or bools.")
+    bit_xor = _of_bits("xor", "x ^ y of integers or bools.")
 
     def bit_not(self, x: Element) -> Value:
         """~x of integers or bools."""

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .arithmetic import Arithmetic
+from .arithmetic import Arithmetic, of_one, of_two
 from .instructions import OF_ONE
 from .logic import Element, as_value
 from .nest import Value
@@ -28,13 +28,8 @@ class Scalar(Arithmetic):
         def __getattr__(self, name: str) -> Callable[[Element], Value]:
             """One of the functions of `OF_ONE`."""
 
-    def sqrt(self, x: Element) -> Value:
-        """The square root."""
-        return self._float1("math.sqrt", x)
-
-    def atan2(self, y: Element, x: Element) -> Value:
-        """The angle of the point (x, y)."""
-        return self._float2("math.atan2", y, x)
+    sqrt = of_one("sqrt", "The square root.")
+    atan2 = of_two("atan2", "The angle of the point (x, y).")
 
     def isinf(self, x: Element) -> Value:
         """True if the value is infinite."""
@@ -47,13 +42,5 @@ class Scalar(Arithmetic):
             self.constant(True, "bool"))
 
 
-def _method(name: str, doc: str) -> Callable[[Scalar, Element], Value]:
-    def method(self: Scalar, x: Element) -> Value:
-        return self._float1(f"math.{name}", x)
-
-    method.__name__, method.__doc__ = name, doc
-    return method
-
-
 for _name, (*_, _told) in OF_ONE.items():
-    setattr(Scalar, _name, _method(_name, _told))
+    setattr(Scalar, _name, of_one(_name, _told))

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ...kernel.instructions import OF_ONE, function_of, is_function
 from ...kernel.nest import Operation, Value
 from ..target import Target
-from ..types import intrinsic_suffix, returned, struct_type, vector_type
+from ..types import definition, intrinsic_suffix, vector_type
 from .code import FunctionCode, Lane
 
 __all__ = ["FUNCTIONS", "Need", "definitions", "find_joint", "named"]
@@ -90,6 +90,8 @@ Need = tuple[str, str, int, bool]
 #: A function called more often than this by one kernel is not inlined: calls cost a quarter of the speed and save two
 #: fifths of LLVM's time, which grows with the kernel.
 _INLINED_CALLS = 64
+#: The attributes of functions for arguments that are rare.
+_RARE = "noinline cold"
 
 
 def definitions(calls: Mapping[Need, int], target: Target) -> tuple[str, dict[str, str]]:
@@ -154,12 +156,8 @@ def _in_register(name: str, suffix: str, target: Target) -> tuple[str, dict[str,
         filled.append(k.append(f"shufflevector {vector} {one.name}, {vector} poison, {order}", k.float))
     result = FUNCTIONS[name](k, *filled)
     one = k.append(f"extractelement {vector} {result.name}, i64 0", k.float)
-    head = ", ".join([f"{k.float} %{p}" for p in _parameters(name)])
-    lines = "\n".join(["entry:", *k.lines])
-    text = (
-        f"define internal {k.float} @{name}.{suffix}({head}) alwaysinline nounwind {{\n"
-        f"{lines}\n  ret {k.float} {one.name}\n}}\n"
-    )
+    parameters, body = [f"%{p}" for p in _parameters(name)], "\n".join(["entry:", *k.lines, ""])
+    text = definition(f"{name}.{suffix}", k.float, parameters, body, [one.name], "alwaysinline")
     return text, {}, dict(k.declarations)
 
 
@@ -179,7 +177,7 @@ def _far(names: list[str], callee: str, suffix: str, lanes: int, target: Target)
         chosen.append(k.select(is_far, k.append(f"call {k.float} @{libm}({passed})", k.float), near).name)
     lines, inputs, type = "\n".join(k.lines), [p.name for p in (*parameters, *nears)], vector_type(k.float, lanes)
     if lanes == 1:
-        return _separate_function(callee, type, inputs, f"{lines}\n", chosen), k.declarations
+        return definition(callee, type, inputs, f"{lines}\n", chosen, _RARE), k.declarations
     # Lanes are accessed in memory: LLVM is slow at lanes of a register whose number is not constant.
     given = [f"%in.{j}" for j in range(len(inputs))]
     memory = "\n".join(
@@ -206,7 +204,7 @@ loop:
 done:
 {results}
 """
-    return _separate_function(callee, type, given, text, [f"%result.{j}" for j in places]), k.declarations
+    return definition(callee, type, given, text, [f"%result.{j}" for j in places], _RARE), k.declarations
 
 
 def _far_by_exp(_names: list[str], callee: str, suffix: str, lanes: int, target: Target) -> tuple[str, dict[str, str]]:
@@ -215,14 +213,7 @@ def _far_by_exp(_names: list[str], callee: str, suffix: str, lanes: int, target:
     x, near = k.argument("x"), k.argument("near")
     chosen = k.select(_FAR["exp_minus_square"](k, x), FUNCTIONS["exp"](k, -(x * x)), near)
     lines = "\n".join(["entry:", *k.lines, ""])
-    return _separate_function(callee, k.spelled(k.float), [x.name, near.name], lines, [chosen.name]), k.declarations
-
-
-def _separate_function(callee: str, type: str, names: list[str], body: str, results: list[str]) -> str:
-    """The text of a separate function for code that hardly ever runs."""
-    head = ", ".join(f"{type} {name}" for name in names)
-    whole = struct_type(type, len(results))
-    return f"define internal {whole} @{callee}({head}) noinline cold nounwind {{\n{body}{returned(type, results)}}}\n"
+    return definition(callee, k.spelled(k.float), [x.name, near.name], lines, [chosen.name], _RARE), k.declarations
 
 
 # ---------------------------------------------------------------- functions of one number together

@@ -13,12 +13,36 @@ The Python code does not depend on the number of lanes, which is the same for al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..target import Target
-from ..types import float_literal, intrinsic_suffix, returned, splat, struct_type, vector_type
+from ..types import definition, float_literal, intrinsic_suffix, splat, struct_type, vector_type
 
 Number = int | float
+
+
+Operator = Callable[["Lane", "Lane | Number"], "Lane"]
+
+
+def _operator(of_floats: str, of_integers: str = "", type: str = "", is_mirrored: bool = False) -> Operator:
+    """An operator that appends an instruction, whose result is of the lane's own type or of a given one."""
+
+    def operator(self: Lane, other: Lane | Number) -> Lane:
+        opcode = of_floats if self.is_float else of_integers
+        assert opcode, f"no such operation on {self.type}"
+        left, right = self.name, self.code.like(other, self).name
+        operands = f"{right}, {left}" if is_mirrored else f"{left}, {right}"
+        return self.code.append(f"{opcode} {self.code.spelled(self.type)} {operands}", type or self.type)
+
+    return operator
+
+
+def _comparison(of_floats: str, of_integers: str) -> Operator:
+    return _operator(f"fcmp {of_floats}", f"icmp {of_integers}", "i1")
+
+
+def _mirrored(of_floats: str, of_integers: str = "") -> Operator:
+    return _operator(of_floats, of_integers, is_mirrored=True)
 
 
 class Lane:
@@ -33,81 +57,21 @@ class Lane:
     def is_float(self) -> bool:
         return self.type in ("double", "float")
 
-    def _binary(self, of_floats: str, of_integers: str, other: Lane | Number, type: str = "") -> Lane:
-        """The result of an operation: of this lane's type, or of a given one."""
-        opcode = of_floats if self.is_float else of_integers
-        assert opcode, f"no such operation on {self.type}"
-        code, whole = self.code, self.code.spelled(self.type)
-        return code.append(f"{opcode} {whole} {self.name}, {code.like(other, self).name}", type or self.type)
-
-    def _reversed(self, of_floats: str, of_integers: str, other: Number) -> Lane:
-        return self.code.like(other, self)._binary(of_floats, of_integers, self)
-
-    def __add__(self, other: Lane | Number) -> Lane:
-        return self._binary("fadd", "add", other)
-
-    def __radd__(self, other: Number) -> Lane:
-        return self._reversed("fadd", "add", other)
-
-    def __sub__(self, other: Lane | Number) -> Lane:
-        return self._binary("fsub", "sub", other)
-
-    def __rsub__(self, other: Number) -> Lane:
-        return self._reversed("fsub", "sub", other)
-
-    def __mul__(self, other: Lane | Number) -> Lane:
-        return self._binary("fmul", "mul", other)
-
-    def __rmul__(self, other: Number) -> Lane:
-        return self._reversed("fmul", "mul", other)
-
-    def __truediv__(self, other: Lane | Number) -> Lane:
-        return self._binary("fdiv", "", other)
-
-    def __rtruediv__(self, other: Number) -> Lane:
-        return self._reversed("fdiv", "", other)
-
     def __neg__(self) -> Lane:
         return self.code.append(f"fneg {self.code.spelled(self.type)} {self.name}", self.type)
 
-    def __and__(self, other: Lane | Number) -> Lane:
-        return self._binary("", "and", other)
-
-    def __or__(self, other: Lane | Number) -> Lane:
-        return self._binary("", "or", other)
-
-    def __xor__(self, other: Lane | Number) -> Lane:
-        return self._binary("", "xor", other)
-
-    def __lshift__(self, bits: int) -> Lane:
-        return self._binary("", "shl", bits)
-
-    def __rshift__(self, bits: int) -> Lane:
-        """A logical shift, which fills with zeros: AVX2 has no arithmetic shift of 64-bit integers."""
-        return self._binary("", "lshr", bits)
-
-    def _compare(self, of_floats: str, of_integers: str, other: Lane | Number) -> Lane:
-        return self._binary(f"fcmp {of_floats}", f"icmp {of_integers}", other, "i1")
-
+    __add__, __sub__, __mul__ = map(_operator, ("fadd", "fsub", "fmul"), ("add", "sub", "mul"))
+    __radd__, __rsub__, __rmul__ = map(_mirrored, ("fadd", "fsub", "fmul"), ("add", "sub", "mul"))
+    __truediv__, __rtruediv__ = _operator("fdiv"), _mirrored("fdiv")
+    __and__, __or__, __xor__, __lshift__ = map(_operator, [""] * 4, ("and", "or", "xor", "shl"))
+    #: A logical shift, which fills with zeros: AVX2 has no arithmetic shift of 64-bit integers.
+    __rshift__ = _operator("", "lshr")
     # Comparisons of floats are false for nan, except `differs`, which is true.
-
-    def __lt__(self, other: Lane | Number) -> Lane:
-        return self._compare("olt", "slt", other)
-
-    def __gt__(self, other: Lane | Number) -> Lane:
-        return self._compare("ogt", "sgt", other)
-
-    def __ge__(self, other: Lane | Number) -> Lane:
-        return self._compare("oge", "sge", other)
-
-    def equals(self, other: Lane | Number) -> Lane:
-        return self._compare("oeq", "eq", other)
-
-    def differs(self, other: Lane | Number) -> Lane:
-        return self._compare("une", "ne", other)
+    __lt__, __gt__, __ge__ = map(_comparison, ("olt", "ogt", "oge"), ("slt", "sgt", "sge"))
+    equals, differs, _unordered = map(_comparison, ("oeq", "une", "uno"), ("eq", "ne", ""))
 
     def is_nan(self) -> Lane:
-        return self._compare("uno", "", self)
+        return self._unordered(self)
 
 
 class FunctionCode:
@@ -377,10 +341,6 @@ class FunctionCode:
 
     def text(self, name: str, parameters: Sequence[Lane], results: Sequence[Lane]) -> str:
         """The function as LLVM IR; it returns several results as a struct."""
-        type = self.spelled(self.float)
-        head = ", ".join(f"{type} {p.name}" for p in parameters)
-        whole, body = struct_type(type, len(results)), "\n".join(["entry:", *self.lines, ""])
-        return (
-            f"define internal {whole} @{self.name_of(name)}({head}) alwaysinline nounwind {{\n"
-            f"{body}{returned(type, [r.name for r in results])}}}\n"
-        )
+        body, found = "\n".join(["entry:", *self.lines, ""]), [r.name for r in results]
+        parameter_names = [p.name for p in parameters]
+        return definition(self.name_of(name), self.spelled(self.float), parameter_names, body, found, "alwaysinline")
