@@ -67,12 +67,12 @@ def write_files(page, folder, language="python"):
             (folder / found[1]).write_text(text, encoding="utf-8")
 
 
-def printed_by(command, folder):
+def printed_by(command, folder, environment):
     """The text that a command of a page prints."""
     program, *arguments = shlex.split(command)
     if program == "python":
         run = [sys.executable, str(folder / arguments[0]), *arguments[1:]]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**environment, "PYTHONPATH": str(ROOT)}
         result = subprocess.run(run, capture_output=True, text=True, timeout=300, cwd=folder, env=environment)
         return result.returncode, result.stdout + result.stderr
     assert program == "autodiff", command
@@ -106,13 +106,13 @@ def test_the_python_of_a_page_runs_and_gives_what_it_shows(page, monkeypatch, tm
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "console")], ids=name)
-def test_the_commands_of_a_page_print_what_it_shows(page, monkeypatch, tmp_path):
+def test_the_commands_of_a_page_print_what_it_shows(page, monkeypatch, tmp_path, sharing):
     monkeypatch.chdir(ROOT)
     write_files(page, tmp_path)
     for _, text in blocks(page, "console"):
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
             command, _, shown = part.partition("\n")
-            code, output = printed_by(command, tmp_path)
+            code, output = printed_by(command, tmp_path, sharing)
             output = re.sub(r"^.*  tests/.*\n", "", output, flags=re.MULTILINE)  # methods of other tests' types
             if shown:
                 assert Checker().check_output(shown, output, OPTIONS), f"{command}\n{output}"

@@ -650,7 +650,7 @@ def drift_of(build, *arguments):
     return drift
 
 
-def sweep(build, name, first=1):
+def sweep(build, name, first=1, to_first_drift=False):
     make, run, patient, is_new = PROGRAMS[name]
     if patient:
         ad.config.patience = 8
@@ -679,6 +679,8 @@ def sweep(build, name, first=1):
             # One of thousands of calls is as the others of its line.
             if seen[said] <= 3 and not is_new and (drift := drift_of(build, make, run, fault, n)):
                 print(f"DRIFT {label}: {drift}")
+                if to_first_drift:
+                    return
             n += 1
         faults += n - first
     print(f"DONE {name}: {faults} calls")
@@ -711,7 +713,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     assert os.environ["AUTODIFF_NATIVE_CHECKS"] == "faults"
     words = sys.argv[1:] or [*PROGRAMS]
-    if words[0] == "--held":  # locals keep their references: a fault that is to be seen
+    if is_held := words[0] == "--held":  # locals keep their references: a fault that is to be seen
         TextWriter.release = lambda self, text: None
         words = words[1:]
     build = Build()
@@ -720,7 +722,7 @@ if __name__ == "__main__":
         if name == "grow":
             grow(build)
         else:
-            sweep(build, name, int(first or 1))
+            sweep(build, name, int(first or 1), is_held)
     if path := os.environ.get("MET"):
         with open(path, "a") as file:
             file.writelines(f"{one}\n" for one in sorted(build.met))

@@ -32,9 +32,9 @@ pytestmark = pytest.mark.skipif(not is_native(), reason="there is no machine cod
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(shared_folder):
     """Where the build with faults is kept."""
-    return tmp_path_factory.mktemp("faults")
+    return shared_folder / "faults"
 
 
 def lines(folder, *words):
