@@ -65,8 +65,8 @@ OF_FUNCTIONS = {
     "randn": "it is called ad.random.normal here, and takes a key",
     "save": "values are written and read by NumPy: np.save",
     "shuffle": "it is called ad.random.permutation here, and gives a new array",
-    "segment_max": "write ad.max(ad.where(ids == ad.arange(n)[:, None], x, -ad.inf), axis=-1)",
-    "segment_min": "write ad.min(ad.where(ids == ad.arange(n)[:, None], x, ad.inf), axis=-1)",
+    "segment_max": "write i = ad.argsort(x); y = ad.full(n, -ad.inf, x.dtype); y[ids[i]] = x[i]; columns by ad.vmap",
+    "segment_min": "write i = ad.argsort(-x); y = ad.full(n, ad.inf, x.dtype); y[ids[i]] = x[i]; columns by ad.vmap",
     "set_default_dtype": "give dtype=ad.float32 where data are made",
     "topk": "write ad.argsort(x, descending=True)[:k]",
 }  # fmt: skip

@@ -55,6 +55,23 @@ def test_what_is_advised_is_there():
         assert hasattr(ad.Tensor, method)
 
 
+@pytest.mark.parametrize(("name", "extreme"), [("segment_max", np.maximum), ("segment_min", np.minimum)])
+@pytest.mark.parametrize("x", [np.array([1, 5, 2, 5, -1, 3], np.float32), np.arange(12.0).reshape(6, 2) % 7])
+def test_the_advised_extremes_of_segments_are_right(name, extreme, x):
+    lines = elsewhere.OF_FUNCTIONS[name].removeprefix("write ").removesuffix("; columns by ad.vmap")
+    ids, n = np.array([0, 2, 2, 2, 0, 4]), 6
+
+    def extremes(x):
+        names = {"ad": ad, "x": x, "ids": ad.asarray(ids), "n": n}
+        exec(lines, names)
+        return names["y"]
+
+    found = ad.jit(extremes if x.ndim == 1 else ad.vmap(extremes, in_axes=1, out_axes=1))(x)
+    wanted = np.full((n, *x.shape[1:]), -np.inf if extreme is np.maximum else np.inf, x.dtype)
+    extreme.at(wanted, ids, x)
+    np.testing.assert_array_equal(found, wanted, strict=True)
+
+
 def test_another_missing_name_has_no_hint():
     with pytest.raises(AttributeError, match=r"has no attribute 'nothing_such'$"):
         _ = ad.nothing_such
