@@ -98,9 +98,9 @@ class Body(ir.Region):
                 found.add(node)
         return [n in found for n in self.results]
 
-    def read(self) -> list[bool]:
-        """For each input, True if a float result may pass a gradient to it."""
-        found = {n for n in self.results if is_float(n.kind.out.aval)}
+    def read(self, flags: Sequence[bool]) -> list[bool]:
+        """For each input, True if a result whose flag is set may pass a gradient to it."""
+        found = {n for n, is_set in zip(self.results, flags, strict=True) if is_set and is_float(n.kind.out.aval)}
         for node in reversed(self.order):
             if node in found:
                 found.update(_sources(node))

@@ -270,8 +270,10 @@ def _(ctx, *bars):
     body, carried, split = loop.body, loop.carried, loop.carried + loop.scanned
     of_inputs = list(wanted(ctx, "inputs"))
     moving = ever_set(of_inputs[:carried], of_inputs[carried:], body.differing)
-    read = body.read()
-    floats = [k for k in float_places(inputs[:carried]) if moving[k]]
+    have_bars = [bar is not None for bar in bars]
+    pulled = ever_set(have_bars[:carried], have_bars[carried:], body.read)
+    read = body.read(pulled)
+    floats = [k for k in float_places(inputs[:carried]) if moving[k] and pulled[k]]
     places_x, places_h = [
         [start + k for k in float_places(xs) if moving[start + k] and read[start + k]]
         for start, xs in ((carried, inputs[carried:split]), (split, inputs[split:]))

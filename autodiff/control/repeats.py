@@ -128,6 +128,7 @@ _while = Regions("while", Repetition, _run, _of_all)
 
 @_repeated.forward
 def _(ctx, repeat, inputs):
+    ctx.set_materialize_grads(False)
     return _while.record(repeat, inputs)
 
 
@@ -135,31 +136,32 @@ def _(ctx, repeat, inputs):
 def _(ctx, *bars):
     repeat, inputs = ctx.inputs
     repeat = seen_within(repeat)  # the watched numbers in it are parameters, which count by value
-    count, read = len(bars), repeat.step.read()
-    floats = float_places(inputs[:count])
-    places = [k for k, is_wanted in enumerate(wanted_of(ctx, "inputs")) if is_wanted and read[k] and k >= count]
-    given = filled([bars[k] for k in floats], [inputs[k] for k in floats])
-    found = _backward_loop(repeat, tuple(places), inputs, tuple(given))
-    return {"repeat": None, "inputs": tuple(placed(found, [*floats, *places], len(inputs)))}
+    count, pulled = len(bars), ever_set([bar is not None for bar in bars], [], repeat.step.read)
+    read = repeat.step.read(pulled)
+    floats = [k for k in float_places(inputs[:count]) if pulled[k]]
+    hidden = [k for k, is_wanted in enumerate(wanted_of(ctx, "inputs")) if is_wanted and read[k] and k >= count]
+    given, places = filled([bars[k] for k in floats], [inputs[k] for k in floats]), (*floats, *hidden)
+    found = _backward_loop(repeat, places, inputs, tuple(given))
+    return {"repeat": None, "inputs": tuple(placed(found, places, len(inputs)))}
 
 
 @_repeated.jvp
 def _(ctx, _repeat, dots):
     repeat, inputs = ctx.inputs
     count = len(repeat.step.results)
-    found = _looped(*_with_tangents(seen_within(repeat), inputs, dots))[count:]
-    return tuple(placed(found, float_places(inputs[:count]), count))
+    floats = float_places(inputs[:count])
+    found = _looped(*_with_tangents(seen_within(repeat), floats, inputs, dots))[count:]
+    return tuple(placed(found, floats, count))
 
 
 def _with_tangents(
-    repeat: Repetition, inputs: Sequence[Tensor], dots: Sequence[Tensor | None]
+    repeat: Repetition, floats: Sequence[int], inputs: Sequence[Tensor], dots: Sequence[Tensor | None]
 ) -> tuple[Repetition, tuple[Tensor, ...]]:
-    """The loop of states and their tangents (None: zero), and its inputs.
+    """The loop of states and the tangents of those at `floats` (None: zero), and its inputs.
 
-    The inputs are the states, tangents of the float states, the hidden inputs, and tangents of these.
+    The inputs are the states, these tangents, the hidden inputs, and tangents of these.
     """
     count = len(repeat.step.results)
-    floats = float_places(inputs[:count])
     moving = [k for k, dot in enumerate(dots) if dot is not None and k >= count]
     split = count + len(floats)
 
@@ -174,7 +176,7 @@ def _with_tangents(
 
     start = [*inputs[:count], *filled([dots[k] for k in floats], [inputs[k] for k in floats])]
     hidden = [*inputs[count:], *[dot for dot in dots[count:] if dot is not None]]
-    made = derived(_bodies(repeat), ("moving", *moving), [(goes_on, start, ()), (pushed, start, ())], hidden)
+    made = derived(_bodies(repeat), ("moving", *floats, *moving), [(goes_on, start, ()), (pushed, start, ())], hidden)
     return Repetition(*made.bodies), (*start, *made.hidden)
 
 
@@ -190,79 +192,76 @@ def _looped(repeat: Repetition, inputs: Sequence[Tensor]) -> list[Tensor]:
 
 
 @function
-def _backward_loop(repeat, wanted, inputs, bars): ...
+def _backward_loop(repeat, places, inputs, bars): ...
 
 
 _backward_loop.__name__ = "the way back of while_loop"  # in messages
 
 
 @_backward_loop.forward
-def _(ctx, repeat, wanted, inputs, bars):
-    """Cotangents of the float states, and of the hidden inputs `wanted`."""
+def _(ctx, repeat, places, inputs, bars):
+    """Cotangents of the inputs at `places`: of the states that `bars` are the cotangents of, then of hidden inputs."""
     count = len(repeat.step.results)
-    states, floats = inputs[:count], float_places(inputs[:count])
-    places = [*floats, *wanted]
+    states, floats, wanted = inputs[:count], places[: len(bars)], places[len(bars) :]
 
     def back(values):
         found = repeat.step.pull(values[len(places) :], placed(values[: len(bars)], floats, count), places)
         sums = [s + found[k] for s, k in zip(values[len(bars) :], wanted, strict=False)]
-        return [*[found[k] for k in places[: len(bars)]], *sums]
+        return [*[found[k] for k in floats], *sums]
 
     start = *bars, *[zeros_like(inputs[k]) for k in wanted], *states
     calls = [*[(body.apply, states, ()) for body in _bodies(repeat)], (back, start, ())]
-    made = derived(_bodies(repeat), ("retreat", *wanted), calls, inputs[count:])
+    made = derived(_bodies(repeat), ("retreat", *places), calls, inputs[count:])
     return _while.record(Repetition(*made.bodies), (*start, *made.hidden))
 
 
 @_backward_loop.backward
 def _(ctx, *directions):
     """<J^T bars, d> = <bars, J d>: the derivative along d is that of the loop's tangent."""
-    repeat, wanted, inputs, bars = ctx.inputs
-    repeat, wanted = seen_within((repeat, wanted))  # watched numbers are parameters, which count by value
-    _refuse_hooks(repeat)
-    count = len(repeat.step.results)
-    floats = float_places(inputs[:count])
-    second = [k for k, is_wanted in enumerate(wanted_of(ctx, "inputs")) if is_wanted and k >= count]
-    along = placed(directions, [*floats, *wanted], len(inputs))
-    moved = _looped(*_with_tangents(repeat, inputs, along))[count:]
-    found = _back_over_tangents(repeat, inputs, along, second, [*[zeros_like(bar) for bar in bars], *bars])
-    back = placed([*found[: len(floats)], *found[2 * len(floats) :]], [*floats, *second], len(inputs))
-    return {"repeat": None, "wanted": None, "inputs": tuple(back), "bars": tuple(moved)}
+    repeat, places, inputs, bars = _of_way_back(ctx)
+    count, floats = len(repeat.step.results), places[: len(bars)]
+    second = [*floats, *[k for k, is_wanted in enumerate(wanted_of(ctx, "inputs")) if is_wanted and k >= count]]
+    along = placed(directions, places, len(inputs))
+    moved = _looped(*_with_tangents(repeat, floats, inputs, along))[count:]
+    found = _back_over_tangents(repeat, inputs, along, second, [zeros_like(bar) for bar in bars], bars)
+    return {"repeat": None, "places": None, "inputs": tuple(placed(found, second, len(inputs))), "bars": tuple(moved)}
 
 
 @_backward_loop.jvp
-def _(ctx, _repeat, _wanted, dots, bar_dots):
+def _(ctx, _repeat, _places, dots, bar_dots):
     """The way back of the loop of states and tangents, from the tangents of the bars, and the bars.
 
     For all d: <h, d> = <bars, J d>, so <h', d> = <bars', J d> + <bars, (J d)'>; and (J d)' = (J v)' in direction d.
     """
-    repeat, wanted, inputs, bars = ctx.inputs
-    repeat, wanted = seen_within((repeat, wanted))  # watched numbers are parameters, which count by value
-    _refuse_hooks(repeat)
+    repeat, places, inputs, bars = _of_way_back(ctx)
     bar_dots = filled(bar_dots or [None] * len(bars), bars)
-    found = _back_over_tangents(repeat, inputs, dots or [None] * len(inputs), wanted, [*bar_dots, *bars])
-    return (*found[: len(bars)], *found[2 * len(bars) :])
+    return tuple(_back_over_tangents(repeat, inputs, dots or [None] * len(inputs), places, bar_dots, bars))
 
 
 def _back_over_tangents(
-    repeat: Repetition, inputs: Sequence[Tensor], dots: Sequence[Tensor | None], wanted: Sequence[int],
-    bars: list[Tensor],
+    repeat: Repetition, inputs: Sequence[Tensor], dots: Sequence[Tensor | None], places: Sequence[int],
+    state_bars: Sequence[Tensor], bars: Sequence[Tensor],
 ) -> Sequence[Tensor]:
-    """The way back of the loop of states and tangents: cotangents of both, then of the hidden inputs `wanted`."""
+    """The way back of the loop of states and tangents, from cotangents of both: those of the inputs at `places`."""
+    count, size = len(repeat.step.results), len(bars)
     with enable_grad():  # because the step of this loop is differentiated
-        moving, given = _with_tangents(repeat, inputs, dots)
-    before = len(moving.step.results) - len(repeat.step.results)  # hidden inputs come after the tangents
-    found: Sequence[Tensor] = _backward_loop(moving, tuple([before + k for k in wanted]), given, tuple(bars))
-    return found
+        moving, given = _with_tangents(repeat, places[:size], inputs, dots)
+    hidden = [size + k for k in places[size:]]  # these come after the tangents
+    through = *places[:size], *range(count, count + size), *hidden
+    found: Sequence[Tensor] = _backward_loop(moving, through, given, (*state_bars, *bars))
+    return [*found[:size], *found[2 * size :]]
 
 
-def _refuse_hooks(repeat: Repetition) -> None:
+def _of_way_back(ctx: Any) -> tuple[Repetition, Sequence[int], Sequence[Tensor], Sequence[Tensor]]:
+    """The arguments of `_backward_loop`, for its derivative."""
+    repeat, places, inputs, bars = ctx.inputs
     if repeat.step.has_hooks:
         raise GradientError(located(
             "while_loop: a second derivative through a step with hooks is not known: they change the gradients that it"
             " is derived from",
             "use fori_loop or scan, where the number of steps is known, or register the hooks outside of the loop",
         ))
+    return *seen_within((repeat, places)), inputs, bars  # watched numbers are parameters, which count by value
 
 
 @border

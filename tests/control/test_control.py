@@ -335,6 +335,27 @@ def test_no_steps_give_the_first_carry_and_nothing():
     assert (w.grad.numpy() == 0).all()
 
 
+@pytest.mark.parametrize("loop", ["fori_loop", "scan", "while_loop"])
+def test_an_overflow_in_a_state_that_is_not_used_does_not_reach_the_gradient(loop):
+    def last(p):
+        def step(c):
+            return c[0] ** 2 * p + c[1], c[1] * 0.5 + p
+
+        first = p, ad.asarray(2.0)
+        if loop == "fori_loop":
+            return ad.fori_loop(0, 12, lambda i, c: step(c), first)
+        if loop == "scan":
+            return ad.scan(lambda c, _: (step(c), None), first, length=12)[0]
+        return ad.while_loop(lambda v: v[1] < 12, lambda v: (step(v[0]), v[1] + 1), (first, ad.asarray(0)))[0]
+
+    assert np.isinf(last(ad.tensor(3.0))[0].item())
+    of_other = lambda p: last(p)[1] ** 2  # noqa: E731
+    slope = 2 - 0.5**11  # of the other state
+    np.testing.assert_allclose(ad.grad(of_other)(3.0), 2 * of_other(ad.tensor(3.0)) ** 0.5 * slope)
+    for second in (ad.hvp(of_other, (3.0,), (1.0,)), ad.grad(ad.grad(of_other))(3.0)):
+        np.testing.assert_allclose(second, 2 * slope**2)
+
+
 def test_a_loop_without_results_is_nothing_also_when_gradients_are_recorded():
     x = ad.tensor(A, requires_grad=True)
     assert ad.scan(lambda c, x: (c, None), None, x) == (None, None)
