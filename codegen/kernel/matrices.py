@@ -28,6 +28,7 @@ from ..records import record, replace
 from .arguments import SMALL
 from .elements import Elements, Temporary, element_type
 from .index import Index, constant_index
+from .logic import method
 from .nest import I64, ScalarType, Value
 from .scalar import Scalar
 
@@ -35,6 +36,16 @@ if TYPE_CHECKING:
     from . import complex_formulas
 else:
     complex_formulas = later("codegen.kernel.complex_formulas")
+
+
+def _by_part(name: str, does: str, doc: str) -> Callable[..., Any]:
+    """The method of numbers that calls a method of the builder for each of their parts."""
+    return method(name, doc, lambda self, *numbers: self._each(getattr(self.k, does), *numbers))
+
+
+def _by_formula(name: str, formula: str) -> Callable[..., Any]:
+    """The method of complex numbers that applies a formula."""
+    return method(name, "", lambda self, *numbers: complex_formulas.applied(formula, self.k, *numbers))
 
 
 class Reals:
@@ -80,21 +91,10 @@ class Reals:
         for j, part in enumerate(self.parts(x)):
             self.k.store(part, memory, first.plus(constant_index(j)))
 
-    def plus(self, x: Any, y: Any) -> Any:
-        """x + y, in an order of additions that LLVM may change."""
-        return self._each(self.k.accumulate, x, y)
-
-    def add(self, x: Any, y: Any) -> Any:
-        """x + y."""
-        return self._each(self.k.add, x, y)
-
-    def minus(self, x: Any, y: Any) -> Any:
-        """x - y."""
-        return self._each(self.k.sub, x, y)
-
-    def negative(self, x: Any) -> Any:
-        """-x."""
-        return self._each(self.k.neg, x)
+    plus = _by_part("plus", "accumulate", "x + y, in an order of additions that LLVM may change.")
+    add = _by_part("add", "add", "x + y.")
+    minus = _by_part("minus", "sub", "x - y.")
+    negative = _by_part("negative", "neg", "-x.")
 
     def scaled(self, x: Any, factor: Value) -> Any:
         """x times a real number."""
@@ -148,11 +148,8 @@ class Complexes(Reals):
     def joined(self, parts: list[Value]) -> Any:
         return tuple(parts)
 
-    def times(self, x: Any, y: Any) -> Any:
-        return complex_formulas.applied("mul", self.k, x, y)
-
-    def over(self, x: Any, y: Any) -> Any:
-        return complex_formulas.applied("div", self.k, x, y)
+    times, over = _by_formula("times", "mul"), _by_formula("over", "div")
+    magnitude = _by_formula("magnitude", "abs_complex")
 
     def conjugate(self, x: Any) -> Any:
         return x[0], self.k.neg(x[1])
@@ -163,9 +160,6 @@ class Complexes(Reals):
     def size(self, x: Any) -> Value:
         """The size as in LAPACK: the sum of both parts, each without its sign."""
         return self.k.add(self.k.abs(x[0]), self.k.abs(x[1]))
-
-    def magnitude(self, x: Any) -> Value:
-        return complex_formulas.applied("abs_complex", self.k, x)
 
     def is_zero(self, x: Any) -> Value:
         return self.k.logical_and(*[self.k.eq(part, self.real(0.0)) for part in x])

@@ -157,8 +157,7 @@ def build_product(node: Node, product: Product, name: str) -> Built:
                 (total,) = k.close_loop(terms, [k.accumulate(terms.carried[0], k.mul(x, y))])
                 k.store(total, out, first.plus(columns.index))
         else:
-            with k.loop(product.n) as columns:
-                k.store(zero, out, first.plus(columns.index))
+            fill(k, [out], [zero], product.n, first)
             with k.loop(product.k) as terms:
                 x = k.load(left, a.position(batches.index, rows.index, terms.index))
                 with k.loop(product.n) as columns:
