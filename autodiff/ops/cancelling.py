@@ -31,7 +31,7 @@ from ..tape import Node, Primitive, constant, record
 from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
-from .primitive import added, named, spread_to, times, zeros_of
+from .primitive import added, adjoint_of, named, spread_to, times, zeros_of
 
 #: The most operations between a cotangent and a size that the search follows.
 DEPTH = 12
@@ -57,7 +57,7 @@ def split(t: Tensor, node: Node) -> _Split:
 
 
 def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
-    """The part of a factor c that cancels the kink of a size's derivative, and the rest of c (None: zero).
+    """The conjugate of the part of a factor c that cancels the kink of a size's derivative; the rest of c (None: zero).
 
     path   the node of the size, then the moves of its elements up to the place of c
     """
@@ -72,7 +72,7 @@ def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
     for test, factor in tests:
         multiple, left = _split(rest.node, test, DEPTH)
         if multiple is not None:
-            done = added(done, named("mul")(multiple, factor))
+            done = added(done, named("mul")(adjoint_of(multiple), factor))
             if left is None:
                 return done, None
             rest = left
