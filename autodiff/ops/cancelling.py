@@ -205,10 +205,10 @@ def _agree(pairs: list[tuple[Node, Node]]) -> Tensor | bool:
 
 
 def _split(node: Node, is_size: _Is, depth: int) -> _Split:
+    t = handle(node)  # of an argument that is differentiated, not of what the caller gave: gradients flow to it
     while node.kind.op in (SAME, IDENTITY) and node.inputs:
         node = node.inputs[0]
-    t, op = handle(node), node.kind.op
-    is_met = is_size(node)
+    op, is_met = node.kind.op, is_size(node)
     if is_met is not False:
         one = spread_to(constant(1.0, t.dtype), t.shape)
         if is_met is True:
