@@ -31,7 +31,7 @@ from ..tape import Node, Primitive, constant, record
 from ..tape.node import CONSTANT, RichNode
 from ..tape.record import IDENTITY, SAME
 from ..tensor import Tensor, handle
-from .primitive import added, named, spread_to, times, zeros_of
+from .primitive import added, adjoint_of, named, spread_to, times, zeros_of
 
 #: The most operations between a cotangent and a size that the search follows.
 DEPTH = 12
@@ -57,7 +57,7 @@ def split(t: Tensor, node: Node) -> _Split:
 
 
 def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
-    """The part of a factor c that cancels the kink of a size's derivative, and the rest of c (None: zero).
+    """The conjugate of the part of a factor c that cancels the kink of a size's derivative; the rest of c (None: zero).
 
     path   the node of the size, then the moves of its elements up to the place of c
     """
@@ -72,7 +72,7 @@ def cancelling(c: Tensor, path: Sequence[Node]) -> _Split:
     for test, factor in tests:
         multiple, left = _split(rest.node, test, DEPTH)
         if multiple is not None:
-            done = added(done, named("mul")(multiple, factor))
+            done = added(done, named("mul")(adjoint_of(multiple), factor))
             if left is None:
                 return done, None
             rest = left
@@ -205,10 +205,10 @@ def _agree(pairs: list[tuple[Node, Node]]) -> Tensor | bool:
 
 
 def _split(node: Node, is_size: _Is, depth: int) -> _Split:
+    t = handle(node)  # of an argument that is differentiated, not of what the caller gave: gradients flow to it
     while node.kind.op in (SAME, IDENTITY) and node.inputs:
         node = node.inputs[0]
-    t, op = handle(node), node.kind.op
-    is_met = is_size(node)
+    op, is_met = node.kind.op, is_size(node)
     if is_met is not False:
         one = spread_to(constant(1.0, t.dtype), t.shape)
         if is_met is True:

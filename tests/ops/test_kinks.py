@@ -399,3 +399,40 @@ def test_kinks_cancel_in_forward_mode_of_forward_mode_beside_a_loop():
     x, v = ad.tensor([0.0, 1.0]), ad.tensor([1.0, 1.0])
     _, dot = ad.jvp(lambda y: ad.jvp(f, (y,), (v,))[1], (x,), (v,))
     assert dot.item() == 8.0
+
+
+@pytest.mark.parametrize("size", [
+    lambda z: ad.abs(z),
+    lambda z: ad.abs(z)[::-1],
+    lambda z: ad.norm(z),
+    lambda z: ad.std(z),
+    lambda z: ad.hypot(ad.real(z), ad.imag(z)),
+    lambda z: ad.maximum(ad.real(z), ad.imag(z)),
+    lambda z: ad.abs(ad.imag(z)),
+], ids=["abs", "flipped", "norm", "std", "hypot", "maximum", "abs of real"])  # fmt: skip
+@pytest.mark.parametrize("outer", [lambda t: ad.imag(t * t), lambda t: ad.real(ad.sin(t) * t), lambda t: ad.imag(t**3)])
+def test_both_modes_agree_where_a_kink_cancels_in_a_complex_product(size, outer):
+    z, v = np.array([0.5 + 0.3j, -0.2 + 0.7j]), ad.tensor([1.0 + 0.4j, 0.3 - 0.8j])
+
+    def f(z):
+        return ad.sum(outer(size(z) * z))
+
+    def along(g):
+        return ad.sum(ad.real(ad.conj(g) * v))
+
+    x = ad.tensor(z)
+    np.testing.assert_allclose(ad.jvp(f, (x,), (v,))[1], along(ad.grad(f)(x)), rtol=1e-12)
+    twice = ad.grad(lambda z: along(ad.grad(f)(z)))(x)
+    for second in (ad.hvp(f, (x,), (v,)), ad.grad(lambda z: ad.jvp(f, (z,), (v,))[1])(x)):
+        np.testing.assert_allclose(second.detach(), twice, rtol=1e-11)
+
+
+@pytest.mark.parametrize("of", [np.asarray, ad.tensor])
+def test_an_argument_beside_a_size_keeps_its_second_derivative(of):
+    x, v, h = np.array([0.5, -1.5]), np.array([1.0, 10.0]), np.hypot([0.5, -1.5], 2.0)
+    by_hand = 2 * (x / h + 1) ** 2 + 2 * (h + x) * 4 / h**3
+    for size, expected in ((abs, [8.0, 0.0]), (lambda x: ad.hypot(x, 2.0), by_hand)):
+        f = lambda x: ad.sum((size(x) + x) ** 2)  # noqa: B023, E731
+        along = lambda x: ad.sum(ad.grad(f)(x) * of(v))  # noqa: B023, E731
+        for second in (ad.hvp(f, (of(x),), (of(v),)), ad.grad(along)(of(x)), ad.jvp(ad.grad(f), (of(x),), (of(v),))[1]):
+            np.testing.assert_allclose(second, v * expected, rtol=1e-14)
