@@ -38,8 +38,8 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     is a hidden input: each call reads its present contents.
 
     An operation that takes a NumPy array (`x * a`) copies it when it is recorded; a tensor made of it once saves these
-    copies.  `ad.grad` and similar functions, called with arrays, do not copy a large array but make it read-only until
-    the call returns; a write through a view that was made earlier is not noticed.  A copy is always read-only.
+    copies.  `ad.grad` and similar functions do not copy the arrays that they are called with: a write to one of these
+    before the call returns is not noticed.
 
     >>> import autodiff as ad
     >>> ad.tensor([1, 2, 3], dtype=ad.float32)

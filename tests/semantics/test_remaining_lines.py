@@ -47,9 +47,9 @@ def test_a_leaf_reached_only_by_none_has_nothing_computed_for_it():
 # ---------------------------------------------------------------- what the docs say
 
 
-def test_the_docs_say_that_writes_through_older_views_are_not_seen():
+def test_the_docs_say_which_writes_are_not_seen():
     for text in (LIMITS.read_text(encoding="utf-8"), ad.tensor.__doc__):
-        assert "through a view that was made earlier is not noticed" in " ".join(text.split())
+        assert "a write to one of these before the call returns is not noticed" in " ".join(text.split())
 
 
 # ---------------------------------------------------------------- numbers and names
