@@ -65,25 +65,12 @@ def taken(array: Any, dtype: np.dtype) -> Tensor:
     """
     if LOST:
         warn_of_lost(array)
-    if type(array) is not np.ndarray or array.dtype != dtype:
-        if type(array) is WatchedArray:
-            return _leaf_of_array(array, dtype)
-        return leaf(_owned(array, dtype))
-    now = state.now
-    if now.captures is None:
-        return leaf(array.copy())
-    t = leaf(_owned(array, dtype))
-    now.captures[t.node] = array
+    if type(array) is WatchedArray:
+        return _leaf_of_array(array, dtype)
+    t, captures = leaf(np.array(array, dtype, order="C", subok=False)), state.now.captures
+    if captures is not None and type(array) is np.ndarray and array.dtype == dtype:
+        captures[t.node] = array
     return t
-
-
-def _owned(array: Any, dtype: np.dtype) -> np.ndarray:
-    """A C-contiguous array of these values to which nothing else can write: the array itself if it is one."""
-    if type(array) is np.ndarray and array.dtype == dtype:
-        flags = array.flags
-        if flags.owndata and flags.c_contiguous and not flags.writeable:
-            return array
-    return np.array(array, dtype, order="C", subok=False)
 
 
 def leaf_node(value: Any, requires_grad: bool = False, identity: Leaf | None = None) -> Node:
