@@ -278,7 +278,7 @@ def _set_up() -> Any:
         "aliases": tuple(ALIASES), "pending_limit": PENDING_LIMIT, "first_limit": SMALL_LIMIT,
         "python_numpy": python["numpy"], "python_array": python["__array__"],
         "python_item": python["item"], "python_float": python["__float__"], "python_bool": python["__bool__"],
-        "python_set_grad": python["grad"].fset, "accumulated": accumulated,
+        "accumulated": accumulated,
     }  # fmt: skip
     return native.set_up(native.RecordLayout(classes, objects))
 

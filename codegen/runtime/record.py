@@ -97,12 +97,11 @@ class Recorder(Asks):
     def reads(self, cls: type) -> dict[str, Any]:
         """The attributes of a handle class that read values in machine code (`recorder_reads`), by name."""
         at = self._code.address
-        grad, doc = vars(cls)["grad"], {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item")}
+        doc = {name: vars(cls)[name].__doc__ for name in ("numpy", "__array__", "item")}
         made = {name: method(cls, name, at(f"read_{name}"), doc=doc[name]) for name in ("numpy", "item")}
         made["__array__"] = method(cls, "__array__", at("read_array"), takes_arguments=True, doc=doc["__array__"])
         made["__float__"] = wrapper(cls, vars(float)["__float__"], "__float__", at("read_float"))
         made["__bool__"] = wrapper(cls, vars(float)["__bool__"], "__bool__", at("read_bool"))
-        made["grad"] = property(grad.fget, self.set_grad, doc=grad.__doc__)
         return made
 
     def method(self, table: RecordTable, slow: Callable, unknown: Callable, operands: int, cls: type, name: str) -> Any:

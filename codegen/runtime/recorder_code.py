@@ -42,7 +42,7 @@ _BUILTINS = (
     recording_piece.learn_piece, recording_parts.cut_known_segments, recording_parts.compute_parts,
     recording_parts.pull_parts, recording_program.program_of_pending,
     recording_rules.new_pass, recording_rules.run_forward_pass, recording_reverse.run_backward_pass,
-    recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life, recorder_reads.set_grad,
+    recorder_arrays.copy_leaf, recorder_arrays.learn_leaf, recorder_life.set_life,
     recorder_subscripts.key_words, recorder_tables.place_for,
 )  # fmt: skip
 _EXPORTS = (

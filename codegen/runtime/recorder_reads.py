@@ -3,7 +3,6 @@
     read_numpy, read_array    the value as a read-only array              METH_NOARGS; METH_FASTCALL | METH_KEYWORDS
     read_item, read_float     the number of a 0-d value                   METH_NOARGS; nb_float
     read_bool                 True for a value that is not zero           nb_bool
-    set_grad                  set `.grad` of a leaf, or of a node that retains its gradient, to None: called by Python
 
 All other cases (a pending value without a known plan, an error, a trace) are left to the Python functions.
 """
@@ -19,19 +18,7 @@ from .recorder_arrays import new_view, set_writeable
 from .recorder_nodes import bad_argument, kind_of, node_of, recording_here, recording_now
 from .recording_keys import ask
 from .recording_run import count_up
-from .recording_structs import (
-    ASKED,
-    FLOAT_ASKS,
-    VALUE,
-    RawHandle,
-    RawLeaf,
-    RawNode,
-    RawRecording,
-    RawRich,
-    int_or,
-    new_none,
-    tape,
-)
+from .recording_structs import ASKED, FLOAT_ASKS, VALUE, RawNode, RawRecording, int_or, tape
 
 #: Stands for an array or a number that Python has to provide.
 PYTHON = 1
@@ -45,9 +32,6 @@ is_true = extern("PyObject_IsTrue", i32, ptr)
 def is_python(found: ptr) -> bool:
     """True for PYTHON, and for null, which means an exception."""
     return u64(found) <= PYTHON
-
-
-# ------------------------------------------------------------------ values
 
 
 @native
@@ -173,35 +157,6 @@ def read_array(x: ptr, arguments: ptr[ptr], count: i64, names: ptr) -> own:
     for i in range(given):
         stack[i + 1] = arguments[i]
     return py.call(tape.python_array, stack, u64(count + 1), names)
-
-
-# ------------------------------------------------------------------ gradients
-
-
-@native
-def leaf_of(x: ptr) -> ptr[RawLeaf]:
-    """The leaf of a handle, or the `Leaf` that retains the gradient of its node (`retain_grad`); null for none."""
-    n = node_of(x)
-    if n is None or n.type is not tape.rich_type:
-        return None
-    leaf = ptr(ptr[RawRich](n).leaf)
-    if leaf is tape.none:
-        leaf = ptr[RawRich](n).retained
-    if leaf is None or py.class_of(leaf) is not tape.leaf_type:
-        return None
-    return ptr[RawLeaf](leaf)
-
-
-@native
-def set_grad(x: ptr, value: ptr) -> own:
-    """Set `.grad`.  Python sets all values but None.  Returns None."""
-    if value is tape.none:
-        now = recording_here()
-        leaf = leaf_of(x)
-        if leaf is not None and now is not None and now.tracing is tape.zero and now.unseen is tape.zero:
-            leaf.grad = held(ptr[RawHandle](tape.none))
-            return new_none()
-    return py.call_two(tape.python_set_grad, x, value)
 
 
 READS = [read_numpy, read_array, read_item, read_float, read_bool]

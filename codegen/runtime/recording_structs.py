@@ -92,7 +92,7 @@ Tape = words(
     "array_type float64_type float32_type int64_type int64_descr leaf_op constant_op argument_op aliases lock counter "
     "run_errors first_limit pending_limit call_name acquire_name release_name run_as_name item_name "
     "mode note_small note_updated look_at force allocator answers python_numpy python_array python_item "
-    "python_float python_bool python_set_grad accumulated add_loops plans counts start_kind",
+    "python_float python_bool accumulated add_loops plans counts start_kind",
     plans="ptr[RawTable]", counts="ptr[RawCounts]", start_kind="ptr[RawKind]",
 )  # fmt: skip
 
