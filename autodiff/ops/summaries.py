@@ -287,16 +287,14 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     i64[3] [1 0 2]
     """
     if length is None:
-        least = integer(minlength, "bincount", "minlength")
         known = known_value(x) if x.size else np.full(1, -1)
         if known is None:
             raise ConcretizationError(located(
-                f"bincount: the largest number of a {x.aval} has no value yet inside a traced function",
-                "say how many counts there are, length=",
+                f"bincount: the largest number of a {x.aval} has no value yet in a trace", "give the length="
             ))
         if x.size and known.min() < 0:
             raise IndexError(located(f"bincount: {x.aval} has negative numbers"))
-        length = max(least, int(known.max()) + 1)
+        length = max(integer(minlength, "bincount", "minlength"), int(known.max()) + 1)
     if weights is None:
         return segment_sum(np.ones(x.shape, np.int64), x, length)
     return segment_sum(floating(as_tensor(weights, "bincount", "weights"), "bincount"), x, length)
