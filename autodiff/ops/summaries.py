@@ -289,9 +289,7 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     if length is None:
         known = known_value(x) if x.size else np.full(1, -1)
         if known is None:
-            raise ConcretizationError(located(
-                f"bincount: the largest number of a {x.aval} has no value yet in a trace", "give the length="
-            ))
+            raise ConcretizationError(located("bincount: the largest number has no value in a trace", "give length="))
         if x.size and known.min() < 0:
             raise IndexError(located(f"bincount: {x.aval} has negative numbers"))
         length = max(integer(minlength, "bincount", "minlength"), int(known.max()) + 1)
