@@ -94,7 +94,7 @@ def _attach_one(name: str, operator: Callable) -> None:
 def _of_numbers(operator: Callable, makes_ints: bool = False) -> Callable:
     """The operator for stand-ins of Python numbers in a traced function: a result of numbers alone is a number.
 
-    makes_ints   True if two bools give an int, as in Python's arithmetic
+    makes_ints   True if bools give an int, as in Python's arithmetic; ~ of a bool is not, as of NumPy's
     """
 
     def of_numbers(self, *others):
@@ -108,8 +108,8 @@ def _of_numbers(operator: Callable, makes_ints: bool = False) -> Callable:
 
 
 _NUMBERS = frozenset((bool, int, float, complex))
-#: Operators that give a bool, not an int, for two Python bools.
-_LOGICAL = ("and", "rand", "or", "ror", "xor", "rxor", *_COMPARISONS)
+#: Operators that give a bool, not an int, for Python bools.
+_LOGICAL = ("and", "rand", "or", "ror", "xor", "rxor", "invert", *_COMPARISONS)
 _ARRAYS = (AbstractTensor, np.ndarray, np.generic, bool, int, float, complex, list, tuple)
 
 #: Classes found to be in `_ARRAYS`: a set look-up takes a third (tensors) to an eighth (numbers) of `isinstance`.

@@ -8,7 +8,7 @@ import numpy as np
 
 from codegen.symbols import as_float
 
-from ..errors import ShapeError, located
+from ..errors import ConcretizationError, ShapeError, located
 from ..tensor import Tensor
 from .arithmetic import abs_, conj, multiply
 from .conditions import maximum
@@ -287,12 +287,12 @@ def bincount(x, weights=None, minlength=0, *, length=None):
     i64[3] [1 0 2]
     """
     if length is None:
-        least = integer(minlength, "bincount", "minlength")
-        known = known_value(x)
-        low, high = (0, -1) if not x.size else (min_(x), max_(x)) if known is None else (known.min(), known.max())
-        if int(low) < 0:
+        known = known_value(x) if x.size else np.full(1, -1)
+        if known is None:
+            raise ConcretizationError(located("bincount: the largest number has no value in a trace", "give length="))
+        if x.size and known.min() < 0:
             raise IndexError(located(f"bincount: {x.aval} has negative numbers"))
-        length = max(least, int(high) + 1)
+        length = max(integer(minlength, "bincount", "minlength"), int(known.max()) + 1)
     if weights is None:
         return segment_sum(np.ones(x.shape, np.int64), x, length)
     return segment_sum(floating(as_tensor(weights, "bincount", "weights"), "bincount"), x, length)

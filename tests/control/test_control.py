@@ -295,6 +295,19 @@ def test_numbers_that_change_places_keep_their_digits(loop):
         loop(lambda value: (value[0] < 1,), (0.5,))
 
 
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("first", [True, np.True_])
+def test_a_bool_that_a_loop_inverts_alternates(first, eager, monkeypatch):
+    monkeypatch.setattr(ad.config, "eager", eager)
+    assert ad.grad(lambda x: ad.scan(lambda c, x: (~c, ad.where(c, x, 0.0)), first, x)[1].sum())(
+        np.arange(4.0)
+    ).tolist() == [1, 0, 1, 0]
+    assert ad.fori_loop(0, 3, lambda i, c: ~c, first).tolist() is False
+    last = ad.while_loop(lambda s: ~s[1], lambda s: (s[0] + 1, s[0] > 2), (0, type(first)(False)))
+    assert [x.tolist() for x in last] == [4, True]
+    assert ad.fori_loop(0, 5, lambda i, x: x + ad.where(~(i > 2), 1.0, 0.0), 0.0).item() == 3
+
+
 @pytest.mark.smoke
 def test_loops_nest_and_hold_branches_and_custom_functions():
     @ad.function
