@@ -63,33 +63,41 @@ class SizedProduct:
             if cut[1](numbers, *values):
                 return cut
         product = self._step(values)
-        write = self._writer(values, product) if product.share is None and len(self._cuts) < _MOST_CUTS else _never
-        if write is not _never:
-            self._cuts.append((product, write))
-        return product, write
+        if product.share is not None or len(self._cuts) >= _MOST_CUTS:
+            return product, _never
+        cut = product, self._writer(values, product)
+        self._cuts.append(cut)
+        return cut
 
     def _step(self, values: Sequence[int]) -> ProductStep:
         m, n, k, batch, *strides = self._numbers(*values)
         return product_step(replace(self._gemm, m=m, n=n, k=k, batch=batch, strides=tuple(strides)))
 
     def _writer(self, values: Sequence[int], product: ProductStep) -> Callable[..., bool]:
-        """A function write(numbers, *values), which returns False for sizes that need another step than `values`."""
+        """A function write(numbers, *values), which returns False for sizes that need another step than `values`.
+
+        It is for `values` alone if no formula fits: if they equal a number in the choice of a step, such as four rows.
+        """
+        def write_extents(numbers: ctypes.Array, *given: int) -> bool:
+            if given == values:
+                numbers[: len(product.extents)] = [*product.extents]
+            return given == values
+
         try:
             # with_equality: the choice of a step also compares sizes by ==, with a single row or a number of columns.
             with watched(with_equality=True) as conditions:
                 general = self._step([symbol(*pair) for pair in zip(self._names, values, strict=True)])
         except Exception:  # some code needs a concrete number
-            return _never
-        if general.address != product.address or general.is_swapped != product.is_swapped or general.share is not None:
-            return _never
+            return write_extents
         given = ", ".join(self._names)
         lines = [f"numbers[{i}] = {formula(n)}" for i, n in enumerate(general.extents) if type(n) is Symbol]
         body = "\n  ".join([f"if not ({conditions_text(conditions)}): return False", *lines, "return True"])
         text = f"def write(numbers, {given}):\n  {body}"
         write: Callable[..., bool] = compile_function("write", text, {"__name__": __name__})
         made = [0 if type(n) is Symbol else n for n in general.extents]
-        is_right = write(made, *values) and tuple(made) == product.extents
-        return write if is_right else _never  # not right if a recorded condition fails for these very values
+        is_right = (general.address, general.is_swapped, general.share) == (product.address, product.is_swapped, None)
+        is_right = is_right and write(made, *values) and tuple(made) == product.extents
+        return write if is_right else write_extents  # not right if a recorded condition fails for these very values
 
 
 def _never(*_: Any) -> bool:

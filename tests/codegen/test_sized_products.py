@@ -97,10 +97,19 @@ def test_columns_that_fill_vectors_in_another_way_are_another_cut():
         step.write(n + 2)
         assert step.says(Gemm("f64", 20, n, 30))
     count = len(step.product._cuts)
-    for n in (80, 81, 95, 96, 1, 0, 97):
+    for n in (80, 81, 95, 96, 97):
         step.write(n + 2)
         assert step.says(Gemm("f64", 20, n, 30))
     assert count == len(step.product._cuts) > 1
+
+
+def test_a_size_that_equals_a_number_in_the_choice_of_a_step_is_asked_for_once():
+    """Each turn of lengths from 3 to 20 asked for two, four and eight again, which took ten times a step."""
+    step = Step(Gemm("f64", 16, symbol("n", 101), 16))
+    asked = [n for _ in range(3) for n in (2, 3, 4, 5, 8, 9) if not step.write(n)]
+    assert len(asked) == len(set(asked)) and step.product._cuts
+    for n in (2, 3, 4, 5, 8, 9, 4):
+        assert step.write(n) and step.says(Gemm("f64", 16, n, 16))
 
 
 def test_a_product_of_known_extents_is_written_once():
