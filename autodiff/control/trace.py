@@ -36,7 +36,7 @@ from ..ops.batching import with_examples
 from ..ops.conversion import DEFAULT_DTYPES, WEAK, as_strong, cast_beside
 from ..session import namespace
 from ..stand_ins import PYTHON_NUMBERS, standing
-from ..tape.leaves import number_like_traced
+from ..tape.leaves import number_leaf, number_like_traced
 from ..tape.modes import tracing
 from ..tape.node import Node, data_node, new_number
 from ..tape.record import argument, state
@@ -111,7 +111,7 @@ def _begun(x: Any, after: Aval, is_fixed: bool) -> Any:
     if after.shape or kinds[0] > kinds[1] or (before == after.dtype and not is_fixed):
         return x
     if is_fixed or after.dtype not in DEFAULT_DTYPES.values():
-        return cast_beside(as_tensor(x), after.dtype)
+        return number_leaf(x, after.dtype) if type(x) in WEAK else cast_beside(x, after.dtype)
     return x + PYTHON_NUMBERS[after.dtype.kind]()
 
 

@@ -291,6 +291,8 @@ def test_a_carried_number_that_a_step_computes_from_numbers_stays_a_number(loop)
 def test_numbers_that_change_places_keep_their_digits(loop):
     first, second = loop(lambda value: (value[1], value[0]), (0, 1.5))
     assert (first.item(), second.item()) == (1.5, 0.0)
+    with pytest.raises(OverflowError, match="1099511627776 does not fit i32"):
+        loop(lambda value: (value[0] + ad.ones((), dtype=ad.int32),), (2**40,))
     with pytest.raises(ad.DTypeError, match=r"f64.* before a step and bool.* after it"):
         loop(lambda value: (value[0] < 1,), (0.5,))
 
