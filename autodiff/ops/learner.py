@@ -22,7 +22,7 @@ import numpy as np
 
 from codegen.ir import Aval
 from codegen.runtime.cache import LearningFilter
-from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, RecordTable
+from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, NESTED, RecordTable
 
 from ..config import config
 from ..custom.function import Function
@@ -145,7 +145,7 @@ class Learner:
             program = None
         if program is not None and program.choices is not None:
             program.choices.on_change(self.table.forget)
-        self.table.learn(age, keys, MODE.get().tracks, program, statics)
+        self.table.learn(age, keys, MODE.get().tracks, program, [(name, _copied(value)) for name, value in statics])
 
     def split_operands(self, args: tuple, keywords: dict) -> tuple[Sequence[Any], list[tuple[str | None, Any]]]:
         """The operands of a call, and (name, value) of its static arguments, separated as machine code does it."""
@@ -161,25 +161,27 @@ class Learner:
         return operands, [*[(None, a) for a in rest], *keywords.items()]
 
     def is_static_worth_learning(self, value: Any) -> bool:
-        """True if a static argument is likely to be met again.  Long ints, and strings not interned, never count."""
-        if value is None or type(value) is bool or isinstance(value, (type, np.dtype)):
-            return True
-        if type(value) is int:
-            return value in _SMALL_INTS or (-(1 << 63) <= value < 1 << 63 and self.statics.admits(value))
-        if type(value) is str:
-            return sys.intern(value) is value
-        return _is_plain(value) and self.statics.admits(value)
+        """True if a static argument can be found again, and is likely to be met again."""
+        is_usual = value in _SMALL_INTS if type(value) is int else type(value) not in (float, tuple, list)
+        return _is_found_again(value) and (is_usual or self.statics.admits(repr(value)))
 
 
-#: Classes of static arguments that are compared by value and hold no other objects.
-_PLAIN = frozenset((bool, int, float, str, type(None)))
+def _is_found_again(value: Any, depth: int = NESTED) -> bool:
+    """True for a static argument that machine code compares by value, or that is always the same object."""
+    cls = type(value)
+    if cls in (tuple, list):
+        return depth > 0 and all([_is_found_again(item, depth - 1) for item in value])
+    if cls is int:
+        return -(1 << 63) <= value < 1 << 63
+    if cls is str:
+        return sys.intern(value) is value
+    return cls in (bool, float, type(None)) or isinstance(value, (type, np.dtype))
 
 
-def _is_plain(value: Any) -> bool:
-    """True for a static argument that is compared by value, or a tuple of such arguments."""
-    if type(value) is tuple:
-        return all(map(_is_plain, value))
-    return type(value) in _PLAIN or isinstance(value, (type, np.dtype))
+def _copied(value: Any) -> Any:
+    """A static argument with copies of its lists, which may change later."""
+    cls = type(value)
+    return cls(map(_copied, value)) if cls in (tuple, list) else value
 
 
 #: Axes and similar numbers, which are learnt at the first call.

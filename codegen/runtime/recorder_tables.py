@@ -2,7 +2,7 @@
 
 The nodes to record for given operands are data, a *program* (`record_table`).  A *table* finds the program by the keys
 of the operands (`key_of`) and by the static arguments of the call: an int counts by its value, a float by its bits, a
-tuple by its items, any other object by its address.
+tuple or a list by its items, any other object by its address.
 
 `record_op` returns a handle; or CANNOT_NOW (machine code cannot record now: a trace, another thread, an older operand)
 or UNKNOWN (no entry).  For these two the *site* names Python functions to call.  A table may have a *rule* for tensors
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ..native import Struct, bit_cast, extern, held, i32, i64, local, native, own, ptr, u64
 from . import recording_objects as py
-from .record_table import MOST_NODES, MOST_OPERANDS, SPREAD
+from .record_table import MOST_NODES, MOST_OPERANDS, NESTED, SPREAD
 from .recorder_arrays import UNKNOWN, kind_of_array
 from .recorder_nodes import LATEST, kind_of, node_of, number_of, recording_operations
 from .recorder_put import Nodes, ProgramWords, StaticArgument, add_starts, hold_operands, record_kind, record_program
@@ -37,7 +37,7 @@ def int_within(x: ptr, found: ptr[i64]) -> bool:
 
 @native(inline=True)
 def atom_bits(x: ptr) -> u64:
-    """The word that stands for a static argument that is no tuple.  It may be null."""
+    """The word that stands for a static argument that has no items.  It may be null."""
     number = local(i64, 1)
     if x is not None:
         if py.class_of(x) is tape.int_type and int_within(x, number):
@@ -48,19 +48,29 @@ def atom_bits(x: ptr) -> u64:
 
 
 @native(inline=True)
-def is_tuple(x: ptr) -> bool:
-    return x is not None and py.class_of(x) is tape.tuple_type
+def count_of_items(x: ptr) -> i64:
+    """The number of items of a tuple or list; -1 for another object."""
+    if x is None:
+        return -1
+    if py.class_of(x) is tape.tuple_type:
+        return py.tuple_size(x)
+    return py.list_size(x) if py.class_of(x) is tape.list_type else i64(-1)
+
+
+@native(inline=True)
+def item_of(x: ptr, i: i64) -> ptr:
+    return py.list_item(x, i) if py.class_of(x) is tape.list_type else py.tuple_item(x, i)
 
 
 @native
-def static_bits(x: ptr) -> u64:
-    """The word that stands for a static argument."""
-    if not is_tuple(x):
+def static_bits(x: ptr, depth: i64) -> u64:
+    """The word that stands for a static argument.   depth: how often items may have items, which count by value"""
+    count = count_of_items(x) if depth > 0 else i64(-1)
+    if count < 0:
         return atom_bits(x)
-    size = py.tuple_size(x)
-    bits = u64(size)
-    for i in range(size):
-        bits = bits * 31 + atom_bits(py.tuple_item(x, i))
+    bits = u64(count)
+    for i in range(count):
+        bits = bits * 31 + static_bits(item_of(x, i), depth - 1)
     return bits
 
 
@@ -76,15 +86,15 @@ def is_same_atom(x: ptr, y: ptr) -> bool:
 
 
 @native
-def is_same_static(x: ptr, y: ptr) -> bool:
-    """True for equal static arguments: tuples are equal if their items are."""
-    if not is_tuple(x) or not is_tuple(y):
+def is_same_static(x: ptr, y: ptr, depth: i64) -> bool:
+    """True for equal static arguments: tuples are equal if their items are, and lists.   depth: as of `static_bits`"""
+    count = count_of_items(x) if depth > 0 else i64(-1)
+    if count < 0 or y is None or py.class_of(x) is not py.class_of(y):
         return is_same_atom(x, y)
-    count = py.tuple_size(x)
-    if py.tuple_size(y) != count:
+    if count_of_items(y) != count:
         return False
     same = i64(0)
-    while same < count and is_same_atom(py.tuple_item(x, same), py.tuple_item(y, same)):
+    while same < count and is_same_static(item_of(x, same), item_of(y, same), depth - 1):
         same += 1
     return same == count
 
@@ -170,7 +180,7 @@ def is_for(
         given = statics[k]
         if given.name != exact.name:
             return False
-        if given.value != exact.value and (are_words or not is_same_static(ptr(given.value), ptr(exact.value))):
+        if given.value != exact.value and (are_words or not is_same_static(ptr(given.value), ptr(exact.value), NESTED)):
             return False
     return True
 
@@ -186,7 +196,7 @@ def place_of(
         bits = (bits + u64(keys[k])) * SPREAD
     for k in range(n_statics):
         value = statics[k].value
-        bits = (bits + statics[k].name) * SPREAD + (value if are_words else static_bits(ptr(value)))
+        bits = (bits + statics[k].name) * SPREAD + (value if are_words else static_bits(ptr(value), NESTED))
     last = table.places - 1
     place = i64(bits * SPREAD >> 32) & last
     programs = programs_of(table)

@@ -32,6 +32,17 @@ CALLS = {
     ),
     "tuple": (lambda x, k: ad.sum(x, axis=k), lambda x, k: np.sum(x, axis=k), ((0, 1), (1,), (0,))),
     "tuple made anew": (lambda x, k: ad.reshape(x, (12 // k, k)), lambda x, k: x.reshape(12 // k, k), (2, 3, 4, 6)),
+    "list": (lambda x, k: ad.reshape(x, [12 // k, k]), lambda x, k: x.reshape(12 // k, k), (2, 3, 4, 6)),
+    "pairs": (
+        lambda x, k: ad.pad(x, ((0, 1), (k, 2))),
+        lambda x, k: np.pad(x, ((0, 1), (k, 2))),
+        (0, 1, 2),
+    ),
+    "list of lists": (
+        lambda x, k: ad.tensordot(x, x, [[k], [k]]),
+        lambda x, k: np.tensordot(x, x, [[k], [k]]),
+        (0, 1),
+    ),
     "large number": (
         lambda x, k: ad.broadcast_to(x, (k, 3, 4)),
         lambda x, k: np.broadcast_to(x, (k, 3, 4)),

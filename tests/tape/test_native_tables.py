@@ -1,5 +1,6 @@
 """The tables of what the recorder has learnt of keys, arrays, static values and bodies: from when on, until when."""
 
+import ast
 import gc
 import sys
 
@@ -98,9 +99,13 @@ def matrix():
     return ad.tensor(np.arange(1.0, 13.0).reshape(3, 4), requires_grad=True)
 
 
-@pytest.mark.parametrize("value", [0.1, -0.0, 300, 2**62, (1, 300), (0.5, 2), "text", None, True, (1, (2, 3))])
+@pytest.mark.parametrize(
+    "value",
+    [0.1, -0.0, 300, 2**62, (1, 300), (0.5, 2), "text", None, True, (1, (2, 300)), ((0, 0.5), (300,)), [1, 300],
+     [(0, 300), [], (1,)], ([0], [300]), (((1,), 300),)]
+)  # fmt: skip
 def test_a_static_value_is_recognised_when_it_is_made_anew(value, native):
-    """Numbers and tuples by value, all else by identity."""
+    """Numbers, tuples and lists by value, all else by identity."""
     runs = []
 
     @template.public(1)
@@ -109,7 +114,8 @@ def test_a_static_value_is_recognised_when_it_is_made_anew(value, native):
         return x * float(len(runs))
 
     x = matrix()
-    made_anew = {float: lambda: value + 0.0, int: lambda: int(str(value)), tuple: lambda: tuple(list(value))}
+    made_anew = {float: lambda: value + 0.0, int: lambda: int(str(value))}
+    made_anew[tuple] = made_anew[list] = lambda: ast.literal_eval(repr(value))
     make = made_anew.get(type(value), lambda: value)
     recorder.uninstall()
     recorder.install()
@@ -117,20 +123,45 @@ def test_a_static_value_is_recognised_when_it_is_made_anew(value, native):
     assert found[3:] == [found[3]] * 3 and len(runs) <= 4
 
 
-def test_an_integer_of_more_than_64_bits_is_not_learnt(native):
+@pytest.mark.parametrize("value", [2**70, (1, 2**70), [[[[1.0]]]], ("".join(["te", "xt"]),)])
+def test_what_would_not_be_found_again_is_not_learnt(value, native):
+    """Ints of more than 64 bits, items of items of items of items, strings that are made anew."""
     runs = []
 
     @template.public(1)
     def scaled(x, by):
         runs.append(by)
-        return x * float(by)
+        return x * 2.0
 
     recorder.uninstall()
     recorder.install()
     x = matrix()
     for _ in range(6):
-        assert float(scaled(x, int(str(2**70)))[0, 1].detach()) == 2.0 * 2**70
+        made_anew = ast.literal_eval(repr(value))
+        assert float(scaled(x, made_anew)[0, 1].detach()) == 4.0
     assert len(runs) == 6 and len(scaled.learned) == 0
+
+
+def test_a_list_that_changes_is_another_static_value(native):
+    x, axes, shape = matrix(), [0, 1], [(3, 4), (4, 3)]
+
+    @template.public(1)
+    def reshaped(x, shapes):
+        return ad.reshape(x, shapes[-1])
+
+    for _ in range(6):
+        assert ad.transpose(x, axes).shape == (3, 4)
+        assert reshaped(x, shape).shape == shape[-1]
+        axes.reverse()
+        assert ad.transpose(x, axes).shape == (4, 3)
+        axes.reverse()
+        shape.append(shape.pop(0))
+    nested = []
+    nested.append(nested)
+    for _ in range(6):
+        ad.transpose(x, [1, 0])
+        with pytest.raises(TypeError):
+            ad.transpose(x, nested)
 
 
 X = np.random.default_rng(0).normal(size=(4, 3))
