@@ -234,7 +234,7 @@ def _part(
         t = as_tensor(x, name, "x")
         return record(operation, (t,)) if t.dtype.kind == "c" else of_real(t)
 
-    return public(records=operation, name=name, doc=documented(example, summary))(body)
+    return public(1, operation, name=name, doc=documented(example, summary))(body)
 
 
 real = _part("real", np.real, lambda y_bar, y, x: (cast_to(y_bar, x.dtype),), as_new_result,

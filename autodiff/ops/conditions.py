@@ -87,7 +87,8 @@ def _logical(of_bits: Function, condition: str, example: str) -> Any:
     name, operation = of_bits.__name__.replace("bitwise", "logical"), of_bits.primitive
     doc = f"True where {condition}; numbers count as True unless they are zero.   T[...], T[...]  →  bool[...]"
     return composed(
-        name, lambda x1, x2: record(operation, (truth(x1, name, "x1"), truth(x2, name, "x2"))), doc, example
+        name, lambda x1, x2: record(operation, (truth(x1, name, "x1"), truth(x2, name, "x2"))), doc, example,
+        tensors=2,
     )
 
 

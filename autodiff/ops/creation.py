@@ -130,7 +130,7 @@ ones_like = _constant_like("ones_like", 1, "Ones", ">>> ad.ones_like([[True, Fal
 empty_like = _constant_like("empty_like", 0, "Zeros", ">>> ad.empty_like([1.0, 2.0], dtype=ad.float32)\nf32[2] [0. 0.]")
 
 
-@public(takes="T")
+@public(1, takes="T")
 def full_like(x, fill_value, *, dtype=None):
     """An array filled with one value, in the shape and by default the dtype of x.   T[...], T[...]  →  dtype[...]
 

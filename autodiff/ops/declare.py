@@ -328,6 +328,6 @@ def documented(example: str, *paragraphs: str) -> str:
     return "\n\n    ".join([*paragraphs, "\n    ".join([*example.splitlines(), ""])])
 
 
-def composed(name: str, body: Any, summary: str, example: str, tensors: int | None = None, takes: str = "") -> Any:
+def composed(name: str, body: Any, summary: str, example: str, tensors: int = 1, takes: str = "") -> Any:
     """Declare a public function that is one expression; `tensors` and `takes` as for `public`."""
     return public(tensors, name=name, doc=documented(example, summary), takes=takes)(body)

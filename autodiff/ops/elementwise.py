@@ -269,7 +269,7 @@ rint = unary("rint", lower="roundeven",
     example=">>> ad.rint([0.5, 1.5, 2.5])\nf64[3] [0. 2. 2.]")
 
 
-@public(takes="fib")
+@public(1, takes="fib")
 def round_(x, decimals=0):
     """x rounded to a number of decimals, halves to even.   T[...]  →  T[...]     no gradient flows
 

@@ -66,7 +66,7 @@ rad2deg = degrees = composed("rad2deg", lambda x: multiply(x, 180 / math.pi),
     "Radians as degrees.   f[...]  →  f[...]", ">>> ad.rad2deg(ad.pi)\nf64[] 180.0")
 
 
-@public(takes="T")
+@public(1, takes="T")
 def nan_to_num(x, *, nan=0.0, posinf=None, neginf=None):
     """x with `nan`, `posinf` and `neginf` for nan and infinities; None: the largest numbers.   T[...]  →  T[...]
 
@@ -113,7 +113,7 @@ def gelu(x, approximate=False):
     return weighted(x)
 
 
-@public(takes="fc")
+@public(1, takes="fc")
 def elu(x, alpha=1.0):
     """x above 0, alpha (exp(x) - 1) below.   f[...]  →  f[...]
 
@@ -134,7 +134,7 @@ selu = composed("selu", lambda x: 1.0507009873554804934193349852946 * elu(x, 1.6
     ">>> ad.selu([-1.0, 0.0, 1.0])\nf64[3] [-1.11133074  0.          1.05070099]")
 
 
-@public(takes="fc")
+@public(1, takes="fc")
 def leaky_relu(x, negative_slope=0.01):
     """x above 0, `negative_slope` times x below.   f[...]  →  f[...]
 

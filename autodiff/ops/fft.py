@@ -133,7 +133,7 @@ def _single(name: str, summary: str, operation: OwnPrimitive, is_known: bool, ra
         y = record(operation, (x,), params)
         return _scaled(name, conj(y) if name == "ihfft" else y, norm, count, inverse)
 
-    return public(records=operation if is_known else None, name=name, doc=documented(example, summary, raises))(body)
+    return public(1, operation if is_known else None, name=name, doc=documented(example, summary, raises))(body)
 
 
 fft = _single(
@@ -223,7 +223,7 @@ def _several(name: str, summary: str, example: str) -> Any:
     if half:
         raises = f"`{half.__name__}` raises, and ShapeError for no axes, and for"
     doc = documented(example, summary, f"Raises what {raises} more or fewer sizes than axes.")
-    return public(name=name, doc=doc)(body)
+    return public(1, name=name, doc=doc)(body)
 
 
 fftn = _several(
@@ -291,7 +291,7 @@ def _shifted(name: str, sign: int, summary: str, example: str) -> Any:
         places = [*range(x.ndim)] if axes is None else axes_in_order(f"fft.{name}", axes, x.aval)
         return roll(x, [sign * (x.shape[a] // 2) for a in places], places)
 
-    return public(name=name, doc=documented(example, summary, "Raises ShapeError when x has no such axis."))(body)
+    return public(1, name=name, doc=documented(example, summary, "Raises ShapeError when x has no such axis."))(body)
 
 
 fftshift = _shifted(

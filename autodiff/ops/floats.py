@@ -88,7 +88,7 @@ _mantissa_of = unary("frexp_mantissa", lambda x: np.frexp(x)[0],
 )
 
 
-@public(takes="f")
+@public(1, takes="f")
 def frexp(x) -> tuple[Tensor, Tensor]:
     """(mantissa, exponent) with x = mantissa · 2**exponent and 1/2 <= |mantissa| < 1.   f[...]  →  f[...], i32[...]
 
@@ -127,7 +127,7 @@ _ldexp: Function = binary("ldexp", lambda x, n: np.ldexp(x, np.clip(n, -(2**30),
 )
 
 
-@public()
+@public(2)
 def ldexp(x1, x2):
     """x1 · 2**x2, rounded once.   f[...], i[...]  →  f[...]
 
@@ -145,7 +145,7 @@ def ldexp(x1, x2):
     return _ldexp(x1, cast_to(x2, x1.dtype))
 
 
-@public(takes="f")
+@public(1, takes="f")
 def modf(x) -> tuple[Tensor, Tensor]:
     """The fractional and the integer part of x, both with its sign.   f[...]  →  f[...], f[...]
 
@@ -179,7 +179,7 @@ def divmod(x1, x2) -> tuple[Tensor, Tensor]:
     return floor_divide(x1, x2), mod(x1, x2)
 
 
-@public(takes="T", operands=2)
+@public(2, takes="T", operands=2)
 def float_power(x1, x2):
     """x1 to the power x2 in float64 or complex128, so 2 to the -1 is 0.5.   T[...], T[...]  →  f64[...]
 
@@ -212,14 +212,14 @@ def _without_nan(name: str, word: str, extreme: Function, shown: str) -> Any:
         found = extreme(x1, x2)
         return found if x1.dtype.kind != "f" else where(isnan(x1), x2, where(isnan(x2), x1, found))
 
-    return public(name=name, doc=doc, takes="fib", operands=2)(body)
+    return public(2, name=name, doc=doc, takes="fib", operands=2)(body)
 
 
 fmax = _without_nan("fmax", "larger", maximum, "[1.  0.5]")
 fmin = _without_nan("fmin", "smaller", minimum, "[0.5 0.5]")
 
 
-@public(takes="fc")
+@public(1, takes="fc")
 def angle(z, deg=False):
     """The angle of complex numbers in (-π, π], or with `deg` in degrees; π of negative real ones.   T[...]  →  f[...]
 
@@ -253,7 +253,7 @@ isposinf = _infinite("isposinf", "+", "[ True False]")
 isneginf = _infinite("isneginf", "-", "[False  True]")
 
 
-@public(takes="T")
+@public(1, takes="T")
 def iscomplex(x):
     """True for elements whose imaginary part is not 0.   T[...]  →  bool[...]
 

@@ -230,7 +230,7 @@ def nested(data: list | tuple, what: str) -> Tensor:
     return reshaped(flat, (*lengths, *flat.shape[1:]))
 
 
-@public(takes="T")
+@public(1, takes="T")
 def split(x, indices_or_sections, axis=0) -> list[Tensor]:
     """The parts of x along an axis, in a list: a number of equal parts, or the parts between given indices.
 

@@ -34,7 +34,7 @@ from ..tensor import Tensor, handle
 from ..tracebacks import border
 from .indexing import getitem, index_update
 from .slicing import kind_of_slice
-from .template import ITEMS, NONE, of_examples
+from .template import ITEMS, NONE, CallProgram, of_examples, results_of
 
 #: `wanted` of a site whose arguments are all operands.  For n > 0 the first n are operands, and the others static.
 ALL = 0
@@ -101,7 +101,7 @@ class Learner:
             args, keywords = self.adopted(args, keywords)
             given, _ = self.split_operands(args, keywords)
         y = self.run(*args, **keywords)
-        if isinstance(y, Tensor) and self.is_expected_again(keys):
+        if results_of(y)[0] and self.is_expected_again(keys):
             self.learn(age, keys, args, keywords, y)
         return y
 
@@ -121,10 +121,11 @@ class Learner:
         fresh = (*[_adopted(function, x) for x in args[:count]], *args[count:])
         return fresh, keywords if wanted != ALL else {name: _adopted(function, x) for name, x in keywords.items()}
 
-    def learn(self, age: int, keys: Sequence[Any], args: tuple, keywords: dict, y: Tensor) -> None:
+    def learn(self, age: int, keys: Sequence[Any], args: tuple, keywords: dict, y: Any) -> None:
         """Put the program of a call, whose operands have these keys and whose result is y, into the table."""
         xs, statics = self.split_operands(args, keywords)
-        if len(keys) > MOST_OPERANDS or None in keys or type(y) is not y.node.kind.out.cls:
+        are_plain = [type(x) is x.node.kind.out.cls for x in results_of(y)[0]]
+        if len(keys) > MOST_OPERANDS or None in keys or not all(are_plain):
             return
         if len(statics) > MOST_STATICS or not all([self.is_static_worth_learning(value) for _, value in statics]):
             return
@@ -141,6 +142,8 @@ class Learner:
         if hasattr(serving, "tensors") and (state.now.literal or not all([isinstance(x, Tensor) for x in xs])):
             return  # a rule records numbers as constants; or an operand is a number or an array, not a tensor
         program = call_program(full, y, named) if call_program is not None and is_in_order else None
+        if program is None and is_in_order and self.wanted == ALL and all([isinstance(x, Tensor) for x in xs]):
+            program = CallProgram(serving, len(xs))(full, y, named)  # such as one that converts an operand first
         if program is not None and program.operands != len(keys):
             program = None
         if program is not None and program.choices is not None:
@@ -215,7 +218,7 @@ def key_of(x: Any) -> Any:
 #: Python's number types whose numbers can become leaves of a float dtype.
 _PYTHON = frozenset((float, int))
 #: Classes of numbers that machine code takes.
-_NUMBERS = frozenset((float, int, np.float64, np.float32))
+_NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64))
 
 
 class SubscriptLearner(Learner):

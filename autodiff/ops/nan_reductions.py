@@ -125,7 +125,7 @@ def nanmean(x, axis=None, *, dtype=None, keepdims=False, where=True):
 
 def _spread(of: Function, summary: str, finish: Callable[[Tensor], Tensor], example: str) -> Any:
     name = f"nan{of.__name__}"
-    return public(name=name, doc=documented(example, _DOC.format(
+    return public(1, name=name, doc=documented(example, _DOC.format(
         summary=summary, of=of.__name__, shapes="f[..., n, ...]  →  f[..., ...]", needs="",
         parameters="dtype, ddof, correction, keepdims, where, mean",
     )))(masked_spread(name, finish))
@@ -236,7 +236,7 @@ def _of_shares(name: str, summary: str, doc: str, example: str) -> Any:
         return _found(name, x, q, axis, method, keepdims, weights)
 
     shapes = "x: f[..., n, ...]  q: f[k...]  →  f[k..., ...]     axis: one, several, or None for all"
-    return public(name=name, doc=documented(example, summary, shapes, doc))(body)
+    return public(1, name=name, doc=documented(example, summary, shapes, doc))(body)
 
 
 _AS_QUANTILE = """Raises ShapeError when x has no such axis, DispatchError for a q that is not from 0 to {}.

@@ -95,6 +95,10 @@ def _array_ufunc(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: A
     """`__array_ufunc__`: NumPy calls this for a universal function with a tensor among its arguments."""
     try:
         ours = (UFUNCS.get(ufunc) or _later(ufunc)) if method == "__call__" else FUNCTIONS.get((ufunc, method))
+        if ours is not None and not keywords and method == "__call__":
+            found = ours(*inputs)
+            if found is not NotImplemented:
+                return found
         end = "" if method == "__call__" else f".{method}"
         if keywords and _is_scipys(ufunc):
             end, ours = f"{end} with {'= and '.join(keywords)}=", None

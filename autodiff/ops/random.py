@@ -91,7 +91,7 @@ def _fits(name: str, result: Tensor, shape: Ints) -> Tensor:
     return result
 
 
-@public()
+@public(1)
 def uniform(key, shape=(), dtype=np.float64, minval=0.0, maxval=1.0):
     """Uniform numbers in [minval, maxval), which broadcast to shape.   key: i32[2]  →  dtype[shape]
 
@@ -141,7 +141,7 @@ def randint(key, shape, minval, maxval, dtype=np.int64):
     return _fits("randint", cast_to(drawn + least, dtype), extents)
 
 
-@public()
+@public(1)
 def bernoulli(key, p=0.5, shape=None):
     """True with probability p, which broadcasts to shape (None: p's).   key: i32[2], p: f[...]  →  bool[shape]
 
@@ -155,7 +155,7 @@ def bernoulli(key, p=0.5, shape=None):
     return _fits("bernoulli", u < p, u.shape)
 
 
-@public()
+@public(1)
 def truncated_normal(key, lower, upper, shape=None, dtype=np.float64):
     """Normal numbers between two bounds, which broadcast to shape (None: theirs).   key: i32[2]  →  dtype[shape]
 
@@ -266,7 +266,7 @@ def categorical(key, logits, axis=-1, shape=None):
     return argmax(noise + logits, axis=len(front) + along)
 
 
-@public()
+@public(1)
 def permutation(key, x, axis=0):
     """x in another order along an axis, or range(x) for an int.   key: i32[2], x: T[..., n, ...]  →  T[..., n, ...]
 
@@ -285,7 +285,7 @@ def _order(key: Any, n: int) -> Tensor:
     return argsort(bits(key, (n,), np.int64))
 
 
-@public()
+@public(1)
 def choice(key, a, shape=(), replace=True, p=None, axis=0):
     """Elements of a (an int: of range(a)) along an axis, equally likely or as p says.
 

@@ -178,7 +178,7 @@ def _lengthened(x: Tensor, along: int, prepend: Any, append: Any) -> Tensor:
     return joined([y if y.ndim else spread_to(y, (*before, 1, *behind)) for y in parts], along)
 
 
-@public(takes="T")
+@public(1, takes="T")
 def unstack(x, *, axis=0) -> tuple[Tensor, ...]:
     """A tuple of the slices of x along an axis, without that axis.   T[..., n, ...]  →  n of T[..., ...]
 

@@ -86,7 +86,7 @@ def _row(name: str, what: str, x: Tensor) -> None:
         raise ShapeError(located(f"{name}: {what} is one row, not {x.aval}"))
 
 
-@public(takes="fib", operands=2)
+@public(2, takes="fib", operands=2)
 def searchsorted(a, v, side="left", sorter=None):
     """Indices at which to insert elements in a sorted row: before equal ones, or with side="right" behind them.
 
@@ -227,7 +227,7 @@ def _wrapped(x: Tensor, xp: Tensor, fp: Tensor, period) -> tuple[Tensor, Tensor,
     return x, xp, concatenate((fp[-1:], fp, fp[:1]))
 
 
-@public(takes="fibc", operands=2)
+@public(2, takes="fibc", operands=2)
 def isin(element, test_elements, *, invert=False):
     """True for elements that are among the test elements; with `invert`, that are not.   T[...], T[...]  →  bool[...]
 
@@ -299,7 +299,7 @@ def argwhere(x):
     return found if x.ndim else found[:, :0]
 
 
-@public(takes="T", operands=2)
+@public(2, takes="T", operands=2)
 def array_equal(a, b, equal_nan=False):
     """True if shapes and all elements are equal; with `equal_nan` nan equals nan.   T[...], T[...]  →  bool[]
 
@@ -312,7 +312,7 @@ def array_equal(a, b, equal_nan=False):
     return all_(found | (isnan(a) & isnan(b)) if equal_nan else found)
 
 
-@public(takes="fc", operands=2)
+@public(2, takes="fc", operands=2)
 def isclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
     """True at elements with |a - b| <= atol + rtol |b|; equal infinities are close, and with equal_nan two nans.
 
@@ -333,5 +333,5 @@ allclose = composed(
     """True if `isclose` is true for all elements.   T[...], T[...]  →  bool[]
 
     Raises ShapeError when a and b do not broadcast.""",
-    ">>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])\nbool[] True",
+    ">>> ad.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])\nbool[] True", tensors=2,
 )

@@ -37,7 +37,7 @@ def windows(x: Tensor, n: int) -> Tensor:
     return record(slant, (spread_to(x, (n, m)),), (m - n + 1,))
 
 
-@public(takes="fc")
+@public(1, takes="fc")
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     """The integral of samples, by the trapezoidal rule.
 
@@ -62,7 +62,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     return summed(pairs * widths, (along,)) * 0.5
 
 
-@public(takes="T")
+@public(1, takes="T")
 def ediff1d(x, to_end=None, to_begin=None):
     """The differences of consecutive elements of x flattened, between `to_begin` and `to_end`.   T[...]  →  T[k]
 
@@ -134,7 +134,7 @@ def _slopes(f: Tensor, axis: int, spacing, edge_order: int) -> Tensor:
     return joined((first, middle, last), axis)
 
 
-@public(takes="f")
+@public(1, takes="f")
 def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     """Phases without jumps: each is moved by a multiple of `period` to within half a period of the one before.
 
@@ -159,7 +159,7 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
     return p + change
 
 
-@public(takes="fic", operands=2)
+@public(2, takes="fic", operands=2)
 def polyval(p, x):
     """The polynomial with these coefficients, highest power first, at x.   p: T[n]  x: T[...]  →  T[...]
 
@@ -176,7 +176,7 @@ def polyval(p, x):
     return total
 
 
-@public(takes="T")
+@public(1, takes="T")
 def vander(x, N=None, increasing=False):
     """The Vandermonde matrix: rows are the powers of an element from x^(N-1) down to 1; `increasing`: from 1 up.
 

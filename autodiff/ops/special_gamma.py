@@ -208,7 +208,7 @@ factorial = composed("factorial", _factorial,
     ">>> ad.special.factorial([0, 5, -1, -2])\nf64[4] [  1. 120.  inf  nan]", takes="f")
 
 
-@public(takes="f")
+@public(1, takes="f")
 def multigammaln(a, d):
     """The logarithm of the gamma function of d dimensions, a > (d - 1) / 2.   f[...]  →  f[...]     d: an int
 

@@ -21,7 +21,7 @@ from .power import power
 from .primitive import broadcast_avals, with_extent, zeros_of
 from .reductions import cumprod, cumsum
 from .shaping import broadcast_to, flipped, reshaped, swapaxes
-from .template import public
+from .template import ITEMS, public
 
 
 def _each(name: str, tensors: Any, dtype: Any = None, casting: str = "same_kind") -> list[Any]:
@@ -40,7 +40,7 @@ def _at_least(rank: int, summary: str, example: str) -> Function:
         shape = (*x.shape, 1) if x.ndim == 2 else ((x.size,), (1, x.size), (1, x.size, 1))[rank - 1]
         return x if x.ndim >= rank else reshaped(x, shape)
 
-    made: Function = public(name=name, doc=documented(example, summary), takes="T")(body)
+    made: Function = public(1, name=name, doc=documented(example, summary), takes="T")(body)
 
     @further(made)
     def several(*tensors):
@@ -61,7 +61,7 @@ atleast_3d = _at_least(
 )
 
 
-@public()
+@public(ITEMS)
 def vstack(tensors, *, dtype=None, casting="same_kind"):
     """Rows, or blocks of rows, on top of each other.   [T[n] or T[m, n, ...], ...]  →  T[m1 + m2 + ..., n, ...]
 
@@ -78,7 +78,7 @@ def vstack(tensors, *, dtype=None, casting="same_kind"):
     return concatenate([atleast_2d(x) for x in _each("vstack", tensors, dtype, casting)], 0)
 
 
-@public()
+@public(ITEMS)
 def hstack(tensors, *, dtype=None, casting="same_kind"):
     """Matrices side by side, rows one behind the other.   [T[m, n, ...], ...]  →  T[m, n1 + n2 + ..., ...]
 
@@ -99,10 +99,10 @@ dstack = composed("dstack", lambda tensors: concatenate([atleast_3d(x) for x in 
     """Arrays behind each other, along the third axis.   [T[m, n, ...], ...]  →  T[m, n, k1 + k2 + ..., ...]
 
     Raises ShapeError when the other extents differ, and for an empty list.""",
-    ">>> ad.dstack([[1, 2], [3, 4]]).shape\n(1, 2, 2)")
+    ">>> ad.dstack([[1, 2], [3, 4]]).shape\n(1, 2, 2)", tensors=ITEMS)
 
 
-@public()
+@public(ITEMS)
 def column_stack(tensors):
     """A matrix whose columns are the given rows and matrices.   [T[m] or T[m, n], ...]  →  T[m, n1 + n2 + ...]
 
@@ -117,7 +117,7 @@ def column_stack(tensors):
     return concatenate([x if x.ndim > 1 else reshaped(x, (x.size, 1)) for x in columns], 1)
 
 
-@public(takes="T")
+@public(1, takes="T")
 def array_split(x, indices_or_sections, axis=0) -> list[Tensor]:
     """`split` into parts that need not be equal: the first parts may be longer by one.
 
@@ -147,7 +147,7 @@ def _split_along(name: str, summary: str, axis: int, least: int, raises: str, ex
         return found
 
     raises = f"Raises ShapeError for {raises}, and when the extent is no multiple of the number of parts."
-    return public(name=name, doc=documented(example, summary, raises), takes="T")(body)
+    return public(1, name=name, doc=documented(example, summary, raises), takes="T")(body)
 
 
 hsplit = _split_along(
@@ -165,7 +165,7 @@ dsplit = _split_along(
 )
 
 
-@public(takes="T", operands=2)
+@public(2, takes="T", operands=2)
 def append(x, values, axis=None):
     """x joined with `values` behind it along an axis; axis None: both are flattened first.
 
@@ -179,7 +179,7 @@ def append(x, values, axis=None):
     return concatenate((x, values), axis_of("append", axis, x.aval))
 
 
-@public(takes="T")
+@public(1, takes="T")
 def rot90(x, k=1, axes=(0, 1)):
     """x turned by k right angles in the plane of two axes, first towards second.   T[m, n, ...]  →  T[n, m, ...]
 
@@ -206,7 +206,7 @@ def _turned_round(name: str, axis: int, summary: str, raises: str, example: str)
     def body(x):
         return flipped(x, (axis_of(name, axis, x.aval),))
 
-    return public(name=name, doc=documented(example, summary, f"Raises ShapeError for {raises}."), takes="T")(body)
+    return public(1, name=name, doc=documented(example, summary, f"Raises ShapeError for {raises}."), takes="T")(body)
 
 
 flipud = _turned_round(
@@ -220,10 +220,10 @@ fliplr = _turned_round(
 
 
 identity = composed("identity", lambda n, dtype=None: eye(n, dtype=dtype),
-    "The identity matrix.   →  f[n, n]", ">>> ad.identity(2)\nf64[2,2]\n[[1. 0.]\n [0. 1.]]")
+    "The identity matrix.   →  f[n, n]", ">>> ad.identity(2)\nf64[2,2]\n[[1. 0.]\n [0. 1.]]", tensors=0)
 tri = composed("tri", lambda N, M=None, k=0, dtype=np.float64: tril(ones((N, N if M is None else M), dtype=dtype), k),
     "Ones on and below the diagonal number k, zeros above.   →  f[N, M]     M None: N",
-    ">>> ad.tri(2, 3)\nf64[2,3]\n[[1. 0. 0.]\n [1. 1. 0.]]")
+    ">>> ad.tri(2, 3)\nf64[2,3]\n[[1. 0. 0.]\n [1. 1. 0.]]", tensors=0)
 
 
 @public()
@@ -277,7 +277,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
     return along_axis("geomspace", cast_to(found, dtype_of(dtype, "geomspace", found.dtype)), axis)
 
 
-@public(takes="T")
+@public(1, takes="T")
 def diagflat(x, k=0):
     """The matrix with all elements of x on its k-th diagonal, and zeros elsewhere.   T[...]  →  T[n, n]
 
@@ -323,7 +323,7 @@ def _cumulative(running: Function, first: int, example: str) -> Any:
         ahead = found.aval.with_shape(with_extent(found.shape, along, 1))
         return joined((zeros_of(ahead) + first, found), along)
 
-    return public(name=name, doc=doc, takes="T")(body)
+    return public(1, name=name, doc=doc, takes="T")(body)
 
 
 cumulative_sum = _cumulative(cumsum, 0, ">>> ad.cumulative_sum([1, 2, 3], include_initial=True)\ni64[4] [0 1 3 6]")

@@ -27,7 +27,7 @@ from .statistics import floating, mean, root_of_squares
 from .template import public
 
 
-@public()
+@public(1)
 def average(x, axis=None, weights=None, returned=False, *, keepdims=False) -> Any:
     """The mean weighted by `weights`.
 
@@ -52,7 +52,7 @@ def average(x, axis=None, weights=None, returned=False, *, keepdims=False) -> An
     return (y, cast_to(sum_(spread_to(w, x.shape), axes, keepdims=keepdims), y.dtype)) if returned else y
 
 
-@public(takes="T")
+@public(1, takes="T")
 def ptp(x, axis=None, *, keepdims=False):
     """The range, from the smallest to the largest element.   x: T[..., n, ...]  →  T[..., ...]
 
@@ -65,7 +65,7 @@ def ptp(x, axis=None, *, keepdims=False):
     return max_(x, axes, keepdims=keepdims) - min_(x, axes, keepdims=keepdims)
 
 
-@public()
+@public(1)
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
     """The covariances of rows of observations (`rowvar` False: of columns).   T[k, n]  →  f[k, k]     of one row: f[]
 
@@ -117,7 +117,7 @@ def _weights(weights: Any, x: Tensor) -> Tensor:
     return cast_to(w, abs_(x).dtype)
 
 
-@public()
+@public(1)
 def corrcoef(x, y=None, rowvar=True, *, dtype=None):
     """The correlation coefficients of rows of observations: `cov` over both standard deviations.   T[k, n]  →  f[k, k]
 
@@ -137,7 +137,7 @@ def corrcoef(x, y=None, rowvar=True, *, dtype=None):
     return c / expand_dims(spread, 1) / expand_dims(spread, 0)
 
 
-@public(takes="fic", operands=2)
+@public(2, takes="fic", operands=2)
 def vdot(a, b):
     """The sum of products of all elements, a conjugated.   T[...], T[...]  →  T[]     a and b are flattened
 
@@ -151,7 +151,7 @@ def vdot(a, b):
     return reshaped(conj(a), (a.size,)) @ reshaped(b, (b.size,))
 
 
-@public()
+@public(2)
 def vecdot(a, b, *, axis=-1, axes=None, keepdims=False):
     """The sums of products along an axis, with a conjugated.   T[..., n], T[..., n]  →  T[...]
 
@@ -187,7 +187,7 @@ def _matrix_and_vector(name: str, matrix: Any, its: str, vector: Any, other: str
     return matrix, vector
 
 
-@public()
+@public(2)
 def matvec(a, b, *, axes=None):
     """The products of matrices with vectors.   T[..., m, n], T[..., n]  →  T[..., m]     ShapeError for others
 
@@ -204,7 +204,7 @@ def matvec(a, b, *, axes=None):
     return (a @ expand_dims(b, -1))[..., 0]
 
 
-@public()
+@public(2)
 def vecmat(a, b, *, axes=None):
     """The products of vectors, conjugated, with matrices.
 
@@ -221,7 +221,7 @@ def vecmat(a, b, *, axes=None):
     return (expand_dims(conj(a), -2) @ b)[..., 0, :]
 
 
-@public(takes="fic", operands=2)
+@public(2, takes="fic", operands=2)
 def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     """The vector product of vectors of three numbers along an axis.   T[..., 3], T[..., 3]  →  T[..., 3]
 
@@ -247,7 +247,7 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
     return stack(parts, axis=axis_of("cross", axisc, parts[0].aval, parts[0].ndim + 1))
 
 
-@public(takes="fic", operands=2)
+@public(2, takes="fic", operands=2)
 def kron(a, b):
     """The Kronecker product: each element of a times all of b.   T[m, n], T[p, q]  →  T[m·p, n·q]     any rank
 
@@ -261,7 +261,7 @@ def kron(a, b):
     return reshaped(a * b, tuple([i * j for i, j in zip(m, p, strict=True)]))
 
 
-@public(takes="T")
+@public(1, takes="T")
 def count_nonzero(x, axis=None, *, keepdims=False):
     """The number of elements that are not zero.   x: T[..., n, ...]  →  i64[..., ...]
 

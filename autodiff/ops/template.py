@@ -15,7 +15,7 @@ template.  Rules of operations and of calls have templates, too (`transforms.rul
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -86,14 +86,20 @@ class Template:
             return None  # a boundary, an older node that the body read, or one that it evaluated
         return cls(given, made, found, choices)
 
-    def program(self, operands: int, number_kind: Kind | None = None, bounds: Bounds = ()) -> RecordedProgram | None:
-        """The program of the one result for the native recorder; None if its tables are too small.
+    def program(
+        self, operands: int, number_kind: Kind | None = None, bounds: Bounds = (), put_together: Any = None
+    ) -> RecordedProgram | None:
+        """The program for the native recorder; None if its tables are too small.
 
         number_kind    the kind of the leaves of operands that are numbers
+        put_together   makes a container of several results; None if there is one result
         """
         if not fits(operands, self.steps) or len(bounds) > MOST_BOUNDS:
             return None
-        return RecordedProgram(operands, self.steps, number_kind=number_kind, bounds=bounds, choices=self.choices)
+        return RecordedProgram(
+            operands, self.steps, results=put_together and (put_together, *self.results), number_kind=number_kind,
+            bounds=bounds, choices=self.choices,
+        )  # fmt: skip
 
     def record_on(self, given: Sequence[Node | None]) -> list[Node | None]:
         """Record the nodes again on the given nodes, and return the nodes of the results."""
@@ -116,6 +122,18 @@ def _can_be_recorded_again(node: Node, is_users: bool) -> bool:
         return not is_users and type(node) is Node
     is_read_back = node.slot is not None and node.retained is None and not node.hooks and node.line is None
     return type(node) is Node or is_read_back
+
+
+def results_of(y: Any) -> tuple[list[Tensor], Any]:
+    """The tensors of a function's result, and the function that puts them together; None if the result is a tensor.
+
+    No tensors for a result that holds other objects.
+    """
+    if isinstance(y, Tensor):
+        return [y], None
+    if not (type(y) is list or isinstance(y, tuple)) or not all([isinstance(x, Tensor) for x in y]):
+        return [], None
+    return [*y], list if type(y) is list else partial(tuple.__new__, type(y))
 
 
 def run_and_template(
@@ -175,7 +193,7 @@ def public(
         body.__name__ = body.__qualname__ = name or body.__name__.rstrip("_")
         body.__doc__ = (doc or body.__doc__ or "").replace(">>> ", ">>> import autodiff as ad\n    >>> ", 1)
         if tensors is not None:
-            body.call_program, body.tensors = _CallProgram(body, tensors, bounds), tensors or NONE
+            body.call_program, body.tensors = CallProgram(body, tensors, bounds), tensors or NONE
             body.is_remembered = True  # see `reads.is_library_function`
         if call_program is not None:
             body.call_program = call_program
@@ -208,13 +226,13 @@ def _with_tensor_arguments(body: Callable[..., Any], name: str, kinds: str, coun
     return run
 
 
-class _CallProgram:
+class CallProgram:
     """The attribute `call_program` of a body: makes the program of a call whose operands are tensors."""
 
-    def __init__(self, body: Callable[..., Any], tensors: int, bounds: Callable[..., Bounds] | None) -> None:
+    def __init__(self, body: Callable[..., Any], tensors: int, bounds: Callable[..., Bounds] | None = None) -> None:
         self._body, self._tensors, self._bounds = body, tensors, bounds
 
-    def __call__(self, args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
+    def __call__(self, args: tuple, y: Any, keywords: dict) -> RecordedProgram | None:
         """The program of a call with these arguments that returned y; None if the body has no template for them.
 
         The keyword `number_kind` is not passed to the body: it is the kind of leaves for operands that are numbers.
@@ -226,10 +244,14 @@ class _CallProgram:
 
         def on_examples(*examples: Tensor) -> list[Any]:
             given = (type(xs)(examples),) if count == ITEMS else examples
-            return [self._body(*given, *rest, **keywords)]
+            return results_of(self._body(*given, *rest, **keywords))[0]
 
         _, template = of_examples(on_examples, [x.node.kind.out for x in xs])
-        if template is None or not template.steps or template.steps[-1][0] is not y.node.kind:
+        if template is None:
+            return None
+        found, put_together = results_of(y)
+        kinds: dict[int | None, Kind] = dict(enumerate([kind for kind, _, _ in template.steps], template.given))
+        if [kinds.get(place) for place in template.results] != [x.node.kind for x in found]:
             return None
         bounds = () if self._bounds is None else self._bounds(*args, **keywords)
-        return template.program(len(xs), number_kind, bounds)
+        return template.program(len(xs), number_kind, bounds, put_together)

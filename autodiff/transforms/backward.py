@@ -174,8 +174,8 @@ def seed_for(result: Tensor, given: Any, taker: str = "backward") -> Tensor:
         raise GradientError(located(
             f"{taker}: this {result.aval} does not require grad",
             "nothing it was computed from was made with requires_grad=True, or it was under no_grad, was detached,\n"
-            "  was compared or made an integer, through which no gradient flows, or was an array, as functions of ad.grad,\n"
-            "  ad.vmap and ad.jit return them if no argument is a tensor (pass ad.asarray(x))",
+            "  was compared or made an integer, through which no gradient flows, or was an array, as functions of\n"
+            "  ad.grad, ad.vmap and ad.jit return them if no argument is a tensor (pass ad.asarray(x))",
         ))
     if given is None:
         if out.aval.size != 1:

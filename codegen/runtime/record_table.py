@@ -33,10 +33,10 @@ NESTED = 3
 MOST_EXTENTS = 4
 #: The most index arrays of a program, and the most elements of an index array whose values are checked.
 MOST_BOUNDS, MOST_KNOWN = 4, 256
-#: The words of a program: counts of steps, kind of a number, counts of operands and of index arrays, the owner; then
-#: what it is for: grad mode, counts of keys and of static arguments, True if the latter are words; the keys; (name,
-#: value) or two words of each static argument.  Then (operand, extent) of each index array, and the steps.
-MODE, FIRST_KEY = 5, 9
+#: The words of a program: counts of steps, kind of a number, counts of operands and of index arrays, the owner, several
+#: results; then what it is for: grad mode, counts of keys and of static arguments, True if the latter are words; the
+#: keys; (name, value) or two words of each static argument.  Then (operand, extent) of each index array, and the steps.
+MODE, FIRST_KEY = 6, 10
 FIRST_STATIC = FIRST_KEY + MOST_OPERANDS
 FIRST_BOUND = FIRST_STATIC + 2 * MOST_STATICS
 PROGRAM_WORDS = FIRST_BOUND + 2 * MOST_BOUNDS
@@ -66,6 +66,7 @@ Step = tuple[Any, Any, tuple[int, ...]]
 class RecordedProgram:
     """The steps that are recorded for given operands; the last one is the result.  No steps: Python records.
 
+    results       if there are several: the function that puts their handles together, and the number of each one's node
     number_kind   the kind of the leaf made for an operand that is a number, with its value as a float
     bounds        (operand, extent) of each index array: if its values are known and out of range, Python records
     choices       an object that lives as long as the program
@@ -78,20 +79,21 @@ class RecordedProgram:
         operands: int,
         steps: Sequence[Step],
         *,
+        results: tuple | None = None,
         number_kind: Any = None,
         bounds: Sequence[tuple[int, int]] = (),
         choices: Any = None,
     ) -> None:
         if not fits(operands, steps):
             raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
-        words = [len(steps), id(number_kind), operands, len(bounds), id(self)]
+        words = [len(steps), id(number_kind), operands, len(bounds), id(self), id(results) if results else 0]
         words += [0] * (FIRST_BOUND - len(words))
         words += [word for pair in bounds for word in pair]
         words += [0] * (PROGRAM_WORDS - len(words))
         for kind, value, inputs in steps:
             words += [id(kind), id(value), len(inputs), *inputs]
         self.operands, self.choices = operands, choices
-        self._held: tuple = tuple(steps), number_kind
+        self._held: tuple = tuple(steps), results, number_kind
         self._words = (ctypes.c_int64 * len(words))(*words)
 
     @property

@@ -89,6 +89,7 @@ class ProgramWords(Struct):
     operands: i64
     n_bounds: i64
     owner: ptr
+    results: ptr
     mode: ptr
     n_keyed: i64
     n_statics: i64
@@ -232,15 +233,30 @@ def look_at_size(n: ptr[RawNode], now: ptr[RawRecording]) -> bool:
     return inputs is not None and call_ignoring_result(tape.look_at, now, inputs) == 0
 
 
+@native(inline=False)
+def results_on(results: ptr, now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, count: i64) -> own:
+    """Make the handles on several results, and put them together (`RecordedProgram`); null with an exception."""
+    n = py.tuple_size(results) - 1
+    handles: own = py.new_tuple(n)
+    if handles is None:
+        return None
+    for k in range(n):
+        y: own[RawHandle] = handle_on(nodes[py.int_value(py.tuple_item(results, k + 1))], now, xs, count)
+        if y is None:
+            return None
+        py.set_tuple(handles, k, moved(y))
+    return py.call_one(py.tuple_item(results, 0), handles)
+
+
 @native
 def record_program(
     program: ptr[ProgramWords], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, operands: i64
-) -> own[RawHandle]:
-    """Record a program, which the caller holds: a new handle, null with an exception.
+) -> own:
+    """Record a program, which the caller holds: a new handle, or several put together; null with an exception.
 
     `nodes` has references to the operands' nodes, null for a number; this function releases these references.
     """
-    y: own[RawHandle] = ptr[RawHandle](0)
+    y: own = ptr(0)
     made = operands
     is_good = True
     for i in range(operands):
@@ -253,7 +269,10 @@ def record_program(
         made = new_steps(program.first_step, program.count, nodes, operands)
         is_good = made == operands + program.count
     if is_good:
-        y = handle_on(nodes[made - 1], now, xs, operands)
+        if program.results is None:
+            y = handle_on(nodes[made - 1], now, xs, operands)
+        else:
+            y = results_on(program.results, now, xs, nodes, operands)
     py.let_go(ptr[own](nodes), made)
     return y
 
@@ -272,10 +291,11 @@ def add_starts(starts: ptr[i64], n_starts: i64, xs: ptr[ptr], nodes: Nodes, ther
 
 
 @native
-def record_kind(kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, count: i64) -> own[RawHandle]:
+def record_kind(kind: ptr[RawKind], now: ptr[RawRecording], xs: ptr[ptr], nodes: Nodes, count: i64) -> own:
     """Record one node of a kind, as `record_program` records a program."""
     program = local(ProgramWords, 1)
     program.count = 1
+    program.results = None
     step = program.first_step
     step.kind = kind
     step.value = tape.none

@@ -106,7 +106,7 @@ NOT_NOW, OLD = 0, 1
 @native(inline=True)
 def is_number(cls: ptr) -> bool:
     is_python = cls is tape.float_type or cls is tape.int_type
-    return is_python or cls is tape.float64_type or cls is tape.float32_type
+    return is_python or cls is tape.float64_type or cls is tape.float32_type or cls is tape.int64_type
 
 
 @native

@@ -19,7 +19,7 @@ from ..primitive import I64
 from ..reductions import sum_, summed, unreduced
 from ..shaping import expand_dims, reshaped, rows_along
 from ..statistics import norm
-from ..template import public
+from ..template import ITEMS, public
 from .matrices import columns_of, given_hermitian, identities, matrices, square
 from .singular import pinv, spectral_norm, svdvals, tolerance
 from .solving import inv
@@ -33,7 +33,7 @@ trace = composed("trace", lambda x, *, offset=0, dtype=None: sum_(diagonal(x, of
     ">>> ad.linalg.trace([[[1.0, 2.0], [3.0, 4.0]]])\nf64[1] [5.]")
 
 
-@public()
+@public(1)
 def matrix_norm(x, *, ord="fro", keepdims=False):
     """The norm of each matrix, with `ord` as for `norm`.   f[..., m, n]  →  f[...]     ShapeError for others
 
@@ -44,7 +44,7 @@ def matrix_norm(x, *, ord="fro", keepdims=False):
     return norm(x, ord, (-2, -1), keepdims=keepdims)
 
 
-@public(takes="fc")
+@public(1, takes="fc")
 def vector_norm(x, *, axis=None, ord=2, keepdims=False):
     """The norm over one axis, several, or (None) of all elements as one vector, with `ord` as for `norm` of vectors.
 
@@ -57,7 +57,7 @@ def vector_norm(x, *, axis=None, ord=2, keepdims=False):
     return unreduced(norm(rows_along(x, axes), ord, -1), x, axes, keepdims)
 
 
-@public(takes="fic")
+@public(1, takes="fic")
 def matrix_power(a, n):
     """The n-th power of each square matrix; a negative n: of its inverse.   T[..., m, m]  →  T[..., m, m]
 
@@ -83,7 +83,7 @@ def matrix_power(a, n):
     return identities(a) if found is None else found
 
 
-@public()
+@public(ITEMS)
 def multi_dot(arrays):
     """The product of a chain of matrices, in the order of fewest multiplications.   [T[k, l], T[l, m], ...]  →  T[k, n]
 
@@ -132,7 +132,7 @@ def _chained(chain: Sequence[Tensor], split: dict[tuple[int, int], int], first: 
     return _chained(chain, split, first, k) @ _chained(chain, split, k + 1, last)
 
 
-@public()
+@public(1)
 def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
     """The number of singular values above a limit, by default the largest times max(m, n) times the dtype's epsilon.
 
@@ -179,7 +179,7 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
-@public(takes="fc", operands=2)
+@public(2, takes="fc", operands=2)
 def lstsq(a, b, rcond=None) -> LstsqResult:
     """The least-squares solution x, with minimal |b - a @ x|, and with minimal norm if there are several.
 

@@ -146,7 +146,7 @@ _det = matrix_op(
 )
 
 
-@public(records=_det)
+@public(1, _det)
 def det(a):
     """The determinant of each matrix.   T[..., n, n]  →  T[...]     T float or complex; integers and bool give float64
 
@@ -212,7 +212,7 @@ def log_det_factored(a: Tensor, factor: Tensor) -> Tensor:
     return record(_log_det_factored, (summed(logarithms, (a.ndim - 2,)) * 2.0, a, factor))
 
 
-@public()
+@public(1)
 def slogdet(a) -> SlogdetResult:
     """The sign of each determinant, and the logarithm of its absolute value, which does not overflow.
 

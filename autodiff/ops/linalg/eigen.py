@@ -263,7 +263,7 @@ def _decomposed(name: str, a: object, UPLO: str | None) -> tuple[Tensor, Tensor]
     return record(_values, (reshaped(real_part(w), (*w.shape[:-2], w.shape[-1])), a, y)), v
 
 
-@public()
+@public(1)
 def eigh(a, UPLO: str | None = None) -> EighResult:
     """Eigenvalues, in rising order, and orthonormal eigenvectors, as columns, of symmetric or Hermitian matrices.
 
@@ -283,7 +283,7 @@ def eigh(a, UPLO: str | None = None) -> EighResult:
     return EighResult(*_decomposed("eigh", a, UPLO))
 
 
-@public()
+@public(1)
 def eigvalsh(a, UPLO: str | None = None):
     """The eigenvalues of symmetric or Hermitian matrices, in rising order.   T[..., n, n]  →  f[..., n]
 

@@ -66,7 +66,7 @@ def factored(a: Tensor) -> Tensor:
     return record(_cholesky, (a,))
 
 
-@public(records=_cholesky)
+@public(1, _cholesky)
 def cholesky(a):
     """The lower triangular y with y @ yᴴ = a, for positive definite matrices: symmetric, or Hermitian.
 
@@ -144,7 +144,7 @@ class QRResult(NamedTuple):
     R: Tensor
 
 
-@public()
+@public(1)
 def qr(a, mode="reduced"):
     """Orthonormal columns Q and an upper triangle R with Q @ R = a.
 

@@ -145,7 +145,7 @@ def _decomposed(name: str, a: Any) -> tuple[Tensor, Tensor, Tensor]:
     return u, record(_values, (values, a, y)), v
 
 
-@public()
+@public(1)
 def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     """Singular values, in falling order, and orthonormal singular vectors: (U * S) @ Vh = a.
 
@@ -172,7 +172,7 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     return SVDResult(u, s, adjoint(v))
 
 
-@public()
+@public(1)
 def svdvals(a):
     """The singular values of matrices, in falling order.   T[..., m, n]  →  f[..., min(m, n)]
 
@@ -209,7 +209,7 @@ def tolerance(a: Tensor, given: float | None) -> float:
     return float(max(a.shape[-2:]) * np.finfo(a.dtype).eps) if given is None else number(given, "pinv", "rcond")
 
 
-@public(records=_pinv)
+@public(1, _pinv)
 def pinv(a, rcond=None, hermitian=False, *, rtol=None):
     """The pseudo-inverse of each matrix.   T[..., m, n]  →  T[..., n, m]     float or complex; integers give float64
 

@@ -83,7 +83,7 @@ def solved(a: Tensor, b: Tensor) -> Tensor:
     return record(_solve, (a, b)) if factors is None else record(_solve_lu, (a, factors, b), (False, True))
 
 
-@public(records=_solve)
+@public(2, _solve)
 def solve(a, b):
     """The solution x of a @ x = b.
 
@@ -213,7 +213,7 @@ def solved_triangular(a: Tensor, b: Tensor, lower: bool, refuses: bool = True) -
     return record(_solve_triangular, (a, b), (lower, refuses))
 
 
-@public(records=_solve_triangular)
+@public(2, _solve_triangular)
 def solve_triangular(a, b, *, lower=False):
     """The solution x of triangle(a) @ x = b for the upper, or (`lower`) the lower triangle; only this is read.
 
@@ -258,7 +258,7 @@ _inv = matrix_op(
 )
 
 
-@public(records=_inv)
+@public(1, _inv)
 def inv(a):
     """The inverse of each matrix.   T[..., n, n]  →  T[..., n, n]     float or complex; integers and bool give float64
 
