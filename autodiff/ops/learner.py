@@ -251,7 +251,13 @@ class SubscriptLearner(Learner):
 
     @border
     def unknown(self, x: Tensor, key: Any, *value: Any) -> Any:
-        """Run a call in Python for whose key or operands the table has no program; learn one."""
+        """Run a call in Python for whose key or operands the table has no program; learn one.
+
+        A NumPy mask becomes index arrays, for which the table has programs.
+        """
+        if type(key) is np.ndarray and key.dtype.kind == "b" and self.is_plain_mask(x, key, *value):
+            key = np.nonzero(key)
+            return x.__setitem__(key, *value) if value else x[key]
         age, old = self.table.age, handle(x.node) if value else x
         y = self.run(x, key, *value)
         mode = MODE.get()
@@ -260,6 +266,12 @@ class SubscriptLearner(Learner):
         if is_usual and not mode.watching and key_of(old) is not None:
             self.learn_pattern(age, (x if value else y).node.kind, old, key, *value)
         return y
+
+    def is_plain_mask(self, x: Tensor, key: np.ndarray, *value: Any) -> bool:
+        """True if a mask fits x, and no trace and no method of a user's sees that it is one."""
+        if MODE.get().watching or not key.ndim or key.shape != x.shape[: key.ndim]:
+            return False
+        return self.function.served_by(self.adopted((x, key, *value), {})[0])[0] is self.function.__wrapped__
 
     def learn_pattern(self, age: int, made: Kind, x: Tensor, key: Any, *more: Any) -> None:
         """Put the program for a key of this pattern and operands of these kinds into the table, unless a user's method

@@ -151,3 +151,40 @@ def test_a_method_registered_later_serves_at_once(native):
     finally:
         whole.delete()
     assert [part.shape for part in ad.split(x, 2, axis=1)] == [(3, 2)] * 2
+
+
+MASKS = {"elements": X > 1.0, "rows": np.array([True, False, True]), "none": np.zeros((3, 4), bool)}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_selects_by_what_machine_code_has_for_index_arrays(name, native):
+    mask = MASKS[name]
+    for _ in range(6):
+        x = ad.tensor(X, requires_grad=True)
+        called, y = calls_of_python(lambda x=x: x[mask])
+        np.testing.assert_array_equal(y.detach(), X[mask])
+        (y * y).sum().backward()
+        expected = np.zeros_like(X)
+        expected[mask] = 2.0 * X[mask]
+        np.testing.assert_array_equal(x.grad, expected)
+        z = x * 1.0
+        z[mask] = 7.0
+        np.testing.assert_array_equal(z.detach(), np.where(mask if mask.ndim == 2 else mask[:, None], 7.0, X))
+    assert "getitem" not in called and "_places" not in called
+    with pytest.raises(IndexError, match="does not fit"):
+        x[mask[:2]]
+    with pytest.raises(ad.ConcretizationError):
+        ad.jit(lambda x, m: x[m])(X, mask)
+    np.testing.assert_array_equal(ad.jit(lambda x: x[mask])(X), X[mask])
+
+
+def test_a_mask_is_an_array_for_a_method_of_the_users(native):
+    x, mask = ad.tensor(X), MASKS["rows"]
+    for _ in range(4):
+        assert x[mask].shape == (2, 4)
+    own = ad.ops.getitem.method(ad.Tensor, np.ndarray)(lambda x, key: -x)
+    try:
+        np.testing.assert_array_equal(x[mask], -X)
+    finally:
+        own.delete()
+    assert x[mask].shape == (2, 4)
