@@ -32,6 +32,7 @@ from ..tape.node import Kind, Out, kind_of, leaf_kind, out_of
 from ..tape.record import state
 from ..tensor import Tensor, handle
 from ..tracebacks import border
+from .declare import OneNode
 from .indexing import getitem, index_update
 from .slicing import kind_of_slice
 from .template import ITEMS, NONE, CallProgram, of_examples, results_of
@@ -142,8 +143,9 @@ class Learner:
         if hasattr(serving, "tensors") and (state.now.literal or not all([isinstance(x, Tensor) for x in xs])):
             return  # a rule records numbers as constants; or an operand is a number or an array, not a tensor
         program = call_program(full, y, named) if call_program is not None and is_in_order else None
-        if program is None and is_in_order and self.wanted == ALL and all([isinstance(x, Tensor) for x in xs]):
-            program = CallProgram(serving, len(xs))(full, y, named)  # such as one that converts an operand first
+        if program is None and is_in_order and isinstance(call_program, OneNode) and not state.now.literal:
+            of_body = CallProgram(self.function.__wrapped__, len(xs))  # more than one node: an operand is converted
+            program = of_body(full, y, named)
         if program is not None and program.operands != len(keys):
             program = None
         if program is not None and program.choices is not None:
@@ -218,7 +220,7 @@ def key_of(x: Any) -> Any:
 #: Python's number types whose numbers can become leaves of a float dtype.
 _PYTHON = frozenset((float, int))
 #: Classes of numbers that machine code takes.
-_NUMBERS = frozenset((float, int, np.float64, np.float32, np.int64))
+_NUMBERS = frozenset((float, int, complex, np.float64, np.float32, np.int64))
 
 
 class SubscriptLearner(Learner):

@@ -20,10 +20,10 @@ from ..tensor import Tensor
 from .arithmetic import mul0, real_part
 from .conditions import where
 from .conversion import cast_to
-from .declare import OneNode, in_common_dtype, is_simple
+from .declare import OneNode, in_common_dtype
 from .elementwise import inverse_root, log, sqrt
 from .primitive import I64, elementwise
-from .template import public
+from .template import CallProgram, public
 
 #: Integer exponents up to this magnitude are static: beyond it, repeated products lose more digits (n / 2 ulps)
 #: than the library function (one ulp).
@@ -132,13 +132,9 @@ _STATIC: dict[float, tuple[float]] = {n: (n,) for n in (0.5, -0.5, *range(-STATI
 
 def _call_program(args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
     """The program of a call: for a number exponent, with that exponent fixed; else on two tensors (see `OneNode`)."""
-    x1, x2 = args
-    if not (isinstance(x1, Tensor) and is_simple(type(x1), type(x2))):
-        return _of_tensors(args, y, keywords)
-    node = y.node
-    if node.kind.op is not _power_static or node.inputs != (x1.node,):
-        return None
-    return RecordedProgram(1, ((node.kind, None, (0,)),))
+    if type(args[1]) in (int, float):
+        return CallProgram(power.__wrapped__, 1)(args, y, keywords)
+    return _of_tensors(args, y, keywords)
 
 
 _of_tensors = OneNode(_power)

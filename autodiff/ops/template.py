@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,12 @@ class Template:
     rich      step -> (body, flow, slot), for steps that read outputs of a custom call back
     results   the position of each result; None for a result that is None
     choices   the choices that dispatch made while the function ran
+    leaves    (kind, value) of each leaf that the function made of a number argument
     """
 
-    __slots__ = ("choices", "given", "results", "rich", "steps")
+    __slots__ = ("choices", "given", "leaves", "results", "rich", "steps")
+
+    leaves: Sequence[tuple[Kind, Any]]
 
     def __init__(
         self, given: Sequence[Node | None], made: Sequence[Node], found: Sequence[Tensor | None], choices: Choices
@@ -77,6 +81,7 @@ class Template:
         if users_methods(choices) or not all([isinstance(t, Tensor | None) for t in found]):
             return None  # users' methods may read state that no key covers
         made = recorded_between([t.node for t in found if t is not None], {n for n in given if n is not None})
+        own: list[Node] = []
         if numbers:
             own = [n for n in made if n.value is not None and not n.inputs]
             if len(own) != numbers:
@@ -84,20 +89,26 @@ class Template:
             given, made = [*given, *own], [n for n in made if n not in own]
         if not all([is_repeatable(n, since) and _can_be_recorded_again(n, is_users) for n in made]):
             return None  # a boundary, an older node that the body read, or one that it evaluated
-        return cls(given, made, found, choices)
+        template = cls(given, made, found, choices)
+        template.leaves = [(n.kind, n.value) for n in own]
+        return template
 
     def program(
-        self, operands: int, number_kind: Kind | None = None, bounds: Bounds = (), put_together: Any = None
-    ) -> RecordedProgram | None:
+        self, operands: int, number_kind: Kind | None = None, bounds: Bounds = (), put_together: Any = None,
+        order: Sequence[int] = (),
+    ) -> RecordedProgram | None:  # fmt: skip
         """The program for the native recorder; None if its tables are too small.
 
         number_kind    the kind of the leaves of operands that are numbers
         put_together   makes a container of several results; None if there is one result
+        order          the operand that each given node stands for, if they are not in the order of the operands
         """
         if not fits(operands, self.steps) or len(bounds) > MOST_BOUNDS:
             return None
+        place = dict(enumerate(order))
+        steps = [(kind, value, tuple([place.get(i, i) for i in inputs])) for kind, value, inputs in self.steps]
         return RecordedProgram(
-            operands, self.steps, results=put_together and (put_together, *self.results), number_kind=number_kind,
+            operands, steps, results=put_together and (put_together, *self.results), number_kind=number_kind,
             bounds=bounds, choices=self.choices,
         )  # fmt: skip
 
@@ -242,16 +253,30 @@ class CallProgram:
         number_kind = keywords.get("number_kind")
         keywords = {name: x for name, x in keywords.items() if name != "number_kind"}
 
+        tensors = [k for k, x in enumerate(xs) if isinstance(x, Tensor)]
+        numbers = {k: type(x)(k + 2) for k, x in enumerate(xs) if not isinstance(x, Tensor)}  # one that tells its place
+
         def on_examples(*examples: Tensor) -> list[Any]:
-            given = (type(xs)(examples),) if count == ITEMS else examples
+            items = [x for _, x in sorted([*zip(tensors, examples, strict=True), *numbers.items()], key=itemgetter(0))]
+            given = (type(xs)(items),) if count == ITEMS else items
             return results_of(self._body(*given, *rest, **keywords))[0]
 
-        _, template = of_examples(on_examples, [x.node.kind.out for x in xs])
+        _, template = of_examples(on_examples, [xs[k].node.kind.out for k in tensors], len(numbers))
         if template is None:
             return None
+        order = [*tensors, *[int(value.real) - 2 for _, value in template.leaves]]
+        for number_kind, _ in template.leaves:
+            if number_kind is not template.leaves[0][0] or not _is_stored(number_kind, [xs[k] for k in numbers]):
+                return None
         found, put_together = results_of(y)
         kinds: dict[int | None, Kind] = dict(enumerate([kind for kind, _, _ in template.steps], template.given))
         if [kinds.get(place) for place in template.results] != [x.node.kind for x in found]:
             return None
         bounds = () if self._bounds is None else self._bounds(*args, **keywords)
-        return template.program(len(xs), number_kind, bounds, put_together)
+        return template.program(len(xs), number_kind, bounds, put_together, order)
+
+
+def _is_stored(kind: Kind, numbers: Sequence[Any]) -> bool:
+    """True if machine code can store all these numbers in leaves of a kind."""
+    dtype = kind.out.aval.dtype
+    return dtype.kind in "fc" or (dtype == np.int64 and all([type(x) is int for x in numbers]))

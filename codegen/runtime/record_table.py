@@ -33,10 +33,11 @@ NESTED = 3
 MOST_EXTENTS = 4
 #: The most index arrays of a program, and the most elements of an index array whose values are checked.
 MOST_BOUNDS, MOST_KNOWN = 4, 256
-#: The words of a program: counts of steps, kind of a number, counts of operands and of index arrays, the owner, several
-#: results; then what it is for: grad mode, counts of keys and of static arguments, True if the latter are words; the
-#: keys; (name, value) or two words of each static argument.  Then (operand, extent) of each index array, and the steps.
-MODE, FIRST_KEY = 6, 10
+#: The words of a program: counts of steps, kind and class of a number, counts of operands and of index arrays, the
+#: owner, several results; then what it is for: grad mode, counts of keys and of static arguments, True if the latter
+#: are words; the keys; (name, value) or two words of each static argument.  Then (operand, extent) of each index array,
+#: and the steps.
+MODE, FIRST_KEY = 7, 11
 FIRST_STATIC = FIRST_KEY + MOST_OPERANDS
 FIRST_BOUND = FIRST_STATIC + 2 * MOST_STATICS
 PROGRAM_WORDS = FIRST_BOUND + 2 * MOST_BOUNDS
@@ -59,6 +60,8 @@ SITE_WORDS = 4
 _lock = held_over_fork(threading.RLock())
 
 
+#: The classes of numbers by kinds of dtypes.
+_PYTHON_NUMBERS = {"i": int, "f": float, "c": complex}
 #: A node of a program: its kind, its value (None: pending), the numbers of its inputs (operands first, then steps).
 Step = tuple[Any, Any, tuple[int, ...]]
 
@@ -67,7 +70,7 @@ class RecordedProgram:
     """The steps that are recorded for given operands; the last one is the result.  No steps: Python records.
 
     results       if there are several: the function that puts their handles together, and the number of each one's node
-    number_kind   the kind of the leaf made for an operand that is a number, with its value as a float
+    number_kind   the kind of the leaf made for an operand that is a number, with its value as the dtype's Python class
     bounds        (operand, extent) of each index array: if its values are known and out of range, Python records
     choices       an object that lives as long as the program
     """
@@ -86,7 +89,9 @@ class RecordedProgram:
     ) -> None:
         if not fits(operands, steps):
             raise ValueError("a program of too many nodes, or whose steps read what is not there yet")
-        words = [len(steps), id(number_kind), operands, len(bounds), id(self), id(results) if results else 0]
+        number = number_kind and _PYTHON_NUMBERS[number_kind.out.aval.dtype.kind]
+        words = [len(steps), id(number_kind), id(number), operands, len(bounds), id(self)]
+        words.append(id(results) if results else 0)
         words += [0] * (FIRST_BOUND - len(words))
         words += [word for pair in bounds for word in pair]
         words += [0] * (PROGRAM_WORDS - len(words))

@@ -86,6 +86,7 @@ class ProgramWords(Struct):
 
     count: i64
     number_kind: ptr[RawKind]
+    number_type: ptr
     operands: i64
     n_bounds: i64
     owner: ptr
@@ -106,20 +107,21 @@ assert _PLACES == [MODE, FIRST_STATIC, PROGRAM_WORDS]
 # ------------------------------------------------------------------ leaves for operands
 
 int_as_float = extern("PyLong_AsDouble", f64, ptr)
+complex_of = extern("PyComplex_FromDoubles", own, f64, f64, fails=FAILS)
 float_of = extern("PyFloat_FromDouble", own, f64, fails=FAILS)
 error_set = extern("PyErr_Occurred", ptr)
 
 
 @native
-def number_node(x: ptr, kind: ptr[RawKind]) -> own[RawNode]:
-    """Make the leaf of a number, which is stored as a float; null with an exception."""
+def number_node(x: ptr, kind: ptr[RawKind], stored: ptr) -> own[RawNode]:
+    """Make the leaf of a number, which is stored as a float, or as the class `stored`; null with an exception."""
     cls = py.class_of(x)
-    if cls is tape.float_type:
+    if cls is stored:
         return new_node(kind, x)
     number = int_as_float(x) if cls is tape.int_type else py.float_value(x)
     if error_set() is not None:
         return None
-    return node_holding(kind, float_of(number))
+    return node_holding(kind, complex_of(number, 0.0) if stored is tape.complex_type else float_of(number))
 
 
 @native
@@ -261,7 +263,7 @@ def record_program(
     is_good = True
     for i in range(operands):
         if nodes[i] is None:
-            nodes[i] = number_node(xs[i], program.number_kind)
+            nodes[i] = number_node(xs[i], program.number_kind, program.number_type)
             is_good = nodes[i] is not None
             if not is_good:
                 break

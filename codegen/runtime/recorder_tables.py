@@ -105,7 +105,7 @@ NOT_NOW, OLD = 0, 1
 
 @native(inline=True)
 def is_number(cls: ptr) -> bool:
-    is_python = cls is tape.float_type or cls is tape.int_type
+    is_python = cls is tape.float_type or cls is tape.int_type or cls is tape.complex_type
     return is_python or cls is tape.float64_type or cls is tape.float32_type or cls is tape.int64_type
 
 
@@ -116,7 +116,8 @@ def key_of(x: ptr, now: ptr[RawRecording], found: ptr[ptr[RawNode]]) -> ptr:
     cls = py.class_of(x)
     if is_number(cls):
         found[0] = None
-        return cls
+        number = local(i64, 1)
+        return cls if cls is not tape.int_type or int_within(x, number) else ptr(UNKNOWN)
     n = node_of(x)
     found[0] = n
     if n is None:

@@ -162,11 +162,12 @@ def _objects(layout: RecordLayout) -> dict[str, Any]:
     return {
         "none": None, "true": True, "false": False, "empty": (), "zero": 0, "ellipsis": Ellipsis,
         "not_implemented": NotImplemented, "int_type": int, "tuple_type": tuple, "bool_type": bool, "float_type": float,
-        "str_type": str, "list_type": list, "slice_type": slice, "array_type": np.ndarray, "float64_type": np.float64,
-        "float32_type": np.float32, "int64_type": np.int64, "int64_descr": np.dtype(np.int64),
-        "address_type": OwnedAddress, "answer_type": NativeAnswer, "rules_type": NativeRules, "run_errors": Exception,
-        "call_name": "call", "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as",
-        "item_name": "item", "allocator": native().allocator, "add_loops": loops_of(np.add) or bytes(8),
+        "str_type": str, "list_type": list, "slice_type": slice, "array_type": np.ndarray, "complex_type": complex,
+        "float64_type": np.float64, "float32_type": np.float32, "int64_type": np.int64,
+        "int64_descr": np.dtype(np.int64), "address_type": OwnedAddress, "answer_type": NativeAnswer,
+        "rules_type": NativeRules, "run_errors": Exception, "call_name": "call",
+        "acquire_name": "acquire", "release_name": "release", "run_as_name": "run_as", "item_name": "item",
+        "allocator": native().allocator, "add_loops": loops_of(np.add) or bytes(8),
         "answers": os.environ.get("AUTODIFF_NATIVE_CHECKS") != "1",
         **{f"{name}_type": cls for name, cls in layout.classes.items()}, **layout.objects,
     }  # fmt: skip

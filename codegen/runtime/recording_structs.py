@@ -89,8 +89,8 @@ Tape = words(
     "Tape",
     "none true false empty zero ellipsis not_implemented plain_type rich_type handle_type kind_type leaf_type "
     "answer_type rules_type address_type int_type tuple_type bool_type float_type str_type list_type slice_type "
-    "array_type float64_type float32_type int64_type int64_descr leaf_op constant_op argument_op aliases lock counter "
-    "run_errors first_limit pending_limit call_name acquire_name release_name run_as_name item_name "
+    "array_type complex_type float64_type float32_type int64_type int64_descr leaf_op constant_op argument_op aliases "
+    "lock counter run_errors first_limit pending_limit call_name acquire_name release_name run_as_name item_name "
     "mode note_small note_updated look_at force allocator answers python_numpy python_array python_item "
     "python_float python_bool accumulated add_loops plans counts start_kind",
     plans="ptr[RawTable]", counts="ptr[RawCounts]", start_kind="ptr[RawKind]",

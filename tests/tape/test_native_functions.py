@@ -9,7 +9,8 @@ from autodiff.ops import recorder
 
 X = np.random.default_rng(0).uniform(0.5, 1.5, (3, 4))
 S = X @ X.T + np.eye(3)
-INTS = ad.tensor(np.arange(12, dtype=np.int32).reshape(3, 4) % 3)
+INTS = ad.tensor(np.arange(12).reshape(3, 4) % 3)
+COMPLEX = ad.tensor(X[::-1] + 1j)
 SINGLES = ad.tensor(X.astype(np.float32))
 
 #: Calls of x: f64[3,4] and a symmetric s: f64[3,3].  Each makes its static arguments anew.
@@ -17,6 +18,13 @@ CALLS = {
     "an array of bools": lambda x, s: x * (X > 1.0),
     "an array of ints": lambda x, s: x - INTS.numpy(),
     "a NumPy int": lambda x, s: x * np.int64(3) + np.int64(1),
+    "a bound": lambda x, s: ad.clip(x, 0.75),
+    "complex number": lambda x, s: ad.abs(1j * x + (2 + 1j)) * 2,
+    "complex powers": lambda x, s: ad.real((x * COMPLEX) ** 2),
+    "ints and floats": lambda x, s: x * (INTS * 0.5 + 1) / (INTS + 2.5),
+    "ints and ints": lambda x, s: ad.where((INTS + 1) % 2 == 1, x, 2),
+    "numbers on both sides": lambda x, s: ad.where(x > 1.0, 0.5, 2.5) * x,
+    "powers": lambda x, s: x**-1.5 + x**1 + x**2.7,
     "append": lambda x, s: ad.append(x, s, 1),
     "array_equal": lambda x, s: ad.array_equal(x, x),
     "array_split": lambda x, s: ad.array_split(x, [1, 3], axis=1),
