@@ -98,7 +98,7 @@ class Learner:
         age = self.table.age
         given, _ = self.split_operands(args, keywords)
         keys = [key_of(x) for x in given]
-        if np.ndarray in map(type, given) or (self.wanted == ITEMS and not _PYTHON.isdisjoint(map(type, given))):
+        if np.ndarray in map(type, given):
             args, keywords = self.adopted(args, keywords)
             given, _ = self.split_operands(args, keywords)
         y = self.run(*args, **keywords)
@@ -114,8 +114,7 @@ class Learner:
         """The arguments with constant tensors in place of operands that are arrays, as dispatch would make them."""
         function, wanted = self.function, self.wanted
         if wanted == ITEMS:
-            items = [_adopted(function, x) for x in args[0]]
-            return (type(args[0])(_with_leaves(items)), *args[1:]), keywords
+            return (type(args[0])([_adopted(function, x) for x in args[0]]), *args[1:]), keywords
         if function.names_arrays:
             return args, keywords
         count = wanted if wanted else len(args)
@@ -137,10 +136,8 @@ class Learner:
         call_program = getattr(serving, "call_program", None)
         operands = xs if self.wanted != ITEMS else args[:1]
         is_in_order = all([x is given for x, given in zip(operands, full, strict=False)])
-        numbers = [x.node.kind for x, key in zip(xs, keys, strict=True) if key in _PYTHON and isinstance(x, Tensor)]
-        if numbers:  # numbers among the items, for which `_with_leaves` made leaves of one kind
-            named = {**named, "number_kind": numbers[0]}
-        if hasattr(serving, "tensors") and (state.now.literal or not all([isinstance(x, Tensor) for x in xs])):
+        are_tensors = self.wanted == ITEMS or all([isinstance(x, Tensor) for x in xs])
+        if hasattr(serving, "tensors") and (state.now.literal or not are_tensors):
             return  # a rule records numbers as constants; or an operand is a number or an array, not a tensor
         program = call_program(full, y, named) if call_program is not None and is_in_order else None
         if program is None and is_in_order and isinstance(call_program, OneNode) and not state.now.literal:
@@ -191,16 +188,6 @@ def _copied(value: Any) -> Any:
 
 #: Axes and similar numbers, which are learnt at the first call.
 _SMALL_INTS = range(-5, 257)
-
-
-def _with_leaves(items: list) -> list:
-    """The items with leaves in place of numbers, if all other items are tensors of one float dtype."""
-    dtypes = {x.dtype if isinstance(x, Tensor) and not x.node.kind.out.weak else None
-              for x in items if type(x) not in _PYTHON}
-    dtype = dtypes.pop() if len(dtypes) == 1 else None
-    if dtype is None or dtype.kind != "f":
-        return items
-    return [number_leaf(x, dtype) if type(x) in _PYTHON else x for x in items]
 
 
 def _adopted(function: Function, x: Any) -> Any:

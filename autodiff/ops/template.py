@@ -245,13 +245,9 @@ class CallProgram:
 
     def __call__(self, args: tuple, y: Any, keywords: dict) -> RecordedProgram | None:
         """The program of a call with these arguments that returned y; None if the body has no template for them.
-
-        The keyword `number_kind` is not passed to the body: it is the kind of leaves for operands that are numbers.
-        """
+"""
         count = self._tensors
         xs, rest = (args[0], args[1:]) if count == ITEMS else (args[:count], args[count:])
-        number_kind = keywords.get("number_kind")
-        keywords = {name: x for name, x in keywords.items() if name != "number_kind"}
 
         tensors = [k for k, x in enumerate(xs) if isinstance(x, Tensor)]
         numbers = {k: type(x)(k + 2) for k, x in enumerate(xs) if not isinstance(x, Tensor)}  # one that tells its place
@@ -265,9 +261,10 @@ class CallProgram:
         if template is None:
             return None
         order = [*tensors, *[int(value.real) - 2 for _, value in template.leaves]]
-        for number_kind, _ in template.leaves:
-            if number_kind is not template.leaves[0][0] or not _is_stored(number_kind, [xs[k] for k in numbers]):
-                return None
+        number_kind = template.leaves[0][0] if template.leaves else None
+        given = [xs[k] for k in numbers]
+        if any([kind is not number_kind or not _is_stored(kind, given) for kind, _ in template.leaves]):
+            return None
         found, put_together = results_of(y)
         kinds: dict[int | None, Kind] = dict(enumerate([kind for kind, _, _ in template.steps], template.given))
         if [kinds.get(place) for place in template.results] != [x.node.kind for x in found]:
