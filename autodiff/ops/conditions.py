@@ -19,7 +19,7 @@ from ..tensor import Tensor
 from .arrays import where_of_arrays
 from .cancelling import cancels_share
 from .conversion import as_tensor, cast_to
-from .declare import OneNode, binary, composed, elements_of, in_common_dtype, unary
+from .declare import binary, composed, elements_of, in_common_dtype, unary
 from .primitive import BOOL, elementwise
 from .template import public
 
@@ -112,7 +112,7 @@ _where = elementwise(
 )
 
 
-@public(records=_where, call_program=OneNode(_where))
+@public(records=_where, is_elementwise=True)
 def where(condition, x1, x2):
     """x1 where the condition holds, x2 elsewhere.   bool[...], T[...], T[...]  →  T[...]
 
@@ -184,7 +184,7 @@ def neutral_element(dtype: np.dtype, sign: int) -> Any:
     return {"b": sign < 0, "c": complex(number, number)}.get(dtype.kind, number)
 
 
-@public(records=_clip, call_program=OneNode(_clip))
+@public(records=_clip, is_elementwise=True)
 def clip(x, min=None, max=None):
     """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from codegen.ir import Aval
-from codegen.runtime.record_table import MOST_KNOWN, RecordedProgram
+from codegen.runtime.record_table import MOST_KNOWN
 from codegen.symbols import as_index
 
 from ..custom.function import Function
@@ -29,7 +29,6 @@ from ..dispatch.declaration import brackets
 from ..errors import DTypeError, ShapeError, in_short, located, with_article
 from ..stand_ins import PYTHON_NUMBERS
 from ..tape import number_leaf, promoted, record
-from ..tape.node import Node
 from ..tape.watched import KIND_OF, WATCHED
 from ..tensor import Tensor
 from .conversion import DEFAULT_DTYPES, WEAK, as_strong, as_tensor, cast_beside, numbers_of
@@ -237,41 +236,6 @@ def _admitted(function: str, dtype: np.dtype, accepts: str) -> np.dtype:
     ))
 
 
-class OneNode:
-    """A function that makes the native recorder's program of a call: one node whose operands are the arguments."""
-
-    def __init__(self, operation: OwnPrimitive) -> None:
-        self._operation = operation
-
-    def __call__(self, args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
-        """The program of a call with these arguments and the result y; None if the call recorded anything else."""
-        node = y.node
-        if type(node) is not Node or node.kind.op is not self._operation or len(node.inputs) != len(args):
-            return None
-        tensors = [type(x) for x in args if isinstance(x, Tensor)]
-        number_kind = None
-        for x, i in zip(args, node.inputs, strict=True):
-            if isinstance(x, Tensor):
-                if x.node is not i:
-                    return None  # it was converted
-            elif any([is_simple(tensor, type(x)) for tensor in tensors]):
-                number_kind = i.kind
-            else:
-                return None
-        return RecordedProgram(len(args), ((node.kind, None, tuple(range(len(args)))),), number_kind=number_kind)
-
-
-def is_simple(tensor: type, number: type) -> bool:
-    """True if numbers of class `number` take the dtype of tensors of class `tensor`, whatever their value."""
-    if hasattr(tensor, "__dispatches_as__"):
-        return False  # a traced argument that stands for a number or a NumPy array
-    if number in (float, int):
-        return issubclass(tensor, Tensor[np.floating])
-    if number is np.float32:
-        return issubclass(tensor, (Tensor[np.float32], Tensor[np.float64]))
-    return number in (np.float64, np.int64, np.int32) and issubclass(tensor, Tensor[np.float64])
-
-
 def unary(
     name: str, reference: Callable[..., Any] | None = None, *, doc: str, called: str = "", accepts: str = "f",
     of_complex: Callable[[Tensor], Tensor] | None = None, example: str = "", **declared: Any,
@@ -320,7 +284,7 @@ def binary(
 
 def _recording(operation: OwnPrimitive, name: str, doc: str) -> Callable[[Any], Function]:
     """Declare a public elementwise function by a body that records one operation."""
-    return public(records=operation, call_program=OneNode(operation), result_aval=operation.infer, name=name, doc=doc)
+    return public(records=operation, is_elementwise=True, result_aval=operation.infer, name=name, doc=doc)
 
 
 def documented(example: str, *paragraphs: str) -> str:

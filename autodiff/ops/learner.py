@@ -1,7 +1,7 @@
 """Learners: from a call that Python recorded they make the program by which machine code records the next like it.
 
-If a function records one node, the call itself gives the program (`OneNode`).  Bodies of other functions run once more,
-on examples (`template`): also `x[key]` and `x[key] = v` if the key has ints, slices, None, `...` and index arrays only.
+The body of the function runs once more, on examples (`template`); also `x[key]` and `x[key] = v`, if the key has ints,
+slices, None, `...` and index arrays only.
 
     X[i : i + 64]      X: f64[1797,64]     pattern ((64, 1),)     starts [i]
     X[i, ::2]                              pattern ((-1, 0), (32, 2))     starts [i, 0]
@@ -27,15 +27,14 @@ from codegen.runtime.record_table import MOST_OPERANDS, MOST_STATICS, NESTED, Re
 from ..config import config
 from ..custom.function import Function
 from ..mode import MODE
-from ..tape.leaves import known_kind, number_leaf
+from ..tape.leaves import known_kind
 from ..tape.node import Kind, Out, kind_of, leaf_kind, out_of
 from ..tape.record import state
 from ..tensor import Tensor, handle
 from ..tracebacks import border
-from .declare import OneNode
 from .indexing import getitem, index_update
 from .slicing import kind_of_slice
-from .template import ITEMS, NONE, CallProgram, of_examples, results_of
+from .template import ITEMS, NONE, of_examples, results_of
 
 #: `wanted` of a site whose arguments are all operands.  For n > 0 the first n are operands, and the others static.
 ALL = 0
@@ -136,15 +135,12 @@ class Learner:
         call_program = getattr(serving, "call_program", None)
         operands = xs if self.wanted != ITEMS else args[:1]
         is_in_order = all([x is given for x, given in zip(operands, full, strict=False)])
-        are_tensors = self.wanted == ITEMS or all([isinstance(x, Tensor) for x in xs])
-        if hasattr(serving, "tensors") and (state.now.literal or not are_tensors):
-            return  # a rule records numbers as constants; or an operand is a number or an array, not a tensor
-        program = call_program(full, y, named) if call_program is not None and is_in_order else None
-        if program is None and is_in_order and isinstance(call_program, OneNode) and not state.now.literal:
-            of_body = CallProgram(self.function.__wrapped__, len(xs))  # more than one node: an operand is converted
-            program = of_body(full, y, named)
-        if program is not None and program.operands != len(keys):
-            program = None
+        takes_numbers, are_tensors = not hasattr(serving, "tensors"), all([isinstance(x, Tensor) for x in xs])
+        if state.now.literal and not (takes_numbers and are_tensors):
+            return  # a rule records numbers as constants
+        if not (takes_numbers or are_tensors or self.wanted == ITEMS):
+            return  # an operand is a number or an array, not a tensor
+        program = call_program(full, y, named, len(keys)) if call_program is not None and is_in_order else None
         if program is not None and program.choices is not None:
             program.choices.on_change(self.table.forget)
         self.table.learn(age, keys, MODE.get().tracks, program, [(name, _copied(value)) for name, value in statics])

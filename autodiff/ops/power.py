@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from codegen.lowering import Call
-from codegen.runtime.record_table import RecordedProgram
 
 from ..errors import caller
 from ..tape import as_new_result, record
@@ -20,10 +19,10 @@ from ..tensor import Tensor
 from .arithmetic import mul0, real_part
 from .conditions import where
 from .conversion import cast_to
-from .declare import OneNode, in_common_dtype
+from .declare import in_common_dtype
 from .elementwise import inverse_root, log, sqrt
 from .primitive import I64, elementwise
-from .template import CallProgram, public
+from .template import public
 
 #: Integer exponents up to this magnitude are static: beyond it, repeated products lose more digits (n / 2 ulps)
 #: than the library function (one ulp).
@@ -130,16 +129,6 @@ _integer_power = elementwise("integer_power", _integer_power_reference, accepts=
 _STATIC: dict[float, tuple[float]] = {n: (n,) for n in (0.5, -0.5, *range(-STATIC_LIMIT, STATIC_LIMIT + 1))}
 
 
-def _call_program(args: tuple, y: Tensor, keywords: dict) -> RecordedProgram | None:
-    """The program of a call: for a number exponent, with that exponent fixed; else on two tensors (see `OneNode`)."""
-    if type(args[1]) in (int, float):
-        return CallProgram(power.__wrapped__, 1)(args, y, keywords)
-    return _of_tensors(args, y, keywords)
-
-
-_of_tensors = OneNode(_power)
-
-
 def _refuse_negative(exponent: Any) -> None:
     """Raise ValueError, as NumPy does, if integer exponents have a value and one of them is negative."""
     known = exponent.node.value
@@ -147,7 +136,7 @@ def _refuse_negative(exponent: Any) -> None:
         raise _negative_power(f"called at {caller()}")
 
 
-@public(records=_power, call_program=_call_program)
+@public(records=_power, is_elementwise=True)
 def power(x1, x2):
     """x1 ** x2.   T[...], T[...]  →  T[...]
 

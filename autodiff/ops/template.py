@@ -177,7 +177,7 @@ ITEMS, NONE = -1, -2
 
 def public(
     tensors: int | None = None, records: Any = None, bounds: Callable[..., Bounds] | None = None,
-    name: str = "", doc: str = "", takes: str = "", operands: int = 1, call_program: Callable[..., Any] | None = None,
+    name: str = "", doc: str = "", takes: str = "", operands: int = 1, is_elementwise: bool = False,
     result_aval: Callable[..., Aval | None] | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a public function by its body.
@@ -191,7 +191,7 @@ def public(
                    records the operation `records` of the tensors, without parameters, and nothing else; otherwise
                    it returns None or raises
     name, doc      the name and docstring, if not those of the body
-    call_program   call_program(...): the program of a call, for a body that records that one operation (`OneNode`)
+    is_elementwise True: all arguments are operands, numbers too
     takes          kinds of dtypes, as for `in_common_dtype`: the first `operands` arguments are passed to the body as
                    tensors of one such dtype; "T": as tensors of any dtypes; "": unchanged
 
@@ -203,14 +203,13 @@ def public(
             body = _with_tensor_arguments(body, name or body.__name__.rstrip("_"), takes, operands)
         body.__name__ = body.__qualname__ = name or body.__name__.rstrip("_")
         body.__doc__ = (doc or body.__doc__ or "").replace(">>> ", ">>> import autodiff as ad\n    >>> ", 1)
+        if tensors is not None or is_elementwise:
+            body.call_program = CallProgram(body, tensors == ITEMS, bounds)
         if tensors is not None:
-            body.call_program, body.tensors = CallProgram(body, tensors, bounds), tensors or NONE
-            body.is_remembered = True  # see `reads.is_library_function`
-        if call_program is not None:
-            body.call_program = call_program
+            body.tensors, body.is_remembered = tensors or NONE, True  # see `reads.is_library_function`
         body.result_aval = result_aval
         made = Function(body)
-        made.primitive, made.takes_watched = records, call_program is not None
+        made.primitive, made.takes_watched = records, is_elementwise
         for do in WHEN_DECLARED:
             do(made)
         return made
@@ -238,23 +237,23 @@ def _with_tensor_arguments(body: Callable[..., Any], name: str, kinds: str, coun
 
 
 class CallProgram:
-    """The attribute `call_program` of a body: makes the program of a call whose operands are tensors."""
+    """The attribute `call_program` of a body: makes the program of a call, whose operands are tensors and numbers."""
 
-    def __init__(self, body: Callable[..., Any], tensors: int, bounds: Callable[..., Bounds] | None = None) -> None:
-        self._body, self._tensors, self._bounds = body, tensors, bounds
+    def __init__(self, body: Callable[..., Any], are_items: bool, bounds: Callable[..., Bounds] | None) -> None:
+        self._body, self._are_items, self._bounds = body, are_items, bounds
 
-    def __call__(self, args: tuple, y: Any, keywords: dict) -> RecordedProgram | None:
+    def __call__(self, args: tuple, y: Any, keywords: dict, count: int) -> RecordedProgram | None:
         """The program of a call with these arguments that returned y; None if the body has no template for them.
-"""
-        count = self._tensors
-        xs, rest = (args[0], args[1:]) if count == ITEMS else (args[:count], args[count:])
 
+        count   how many of the arguments, or of the items of the first one, are operands
+        """
+        xs, rest = (args[0], args[1:]) if self._are_items else (args[:count], args[count:])
         tensors = [k for k, x in enumerate(xs) if isinstance(x, Tensor)]
         numbers = {k: type(x)(k + 2) for k, x in enumerate(xs) if not isinstance(x, Tensor)}  # one that tells its place
 
         def on_examples(*examples: Tensor) -> list[Any]:
             items = [x for _, x in sorted([*zip(tensors, examples, strict=True), *numbers.items()], key=itemgetter(0))]
-            given = (type(xs)(items),) if count == ITEMS else items
+            given = (type(xs)(items),) if self._are_items else items
             return results_of(self._body(*given, *rest, **keywords))[0]
 
         _, template = of_examples(on_examples, [xs[k].node.kind.out for k in tensors], len(numbers))
@@ -276,4 +275,4 @@ class CallProgram:
 def _is_stored(kind: Kind, numbers: Sequence[Any]) -> bool:
     """True if machine code can store all these numbers in leaves of a kind."""
     dtype = kind.out.aval.dtype
-    return dtype.kind in "fc" or (dtype == np.int64 and all([type(x) is int for x in numbers]))
+    return dtype.kind in "fc" or (dtype == np.int64 and all([type(x) in (int, np.int64) for x in numbers]))

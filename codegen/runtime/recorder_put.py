@@ -107,6 +107,7 @@ assert _PLACES == [MODE, FIRST_STATIC, PROGRAM_WORDS]
 # ------------------------------------------------------------------ leaves for operands
 
 int_as_float = extern("PyLong_AsDouble", f64, ptr)
+int_of_numpys = extern("PyNumber_Index", own, ptr, fails=FAILS)
 complex_of = extern("PyComplex_FromDoubles", own, f64, f64, fails=FAILS)
 float_of = extern("PyFloat_FromDouble", own, f64, fails=FAILS)
 error_set = extern("PyErr_Occurred", ptr)
@@ -118,6 +119,8 @@ def number_node(x: ptr, kind: ptr[RawKind], stored: ptr) -> own[RawNode]:
     cls = py.class_of(x)
     if cls is stored:
         return new_node(kind, x)
+    if stored is tape.int_type:
+        return node_holding(kind, int_of_numpys(x))
     number = int_as_float(x) if cls is tape.int_type else py.float_value(x)
     if error_set() is not None:
         return None
