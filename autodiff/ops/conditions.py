@@ -112,7 +112,7 @@ _where = elementwise(
 )
 
 
-@public(records=_where, is_elementwise=True)
+@public(records=_where, takes_numbers=True)
 def where(condition, x1, x2):
     """x1 where the condition holds, x2 elsewhere.   bool[...], T[...], T[...]  →  T[...]
 
@@ -184,7 +184,7 @@ def neutral_element(dtype: np.dtype, sign: int) -> Any:
     return {"b": sign < 0, "c": complex(number, number)}.get(dtype.kind, number)
 
 
-@public(records=_clip, is_elementwise=True)
+@public(records=_clip, takes_numbers=True)
 def clip(x, min=None, max=None):
     """x, not below `min` and not above `max`; None bounds nothing.   T[...], T[...], T[...]  →  T[...]
 

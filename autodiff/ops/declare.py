@@ -284,7 +284,7 @@ def binary(
 
 def _recording(operation: OwnPrimitive, name: str, doc: str) -> Callable[[Any], Function]:
     """Declare a public elementwise function by a body that records one operation."""
-    return public(records=operation, is_elementwise=True, result_aval=operation.infer, name=name, doc=doc)
+    return public(records=operation, takes_numbers=True, result_aval=operation.infer, name=name, doc=doc)
 
 
 def documented(example: str, *paragraphs: str) -> str:

@@ -136,7 +136,7 @@ def _refuse_negative(exponent: Any) -> None:
         raise _negative_power(f"called at {caller()}")
 
 
-@public(records=_power, is_elementwise=True)
+@public(records=_power, takes_numbers=True)
 def power(x1, x2):
     """x1 ** x2.   T[...], T[...]  →  T[...]
 

@@ -140,7 +140,7 @@ def split(key, num=2):
     return _pair(numbered(of_key("split", key), extents_of("random.split", num), "i64"))
 
 
-@public()
+@public(takes_numbers=True)
 def fold_in(key, data):
     """A key made from a key and an integer, such as a loop's step.   key: i32[2], data: i[]  →  i32[2]
 

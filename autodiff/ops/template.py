@@ -177,7 +177,7 @@ ITEMS, NONE = -1, -2
 
 def public(
     tensors: int | None = None, records: Any = None, bounds: Callable[..., Bounds] | None = None,
-    name: str = "", doc: str = "", takes: str = "", operands: int = 1, is_elementwise: bool = False,
+    name: str = "", doc: str = "", takes: str = "", operands: int = 1, takes_numbers: bool = False,
     result_aval: Callable[..., Aval | None] | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declare a public function by its body.
@@ -191,7 +191,7 @@ def public(
                    records the operation `records` of the tensors, without parameters, and nothing else; otherwise
                    it returns None or raises
     name, doc      the name and docstring, if not those of the body
-    is_elementwise True: all arguments are operands, numbers too
+    takes_numbers  True: all arguments are operands, numbers too
     takes          kinds of dtypes, as for `in_common_dtype`: the first `operands` arguments are passed to the body as
                    tensors of one such dtype; "T": as tensors of any dtypes; "": unchanged
 
@@ -203,13 +203,13 @@ def public(
             body = _with_tensor_arguments(body, name or body.__name__.rstrip("_"), takes, operands)
         body.__name__ = body.__qualname__ = name or body.__name__.rstrip("_")
         body.__doc__ = (doc or body.__doc__ or "").replace(">>> ", ">>> import autodiff as ad\n    >>> ", 1)
-        if tensors is not None or is_elementwise:
+        if tensors is not None or takes_numbers:
             body.call_program = CallProgram(body, tensors == ITEMS, bounds)
         if tensors is not None:
             body.tensors, body.is_remembered = tensors or NONE, True  # see `reads.is_library_function`
         body.result_aval = result_aval
         made = Function(body)
-        made.primitive, made.takes_watched = records, is_elementwise
+        made.primitive, made.takes_watched = records, takes_numbers and records is not None
         for do in WHEN_DECLARED:
             do(made)
         return made
