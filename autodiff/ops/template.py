@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -249,10 +248,12 @@ class CallProgram:
         """
         xs, rest = (args[0], args[1:]) if self._are_items else (args[:count], args[count:])
         tensors = [k for k, x in enumerate(xs) if isinstance(x, Tensor)]
-        numbers = {k: type(x)(k + 2) for k, x in enumerate(xs) if not isinstance(x, Tensor)}  # one that tells its place
+        numbers = [x for x in xs if not isinstance(x, Tensor)]
 
         def on_examples(*examples: Tensor) -> list[Any]:
-            items = [x for _, x in sorted([*zip(tensors, examples, strict=True), *numbers.items()], key=itemgetter(0))]
+            left = iter(examples)
+            # A number tells its place among the operands.
+            items = [next(left) if k in tensors else type(x)(k + 2) for k, x in enumerate(xs)]
             given = (type(xs)(items),) if self._are_items else items
             return results_of(self._body(*given, *rest, **keywords))[0]
 
@@ -260,16 +261,15 @@ class CallProgram:
         if template is None:
             return None
         order = [*tensors, *[int(value.real) - 2 for _, value in template.leaves]]
-        number_kind = template.leaves[0][0] if template.leaves else None
-        given = [xs[k] for k in numbers]
-        if any([kind is not number_kind or not _is_stored(kind, given) for kind, _ in template.leaves]):
+        number_kinds = {kind for kind, _ in template.leaves}
+        if len(number_kinds) > 1 or not all([_is_stored(kind, numbers) for kind in number_kinds]):
             return None
         found, put_together = results_of(y)
         kinds: dict[int | None, Kind] = dict(enumerate([kind for kind, _, _ in template.steps], template.given))
         if [kinds.get(place) for place in template.results] != [x.node.kind for x in found]:
             return None
         bounds = () if self._bounds is None else self._bounds(*args, **keywords)
-        return template.program(len(xs), number_kind, bounds, put_together, order)
+        return template.program(len(xs), next(iter(number_kinds), None), bounds, put_together, order)
 
 
 def _is_stored(kind: Kind, numbers: Sequence[Any]) -> bool:

@@ -36,21 +36,9 @@ def int_within(x: ptr, found: ptr[i64]) -> bool:
 
 
 @native(inline=True)
-def atom_bits(x: ptr) -> u64:
-    """The word that stands for a static argument that has no items.  It may be null."""
-    number = local(i64, 1)
-    if x is not None:
-        if py.class_of(x) is tape.int_type and int_within(x, number):
-            return u64(number[0])
-        if py.class_of(x) is tape.float_type:
-            return bit_cast(u64, py.float_value(x))
-    return u64(x)
-
-
-@native(inline=True)
-def count_of_items(x: ptr) -> i64:
-    """The number of items of a tuple or list; -1 for another object."""
-    if x is None:
+def count_of_items(x: ptr, depth: i64) -> i64:
+    """The number of items of a tuple or list; -1 for another object, and at depth 0."""
+    if depth == 0 or x is None:
         return -1
     if py.class_of(x) is tape.tuple_type:
         return py.tuple_size(x)
@@ -64,34 +52,32 @@ def item_of(x: ptr, i: i64) -> ptr:
 
 @native
 def static_bits(x: ptr, depth: i64) -> u64:
-    """The word that stands for a static argument.   depth: how often items may have items, which count by value"""
-    count = count_of_items(x) if depth > 0 else i64(-1)
-    if count < 0:
-        return atom_bits(x)
-    bits = u64(count)
+    """The word that stands for a static argument, which may be null.   depth: how often items may have items"""
+    number = local(i64, 1)
+    if x is not None and py.class_of(x) is tape.int_type and int_within(x, number):
+        return u64(number[0])
+    if x is not None and py.class_of(x) is tape.float_type:
+        return bit_cast(u64, py.float_value(x))
+    count = count_of_items(x, depth)
+    bits = u64(x) if count < 0 else u64(count)
     for i in range(count):
         bits = bits * 31 + static_bits(item_of(x, i), depth - 1)
     return bits
 
 
-@native(inline=True)
-def is_same_atom(x: ptr, y: ptr) -> bool:
-    """True for the same object, or ints or floats of the same value.  Two int objects beyond 64 bits differ."""
-    if x is y:
-        return True
-    if x is None or y is None or py.class_of(x) is not py.class_of(y):
-        return False
-    has_value = py.class_of(x) is tape.int_type or py.class_of(x) is tape.float_type
-    return has_value and atom_bits(x) == atom_bits(y)
-
-
 @native
 def is_same_static(x: ptr, y: ptr, depth: i64) -> bool:
-    """True for equal static arguments: tuples are equal if their items are, and lists.   depth: as of `static_bits`"""
-    count = count_of_items(x) if depth > 0 else i64(-1)
-    if count < 0 or y is None or py.class_of(x) is not py.class_of(y):
-        return is_same_atom(x, y)
-    if count_of_items(y) != count:
+    """True for the same object, for ints or floats of the same value, and for tuples or lists whose items are the same.
+
+    Two int objects beyond 64 bits differ.   depth: as of `static_bits`
+    """
+    if x is y or x is None or y is None or py.class_of(x) is not py.class_of(y):
+        return x is y
+    count = count_of_items(x, depth)
+    if count < 0:
+        has_value = py.class_of(x) is tape.int_type or py.class_of(x) is tape.float_type
+        return has_value and static_bits(x, 0) == static_bits(y, 0)
+    if count_of_items(y, depth) != count:
         return False
     same = i64(0)
     while same < count and is_same_static(item_of(x, same), item_of(y, same), depth - 1):
