@@ -152,10 +152,6 @@ def _batched(args: Sequence[Any], dims: Sequence[Any], *, program: LeafProgram) 
     return results, [0] * len(results)
 
 
-def _abstract(*args: Any, program: LeafProgram) -> list[Any]:
-    return [jax.core.ShapedArray(shape, dtype) for shape, dtype in program.avals(args)]
-
-
 def _by_itself(*args: Any, program: LeafProgram) -> Any:
     """The results of a call outside of `jax.jit`."""
     program.outside = program.outside or jax.jit(partial(call_p.bind, program=program))
@@ -212,7 +208,9 @@ def _by_callback(program: LeafProgram, *args: Any) -> list[np.ndarray]:
 call_p = Primitive("autodiff_call")
 call_p.multiple_results = True
 call_p.def_impl(_by_itself)
-call_p.def_abstract_eval(_abstract)
+call_p.def_abstract_eval(
+    lambda *args, program: [jax.core.ShapedArray(shape, dtype) for shape, dtype in program.avals(args)]
+)
 forward_and_transpose.primitive_jvps[call_p] = _jvp
 forward_and_transpose.primitive_transposes[call_p] = _transpose
 batching.primitive_batchers[call_p] = _batched

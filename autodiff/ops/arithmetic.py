@@ -116,20 +116,16 @@ def _mul0_scalar(k, g, p):
     return k.select(g == 0.0, 0.0, g * p)
 
 
-def _mul0_vjp(y_bar: Tensor, y: Tensor, g: Tensor, p: Tensor) -> tuple:
-    return (
-        lambda: sum_to(mul0(y_bar, adjoint_of(p)), g.shape),
-        lambda: sum_to(mul0(adjoint_of(g), y_bar), p.shape),
-    )
-
-
 #: mul0(g, p): g * p, but 0 where g is 0, even if p is nan or inf: the product of a masked cotangent g and a partial p.
-mul0 = primitive(
+mul0: OwnPrimitive = primitive(
     "mul0",
     on_arrays(_mul0_scalar),
     infer=elementwise_aval("mul0", "fc"),
     lower=Map(on_elements(_mul0_scalar)),
-    vjp=_mul0_vjp,
+    vjp=lambda y_bar, y, g, p: (
+        lambda: sum_to(mul0(y_bar, adjoint_of(p)), g.shape),
+        lambda: sum_to(mul0(adjoint_of(g), y_bar), p.shape),
+    ),
     masks=True,
 )
 

@@ -32,21 +32,17 @@ from .shaping import on_axis, reshaped, transposed
 from .template import public
 
 
-def check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: Ints) -> None:
-    """Raise IndexError if an axis of x has no element, although indices name some."""
+def check_indices(name: str, x: Aval, indices: Sequence[Aval], axes: Ints) -> Aval:
+    """x; raises IndexError if one of its axes has no element, although indices name some."""
     for axis in axes:
         if not x.shape[axis] and indices[0].size and 0 not in reduced_shape(x.shape, axes):
             raise IndexError(located(f"{name}: no element along axis {axis} of {x}"))
+    return x
 
 
 def _gathered_shape(x: tuple, index: tuple, axes: tuple, place: int) -> Ints:
     rest = reduced_shape(x, axes)
     return (*rest[:place], *index, *rest[place:])
-
-
-def _take_aval(x: Aval, *indices: Aval, axes: Ints, place: int) -> Aval:
-    check_indices("take", x, indices, axes)
-    return x.with_shape(_gathered_shape(x.shape, indices[0].shape, axes, place))
 
 
 def _in_front(x: np.ndarray, axes: Ints) -> np.ndarray:
@@ -64,22 +60,11 @@ def _take_reference(x: np.ndarray, *indices: np.ndarray, axes: Ints, place: int)
     return np.moveaxis(found, range(indices[0].ndim), _at_place(indices, place))
 
 
-def _scatter_add_aval(*inputs: Aval, shape: Ints, axes: Ints, place: int) -> Aval:
-    y = inputs[-1].with_shape(shape)
-    check_indices("scatter_add", y, inputs[:-1], axes)
-    return y
-
-
 def _scatter_add_reference(*inputs: np.ndarray, shape: tuple, axes: tuple, place: int) -> np.ndarray:
     *indices, updates = inputs
     y = np.zeros(shape, updates.dtype)
     np.add.at(_in_front(y, axes), tuple(indices), _in_front(updates, _at_place(indices, place)))
     return y
-
-
-def _scatter_set_aval(x: Aval, *inputs: Aval, axes: Ints, place: int) -> Aval:
-    check_indices("scatter_set", x, inputs[:-1], axes)
-    return x
 
 
 def _scatter_set_reference(x: np.ndarray, *inputs: np.ndarray, axes: tuple, place: int) -> np.ndarray:
@@ -163,7 +148,9 @@ def _scatter_set_transpose(y_bar, y, x, *inputs, axes, place):
 _take: OwnPrimitive = linear(
     "take",
     _take_reference,
-    infer=_take_aval,
+    infer=lambda x, *indices, axes, place: check_indices("take", x, indices, axes).with_shape(
+        _gathered_shape(x.shape, indices[0].shape, axes, place)
+    ),
     transpose=lambda y_bar, y, x, *indices, axes, place: (
         lambda: record(_scatter_add, (*indices, y_bar), (x.shape, axes, place)), *[None] * len(indices),
     ),
@@ -175,7 +162,9 @@ _take: OwnPrimitive = linear(
 _scatter_add: OwnPrimitive = linear(
     "scatter_add",
     _scatter_add_reference,
-    infer=_scatter_add_aval,
+    infer=lambda *inputs, shape, axes, place: check_indices(
+        "scatter_add", inputs[-1].with_shape(shape), inputs[:-1], axes
+    ),
     transpose=lambda y_bar, y, *inputs, shape, axes, place: (
         *[None] * (len(inputs) - 1), lambda: record(_take, (y_bar, *inputs[:-1]), (axes, place)),
     ),
@@ -187,7 +176,7 @@ _scatter_add: OwnPrimitive = linear(
 _scatter_set: OwnPrimitive = linear(
     "scatter_set",
     _scatter_set_reference,
-    infer=_scatter_set_aval,
+    infer=lambda x, *inputs, axes, place: check_indices("scatter_set", x, inputs[:-1], axes),
     transpose=_scatter_set_transpose,
     lower=Scatter(
         lambda k, j, x, *inputs, axes, place: _indexed(k, j, inputs[:-1], x.shape, axes, place), replaces=True

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from codegen.ir import Aval
 from codegen.lowering import Move, Order, Scatter
 
 from ..errors import ShapeError, located
@@ -26,17 +25,6 @@ from .gathering import bounds_of_take, check_indices, index_tensor, scattered, w
 from .primitive import I32, I64, OwnPrimitive, broadcast_avals, expect, linear, primitive, spread_to, with_extent
 from .shaping import on_axis, reshaped
 from .template import public
-
-
-def _along_aval(x: Aval, index: Aval, *, axis: int) -> Aval:
-    check_indices("take_along", x, (index,), (axis,))
-    return x.with_shape(index.shape)
-
-
-def _scatter_along_aval(index: Aval, updates: Aval, *, shape: tuple[int, ...], axis: int) -> Aval:
-    y = updates.with_shape(shape)
-    check_indices("scatter_along", y, (index,), (axis,))
-    return y
 
 
 def _scatter_along_reference(index: np.ndarray, updates: np.ndarray, *, shape: tuple, axis: int) -> np.ndarray:
@@ -57,7 +45,7 @@ def _along_index(k, index, places, extent, axis):
 _take_along: OwnPrimitive = linear(
     "take_along",
     lambda x, index, *, axis: np.take_along_axis(x, index, axis),
-    infer=_along_aval,
+    infer=lambda x, index, *, axis: check_indices("take_along", x, (index,), (axis,)).with_shape(index.shape),
     transpose=lambda y_bar, y, x, index, *, axis: (
         lambda: record(_scatter_along, (index, y_bar), (x.shape, axis)), None,
     ),
@@ -66,7 +54,9 @@ _take_along: OwnPrimitive = linear(
 _scatter_along: OwnPrimitive = linear(
     "scatter_along",
     _scatter_along_reference,
-    infer=_scatter_along_aval,
+    infer=lambda index, updates, *, shape, axis: check_indices(
+        "scatter_along", updates.with_shape(shape), (index,), (axis,)
+    ),
     transpose=lambda y_bar, y, index, updates, *, shape, axis: (
         None, lambda: record(_take_along, (y_bar, index), (axis,)),
     ),

@@ -313,16 +313,14 @@ def spread(y: Tensor, axes: Ints, shape: Ints) -> Tensor:
     return y if ones == shape else record(_broadcast_to, (y,), (shape,))
 
 
-def _flip_element(k, index, x, *, axes):
-    return x(*[k.sub(k.index(x.shape[a] - 1), i) if a in axes else i for a, i in enumerate(index)])
-
-
 _flip = linear(
     "flip",
     lambda x, *, axes: np.flip(x, axes),
     infer=lambda x, *, axes: x,
     transpose=lambda y_bar, y, x, *, axes: (flipped(y_bar, axes),),
-    lower=Move(_flip_element),
+    lower=Move(lambda k, index, x, *, axes: (
+        x(*[k.sub(k.index(x.shape[a] - 1), i) if a in axes else i for a, i in enumerate(index)])
+    )),
 )
 
 

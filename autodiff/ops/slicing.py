@@ -31,8 +31,8 @@ from .primitive import I64, Ints, linear, with_extent, zeros_of
 from .shaping import reshaped, transposed
 
 
-def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> None:
-    """Assert that a slice of `shape` can lie in `whole`, and that the starts are 0-d integers."""
+def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> Aval:
+    """`whole`; asserts that a slice of `shape` can lie in it, and that the starts are 0-d integers."""
     assert len(starts) == len(axes) == len(steps) and len(shape) == whole.ndim, f"{name}: {axes}, {steps} of {whole}"
     assert not any([start.shape or start.dtype.kind != "i" for start in starts]), f"{name}: starts {starts}"
     step_of = dict(zip(axes, steps, strict=True))
@@ -40,6 +40,7 @@ def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, w
         step = step_of.get(axis)
         fits = n == have if step is None else step != 0 and (n == 0 or (n - 1) * abs(step) < have)
         assert fits, f"{name}: {n} elements by steps of {step} do not fit axis {axis} of {whole}"
+    return whole
 
 
 def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[slice, ...]:
@@ -52,17 +53,6 @@ def _places(starts: Sequence, axes: tuple, steps: tuple, shape: tuple) -> tuple[
     return tuple(found)
 
 
-def _slice_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple) -> Aval:
-    _check_slice("slice", starts, axes, steps, x, shape)
-    return x.with_shape(shape)
-
-
-def _embed_aval(x: Aval, *starts: Aval, axes: tuple, steps: tuple, shape: tuple) -> Aval:
-    whole = x.with_shape(shape)
-    _check_slice("embed", starts, axes, steps, whole, x.shape)
-    return whole
-
-
 def _embed_reference(x: np.ndarray, *starts, axes: tuple, steps: tuple, shape: tuple) -> np.ndarray:
     y = np.zeros(shape, x.dtype)
     y[_places(starts, axes, steps, x.shape)] = x
@@ -71,8 +61,7 @@ def _embed_reference(x: np.ndarray, *starts, axes: tuple, steps: tuple, shape: t
 
 def _update_aval(x: Aval, v: Aval, *starts: Aval, axes: tuple, steps: tuple) -> Aval:
     assert x.dtype == v.dtype, f"slice_update: {x}, {v}"
-    _check_slice("slice_update", starts, axes, steps, x, v.shape)
-    return x
+    return _check_slice("slice_update", starts, axes, steps, x, v.shape)
 
 
 def _update_reference(x: np.ndarray, v: np.ndarray, *starts, axes: tuple, steps: tuple) -> np.ndarray:
@@ -173,18 +162,12 @@ def _update_batch(op, size, xs, mapped, *, axes, steps):
     return replaced(x, places, transposed(v, _sliced_first(axes, v.ndim)), (0, *up(axes)), 0)
 
 
-def _update_transpose(y_bar, y, x, v, *starts, axes, steps):
-    return (
-        lambda: updated_slice(y_bar, zeros_of(v.aval), starts, axes, steps),
-        lambda: sliced(y_bar, starts, axes, steps, v.shape),
-        *[None] * len(starts),
-    )
-
-
 _slice = linear(
     "slice",
     lambda x, *starts, axes, steps, shape: x[_places(starts, axes, steps, shape)],
-    infer=_slice_aval,
+    infer=lambda x, *starts, axes, steps, shape: (
+        _check_slice("slice", starts, axes, steps, x, shape).with_shape(shape)
+    ),
     transpose=lambda y_bar, y, x, *starts, axes, steps, shape: (
         lambda: embedded(y_bar, starts, axes, steps, x.shape), *[None] * len(starts),
     ),
@@ -196,7 +179,9 @@ _slice = linear(
 embed = linear(
     "embed",
     _embed_reference,
-    infer=_embed_aval,
+    infer=lambda x, *starts, axes, steps, shape: (
+        _check_slice("embed", starts, axes, steps, x.with_shape(shape), x.shape)
+    ),
     transpose=lambda y_bar, y, x, *starts, axes, steps, shape: (
         lambda: sliced(y_bar, starts, axes, steps, x.shape), *[None] * len(starts),
     ),
@@ -209,7 +194,11 @@ slice_update = linear(
     "slice_update",
     _update_reference,
     infer=_update_aval,
-    transpose=_update_transpose,
+    transpose=lambda y_bar, y, x, v, *starts, axes, steps: (
+        lambda: updated_slice(y_bar, zeros_of(v.aval), starts, axes, steps),
+        lambda: sliced(y_bar, starts, axes, steps, v.shape),
+        *[None] * len(starts),
+    ),
     lower=Move(_update_element, free=False),
     in_args=(0, 1),
     jointly=True,

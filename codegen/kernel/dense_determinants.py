@@ -69,15 +69,6 @@ def _sign_of(batch: MatrixBatch, x: Value) -> Value:
     return k.select(k.lt(x, f.real(0.0)), f.real(-1.0), f.real(1.0))
 
 
-def _sign(batch: MatrixBatch, b: Index) -> None:
-    direction = _direction(batch, *_pivots(batch, b))
-    batch.output(b, 1, 1).put(direction, 0, 0)
-
-
-def _log_abs(batch: MatrixBatch, b: Index) -> None:
-    batch.output(b, 1, 1).put(_log_of_size(batch, _pivots(batch, b)[1]), 0, 0)
-
-
 def _determinant(batch: MatrixBatch, b: Index) -> None:
     """The product of the pivots, computed by logarithms if an intermediate product nearly overflows or underflows."""
     k, f = batch.k, batch.f
@@ -180,7 +171,7 @@ def _times(batch: MatrixBatch, y: Matrix, low: int, high: int, factor: Any) -> N
 
 DETERMINANTS: dict[str, Callable[[MatrixBatch, Index], Value | None]] = {
     "determinant": _determinant,
-    "sign": _sign,
-    "log_abs": _log_abs,
+    "sign": lambda batch, b: batch.output(b, 1, 1).put(_direction(batch, *_pivots(batch, b)), 0, 0),
+    "log_abs": lambda batch, b: batch.output(b, 1, 1).put(_log_of_size(batch, _pivots(batch, b)[1]), 0, 0),
     "adjugate": _adjugate,
 }

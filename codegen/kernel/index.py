@@ -172,7 +172,7 @@ def _sum(terms: Iterable[tuple[Atom, int]], constant: int) -> Index:
     for atom, coefficient in terms:
         collected[atom] = collected.get(atom, 0) + coefficient
     kept = [(a, c) for a, c in collected.items() if c]
-    kept.sort(key=_age)
+    kept.sort(key=lambda term: term[0].serial)
     low = high = constant
     for a, c in kept:
         if c > 0:
@@ -180,10 +180,6 @@ def _sum(terms: Iterable[tuple[Atom, int]], constant: int) -> Index:
         else:
             low, high = low + c * a.high, high + c * a.low
     return Index(tuple(kept), constant, low, high)
-
-
-def _age(term: tuple[Atom, int]) -> int:
-    return term[0].serial
 
 
 #: Equal quotients must be one atom, or they would not cancel.  Cleared when it has more than 4,096 entries.

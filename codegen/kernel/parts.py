@@ -196,7 +196,7 @@ def plan_parts(
         elif independent:
             block = max(1, block_of(positions.group.cost, longest) // within)
             block = block & -_RUN or block  # whole runs make a block, too
-        is_long = size > block > 1 and (independent or any(_adds_up(r, axes, positions) for r in reductions))
+        is_long = size > block > 1 and (independent or any(_adds_rows(r, (axes,), positions) for r in reductions))
         if is_long:
             steps.insert(0, block)
         is_run = run is not None and level == len(loops) - 2 and run < (steps[0] if len(steps) > 1 else size)
@@ -246,10 +246,6 @@ def _adds_rows(root: Root, loops: Sequence[tuple[int, ...]], positions: Position
     """True if `root` is a sum over all these loops, so that the first one adds up the sums of those inside it."""
     is_carried = all(axes[0] in positions.reduced(root) for axes in loops)
     return is_carried and is_sum(root.node.op.lower.monoid, type_of(root))
-
-
-def _adds_up(root: Root, axes: tuple[int, ...], positions: Positions) -> bool:
-    return is_sum(root.node.op.lower.monoid, type_of(root)) and axes[0] in positions.reduced(root)
 
 
 # ---------------------------------------------------------------- several rows at a time

@@ -39,7 +39,10 @@ def graph_data(
             "dtype": dtype_name(node.aval.dtype),
             "bytes": node.aval.nbytes,
             "inputs": [names.get(i, "?") for i in node.inputs],
-            "params": {k: _param(v) for k, v in zip(node.op.params, node.params, strict=False)},
+            "params": {
+                k: f"<{len(v.graph.nodes)} operations>" if isinstance(v, Region) else value_text(v)
+                for k, v in zip(node.op.params, node.params, strict=False)
+            },
             "output": outputs.get(node),
             "half": first.half if first else "constant" if not node.inputs else "forward",
             "of": first.of.name or None if first and first.of else None,
@@ -62,10 +65,6 @@ def by_origin(graph: Graph) -> dict[Origin, list[str]]:
         for origin in node.origins:
             found.setdefault(origin, []).append(names[node])
     return found
-
-
-def _param(value: Any) -> str:
-    return f"<{len(value.graph.nodes)} operations>" if isinstance(value, Region) else value_text(value)
 
 
 def _each(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -273,10 +273,6 @@ def _norm_pulled_jvp(dxs, _, value, seed, a, y, slopes):
 _norm_pulled = matrix_rule("norm_pulled", _norm_pulled_vjp, jvp=_norm_pulled_jvp)
 
 
-def _norm_vjp(y_bar, _, value, a, y, shares, slopes):
-    return (None, _gradient(y_bar, a, y, shares, slopes), None, None, None)
-
-
 def _norm_jvp(dxs, _, value, a, y, shares, slopes):
     one = spread_to(constant(1.0, value.dtype), value.shape)
     products = conjugated(_gradient(one, a, y, shares, slopes)) * dxs[1]
@@ -284,7 +280,11 @@ def _norm_jvp(dxs, _, value, a, y, shares, slopes):
 
 
 #: A norm; inputs: its value, a, the decomposition of a, each value's share of the gradient, slopes of `_norm_pulled`.
-_norm = matrix_rule("spectral_norm", _norm_vjp, jvp=_norm_jvp)
+_norm = matrix_rule(
+    "spectral_norm",
+    lambda y_bar, _, value, a, y, shares, slopes: (None, _gradient(y_bar, a, y, shares, slopes), None, None, None),
+    jvp=_norm_jvp,
+)
 
 
 def spectral_norm(a: Tensor, ord: Any) -> Tensor:
