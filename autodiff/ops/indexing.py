@@ -260,10 +260,16 @@ def _behind_masks(x: Tensor, key: Any) -> Tensor:
     axis = 0
     for entry in _filled(x.aval, _entries(key)):
         if isinstance(entry, _Mask) and entry.value.ndim:
-            mask = entry.value
-            x = where(reshaped(mask, (1,) * axis + mask.shape + (1,) * (x.ndim - axis - mask.ndim)), x, 0)
+            x = behind_mask(x, entry.value, axis)
         axis += _consumes(entry)
     return x
+
+
+def behind_mask(x: Tensor, mask: Any, axis: int) -> Tensor:
+    """x, if it tracks gradients, with 0 where a mask from this axis on is False."""
+    if not x.node.kind.out.requires_grad:
+        return x
+    return where(mask.reshape((1,) * axis + mask.shape + (1,) * (x.ndim - axis - mask.ndim)), x, 0)
 
 
 @public()

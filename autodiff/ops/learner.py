@@ -32,7 +32,7 @@ from ..tape.node import Kind, Out, kind_of, leaf_kind, out_of
 from ..tape.record import state
 from ..tensor import Tensor, handle
 from ..tracebacks import border
-from .indexing import getitem, index_update
+from .indexing import behind_mask, getitem, index_update
 from .slicing import kind_of_slice
 from .template import ITEMS, NONE, of_examples, results_of
 
@@ -238,11 +238,10 @@ class SubscriptLearner(Learner):
     def unknown(self, x: Tensor, key: Any, *value: Any) -> Any:
         """Run a call in Python for whose key or operands the table has no program; learn one.
 
-        A NumPy mask becomes index arrays, for which the table has programs.
+        The elements that a NumPy mask selects are read by index arrays, for which the table has programs.
         """
-        if type(key) is np.ndarray and key.dtype.kind == "b" and self.is_plain_mask(x, key, *value):
-            key = np.nonzero(key)
-            return x.__setitem__(key, *value) if value else x[key]
+        if not value and type(key) is np.ndarray and key.dtype.kind == "b" and self.is_plain_mask(x, key):
+            return behind_mask(x, key, 0)[np.nonzero(key)]
         age, old = self.table.age, handle(x.node) if value else x
         y = self.run(x, key, *value)
         mode = MODE.get()
@@ -252,11 +251,11 @@ class SubscriptLearner(Learner):
             self.learn_pattern(age, (x if value else y).node.kind, old, key, *value)
         return y
 
-    def is_plain_mask(self, x: Tensor, key: np.ndarray, *value: Any) -> bool:
+    def is_plain_mask(self, x: Tensor, key: np.ndarray) -> bool:
         """True if a mask fits x, and no trace and no method of a user's sees that it is one."""
         if MODE.get().watching or not key.ndim or key.shape != x.shape[: key.ndim]:
             return False
-        return self.function.served_by(self.adopted((x, key, *value), {})[0])[0] is self.function.__wrapped__
+        return self.function.served_by(self.adopted((x, key), {})[0])[0] is self.function.__wrapped__
 
     def learn_pattern(self, age: int, made: Kind, x: Tensor, key: Any, *more: Any) -> None:
         """Put the program for a key of this pattern and operands of these kinds into the table, unless a user's method
