@@ -286,8 +286,11 @@ def _odd(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _
     return named("mul")(c, named("where")(is_zero, op.push((one,), t, (z,), node.kind.params), quotient)), None
 
 
-#: The move of which an operation on cotangents is the transpose, by the name of that operation.
-_MOVES = {"cast": "cast", "reshape": "reshape", "transpose": "transpose", "flip": "flip", "embed": "slice"}
+#: The move of which an operation on cotangents is the transpose, or undoes it, by the name of that operation.
+_MOVES = {
+    **dict.fromkeys(("cast", "real", "imag"), "cast"), "reshape": "reshape", "transpose": "transpose", "flip": "flip",
+    "embed": "slice",
+}  # fmt: skip
 
 
 def _move(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
@@ -300,7 +303,7 @@ def _move(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> 
             return False
         if op.name == "transpose":
             return tuple([n.kind.params[0][a] for a in params[0]]) == tuple(range(t.ndim))
-        return op.name in ("cast", "reshape") or n.kind.params[:2] == params[:2]
+        return forward.name in ("cast", "reshape") or n.kind.params[:2] == params[:2]
 
     found = split(inner, is_moved)
     if found[0] is None:
@@ -309,12 +312,18 @@ def _move(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> 
     return _each(lambda p: record(op, (spread_to(p, shape), *[handle(s) for s in starts]), params), found)
 
 
+def _conjugate(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:
+    """The split of the conjugate of a multiple of a real size, which was made complex by a cast."""
+    return _each(named("conj"), split(node.inputs[0], lambda n: is_size(n) if n.kind.op.name == "cast" else False))
+
+
 _RULES: dict[str, Callable[..., _Split]] = {
     **dict.fromkeys(("add", "sub", "neg"), _sum),
     **dict.fromkeys(("mul", "mul0", "div"), _product),
     **dict.fromkeys(("sin", "tan", "sinh", "tanh", "arcsin", "arctan", "arcsinh", "arctanh", "erf", "i1"), _odd),
     "power_static": _power,
     "where": _choice,
+    "conj": _conjugate,
     **dict.fromkeys(_MOVES, _move),
 }
 #: The operations whose inputs the search looks at.

@@ -118,6 +118,9 @@ SMOOTH = {
     "std**2 of equals": (lambda x: ad.std(x, ddof=1) ** 2, np.full(2, 0.1), 2 * (EYE - 0.5)),
     "nanstd**2": (lambda x: ad.nanstd(x) ** 2, ZERO, EYE - 0.5),
     "abs of complex": (lambda x: ad.abs(_complex(x)) ** 2, ZERO, 2 * EYE),
+    "real part of a product": (lambda x: ad.sum(ad.real((ad.abs(x) * (1 + 2j)) ** 2)), ZERO, -6 * EYE),
+    "imaginary part": (lambda x: ad.sum(ad.imag(ad.abs(x) * ad.abs(x) * (1 + 2j))), ZERO, 4 * EYE),
+    "phase": (lambda x: ad.sum(ad.real((ad.abs(x) * np.exp(0.5j)) ** 2)), ZERO, 2 * np.cos(1.0) * EYE),
     "norm of complex": (lambda x: ad.norm(x * (1 + 1j)) ** 2, ZERO, 4 * EYE),
     "var of complex": (lambda x: ad.var(x * (1 + 1j)), ZERO, 2 * (EYE - 0.5)),
     "nanvar of complex": (lambda x: ad.nanvar(x * (1 + 1j)), ZERO, 2 * (EYE - 0.5)),
@@ -441,3 +444,12 @@ def test_an_argument_beside_a_size_keeps_its_second_derivative(size, of):
 
     for second in (ad.hvp(f, (of(x),), (of(v),)), ad.grad(along)(of(x)), ad.jvp(ad.grad(f), (of(x),), (of(v),))[1]):
         np.testing.assert_allclose(second, v * by_hand, rtol=1e-14)
+
+
+def test_a_size_and_its_conjugate_cancel_in_reverse_mode():
+    def f(x):
+        z = ad.abs(x) * (0.6 + 0.8j)
+        return ad.sum(ad.real(z * ad.conj(z)))
+
+    for route in ("hessian", "recorded", "hvp", "jit outside", "vmap", "checkpoint"):
+        np.testing.assert_allclose(ROUTES[route](f, ZERO), 2 * EYE, rtol=1e-12)
