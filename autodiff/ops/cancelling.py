@@ -287,10 +287,7 @@ def _odd(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _
 
 
 #: The move of which an operation on cotangents is the transpose, or undoes it, by the name of that operation.
-_MOVES = {
-    **dict.fromkeys(("cast", "real", "imag"), "cast"), "reshape": "reshape", "transpose": "transpose", "flip": "flip",
-    "embed": "slice",
-}  # fmt: skip
+_MOVES = {n: n for n in ("cast", "reshape", "transpose", "flip")} | {"real": "cast", "imag": "cast", "embed": "slice"}
 
 
 def _move(t: Tensor, node: Node, split: Callable[..., _Split], is_size: _Is) -> _Split:

@@ -261,8 +261,9 @@ class CallProgram:
         if template is None:
             return None
         order = [*tensors, *[int(value.real) - 2 for _, value in template.leaves]]
-        number_kinds = {kind for kind, _ in template.leaves}
-        if len(number_kinds) > 1 or not all([_is_stored(kind, numbers) for kind in number_kinds]):
+        number_kinds, are_ints = {kind for kind, _ in template.leaves}, {*map(type, numbers)} <= {int, np.int64}
+        stored = [kind.out.aval.dtype for kind in number_kinds]  # machine code checks that ints fit 64 bits
+        if len(stored) > 1 or not all([dtype.kind in "fc" or (are_ints and dtype == np.int64) for dtype in stored]):
             return None
         found, put_together = results_of(y)
         kinds: dict[int | None, Kind] = dict(enumerate([kind for kind, _, _ in template.steps], template.given))
@@ -270,9 +271,3 @@ class CallProgram:
             return None
         bounds = () if self._bounds is None else self._bounds(*args, **keywords)
         return template.program(len(xs), next(iter(number_kinds), None), bounds, put_together, order)
-
-
-def _is_stored(kind: Kind, numbers: Sequence[Any]) -> bool:
-    """True if machine code can store all these numbers in leaves of a kind."""
-    dtype = kind.out.aval.dtype
-    return dtype.kind in "fc" or (dtype == np.int64 and all([type(x) in (int, np.int64) for x in numbers]))
