@@ -27,7 +27,7 @@ FEWEST, MOST = 64, 1024
 SPREAD = 0x9E3779B97F4A7C15
 #: The most operands with keys, and the most static arguments, by position or by name, of a call.
 MOST_OPERANDS, MOST_STATICS = 16, 4
-#: How deep the tuples and lists of a static argument may be nested.
+#: The greatest depth of nested tuples and lists in a static argument.
 NESTED = 3
 #: The largest rank of an array operand that machine code records.
 MOST_EXTENTS = 4

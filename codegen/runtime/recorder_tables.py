@@ -52,7 +52,7 @@ def item_of(x: ptr, i: i64) -> ptr:
 
 @native
 def static_bits(x: ptr, depth: i64) -> u64:
-    """The word that stands for a static argument, which may be null.   depth: how often items may have items"""
+    """The word that stands for a static argument, which may be null.   depth: of items that count by value"""
     number = local(i64, 1)
     if x is not None and py.class_of(x) is tape.int_type and int_within(x, number):
         return u64(number[0])
