@@ -211,7 +211,7 @@ float(ad.sum(w * 2.0))
         (["rules", "matmul"], {"function", "methods", "derivative", "ambiguous"}),
         (["rules"], {"ambiguities"}),
         (["rules", "matmul", "--args", "f64[2,2], f64[2]"], {"method", "backward"}),
-        (["doctor"], {"autodiff", "LLVM", "a gradient", "native code", "ok"}),
+        (["doctor"], {"autodiff", "LLVM", "a gradient", "native code", "recording", "ok"}),
     ],
 )
 def test_every_command_speaks_json(command, keys):
@@ -282,7 +282,9 @@ def test_cache_says_what_is_kept_and_clears_it(tmp_path):
         return json.loads(subprocess.run(command, capture_output=True, check=True, env=environment).stdout)
 
     assert cache()["objects"] == 0
-    subprocess.run([sys.executable, "-m", "autodiff", "doctor"], capture_output=True, check=True, env=environment)
+    doctor = [sys.executable, "-m", "autodiff", "doctor"]
+    told = subprocess.run(doctor, capture_output=True, check=True, env=environment).stdout
+    assert b"by machine code" in told, "the code that records is on disk for later processes"
     (tmp_path / "objects" / "notes.txt").write_text("not ours")
     assert cache()["objects"] > 0
     assert cache("--clear")["objects"] == 0

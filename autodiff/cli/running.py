@@ -102,7 +102,10 @@ def bench(
 
 
 def doctor(as_json: bool = AsJson) -> None:
-    """Report versions, processor, native call path and settings, and check a gradient."""
+    """Report versions, processor, native call path and settings, and check gradients.
+
+    The machine code that all programs share is then on disk: without it, the second step of a first program waits for it.
+    """
     facts = _facts()
     failed = [name for name, value in facts.items() if value.startswith("FAILS")]
     width = max(map(len, facts))
@@ -121,7 +124,8 @@ def _facts() -> dict[str, str]:
         "numpy": np.__version__,
         "llvmlite": version("llvmlite"),
     }
-    for name, look in (("compiler", compiler.facts), ("a gradient", _gradient), ("native code", _native)):
+    checks = (compiler.facts, "compiler"), (_gradient, "a gradient"), (_native, "native code"), (_recording, "recording")
+    for look, name in checks:
         try:
             facts.update(look())
         except Exception as error:  # any error is a finding, which `doctor` reports
@@ -149,3 +153,18 @@ def _native() -> dict[str, str]:
     q = np.exp(-x * x)
     error = np.max(np.abs(ad.jit(ad.grad(f))(x) - (q * np.cos(x) - 2 * x * q * np.sin(x))))
     return {"native code": "agrees with NumPy" if error < 1e-12 else f"FAILS: differs from NumPy by {error}"}
+
+
+def _recording() -> dict[str, str]:
+    """A check of a recorded loop, for which the machine code that records is made."""
+    import autodiff as ad
+
+    from ..ops.recorder import is_installed
+
+    w = ad.tensor(np.ones(3), requires_grad=True)
+    for _ in range(4):
+        w.grad = None
+        (w * w).sum().backward()
+    right = w.grad is not None and w.grad.tolist() == [2.0, 2.0, 2.0]
+    way = "by machine code" if is_installed() else "in Python"
+    return {"recording": way if right else f"FAILS: {w.grad}"}
