@@ -104,7 +104,7 @@ def bench(
 def doctor(as_json: bool = AsJson) -> None:
     """Report versions, processor, native call path and settings, and check gradients.
 
-    The machine code that all programs share is then on disk: without it, the second step of a first program waits for it.
+    The machine code that all programs share is then on disk; else the second step of a first program waits for it.
     """
     facts = _facts()
     failed = [name for name, value in facts.items() if value.startswith("FAILS")]
@@ -124,8 +124,8 @@ def _facts() -> dict[str, str]:
         "numpy": np.__version__,
         "llvmlite": version("llvmlite"),
     }
-    checks = (compiler.facts, "compiler"), (_gradient, "a gradient"), (_native, "native code"), (_recording, "recording")
-    for look, name in checks:
+    named = {"compiler": compiler.facts, "a gradient": _gradient, "native code": _native, "recording": _recording}
+    for name, look in named.items():
         try:
             facts.update(look())
         except Exception as error:  # any error is a finding, which `doctor` reports

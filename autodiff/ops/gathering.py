@@ -28,7 +28,7 @@ from .conversion import as_tensor, cast_to
 from .creation import iota
 from .declare import axis_of, check_known
 from .primitive import I64, Ints, OwnPrimitive, broadcast_avals, linear, reduced_shape, spread_to, zero_of, zeros_of
-from .shaping import on_axis, reshaped, transposed
+from .shaping import on_axis, reshaped, transposed, zeros_after
 from .template import public
 
 
@@ -217,7 +217,7 @@ def gathered(x: Tensor, indices: Sequence[Tensor], axes: Ints, place: int) -> Te
 def scattered(indices: Sequence[Tensor], updates: Tensor, shape: Ints, axes: Ints, place: int) -> Tensor:
     """Zeros of `shape` to which `updates` are added at `indices`: the transpose of `gathered`."""
     if not updates.size:
-        return zeros_of(Aval(shape, updates.dtype))
+        return zeros_after(updates, shape)
     return record(_scatter_add, (*indices, updates), (shape, axes, place))
 
 

@@ -20,7 +20,7 @@ from .declare import axes_in_order, axis_of, check_parts, in_common_dtype, integ
 from .diagonals import slant
 from .joining import concatenate, joined, stack
 from .padding import pad
-from .primitive import reduced_shape, spread_to, zeros_of
+from .primitive import spread_to, zeros_of
 from .rearranging import diff
 from .reductions import cumsum, summed
 from .shaping import flip, reshaped
@@ -50,15 +50,14 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     """
     along = axis_of("trapezoid", axis, y.aval)
     n = y.shape[along]
-    if n < 2:
-        return zeros_of(y.aval.with_shape(reduced_shape(y.shape, (along,))))
-    pairs = part(y, along, 1, n) + part(y, along, 0, n - 1)
+    first = min(1, n)  # of one sample, or none, the sums below are empty
+    pairs = part(y, along, first, n) + part(y, along, 0, n - first)
     if x is None:
         return multiply(summed(pairs, (along,)) * 0.5, dx)
     x = as_tensor(x, "trapezoid", "x")
     widths = diff(x) if x.ndim == 1 else diff(x, axis=along)
     if x.ndim == 1:
-        widths = reshaped(widths, (n - 1, *(1,) * (y.ndim - 1 - along)))
+        widths = reshaped(widths, (n - first, *(1,) * (y.ndim - 1 - along)))
     return summed(pairs * widths, (along,)) * 0.5
 
 

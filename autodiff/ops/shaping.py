@@ -20,7 +20,7 @@ from ..tensor import Tensor
 from .arrays import with_loop
 from .batching import up
 from .declare import as_sequence, axes_in_order, axes_of, axis_of, elements_of, shape_of
-from .primitive import Ints, linear, reduced_shape, spread_to, sum_to
+from .primitive import Ints, linear, reduced_shape, spread_to, sum_to, zero_of
 from .template import public
 
 
@@ -302,6 +302,11 @@ def broadcast_to(x, shape):
 def keepdims_shape(shape: Ints, axes: Ints) -> Ints:
     """A shape with these axes set to extent 1: the shape of a reduction with `keepdims`."""
     return tuple([1 if i in axes else n for i, n in enumerate(shape)])
+
+
+def zeros_after(x: Tensor, shape: Ints) -> Tensor:
+    """Zeros of a shape and of x's dtype; floats keep the history of x, which has no elements."""
+    return spread_to(sum_to(x, ()) if x.dtype.kind in "fc" else zero_of(x.dtype), shape)
 
 
 def spread(y: Tensor, axes: Ints, shape: Ints) -> Tensor:

@@ -28,7 +28,7 @@ from .conversion import cast_to
 from .creation import iota
 from .gathering import gathered, replaced, summed_at
 from .primitive import I64, Ints, linear, with_extent, zeros_of
-from .shaping import reshaped, transposed
+from .shaping import reshaped, transposed, zeros_after
 
 
 def _check_slice(name: str, starts: Sequence[Aval], axes: tuple, steps: tuple, whole: Aval, shape: tuple) -> Aval:
@@ -233,7 +233,7 @@ def embedded(x: Tensor, starts: Sequence[Tensor], axes: Ints, steps: Ints, shape
     """Zeros of `shape` with x at the elements of a slice."""
     if not axes:
         return x
-    return record(embed, (x, *starts), (axes, steps, shape)) if x.size else zeros_of(Aval(shape, x.dtype))
+    return record(embed, (x, *starts), (axes, steps, shape)) if x.size else zeros_after(x, shape)
 
 
 def updated_slice(x: Tensor, v: Tensor, starts: Sequence[Tensor], axes: Ints, steps: Ints) -> Tensor:

@@ -75,3 +75,25 @@ def test_what_is_overwritten_has_a_gradient_of_zero_whatever_its_extent():
             ad.sum(y).backward()
             assert x.grad.tolist() == [[0.0] * 3, [2.0] * 3][:n]
             assert y[0].tolist() == [5.0] * 3
+
+
+#: f(x) for a row x without elements: zeros.
+OF_EMPTY = {
+    "segment_sum": lambda x: ad.segment_sum(x, ad.zeros(0, dtype=int), 3),
+    "add_at": lambda x: ad.add_at(ad.zeros(3), ad.zeros(0, dtype=int), x),
+    "bincount": lambda x: ad.bincount(ad.zeros(0, dtype=int), x, length=3), "diag": lambda x: ad.diag(x, 2),
+    "histogram": lambda x: ad.histogram(x, 2, (0.0, 1.0), weights=x)[0],
+    "trapezoid": ad.trapezoid, "trapezoid at points": lambda x: ad.trapezoid(x, x),
+    "trapezoid of one": lambda x: ad.trapezoid(ad.pad(x, (0, 1))), "pad": lambda x: ad.pad(x, 1), "sum": ad.sum,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_EMPTY)
+def test_a_result_of_no_elements_has_their_history(name):
+    x = ad.tensor(np.zeros(0), requires_grad=True)
+    y = OF_EMPTY[name](x)
+    assert not np.any(y.detach().numpy())
+    ad.sum(y).backward()
+    assert x.grad.shape == (0,)
+    assert ad.grad(lambda x: ad.sum(OF_EMPTY[name](x)))(np.zeros(0)).shape == (0,)
+    assert ad.segment_sum(ad.zeros((0, 2), dtype=int), ad.zeros(0, dtype=int), 1).dtype == ad.int64
