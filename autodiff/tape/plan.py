@@ -26,7 +26,7 @@ from ..config import config
 from ..errors import caller
 from ..session import per_session
 from .lines import Lines, give_origins
-from .machine import note_repeated
+from .machine import WHEN_REPEATED, note_repeated
 from .node import Node
 from .program import Program, data, placed, program_of
 from .record import ALIASES, state
@@ -59,7 +59,7 @@ def count(plan: Plan | None) -> None:
     else:
         COUNTS.hits += 1
     is_compiled = plan is not None and not isinstance(plan.executable, Tier | AtSize)
-    if is_compiled or COUNTS.misses > config.patience_now > 0:
+    if WHEN_REPEATED and (is_compiled or COUNTS.misses > config.patience_now > 0):
         note_repeated()
 
 
