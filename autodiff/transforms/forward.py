@@ -210,12 +210,13 @@ def _smooth(
             left.append(_Kink(tangent.node, (*kink.path, node), kink.dots))
             continue
         multiple, rest = split(tangent, kink.tangent)
-        if multiple is None or multiple.shape != handle(kink.path[-1]).shape:
+        if multiple is None:
             continue
-        smooth, bent = cancelling(multiple, kink.path)
-        if smooth is not None:
-            terms = [rest, None if bent is None else multiply(bent, handle(kink.tangent)), _unbent(kink, smooth)]
-            total = reduce(added, terms)
+        parts, bent = cancelling(multiple, kink.path)
+        if parts:
+            terms = [rest, None if bent is None else multiply(bent, handle(kink.tangent))]
+            smooth = [(c, _unbent(kink, factor)) for c, factor in parts]
+            total = reduce(added, [*terms, *[multiply(c, dot) for c, dot in smooth if dot is not None]])
             tangent = zeros_like(tangent) if total is None else total
         if bent is not None:
             left.append(kink)
@@ -224,16 +225,15 @@ def _smooth(
     return tangent, tuple(left)
 
 
-def _unbent(kink: _Kink, multiple: Tensor) -> Tensor | None:
-    """The product of a tangent with a kink and a multiple of the size, in which the kink cancels."""
+def _unbent(kink: _Kink, factor: Tensor) -> Tensor | None:
+    """The product of a tangent with a kink and a factor, such as the size, in which the kink cancels."""
     size, moved = kink.path[0], kink.path[-1]
     bars = _op_bars(size, handle(size), [handle(i) for i in size.inputs])
-    return _transposed(lambda u: bars(_through(kink.path, multiple, u)), handle(moved), size.inputs, kink.dots)
+    return _transposed(lambda u: bars(_through(kink.path, multiply(factor, u))), handle(moved), size.inputs, kink.dots)
 
 
-def _through(path: tuple[Node, ...], multiple: Tensor, u: Tensor) -> Tensor:
-    """The cotangent of a size: u times a multiple is the cotangent of its moved elements, and is moved back."""
-    bar = multiply(multiple, u)
+def _through(path: tuple[Node, ...], bar: Tensor) -> Tensor:
+    """The cotangent of a size, from that of its moved elements."""
     for node in reversed(path[1:]):
         op, xs = node.kind.op, tuple([handle(i) for i in node.inputs])
         assert op.pull is not None, node
