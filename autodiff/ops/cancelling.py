@@ -42,14 +42,14 @@ DEPTH = 12
 #: The most nodes of a cotangent's history that a key lists.
 _MOST_SEEN = 128
 
-_RESHAPE, _TRANSPOSE = named("reshape"), named("transpose")
+_SHAPED = _CAST, _RESHAPE, _TRANSPOSE = named("cast"), named("reshape"), named("transpose")
 
 #: A test of a node.  Its result is a bool tensor if the answer is known only when the program runs.
 _Is = Callable[[Node], Tensor | bool]
 
 
 class _Size(NamedTuple):
-    """The size that is looked for: a test of nodes before they were reshaped, and its shape here (see `_core`).
+    """The size that is looked for: a test of nodes before they were reshaped or cast, and its shape here (see `_core`).
 
     first   the smallest number of a node that can lead to it
     """
@@ -235,10 +235,15 @@ def _core(shape: Ints) -> Ints:
 
 
 def _unshaped(node: Node) -> Node:
-    """The node whose elements this one has in another shape."""
-    while node.inputs and (node.kind.op in (SAME, IDENTITY) or _is_reshape(node)):
+    """The node whose elements this one has in another shape, or dtype for real or complex numbers."""
+    while node.inputs and (node.kind.op in (SAME, IDENTITY) or _is_reshape(node) or _is_cast(node)):
         node = node.inputs[0]
     return node
+
+
+def _is_cast(node: Node) -> bool:
+    """True for a cast that changes no real number."""
+    return node.kind.op is _CAST and all([n.kind.out.aval.dtype.kind in "fc" for n in (node, node.inputs[0])])
 
 
 def _is_reshape(node: Node) -> bool:
@@ -254,8 +259,10 @@ def _split(node: Node, size: _Size, depth: int) -> _Split:
     t = handle(node)  # of an argument that is differentiated, not of what the caller gave: gradients flow to it
     while node.kind.op in (SAME, IDENTITY) and node.inputs:
         node = node.inputs[0]
-    op, shape, is_reshape = node.kind.op, node.kind.out.shape, _is_reshape(node)
-    is_met = _core(shape) == size.shape and size.test(_unshaped(node) if is_reshape else node)
+    op, shape = node.kind.op, node.kind.out.shape
+    is_met = (shape if shape[:1] != (1,) else _core(shape)) == size.shape and size.test(
+        _unshaped(node) if op in _SHAPED else node
+    )
     if is_met is not False:
         one = spread_to(constant(1.0, t.dtype), t.shape)
         if is_met is True:
@@ -264,8 +271,7 @@ def _split(node: Node, size: _Size, depth: int) -> _Split:
         return named("where")(is_met, one, zero), named("where")(is_met, zero, t)
     can_lead = depth and node.number > size.first and len(shape) >= len(size.shape) and node.inputs
     if can_lead and op.name in _RULES and OPS.get(op.name) is op:
-        rule = _repeated if is_reshape else _RULES[op.name]
-        return rule(t, node, lambda n, what=size: _split(n, what, depth - 1), size)
+        return _RULES[op.name](t, node, lambda n, what=size: _split(n, what, depth - 1), size)
     return None, t
 
 
@@ -335,29 +341,27 @@ def _odd(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _S
     return named("mul")(c, named("where")(is_zero, op.push((one,), t, (z,), node.kind.params), quotient)), None
 
 
-#: The move of which an operation on cotangents is the transpose, or undoes it, by the name of that operation.
-_MOVES = {n: n for n in ("cast", "transpose", "flip")} | {"real": "cast", "imag": "cast", "embed": "slice"}
+#: The move of which an operation on cotangents is the transpose, by the name of that operation.
+_MOVES = {"transpose": "transpose", "flip": "flip", "embed": "slice"}
 
 
 def _move(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
     """The split of elements that were moved, multiplied and moved back: the multiple is moved back like them."""
+    if _is_reshape(node):
+        return _repeated(t, node, split, size)
     op, params, (inner, *starts) = node.kind.op, node.kind.params, node.inputs
     forward, shape = OPS[_MOVES[op.name]], inner.kind.out.shape
-    is_cast = forward.name == "cast"
 
     def is_moved(n: Node) -> bool:
         if n.kind.op is not forward or not n.inputs or list(n.inputs[1:]) != starts:
             return False
-        before = n.inputs[0]
-        if size.test(_unshaped(before)) is not True or not (is_cast or before.kind.out.shape == t.shape):
+        if n.inputs[0].kind.out.shape != t.shape or size.test(_unshaped(n.inputs[0])) is not True:
             return False
         if op.name == "transpose":
             return tuple([n.kind.params[0][a] for a in params[0]]) == tuple(range(t.ndim))
-        return is_cast or n.kind.params[:2] == params[:2]
+        return n.kind.params[:2] == params[:2]
 
-    if not is_cast and size.shape != _core(t.shape):
-        return None, t
-    found = split(inner, _Size(is_moved, size.shape if is_cast else _core(shape), size.first))
+    found = split(inner, _Size(is_moved, _core(shape), size.first)) if size.shape == _core(t.shape) else (None, None)
     if found[0] is None:
         return None, t
     return _each(lambda p: record(op, (spread_to(p, shape), *[handle(s) for s in starts]), params), found)
@@ -383,10 +387,10 @@ def _repeated(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) 
     return (None, t) if found[0] is None else _each(lambda p: record(op, (spread_to(p, whole),), params), found)
 
 
-def _conjugate(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
-    """The split of the conjugate of a multiple of a real size, which was made complex by a cast."""
-    real = _Size(lambda n: size.test(n) if n.kind.op.name == "cast" else False, size.shape, size.first)
-    return _each(named("conj"), split(node.inputs[0], real))
+def _part(t: Tensor, node: Node, split: Callable[..., _Split], size: _Size) -> _Split:
+    """The split of a tensor that was cast, of its conjugate, or of its real or imaginary part: sizes are real."""
+    found = split(node.inputs[0]) if t.dtype.kind in "fc" else (None, t)
+    return _each(lambda p: record(node.kind.op, (p,), node.kind.params), found) if found[0] is not None else (None, t)
 
 
 _RULES: dict[str, Callable[..., _Split]] = {
@@ -395,7 +399,7 @@ _RULES: dict[str, Callable[..., _Split]] = {
     **dict.fromkeys(("sin", "tan", "sinh", "tanh", "arcsin", "arctan", "arcsinh", "arctanh", "erf", "i1"), _odd),
     "power_static": _power,
     "where": _choice,
-    "conj": _conjugate,
+    **dict.fromkeys(("cast", "conj", "real", "imag"), _part),
     **dict.fromkeys(("broadcast_to", "reshape", "sum"), _repeated),
     **dict.fromkeys(_MOVES, _move),
 }

@@ -485,10 +485,32 @@ def test_an_argument_beside_a_size_keeps_its_second_derivative(size, of):
         np.testing.assert_allclose(second, v * by_hand, rtol=1e-14)
 
 
-def test_a_size_and_its_conjugate_cancel_in_reverse_mode():
-    def f(x):
-        z = ad.abs(x) * (0.6 + 0.8j)
-        return ad.sum(ad.real(z * ad.conj(z)))
+def _tied(x):
+    a, b = x, x / 2
+    return ad.sum(ad.abs(ad.minimum(a, b) + 1j * ad.maximum(a, b)) ** 2)
 
-    for route in ("hessian", "recorded", "hvp", "jit outside", "vmap", "checkpoint"):
-        np.testing.assert_allclose(ROUTES[route](f, ZERO), 2 * EYE, rtol=1e-12)
+
+def _conjugates(x):
+    z = ad.abs(x) * (0.6 + 0.8j)
+    return ad.sum(ad.real(z * ad.conj(z)))
+
+
+@pytest.mark.parametrize("f, expected", [
+    (_conjugates, 2 * EYE),
+    (_tied, 2.5 * EYE),
+    (lambda x: ad.abs(ad.abs(x[0]) + 1j * ad.abs(x[1])) ** 2, 2 * EYE),
+    (lambda x: ad.sum(ad.real(ad.abs(x) * ad.sin(ad.abs(x) * (1 + 0j)))), 2 * EYE),
+    (lambda x: ad.sum(ad.astype(ad.abs(x), ad.complex64) * ad.abs(x)).real, 2 * EYE),
+], ids=["conjugates", "tied", "size of sizes", "sin", "complex64"])  # fmt: skip
+def test_sizes_cancel_in_complex_numbers_that_are_made_of_them(f, expected):
+    for route in ("hessian", "recorded", "hvp", "jit outside", "vmap", "checkpoint", "forward over forward",
+                  "reverse over forward", "forward mode of all", "while_loop", "eager", "eager, forward"):  # fmt: skip
+        np.testing.assert_allclose(ROUTES[route](f, ZERO), expected, rtol=1e-6, err_msg=route)
+
+
+def test_a_cast_to_integers_is_no_multiple_of_what_was_cast():
+    def f(x):
+        return ad.sum(ad.abs(x) * ad.astype(ad.astype(ad.abs(x), ad.int64), ad.float64) ** 2)
+
+    for route in ("hessian", "hvp", "forward over forward", "reverse over forward"):
+        np.testing.assert_array_equal(ROUTES[route](f, np.array([0.0, 2.5])), 0 * EYE)
